@@ -1,0 +1,1 @@
+//! NetworkAddonsConfig to components to objects. Pure.

@@ -1,0 +1,1 @@
+//! The controllers: one file each.

@@ -1,0 +1,1 @@
+//! The shell over the Kubernetes client: watches, apply, inventory, status, events, leader lease, metrics and shutdown.
