@@ -1,0 +1,118 @@
+//! What a domain has to say: the pure half of a controller.
+
+use serde_json::Value;
+use weft_api::Condition;
+
+use crate::{Kind, Manifest, ObjectKey, Unit, report::Report};
+
+/// A domain turns its custom resource into objects, and what became of them into a status.
+///
+/// The runtime does all the rest (watches, apply, inventory, pruning, drift, rollout, events), for every domain alike.
+pub trait Domain: Send + Sync + 'static {
+    /// Short name as on the command line, for example `addons`. The field manager is `weft/<name>`, the lease `weft-<name>`.
+    fn name(&self) -> &'static str;
+
+    /// The kind of its custom resource.
+    fn resource(&self) -> Kind;
+
+    /// Every kind of object that it may write: each is watched, and nothing else is.
+    fn kinds(&self) -> &'static [Kind];
+
+    /// The namespace of its operands.
+    fn namespace(&self) -> &str;
+
+    /// Labels that all pods of its workloads carry: pods are watched by them.
+    fn pod_selector(&self) -> &'static str;
+
+    /// The record of the last applied configuration that the original kept and that Weft keeps too: which ConfigMap, which key.
+    fn record(&self, resource_name: &str) -> Option<(ObjectKey, &'static str)>;
+
+    /// Validates the resource, fills in what is left open, and builds the objects.
+    ///
+    /// # Errors
+    /// A [`Refusal`] lists everything that is wrong, at once; the objects of the last good configuration stay as they are.
+    fn decide(&self, input: Input<'_>) -> Result<Decision, Refusal>;
+
+    /// The whole status of the resource, from what was applied and how it rolls out. `previous` is the status as it stands;
+    /// `conditions` are already computed, with transition times.
+    fn status(&self, previous: &Value, conditions: Vec<Condition>, report: &Report) -> Value;
+}
+
+/// What a decision is made from.
+pub struct Input<'a> {
+    /// The resource as the API server has it.
+    pub resource: &'a Value,
+    /// The record of the last applied configuration (see [`Domain::record`]), if there is one.
+    pub record: Option<&'a str>,
+    /// What an earlier pass decided for this resource and stored before its first write, so that a crash repeats no dice.
+    pub decided: Option<&'a Value>,
+    /// What is known of the cluster.
+    pub facts: &'a Facts,
+    /// Fills a buffer with random bytes.
+    pub random: &'a mut dyn FnMut(&mut [u8]),
+}
+
+/// What a resource leads to.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    /// The components' objects, without Weft's own labels and owner references: the runtime adds these.
+    pub units: Vec<Unit>,
+    /// The complete configuration, every default filled in: stored before the first write, handed back as [`Input::decided`].
+    pub decided: Value,
+    /// The record in the original's form, written when everything else is applied.
+    pub record: Option<Manifest>,
+    /// Objects that the operands make themselves (such as a Secret with their certificate), deleted when the resource is.
+    pub made_by_operands: Vec<ObjectKey>,
+    /// What the user should know and that is no error.
+    pub notices: Vec<Notice>,
+}
+
+/// Something worth telling that stops nothing, for example a field that has no effect yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// The component or field it is about.
+    pub about: String,
+    /// What the user should know.
+    pub message: String,
+}
+
+/// Why a resource is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The reason of the Degraded condition, in the original's words, for example `FailedToValidate`.
+    pub reason: &'static str,
+    /// Everything that is wrong.
+    pub problems: Vec<Problem>,
+}
+
+/// One thing that is wrong with a resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Path of the field, for example `spec.kubeMacPool.rangeStart`.
+    pub field: String,
+    /// The value, the rule that it breaks, and the way out.
+    pub message: String,
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.field, self.message)
+    }
+}
+
+/// What is known of the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Which kind of cluster this is.
+    pub platform: Platform,
+}
+
+/// Which kind of cluster this is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Platform {
+    /// Any Kubernetes.
+    #[default]
+    Kubernetes,
+    /// OpenShift 4.
+    OpenShift,
+}

@@ -1,0 +1,86 @@
+//! What came of a pass, for status, events and people.
+
+use crate::{Notice, ObjectKey, Refusal, rollout::Rollout};
+
+/// The outcome of one pass over one resource.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// `metadata.generation` of the resource that this is about.
+    pub generation: i64,
+    /// Why the resource is refused; the units are then those of the last good configuration.
+    pub refusal: Option<Refusal>,
+    /// What keeps Weft from writing at all, for example the original's operator that still runs.
+    pub blocked: Option<Blocked>,
+    /// One entry a unit, in the domain's order.
+    pub units: Vec<UnitReport>,
+    /// What is on its way out: objects that are to be deleted and are still there, or could not be deleted.
+    pub removals: Vec<Removal>,
+    /// What the user should know and that is no error.
+    pub notices: Vec<Notice>,
+}
+
+/// Why a whole domain waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blocked {
+    /// Machine-readable, CamelCase, for example `OtherOperatorRunning`.
+    pub reason: &'static str,
+    /// Who blocks, and the command that resolves it.
+    pub message: String,
+}
+
+/// One unit after a pass.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UnitReport {
+    /// The component's name.
+    pub name: String,
+    /// Objects that could not be applied, each with the reason. Empty: everything is applied.
+    pub failures: Vec<Failure>,
+    /// Its workloads and how they roll out.
+    pub workloads: Vec<WorkloadReport>,
+}
+
+/// An object that could not be applied or deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Which object.
+    pub object: ObjectKey,
+    /// What class of failure it is.
+    pub class: FailureClass,
+    /// The cause, in a sentence that names the way out where one is known.
+    pub message: String,
+}
+
+/// What a failure calls for: the class, not the place where it arose, chooses retry and reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum FailureClass {
+    /// The API server refuses the object as it is: waits for a change.
+    Invalid,
+    /// The object belongs to somebody else: waits for a change of it.
+    Foreign,
+    /// A permission is missing: tried again slowly, RBAC cannot be watched.
+    Forbidden,
+    /// Somebody else wrote at the same time: tried again at once.
+    Conflict,
+    /// Anything that may pass by itself: tried again with backoff.
+    Transient,
+    /// A defect of Weft.
+    Bug,
+}
+
+/// A workload and its rollout.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkloadReport {
+    /// The DaemonSet or Deployment.
+    pub object: ObjectKey,
+    /// Where it stands.
+    pub rollout: Rollout,
+}
+
+/// An object on its way out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Removal {
+    /// Which object.
+    pub object: ObjectKey,
+    /// Why it is still there; `None` while there is nothing to complain of.
+    pub blocker: Option<String>,
+}

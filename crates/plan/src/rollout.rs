@@ -1,0 +1,271 @@
+//! Where a workload stands, and why, from the workload and its pods.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use crate::ObjectKey;
+
+/// How long a pod may be in trouble before its workload counts as stuck.
+pub const DEADLINE: SignedDuration = SignedDuration::from_secs(120);
+
+/// Where a workload stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rollout {
+    /// Every pod that should run is the current one and ready.
+    Ready,
+    /// On its way. The message says how far, and what the pods say.
+    Progressing {
+        /// For people, for example `awaiting 1 node (2 of 3 ready): pod x on node-2: ImagePullBackOff`.
+        message: String,
+        /// When this turns into [`Rollout::Stuck`] if nothing changes.
+        deadline: Option<Timestamp>,
+    },
+    /// A pod's own trouble has lasted past the [`DEADLINE`].
+    Stuck {
+        /// What kubelet or scheduler call it, for example `ImagePullBackOff`, `CrashLoopBackOff`, `Unschedulable`.
+        cause: String,
+        /// For people.
+        message: String,
+    },
+}
+
+/// What a rollout needs to know of a pod; nothing else of pods is kept in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodView {
+    /// `metadata.uid`
+    pub uid: String,
+    /// `metadata.namespace`
+    pub namespace: String,
+    /// `metadata.name`
+    pub name: String,
+    /// `metadata.labels`
+    pub labels: BTreeMap<String, String>,
+    /// Where it runs, once scheduled.
+    pub node: Option<String>,
+    /// `metadata.creationTimestamp`
+    pub created: Option<Timestamp>,
+    /// Being deleted.
+    pub deleting: bool,
+    /// What keeps it from being ready, if it says so.
+    pub trouble: Option<Trouble>,
+}
+
+/// What keeps a pod from being ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// What kubelet or scheduler call it.
+    pub reason: String,
+    /// Their words, one line.
+    pub message: String,
+}
+
+impl PodView {
+    /// The view of a pod as the API server returns it.
+    pub fn of(pod: &Value) -> Option<Self> {
+        let metadata = &pod["metadata"];
+        let text = |field: &str| metadata[field].as_str().map(str::to_owned);
+        Some(Self {
+            uid: text("uid")?,
+            namespace: text("namespace")?,
+            name: text("name")?,
+            labels: metadata["labels"].as_object().into_iter().flatten().filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned()))).collect(),
+            node: pod["spec"]["nodeName"].as_str().map(str::to_owned),
+            created: metadata["creationTimestamp"].as_str().and_then(|t| t.parse().ok()),
+            deleting: !metadata["deletionTimestamp"].is_null(),
+            trouble: trouble(pod),
+        })
+    }
+}
+
+/// Reasons of a waiting container that are part of every start.
+const STARTING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
+
+fn trouble(pod: &Value) -> Option<Trouble> {
+    let status = &pod["status"];
+    let containers = ["initContainerStatuses", "containerStatuses"].iter().flat_map(|list| status[*list].as_array().into_iter().flatten());
+    for container in containers {
+        let name = container["name"].as_str().unwrap_or_default();
+        let waiting = &container["state"]["waiting"];
+        let Some(reason) = waiting["reason"].as_str().filter(|reason| !STARTING.contains(reason)) else { continue };
+        let mut message = format!("container {name}");
+        if let Some(detail) = waiting["message"].as_str().filter(|detail| !detail.is_empty()) {
+            message = format!("{message}: {}", one_line(detail));
+        }
+        let last = &container["lastState"]["terminated"];
+        if let Some(code) = last["exitCode"].as_i64() {
+            let detail = last["message"].as_str().or(last["reason"].as_str()).unwrap_or_default();
+            message = format!("{message}; last exit code {code} {}", one_line(detail)).trim_end().to_owned();
+        }
+        return Some(Trouble { reason: reason.to_owned(), message });
+    }
+    let unscheduled = status["conditions"].as_array().into_iter().flatten().find(|c| c["type"] == "PodScheduled" && c["status"] == "False")?;
+    Some(Trouble { reason: unscheduled["reason"].as_str().unwrap_or("Unschedulable").to_owned(), message: one_line(unscheduled["message"].as_str().unwrap_or_default()) })
+}
+
+fn one_line(text: &str) -> String {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match text.char_indices().nth(300) {
+        Some((cut, _)) => format!("{}…", &text[..cut]),
+        None => text,
+    }
+}
+
+/// Where a DaemonSet or Deployment stands.
+///
+/// `missing` are Secrets and ConfigMaps that the pod template names and that do not exist: without them it is not ready,
+/// whatever its pods say. `now` decides only between progressing and stuck.
+pub fn rollout<'a>(workload: &Value, pods: impl IntoIterator<Item = &'a PodView>, missing: &[ObjectKey], now: Timestamp) -> Rollout {
+    let Some(behind) = behind(workload).or_else(|| missing_inputs(missing)) else {
+        return Rollout::Ready;
+    };
+    let troubled = pods.into_iter().filter(|pod| !pod.deleting && belongs(pod, workload)).filter_map(|pod| Some((pod, pod.trouble.as_ref()?)));
+    // The oldest trouble first: it is the one that reaches the deadline first, and a stable choice.
+    let Some((pod, trouble)) = troubled.min_by_key(|(pod, _)| (pod.created, pod.name.clone())) else {
+        return Rollout::Progressing { message: behind, deadline: None };
+    };
+    let node = pod.node.as_deref().map(|node| format!(" on {node}")).unwrap_or_default();
+    let message = format!("{behind}: pod {}{node}: {}: {}", pod.name, trouble.reason, trouble.message);
+    let deadline = pod.created.map(|created| created.saturating_add(DEADLINE).unwrap_or(Timestamp::MAX));
+    match deadline {
+        Some(deadline) if deadline <= now => Rollout::Stuck { cause: trouble.reason.clone(), message },
+        deadline => Rollout::Progressing { message, deadline },
+    }
+}
+
+fn missing_inputs(missing: &[ObjectKey]) -> Option<String> {
+    let names: Vec<_> = missing.iter().map(ObjectKey::human).collect();
+    (!names.is_empty()).then(|| format!("waits for {} (does not exist)", names.join(", ")))
+}
+
+/// What the workload's own status lacks, in the words of the original operator, or `None` if nothing does.
+fn behind(workload: &Value) -> Option<String> {
+    let (status, generation) = (&workload["status"], workload["metadata"]["generation"].as_i64().unwrap_or_default());
+    let count = |field: &str| status[field].as_i64().unwrap_or_default();
+    let observed = count("observedGeneration");
+    if observed < generation {
+        return Some(format!("update is being processed (generation {generation}, observed generation {observed})"));
+    }
+    let (desired, updated, available) = if workload["kind"] == "DaemonSet" {
+        (count("desiredNumberScheduled"), count("updatedNumberScheduled"), count("numberAvailable"))
+    } else {
+        (workload["spec"]["replicas"].as_i64().unwrap_or(1), count("updatedReplicas"), count("availableReplicas"))
+    };
+    // Pods of the previous template that still run, beyond what is desired.
+    let old = if workload["kind"] == "Deployment" { count("replicas") - updated } else { 0 };
+    if updated < desired {
+        Some(format!("update is rolling out ({updated} out of {desired} updated)"))
+    } else if available < desired {
+        let unit = if workload["kind"] == "DaemonSet" { "nodes" } else { "replicas" };
+        Some(format!("is not available (awaiting {} {unit})", desired - available))
+    } else if old > 0 {
+        Some(format!("update is rolling out ({old} old replicas still run)"))
+    } else {
+        None
+    }
+}
+
+/// Whether the pod matches the workload's selector.
+fn belongs(pod: &PodView, workload: &Value) -> bool {
+    let namespace = workload["metadata"]["namespace"].as_str().unwrap_or_default();
+    let labels = workload.pointer("/spec/selector/matchLabels").and_then(Value::as_object);
+    pod.namespace == namespace && labels.is_some_and(|labels| !labels.is_empty() && labels.iter().all(|(k, v)| pod.labels.get(k).map(String::as_str) == v.as_str()))
+}
+
+/// The Secrets and ConfigMaps of its own namespace that a workload's pods cannot start without.
+pub fn inputs(workload: &Value) -> Vec<ObjectKey> {
+    use crate::kinds::{CONFIG_MAP, SECRET};
+    let namespace = workload["metadata"]["namespace"].as_str().unwrap_or_default();
+    let pod = &workload["spec"]["template"]["spec"];
+    let needed = |reference: &Value| reference["optional"].as_bool() != Some(true);
+    let mut names: Vec<(crate::Kind, String)> = Vec::new();
+    let mut add = |kind, reference: &Value, field: &str| {
+        if let Some(name) = reference[field].as_str().filter(|_| needed(reference)) {
+            names.push((kind, name.to_owned()));
+        }
+    };
+    for volume in pod["volumes"].as_array().into_iter().flatten() {
+        add(SECRET, &volume["secret"], "secretName");
+        add(CONFIG_MAP, &volume["configMap"], "name");
+    }
+    for container in ["initContainers", "containers"].iter().flat_map(|list| pod[*list].as_array().into_iter().flatten()) {
+        for source in container["envFrom"].as_array().into_iter().flatten() {
+            add(SECRET, &source["secretRef"], "name");
+            add(CONFIG_MAP, &source["configMapRef"], "name");
+        }
+        for variable in container["env"].as_array().into_iter().flatten() {
+            add(SECRET, &variable["valueFrom"]["secretKeyRef"], "name");
+            add(CONFIG_MAP, &variable["valueFrom"]["configMapKeyRef"], "name");
+        }
+    }
+    names.sort_unstable();
+    names.dedup();
+    names.into_iter().map(|(kind, name)| ObjectKey::new(kind, namespace, &name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::kinds;
+    use serde_json::json;
+
+    fn daemon_set(status: Value) -> Value {
+        json!({"kind": "DaemonSet", "metadata": {"namespace": "n", "name": "d", "generation": 2},
+               "spec": {"selector": {"matchLabels": {"app": "d"}}}, "status": status})
+    }
+
+    fn pod(status: Value) -> PodView {
+        PodView::of(&json!({"metadata": {"uid": "u", "namespace": "n", "name": "d-1", "labels": {"app": "d"}, "creationTimestamp": "2026-01-01T00:00:00Z"},
+                            "spec": {"nodeName": "node-2"}, "status": status}))
+        .unwrap()
+    }
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    const READY: &str = r#"{"observedGeneration": 2, "desiredNumberScheduled": 3, "updatedNumberScheduled": 3, "numberAvailable": 3}"#;
+
+    #[test]
+    fn a_daemon_set_without_nodes_is_ready() {
+        assert_eq!(rollout(&daemon_set(json!({"observedGeneration": 2, "desiredNumberScheduled": 0})), [], &[], Timestamp::MIN), Rollout::Ready);
+    }
+
+    #[test]
+    fn the_cause_is_the_pods_own_and_becomes_stuck_after_the_deadline() {
+        let workload = daemon_set(json!({"observedGeneration": 2, "desiredNumberScheduled": 3, "updatedNumberScheduled": 3, "numberAvailable": 2}));
+        let pod = pod(json!({"containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image \"x\""}}}]}));
+        let early = rollout(&workload, [&pod], &[], at("2026-01-01T00:01:59Z"));
+        let Rollout::Progressing { message, deadline } = early else { panic!("{early:?}") };
+        assert_eq!(message, "is not available (awaiting 1 nodes): pod d-1 on node-2: ImagePullBackOff: container c: Back-off pulling image \"x\"");
+        assert_eq!(deadline, Some(at("2026-01-01T00:02:00Z")));
+        let late = rollout(&workload, [&pod], &[], at("2026-01-01T00:02:00Z"));
+        assert!(matches!(late, Rollout::Stuck { ref cause, .. } if cause == "ImagePullBackOff"), "{late:?}");
+    }
+
+    #[test]
+    fn a_starting_container_is_no_trouble_and_an_unschedulable_pod_is() {
+        assert_eq!(pod(json!({"containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "ContainerCreating"}}}]})).trouble, None);
+        let unschedulable = pod(json!({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}]}));
+        assert_eq!(unschedulable.trouble, Some(Trouble { reason: "Unschedulable".into(), message: "0/3 nodes".into() }));
+    }
+
+    #[test]
+    fn ready_pods_do_not_hide_a_missing_secret() {
+        let workload = daemon_set(serde_json::from_str(READY).unwrap());
+        assert_eq!(rollout(&workload, [], &[], Timestamp::MIN), Rollout::Ready);
+        let missing = [ObjectKey::new(kinds::SECRET, "n", "certificate")];
+        let state = rollout(&workload, [], &missing, Timestamp::MIN);
+        assert!(matches!(state, Rollout::Progressing { ref message, .. } if message == "waits for Secret n/certificate (does not exist)"), "{state:?}");
+    }
+
+    #[test]
+    fn inputs_are_what_pods_cannot_start_without() {
+        let workload = json!({"metadata": {"namespace": "n"}, "spec": {"template": {"spec": {
+            "volumes": [{"name": "a", "secret": {"secretName": "s"}}, {"name": "b", "configMap": {"name": "c", "optional": true}}],
+            "containers": [{"env": [{"name": "X", "valueFrom": {"configMapKeyRef": {"name": "m", "key": "k"}}}], "envFrom": [{"secretRef": {"name": "s"}}]}]}}}});
+        assert_eq!(inputs(&workload), [ObjectKey::new(kinds::CONFIG_MAP, "n", "m"), ObjectKey::new(kinds::SECRET, "n", "s")]);
+    }
+}
