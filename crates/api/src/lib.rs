@@ -1,1 +1,16 @@
 //! The custom resources that Weft serves: types, schema, CEL rules, defaults and printer columns. No I/O, no logic.
+//!
+//! One module a domain; what all domains share lies beside them:
+//!
+//! - [`addons`]: `NetworkAddonsConfig`, the add-ons of a cluster's network;
+//! - [`Condition`]: an entry of `status.conditions`, the same in every domain.
+//!
+//! The types read more than the schema admits. A stored object may be older than the schema and break one of its rules, and a
+//! type that refused it would stop the watch of all objects of its kind. So choices (`imagePullPolicy`, the TLS ciphers ...) are
+//! strings here, unknown fields are ignored, and nearly everything may be absent. The schema refuses early what can never work,
+//! and the crate of a domain turns what was read into a type that holds nothing invalid.
+
+pub mod addons;
+mod condition;
+
+pub use condition::Condition;
