@@ -1,0 +1,129 @@
+//! The API server's own record of every request.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use jiff::Timestamp;
+use serde::Deserialize;
+
+/// Who, what and when of every request, no bodies. One event a request: at its end, or for a watch when its answer
+/// starts, so that an open watch is there too.
+pub(crate) const POLICY: &str = "apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+";
+
+/// A request as the API server saw it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditEvent {
+    /// Identifies the request; equals [`Recorded::audit_id`](crate::proxy::Recorded::audit_id) of the proxy.
+    pub id: String,
+    /// `kubernetes-admin`, `system:serviceaccount:<namespace>:<name>`, and so on.
+    pub user: String,
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`; the HTTP method in lower case for paths that
+    /// are no resources.
+    pub verb: String,
+    /// API group, empty for the core group and for paths that are no resources.
+    pub group: String,
+    /// Plural resource name, empty for paths that are no resources.
+    pub resource: String,
+    /// `status`, `scale` and so on, or empty.
+    pub subresource: String,
+    /// Empty for cluster-scoped objects.
+    pub namespace: String,
+    /// Empty for list, watch and create (the API server knows the name of an object that is created only from its body).
+    pub name: String,
+    /// Path with query.
+    pub uri: String,
+    /// HTTP status.
+    pub code: u16,
+    /// When the request came in.
+    pub received: Timestamp,
+    /// As sent by the client.
+    pub user_agent: String,
+}
+
+impl AuditEvent {
+    /// Does it change something stored? Dry runs and reviews (of tokens, of access) do not.
+    pub fn is_write(&self) -> bool {
+        crate::proxy::is_write(&self.verb, &self.group, self.uri.split_once('?').map_or("", |(_, query)| query))
+    }
+}
+
+/// Reads the whole log. A line that is still being written is left out.
+pub(crate) fn read(log: &Path) -> Result<Vec<AuditEvent>> {
+    let text = std::fs::read_to_string(log).with_context(|| format!("cannot read {}", log.display()))?;
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    let mut seen = HashSet::new();
+    let mut events = vec![];
+    for line in whole.lines() {
+        let raw: Raw = serde_json::from_str(line).with_context(|| format!("not an audit event: {line}"))?;
+        if seen.insert(raw.audit_id.clone()) {
+            events.push(raw.into_event()?);
+        }
+    }
+    Ok(events)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Raw {
+    #[serde(rename = "auditID")]
+    audit_id: String,
+    verb: String,
+    user: RawUser,
+    #[serde(default)]
+    object_ref: RawObject,
+    #[serde(rename = "requestURI")]
+    request_uri: String,
+    #[serde(default)]
+    response_status: RawStatus,
+    request_received_timestamp: String,
+    #[serde(default)]
+    user_agent: String,
+}
+
+#[derive(Deserialize)]
+struct RawUser {
+    #[serde(default)]
+    username: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RawObject {
+    resource: String,
+    namespace: String,
+    name: String,
+    api_group: String,
+    subresource: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawStatus {
+    code: u16,
+}
+
+impl Raw {
+    fn into_event(self) -> Result<AuditEvent> {
+        let RawObject { resource, namespace, name, api_group: group, subresource } = self.object_ref;
+        Ok(AuditEvent {
+            id: self.audit_id,
+            user: self.user.username,
+            verb: self.verb,
+            group,
+            resource,
+            subresource,
+            namespace,
+            name,
+            uri: self.request_uri,
+            code: self.response_status.code,
+            received: self.request_received_timestamp.parse()?,
+            user_agent: self.user_agent,
+        })
+    }
+}

@@ -1,0 +1,177 @@
+//! Child processes that never outlive us.
+//!
+//! Drop ends them on a normal end and on a panic. A parent that is killed runs no Drop: for that case each child asks the
+//! kernel for SIGKILL when its parent dies (`prctl(2)`, `PR_SET_PDEATHSIG`), by way of `setpriv` of util-linux, so
+//! that no unsafe code is needed between fork and exec.
+
+use std::fs::File;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{OnceLock, mpsc};
+use std::time::{Duration, Instant};
+use std::{fs, io, thread};
+
+use anyhow::{Context, Result, anyhow, bail};
+
+/// A running program with a log file. Killed on drop.
+#[derive(Debug)]
+pub(crate) struct Process {
+    name: String,
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts `program`; its output goes to `<log_folder>/<name>.log`.
+    pub(crate) fn start(program: &Path, args: Vec<String>, log_folder: &Path) -> Result<Self> {
+        let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let log = log_folder.join(format!("{name}.log"));
+        let output = File::options().create(true).append(true).open(&log).with_context(|| format!("cannot write {}", log.display()))?;
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--pdeathsig", "KILL", "--"])
+            .arg(program)
+            .args(args)
+            .current_dir(log_folder)
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            // Not in the terminal's foreground group: Ctrl-C is for us, and we end them in order.
+            .process_group(0);
+        let child = spawn(command).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => anyhow!("`setpriv` is not in PATH: install util-linux (2.33 or newer)"),
+            _ => anyhow!("cannot start {}: {error}", program.display()),
+        })?;
+        Ok(Self { name, child, log })
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// An error with the end of its log if it is not running any more.
+    pub(crate) fn check_running(&mut self) -> Result<()> {
+        let Some(status) = self.child.try_wait()? else { return Ok(()) };
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        let mut last: Vec<_> = log.lines().rev().take(12).collect();
+        last.reverse();
+        bail!("{} ended with {status}; its log {} ends with:\n{}", self.name, self.log.display(), last.join("\n"))
+    }
+
+    /// Is the listener on this loopback port this very process? Another program may have taken the port between our choice
+    /// and its bind, and nobody wants to write into a stranger's etcd.
+    pub(crate) fn listens_on(&self, port: u16) -> bool {
+        listener_inode(port).is_some_and(|inode| owns_socket(self.pid(), inode))
+    }
+
+    /// Waits until it listens on the port.
+    pub(crate) async fn wait_listening(&mut self, port: u16, deadline: Instant) -> Result<()> {
+        while !self.listens_on(port) {
+            self.check_running()?;
+            if Instant::now() > deadline {
+                bail!("{} does not listen on port {port} in time; its log: {}", self.name, self.log.display());
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Both fail only if the child was reaped already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Spawns on one thread that lives as long as the process: the kernel sends the parent death signal when the *thread* that
+/// forked ends, and a test's thread ends with the test.
+fn spawn(command: Command) -> io::Result<Child> {
+    type Job = (Command, mpsc::Sender<io::Result<Child>>);
+    static SPAWNER: OnceLock<mpsc::Sender<Job>> = OnceLock::new();
+    let spawner = SPAWNER.get_or_init(|| {
+        let (sender, jobs) = mpsc::channel::<Job>();
+        thread::spawn(move || {
+            for (mut command, reply) in jobs {
+                // The receiver waits for exactly this, see below.
+                let _ = reply.send(command.spawn());
+            }
+        });
+        sender
+    });
+    let (reply, result) = mpsc::channel();
+    let ended = || io::Error::other("the thread that starts processes has ended");
+    spawner.send((command, reply)).map_err(|_| ended())?;
+    result.recv().map_err(|_| ended())?
+}
+
+/// A loopback port that is free right now.
+///
+/// Taken from below the kernel's range for outgoing connections (`ip_local_port_range`, from 32768 by default), so
+/// that no connection of another process takes it in the moment until the program binds it.
+pub(crate) fn free_port() -> Result<u16> {
+    for _ in 0..200 {
+        let port = rand::random_range(10_000..32_000);
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    bail!("no free TCP port found on 127.0.0.1 between 10000 and 32000")
+}
+
+/// Inode of the socket that listens on `127.0.0.1:port` (`proc_net_tcp(5)`: the address is hexadecimal in host byte order,
+/// state 0A is LISTEN, the tenth field is the inode).
+fn listener_inode(port: u16) -> Option<String> {
+    let local = format!("{:08X}:{port:04X}", u32::from_ne_bytes(Ipv4Addr::LOCALHOST.octets()));
+    let table = fs::read_to_string("/proc/net/tcp").ok()?;
+    table.lines().skip(1).find_map(|line| {
+        let fields: Vec<_> = line.split_whitespace().collect();
+        (fields.get(1) == Some(&local.as_str()) && fields.get(3) == Some(&"0A")).then(|| fields.get(9).map(ToString::to_string))?
+    })
+}
+
+fn owns_socket(pid: u32, inode: String) -> bool {
+    let socket = PathBuf::from(format!("socket:[{inode}]"));
+    let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    descriptors.flatten().any(|descriptor| fs::read_link(descriptor.path()).is_ok_and(|target| target == socket))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use super::*;
+
+    #[test]
+    fn a_listener_is_told_from_a_strangers() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let inode = listener_inode(listener.local_addr().unwrap().port()).expect("we listen");
+        assert!(owns_socket(std::process::id(), inode.clone()));
+        assert!(!owns_socket(1, inode), "init is not us");
+    }
+
+    #[test]
+    fn a_dropped_process_is_gone_and_its_death_is_reported_with_its_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let sleep = Process::start(Path::new("/bin/sleep"), vec!["1000".into()], folder.path()).unwrap();
+        let proc = PathBuf::from(format!("/proc/{}", sleep.pid()));
+        assert!(proc.exists());
+        drop(sleep);
+        assert!(!proc.exists());
+
+        let mut failing = Process::start(Path::new("/bin/ls"), vec!["--no-such-option".into()], folder.path()).unwrap();
+        failing.child.wait().unwrap();
+        let error = failing.check_running().unwrap_err().to_string();
+        assert!(error.contains("no-such-option"), "{error}");
+    }
+}

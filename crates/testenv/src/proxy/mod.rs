@@ -1,0 +1,3 @@
+//! Faults.
+mod request_info;
+pub use request_info::is_write;
