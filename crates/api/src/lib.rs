@@ -12,5 +12,6 @@
 
 pub mod addons;
 mod condition;
+mod schema;
 
 pub use condition::Condition;

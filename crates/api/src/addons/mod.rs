@@ -1,30 +1,37 @@
 //! `NetworkAddonsConfig`: which network add-ons a cluster has, and how they are set up.
+//!
+//! Beside the types: [`crd`], the definition with schema, CEL rules and printer columns, and [`admission`], warnings about outdated
+//! spellings. Both are written to `deploy/` by `cargo run -p weft-api --example generate`.
 
+mod admission;
+mod crd;
 mod placement;
+mod resource;
+mod rules;
 mod spec;
 mod status;
 mod tls;
 
+pub use admission::admission;
+pub use crd::crd;
 pub use placement::{Placement, PlacementConfiguration};
+pub use resource::NetworkAddonsConfig;
 pub use spec::{
     KubeMacPool, KubeSecondaryDns, KubevirtIpamController, LinuxBridge, Macvtap, Multus,
     MultusDynamicNetworks, NetworkAddonsConfigSpec, NmState, Ovs, SelfSignConfiguration,
 };
 pub use status::{ComponentStatus, Container, NetworkAddonsConfigStatus};
-pub use tls::{CustomTlsProfile, TlsProfile, TlsSecurityProfile};
-
-mod resource;
-pub use resource::NetworkAddonsConfig;
+pub use tls::{CustomTlsProfile, NamedTlsProfile, TlsSecurityProfile};
 
 /// The API group.
 pub const GROUP: &str = "networkaddonsoperator.network.kubevirt.io";
-/// The version that is stored. `v1alpha1` has the same schema and is served as well.
+/// The version that is stored.
 pub const VERSION: &str = "v1";
-/// The older version, served for those who still use it.
+/// The older version. It has the same schema and is served for those who still use it.
 pub const VERSION_V1ALPHA1: &str = "v1alpha1";
 /// The kind.
 pub const KIND: &str = "NetworkAddonsConfig";
-/// The name in URLs and in RBAC.
+/// The name of the resource in URLs and RBAC rules.
 pub const PLURAL: &str = "networkaddonsconfigs";
-/// The only name of an object that is acted on.
+/// The name of the one object that is acted on.
 pub const NAME: &str = "cluster";

@@ -1,4 +1,4 @@
-//! Where components run.
+//! On which nodes components run.
 
 use std::collections::BTreeMap;
 
@@ -6,32 +6,38 @@ use k8s_openapi::api::core::v1::{Affinity, Toleration};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::schema;
+
 /// Placement of the two sorts of components.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlacementConfiguration {
-    /// Where the components run that serve the whole cluster: KubeMacPool, the secondary DNS and the KubeVirt IPAM controller.
+    /// For the components that serve the cluster as a whole: KubeMacPool, the secondary DNS, the KubeVirt IPAM controller. Left out:
+    /// control-plane nodes are preferred.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub infra: Option<Placement>,
 
-    /// Where the components run that serve the pods of a node: CNI plugins, markers and device plugins.
+    /// For the components that serve the pods of their node: CNI plugins, markers, device plugins. Left out: all Linux nodes, also
+    /// those that are cordoned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workloads: Option<Placement>,
 }
 
-/// Placement of pods, with the meaning that these fields have in a pod.
+/// Placement of pods. The fields are those of a pod, with the same meaning.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Placement {
-    /// Labels that a node must have.
+    /// Labels that a node must have, as in a pod's spec.nodeSelector.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_selector: Option<BTreeMap<String, String>>,
 
-    /// Affinity to nodes and pods.
+    /// Affinity to nodes and to other pods, as in a pod's spec.affinity; `kubectl explain pod.spec.affinity` has the details.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::affinity")]
     pub affinity: Option<Affinity>,
 
-    /// Taints that are tolerated.
+    /// Taints of nodes that are tolerated, as in a pod's spec.tolerations; `kubectl explain pod.spec.tolerations` has the details.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::tolerations")]
     pub tolerations: Option<Vec<Toleration>>,
 }

@@ -1,40 +1,50 @@
 //! The specification: one optional field a component, then what concerns several of them.
+//!
+//! The schema sets no defaults, for a reason: a setting that the user leaves out of a component that is deployed keeps the value it
+//! had (a random MAC range above all). A default in the schema would look like the user's own choice and overwrite it.
+//!
+//! Doc comments of fields become the text of `kubectl explain`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{PlacementConfiguration, TlsSecurityProfile};
+use super::{PlacementConfiguration, TlsSecurityProfile, rules};
 
-/// What the cluster's network shall consist of. A component is deployed when its field is present, if only as `{}`, and removed
-/// when the field goes away.
+/// The values of `imagePullPolicy`. The empty text means that nothing is said.
+const PULL_POLICIES: [&str; 4] = ["Always", "IfNotPresent", "Never", ""];
+
+/// What the cluster's network shall consist of. A component is deployed while its field is there, be it as `{}`, and is removed when
+/// the field is removed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules::spec()))]
 pub struct NetworkAddonsConfigSpec {
-    /// Multus lets a pod attach to more networks than the default one.
+    /// Deploys Multus, which attaches pods to more networks than the default one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multus: Option<Multus>,
 
-    /// The dynamic networks controller attaches networks to running pods and detaches them. Needs multus.
+    /// Deploys the controller that attaches networks to running pods and detaches them again. Needs multus.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multus_dynamic_networks: Option<MultusDynamicNetworks>,
 
-    /// The bridge and tuning CNI plugins, and the marker that publishes each node's Linux bridges as resources.
+    /// Deploys the CNI plugins bridge and tuning, and a marker that makes the Linux bridges of each node known to the scheduler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub linux_bridge: Option<LinuxBridge>,
 
-    /// The Open vSwitch CNI plugin, and the marker that publishes each node's OVS bridges as resources.
+    /// Deploys the CNI plugin for Open vSwitch, and a marker that makes the OVS bridges of each node known to the scheduler. Open
+    /// vSwitch itself must run on the nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ovs: Option<Ovs>,
 
-    /// KubeMacPool gives MAC addresses to the interfaces of virtual machines and keeps them unique.
+    /// Deploys KubeMacPool, which gives MAC addresses to the interfaces of pods and virtual machines and keeps them unique.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kube_mac_pool: Option<KubeMacPool>,
 
-    /// The macvtap CNI plugin and its device plugin.
+    /// Deploys the macvtap CNI plugin with its device plugin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub macvtap: Option<Macvtap>,
 
-    /// A DNS server that knows the addresses of virtual machines on their secondary networks.
+    /// Deploys a DNS server that knows the addresses of virtual machines in their secondary networks.
     #[serde(
         rename = "kubeSecondaryDNS",
         default,
@@ -42,28 +52,33 @@ pub struct NetworkAddonsConfigSpec {
     )]
     pub kube_secondary_dns: Option<KubeSecondaryDns>,
 
-    /// The controller that keeps the IP addresses of KubeVirt virtual machines across restart and migration.
+    /// Deploys the controller through which KubeVirt's virtual machines keep their IP addresses over restarts and migrations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubevirt_ipam_controller: Option<KubevirtIpamController>,
 
-    /// Node network configuration (kubernetes-nmstate).
+    /// Asks for the configuration of the nodes' networks (kubernetes-nmstate). The field is kept, but this version does not deploy the
+    /// node agent; the status says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nmstate: Option<NmState>,
 
-    /// When the container images of the components are pulled.
+    /// When the images of the components are pulled: Always, IfNotPresent or Never. Left out, it stays as it was last applied; the
+    /// first time it is IfNotPresent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = PULL_POLICIES))]
     pub image_pull_policy: Option<String>,
 
-    /// How often the certificates are renewed that components issue for themselves.
+    /// How long the certificates live that components issue for their own webhooks. Set all four intervals or none: left out, they
+    /// stay as they were last applied, the first time 48h, 24h, 24h and 12h.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub self_sign_configuration: Option<SelfSignConfiguration>,
 
-    /// On which nodes the components run.
+    /// On which nodes the components run. Each of its two halves replaces the default of that half as a whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement_configuration: Option<PlacementConfiguration>,
 
-    /// Which TLS versions and ciphers the components' servers accept.
+    /// Which TLS versions, ciphers and key exchange groups the servers of the components accept. Left out: Modern, which is TLS 1.3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("nullable" = true))]
     pub tls_security_profile: Option<TlsSecurityProfile>,
 }
 
@@ -75,12 +90,15 @@ pub struct Multus {}
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MultusDynamicNetworks {
-    /// The socket of the container runtime on the nodes.
+    /// The path of the container runtime's socket on the nodes, for example /run/containerd/containerd.sock. Left out, it stays as it
+    /// was last applied; the first time it is /run/crio/crio.sock.
+    // 107 is what the kernel leaves for the path of a socket (unix(7): 108 bytes with the closing null).
     #[serde(
         rename = "hostCRISocketPath",
         default,
         skip_serializing_if = "Option::is_none"
     )]
+    #[schemars(length(max = 107), extend("x-kubernetes-validations" = rules::socket_path()))]
     pub host_cri_socket_path: Option<String>,
 }
 
@@ -92,16 +110,21 @@ pub struct LinuxBridge {}
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Ovs {}
 
-/// The range of MAC addresses of KubeMacPool.
+/// The range from which KubeMacPool takes its addresses. Left out, the range stays as it was last applied; the first time it is a
+/// random one, from `02:XX:XX:00:00:00` to `02:XX:XX:ff:ff:ff`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules::mac_range()))]
 pub struct KubeMacPool {
-    /// The first MAC address of the range.
+    /// The first MAC address of the range, a unicast address, for example 02:00:00:00:00:00. Goes together with rangeEnd. Both left
+    /// out, the range stays as it was last applied; the first time it is a random one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64), extend("x-kubernetes-validations" = rules::mac_address()))]
     pub range_start: Option<String>,
 
-    /// The last MAC address of the range.
+    /// The last MAC address of the range, greater than rangeStart, for example 02:00:00:ff:ff:ff.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64), extend("x-kubernetes-validations" = rules::mac_address()))]
     pub range_end: Option<String>,
 }
 
@@ -109,37 +132,45 @@ pub struct KubeMacPool {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Macvtap {
-    /// The ConfigMap that tells the device plugin which devices to offer.
+    /// The name of the ConfigMap, in the namespace of the components, that tells the device plugin which interfaces to offer. Left
+    /// out, it stays as it was last applied; the first time it is macvtap-deviceplugin-config.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253), extend("x-kubernetes-validations" = rules::config_map_name()))]
     pub device_plugin_config: Option<String>,
 }
 
-/// Settings of the secondary DNS. Both are known under two spellings.
+/// Settings of the secondary DNS. Each is known under two spellings, of which one may be used: documentation of the operator that
+/// first served this API showed the one in capitals, which its code did not read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules::one_spelling()))]
 pub struct KubeSecondaryDns {
-    /// The DNS domain.
+    /// The DNS domain in which the names of virtual machines are answered, in lower case, for example secondary.example.com.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253), extend("x-kubernetes-validations" = rules::dns_domain()))]
     pub domain: Option<String>,
 
-    /// The address of the name server.
+    /// The IPv4 or IPv6 address under which the DNS server can be reached from outside, as it appears in the zone's own records.
     #[serde(
         rename = "nameServerIP",
         default,
         skip_serializing_if = "Option::is_none"
     )]
+    #[schemars(length(max = 64), extend("x-kubernetes-validations" = rules::ip_address()))]
     pub name_server_ip: Option<String>,
 
-    /// Another spelling of domain.
+    /// Another spelling of domain. Use domain.
     #[serde(rename = "DOMAIN", default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253), extend("x-kubernetes-validations" = rules::dns_domain()))]
     pub domain_upper: Option<String>,
 
-    /// Another spelling of nameServerIP.
+    /// Another spelling of nameServerIP. Use nameServerIP.
     #[serde(
         rename = "NAME_SERVER_IP",
         default,
         skip_serializing_if = "Option::is_none"
     )]
+    #[schemars(length(max = 64), extend("x-kubernetes-validations" = rules::ip_address()))]
     pub name_server_ip_upper: Option<String>,
 }
 
@@ -168,36 +199,43 @@ fn given(text: &Option<String>) -> Option<&str> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KubevirtIpamController {
-    /// The namespace of the default network's NetworkAttachmentDefinition.
+    /// The namespace of the NetworkAttachmentDefinition that describes the cluster's default network. Needed for persistent addresses
+    /// in a pod's primary user-defined network (OVN-Kubernetes).
     #[serde(
         rename = "defaultNetworkNADNamespace",
         default,
         skip_serializing_if = "Option::is_none"
     )]
+    #[schemars(length(max = 63), extend("x-kubernetes-validations" = rules::namespace_name()))]
     pub default_network_nad_namespace: Option<String>,
 }
 
-/// Node network configuration has no settings here.
+/// The configuration of the nodes' networks has no settings here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NmState {}
 
-/// Rotation of self-signed certificates.
+/// The life of self-signed certificates. All intervals are durations as Go writes them: 48h, 1h30m, 90s.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules::rotation()))]
 pub struct SelfSignConfiguration {
-    /// How long a certificate authority is valid.
+    /// How long a certificate authority is valid, for example 48h.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64), extend("x-kubernetes-validations" = rules::interval()))]
     pub ca_rotate_interval: Option<String>,
 
-    /// How long an old and a new certificate authority are both trusted.
+    /// How long before its end a certificate authority gets its successor: so long both are trusted. At most caRotateInterval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64), extend("x-kubernetes-validations" = rules::interval()))]
     pub ca_overlap_interval: Option<String>,
 
-    /// How long a certificate is valid.
+    /// How long a server's certificate is valid. At most caRotateInterval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64), extend("x-kubernetes-validations" = rules::interval()))]
     pub cert_rotate_interval: Option<String>,
 
-    /// How long before its end a certificate is replaced.
+    /// How long before its end a server's certificate gets its successor. At most certRotateInterval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64), extend("x-kubernetes-validations" = rules::interval()))]
     pub cert_overlap_interval: Option<String>,
 }

@@ -9,7 +9,8 @@ use crate::Condition;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NetworkAddonsConfigStatus {
-    /// The metadata.generation that this status was computed from.
+    /// The metadata.generation that this status was computed from. Smaller than the object's own: the status does not know of the
+    /// latest change yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
@@ -21,34 +22,42 @@ pub struct NetworkAddonsConfigStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_version: Option<String>,
 
-    /// The version that all components have reached. Equal to targetVersion once an upgrade is complete.
+    /// The version that all components have reached. An upgrade is complete once it equals targetVersion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_version: Option<String>,
 
-    /// Available, Progressing and Degraded.
+    /// The state as a whole: Available (all components work), Progressing (something is being rolled out), Degraded (something failed
+    /// and the message says what), and Blocked while another operator holds the components.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 
-    /// One entry a component.
+    /// The state of each component.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub components: Vec<ComponentStatus>,
 
-    /// The containers of all components with their images.
+    /// The containers of all components, init containers included, with their images.
+    // The key is unique: within a pod an init container may not share its name with a container.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend(
+        "x-kubernetes-list-type" = "map",
+        "x-kubernetes-list-map-keys" = ["parentKind", "parentName", "name"]
+    ))]
     pub containers: Vec<Container>,
 }
 
-/// How one component is.
+/// The state of one component.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ComponentStatus {
-    /// The component, as its field in the specification is called.
+    /// The component, under the name of its field in the spec, for example kubeMacPool.
     pub name: String,
 
-    /// Available, Progressing, Degraded ...
+    /// Its state in one word, for example Available, Progressing or Degraded.
     pub state: String,
 
-    /// What is the matter, and what to do about it.
+    /// What is the matter with it and what to do, where there is something to say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
@@ -57,15 +66,15 @@ pub struct ComponentStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Container {
-    /// The kind of the workload: DaemonSet or Deployment.
+    /// The kind of the workload that the container belongs to: DaemonSet or Deployment.
     pub parent_kind: String,
 
-    /// The name of the workload.
+    /// The name of the workload that the container belongs to.
     pub parent_name: String,
 
     /// The name of the container.
     pub name: String,
 
-    /// Its image.
+    /// The image that the container runs.
     pub image: String,
 }

@@ -1,0 +1,15 @@
+//! Writes the generated files of `deploy/`: the CRDs and the admission policies.
+#![allow(clippy::expect_used)]
+
+mod files;
+
+fn main() -> std::io::Result<()> {
+    for (path, text) in files::all() {
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        std::fs::write(&path, text)?;
+        println!("{}", path.display());
+    }
+    Ok(())
+}

@@ -1,0 +1,237 @@
+//! The CEL rules of the schema: what can never work is refused by `kubectl apply` itself.
+//!
+//! Three things hold for every rule:
+//!
+//! - **CEL of Kubernetes 1.32**, the oldest version that Weft runs on.
+//! - **It stands as low in the schema as it can.** A rule is not enforced on an update that leaves its part of the object as it was
+//!   (CRDValidationRatcheting, on since 1.30), so an old object that breaks a rule can still be changed elsewhere.
+//! - **It does not fail to evaluate**, whatever the object holds: such a failure is refused on every update, and its message is
+//!   not ours. Hence the `has(...)` and `matches(...)` in front of what needs them.
+//!
+//! An empty text means "not given", as it does for the operator that first served this API.
+
+use kube_core::Rule;
+
+use super::NAME;
+
+/// Six octets, in one of the notations of Go's `net.ParseMAC`: `02:00:00:00:00:01`, `02-00-00-00-00-01` or `0200.0000.0001`.
+const MAC: &str = "^([0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}|[0-9A-Fa-f]{2}(-[0-9A-Fa-f]{2}){5}|[0-9A-Fa-f]{4}([.][0-9A-Fa-f]{4}){2})$";
+
+/// A duration as Go and CEL write it, without a minus sign.
+const DURATION: &str = "^[+]?(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+$";
+
+/// A DNS name in lower case (RFC 1123), also the form of an object's name.
+const DNS_NAME: &str =
+    "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?([.][a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$";
+
+/// The name of a ConfigMap: as [`DNS_NAME`], but Kubernetes does not limit the length of a part.
+const OBJECT_NAME: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+
+/// The name of a namespace.
+const DNS_LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
+
+/// An absolute path without empty parts. No colon: Kubernetes refuses it in the path of a mount.
+const PATH: &str = "^(/[^/:[:cntrl:]]+)+$";
+
+fn rule(expression: impl Into<String>, message: &str) -> Rule {
+    Rule::new(expression).message(message)
+}
+
+/// The text is empty or matches the pattern.
+fn matches(pattern: &str, message: &str) -> Rule {
+    rule(format!("self == '' || self.matches('{pattern}')"), message)
+}
+
+/// The field is there and not empty.
+fn given(field: &str) -> String {
+    format!("(has(self.{field}) && self.{field} != '')")
+}
+
+/// For `metadata.name`.
+pub(super) fn object_name() -> [Rule; 1] {
+    [rule(
+        format!("self == '{NAME}'"),
+        "only the NetworkAddonsConfig named cluster is acted on: set metadata.name to cluster",
+    )]
+}
+
+/// For the specification.
+pub(super) fn spec() -> [Rule; 1] {
+    [rule(
+        "!has(self.multusDynamicNetworks) || has(self.multus)",
+        "multusDynamicNetworks needs multus: add `multus: {}` to the spec",
+    )]
+}
+
+/// For `kubeMacPool`.
+pub(super) fn mac_range() -> [Rule; 2] {
+    // Lower-case hex of equal length sorts as the numbers do, so this compares all octets.
+    let octets = |field: &str| {
+        format!("self.{field}.lowerAscii().replace(':', '').replace('-', '').replace('.', '')")
+    };
+    let is_mac = |field: &str| format!("!(has(self.{field}) && self.{field}.matches('{MAC}'))");
+    [
+        rule(
+            format!("{} == {}", given("rangeStart"), given("rangeEnd")),
+            "rangeStart and rangeEnd belong together: set both, or none to get a random range",
+        ),
+        rule(
+            format!(
+                "{} || {} || {} < {}",
+                is_mac("rangeStart"),
+                is_mac("rangeEnd"),
+                octets("rangeStart"),
+                octets("rangeEnd")
+            ),
+            "rangeEnd must be greater than rangeStart",
+        ),
+    ]
+}
+
+/// For one end of the MAC range.
+pub(super) fn mac_address() -> [Rule; 2] {
+    [
+        matches(
+            MAC,
+            "must be a MAC address of six octets, for example 02:00:00:00:00:00",
+        ),
+        rule(
+            "!self.matches('^.[13579bBdDfF]')",
+            "must be a unicast address: the second hexadecimal digit must be even, for example 02:00:00:00:00:00",
+        ),
+    ]
+}
+
+/// For `hostCRISocketPath`.
+pub(super) fn socket_path() -> [Rule; 1] {
+    [rule(
+        format!("self == '' || (self.matches('{PATH}') && !self.matches('/[.][.]?(/|$)'))"),
+        "must be an absolute path without '.', '..', '//', ':' or a slash at the end, for example /run/containerd/containerd.sock",
+    )]
+}
+
+/// For `devicePluginConfig`.
+pub(super) fn config_map_name() -> [Rule; 1] {
+    [matches(
+        OBJECT_NAME,
+        "must be the name of a ConfigMap: lower-case letters, digits, '-' and '.', a letter or digit at both ends",
+    )]
+}
+
+/// For `defaultNetworkNADNamespace`.
+pub(super) fn namespace_name() -> [Rule; 1] {
+    [matches(
+        DNS_LABEL,
+        "must be the name of a namespace: lower-case letters, digits and '-', a letter or digit at both ends",
+    )]
+}
+
+/// For `kubeSecondaryDNS`: each setting under one of its two spellings.
+pub(super) fn one_spelling() -> [Rule; 2] {
+    [
+        rule(
+            "!(has(self.domain) && has(self.DOMAIN))",
+            "domain and DOMAIN are one setting: keep domain, remove DOMAIN",
+        ),
+        rule(
+            "!(has(self.nameServerIP) && has(self.NAME_SERVER_IP))",
+            "nameServerIP and NAME_SERVER_IP are one setting: keep nameServerIP, remove NAME_SERVER_IP",
+        ),
+    ]
+}
+
+/// For the domain of the secondary DNS.
+pub(super) fn dns_domain() -> [Rule; 1] {
+    [matches(
+        DNS_NAME,
+        "must be a DNS domain in lower case without a dot at the end, for example secondary.example.com",
+    )]
+}
+
+/// For the address of the secondary DNS.
+pub(super) fn ip_address() -> [Rule; 1] {
+    [rule(
+        "self == '' || isIP(self)",
+        "must be an IPv4 or IPv6 address, for example 192.0.2.53",
+    )]
+}
+
+/// For `selfSignConfiguration`.
+pub(super) fn rotation() -> [Rule; 4] {
+    let [ca_rotate, ca_overlap, cert_rotate, cert_overlap] = [
+        "caRotateInterval",
+        "caOverlapInterval",
+        "certRotateInterval",
+        "certOverlapInterval",
+    ];
+    [
+        rule(
+            format!(
+                "{0} == {1} && {0} == {2} && {0} == {3}",
+                given(ca_rotate),
+                given(ca_overlap),
+                given(cert_rotate),
+                given(cert_overlap)
+            ),
+            "the four intervals belong together: set all of caRotateInterval, caOverlapInterval, certRotateInterval and certOverlapInterval, or none",
+        ),
+        not_longer(
+            ca_overlap,
+            ca_rotate,
+            "caOverlapInterval must not be longer than caRotateInterval",
+        ),
+        not_longer(
+            cert_rotate,
+            ca_rotate,
+            "certRotateInterval must not be longer than caRotateInterval",
+        ),
+        not_longer(
+            cert_overlap,
+            cert_rotate,
+            "certOverlapInterval must not be longer than certRotateInterval",
+        ),
+    ]
+}
+
+/// One interval of the object is at most as long as another one, if both are durations.
+fn not_longer(short: &str, long: &str, message: &str) -> Rule {
+    let is_duration =
+        |field: &str| format!("!(has(self.{field}) && self.{field}.matches('{DURATION}'))");
+    rule(
+        format!(
+            "{} || {} || duration(self.{short}) <= duration(self.{long})",
+            is_duration(short),
+            is_duration(long)
+        ),
+        message,
+    )
+}
+
+/// For one interval.
+pub(super) fn interval() -> [Rule; 2] {
+    [
+        matches(
+            DURATION,
+            "must be a duration such as 48h or 1h30m (units: h, m, s, ms, us, ns), without a minus sign",
+        ),
+        rule(
+            format!("!self.matches('{DURATION}') || duration(self) > duration('0s')"),
+            "must be longer than zero, for example 24h",
+        ),
+    ]
+}
+
+/// For `tlsSecurityProfile`. A `custom` counts without a `type` too, as it always did.
+pub(super) fn tls_profile() -> [Rule; 2] {
+    let custom = "(has(self.custom) && self.custom != null)";
+    [
+        rule(
+            format!("has(self.type) || {custom}"),
+            "set type to Old, Intermediate, Modern or Custom, or remove tlsSecurityProfile to get Modern",
+        ),
+        rule(
+            format!("!(has(self.type) && self.type == 'Custom') || {custom}"),
+            "type Custom needs custom: add custom with ciphers and minTLSVersion, or choose Old, Intermediate or Modern",
+        ),
+    ]
+}
