@@ -34,8 +34,17 @@ pub trait Domain: Send + Sync + 'static {
     fn decide(&self, input: Input<'_>) -> Result<Decision, Refusal>;
 
     /// The whole status of the resource, from what was applied and how it rolls out. `previous` is the status as it stands;
-    /// `conditions` are already computed, with transition times.
-    fn status(&self, previous: &Value, conditions: Vec<Condition>, report: &Report) -> Value;
+    /// `conditions` are already computed, with transition times; `units` are what was applied last.
+    fn status(&self, previous: &Value, conditions: Vec<Condition>, report: &Report, units: &[Unit]) -> Value;
+
+    /// Whether a live object was made by the operator that this domain replaces, so that Weft may take it over.
+    fn made_by_original(&self, live: &Value) -> bool;
+
+    /// Whether a Deployment is that operator itself, still installed. While it is there Weft writes nothing in this domain.
+    fn is_original_operator(&self, deployment: &Value) -> bool;
+
+    /// The name of that operator's Deployment, the same as of Weft's own.
+    fn operator_name(&self) -> &'static str;
 }
 
 /// What a decision is made from.

@@ -11,6 +11,10 @@ pub struct Report {
     pub refusal: Option<Refusal>,
     /// What keeps Weft from writing at all, for example the original's operator that still runs.
     pub blocked: Option<Blocked>,
+    /// The resource is being deleted, and its objects with it.
+    pub removing: bool,
+    /// Not applied yet: the first word on a new generation, before the work starts.
+    pub starting: bool,
     /// One entry a unit, in the domain's order.
     pub units: Vec<UnitReport>,
     /// What is on its way out: objects that are to be deleted and are still there, or could not be deleted.

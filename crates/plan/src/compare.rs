@@ -1,0 +1,372 @@
+//! How an object in the cluster differs from what Weft wants of it: in values, and in who answers for them.
+//!
+//! The live object says itself, in `managedFields`, which fields Weft applied last and which somebody else set since. So nothing
+//! needs to be remembered, and defaults that the API server fills in are no differences: nobody owns them.
+
+use serde_json::Value;
+
+use crate::{
+    Kind,
+    fields::{self, Selector},
+    kinds,
+};
+
+/// The parts of an object that Weft answers for: additions by others in here are drift. Elsewhere (labels and annotations of
+/// the object itself, status) other people's additions are their own.
+pub(crate) const GUARDED: [&str; 8] = ["spec", "data", "binaryData", "rules", "subjects", "roleRef", "aggregationRule", "webhooks"];
+
+/// One field that is not as it should be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// Where, for example `spec.template.spec.containers[name=multus].image`.
+    pub path: String,
+    /// In which way.
+    pub what: What,
+}
+
+/// In which way a field is not as it should be.
+#[derive(Clone, Debug, PartialEq)]
+pub enum What {
+    /// It is not there.
+    Missing {
+        /// what it should be
+        desired: Value,
+    },
+    /// It has another value.
+    Changed {
+        /// what it is
+        live: Value,
+        /// what it should be
+        desired: Value,
+    },
+    /// Somebody else added it where Weft answers for everything.
+    Added {
+        /// what it is
+        live: Value,
+        /// the field manager that owns it
+        by: String,
+    },
+    /// Weft applied it once and wants it no longer.
+    Dropped {
+        /// what it is
+        live: Value,
+    },
+    /// It has the right value, but Weft does not own it: it would stay when Weft wants it no longer.
+    Unowned,
+}
+
+impl std::fmt::Display for Difference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let path = &self.path;
+        match &self.what {
+            What::Missing { desired } => write!(f, "+ {path}: {}", brief(desired)),
+            What::Changed { live, desired } => write!(f, "~ {path}: {} -> {}", brief(live), brief(desired)),
+            What::Added { live, by } => write!(f, "- {path}: {} (added by {by})", brief(live)),
+            What::Dropped { live } => write!(f, "- {path}: {}", brief(live)),
+            What::Unowned => write!(f, "= {path}: same value, ownership moves to Weft"),
+        }
+    }
+}
+
+fn brief(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(160) {
+        Some((cut, _)) => format!("{}…", &text[..cut]),
+        None => text,
+    }
+}
+
+/// Every difference between the body of an apply and the live object, seen as `manager`. Empty: an apply would change nothing.
+pub fn compare(kind: Kind, desired: &Value, live: &Value, manager: &str) -> Vec<Difference> {
+    let nothing = Value::Null;
+    let ours = fields::applied_by(live, manager);
+    let mut found = Found::default();
+    for (field, wanted) in desired.as_object().into_iter().flatten() {
+        let Some(below) = own_root(field, wanted) else { continue };
+        let node = ours.and_then(|ours| ours.get(format!("f:{field}")));
+        found.wanted(field, &below, live.get(field).unwrap_or(&nothing), node);
+    }
+    if let Some(ours) = ours {
+        found.dropped("", ours, desired, live);
+    }
+    if guards_additions(kind) {
+        let empty = Value::Object(serde_json::Map::new());
+        for entry in fields::entries_of_others(live, manager) {
+            let by = entry["manager"].as_str().unwrap_or("somebody");
+            for root in GUARDED {
+                let key = format!("f:{root}");
+                if let (Some(theirs), Some(value)) = (entry["fieldsV1"].get(&key), live.get(root)) {
+                    found.added(root, theirs, ours.and_then(|ours| ours.get(&key)).unwrap_or(&empty), value, by);
+                }
+            }
+        }
+    }
+    found.differences
+}
+
+/// What of a top-level field is compared: all of it but an object's identity.
+fn own_root(field: &str, wanted: &Value) -> Option<Value> {
+    match field {
+        "apiVersion" | "kind" => None,
+        "metadata" => {
+            let mut metadata = wanted.clone();
+            if let Some(map) = metadata.as_object_mut() {
+                map.retain(|key, _| matches!(key.as_str(), "labels" | "annotations" | "ownerReferences" | "finalizers"));
+            }
+            Some(metadata)
+        }
+        _ => Some(wanted.clone()),
+    }
+}
+
+/// Namespaces hold other people's things, and a CRD's conversion webhook may be somebody else's.
+fn guards_additions(kind: Kind) -> bool {
+    !matches!(kind, kinds::NAMESPACE | kinds::CUSTOM_RESOURCE_DEFINITION)
+}
+
+/// Fields that others write by right.
+fn left_alone(path: &str) -> bool {
+    path.ends_with(".clientConfig.caBundle")
+        || path.starts_with("spec.clusterIP")
+        || path.ends_with(".nodePort")
+        || path == "spec.template.metadata.annotations[kubectl.kubernetes.io/restartedAt]"
+}
+
+fn leads_to_left_alone(path: &str, node: &Value) -> bool {
+    node.as_object().into_iter().flatten().any(|(key, child)| {
+        Selector::parse(key).is_some_and(|selector| {
+            let path = selector.path(path);
+            left_alone(&path) || leads_to_left_alone(&path, child)
+        })
+    })
+}
+
+#[derive(Default)]
+struct Found {
+    differences: Vec<Difference>,
+}
+
+impl Found {
+    fn push(&mut self, path: &str, what: What) {
+        // Two others may have added the same field.
+        if !self.differences.iter().any(|known| known.path == path) {
+            self.differences.push(Difference { path: path.to_owned(), what });
+        }
+    }
+
+    /// What is wanted must be there, equal, and ours.
+    fn wanted(&mut self, path: &str, desired: &Value, live: &Value, ours: Option<&Value>) {
+        match (desired, live) {
+            (_, Value::Null) => self.push(path, What::Missing { desired: desired.clone() }),
+            (Value::Object(map), Value::Object(_)) if !map.is_empty() => {
+                let owns_children = ours.is_some_and(|node| node.as_object().is_some_and(|node| !node.is_empty()));
+                for (key, wanted) in map {
+                    let child = format!("f:{key}");
+                    let node = ours.and_then(|node| if owns_children { node.get(&child) } else { Some(node) });
+                    self.wanted(&Selector::Field(key).path(path), wanted, live.get(key).unwrap_or(&Value::Null), node);
+                }
+            }
+            (Value::Array(items), Value::Array(_)) if is_list_of_elements(ours) => {
+                let node = ours.and_then(Value::as_object);
+                for item in items {
+                    self.wanted_element(path, item, live, node);
+                }
+            }
+            _ if !same(path, desired, live) => self.push(path, What::Changed { live: live.clone(), desired: desired.clone() }),
+            _ if ours.is_none() => self.push(path, What::Unowned),
+            _ => {}
+        }
+    }
+
+    fn wanted_element(&mut self, path: &str, item: &Value, live: &Value, node: Option<&serde_json::Map<String, Value>>) {
+        let only = Value::Array(vec![item.clone()]);
+        let owned = node.into_iter().flatten().find_map(|(key, child)| {
+            let selector = Selector::parse(key)?;
+            selector.of(&only)?;
+            Some((selector, child))
+        });
+        match owned {
+            Some((selector, child)) => match selector.of(live) {
+                Some(found) => self.wanted(&selector.path(path), item, found, Some(child)),
+                None => self.push(&selector.path(path), What::Missing { desired: item.clone() }),
+            },
+            None => self.push(&format!("{path}[{}]", item_name(item)), What::Missing { desired: item.clone() }),
+        }
+    }
+
+    /// What we applied once and want no longer.
+    fn dropped(&mut self, path: &str, ours: &Value, desired: &Value, live: &Value) {
+        for (key, child) in ours.as_object().into_iter().flatten() {
+            let Some(selector) = Selector::parse(key) else { continue };
+            let Some(value) = selector.of(live) else { continue };
+            match selector.of(desired) {
+                Some(wanted) => self.dropped(&selector.path(path), child, wanted, value),
+                None => self.push(&selector.path(path), What::Dropped { live: value.clone() }),
+            }
+        }
+    }
+
+    /// What others own and we do not.
+    fn added(&mut self, path: &str, theirs: &Value, ours: &Value, live: &Value, by: &str) {
+        for (key, child) in theirs.as_object().into_iter().flatten() {
+            let Some(selector) = Selector::parse(key) else { continue };
+            let Some(value) = selector.of(live) else { continue };
+            let path = selector.path(path);
+            match ours.get(key) {
+                Some(ours) => self.added(&path, child, ours, value, by),
+                None if left_alone(&path) => {}
+                // A map on the way to a field that is left alone: look at what else is in it.
+                None if leads_to_left_alone(&path, child) => self.added(&path, child, &Value::Null, value, by),
+                None => self.push(&path, What::Added { live: value.clone(), by: by.to_owned() }),
+            }
+        }
+    }
+}
+
+/// Whether the list is one of elements with owners of their own (list type map or set); else it is owned as a whole.
+fn is_list_of_elements(node: Option<&Value>) -> bool {
+    node.and_then(Value::as_object).is_some_and(|node| node.keys().any(|key| key.starts_with("k:") || key.starts_with("v:")))
+}
+
+fn item_name(item: &Value) -> String {
+    ["name", "uid", "type", "key"].iter().find_map(|key| Some(format!("{key}={}", item.get(*key)?.as_str()?))).unwrap_or_else(|| brief(item))
+}
+
+/// Whether the live value is the wanted one, whatever the API server filled in besides, and however it writes quantities.
+fn same(path: &str, desired: &Value, live: &Value) -> bool {
+    match (desired, live) {
+        (Value::Object(desired), Value::Object(live)) => desired.iter().all(|(key, wanted)| live.get(key).is_some_and(|found| same(&format!("{path}.{key}"), wanted, found))),
+        (Value::Array(desired), Value::Array(live)) => desired.len() == live.len() && desired.iter().zip(live).all(|(wanted, found)| same(path, wanted, found)),
+        _ if desired == live => true,
+        _ if holds_quantities(path) => matches!((quantity(desired), quantity(live)), (Some(a), Some(b)) if a == b),
+        _ => false,
+    }
+}
+
+fn holds_quantities(path: &str) -> bool {
+    [".requests.", ".limits.", ".capacity.", ".hard."].iter().any(|part| path.contains(part)) || path.ends_with(".sizeLimit") || path.ends_with(".divisor")
+}
+
+/// A quantity in billionths, exactly (apimachinery, `resource.Quantity`): the API server rewrites `0.1` as `100m`.
+fn quantity(value: &Value) -> Option<i128> {
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let digits = text.find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-')).unwrap_or(text.len());
+    let (number, suffix) = text.split_at(digits);
+    let scale: i128 = match suffix {
+        "n" => 1,
+        "u" => 1_000,
+        "m" => 1_000_000,
+        "" => 1_000_000_000,
+        "k" => 1_000_000_000_000,
+        "M" => 1_000_000_000_000_000,
+        "G" => 1_000_000_000_000_000_000,
+        "T" => 1_000_000_000_000_000_000_000,
+        "Ki" => 1_000_000_000 << 10,
+        "Mi" => 1_000_000_000 << 20,
+        "Gi" => 1_000_000_000 << 30,
+        "Ti" => 1_000_000_000 << 40,
+        _ => return None,
+    };
+    let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+    let places = u32::try_from(part.len()).ok().filter(|places| *places <= 9)?;
+    let all: i128 = format!("{whole}{part}").parse().ok()?;
+    all.checked_mul(scale).map(|all| all / 10_i128.pow(places))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use serde_json::json;
+
+    const ME: &str = "weft/addons";
+
+    fn desired() -> Value {
+        json!({"apiVersion": "apps/v1", "kind": "DaemonSet",
+            "metadata": {"name": "d", "namespace": "n", "labels": {"app": "d"}},
+            "spec": {"template": {"spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "0.1"}}, "ports": [{"containerPort": 80}], "args": ["a", "b"]}]}}}})
+    }
+
+    fn live() -> Value {
+        json!({"apiVersion": "apps/v1", "kind": "DaemonSet",
+            "metadata": {"name": "d", "namespace": "n", "labels": {"app": "d"}, "uid": "u",
+                "managedFields": [{"manager": ME, "operation": "Apply", "fieldsV1": {
+                    "f:metadata": {"f:labels": {"f:app": {}}},
+                    "f:spec": {"f:template": {"f:spec": {"f:containers": {"k:{\"name\":\"c\"}": {".": {}, "f:name": {}, "f:image": {}, "f:args": {},
+                        "f:resources": {"f:requests": {"f:cpu": {}}}, "f:ports": {"k:{\"containerPort\":80,\"protocol\":\"TCP\"}": {".": {}, "f:containerPort": {}}}}}}}}}}]},
+            "spec": {"revisionHistoryLimit": 10, "template": {"spec": {"restartPolicy": "Always", "containers": [
+                {"name": "c", "image": "i", "imagePullPolicy": "Always", "resources": {"requests": {"cpu": "100m"}}, "ports": [{"containerPort": 80, "protocol": "TCP"}], "args": ["a", "b"]}]}}},
+            "status": {"numberReady": 1}})
+    }
+
+    fn differences(desired: &Value, live: &Value) -> Vec<String> {
+        compare(kinds::DAEMON_SET, desired, live, ME).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn what_the_server_filled_in_is_no_difference() {
+        assert_eq!(differences(&desired(), &live()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_changed_value_and_a_lost_label_are_seen() {
+        let mut changed = live();
+        changed["spec"]["template"]["spec"]["containers"][0]["image"] = json!("evil");
+        changed["metadata"]["labels"] = json!({});
+        assert_eq!(differences(&desired(), &changed), ["+ metadata.labels.app: \"d\"", "~ spec.template.spec.containers[name=c].image: \"evil\" -> \"i\""]);
+    }
+
+    #[test]
+    fn the_same_value_owned_by_somebody_else_is_not_ours() {
+        let mut live = live();
+        live["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]["f:template"]["f:spec"]["f:containers"]["k:{\"name\":\"c\"}"].as_object_mut().unwrap().remove("f:image");
+        assert_eq!(differences(&desired(), &live), ["= spec.template.spec.containers[name=c].image: same value, ownership moves to Weft"]);
+    }
+
+    #[test]
+    fn additions_inside_what_we_answer_for_are_seen_and_others_metadata_is_theirs() {
+        let mut live = live();
+        live["metadata"]["annotations"] = json!({"theirs": "yes"});
+        live["spec"]["template"]["metadata"] = json!({"annotations": {"kubectl.kubernetes.io/restartedAt": "now", "evil": "1"}});
+        live["spec"]["template"]["spec"]["containers"].as_array_mut().unwrap().push(json!({"name": "side", "image": "x"}));
+        live["spec"]["template"]["spec"]["containers"][0]["env"] = json!([{"name": "E", "value": "1"}]);
+        live["metadata"]["managedFields"].as_array_mut().unwrap().push(json!({"manager": "kubectl", "operation": "Update", "fieldsV1": {
+            "f:metadata": {"f:annotations": {"f:theirs": {}}},
+            "f:spec": {"f:template": {"f:metadata": {"f:annotations": {".": {}, "f:kubectl.kubernetes.io/restartedAt": {}, "f:evil": {}}},
+                "f:spec": {"f:containers": {"k:{\"name\":\"side\"}": {".": {}, "f:name": {}, "f:image": {}}, "k:{\"name\":\"c\"}": {"f:env": {".": {}, "k:{\"name\":\"E\"}": {".": {}, "f:name": {}, "f:value": {}}}}}}}}}}));
+        assert_eq!(
+            compare(kinds::DAEMON_SET, &desired(), &live, ME).iter().map(|d| d.path.as_str()).collect::<Vec<_>>(),
+            [
+                "spec.template.metadata.annotations.evil",
+                "spec.template.spec.containers[name=c].env",
+                "spec.template.spec.containers[name=side]",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_we_want_no_longer_is_dropped() {
+        let mut wanted = desired();
+        wanted["spec"]["template"]["spec"]["containers"][0].as_object_mut().unwrap().remove("args");
+        assert_eq!(differences(&wanted, &live()), ["- spec.template.spec.containers[name=c].args: [\"a\",\"b\"]"]);
+    }
+
+    #[test]
+    fn the_certificate_of_a_webhook_is_not_ours() {
+        let desired = json!({"webhooks": [{"name": "w", "rules": [{"operations": ["CREATE"]}]}]});
+        let live = json!({"metadata": {"managedFields": [
+                {"manager": ME, "operation": "Apply", "fieldsV1": {"f:webhooks": {"k:{\"name\":\"w\"}": {".": {}, "f:name": {}, "f:rules": {}}}}},
+                {"manager": "kubemacpool", "operation": "Update", "fieldsV1": {"f:webhooks": {"k:{\"name\":\"w\"}": {"f:clientConfig": {"f:caBundle": {}}}}}}]},
+            "webhooks": [{"name": "w", "clientConfig": {"caBundle": "x"}, "rules": [{"operations": ["CREATE"], "scope": "*"}]}]});
+        assert_eq!(compare(kinds::MUTATING_WEBHOOK_CONFIGURATION, &desired, &live, ME), []);
+    }
+
+    #[test]
+    fn quantities_are_compared_by_amount_and_only_where_quantities_are() {
+        assert_eq!(quantity(&json!("0.1")), quantity(&json!("100m")));
+        assert_eq!(quantity(&json!("1Gi")), quantity(&json!("1024Mi")));
+        assert_ne!(quantity(&json!("1G")), quantity(&json!("1Gi")));
+        assert!(same("spec.resources.requests.cpu", &json!("1"), &json!("1000m")));
+        assert!(!same("data.value", &json!("1"), &json!("1000m")));
+    }
+}

@@ -1,0 +1,214 @@
+//! The conditions that say how a resource fares, in the words of the operators that users and their tools know.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::Value;
+use weft_api::Condition;
+
+use crate::{
+    report::{FailureClass, Report},
+    rollout::Rollout,
+};
+
+/// What one condition says, before it has a time.
+struct Verdict {
+    status: bool,
+    reason: &'static str,
+    message: String,
+}
+
+fn verdict(status: bool, reason: &'static str, message: impl Into<String>) -> Verdict {
+    Verdict { status, reason, message: message.into() }
+}
+
+/// All is as it should be: such a condition has neither reason nor message.
+fn plain(status: bool) -> Verdict {
+    verdict(status, "", "")
+}
+
+/// The conditions of a resource after a pass: Available, Progressing and Degraded, and Blocked while somebody else holds the
+/// domain. Conditions of other types are not kept: they were written by versions long gone.
+///
+/// `previous` is the status as it stands; a condition whose status does not change keeps its transition time.
+pub fn conditions(report: &Report, previous: &Value, now: Timestamp) -> Vec<Condition> {
+    let previous: Vec<Condition> = serde_json::from_value(previous["conditions"].clone()).unwrap_or_default();
+    if let Some(blocked) = &report.blocked {
+        // The other operator goes on writing its own conditions: they stay as they are.
+        let mut all: Vec<_> = previous.iter().filter(|condition| condition.type_ != "Blocked").cloned().collect();
+        all.push(condition("Blocked", &verdict(true, blocked.reason, &blocked.message), report.generation, &previous, now));
+        return all;
+    }
+    let degraded = degraded(report);
+    let progressing = progressing(report, &degraded);
+    let available = available(report, &degraded, &progressing);
+    [("Available", available), ("Progressing", progressing), ("Degraded", degraded)]
+        .iter()
+        .map(|(name, verdict)| condition(name, verdict, report.generation, &previous, now))
+        .collect()
+}
+
+fn condition(name: &str, verdict: &Verdict, generation: i64, previous: &[Condition], now: Timestamp) -> Condition {
+    let status = if verdict.status { "True" } else { "False" };
+    let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let unchanged = previous.iter().find(|condition| condition.type_ == name && condition.status == status);
+    Condition {
+        type_: name.to_owned(),
+        status: status.to_owned(),
+        reason: text(verdict.reason),
+        message: text(&verdict.message),
+        last_transition_time: unchanged.and_then(|condition| condition.last_transition_time.clone()).or_else(|| Some(Time(seconds(now)))),
+        last_heartbeat_time: None,
+        observed_generation: Some(generation),
+    }
+}
+
+/// Times in Kubernetes objects have whole seconds.
+fn seconds(now: Timestamp) -> Timestamp {
+    Timestamp::from_second(now.as_second()).unwrap_or(now)
+}
+
+fn degraded(report: &Report) -> Verdict {
+    if let Some(refusal) = &report.refusal {
+        let problems: Vec<_> = refusal.problems.iter().map(ToString::to_string).collect();
+        return verdict(true, refusal.reason, format!("invalid configuration: {}", problems.join("\n")));
+    }
+    let failures: Vec<_> = report
+        .units
+        .iter()
+        .flat_map(|unit| unit.failures.iter().map(move |failure| format!("{}: {}: {}", unit.name, failure.object.human(), failure.message)))
+        .collect();
+    if !failures.is_empty() {
+        let bug = report.units.iter().flat_map(|unit| &unit.failures).any(|failure| failure.class == FailureClass::Bug);
+        return verdict(true, if bug { "InternalError" } else { "FailedToApply" }, failures.join("\n"));
+    }
+    let blockers: Vec<_> = report.removals.iter().filter_map(|removal| Some(format!("{}: {}", removal.object.human(), removal.blocker.as_ref()?))).collect();
+    if !blockers.is_empty() {
+        return verdict(true, "FailedToDeleteObjects", blockers.join("\n"));
+    }
+    let stuck = rollouts(report, |rollout| match rollout {
+        Rollout::Stuck { message, .. } => Some(message),
+        _ => None,
+    });
+    if stuck.is_empty() { plain(false) } else { verdict(true, "RolloutStuck", stuck.join("\n")) }
+}
+
+fn progressing(report: &Report, degraded: &Verdict) -> Verdict {
+    if report.removing {
+        let left: Vec<_> = report.removals.iter().map(|removal| removal.object.human()).collect();
+        return verdict(true, "Removing", if left.is_empty() { "removing all components".to_owned() } else { format!("waiting for {}", left.join(", ")) });
+    }
+    let waits_for_people = |class: FailureClass| matches!(class, FailureClass::Invalid | FailureClass::Foreign | FailureClass::Forbidden | FailureClass::Bug);
+    let mut classes = report.units.iter().flat_map(|unit| &unit.failures).map(|failure| failure.class);
+    if report.refusal.is_some() || degraded.status && classes.any(waits_for_people) {
+        return verdict(false, "InvalidConfiguration", "somebody has to act: the Degraded condition says what is wrong and what to do");
+    }
+    if report.starting {
+        return verdict(true, "Deploying", "applying the configuration");
+    }
+    let mut lines = rollouts(report, |rollout| match rollout {
+        Rollout::Progressing { message, .. } | Rollout::Stuck { message, .. } => Some(message),
+        Rollout::Ready => None,
+    });
+    if degraded.status && lines.is_empty() {
+        lines.push("trying again".to_owned());
+    }
+    if lines.is_empty() { plain(false) } else { verdict(true, "Deploying", lines.join("\n")) }
+}
+
+fn available(report: &Report, degraded: &Verdict, progressing: &Verdict) -> Verdict {
+    if report.removing {
+        verdict(false, "Removing", "the configuration is being deleted")
+    } else if degraded.status && degraded.reason == "RolloutStuck" {
+        verdict(false, "Failing", "pods of a component are in trouble: see Degraded")
+    } else if degraded.status {
+        verdict(false, "Failing", "the configuration could not be applied as it is: see Degraded")
+    } else if progressing.status {
+        verdict(false, "Startup", "the configuration is being applied")
+    } else {
+        plain(true)
+    }
+}
+
+fn rollouts<'a>(report: &'a Report, pick: impl Fn(&'a Rollout) -> Option<&'a String>) -> Vec<String> {
+    let workloads = report.units.iter().flat_map(|unit| &unit.workloads);
+    workloads
+        .filter_map(|workload| {
+            let name = format!("{}/{}", workload.object.namespace.as_deref().unwrap_or_default(), workload.object.name);
+            Some(format!("{} {name:?} {}", workload.object.kind.kind, pick(&workload.rollout)?))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::{
+        ObjectKey, Problem, Refusal, kinds,
+        report::{Blocked, Failure, UnitReport, WorkloadReport},
+    };
+    use serde_json::json;
+
+    fn report(units: Vec<UnitReport>) -> Report {
+        Report { generation: 3, units, ..Default::default() }
+    }
+
+    fn unit(failures: Vec<Failure>, rollout: Rollout) -> UnitReport {
+        let object = ObjectKey::new(kinds::DAEMON_SET, "n", "d");
+        UnitReport { name: "multus".into(), failures, workloads: vec![WorkloadReport { object, rollout }] }
+    }
+
+    fn shown(report: &Report) -> Vec<String> {
+        let now = "2026-01-01T00:00:00.5Z".parse().unwrap();
+        conditions(report, &json!({}), now).into_iter().map(|c| format!("{}={} {} {}", c.type_, c.status, c.reason.unwrap_or_default(), c.message.unwrap_or_default()).trim_end().to_owned()).collect()
+    }
+
+    #[test]
+    fn all_well_has_neither_reasons_nor_messages() {
+        assert_eq!(shown(&report(vec![unit(vec![], Rollout::Ready)])), ["Available=True", "Progressing=False", "Degraded=False"]);
+    }
+
+    #[test]
+    fn a_rollout_is_progress_and_not_available() {
+        let rolling = Rollout::Progressing { message: "is not available (awaiting 1 nodes)".into(), deadline: None };
+        assert_eq!(
+            shown(&report(vec![unit(vec![], rolling)])),
+            ["Available=False Startup the configuration is being applied", "Progressing=True Deploying DaemonSet \"n/d\" is not available (awaiting 1 nodes)", "Degraded=False"]
+        );
+    }
+
+    #[test]
+    fn available_and_degraded_never_hold_together() {
+        let failure = |class| Failure { object: ObjectKey::new(kinds::CLUSTER_ROLE, "", "r"), class, message: "no".into() };
+        let stuck = Rollout::Stuck { cause: "ImagePullBackOff".into(), message: "m".into() };
+        let refused = Report { refusal: Some(Refusal { reason: "FailedToValidate", problems: vec![Problem { field: "spec.x".into(), message: "bad".into() }] }), ..report(vec![]) };
+        for (report, reason) in [
+            (report(vec![unit(vec![failure(FailureClass::Forbidden)], Rollout::Ready)]), "FailedToApply"),
+            (report(vec![unit(vec![failure(FailureClass::Transient)], Rollout::Ready)]), "FailedToApply"),
+            (report(vec![unit(vec![failure(FailureClass::Bug)], Rollout::Ready)]), "InternalError"),
+            (report(vec![unit(vec![], stuck)]), "RolloutStuck"),
+            (refused, "FailedToValidate"),
+        ] {
+            let lines = shown(&report);
+            assert!(lines[0].starts_with("Available=False Failing"), "{lines:?}");
+            assert!(lines[2].starts_with(&format!("Degraded=True {reason}")), "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn transition_times_move_with_the_status_only() {
+        let first = conditions(&report(vec![]), &json!({}), "2026-01-01T00:00:00Z".parse().unwrap());
+        let later: Timestamp = "2026-02-01T00:00:00Z".parse().unwrap();
+        assert_eq!(conditions(&report(vec![]), &json!({"conditions": first}), later), first);
+        let starting = conditions(&Report { starting: true, ..report(vec![]) }, &json!({"conditions": first}), later);
+        let times: Vec<_> = starting.iter().map(|c| c.last_transition_time.clone().unwrap().0 == later).collect();
+        assert_eq!(times, [true, true, false]);
+    }
+
+    #[test]
+    fn while_another_operator_runs_its_conditions_stay() {
+        let blocked = Report { blocked: Some(Blocked { reason: "OtherOperatorRunning", message: "m".into() }), ..report(vec![]) };
+        let all = conditions(&blocked, &json!({"conditions": [{"type": "Available", "status": "True"}]}), Timestamp::UNIX_EPOCH);
+        assert_eq!(all.iter().map(|c| c.type_.as_str()).collect::<Vec<_>>(), ["Available", "Blocked"]);
+    }
+}

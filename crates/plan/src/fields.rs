@@ -1,0 +1,142 @@
+//! `metadata.managedFields`: who owns which field, as server-side apply keeps it.
+//!
+//! A `fieldsV1` value is a tree: `f:name` is a field, `k:{"name":"x"}` the element of a list with these keys, `v:"x"` an element
+//! of a set, `.` the node itself. A node without children is a leaf: a scalar, or a map or list that is owned as a whole.
+//! (Kubernetes documentation, "Server-Side Apply"; structured-merge-diff, `fieldpath`.)
+
+use serde_json::{Map, Value};
+
+/// The value of `operation` in entries that server-side apply made.
+const APPLY: &str = "Apply";
+
+/// The tree of fields that `manager` has applied to this object, if it ever has.
+pub(crate) fn applied_by<'a>(live: &'a Value, manager: &str) -> Option<&'a Value> {
+    entries(live).find(|entry| is_ours(entry, manager)).map(|entry| &entry["fieldsV1"])
+}
+
+/// The entries of everybody but `manager`, those of status and other subresources left out.
+pub(crate) fn entries_of_others<'a>(live: &'a Value, manager: &str) -> impl Iterator<Item = &'a Value> {
+    entries(live).filter(move |entry| !is_ours(entry, manager) && entry["subresource"].as_str().unwrap_or_default().is_empty())
+}
+
+/// Whether the horizontal autoscaler sets this object's replicas: it writes through the scale subresource.
+pub(crate) fn is_autoscaled(live: &Value) -> bool {
+    entries(live).any(|entry| entry["subresource"] == "scale" && entry["manager"] == "kube-controller-manager" && entry.pointer("/fieldsV1/f:spec/f:replicas").is_some())
+}
+
+fn entries(live: &Value) -> impl Iterator<Item = &Value> {
+    live.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten()
+}
+
+fn is_ours(entry: &Value, manager: &str) -> bool {
+    entry["manager"] == manager && entry["operation"] == APPLY && entry["subresource"].as_str().unwrap_or_default().is_empty()
+}
+
+/// `managedFields` as they are after everything under `roots` that others own has become `manager`'s: the next apply by
+/// `manager` then removes what it does not name. Entries of subresources, and what others own elsewhere, stay as they are.
+pub(crate) fn taken_over(live: &Value, manager: &str, roots: &[&str]) -> Value {
+    let mut ours = Value::Object(Map::new());
+    let mut rest = Vec::new();
+    let mut our_entry = None;
+    for entry in entries(live) {
+        if is_ours(entry, manager) {
+            merge(&mut ours, &entry["fieldsV1"]);
+            our_entry = Some(entry.clone());
+        } else if !entry["subresource"].as_str().unwrap_or_default().is_empty() {
+            rest.push(entry.clone());
+        } else {
+            let mut theirs = entry.clone();
+            if let Some(fields) = theirs["fieldsV1"].as_object_mut() {
+                for root in roots {
+                    if let Some(taken) = fields.remove(&format!("f:{root}")) {
+                        let mut tree = Map::new();
+                        tree.insert(format!("f:{root}"), taken);
+                        merge(&mut ours, &Value::Object(tree));
+                    }
+                }
+                if !fields.is_empty() {
+                    rest.push(theirs);
+                }
+            }
+        }
+    }
+    let mut entry = our_entry.unwrap_or_else(|| serde_json::json!({"manager": manager, "operation": APPLY, "apiVersion": live["apiVersion"], "fieldsType": "FieldsV1"}));
+    entry["fieldsV1"] = ours;
+    rest.push(entry);
+    Value::Array(rest)
+}
+
+fn merge(into: &mut Value, from: &Value) {
+    let (Value::Object(into), Value::Object(from)) = (into, from) else { return };
+    for (key, value) in from {
+        merge(into.entry(key.clone()).or_insert_with(|| Value::Object(Map::new())), value);
+    }
+}
+
+/// What a key of a `fieldsV1` tree selects below a value.
+pub(crate) enum Selector<'a> {
+    /// A field of a map.
+    Field(&'a str),
+    /// The element of a list with these keys.
+    Keys(Map<String, Value>),
+    /// The element of a set that equals this.
+    Item(Value),
+}
+
+impl<'a> Selector<'a> {
+    /// Reads a key of a tree; `None` for `.` and for forms that Weft's kinds do not have.
+    pub(crate) fn parse(key: &'a str) -> Option<Self> {
+        match key.split_once(':')? {
+            ("f", name) => Some(Self::Field(name)),
+            ("k", keys) => serde_json::from_str(keys).ok().map(Self::Keys),
+            ("v", item) => serde_json::from_str(item).ok().map(Self::Item),
+            _ => None,
+        }
+    }
+
+    /// The value that is selected. In a body as it is applied a key may be missing where the API server has a default for
+    /// it (`protocol` of a port), so a missing key matches anything.
+    pub(crate) fn of<'v>(&self, value: &'v Value) -> Option<&'v Value> {
+        match self {
+            Self::Field(name) => value.get(name),
+            Self::Keys(keys) => value.as_array()?.iter().find(|item| keys.iter().all(|(key, wanted)| item.get(key).is_none_or(|found| found == wanted))),
+            Self::Item(wanted) => value.as_array()?.iter().find(|item| *item == wanted),
+        }
+    }
+
+    /// The path of what is selected, for people: `spec.containers[name=c]`.
+    pub(crate) fn path(&self, above: &str) -> String {
+        let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        match self {
+            Self::Field(name) if above.is_empty() => (*name).to_owned(),
+            Self::Field(name) if name.contains(['.', '/']) => format!("{above}[{name}]"),
+            Self::Field(name) => format!("{above}.{name}"),
+            Self::Keys(keys) => format!("{above}[{}]", keys.iter().map(|(key, value)| format!("{key}={}", plain(value))).collect::<Vec<_>>().join(",")),
+            Self::Item(item) => format!("{above}[={}]", plain(item)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn taking_over_moves_guarded_fields_only() {
+        let live = json!({"apiVersion": "apps/v1", "metadata": {"managedFields": [
+            {"manager": "weft/addons", "operation": "Apply", "fieldsV1": {"f:spec": {"f:a": {}}}},
+            {"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:spec": {"f:b": {"f:c": {}}}, "f:metadata": {"f:labels": {"f:mine": {}}}}},
+            {"manager": "kube-controller-manager", "operation": "Update", "subresource": "status", "fieldsV1": {"f:status": {}}},
+        ]}});
+        let after = taken_over(&live, "weft/addons", &["spec"]);
+        assert_eq!(
+            after,
+            json!([
+                {"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:metadata": {"f:labels": {"f:mine": {}}}}},
+                {"manager": "kube-controller-manager", "operation": "Update", "subresource": "status", "fieldsV1": {"f:status": {}}},
+                {"manager": "weft/addons", "operation": "Apply", "fieldsV1": {"f:spec": {"f:a": {}, "f:b": {"f:c": {}}}}},
+            ])
+        );
+    }
+}

@@ -1,0 +1,131 @@
+//! What Weft has in the cluster for a resource: the names, so that nothing is ever left over.
+//!
+//! Before the first write of a pass the inventory holds old and new names together; when everything is applied and pruned,
+//! just the new ones. A crash in between leaves too many names, which cost a look each, never too few.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use crate::{Kind, ManifestError, ObjectKey, Unit};
+
+/// What Weft has in the cluster for one resource.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Inventory {
+    /// Every object, and the unit that it belongs to.
+    pub objects: BTreeMap<ObjectKey, String>,
+    /// Objects that operands make, which go when the resource goes.
+    pub made_by_operands: BTreeSet<ObjectKey>,
+    /// The complete configuration that was decided on, see [`crate::Decision::decided`].
+    pub decided: Option<Value>,
+}
+
+/// Why an inventory cannot be used. It is kept as it is: guessing would leave objects behind.
+#[derive(Debug, thiserror::Error)]
+pub enum InventoryError {
+    /// Not JSON of the expected shape.
+    #[error("key {key:?} is not readable: {why}")]
+    Unreadable {
+        /// key of the ConfigMap
+        key: &'static str,
+        /// what is wrong
+        why: String,
+    },
+    /// Names an object of a kind that this version does not know.
+    #[error(transparent)]
+    Key(#[from] ManifestError),
+}
+
+const OBJECTS: &str = "objects";
+const MADE_BY_OPERANDS: &str = "made-by-operands";
+const DECIDED: &str = "decided";
+
+impl Inventory {
+    /// The name of the ConfigMap that holds the inventory of a resource, for example
+    /// `weft-inventory-networkaddonsconfig-cluster`.
+    pub fn config_map_name(kind: Kind, resource: &str) -> String {
+        format!("weft-inventory-{}-{resource}", kind.kind.to_lowercase())
+    }
+
+    /// What is in the cluster once these units are.
+    pub fn of(units: &[Unit], made_by_operands: &[ObjectKey], decided: Value) -> Self {
+        let objects = units.iter().flat_map(|unit| unit.objects.iter().map(|object| (object.key().clone(), unit.name.clone()))).collect();
+        Self { objects, made_by_operands: made_by_operands.iter().cloned().collect(), decided: Some(decided) }
+    }
+
+    /// Old and new together, with what was decided for the new.
+    #[must_use]
+    pub fn and(mut self, new: &Inventory) -> Self {
+        self.objects.extend(new.objects.clone());
+        self.made_by_operands.extend(new.made_by_operands.clone());
+        self.decided.clone_from(&new.decided);
+        self
+    }
+
+    /// What is in this inventory and not in the other.
+    pub fn without<'a>(&'a self, other: &'a Inventory) -> impl Iterator<Item = &'a ObjectKey> {
+        self.objects.keys().filter(|key| !other.objects.contains_key(*key))
+    }
+
+    /// The `data` of the ConfigMap.
+    pub fn to_data(&self) -> Value {
+        let mut data = json!({ OBJECTS: text(&self.objects), MADE_BY_OPERANDS: text(&self.made_by_operands) });
+        if let Some(decided) = &self.decided {
+            data[DECIDED] = decided.to_string().into();
+        }
+        data
+    }
+
+    /// Reads the `data` of the ConfigMap.
+    ///
+    /// # Errors
+    /// A key that is there is not readable.
+    pub fn from_data(data: &Value) -> Result<Self, InventoryError> {
+        Ok(Self {
+            objects: read(data, OBJECTS)?.unwrap_or_default(),
+            made_by_operands: read(data, MADE_BY_OPERANDS)?.unwrap_or_default(),
+            decided: read(data, DECIDED)?,
+        })
+    }
+}
+
+fn text<T: serde::Serialize>(value: &T) -> Value {
+    // Maps and sets of strings always serialise.
+    serde_json::to_string_pretty(value).map_or(Value::Null, Value::String)
+}
+
+fn read<T: serde::de::DeserializeOwned>(data: &Value, key: &'static str) -> Result<Option<T>, InventoryError> {
+    let Some(text) = data[key].as_str() else { return Ok(None) };
+    serde_json::from_str(text).map(Some).map_err(|e| InventoryError::Unreadable { key, why: e.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::kinds;
+
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey::new(kinds::CONFIG_MAP, "n", name)
+    }
+
+    #[test]
+    fn it_survives_its_config_map() {
+        let inventory = Inventory {
+            objects: [(key("a"), "multus".to_owned()), (ObjectKey::new(kinds::CLUSTER_ROLE, "", "b"), "ovs".to_owned())].into(),
+            made_by_operands: [key("s")].into(),
+            decided: Some(json!({"range": "02:00"})),
+        };
+        assert_eq!(Inventory::from_data(&inventory.to_data()).unwrap(), inventory);
+        assert_eq!(Inventory::from_data(&json!({})).unwrap(), Inventory::default());
+        assert!(Inventory::from_data(&json!({"objects": "{"})).is_err());
+    }
+
+    #[test]
+    fn before_the_first_write_it_holds_old_and_new() {
+        let old = Inventory { objects: [(key("a"), "x".to_owned()), (key("b"), "x".to_owned())].into(), ..Default::default() };
+        let new = Inventory { objects: [(key("b"), "x".to_owned()), (key("c"), "x".to_owned())].into(), ..Default::default() };
+        assert_eq!(old.clone().and(&new).objects.len(), 3);
+        assert_eq!(old.without(&new).collect::<Vec<_>>(), [&key("a")]);
+    }
+}

@@ -1,0 +1,230 @@
+//! What must happen to one object: the decision that the operator carries out and that `weft plan` prints.
+
+use serde_json::{Value, json};
+
+use crate::{Difference, Domain, Kind, Manifest, Mode, ObjectKey, Unit, compare::{self, GUARDED}, fields, kinds};
+
+/// Label on every object of Weft: the resource that it belongs to, see [`Owner::label`]. Weft watches by it.
+pub const OWNER_LABEL: &str = "weft.network/owner";
+/// Annotation on a foreign object: its owner agrees that Weft takes it. The value is `true`.
+pub const ADOPT_ANNOTATION: &str = "weft.network/adopt";
+
+/// The resource on whose behalf objects are written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its name.
+    pub name: String,
+    /// Its uid; `None` offline, where nothing is owned yet.
+    pub uid: Option<String>,
+    /// The field manager of its domain, `weft/<domain>`.
+    pub manager: String,
+}
+
+impl Owner {
+    /// The owner that a resource of this domain is.
+    pub fn of(domain: &dyn Domain, resource: &Value) -> Self {
+        let text = |pointer: &str| resource.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        Self { kind: domain.resource(), name: text("/metadata/name").unwrap_or_default(), uid: text("/metadata/uid"), manager: manager(domain) }
+    }
+
+    /// The value of [`OWNER_LABEL`], for example `networkaddonsconfig.cluster`.
+    pub fn label(&self) -> String {
+        format!("{}.{}", self.kind.kind.to_lowercase(), self.name)
+    }
+
+    fn reference(&self) -> Option<Value> {
+        let uid = self.uid.as_ref()?;
+        Some(json!({"apiVersion": self.kind.api_version(), "kind": self.kind.kind, "name": self.name, "uid": uid, "controller": true, "blockOwnerDeletion": false}))
+    }
+
+    /// Whether a live object is this owner's: by label or, should somebody have removed that, by what Weft applied to it.
+    pub fn owns(&self, live: &Value) -> bool {
+        live["metadata"]["labels"][OWNER_LABEL] == self.label() || fields::applied_by(live, &self.manager).is_some()
+    }
+}
+
+/// The field manager of a domain.
+pub fn manager(domain: &dyn Domain) -> String {
+    format!("weft/{}", domain.name())
+}
+
+/// Kinds that are never deleted and never owned, since other people's objects may live in them.
+pub fn is_kept_for_ever(kind: Kind) -> bool {
+    matches!(kind, kinds::NAMESPACE | kinds::CUSTOM_RESOURCE_DEFINITION)
+}
+
+/// Gives every object Weft's label and, where it may go with the resource, the owner reference.
+pub fn owned(mut units: Vec<Unit>, owner: &Owner) -> Vec<Unit> {
+    for object in units.iter_mut().flat_map(|unit| &mut unit.objects) {
+        object.set_label(OWNER_LABEL, &owner.label());
+        if let Some(reference) = owner.reference().filter(|_| !is_kept_for_ever(object.key().kind)) {
+            object.set_owner(reference);
+        }
+    }
+    units
+}
+
+/// What must happen to one object.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// It is as it should be.
+    Keep,
+    /// It is not there.
+    Create,
+    /// It is ours and differs. `take` says that others' fields must become ours first, or the apply could not remove them.
+    Change {
+        /// In which way it differs.
+        differences: Vec<Difference>,
+        /// Whether ownership of others' additions has to be moved first.
+        take: bool,
+    },
+    /// It is the original's, or its owner agreed: it becomes ours.
+    TakeOver {
+        /// In which way it differs.
+        differences: Vec<Difference>,
+    },
+    /// It is somebody else's, and stays as it is without harm: an existing CRD.
+    Leave {
+        /// Why.
+        why: String,
+    },
+    /// It is somebody else's. Nothing is written.
+    Foreign {
+        /// Whose it seems to be, and the way out.
+        why: String,
+    },
+}
+
+impl Step {
+    /// Whether carrying it out writes to the cluster.
+    pub fn writes(&self) -> bool {
+        matches!(self, Step::Create | Step::Change { .. } | Step::TakeOver { .. })
+    }
+}
+
+/// What must happen to `manifest`, given the object as it is in the cluster.
+pub fn step(manifest: &Manifest, live: Option<&Value>, owner: &Owner, made_by_original: bool) -> Step {
+    let Some(live) = live else { return Step::Create };
+    let kind = manifest.key().kind;
+    let ours = owner.owns(live);
+    if manifest.mode() == Mode::CreateOnly {
+        return Step::Keep;
+    }
+    let differences = || compare::compare(kind, &effective_body(manifest, live), live, &owner.manager);
+    if ours {
+        let differences = differences();
+        let take = differences.iter().any(|difference| matches!(difference.what, compare::What::Added { .. }));
+        return if differences.is_empty() { Step::Keep } else { Step::Change { differences, take } };
+    }
+    if kind == kinds::NAMESPACE {
+        // Only labels of ours go on it, beside everybody else's.
+        return Step::Change { differences: differences(), take: false };
+    }
+    let agreed = live["metadata"]["annotations"][ADOPT_ANNOTATION] == "true";
+    if made_by_original || agreed {
+        return Step::TakeOver { differences: differences() };
+    }
+    let whose = belongs_to(live);
+    if kind == kinds::CUSTOM_RESOURCE_DEFINITION {
+        return Step::Leave { why: format!("exists already ({whose}); left as it is") };
+    }
+    Step::Foreign {
+        why: format!(
+            "{} exists already and is not Weft's ({whose}). Delete it, or let Weft have it: kubectl annotate {} {ADOPT_ANNOTATION}=true",
+            manifest.key().human(),
+            kubectl_name(manifest.key()),
+        ),
+    }
+}
+
+/// The body to apply: the manifest without what somebody else decides by right on this object.
+pub fn effective_body(manifest: &Manifest, live: &Value) -> Value {
+    let mut body = manifest.body().clone();
+    if fields::is_autoscaled(live)
+        && let Some(spec) = body["spec"].as_object_mut()
+    {
+        spec.remove("replicas");
+    }
+    body
+}
+
+/// The JSON patch that makes others' fields ours where Weft answers for all of them. It fails if the object has changed.
+pub fn take_fields_patch(live: &Value, owner: &Owner) -> Value {
+    json!([
+        {"op": "test", "path": "/metadata/resourceVersion", "value": live["metadata"]["resourceVersion"]},
+        {"op": "replace", "path": "/metadata/managedFields", "value": fields::taken_over(live, &owner.manager, &GUARDED)},
+    ])
+}
+
+fn belongs_to(live: &Value) -> String {
+    if let Some(owner) = live.pointer("/metadata/ownerReferences/0") {
+        return format!("owned by {} {}", owner["kind"].as_str().unwrap_or_default(), owner["name"].as_str().unwrap_or_default());
+    }
+    match live.pointer("/metadata/managedFields/0/manager").and_then(Value::as_str) {
+        Some(manager) => format!("written by {manager}"),
+        None => "of unknown origin".to_owned(),
+    }
+}
+
+fn kubectl_name(key: &ObjectKey) -> String {
+    let group = if key.kind.group.is_empty() { String::new() } else { format!(".{}", key.kind.group) };
+    match &key.namespace {
+        Some(namespace) => format!("-n {namespace} {}{group}/{}", key.kind.plural, key.name),
+        None => format!("{}{group}/{}", key.kind.plural, key.name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn owner() -> Owner {
+        Owner { kind: kinds::NETWORK_ADDONS_CONFIG, name: "cluster".into(), uid: Some("u".into()), manager: "weft/addons".into() }
+    }
+
+    fn manifest(kind: &str, api: &str) -> Manifest {
+        Manifest::new(json!({"apiVersion": api, "kind": kind, "metadata": {"name": "m"}})).unwrap()
+    }
+
+    #[test]
+    fn adoption_is_never_silent() {
+        let role = manifest("ClusterRole", "rbac.authorization.k8s.io/v1");
+        let mut theirs = json!({"metadata": {"name": "m", "managedFields": [{"manager": "helm", "operation": "Update", "fieldsV1": {}}]}});
+        let Step::Foreign { why } = step(&role, Some(&theirs), &owner(), false) else { panic!() };
+        assert_eq!(
+            why,
+            "ClusterRole m exists already and is not Weft's (written by helm). Delete it, or let Weft have it: kubectl annotate clusterroles.rbac.authorization.k8s.io/m weft.network/adopt=true"
+        );
+        theirs["metadata"]["annotations"][ADOPT_ANNOTATION] = json!("true");
+        assert!(matches!(step(&role, Some(&theirs), &owner(), false), Step::TakeOver { .. }));
+        theirs["metadata"]["annotations"] = json!({});
+        assert!(matches!(step(&role, Some(&theirs), &owner(), true), Step::TakeOver { .. }));
+    }
+
+    #[test]
+    fn somebody_elses_crd_is_left_and_a_namespace_gets_labels_only() {
+        let theirs = json!({"metadata": {"name": "m"}});
+        assert!(matches!(step(&manifest("CustomResourceDefinition", "apiextensions.k8s.io/v1"), Some(&theirs), &owner(), false), Step::Leave { .. }));
+        assert!(matches!(step(&manifest("Namespace", "v1"), Some(&theirs), &owner(), false), Step::Change { take: false, .. }));
+    }
+
+    #[test]
+    fn crds_and_namespaces_are_not_owned() {
+        let units = vec![Unit { name: "u".into(), objects: vec![manifest("Namespace", "v1"), manifest("ClusterRole", "rbac.authorization.k8s.io/v1")] }];
+        let owned = owned(units, &owner());
+        assert_eq!(owned[0].objects[0].body()["metadata"].get("ownerReferences"), None);
+        assert_eq!(owned[0].objects[1].body()["metadata"]["ownerReferences"][0]["blockOwnerDeletion"], false);
+        assert_eq!(owned[0].objects[1].body()["metadata"]["labels"][OWNER_LABEL], "networkaddonsconfig.cluster");
+    }
+
+    #[test]
+    fn an_autoscaler_decides_on_replicas() {
+        let deployment = Manifest::new(json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "m", "namespace": "n"}, "spec": {"replicas": 1}})).unwrap();
+        let live = json!({"metadata": {"managedFields": [{"manager": "kube-controller-manager", "operation": "Update", "subresource": "scale", "fieldsV1": {"f:spec": {"f:replicas": {}}}}]}});
+        assert_eq!(effective_body(&deployment, &live)["spec"], json!({}));
+        assert_eq!(effective_body(&deployment, &json!({}))["spec"], json!({"replicas": 1}));
+    }
+}

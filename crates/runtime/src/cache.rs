@@ -1,0 +1,279 @@
+//! What this replica knows of the cluster: the objects that are Weft's, and the few others that it looks at.
+//!
+//! A plain struct with no I/O: watches feed it, own writes are put in as they are answered, so a reader never sees an object as
+//! it was before a write of ours. resourceVersions of one kind are compared as numbers (Kubernetes API concepts, "Resource
+//! versions"; what KEP-5647 does for the built-in controllers).
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use serde_json::Value;
+use weft_plan::{Kind, ObjectKey, rollout::PodView};
+
+/// A stream of objects that the cache is fed from. One kind may come from several.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// The resources of the domain.
+    Resources,
+    /// The objects of this kind that are Weft's, in one namespace or everywhere.
+    Owned(Kind, Option<String>),
+    /// The pods of the workloads.
+    Pods,
+    /// Deployments anywhere that bear the name of the operator.
+    Operators,
+    /// One object that a workload or a decision depends on, whosever it is. Metadata only.
+    Named(ObjectKey),
+}
+
+/// What a stream says.
+#[derive(Debug)]
+pub enum Change {
+    /// An object is there, new or changed.
+    Applied(Value),
+    /// An object is gone.
+    Deleted(Value),
+    /// All objects that are there follow.
+    Restarted,
+    /// One of all.
+    Listed(Value),
+    /// These were all.
+    Complete,
+}
+
+/// What this replica knows of the cluster.
+#[derive(Default)]
+pub struct Cache {
+    stores: HashMap<Source, Store>,
+    pods: HashMap<String, PodView>,
+}
+
+#[derive(Default)]
+struct Store {
+    complete: bool,
+    objects: HashMap<ObjectKey, Arc<Value>>,
+    /// Seen since the stream started over; `None` while it runs.
+    listed: Option<HashSet<ObjectKey>>,
+    /// Objects that we deleted: late news of them is no news.
+    buried: HashMap<ObjectKey, String>,
+}
+
+impl Cache {
+    /// Announces a stream, so that the cache is not complete until it has spoken.
+    pub fn expect(&mut self, source: Source) {
+        self.stores.entry(source).or_default();
+    }
+
+    /// Forgets a stream and what it brought.
+    pub fn retire(&mut self, source: &Source) {
+        self.stores.remove(source);
+    }
+
+    /// Whether every stream has listed everything at least once.
+    pub fn is_complete(&self) -> bool {
+        !self.stores.is_empty() && self.stores.values().all(|store| store.complete)
+    }
+
+    /// Takes in what a stream says. Returns whether anything is different now.
+    pub fn feed(&mut self, source: &Source, change: Change) -> bool {
+        if *source == Source::Pods {
+            return self.feed_pod(change);
+        }
+        let Some(store) = self.stores.get_mut(source) else { return false };
+        match change {
+            Change::Applied(object) => store.put(object),
+            Change::Deleted(object) => store.take(&object),
+            Change::Restarted => {
+                store.listed = Some(HashSet::new());
+                false
+            }
+            Change::Listed(object) => {
+                if let (Some(listed), Some(key)) = (&mut store.listed, ObjectKey::of(&object)) {
+                    listed.insert(key);
+                }
+                store.put(object)
+            }
+            Change::Complete => {
+                let listed = store.listed.take().unwrap_or_default();
+                let before = store.objects.len();
+                store.objects.retain(|key, _| listed.contains(key));
+                store.buried.clear();
+                let first = !std::mem::replace(&mut store.complete, true);
+                first || before != store.objects.len()
+            }
+        }
+    }
+
+    fn feed_pod(&mut self, change: Change) -> bool {
+        match change {
+            Change::Applied(pod) | Change::Listed(pod) => PodView::of(&pod).is_some_and(|view| self.pods.insert(view.uid.clone(), view.clone()).as_ref() != Some(&view)),
+            Change::Deleted(pod) => pod.pointer("/metadata/uid").and_then(Value::as_str).is_some_and(|uid| self.pods.remove(uid).is_some()),
+            Change::Restarted => {
+                self.pods.clear();
+                false
+            }
+            Change::Complete => {
+                self.stores.entry(Source::Pods).or_default().complete = true;
+                true
+            }
+        }
+    }
+
+    /// The pods of the workloads.
+    pub fn pods(&self) -> impl Iterator<Item = &PodView> {
+        self.pods.values()
+    }
+
+    /// An object that is Weft's.
+    pub fn owned(&self, key: &ObjectKey) -> Option<Arc<Value>> {
+        let sources = [Source::Owned(key.kind, key.namespace.clone()), Source::Owned(key.kind, None)];
+        sources.iter().find_map(|source| self.stores.get(source)?.objects.get(key).cloned())
+    }
+
+    /// The keys of all objects that are Weft's.
+    pub fn all_owned(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<Value>)> {
+        self.stores.iter().filter(|(source, _)| matches!(source, Source::Owned(..))).flat_map(|(_, store)| &store.objects)
+    }
+
+    /// The resources of the domain.
+    pub fn resources(&self) -> Vec<Arc<Value>> {
+        self.stores.get(&Source::Resources).map(|store| store.objects.values().cloned().collect()).unwrap_or_default()
+    }
+
+    /// Deployments that bear the name of the operator.
+    pub fn operators(&self) -> Vec<Arc<Value>> {
+        self.stores.get(&Source::Operators).map(|store| store.objects.values().cloned().collect()).unwrap_or_default()
+    }
+
+    /// Whether an object that is watched by name exists; `None` if it is not watched, or not yet known.
+    pub fn exists(&self, key: &ObjectKey) -> Option<bool> {
+        let store = self.stores.get(&Source::Named(key.clone()))?;
+        store.complete.then(|| store.objects.contains_key(key))
+    }
+
+    /// Puts in what the API server answered to a write of ours.
+    pub fn wrote(&mut self, object: &Value) {
+        let Some(key) = ObjectKey::of(object) else { return };
+        for source in [Source::Owned(key.kind, key.namespace.clone()), Source::Owned(key.kind, None), Source::Resources] {
+            let right = source != Source::Resources || self.stores.get(&source).is_some_and(|store| store.objects.contains_key(&key));
+            if let Some(store) = self.stores.get_mut(&source).filter(|_| right) {
+                store.put(object.clone());
+                if let Some(listed) = &mut store.listed {
+                    listed.insert(key.clone());
+                }
+            }
+        }
+    }
+
+    /// Takes out what is known to be gone: deleted by us, or not found where it should be.
+    pub fn gone(&mut self, key: &ObjectKey, uid: &str) {
+        for source in [Source::Owned(key.kind, key.namespace.clone()), Source::Owned(key.kind, None)] {
+            if let Some(store) = self.stores.get_mut(&source) {
+                if store.objects.get(key).is_some_and(|object| object["metadata"]["uid"] == uid) {
+                    store.objects.remove(key);
+                }
+                store.buried.insert(key.clone(), uid.to_owned());
+            }
+        }
+    }
+}
+
+impl Store {
+    fn put(&mut self, mut object: Value) -> bool {
+        let Some(key) = ObjectKey::of(&object) else { return false };
+        if self.buried.get(&key).is_some_and(|uid| object["metadata"]["uid"] == uid.as_str()) {
+            return false;
+        }
+        if let Some(known) = self.objects.get(&key)
+            && version(known) >= version(&object)
+        {
+            return false;
+        }
+        if let Some(annotations) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+            // As large as the object, and nothing reads it.
+            annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
+        }
+        self.objects.insert(key, Arc::new(object));
+        true
+    }
+
+    fn take(&mut self, object: &Value) -> bool {
+        let Some(key) = ObjectKey::of(object) else { return false };
+        if self.buried.get(&key).is_some_and(|uid| object["metadata"]["uid"] == uid.as_str()) {
+            self.buried.remove(&key);
+            return false;
+        }
+        // A newer object of that name may have been put in by a write of ours before this news came.
+        let outdated = self.objects.get(&key).is_none_or(|known| known["metadata"]["uid"] != object["metadata"]["uid"]);
+        !outdated && self.objects.remove(&key).is_some()
+    }
+}
+
+fn version(object: &Value) -> u64 {
+    object.pointer("/metadata/resourceVersion").and_then(Value::as_str).and_then(|text| text.parse().ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use weft_plan::kinds;
+
+    fn object(version: u64, uid: &str) -> Value {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "n", "name": "c", "uid": uid, "resourceVersion": version.to_string()}})
+    }
+
+    fn source() -> Source {
+        Source::Owned(kinds::CONFIG_MAP, Some("n".into()))
+    }
+
+    fn key() -> ObjectKey {
+        ObjectKey::new(kinds::CONFIG_MAP, "n", "c")
+    }
+
+    fn cache() -> Cache {
+        let mut cache = Cache::default();
+        cache.expect(source());
+        cache
+    }
+
+    fn known(cache: &Cache) -> Option<u64> {
+        cache.owned(&key()).map(|object| version(&object))
+    }
+
+    #[test]
+    fn late_news_never_undoes_a_write_of_ours() {
+        let mut cache = cache();
+        cache.wrote(&object(10, "a"));
+        assert!(!cache.feed(&source(), Change::Applied(object(9, "a"))));
+        assert_eq!(known(&cache), Some(10));
+        cache.gone(&key(), "a");
+        assert!(!cache.feed(&source(), Change::Applied(object(10, "a"))), "an object that we deleted");
+        assert_eq!(known(&cache), None);
+        cache.wrote(&object(12, "b"));
+        assert!(!cache.feed(&source(), Change::Deleted(object(11, "a"))), "the end of its predecessor");
+        assert_eq!(known(&cache), Some(12));
+    }
+
+    #[test]
+    fn a_list_brings_what_is_there_and_takes_what_is_not() {
+        let mut cache = cache();
+        assert!(!cache.is_complete());
+        cache.feed(&source(), Change::Applied(object(1, "a")));
+        cache.feed(&source(), Change::Restarted);
+        assert_eq!(known(&cache), Some(1), "nothing is forgotten before the list is whole");
+        assert!(cache.feed(&source(), Change::Complete));
+        assert!(cache.is_complete());
+        assert_eq!(known(&cache), None);
+    }
+
+    #[test]
+    fn a_write_during_a_list_stays() {
+        let mut cache = cache();
+        cache.feed(&source(), Change::Restarted);
+        cache.wrote(&object(5, "a"));
+        cache.feed(&source(), Change::Complete);
+        assert_eq!(known(&cache), Some(5));
+    }
+}

@@ -1,0 +1,216 @@
+//! Requests to the API server: the few that Weft makes, each with a timeout and an error that knows what it calls for.
+
+use std::time::Duration;
+
+use http::{Method, Request, header};
+use kube::{Client, core::Status};
+use serde_json::{Value, json};
+use weft_plan::{Kind, ObjectKey, report::FailureClass};
+
+use crate::fence::Closed;
+
+/// How long one request may take. An API server that needs longer is as good as gone, and the pass is tried again.
+const TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Why a request did not do what it should.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The API server says no.
+    #[error("{}", status_text(.0))]
+    Api(Box<Status>),
+    /// No answer in time. The request may have been carried out all the same.
+    #[error("no answer from the API server within {} s", TIMEOUT.as_secs())]
+    Timeout,
+    /// Not sent: another replica may be the leader by now.
+    #[error("not the leader any more")]
+    Fenced,
+    /// The connection failed. The request may have been carried out all the same.
+    #[error("the API server cannot be reached: {0}")]
+    Connection(String),
+}
+
+fn status_text(status: &Status) -> String {
+    if status.message.is_empty() { format!("{} ({})", status.reason, status.code) } else { status.message.clone() }
+}
+
+impl Error {
+    /// What the failure calls for.
+    pub fn class(&self) -> FailureClass {
+        match self {
+            Self::Api(status) => match status.code {
+                403 if status.is_forbidden() => FailureClass::Forbidden,
+                // A namespace or CRD that is not there yet comes, or the next pass finds out who removed it.
+                404 | 410 | 429 => FailureClass::Transient,
+                409 => FailureClass::Conflict,
+                400..=499 => FailureClass::Invalid,
+                _ => FailureClass::Transient,
+            },
+            Self::Timeout | Self::Fenced | Self::Connection(_) => FailureClass::Transient,
+        }
+    }
+
+    /// Whether the object is not there.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Api(status) if status.code == 404)
+    }
+
+    /// Whether somebody else wrote in between.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Self::Api(status) if status.code == 409)
+    }
+
+    /// Whether the API server refuses because a field cannot be changed on an existing object: it has to be made anew.
+    pub fn is_immutable_field(&self) -> bool {
+        matches!(self, Self::Api(status) if status.code == 422 && (status.message.contains("field is immutable") || status.message.contains("cannot change roleRef")))
+    }
+}
+
+impl From<kube::Error> for Error {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => Self::Api(status),
+            kube::Error::Service(inner) if inner.is::<Closed>() => Self::Fenced,
+            other => Self::Connection(root_cause(&other)),
+        }
+    }
+}
+
+/// The innermost message: the outer ones only say that something below failed.
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}
+
+/// A cluster, as whoever the client is.
+#[derive(Clone)]
+pub struct Cluster {
+    client: Client,
+}
+
+impl Cluster {
+    /// Requests through this client.
+    pub fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// The client itself, for watches.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Reads an object; `None` if it is not there.
+    pub async fn get(&self, key: &ObjectKey) -> Result<Option<Value>, Error> {
+        match self.send(Method::GET, &path(key), None).await {
+            Ok(object) => Ok(Some(object)),
+            Err(e) if e.is_not_found() => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The objects of a kind that match a label selector, in one namespace or everywhere. Metadata only.
+    pub async fn list_metadata(&self, kind: Kind, namespace: Option<&str>, selector: &str) -> Result<Vec<Value>, Error> {
+        let url = format!("{}?labelSelector={selector}", collection(kind, namespace));
+        let request = Request::get(url).header(header::ACCEPT, "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1");
+        let list = self.call(request, None).await?;
+        let items = list["items"].as_array().cloned().unwrap_or_default();
+        Ok(items.into_iter().map(|item| typed(item, kind)).collect())
+    }
+
+    /// All objects of a kind in the cluster.
+    pub async fn list(&self, kind: Kind, namespace: Option<&str>, query: &str) -> Result<Vec<Value>, Error> {
+        let list = self.send(Method::GET, &format!("{}?{query}", collection(kind, namespace)), None).await?;
+        let items = list["items"].as_array().cloned().unwrap_or_default();
+        Ok(items.into_iter().map(|item| typed(item, kind)).collect())
+    }
+
+    /// Server-side apply. Returns the object as it is then.
+    pub async fn apply(&self, key: &ObjectKey, body: &Value, manager: &str, force: bool) -> Result<Value, Error> {
+        let url = format!("{}?fieldManager={manager}&force={force}", path(key));
+        self.call(Request::patch(url).header(header::CONTENT_TYPE, "application/apply-patch+yaml"), Some(body)).await
+    }
+
+    /// A JSON patch (RFC 6902).
+    pub async fn json_patch(&self, key: &ObjectKey, patch: &Value, manager: &str) -> Result<Value, Error> {
+        let url = format!("{}?fieldManager={manager}", path(key));
+        self.call(Request::patch(url).header(header::CONTENT_TYPE, "application/json-patch+json"), Some(patch)).await
+    }
+
+    /// A merge patch (RFC 7386), of the object or of a subresource such as `status`.
+    pub async fn merge_patch(&self, key: &ObjectKey, subresource: &str, patch: &Value, manager: &str) -> Result<Value, Error> {
+        let sub = if subresource.is_empty() { String::new() } else { format!("/{subresource}") };
+        let url = format!("{}{sub}?fieldManager={manager}", path(key));
+        self.call(Request::patch(url).header(header::CONTENT_TYPE, "application/merge-patch+json"), Some(patch)).await
+    }
+
+    /// Creates an object. Fails with a conflict if it is there.
+    pub async fn create(&self, key: &ObjectKey, body: &Value, manager: &str) -> Result<Value, Error> {
+        let url = format!("{}?fieldManager={manager}", collection(key.kind, key.namespace.as_deref()));
+        self.call(Request::post(url).header(header::CONTENT_TYPE, "application/json"), Some(body)).await
+    }
+
+    /// Replaces an object; `metadata.resourceVersion` in the body must be the current one.
+    pub async fn replace(&self, key: &ObjectKey, body: &Value, manager: &str) -> Result<Value, Error> {
+        let url = format!("{}?fieldManager={manager}", path(key));
+        self.call(Request::put(url).header(header::CONTENT_TYPE, "application/json"), Some(body)).await
+    }
+
+    /// Deletes the object with this uid, its dependents in the background. Returns what is left of it: an object that
+    /// finalizers hold, or `None` once it is gone. An object of another uid, or none at all, is gone too.
+    pub async fn delete(&self, key: &ObjectKey, uid: &str) -> Result<Option<Value>, Error> {
+        let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}, "propagationPolicy": "Background"});
+        match self.send(Method::DELETE, &path(key), Some(&options)).await {
+            Ok(object) if object["kind"] == "Status" => Ok(None),
+            Ok(object) => Ok(Some(object).filter(|object| !object["metadata"]["deletionTimestamp"].is_null())),
+            Err(e) if e.is_not_found() || e.is_conflict() => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    async fn send(&self, method: Method, url: &str, body: Option<&Value>) -> Result<Value, Error> {
+        self.call(Request::builder().method(method).uri(url).header(header::CONTENT_TYPE, "application/json"), body).await
+    }
+
+    async fn call(&self, request: http::request::Builder, body: Option<&Value>) -> Result<Value, Error> {
+        let body = body.map(Value::to_string).unwrap_or_default().into_bytes();
+        let request = request.body(body).map_err(|e| Error::Connection(e.to_string()))?;
+        match tokio::time::timeout(TIMEOUT, self.client.request(request)).await {
+            Ok(answer) => Ok(answer?),
+            Err(_) => Err(Error::Timeout),
+        }
+    }
+}
+
+/// List items carry no type of their own.
+fn typed(mut item: Value, kind: Kind) -> Value {
+    item["apiVersion"] = kind.api_version().into();
+    item["kind"] = kind.kind.into();
+    item
+}
+
+fn collection(kind: Kind, namespace: Option<&str>) -> String {
+    let root = if kind.group.is_empty() { format!("/api/{}", kind.version) } else { format!("/apis/{}/{}", kind.group, kind.version) };
+    match namespace {
+        Some(namespace) => format!("{root}/namespaces/{namespace}/{}", kind.plural),
+        None => format!("{root}/{}", kind.plural),
+    }
+}
+
+fn path(key: &ObjectKey) -> String {
+    format!("{}/{}", collection(key.kind, key.namespace.as_deref()), key.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_plan::kinds;
+
+    #[test]
+    fn paths_are_those_of_the_api_server() {
+        assert_eq!(path(&ObjectKey::new(kinds::DAEMON_SET, "n", "d")), "/apis/apps/v1/namespaces/n/daemonsets/d");
+        assert_eq!(path(&ObjectKey::new(kinds::NAMESPACE, "", "n")), "/api/v1/namespaces/n");
+        assert_eq!(path(&ObjectKey::new(kinds::CLUSTER_ROLE, "", "system:x")), "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:x");
+    }
+}

@@ -1,0 +1,108 @@
+//! A gate in front of the API server that lets writes through only while this replica is the leader.
+//!
+//! A process that was stopped (a paused machine, SIGSTOP) and wakes after its lease has passed still believes what it believed
+//! before. So the lease's end is checked where requests leave, at the last moment, not where decisions are made.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll},
+    time::Instant,
+};
+
+use futures::future::{Either, Ready, ready};
+use http::{Method, Request};
+use tower::{BoxError, Layer, Service};
+
+/// The request was not sent: this replica is not, or no longer, the leader.
+#[derive(Debug, thiserror::Error)]
+#[error("not the leader any more")]
+pub struct Closed;
+
+/// Until when writes may pass.
+#[derive(Clone, Debug, Default)]
+pub struct Fence {
+    open_until: Arc<Mutex<Option<Instant>>>,
+}
+
+impl Fence {
+    /// Lets writes pass until then.
+    pub fn open_until(&self, deadline: Instant) {
+        *self.lock() = Some(deadline);
+    }
+
+    /// Lets no write pass.
+    pub fn close(&self) {
+        *self.lock() = None;
+    }
+
+    /// Whether a write may pass now.
+    pub fn is_open(&self) -> bool {
+        self.lock().is_some_and(|deadline| Instant::now() < deadline)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
+        self.open_until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stops<B>(&self, request: &Request<B>) -> bool {
+        // The lease itself is how a leader is found, and is guarded by its resourceVersion.
+        let harmless = request.method() == Method::GET || request.uri().path().contains("/leases");
+        !harmless && !self.is_open()
+    }
+}
+
+impl<S> Layer<S> for Fence {
+    type Service = Fenced<S>;
+
+    fn layer(&self, inner: S) -> Fenced<S> {
+        Fenced { inner, fence: self.clone() }
+    }
+}
+
+/// A service behind a [`Fence`].
+#[derive(Clone)]
+pub struct Fenced<S> {
+    inner: S,
+    fence: Fence,
+}
+
+impl<S, B> Service<Request<B>> for Fenced<S>
+where
+    S: Service<Request<B>, Error = BoxError>,
+{
+    type Response = S::Response;
+    type Error = BoxError;
+    type Future = Either<S::Future, Ready<Result<S::Response, BoxError>>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        if self.fence.stops(&request) { Either::Right(ready(Err(Closed.into()))) } else { Either::Left(self.inner.call(request)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::time::Duration;
+
+    fn request(method: Method, path: &str) -> Request<()> {
+        Request::builder().method(method).uri(path).body(()).unwrap()
+    }
+
+    #[test]
+    fn reads_and_the_lease_pass_always_and_writes_only_in_time() {
+        let fence = Fence::default();
+        let write = request(Method::PATCH, "/api/v1/namespaces/n/configmaps/c");
+        assert!(fence.stops(&write));
+        assert!(!fence.stops(&request(Method::GET, "/api/v1/pods")));
+        assert!(!fence.stops(&request(Method::PUT, "/apis/coordination.k8s.io/v1/namespaces/n/leases/weft-addons")));
+        fence.open_until(Instant::now() + Duration::from_secs(60));
+        assert!(!fence.stops(&write));
+        fence.open_until(Instant::now());
+        assert!(fence.stops(&write));
+    }
+}

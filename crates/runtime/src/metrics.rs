@@ -1,0 +1,110 @@
+//! Prometheus metrics of the operator itself.
+
+use std::sync::{Arc, Mutex, PoisonError, atomic::AtomicU64};
+
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text::encode},
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
+    registry::Registry,
+};
+use weft_plan::Kind;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct KindLabel {
+    kind: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DomainLabel {
+    domain: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WriteLabel {
+    domain: &'static str,
+    operation: &'static str,
+    kind: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PassLabel {
+    domain: &'static str,
+    outcome: &'static str,
+}
+
+/// All metrics; clones share the same numbers.
+#[derive(Clone)]
+pub struct Metrics {
+    registry: Arc<Mutex<Registry>>,
+    watch_failures: Family<KindLabel, Counter>,
+    writes: Family<WriteLabel, Counter>,
+    passes: Family<PassLabel, Counter>,
+    leading: Family<DomainLabel, Gauge>,
+    gauges: Arc<Mutex<std::collections::HashMap<&'static str, Gauge<f64, AtomicU64>>>>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let metrics = Self {
+            registry: Arc::default(),
+            watch_failures: Family::default(),
+            writes: Family::default(),
+            passes: Family::default(),
+            leading: Family::default(),
+            gauges: Arc::default(),
+        };
+        let mut registry = metrics.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        registry.register("weft_watch_failures", "Watches that failed and were started again", metrics.watch_failures.clone());
+        registry.register("weft_writes", "Writes to the API server that succeeded", metrics.writes.clone());
+        registry.register("weft_passes", "Passes over a resource, by outcome", metrics.passes.clone());
+        registry.register("weft_leading", "1 while this replica is the leader of the domain", metrics.leading.clone());
+        drop(registry);
+        metrics
+    }
+}
+
+impl Metrics {
+    /// A watch of this kind failed.
+    pub fn watch_failed(&self, kind: Kind) {
+        self.watch_failures.get_or_create(&KindLabel { kind: kind.to_string() }).inc();
+    }
+
+    /// A write succeeded; `operation` is `apply`, `delete` or `status`.
+    pub fn wrote(&self, domain: &'static str, operation: &'static str, kind: Kind) {
+        self.writes.get_or_create(&WriteLabel { domain, operation, kind: kind.to_string() }).inc();
+    }
+
+    /// A pass ended; `outcome` is `ok`, `failed`, `refused`, `blocked` or `panic`.
+    pub fn passed(&self, domain: &'static str, outcome: &'static str) {
+        self.passes.get_or_create(&PassLabel { domain, outcome }).inc();
+    }
+
+    /// Whether this replica leads the domain.
+    pub fn leads(&self, domain: &'static str, leads: bool) {
+        self.leading.get_or_create(&DomainLabel { domain }).set(leads.into());
+    }
+
+    /// Sets a gauge of a domain, under the name that the original's users know.
+    pub fn set(&self, name: &'static str, help: &'static str, value: f64) {
+        let mut gauges = self.gauges.lock().unwrap_or_else(PoisonError::into_inner);
+        let gauge = gauges.entry(name).or_insert_with(|| {
+            let gauge = Gauge::default();
+            self.registry.lock().unwrap_or_else(PoisonError::into_inner).register(name, help, gauge.clone());
+            gauge
+        });
+        gauge.set(value);
+    }
+
+    /// Everything in the OpenMetrics text format.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        match encode(&mut text, &registry) {
+            Ok(()) => text,
+            Err(error) => {
+                tracing::error!(%error, "metrics could not be written");
+                String::new()
+            }
+        }
+    }
+}
