@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ServiceAccount;
-use kube::api::{Api, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use tokio::io::AsyncWriteExt;
 
@@ -127,6 +128,8 @@ pub struct ControlPlane {
     tokens: BTreeMap<String, &'static str>,
     programs: Programs,
     kwok: Mutex<Option<Process>>,
+    /// Held while kwok is replaced.
+    restart: tokio::sync::Mutex<()>,
     /// In the order of their start. Ended before `dir` goes, and the last one first.
     processes: Vec<Process>,
     dir: WorkDir,
@@ -221,6 +224,7 @@ impl ControlPlane {
             tokens,
             programs,
             kwok: Mutex::default(),
+            restart: tokio::sync::Mutex::default(),
             processes: vec![etcd, server],
             dir,
         })
@@ -250,7 +254,7 @@ impl ControlPlane {
             "--leader-elect=false".into(),
         ];
         self.processes.push(Process::start(&self.programs.get("kube-scheduler")?, scheduler, &path)?);
-        self.set_stages(stages)
+        self.set_stages(stages).await
     }
 
     async fn wait_until_usable(&mut self) -> Result<()> {
@@ -258,12 +262,7 @@ impl ControlPlane {
         // Pods are refused until the controller manager has made the ServiceAccount that they run as.
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), "default");
         while accounts.get_opt("default").await?.is_none() || !nodes::all_ready(&self.client).await? {
-            for process in &mut self.processes {
-                process.check_running()?;
-            }
-            if let Some(kwok) = self.lock_kwok().as_mut() {
-                kwok.check_running()?;
-            }
+            self.check_running()?;
             if Instant::now() > deadline {
                 bail!("nodes are not Ready in time; logs: {}", self.dir.path().display());
             }
@@ -280,15 +279,21 @@ impl ControlPlane {
     ///
     /// # Errors
     /// kwok cannot be restarted, or this control plane was made with [`Builder::api_only`].
-    pub fn set_stages(&self, stages: &[Stage]) -> Result<()> {
+    pub async fn set_stages(&self, stages: &[Stage]) -> Result<()> {
         if !self.dir.path().join("kwok.kubeconfig").exists() {
             bail!("there are no kwok nodes in this control plane: leave out api_only()");
         }
         let builtin = std::fs::read_to_string(self.programs.get("stages.yaml")?)?;
-        let config = self.dir.write("stages.yaml", &stages::config(&builtin, stages)?)?;
-        let mut kwok = self.lock_kwok();
-        // The old one first: two would fight for the pods.
-        drop(kwok.take());
+        let config = stages::config(&builtin, stages)?;
+        let _one_at_a_time = self.restart.lock().await;
+        let config = self.dir.write("stages.yaml", &config)?;
+        let old = self.lock_kwok().take();
+        if let Some(old) = old {
+            drop(old);
+            // The next kwok has another identity, and would wait until the leases of this one expire.
+            let leases: Api<Lease> = Api::namespaced(self.client.clone(), "kube-node-lease");
+            leases.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
+        }
         let args = vec![
             format!("--kubeconfig={}", self.dir.path().join("kwok.kubeconfig").display()),
             format!("--config={}", config.display()),
@@ -297,7 +302,7 @@ impl ControlPlane {
             "--cidr=10.244.0.1/16".into(),
             "--node-ip=10.0.0.1".into(),
         ];
-        *kwok = Some(Process::start(&self.programs.get("kwok")?, args, self.dir.path())?);
+        *self.lock_kwok() = Some(Process::start(&self.programs.get("kwok")?, args, self.dir.path())?);
         Ok(())
     }
 
@@ -346,6 +351,15 @@ impl ControlPlane {
     pub fn processes(&self) -> Vec<(String, u32)> {
         let kwok = self.lock_kwok();
         self.processes.iter().chain(kwok.as_ref()).map(|process| (process.name().to_owned(), process.pid())).collect()
+    }
+
+    /// Are all of its processes running?
+    ///
+    /// # Errors
+    /// One has ended; the error shows the end of its log.
+    pub fn check_running(&mut self) -> Result<()> {
+        self.processes.iter_mut().try_for_each(Process::check_running)?;
+        self.lock_kwok().as_mut().map_or(Ok(()), Process::check_running)
     }
 
     /// Certificate authority of the API server's and of the proxies' certificates, PEM.

@@ -1,1 +1,170 @@
-fn main() {}
+//! `weft-testenv`: the control plane of the tests, for people.
+
+mod supervisor;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use clap::{Args, Parser, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
+use weft_testenv::{ControlPlane, Pods, Programs, Stage};
+
+use supervisor::State;
+
+/// A real Kubernetes control plane on 127.0.0.1: API server, etcd, controller manager, scheduler, and nodes played by
+/// kwok. No containers run; pods become Ready by themselves.
+#[derive(Parser)]
+#[command(version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Start it, and stay until Ctrl-C (or --detach)
+    Up(Up),
+    /// End one that was started with --detach
+    Down(Folder),
+    /// Say whether it runs, and where
+    Status(Folder),
+    /// Print shell commands that make kubectl use it: eval "$(weft-testenv env)"
+    Env(Folder),
+}
+
+#[derive(Args)]
+struct Up {
+    /// How many nodes
+    #[arg(long, default_value_t = 1)]
+    nodes: usize,
+    /// Only etcd and kube-apiserver: no nodes, no controllers
+    #[arg(long, conflicts_with_all = ["nodes", "pods_ready_after"])]
+    api_only: bool,
+    /// Pods become Ready this long after they got a node
+    #[arg(long, value_name = "MS")]
+    pods_ready_after: Option<u64>,
+    /// Write an audit log of every request: DIR/audit.log
+    #[arg(long)]
+    audit: bool,
+    /// Leave it running in the background
+    #[arg(long)]
+    detach: bool,
+    #[command(flatten)]
+    folder: Folder,
+}
+
+#[derive(Args)]
+struct Folder {
+    /// Where its data, logs and kubeconfig are while it runs [default: cluster/ in weft's cache folder]
+    #[arg(long)]
+    dir: Option<PathBuf>,
+}
+
+impl Folder {
+    fn path(&self) -> Result<PathBuf> {
+        if let Some(dir) = &self.dir {
+            return std::path::absolute(dir).context("--dir");
+        }
+        let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let cache = variable("WEFT_CACHE")
+            .or_else(|| Some(variable("XDG_CACHE_HOME")?.join("weft")))
+            .or_else(|| Some(variable("HOME")?.join(".cache/weft")))
+            .context("HOME is not set: say where with --dir")?;
+        Ok(cache.join("cluster"))
+    }
+}
+
+fn main() -> ExitCode {
+    match run(&Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let chain: Vec<_> = error.chain().map(ToString::to_string).collect();
+            eprintln!("error: {}", chain.join(": "));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<()> {
+    match &cli.command {
+        Command::Up(up) if up.detach => {
+            let dir = up.folder.path()?;
+            // Here, where the progress of a first build is seen.
+            Programs::find()?;
+            let started = Instant::now();
+            let state = supervisor::detach(&dir)?;
+            print_up(&state, started.elapsed());
+            println!("It runs in the background. End it with: weft-testenv down{}", dir_option(&up.folder));
+            Ok(())
+        }
+        Command::Up(up) => tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(serve(up)),
+        Command::Down(folder) => supervisor::down(&folder.path()?),
+        Command::Status(folder) => supervisor::status(&folder.path()?),
+        Command::Env(folder) => {
+            print_env(&State::running(&folder.path()?)?);
+            Ok(())
+        }
+    }
+}
+
+/// Runs the control plane until a signal comes or one of its programs ends.
+async fn serve(up: &Up) -> Result<()> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    let mut signals = std::pin::pin!(async {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    });
+
+    let dir = up.folder.path()?;
+    let mut builder = ControlPlane::builder().dir(&dir).nodes(up.nodes).audit(up.audit);
+    if up.api_only {
+        builder = builder.api_only();
+    }
+    if let Some(delay) = up.pods_ready_after {
+        builder = builder.stage(Stage::ready_after(Pods::all(), Duration::from_millis(delay)));
+    }
+    let started = Instant::now();
+    let mut control_plane = tokio::select! {
+        started = builder.start() => started?,
+        () = &mut signals => return Ok(()),
+    };
+    let state = State::of(&control_plane)?;
+    state.save(&dir)?;
+    print_up(&state, started.elapsed());
+    println!("Ctrl-C ends it.");
+    loop {
+        tokio::select! {
+            () = &mut signals => return Ok(()),
+            () = tokio::time::sleep(Duration::from_secs(1)) => control_plane.check_running()?,
+        }
+    }
+}
+
+fn print_up(state: &State, took: Duration) {
+    println!("The control plane is up in {:.1} s: {}", took.as_secs_f64(), state.url);
+    print_env(state);
+}
+
+fn print_env(state: &State) {
+    println!("export KUBECONFIG={}", quoted(&state.kubeconfig));
+    let folders: Vec<_> = state.programs.iter().map(|folder| quoted(folder)).collect();
+    println!("export PATH={}:\"$PATH\"", folders.join(":"));
+}
+
+fn dir_option(folder: &Folder) -> String {
+    folder.dir.as_deref().map(|dir| format!(" --dir {}", quoted(dir))).unwrap_or_default()
+}
+
+/// For a POSIX shell.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
+    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use rustix::fs::{FlockOperation, flock};
 
 /// Name of the file that is locked as long as the owner of the folder lives.
@@ -15,6 +15,7 @@ const LOCK: &str = "lock";
 pub(crate) struct WorkDir {
     path: PathBuf,
     pub(crate) keep: bool,
+    temporary: bool,
     _lock: File,
 }
 
@@ -25,7 +26,8 @@ impl WorkDir {
         remove_orphans(&parent);
         let path = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&parent)?.keep();
         // It gets its name when it is locked already: another start may be looking for orphans right now.
-        let folder = Self::own(&path, &path.join("lock.new"))?;
+        let mut folder = Self::own(&path, &path.join("lock.new"))?;
+        folder.temporary = true;
         fs::rename(path.join("lock.new"), path.join(LOCK))?;
         Ok(folder)
     }
@@ -33,6 +35,9 @@ impl WorkDir {
     /// A folder chosen by a person; made if it is not there. Data of an earlier control plane in it is removed.
     pub(crate) fn at(path: &Path) -> Result<Self> {
         fs::create_dir_all(path).with_context(|| format!("cannot create {}", path.display()))?;
+        if fs::read_dir(path)?.next().is_some() && !path.join(LOCK).exists() {
+            bail!("{} holds something else already, and would be removed at the end: choose an empty folder or a new one", path.display());
+        }
         let folder = Self::own(&path.canonicalize()?, &path.join(LOCK))?;
         remove_data(&folder.path);
         Ok(folder)
@@ -42,7 +47,8 @@ impl WorkDir {
         let lock = File::create(lock).with_context(|| format!("cannot write {}", lock.display()))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)
             .with_context(|| format!("another control plane lives in {}: end it first, or choose another folder", path.display()))?;
-        Ok(Self { path: path.to_owned(), keep: std::env::var_os("WEFT_TESTENV_KEEP").is_some(), _lock: lock })
+        let keep = std::env::var_os("WEFT_TESTENV_KEEP").is_some();
+        Ok(Self { path: path.to_owned(), keep, temporary: false, _lock: lock })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -67,8 +73,10 @@ impl Drop for WorkDir {
     fn drop(&mut self) {
         if self.keep || std::thread::panicking() {
             remove_data(&self.path);
-            // Marked, so that the next start does not take it for an orphan.
-            let _ = fs::remove_file(self.path.join(LOCK));
+            if self.temporary {
+                // Without a lock it is not taken for an orphan by the next start.
+                let _ = fs::remove_file(self.path.join(LOCK));
+            }
             eprintln!("weft-testenv: the logs of the control plane are kept in {}", self.path.display());
         } else {
             let _ = fs::remove_dir_all(&self.path);
@@ -83,6 +91,8 @@ fn remove_data(path: &Path) {
     for folder in ["etcd", "kubectl-cache"] {
         let _ = fs::remove_dir_all(path.join(folder));
     }
+    // Of the command line: what is running.
+    let _ = fs::remove_file(path.join("state.json"));
 }
 
 /// Removes folders whose owner was killed: nobody holds their lock any more.
@@ -100,6 +110,14 @@ fn remove_orphans(parent: &Path) {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
     use super::*;
+
+    #[test]
+    fn a_folder_with_something_else_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("thesis.tex"), "").unwrap();
+        assert!(WorkDir::at(folder.path()).unwrap_err().to_string().contains("holds something else"));
+        assert!(folder.path().join("thesis.tex").exists());
+    }
 
     #[test]
     fn a_folder_has_one_owner_and_an_orphan_is_removed() {
