@@ -16,10 +16,7 @@ pub(crate) fn structural<T: JsonSchema>() -> Value {
         settings.meta_schema = None;
         settings.transforms = vec![Box::new(RecursiveTransform(simplify))];
     });
-    settings
-        .into_generator()
-        .into_root_schema_for::<T>()
-        .to_value()
+    settings.into_generator().into_root_schema_for::<T>().to_value()
 }
 
 /// Removes what a structural schema may not have or has no use for, and the line breaks that a doc comment has only for its width.

@@ -11,21 +11,13 @@ pub fn all() -> Vec<(PathBuf, String)> {
     let crd = addons::crd();
     let crd_name = crd.metadata.name.clone().unwrap_or_default();
     vec![
-        (
-            deploy.join(format!("crds/{crd_name}.yaml")),
-            documents(&[crd]),
-        ),
-        (
-            deploy.join("admission/network-addons-config.yaml"),
-            documents(&addons::admission()),
-        ),
+        (deploy.join(format!("crds/{crd_name}.yaml")), documents(&[crd])),
+        (deploy.join("admission/network-addons-config.yaml"), documents(&addons::admission())),
     ]
 }
 
 fn documents<T: Serialize>(objects: &[T]) -> String {
-    let mut text = String::from(
-        "# Written by `cargo run -p weft-api --example generate` from crates/api: change it there.\n",
-    );
+    let mut text = String::from("# Written by `cargo run -p weft-api --example generate` from crates/api: change it there.\n");
     for object in objects {
         text.push_str("---\n");
         text.push_str(&serde_saphyr::to_string(object).expect("YAML"));

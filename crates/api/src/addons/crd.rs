@@ -3,10 +3,7 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
 
-use super::{
-    GROUP, KIND, NetworkAddonsConfigSpec, NetworkAddonsConfigStatus, PLURAL, VERSION,
-    VERSION_V1ALPHA1, rules,
-};
+use super::{GROUP, KIND, NetworkAddonsConfigSpec, NetworkAddonsConfigStatus, PLURAL, VERSION, VERSION_V1ALPHA1, rules};
 use crate::schema;
 
 /// The definition of `NetworkAddonsConfig`, as it is installed in a cluster.
@@ -14,10 +11,7 @@ use crate::schema;
 /// It may be applied over a definition that has `v1alpha1` alone, with any schema: both versions are served, objects need no
 /// conversion between them, and `preserveUnknownFields` is turned off explicitly, since a definition made through the old v1beta1 API
 /// has it on.
-#[expect(
-    clippy::expect_used,
-    reason = "the value is made here, from no input; the tests would not get past a wrong one"
-)]
+#[expect(clippy::expect_used, reason = "the value is made here, from no input; the tests would not get past a wrong one")]
 pub fn crd() -> CustomResourceDefinition {
     let schema = schema();
     let version = |name: &str, storage: bool| {
@@ -61,6 +55,7 @@ fn schema() -> Value {
                 "properties": {
                     "name": {
                         "type": "string",
+                        "description": "Always cluster: other objects are not acted on.",
                         "x-kubernetes-validations": rules::object_name(),
                     },
                 },
@@ -93,4 +88,104 @@ fn printer_columns() -> Value {
         },
         {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+    use super::*;
+
+    /// Calls `visit` with the path and schema of every node.
+    fn walk(schema: &Value, path: &str, visit: &mut impl FnMut(&str, &Value)) {
+        visit(path, schema);
+        for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+            walk(property, &format!("{path}.{name}"), visit);
+        }
+        for below in ["items", "additionalProperties"] {
+            if schema[below].is_object() {
+                walk(&schema[below], &format!("{path}[]"), visit);
+            }
+        }
+    }
+
+    fn inlined_from_kubernetes(path: &str) -> bool {
+        path.contains(".affinity.") || path.contains(".tolerations[]") || path == ".metadata"
+    }
+
+    #[test]
+    fn fits_the_annotation_of_kubectl_apply() {
+        let size = serde_json::to_string(&crd()).unwrap().len();
+        assert!(size < 200_000, "{size} bytes of JSON");
+    }
+
+    #[test]
+    fn both_versions_are_served_with_one_schema() {
+        let crd = crd();
+        let [v1, v1alpha1] = crd.spec.versions.as_slice() else { panic!("two versions") };
+        assert_eq!((v1.name.as_str(), v1.served, v1.storage), ("v1", true, true));
+        assert_eq!((v1alpha1.name.as_str(), v1alpha1.served, v1alpha1.storage), ("v1alpha1", true, false));
+        assert_eq!(v1.schema, v1alpha1.schema);
+        assert_eq!(v1.additional_printer_columns, v1alpha1.additional_printer_columns);
+        assert!(v1.subresources.as_ref().unwrap().status.is_some());
+        assert!(v1alpha1.subresources.as_ref().unwrap().status.is_some());
+    }
+
+    #[test]
+    fn every_field_is_explained() {
+        let mut missing = vec![];
+        walk(&schema(), "", &mut |path, node| {
+            let element = path.ends_with("[]");
+            if !element && !inlined_from_kubernetes(path) && node["description"].as_str().is_none_or(str::is_empty) {
+                missing.push(path.to_owned());
+            }
+        });
+        assert_eq!(missing, Vec::<String>::new());
+    }
+
+    #[test]
+    fn every_list_says_how_it_is_merged() {
+        walk(&schema(), "", &mut |path, node| {
+            if node["type"] != "array" {
+                return;
+            }
+            let kind = node["x-kubernetes-list-type"].as_str().unwrap_or_else(|| panic!("{path}: no list type"));
+            if kind == "map" {
+                let required = node["items"]["required"].as_array().unwrap();
+                for key in node["x-kubernetes-list-map-keys"].as_array().unwrap() {
+                    assert!(required.contains(key), "{path}: {key} is a key and not required");
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn texts_of_kubernetes_types_are_dropped() {
+        walk(&schema(), "", &mut |path, node| {
+            if inlined_from_kubernetes(path) {
+                assert!(node.get("description").is_none(), "{path}: {}", node["description"]);
+            }
+        });
+    }
+
+    /// A default would pass for the user's own choice, see `spec.rs`.
+    #[test]
+    fn nothing_has_a_default() {
+        walk(&schema(), "", &mut |path, node| {
+            assert!(node.get("default").is_none(), "{path}: {}", node["default"]);
+        });
+    }
+
+    #[test]
+    fn only_the_tls_profile_may_be_null() {
+        let mut nullable = vec![];
+        walk(&schema(), "", &mut |path, node| {
+            if node.get("nullable").is_some() {
+                nullable.push(path.to_owned());
+            }
+        });
+        let tls = ".spec.tlsSecurityProfile";
+        let below = ["custom", "intermediate", "modern", "old"].map(|name| format!("{tls}.{name}"));
+        assert_eq!(nullable, [vec![tls.to_owned()], below.to_vec()].concat());
+    }
 }

@@ -15,14 +15,15 @@ use kube_core::Rule;
 use super::NAME;
 
 /// Six octets, in one of the notations of Go's `net.ParseMAC`: `02:00:00:00:00:01`, `02-00-00-00-00-01` or `0200.0000.0001`.
-const MAC: &str = "^([0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}|[0-9A-Fa-f]{2}(-[0-9A-Fa-f]{2}){5}|[0-9A-Fa-f]{4}([.][0-9A-Fa-f]{4}){2})$";
+const MAC: &str =
+    "^([0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}|[0-9A-Fa-f]{2}(-[0-9A-Fa-f]{2}){5}|[0-9A-Fa-f]{4}([.][0-9A-Fa-f]{4}){2})$";
 
-/// A duration as Go and CEL write it, without a minus sign.
-const DURATION: &str = "^[+]?(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+$";
+/// A duration as Go and CEL write it, without a minus sign, and with so few digits that it does not overflow (at 292 years), for then
+/// `duration(...)` would fail.
+const DURATION: &str = "^[+]?(([0-9]{1,6}([.][0-9]*)?|[.][0-9]+)[hm]|([0-9]{1,9}([.][0-9]*)?|[.][0-9]+)(s|ms|us|µs|μs|ns))+$";
 
 /// A DNS name in lower case (RFC 1123), also the form of an object's name.
-const DNS_NAME: &str =
-    "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?([.][a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$";
+const DNS_NAME: &str = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?([.][a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$";
 
 /// The name of a ConfigMap: as [`DNS_NAME`], but Kubernetes does not limit the length of a part.
 const OBJECT_NAME: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
@@ -49,10 +50,7 @@ fn given(field: &str) -> String {
 
 /// For `metadata.name`.
 pub(super) fn object_name() -> [Rule; 1] {
-    [rule(
-        format!("self == '{NAME}'"),
-        "only the NetworkAddonsConfig named cluster is acted on: set metadata.name to cluster",
-    )]
+    [rule(format!("self == '{NAME}'"), "only the NetworkAddonsConfig named cluster is acted on: set metadata.name to cluster")]
 }
 
 /// For the specification.
@@ -66,9 +64,7 @@ pub(super) fn spec() -> [Rule; 1] {
 /// For `kubeMacPool`.
 pub(super) fn mac_range() -> [Rule; 2] {
     // Lower-case hex of equal length sorts as the numbers do, so this compares all octets.
-    let octets = |field: &str| {
-        format!("self.{field}.lowerAscii().replace(':', '').replace('-', '').replace('.', '')")
-    };
+    let octets = |field: &str| format!("self.{field}.lowerAscii().replace(':', '').replace('-', '').replace('.', '')");
     let is_mac = |field: &str| format!("!(has(self.{field}) && self.{field}.matches('{MAC}'))");
     [
         rule(
@@ -76,13 +72,7 @@ pub(super) fn mac_range() -> [Rule; 2] {
             "rangeStart and rangeEnd belong together: set both, or none to get a random range",
         ),
         rule(
-            format!(
-                "{} || {} || {} < {}",
-                is_mac("rangeStart"),
-                is_mac("rangeEnd"),
-                octets("rangeStart"),
-                octets("rangeEnd")
-            ),
+            format!("{} || {} || {} < {}", is_mac("rangeStart"), is_mac("rangeEnd"), octets("rangeStart"), octets("rangeEnd")),
             "rangeEnd must be greater than rangeStart",
         ),
     ]
@@ -91,10 +81,7 @@ pub(super) fn mac_range() -> [Rule; 2] {
 /// For one end of the MAC range.
 pub(super) fn mac_address() -> [Rule; 2] {
     [
-        matches(
-            MAC,
-            "must be a MAC address of six octets, for example 02:00:00:00:00:00",
-        ),
+        matches(MAC, "must be a MAC address of six octets, for example 02:00:00:00:00:00"),
         rule(
             "!self.matches('^.[13579bBdDfF]')",
             "must be a unicast address: the second hexadecimal digit must be even, for example 02:00:00:00:00:00",
@@ -120,19 +107,13 @@ pub(super) fn config_map_name() -> [Rule; 1] {
 
 /// For `defaultNetworkNADNamespace`.
 pub(super) fn namespace_name() -> [Rule; 1] {
-    [matches(
-        DNS_LABEL,
-        "must be the name of a namespace: lower-case letters, digits and '-', a letter or digit at both ends",
-    )]
+    [matches(DNS_LABEL, "must be the name of a namespace: lower-case letters, digits and '-', a letter or digit at both ends")]
 }
 
 /// For `kubeSecondaryDNS`: each setting under one of its two spellings.
 pub(super) fn one_spelling() -> [Rule; 2] {
     [
-        rule(
-            "!(has(self.domain) && has(self.DOMAIN))",
-            "domain and DOMAIN are one setting: keep domain, remove DOMAIN",
-        ),
+        rule("!(has(self.domain) && has(self.DOMAIN))", "domain and DOMAIN are one setting: keep domain, remove DOMAIN"),
         rule(
             "!(has(self.nameServerIP) && has(self.NAME_SERVER_IP))",
             "nameServerIP and NAME_SERVER_IP are one setting: keep nameServerIP, remove NAME_SERVER_IP",
@@ -142,28 +123,18 @@ pub(super) fn one_spelling() -> [Rule; 2] {
 
 /// For the domain of the secondary DNS.
 pub(super) fn dns_domain() -> [Rule; 1] {
-    [matches(
-        DNS_NAME,
-        "must be a DNS domain in lower case without a dot at the end, for example secondary.example.com",
-    )]
+    [matches(DNS_NAME, "must be a DNS domain in lower case without a dot at the end, for example secondary.example.com")]
 }
 
 /// For the address of the secondary DNS.
 pub(super) fn ip_address() -> [Rule; 1] {
-    [rule(
-        "self == '' || isIP(self)",
-        "must be an IPv4 or IPv6 address, for example 192.0.2.53",
-    )]
+    [rule("self == '' || isIP(self)", "must be an IPv4 or IPv6 address, for example 192.0.2.53")]
 }
 
 /// For `selfSignConfiguration`.
 pub(super) fn rotation() -> [Rule; 4] {
-    let [ca_rotate, ca_overlap, cert_rotate, cert_overlap] = [
-        "caRotateInterval",
-        "caOverlapInterval",
-        "certRotateInterval",
-        "certOverlapInterval",
-    ];
+    let [ca_rotate, ca_overlap, cert_rotate, cert_overlap] =
+        ["caRotateInterval", "caOverlapInterval", "certRotateInterval", "certOverlapInterval"];
     [
         rule(
             format!(
@@ -175,36 +146,16 @@ pub(super) fn rotation() -> [Rule; 4] {
             ),
             "the four intervals belong together: set all of caRotateInterval, caOverlapInterval, certRotateInterval and certOverlapInterval, or none",
         ),
-        not_longer(
-            ca_overlap,
-            ca_rotate,
-            "caOverlapInterval must not be longer than caRotateInterval",
-        ),
-        not_longer(
-            cert_rotate,
-            ca_rotate,
-            "certRotateInterval must not be longer than caRotateInterval",
-        ),
-        not_longer(
-            cert_overlap,
-            cert_rotate,
-            "certOverlapInterval must not be longer than certRotateInterval",
-        ),
+        not_longer(ca_overlap, ca_rotate, "caOverlapInterval must not be longer than caRotateInterval"),
+        not_longer(cert_rotate, ca_rotate, "certRotateInterval must not be longer than caRotateInterval"),
+        not_longer(cert_overlap, cert_rotate, "certOverlapInterval must not be longer than certRotateInterval"),
     ]
 }
 
 /// One interval of the object is at most as long as another one, if both are durations.
 fn not_longer(short: &str, long: &str, message: &str) -> Rule {
-    let is_duration =
-        |field: &str| format!("!(has(self.{field}) && self.{field}.matches('{DURATION}'))");
-    rule(
-        format!(
-            "{} || {} || duration(self.{short}) <= duration(self.{long})",
-            is_duration(short),
-            is_duration(long)
-        ),
-        message,
-    )
+    let is_duration = |field: &str| format!("!(has(self.{field}) && self.{field}.matches('{DURATION}'))");
+    rule(format!("{} || {} || duration(self.{short}) <= duration(self.{long})", is_duration(short), is_duration(long)), message)
 }
 
 /// For one interval.
@@ -212,7 +163,7 @@ pub(super) fn interval() -> [Rule; 2] {
     [
         matches(
             DURATION,
-            "must be a duration such as 48h or 1h30m (units: h, m, s, ms, us, ns), without a minus sign",
+            "must be a duration of at most 999999h such as 48h or 1h30m (units: h, m, s, ms, us, ns), without a minus sign",
         ),
         rule(
             format!("!self.matches('{DURATION}') || duration(self) > duration('0s')"),
@@ -222,15 +173,17 @@ pub(super) fn interval() -> [Rule; 2] {
 }
 
 /// For `tlsSecurityProfile`. A `custom` counts without a `type` too, as it always did.
+///
+/// The API server asks no rule about a profile that is null; kube-cel does, hence the first part of each.
 pub(super) fn tls_profile() -> [Rule; 2] {
     let custom = "(has(self.custom) && self.custom != null)";
     [
         rule(
-            format!("has(self.type) || {custom}"),
+            format!("self == null || has(self.type) || {custom}"),
             "set type to Old, Intermediate, Modern or Custom, or remove tlsSecurityProfile to get Modern",
         ),
         rule(
-            format!("!(has(self.type) && self.type == 'Custom') || {custom}"),
+            format!("self == null || !(has(self.type) && self.type == 'Custom') || {custom}"),
             "type Custom needs custom: add custom with ciphers and minTLSVersion, or choose Old, Intermediate or Modern",
         ),
     ]

@@ -45,11 +45,7 @@ pub struct NetworkAddonsConfigSpec {
     pub macvtap: Option<Macvtap>,
 
     /// Deploys a DNS server that knows the addresses of virtual machines in their secondary networks.
-    #[serde(
-        rename = "kubeSecondaryDNS",
-        default,
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "kubeSecondaryDNS", default, skip_serializing_if = "Option::is_none")]
     pub kube_secondary_dns: Option<KubeSecondaryDns>,
 
     /// Deploys the controller through which KubeVirt's virtual machines keep their IP addresses over restarts and migrations.
@@ -93,11 +89,7 @@ pub struct MultusDynamicNetworks {
     /// The path of the container runtime's socket on the nodes, for example /run/containerd/containerd.sock. Left out, it stays as it
     /// was last applied; the first time it is /run/crio/crio.sock.
     // 107 is what the kernel leaves for the path of a socket (unix(7): 108 bytes with the closing null).
-    #[serde(
-        rename = "hostCRISocketPath",
-        default,
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "hostCRISocketPath", default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 107), extend("x-kubernetes-validations" = rules::socket_path()))]
     pub host_cri_socket_path: Option<String>,
 }
@@ -151,11 +143,7 @@ pub struct KubeSecondaryDns {
     pub domain: Option<String>,
 
     /// The IPv4 or IPv6 address under which the DNS server can be reached from outside, as it appears in the zone's own records.
-    #[serde(
-        rename = "nameServerIP",
-        default,
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "nameServerIP", default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64), extend("x-kubernetes-validations" = rules::ip_address()))]
     pub name_server_ip: Option<String>,
 
@@ -165,11 +153,7 @@ pub struct KubeSecondaryDns {
     pub domain_upper: Option<String>,
 
     /// Another spelling of nameServerIP. Use nameServerIP.
-    #[serde(
-        rename = "NAME_SERVER_IP",
-        default,
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "NAME_SERVER_IP", default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64), extend("x-kubernetes-validations" = rules::ip_address()))]
     pub name_server_ip_upper: Option<String>,
 }
@@ -201,11 +185,7 @@ fn given(text: &Option<String>) -> Option<&str> {
 pub struct KubevirtIpamController {
     /// The namespace of the NetworkAttachmentDefinition that describes the cluster's default network. Needed for persistent addresses
     /// in a pod's primary user-defined network (OVN-Kubernetes).
-    #[serde(
-        rename = "defaultNetworkNADNamespace",
-        default,
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "defaultNetworkNADNamespace", default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63), extend("x-kubernetes-validations" = rules::namespace_name()))]
     pub default_network_nad_namespace: Option<String>,
 }

@@ -7,12 +7,7 @@ use super::rules;
 
 const TYPES: [&str; 4] = ["Old", "Intermediate", "Modern", "Custom"];
 
-const VERSIONS: [&str; 4] = [
-    "VersionTLS10",
-    "VersionTLS11",
-    "VersionTLS12",
-    "VersionTLS13",
-];
+const VERSIONS: [&str; 4] = ["VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13"];
 
 /// The ciphers of the profile Old, by the names that OpenSSL has for them, those of TLS 1.3 by the names of the standard.
 const CIPHERS: [&str; 21] = [
@@ -39,15 +34,8 @@ const CIPHERS: [&str; 21] = [
     "DES-CBC3-SHA",
 ];
 
-const GROUPS: [&str; 7] = [
-    "X25519",
-    "secp256r1",
-    "secp384r1",
-    "secp521r1",
-    "X25519MLKEM768",
-    "SecP256r1MLKEM768",
-    "SecP384r1MLKEM1024",
-];
+const GROUPS: [&str; 7] =
+    ["X25519", "secp256r1", "secp384r1", "secp521r1", "X25519MLKEM768", "SecP256r1MLKEM768", "SecP384r1MLKEM1024"];
 
 /// A TLS profile by name, or one of the user's own. The names are those of Mozilla's recommendations for servers (version 5.7).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -95,11 +83,7 @@ pub struct CustomTlsProfile {
     pub ciphers: Option<Vec<String>>,
 
     /// The lowest TLS version that is accepted.
-    #[serde(
-        rename = "minTLSVersion",
-        default,
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "minTLSVersion", default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = VERSIONS))]
     pub min_tls_version: Option<String>,
 
