@@ -1,1 +1,135 @@
-//! NetworkAddonsConfig to components to objects. Pure.
+//! `NetworkAddonsConfig`: from what a user asks for to the objects that a cluster shall have. Pure: no I/O, no clock, no dice.
+//!
+//! A decision goes through four steps, one module each, and nobody looks at an earlier form once the next one exists:
+//!
+//! 1. [`validate`] turns the resource as it is stored into a [`validate::Valid`], or lists everything that is wrong with it;
+//! 2. [`fill`] adds what was left open: from the previous configuration, else by default, which makes a [`fill::Effective`];
+//! 3. [`build`] makes units of objects, from the manifests under `components/` with one overlay each in `src/components`;
+//! 4. [`status`] reports what became of them.
+//!
+//! To change how a component is deployed, edit its folder under `components/` and its file in `src/components`.
+
+pub mod build;
+pub(crate) mod components;
+pub mod duration;
+pub mod fill;
+mod labels;
+pub mod mac;
+mod original;
+mod overlay;
+pub mod pull_policy;
+pub mod record;
+pub mod settings;
+pub mod status;
+pub mod tls;
+pub mod validate;
+
+use serde_json::Value;
+use weft_api::{Condition, addons::NetworkAddonsConfig};
+use weft_plan::{Decision, Domain, Facts, Input, Kind, Notice, ObjectKey, Problem, Refusal, Unit, kinds, report::Report};
+
+pub use settings::{Image, Settings, SettingsError};
+
+/// The add-ons of a cluster's network.
+#[derive(Clone, Debug)]
+pub struct Addons {
+    settings: Settings,
+}
+
+impl Addons {
+    /// The domain under these settings.
+    pub fn new(settings: Settings) -> Self {
+        Self { settings }
+    }
+
+    /// Its settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+}
+
+/// Reason of a resource that breaks a rule.
+pub const FAILED_TO_VALIDATE: &str = "FailedToValidate";
+/// Reason of a previous configuration that cannot be read.
+pub const FAILED_TO_GET_PREVIOUS: &str = "FailedToGetPreviousConfigSpec";
+/// Reason of objects that cannot be built: a defect of Weft.
+pub const FAILED_TO_RENDER: &str = "FailedToRender";
+
+impl Domain for Addons {
+    fn name(&self) -> &'static str {
+        "addons"
+    }
+
+    fn resource(&self) -> Kind {
+        kinds::NETWORK_ADDONS_CONFIG
+    }
+
+    fn kinds(&self) -> &'static [Kind] {
+        build::KINDS
+    }
+
+    fn namespace(&self) -> &str {
+        &self.settings.namespace
+    }
+
+    fn pod_selector(&self) -> &'static str {
+        labels::POD_SELECTOR
+    }
+
+    fn record(&self, resource_name: &str) -> Option<(ObjectKey, &'static str)> {
+        Some((record::key(&self.settings, resource_name), record::DATA_KEY))
+    }
+
+    fn decide(&self, input: Input<'_>) -> Result<Decision, Refusal> {
+        let resource = validate::read(input.resource).map_err(|problems| refusal(FAILED_TO_VALIDATE, problems))?;
+        let valid = validate::validate(&resource).map_err(|problems| refusal(FAILED_TO_VALIDATE, problems))?;
+        let previous = record::previous(input.decided, input.record).map_err(|problem| refusal(FAILED_TO_GET_PREVIOUS, vec![problem]))?;
+        let (effective, mut notices) = fill::fill(valid, previous.as_ref(), input.random);
+        notices.extend(build::notices(&effective));
+        self.build(&resource, &effective, notices, input.facts).map_err(|error| {
+            let message = format!("{error}; this is a defect of Weft, please report it");
+            refusal(FAILED_TO_RENDER, vec![Problem { field: "spec".into(), message }])
+        })
+    }
+
+    fn status(&self, previous: &Value, conditions: Vec<Condition>, report: &Report, units: &[Unit]) -> Value {
+        status::status(&self.settings, previous, conditions, report, units)
+    }
+
+    fn made_by_original(&self, live: &Value) -> bool {
+        original::made(&self.settings, live)
+    }
+
+    fn is_original_operator(&self, deployment: &Value) -> bool {
+        original::is_operator(deployment)
+    }
+
+    fn operator_name(&self) -> &'static str {
+        original::OPERATOR
+    }
+}
+
+impl Addons {
+    fn build(
+        &self,
+        resource: &NetworkAddonsConfig,
+        effective: &fill::Effective,
+        notices: Vec<Notice>,
+        facts: &Facts,
+    ) -> Result<Decision, build::BuildError> {
+        let name = resource.metadata.name.as_deref().unwrap_or(weft_api::addons::NAME);
+        let labels = labels::Labels::new(&self.settings, resource.metadata.labels.as_ref());
+        let decided = effective.to_json()?;
+        Ok(Decision {
+            units: build::units(effective, &self.settings, facts, &labels)?,
+            record: Some(record::manifest(&self.settings, name, &decided, &labels)?),
+            made_by_operands: build::made_by_operands(effective, &self.settings),
+            decided,
+            notices,
+        })
+    }
+}
+
+fn refusal(reason: &'static str, problems: Vec<Problem>) -> Refusal {
+    Refusal { reason, problems }
+}

@@ -1,0 +1,77 @@
+//! KubeMacPool: the pool with its webhooks, and the manager of its certificate.
+
+use k8s_openapi::api::core::v1::{Container, EnvVar, PodSpec};
+use serde_json::{Map, Value};
+use weft_plan::{Manifest, ManifestError, ObjectKey, kinds};
+
+use crate::{
+    Image, Settings,
+    mac::MacRange,
+    overlay::{Overlay, POD_SPEC, containers},
+    tls::Tls,
+    validate::SelfSign,
+};
+
+const FILES: [&str; 5] = [
+    include_str!("../../../../components/kubemacpool/rbac.yaml"),
+    include_str!("../../../../components/kubemacpool/config.yaml"),
+    include_str!("../../../../components/kubemacpool/cert-manager.yaml"),
+    include_str!("../../../../components/kubemacpool/manager.yaml"),
+    include_str!("../../../../components/kubemacpool/webhook.yaml"),
+];
+
+const RANGE_CONFIG: &str = "kubemacpool-mac-range-config";
+const CERT_MANAGER: &str = "kubemacpool-cert-manager";
+const MANAGER: &str = "kubemacpool-mac-controller-manager";
+
+pub(crate) fn objects(overlay: &Overlay<'_>, range: &MacRange) -> Result<Vec<Manifest>, ManifestError> {
+    let Overlay { effective, .. } = overlay;
+    let mut objects = overlay.load(&FILES)?;
+    for object in &mut objects {
+        if object.key().kind == kinds::DEPLOYMENT {
+            overlay.workload(object, &[("manager", Image::KubeMacPool)], &effective.infra)?;
+        }
+        match object.key().name.as_str() {
+            // No hash of it on the pods: KubeMacPool watches this ConfigMap, and a restart would cost it its pool for minutes.
+            RANGE_CONFIG => object.edit("/data", |data: &mut Map<String, Value>| {
+                data.insert("RANGE_START".into(), range.start().to_string().into());
+                data.insert("RANGE_END".into(), range.end().to_string().into());
+                Ok::<_, String>(())
+            })?,
+            CERT_MANAGER => object.edit(POD_SPEC, |pod: &mut PodSpec| containers(pod).try_for_each(|container| rotation(container, &effective.self_sign)))?,
+            MANAGER => object.edit(POD_SPEC, |pod: &mut PodSpec| {
+                containers(pod).for_each(|container| tls(container, &effective.tls));
+                Ok::<_, String>(())
+            })?,
+            _ => {}
+        }
+    }
+    Ok(objects)
+}
+
+fn rotation(container: &mut Container, self_sign: &SelfSign) -> Result<(), String> {
+    for (name, interval) in [
+        ("CA_ROTATE_INTERVAL", &self_sign.ca_rotate),
+        ("CA_OVERLAP_INTERVAL", &self_sign.ca_overlap),
+        ("CERT_ROTATE_INTERVAL", &self_sign.cert_rotate),
+        ("CERT_OVERLAP_INTERVAL", &self_sign.cert_overlap),
+    ] {
+        let variable: &mut EnvVar = container.env.iter_mut().flatten().find(|variable| variable.name == name).ok_or_else(|| format!("there is no variable {name}"))?;
+        variable.value = Some(interval.to_string());
+    }
+    Ok(())
+}
+
+fn tls(container: &mut Container, tls: &Tls) {
+    let args = container.args.get_or_insert_default();
+    args.retain(|arg| !arg.starts_with("--tls-"));
+    args.push(format!("--tls-min-version={}", tls.min_version));
+    if !tls.cipher_suites.is_empty() {
+        args.push(format!("--tls-cipher-suites={}", tls.cipher_suites.join(",")));
+    }
+}
+
+/// The Secrets that its certificate manager makes: the CA's is named after the webhook configuration, the server's after the service.
+pub(crate) fn made_by_it(settings: &Settings) -> Vec<ObjectKey> {
+    ["kubemacpool-mutator-ca", "kubemacpool-service"].map(|name| ObjectKey::new(kinds::SECRET, &settings.namespace, name)).to_vec()
+}

@@ -1,0 +1,165 @@
+//! What the operator is told by its environment: names of namespaces, its version, the images of the components.
+
+use std::collections::BTreeMap;
+
+/// The settings of the domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The namespace of the operands.
+    pub namespace: String,
+    /// The namespace of the operator itself, where it keeps its records.
+    pub operator_namespace: String,
+    /// The version that status and labels carry.
+    pub version: String,
+    images: BTreeMap<Image, String>,
+}
+
+/// The namespace where the operator and its operands are installed unless told otherwise.
+pub const DEFAULT_NAMESPACE: &str = "cluster-network-addons";
+
+/// What is wrong with the environment.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum SettingsError {
+    /// A variable that names a namespace holds something else.
+    #[error("environment variable {variable}: {value:?} is not the name of a namespace: at most 63 of a-z, 0-9 and -, beginning and ending with a letter or digit")]
+    Namespace {
+        /// the variable
+        variable: &'static str,
+        /// what it holds
+        value: String,
+    },
+    /// A variable that names an image holds something else.
+    #[error("environment variable {variable}: {value:?} is not a container image: it must not contain blanks; unset it to use {default}")]
+    Image {
+        /// the variable
+        variable: &'static str,
+        /// what it holds
+        value: String,
+        /// what is used when it is unset
+        default: &'static str,
+    },
+}
+
+macro_rules! images {
+    ($($name:ident = $env:literal, $default:literal, $doc:literal;)*) => {
+        /// An image of a component.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Image {
+            $(#[doc = $doc] $name,)*
+        }
+
+        impl Image {
+            /// All of them.
+            pub const ALL: &[Image] = &[$(Image::$name),*];
+
+            /// The environment variable that sets it.
+            pub fn env(self) -> &'static str {
+                match self { $(Image::$name => $env,)* }
+            }
+
+            /// What is used when the variable is not set or empty.
+            pub fn default_reference(self) -> &'static str {
+                match self { $(Image::$name => $default,)* }
+            }
+        }
+    };
+}
+
+images! {
+    Multus = "MULTUS_IMAGE", "ghcr.io/k8snetworkplumbingwg/multus-cni:v4.3.0-thick", "Multus, the thick variant.";
+    MultusDynamicNetworks = "MULTUS_DYNAMIC_NETWORKS_CONTROLLER_IMAGE", "ghcr.io/k8snetworkplumbingwg/multus-dynamic-networks-controller:v0.3.8", "The dynamic networks controller.";
+    LinuxBridge = "LINUX_BRIDGE_IMAGE", "quay.io/kubevirt/cni-default-plugins@sha256:976a24392c2a096c38c2663d234b2d3131f5c24558889196d30b9ac1b6716788", "The CNI plugins bridge and tuning. By digest: upstream publishes no usable tag.";
+    LinuxBridgeMarker = "LINUX_BRIDGE_MARKER_IMAGE", "quay.io/kubevirt/bridge-marker:0.13.0", "The bridge marker.";
+    KubeMacPool = "KUBEMACPOOL_IMAGE", "quay.io/kubevirt/kubemacpool:v0.51.0-28-g0e9285f", "KubeMacPool and its certificate manager.";
+    OvsCni = "OVS_CNI_IMAGE", "ghcr.io/k8snetworkplumbingwg/ovs-cni-plugin:v0.39.0", "The OVS CNI plugins and the OVS marker.";
+    MacvtapCni = "MACVTAP_CNI_IMAGE", "quay.io/kubevirt/macvtap-cni:v0.13.2", "The macvtap CNI plugin and its device plugin.";
+    KubeSecondaryDns = "KUBE_SECONDARY_DNS_IMAGE", "ghcr.io/kubevirt/kubesecondarydns:v0.0.23", "The secondary DNS's watcher of virtual machines.";
+    CoreDns = "CORE_DNS_IMAGE", "registry.k8s.io/coredns/coredns:v1.10.1", "The secondary DNS's server.";
+    KubevirtIpamController = "KUBEVIRT_IPAM_CONTROLLER_IMAGE", "ghcr.io/kubevirt/ipam-controller:v0.6.3", "The KubeVirt IPAM controller.";
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            namespace: DEFAULT_NAMESPACE.to_owned(),
+            operator_namespace: DEFAULT_NAMESPACE.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            images: Image::ALL.iter().map(|image| (*image, image.default_reference().to_owned())).collect(),
+        }
+    }
+}
+
+impl Settings {
+    /// Reads `OPERATOR_NAMESPACE`, `OPERAND_NAMESPACE` (by default the operator's), `OPERATOR_VERSION` and the image variables.
+    /// An empty variable counts as unset: an empty image would only fail later, in every pod.
+    ///
+    /// # Errors
+    /// A variable holds what cannot be a namespace or an image.
+    pub fn from_env(env: impl Fn(&str) -> Option<String>) -> Result<Self, SettingsError> {
+        let get = |variable: &str| env(variable).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
+        let namespace = |variable: &'static str, default: &str| match get(variable) {
+            Some(value) if !crate::validate::is_dns_label(&value) => Err(SettingsError::Namespace { variable, value }),
+            Some(value) => Ok(value),
+            None => Ok(default.to_owned()),
+        };
+        let operator_namespace = namespace("OPERATOR_NAMESPACE", DEFAULT_NAMESPACE)?;
+        let mut settings = Self { namespace: namespace("OPERAND_NAMESPACE", &operator_namespace)?, operator_namespace, ..Self::default() };
+        if let Some(version) = get("OPERATOR_VERSION") {
+            settings.version = version;
+        }
+        for (image, reference) in &mut settings.images {
+            let Some(value) = get(image.env()) else { continue };
+            if value.contains(char::is_whitespace) {
+                return Err(SettingsError::Image { variable: image.env(), value, default: image.default_reference() });
+            }
+            *reference = value;
+        }
+        Ok(settings)
+    }
+
+    /// The reference of an image.
+    pub fn image(&self, image: Image) -> &str {
+        self.images.get(&image).map_or(image.default_reference(), String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn read(variables: &[(&str, &str)]) -> Result<Settings, SettingsError> {
+        Settings::from_env(|name| variables.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
+    }
+
+    #[test]
+    fn nothing_set_gives_the_defaults() {
+        assert_eq!(read(&[]).unwrap(), Settings::default());
+        assert_eq!(read(&[("MULTUS_IMAGE", ""), ("OPERATOR_NAMESPACE", " ")]).unwrap(), Settings::default());
+    }
+
+    #[test]
+    fn operands_live_with_the_operator_unless_told_otherwise() {
+        let settings = read(&[("OPERATOR_NAMESPACE", "here")]).unwrap();
+        assert_eq!((settings.operator_namespace.as_str(), settings.namespace.as_str()), ("here", "here"));
+        let settings = read(&[("OPERATOR_NAMESPACE", "here"), ("OPERAND_NAMESPACE", "there")]).unwrap();
+        assert_eq!((settings.operator_namespace.as_str(), settings.namespace.as_str()), ("here", "there"));
+    }
+
+    #[test]
+    fn every_image_follows_its_own_variable() {
+        for image in Image::ALL {
+            let settings = read(&[(image.env(), "registry.example/x:1")]).unwrap();
+            for other in Image::ALL {
+                let expected = if other == image { "registry.example/x:1" } else { other.default_reference() };
+                assert_eq!(settings.image(*other), expected, "{image:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        assert!(matches!(read(&[("OPERAND_NAMESPACE", "Not-A-Namespace")]), Err(SettingsError::Namespace { variable: "OPERAND_NAMESPACE", .. })));
+        assert!(matches!(read(&[("CORE_DNS_IMAGE", "a b")]), Err(SettingsError::Image { variable: "CORE_DNS_IMAGE", .. })));
+    }
+}
