@@ -1,1 +1,35 @@
-fn main() {}
+//! `weft`: the operator and, offline, the same code for people.
+//!
+//! Each command is a file in [`commands`]. What they have in common:
+//!
+//! - [`domains`]: which domains there are, the only place that names one;
+//! - [`sources`], [`document`]: files, and YAML that knows its lines;
+//! - [`schema`], [`check`], [`review`]: whether a custom resource is valid;
+//! - [`install`]: what `weft manifests` prints;
+//! - [`output`]: how results are written.
+//!
+//! Exit codes: 0 done, 1 the answer is no (invalid, changes), 2 it could not be found out: wrong usage, unreadable files.
+
+mod check;
+mod cli;
+mod commands;
+mod document;
+mod domains;
+mod install;
+mod output;
+mod review;
+mod schema;
+mod sources;
+mod suggest;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match cli::Cli::read().run() {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("{}: {error:#}", output::Style::stderr().bad("error"));
+            ExitCode::from(2)
+        }
+    }
+}

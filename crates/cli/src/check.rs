@@ -1,0 +1,179 @@
+//! All checks of a custom resource that need no cluster: what the API server would refuse, and what the operator would.
+
+use anyhow::Result;
+use kube_cel::{ErrorKind, RootContext, Validator};
+use serde_json::Value;
+use weft_plan::{Decision, Domain, Facts, Input, Notice};
+
+use crate::{
+    document::{Document, Position},
+    domains::{self, Entry},
+    schema::{self, Finding},
+    suggest::did_you_mean,
+};
+
+/// What a document is to us.
+pub enum Subject {
+    /// A custom resource of one of our domains, in a version that is served.
+    Ours(&'static Entry),
+    /// A kind that is none of our business.
+    Foreign(String),
+    /// Something that was probably meant to be one of ours.
+    Mistaken(Finding),
+}
+
+/// Finds out which custom resource a document is.
+pub fn identify(document: &Value) -> Subject {
+    let field = |name: &str| document[name].as_str().unwrap_or_default();
+    let (api_version, kind) = (field("apiVersion"), field("kind"));
+    let mistaken = |path: &str, message: String| Subject::Mistaken(Finding { path: path.into(), about_key: false, message });
+    if !document.is_object() || kind.is_empty() || api_version.is_empty() {
+        return mistaken("", format!("is not a Kubernetes object: it needs the fields \"apiVersion\" and \"kind\". {}", known_kinds()));
+    }
+    let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+    for entry in domains::ALL {
+        let definition = (entry.definition)();
+        let served = domains::served_versions(&definition);
+        match (entry.resource.group == group, entry.resource.kind == kind) {
+            (true, true) if served.contains(&version) => return Subject::Ours(entry),
+            (true, true) => {
+                return mistaken("apiVersion", format!("the version {version:?} of {kind} is not served: write {}", versions_text(group, &served)));
+            }
+            (false, true) => {
+                return mistaken("apiVersion", format!("{kind} does not belong to the group {group:?}: write {}", versions_text(entry.resource.group, &served)));
+            }
+            (true, false) => return mistaken("kind", format!("the group {group} has no kind {kind:?}: write {:?}", entry.resource.kind)),
+            (false, false) if did_you_mean(kind, [entry.resource.kind]).is_some() => {
+                return mistaken("kind", format!("unknown kind {kind:?}; did you mean {:?}, apiVersion {}?", entry.resource.kind, versions_text(entry.resource.group, &served)));
+            }
+            (false, false) => {}
+        }
+    }
+    Subject::Foreign(format!("{kind} {}", document.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default()).trim().to_owned())
+}
+
+/// What can be checked, in a sentence.
+pub fn known_kinds() -> String {
+    let kinds: Vec<String> = domains::ALL
+        .iter()
+        .map(|entry| {
+            let definition = (entry.definition)();
+            format!("{} ({})", entry.resource.kind, versions_text(entry.resource.group, &domains::served_versions(&definition)))
+        })
+        .collect();
+    format!("Known kinds: {}", kinds.join("; "))
+}
+
+fn versions_text(group: &str, versions: &[&str]) -> String {
+    versions.iter().map(|version| format!("{group}/{version}")).collect::<Vec<_>>().join(" or ")
+}
+
+/// What came of the checks of one resource.
+pub struct Checked {
+    /// Everything that is wrong.
+    pub findings: Vec<Finding>,
+    /// What it leads to, if it is valid.
+    pub decision: Option<Decision>,
+    /// Whether something was drawn at random, and so is just an example.
+    pub drawn: bool,
+    /// What the user should know and that is no error.
+    pub notes: Vec<String>,
+}
+
+/// Runs all checks.
+///
+/// # Errors
+/// The definition of the resource has no schema for its version, which would be a defect of Weft.
+pub fn check(entry: &'static Entry, domain: &dyn Domain, resource: &Value) -> Result<Checked> {
+    let schema = schema_of(entry, resource)?;
+    let mut findings = schema::check(&schema, resource);
+    let mut notes = Vec::new();
+    for broken in broken_rules(&schema, entry, resource) {
+        // A rule over a field of the wrong type fails to evaluate: the wrong type has been reported.
+        match broken.kind {
+            ErrorKind::ValidationFailure => add(&mut findings, broken.finding),
+            ErrorKind::EvaluationError if !findings.is_empty() => {}
+            _ => notes.push(format!("a rule of {} is left to the API server: {}", at(&broken.finding.path), broken.finding.message)),
+        }
+    }
+    let (decision, drawn) = decide(domain, resource);
+    let decision = match decision {
+        Ok(decision) => {
+            notes.extend(decision.notices.iter().map(|Notice { about, message }| format!("{about}: {message}")));
+            Some(decision)
+        }
+        Err(refusal) => {
+            for problem in refusal.problems {
+                add(&mut findings, Finding { path: problem.field, about_key: false, message: problem.message });
+            }
+            None
+        }
+    };
+    let decision = decision.filter(|_| findings.is_empty());
+    Ok(Checked { findings, decision, drawn, notes })
+}
+
+fn at(path: &str) -> &str {
+    if path.is_empty() { "the resource" } else { path }
+}
+
+/// Adds a finding, unless the same field was found to be wrong by a check before: schema, rules and the domain's own checks overlap.
+fn add(findings: &mut Vec<Finding>, finding: Finding) {
+    let inside = |outer: &str, inner: &str| !outer.is_empty() && inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']));
+    // Rules about `spec` as a whole say nothing of its fields.
+    let covers = |earlier: &Finding| {
+        earlier.path == finding.path || (earlier.path != "spec" && inside(&earlier.path, &finding.path)) || (finding.path != "spec" && inside(&finding.path, &earlier.path))
+    };
+    let repeated = findings.iter().any(|earlier| earlier.message == finding.message || covers(earlier));
+    if !repeated {
+        findings.push(finding);
+    }
+}
+
+fn schema_of(entry: &Entry, resource: &Value) -> Result<Value> {
+    let version = resource["apiVersion"].as_str().and_then(|text| text.rsplit('/').next()).unwrap_or_default();
+    let definition = serde_json::to_value((entry.definition)())?;
+    let versions = definition.pointer("/spec/versions").and_then(Value::as_array);
+    let schema = versions.into_iter().flatten().find(|candidate| candidate["name"] == version).map(|found| &found["schema"]["openAPIV3Schema"]);
+    schema.cloned().ok_or_else(|| anyhow::anyhow!("the definition of {} has no schema for {version:?}", entry.resource.kind))
+}
+
+struct BrokenRule {
+    kind: ErrorKind,
+    finding: Finding,
+}
+
+/// The CEL rules of the schema that the resource breaks.
+fn broken_rules(schema: &Value, entry: &Entry, resource: &Value) -> Vec<BrokenRule> {
+    let context = RootContext {
+        api_version: resource["apiVersion"].as_str().unwrap_or_default().to_owned(),
+        api_group: entry.resource.group.to_owned(),
+        kind: entry.resource.kind.to_owned(),
+    };
+    let errors = Validator::new().validate_with_context(schema, resource, None, Some(&context)).err();
+    errors
+        .into_iter()
+        .flat_map(kube_cel::ValidationErrors::into_vec)
+        .map(|error| BrokenRule { kind: error.kind, finding: Finding { path: error.field_path.trim_start_matches('.').to_owned(), about_key: false, message: error.message } })
+        .collect()
+}
+
+/// What the domain makes of the resource on a cluster that it has not been applied to. Dice always fall the same way, so that
+/// equal input gives equal output; the flag tells whether they were used.
+pub fn decide(domain: &dyn Domain, resource: &Value) -> (std::result::Result<Decision, weft_plan::Refusal>, bool) {
+    let mut drawn = false;
+    let mut random = |buffer: &mut [u8]| {
+        drawn = true;
+        for (byte, value) in buffer.iter_mut().zip((0x5a_u8..=0xff).cycle()) {
+            *byte = value;
+        }
+    };
+    let input = Input { resource, record: None, decided: None, facts: &Facts::default(), random: &mut random };
+    let decision = domain.decide(input);
+    (decision, drawn)
+}
+
+/// Where in its document a finding is.
+pub fn position(document: &Document, finding: &Finding) -> Position {
+    if finding.about_key { document.position_of_key(&finding.path) } else { document.position_of(&finding.path) }
+}

@@ -1,0 +1,81 @@
+//! The command line: what can be typed, and what runs then.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::commands::{completion, crds, manifests, render, validate, version};
+
+const ABOUT: &str = "Weft runs the networks of a Kubernetes cluster.";
+
+const AFTER_HELP: &str = "\
+Examples:
+  weft manifests | kubectl apply -f -      Install the operator
+  weft validate -f network-addons.yaml     Check a configuration, without a cluster
+  weft render -f network-addons.yaml       See all objects that it leads to
+
+Also as `kubectl weft ...`, where this program is in the PATH under the name kubectl-weft.";
+
+/// All of the command line.
+#[derive(Parser)]
+#[command(name = "weft", about = ABOUT, after_help = AFTER_HELP, version, disable_help_subcommand = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Validate(validate::Args),
+    Render(render::Args),
+    Manifests(manifests::Args),
+    Crds(crds::Args),
+    Completion(completion::Args),
+    Version(version::Args),
+}
+
+impl Cli {
+    /// Reads the command line; help, and errors in it, end the program.
+    pub fn read() -> Self {
+        let matches = command(&invoked_as()).get_matches();
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+
+    /// Runs the command; its exit code is part of its result.
+    ///
+    /// # Errors
+    /// What keeps the command from doing its work, in words for the user.
+    pub fn run(self) -> Result<ExitCode> {
+        match self.command {
+            Command::Validate(args) => validate::run(&args),
+            Command::Render(args) => render::run(&args),
+            Command::Manifests(args) => manifests::run(&args),
+            Command::Crds(args) => crds::run(&args),
+            Command::Completion(args) => completion::run(&args),
+            Command::Version(args) => version::run(&args),
+        }
+    }
+}
+
+/// The command line as clap sees it, with usage texts that show the name under which it was called.
+pub fn command(invoked_as: &str) -> clap::Command {
+    let command = Cli::command();
+    if invoked_as == "kubectl-weft" { command.bin_name("kubectl weft") } else { command }
+}
+
+/// The file name of this program as it was called. kubectl runs its plugin `weft` as `kubectl-weft`.
+fn invoked_as() -> String {
+    let program = std::env::args_os().next().unwrap_or_default();
+    std::path::Path::new(&program).file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        command("weft").debug_assert();
+    }
+}

@@ -1,0 +1,8 @@
+//! One file a command: its arguments, and what it does.
+
+pub mod completion;
+pub mod crds;
+pub mod manifests;
+pub mod render;
+pub mod validate;
+pub mod version;

@@ -1,0 +1,53 @@
+//! `weft validate`
+
+use std::{path::PathBuf, process::ExitCode};
+
+use anyhow::Result;
+
+use crate::{
+    domains::Environment,
+    output::{self, Style},
+    review::review,
+    sources,
+};
+
+/// Check configurations, without a cluster
+///
+/// Finds what the API server would refuse (schema and rules) and what the operator would refuse, all of it at once, each with file,
+/// line and column. Kinds that Weft does not serve are skipped. Exit code 0: valid, 1: not valid, 2: could not be checked.
+#[derive(clap::Args)]
+pub struct Args {
+    /// File with one or more resources, a folder of such files, or - for stdin; may be given several times
+    #[arg(short, long = "filename", value_name = "FILE", required = true)]
+    filenames: Vec<PathBuf>,
+
+    /// How to show the result
+    #[arg(short, long, value_enum, default_value = "text")]
+    output: Format,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+/// Checks, and shows what came of it.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let review = review(&sources::read(&args.filenames)?, &Environment::of_process())?;
+    match args.output {
+        Format::Text => {
+            for note in &review.notes {
+                eprintln!("note: {note}");
+            }
+            let style = Style::stdout();
+            let mut text = review.findings_text(style);
+            for resource in review.resources.iter().filter(|resource| resource.outcome.is_some()) {
+                text.push_str(&format!("{}: {}: {}\n", resource.source, resource.title, style.good("valid")));
+            }
+            output::print(&text)?;
+        }
+        Format::Json => output::print(&format!("{}\n", serde_json::to_string_pretty(&review)?))?,
+    }
+    Ok(ExitCode::from(u8::from(!review.findings.is_empty())))
+}

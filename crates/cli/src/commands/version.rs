@@ -1,0 +1,24 @@
+//! `weft version`
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use crate::{domains, output};
+
+/// Print the version and the APIs that it serves
+#[derive(clap::Args)]
+pub struct Args {}
+
+/// Prints them.
+pub fn run(_: &Args) -> Result<ExitCode> {
+    let mut text = format!("weft {}\n", env!("CARGO_PKG_VERSION"));
+    for entry in domains::ALL {
+        let definition = (entry.definition)();
+        for version in domains::served_versions(&definition) {
+            text.push_str(&format!("serves {} {}/{version}\n", entry.resource.kind, entry.resource.group));
+        }
+    }
+    output::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,270 @@
+//! YAML documents that remember where each of their fields stands, so that an error can point at it.
+
+use std::{collections::HashMap, fmt};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error as _, MapAccess, SeqAccess, Visitor},
+};
+use serde_json::{Map, Number, Value};
+use serde_saphyr::{Location, Spanned};
+
+/// A line and a column of a file, both counted from 1, the column in characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    pub line: u64,
+    pub column: u64,
+}
+
+impl From<Location> for Position {
+    fn from(location: Location) -> Self {
+        Self { line: location.line(), column: location.column() }
+    }
+}
+
+/// One document of a file.
+#[derive(Debug)]
+pub struct Document {
+    /// What it says.
+    pub value: Value,
+    positions: HashMap<String, Place>,
+}
+
+/// Where a field stands.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// Its name; for an entry of a list, the entry.
+    key: Position,
+    value: Position,
+}
+
+impl Document {
+    /// Where the value at a path such as `spec.tolerations[0].key` stands. A path that the document does not have leads to
+    /// the innermost part of it that is there.
+    pub fn position_of(&self, path: &str) -> Position {
+        self.nearest(path).value
+    }
+
+    /// Where the field's name stands: what is wrong is the name, or that it is there at all.
+    pub fn position_of_key(&self, path: &str) -> Position {
+        self.nearest(path).key
+    }
+
+    fn nearest(&self, path: &str) -> Place {
+        let mut path = path;
+        loop {
+            if let Some(place) = self.positions.get(path) {
+                return *place;
+            }
+            // The root, with the empty path, is always there: every document has a place for it.
+            path = path.rfind(['.', '[']).map_or("", |end| &path[..end]);
+        }
+    }
+}
+
+/// What is wrong with a text that is not YAML.
+#[derive(Debug, PartialEq, Eq)]
+pub struct NotYaml {
+    /// Where, if the parser knows.
+    pub position: Option<Position>,
+    /// What it says.
+    pub message: String,
+}
+
+/// Reads all documents of a text; empty ones are left out.
+///
+/// # Errors
+/// The text is not YAML, or a mapping has the same key twice.
+pub fn parse(text: &str) -> Result<Vec<Document>, NotYaml> {
+    let documents: Vec<Spanned<Node>> = serde_saphyr::from_multiple(text).map_err(|error| {
+        let position = error.location().map(Position::from);
+        let message = error.without_snippet().to_string();
+        // The parser's own text ends with the position that is told separately.
+        let message = message.split(" at line ").next().unwrap_or(&message).to_owned();
+        NotYaml { position, message }
+    })?;
+    Ok(documents.into_iter().map(Document::from).collect())
+}
+
+impl From<Spanned<Node>> for Document {
+    fn from(root: Spanned<Node>) -> Self {
+        let start = Position::from(root.referenced);
+        let mut positions = HashMap::from([(String::new(), Place { key: start, value: start })]);
+        let value = root.value.resolve("", &mut positions);
+        Self { value, positions }
+    }
+}
+
+/// A YAML node whose children know where they stand.
+enum Node {
+    Scalar(Value),
+    Sequence(Vec<Spanned<Node>>),
+    Mapping(Vec<(Spanned<String>, Spanned<Node>)>),
+}
+
+impl Node {
+    fn resolve(self, path: &str, positions: &mut HashMap<String, Place>) -> Value {
+        match self {
+            Node::Scalar(value) => value,
+            Node::Sequence(items) => items
+                .into_iter()
+                .enumerate()
+                .map(|(index, item)| {
+                    let path = format!("{path}[{index}]");
+                    let place = Position::from(item.referenced);
+                    positions.insert(path.clone(), Place { key: place, value: place });
+                    item.value.resolve(&path, positions)
+                })
+                .collect(),
+            Node::Mapping(entries) => Value::Object(
+                entries
+                    .into_iter()
+                    .map(|(key, item)| {
+                        let path = join(path, &key.value);
+                        positions.insert(path.clone(), Place { key: key.referenced.into(), value: item.referenced.into() });
+                        (key.value, item.value.resolve(&path, positions))
+                    })
+                    .collect::<Map<_, _>>(),
+            ),
+        }
+    }
+}
+
+/// The path of a field inside the object at `path`.
+pub fn join(path: &str, field: &str) -> String {
+    if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") }
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NodeVisitor)
+    }
+}
+
+struct NodeVisitor;
+
+impl<'de> Visitor<'de> for NodeVisitor {
+    type Value = Node;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a YAML value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Node, E> {
+        Ok(Node::Scalar(Value::Null))
+    }
+
+    fn visit_none<E>(self) -> Result<Node, E> {
+        Ok(Node::Scalar(Value::Null))
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
+        Node::deserialize(deserializer)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Node, E> {
+        Ok(Node::Scalar(value.into()))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Node, E> {
+        Ok(Node::Scalar(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Node, E> {
+        Ok(Node::Scalar(value.into()))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Node, E> {
+        let number = Number::from_f64(value).ok_or_else(|| E::custom(format!("{value} is not a number that JSON knows")))?;
+        Ok(Node::Scalar(Value::Number(number)))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Node, E> {
+        Ok(Node::Scalar(value.into()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Node, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = access.next_element()? {
+            items.push(item);
+        }
+        Ok(Node::Sequence(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Node, A::Error> {
+        let mut entries: Vec<(Spanned<String>, Spanned<Node>)> = Vec::new();
+        while let Some((key, value)) = access.next_entry::<Spanned<String>, Spanned<Node>>()? {
+            if entries.iter().any(|(earlier, _)| earlier.value == key.value) {
+                return Err(A::Error::custom(format!("the key {:?} is there twice", key.value)));
+            }
+            entries.push((key, value));
+        }
+        Ok(Node::Mapping(entries))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use serde_json::json;
+
+    const TEXT: &str = "\
+# a comment
+apiVersion: v1
+spec:
+  list:
+    - a: 1
+    - {b: yes please, c: [2.5, null]}
+  text: |
+    two
+    lines
+---
+second: true
+";
+
+    fn at(line: u64, column: u64) -> Position {
+        Position { line, column }
+    }
+
+    #[test]
+    fn a_document_is_its_value_and_the_place_of_each_field() {
+        let documents = parse(TEXT).unwrap();
+        assert_eq!(documents.len(), 2);
+        let first = &documents[0];
+        assert_eq!(
+            first.value,
+            json!({"apiVersion": "v1", "spec": {"list": [{"a": 1}, {"b": "yes please", "c": [2.5, null]}], "text": "two\nlines\n"}})
+        );
+        assert_eq!(first.position_of("apiVersion"), at(2, 13));
+        assert_eq!(first.position_of_key("apiVersion"), at(2, 1));
+        assert_eq!(first.position_of("spec.list[0].a"), at(5, 10));
+        assert_eq!(first.position_of_key("spec.list[1].c"), at(6, 23));
+        assert_eq!(first.position_of("spec.list[1].c[1]"), at(6, 32));
+        assert_eq!(documents[1].position_of("second"), at(11, 9));
+    }
+
+    #[test]
+    fn a_path_that_is_not_there_leads_to_the_nearest_part_that_is() {
+        let documents = parse(TEXT).unwrap();
+        assert_eq!(documents[0].position_of("spec.list[0].missing.deeper"), documents[0].position_of("spec.list[0]"));
+        assert_eq!(documents[0].position_of("nowhere"), documents[0].position_of(""));
+    }
+
+    #[test]
+    fn anchors_point_at_where_they_are_used() {
+        let documents = parse("a: &x {k: 1}\nb: *x\nc:\n  <<: *x\n  d: 2\n").unwrap();
+        assert_eq!(documents[0].value, json!({"a": {"k": 1}, "b": {"k": 1}, "c": {"k": 1, "d": 2}}));
+        assert_eq!(documents[0].position_of("b"), at(2, 4));
+    }
+
+    #[test]
+    fn what_is_no_yaml_says_where() {
+        for (text, line) in [("a: 1\nb: [1,\nc: 2\n", 2), ("a: 1\na: 2\n", 2), ("x:\n  k: 1\n  l: 2\n  k: 3\n", 4), ("a: 1\n\tb: 2\n", 2), ("a: 'x\n", 2)] {
+            let error = parse(text).unwrap_err();
+            assert_eq!(error.position.map(|p| p.line), Some(line), "{text:?}: {error:?}");
+            assert!(!error.message.contains("line"), "{}", error.message);
+            println!("{text:?}: {error:?}");
+        }
+    }
+}

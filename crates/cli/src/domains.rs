@@ -1,0 +1,112 @@
+//! The domains that this program knows: the one table that everything else here goes by.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use serde_json::Value;
+use weft_addons::{Addons, Image, Settings};
+use weft_plan::{Domain, Kind, kinds};
+
+/// A domain, its API, and how its operator is installed.
+pub struct Entry {
+    /// As on the command line, for example `addons`.
+    pub name: &'static str,
+    /// The kind of its custom resource.
+    pub resource: Kind,
+    /// The definition of its custom resource.
+    pub definition: fn() -> CustomResourceDefinition,
+    /// Admission policies that belong to its API.
+    pub admission: fn() -> Vec<Value>,
+    /// Its pure half, set up by environment variables as the operator is.
+    pub open: fn(&Environment) -> Result<Box<dyn Domain>>,
+    /// What there is to install.
+    pub install: Install,
+}
+
+/// The parts of an installation.
+pub struct Install {
+    /// The name of Deployment, ServiceAccount and RBAC, and of the container.
+    pub operator: &'static str,
+    /// The namespace of the operator and its operands.
+    pub namespace: &'static str,
+    /// The files below `deploy/`.
+    pub namespace_yaml: &'static str,
+    pub operator_yaml: &'static str,
+    pub rbac_yaml: &'static str,
+    pub example_yaml: &'static str,
+    /// Names of the files that `weft manifests -o` writes for the definition and the example.
+    pub definition_file: &'static str,
+    pub example_file: &'static str,
+    /// What can be chosen by `--components`.
+    pub components: &'static [Component],
+    /// Environment variables that name an image, each with its default.
+    pub images: fn() -> Vec<(&'static str, &'static str)>,
+}
+
+/// A part of a domain that can be chosen by itself.
+pub struct Component {
+    /// As on the command line, for example `linux-bridge`.
+    pub name: &'static str,
+    /// The field of `spec` that turns it on.
+    pub field: &'static str,
+}
+
+/// All domains.
+pub const ALL: &[Entry] = &[Entry {
+    name: "addons",
+    resource: kinds::NETWORK_ADDONS_CONFIG,
+    definition: weft_api::addons::crd,
+    admission: weft_api::addons::admission,
+    open: |environment| Ok(Box::new(Addons::new(Settings::from_env(|name| environment.get(name))?))),
+    install: Install {
+        operator: "cluster-network-addons-operator",
+        namespace: "cluster-network-addons",
+        namespace_yaml: include_str!("../../../deploy/addons/namespace.yaml"),
+        operator_yaml: include_str!("../../../deploy/addons/operator.yaml"),
+        rbac_yaml: include_str!("../../../deploy/addons/rbac.yaml"),
+        example_yaml: include_str!("../../../deploy/addons/example.yaml"),
+        definition_file: "network-addons-config.crd.yaml",
+        example_file: "network-addons-config-example.cr.yaml",
+        components: &[
+            Component { name: "multus", field: "multus" },
+            Component { name: "linux-bridge", field: "linuxBridge" },
+            Component { name: "kubemacpool", field: "kubeMacPool" },
+            Component { name: "ovs", field: "ovs" },
+        ],
+        images: || Image::ALL.iter().map(|image| (image.env(), image.default_reference())).collect(),
+    },
+}];
+
+/// Versions of the API that the API server serves, the one that is stored first.
+pub fn served_versions(definition: &CustomResourceDefinition) -> Vec<&str> {
+    let mut versions: Vec<_> = definition.spec.versions.iter().filter(|version| version.served).collect();
+    versions.sort_by_key(|version| !version.storage);
+    versions.into_iter().map(|version| version.name.as_str()).collect()
+}
+
+/// Environment variables, some of them set by flags.
+#[derive(Default)]
+pub struct Environment {
+    of_process: bool,
+    set: BTreeMap<&'static str, String>,
+}
+
+impl Environment {
+    /// Those of this process.
+    pub fn of_process() -> Self {
+        Self { of_process: true, ..Self::default() }
+    }
+
+    /// With these namespaces, whatever the variables say.
+    #[must_use]
+    pub fn with_namespaces(mut self, operator: &str, operands: &str) -> Self {
+        self.set.insert("OPERATOR_NAMESPACE", operator.to_owned());
+        self.set.insert("OPERAND_NAMESPACE", operands.to_owned());
+        self
+    }
+
+    fn get(&self, name: &str) -> Option<String> {
+        self.set.get(name).cloned().or_else(|| std::env::var(name).ok().filter(|_| self.of_process))
+    }
+}

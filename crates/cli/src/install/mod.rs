@@ -1,0 +1,164 @@
+//! Everything that is needed to install the operator, made from the files below `deploy/`.
+
+mod overlay;
+mod rbac;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+use weft_plan::{Decision, Manifest};
+
+use crate::{
+    check,
+    domains::{Entry, Environment},
+};
+use overlay::Names;
+
+const SINGLE_NAMESPACE_YAML: &str = include_str!("../../../../deploy/single/namespace.yaml");
+const SINGLE_OPERATOR_YAML: &str = include_str!("../../../../deploy/single/operator.yaml");
+/// The operator's name and namespace when one Deployment runs all domains.
+const SINGLE_OPERATOR: &str = "weft-operator";
+const SINGLE_NAMESPACE: &str = "weft-system";
+
+/// What can be chosen.
+pub struct Options<'a> {
+    /// The domains.
+    pub domains: Vec<&'static Entry>,
+    /// Names of the components, all if empty.
+    pub components: &'a [String],
+    /// One Deployment for all domains.
+    pub single: bool,
+    /// The operator's namespace, if it is not the usual one.
+    pub namespace: Option<&'a str>,
+    /// The operator's image.
+    pub image: &'a str,
+    /// Its pull policy.
+    pub image_pull_policy: &'a str,
+}
+
+/// The objects of an installation, in the order in which they are to be applied.
+#[derive(Default)]
+pub struct Installation {
+    /// Namespaces.
+    pub namespaces: Vec<Manifest>,
+    /// Definitions of custom resources, each with the name of its file.
+    pub definitions: Vec<(&'static str, Manifest)>,
+    /// ServiceAccounts, RBAC, Deployments, admission policies.
+    pub operator: Vec<Manifest>,
+    /// Custom resources to begin with, each with the name of its file. Not part of the installation.
+    pub examples: Vec<(&'static str, Manifest)>,
+}
+
+/// Puts an installation together.
+///
+/// # Errors
+/// A file below `deploy/` or a manifest of a component cannot be used: a defect of Weft, or a namespace that cannot be one.
+pub fn install(options: &Options) -> Result<Installation> {
+    let mut installation = Installation::default();
+    let mut shared = None;
+    if options.single {
+        let names = Names::new(SINGLE_OPERATOR, SINGLE_NAMESPACE, SINGLE_OPERATOR, options.namespace.unwrap_or(SINGLE_NAMESPACE));
+        installation.namespaces.extend(manifests(overlay::renamed(read(SINGLE_NAMESPACE_YAML)?, &names))?);
+        shared = Some(overlay::renamed(read(SINGLE_OPERATOR_YAML)?, &names));
+    }
+    for entry in &options.domains {
+        let domain = Domain::of(entry, options)?;
+        installation.namespaces.extend(manifests(overlay::renamed(read(entry.install.namespace_yaml)?, &domain.operand_names()))?);
+        installation.definitions.push((entry.install.definition_file, Manifest::new(serde_json::to_value((entry.definition)())?)?));
+        installation.examples.push((entry.install.example_file, Manifest::new(domain.example.clone())?));
+        installation.operator.extend(manifests(domain.rbac()?)?);
+        match &mut shared {
+            Some(operator) => overlay::add_environment(operator, &domain.shared_environment()),
+            None => {
+                let mut operator = overlay::renamed(read(entry.install.operator_yaml)?, &domain.names);
+                overlay::add_environment(&mut operator, &domain.images());
+                overlay::set_image(&mut operator, options.image, options.image_pull_policy);
+                installation.operator.extend(manifests(operator)?);
+            }
+        }
+        installation.operator.extend(manifests((entry.admission)())?);
+    }
+    if let Some(mut operator) = shared {
+        let domains: Vec<&str> = options.domains.iter().map(|entry| entry.name).collect();
+        overlay::set_domains(&mut operator, &domains.join(","));
+        overlay::set_image(&mut operator, options.image, options.image_pull_policy);
+        installation.operator.extend(manifests(operator)?);
+    }
+    Ok(installation)
+}
+
+/// What is to be known of a domain to install it.
+struct Domain {
+    entry: &'static Entry,
+    /// What the names in its files become.
+    names: Names,
+    /// The namespace of its operands.
+    operands: String,
+    example: Value,
+    decision: Decision,
+}
+
+impl Domain {
+    fn of(entry: &'static Entry, options: &Options) -> Result<Self> {
+        let install = &entry.install;
+        // With one operator for all, `--namespace` is that operator's; the operands stay where they are.
+        let (names, operands) = if options.single {
+            let namespace = options.namespace.unwrap_or(SINGLE_NAMESPACE);
+            let operator = format!("{SINGLE_OPERATOR}-{}", entry.name);
+            (Names::new(install.operator, install.namespace, &operator, namespace).with_account(SINGLE_OPERATOR), install.namespace)
+        } else {
+            let namespace = options.namespace.unwrap_or(install.namespace);
+            (Names::new(install.operator, install.namespace, install.operator, namespace), namespace)
+        };
+        let example = example(entry, options.components)?;
+        let environment = Environment::default().with_namespaces(&names.namespace, operands);
+        let (decision, _) = check::decide((entry.open)(&environment)?.as_ref(), &example);
+        let decision = decision.map_err(|refusal| {
+            let problems: Vec<String> = refusal.problems.iter().map(ToString::to_string).collect();
+            anyhow::anyhow!("the components {} do not go together: {}", options.components.join(", "), problems.join("; "))
+        })?;
+        Ok(Self { entry, names, operands: operands.to_owned(), example, decision })
+    }
+
+    fn operand_names(&self) -> Names {
+        self.names.clone().in_namespace(&self.operands)
+    }
+
+    fn rbac(&self) -> Result<Vec<Value>> {
+        let objects: Vec<&Manifest> = self.decision.units.iter().flat_map(|unit| &unit.objects).collect();
+        let base = read(self.entry.install.rbac_yaml)?;
+        let placed = overlay::placed(base, &self.names, &self.operands);
+        rbac::complete(placed, &objects, &self.decision.made_by_operands, &self.operands).with_context(|| format!("the roles of {}", self.entry.name))
+    }
+
+    fn images(&self) -> Vec<(&'static str, String)> {
+        (self.entry.install.images)().into_iter().map(|(name, image)| (name, image.to_owned())).collect()
+    }
+
+    /// Beside the images: the operands' namespace, which is another one than the operator's.
+    fn shared_environment(&self) -> Vec<(&'static str, String)> {
+        let mut variables = vec![("OPERAND_NAMESPACE", self.operands.clone())];
+        variables.extend(self.images());
+        variables
+    }
+}
+
+/// The example of a domain with the chosen components only.
+fn example(entry: &Entry, components: &[String]) -> Result<Value> {
+    let mut example: Value = serde_saphyr::from_str(entry.install.example_yaml).context("the example cannot be read")?;
+    if !components.is_empty()
+        && let Some(spec) = example["spec"].as_object_mut()
+    {
+        for component in entry.install.components.iter().filter(|component| !components.iter().any(|chosen| chosen == component.name)) {
+            spec.remove(component.field);
+        }
+    }
+    Ok(example)
+}
+
+fn read(yaml: &str) -> Result<Vec<Value>> {
+    serde_saphyr::from_multiple(yaml).context("a file of deploy/ cannot be read")
+}
+
+fn manifests(objects: Vec<Value>) -> Result<Vec<Manifest>> {
+    objects.into_iter().map(|object| Manifest::new(object).context("a file of deploy/ cannot be used")).collect()
+}

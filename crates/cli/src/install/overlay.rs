@@ -1,0 +1,116 @@
+//! What an installation changes in the files below `deploy/`: names, namespaces, images, environment variables.
+
+use serde_json::{Value, json};
+
+/// What the names in a file become.
+#[derive(Clone)]
+pub struct Names {
+    written_operator: String,
+    written_namespace: String,
+    /// The operator, and the beginning of the names of its roles.
+    operator: String,
+    /// The ServiceAccount.
+    account: String,
+    /// The operator's namespace.
+    pub namespace: String,
+}
+
+impl Names {
+    /// From what is written to what is wanted.
+    pub fn new(written_operator: &str, written_namespace: &str, operator: &str, namespace: &str) -> Self {
+        Self {
+            written_operator: written_operator.to_owned(),
+            written_namespace: written_namespace.to_owned(),
+            operator: operator.to_owned(),
+            account: operator.to_owned(),
+            namespace: namespace.to_owned(),
+        }
+    }
+
+    /// With another ServiceAccount.
+    pub fn with_account(self, account: &str) -> Self {
+        Self { account: account.to_owned(), ..self }
+    }
+
+    /// With another namespace.
+    pub fn in_namespace(self, namespace: &str) -> Self {
+        Self { namespace: namespace.to_owned(), ..self }
+    }
+
+    fn name(&self, written: &str) -> String {
+        written.strip_prefix(&self.written_operator).map_or_else(|| written.to_owned(), |rest| format!("{}{rest}", self.operator))
+    }
+
+    fn is_written_namespace(&self, value: &Value) -> bool {
+        value.as_str() == Some(&self.written_namespace)
+    }
+}
+
+/// The objects in the operator's namespace.
+pub fn renamed(mut objects: Vec<Value>, names: &Names) -> Vec<Value> {
+    for object in &mut objects {
+        if object["kind"] == "Namespace" {
+            object["metadata"]["name"] = names.namespace.clone().into();
+            object["metadata"]["labels"]["name"] = names.namespace.clone().into();
+        } else if object.pointer("/metadata/namespace").is_some_and(|namespace| names.is_written_namespace(namespace)) {
+            object["metadata"]["namespace"] = names.namespace.clone().into();
+        }
+    }
+    objects
+}
+
+/// Roles and bindings under their names, where they belong: a role that is called as the operator is rules in the operator's own
+/// namespace, any other one in that of the operands, unless it says another.
+pub fn placed(mut objects: Vec<Value>, names: &Names, operands: &str) -> Vec<Value> {
+    for object in &mut objects {
+        let written = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        object["metadata"]["name"] = names.name(&written).into();
+        if object.pointer("/metadata/namespace").is_some_and(|namespace| names.is_written_namespace(namespace)) {
+            let namespace = if written == names.written_operator { &names.namespace } else { operands };
+            object["metadata"]["namespace"] = namespace.into();
+        }
+        if let Some(role) = object.pointer_mut("/roleRef/name") {
+            *role = names.name(role.as_str().unwrap_or_default()).into();
+        }
+        if let Some(subject) = object.pointer_mut("/subjects/0") {
+            subject["name"] = names.account.clone().into();
+            subject["namespace"] = names.namespace.clone().into();
+        }
+    }
+    objects
+}
+
+/// Adds environment variables to the operator's container.
+pub fn add_environment(objects: &mut [Value], variables: &[(&str, String)]) {
+    for container in containers(objects) {
+        if let Some(environment) = container["env"].as_array_mut() {
+            environment.extend(variables.iter().map(|(name, value)| json!({"name": name, "value": value})));
+        }
+    }
+}
+
+/// Sets image, pull policy and what the operator is told about its own image and version.
+pub fn set_image(objects: &mut [Value], image: &str, pull_policy: &str) {
+    for container in containers(objects) {
+        container["image"] = image.into();
+        container["imagePullPolicy"] = pull_policy.into();
+        for variable in container["env"].as_array_mut().into_iter().flatten() {
+            match variable["name"].as_str() {
+                Some("OPERATOR_IMAGE") => variable["value"] = image.into(),
+                Some("OPERATOR_VERSION") => variable["value"] = env!("CARGO_PKG_VERSION").into(),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Sets the domains that the operator runs.
+pub fn set_domains(objects: &mut [Value], domains: &str) {
+    for container in containers(objects) {
+        container["args"] = json!(["operator", "--domains", domains]);
+    }
+}
+
+fn containers(objects: &mut [Value]) -> impl Iterator<Item = &mut Value> {
+    objects.iter_mut().filter_map(|object| object.pointer_mut("/spec/template/spec/containers/0"))
+}

@@ -1,0 +1,247 @@
+//! What the operator may do: the rules written in `deploy/`, completed from the objects that the chosen components have.
+//!
+//! Kubernetes lets nobody create a role or a binding that gives more than they hold themselves
+//! (<https://kubernetes.io/docs/reference/access-authn-authz/rbac/#privilege-escalation-prevention-and-bootstrapping>). `bind` and
+//! `escalate` on all roles would be cluster-admin by another name, so the operator holds what its operands hold, and no more.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::rbac::v1::PolicyRule;
+use serde_json::Value;
+use weft_plan::{Manifest, ObjectKey, kinds};
+
+/// Stands in `resourceNames` for the names of all objects of that kind that the chosen components have.
+const OF_CHOSEN_COMPONENTS: &str = "of-chosen-components";
+
+/// Roles with this suffix hold what is granted on to the operands.
+const GRANTED: &str = "-granted";
+
+const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
+
+/// Completes roles and bindings from `deploy/`. A role without rules is left out, with its binding.
+///
+/// # Errors
+/// A rule or an object cannot be read, or an object lives in another namespace than `operands`, where the roles would not reach it.
+pub fn complete(base: Vec<Value>, objects: &[&Manifest], made_by_operands: &[ObjectKey], operands: &str) -> Result<Vec<Value>> {
+    for object in objects {
+        let namespace = object.key().namespace.as_deref();
+        ensure!(namespace.is_none_or(|namespace| namespace == operands), "{}: the operator has no role in this namespace", object.key().human());
+    }
+    let mut completed = Vec::new();
+    let mut empty = BTreeSet::new();
+    for mut object in base {
+        let (kind, name) = (text(&object, "/kind").to_owned(), text(&object, "/metadata/name").to_owned());
+        if matches!(kind.as_str(), "Role" | "ClusterRole") {
+            let rules = if name.ends_with(GRANTED) { granted(objects, &kind)? } else { own(rules_of(&object)?, objects, made_by_operands) };
+            if rules.is_empty() {
+                empty.insert((kind, name));
+                continue;
+            }
+            object["rules"] = serde_json::to_value(rules)?;
+        }
+        completed.push(object);
+    }
+    completed.retain(|object| !empty.contains(&(text(object, "/roleRef/kind").to_owned(), text(object, "/roleRef/name").to_owned())));
+    Ok(completed)
+}
+
+/// The operator's own rules, in their order, with the names filled in.
+fn own(rules: Vec<PolicyRule>, objects: &[&Manifest], made_by_operands: &[ObjectKey]) -> Vec<PolicyRule> {
+    let keys = || objects.iter().map(|object| object.key()).chain(made_by_operands);
+    rules
+        .into_iter()
+        .filter_map(|mut rule| {
+            if rule.resource_names.as_deref() == Some(&[OF_CHOSEN_COMPONENTS.to_owned()]) {
+                let groups = rule.api_groups.as_deref().unwrap_or_default();
+                let resources = rule.resources.as_deref().unwrap_or_default();
+                let meant = |key: &&ObjectKey| groups.iter().any(|group| group == key.kind.group) && resources.iter().any(|resource| resource == key.kind.plural);
+                let names: BTreeSet<String> = keys().filter(meant).map(|key| key.name.clone()).collect();
+                rule.resource_names = Some(names.into_iter().collect());
+            }
+            // An empty list of names would mean all names.
+            rule.resource_names.as_ref().is_none_or(|names| !names.is_empty()).then_some(rule)
+        })
+        .collect()
+}
+
+/// What all roles of this kind among the objects hold together, and the right to bind the roles that are bound but not ours.
+fn granted(objects: &[&Manifest], kind: &str) -> Result<Vec<PolicyRule>> {
+    let mut grants = Grants::default();
+    for object in objects {
+        if object.key().kind.kind == kind {
+            rules_of(object.body()).with_context(|| object.key().human())?.iter().for_each(|rule| grants.add(rule));
+        }
+    }
+    let binding = if kind == "ClusterRole" { kinds::CLUSTER_ROLE_BINDING } else { kinds::ROLE_BINDING };
+    for object in objects.iter().filter(|object| object.key().kind == binding) {
+        let (role_kind, role) = (text(object.body(), "/roleRef/kind"), text(object.body(), "/roleRef/name"));
+        let ours = objects.iter().any(|object| object.key().kind.kind == role_kind && object.key().name == role);
+        if !ours {
+            let resource = if role_kind == "ClusterRole" { "clusterroles" } else { "roles" };
+            grants.resources.entry((RBAC_GROUP.into(), resource.into(), vec![role.to_owned()])).or_default().insert("bind".into());
+        }
+    }
+    Ok(grants.into_rules())
+}
+
+fn rules_of(role: &Value) -> Result<Vec<PolicyRule>> {
+    serde_json::from_value(role.get("rules").cloned().unwrap_or_else(|| Value::Array(Vec::new()))).context("its rules cannot be read")
+}
+
+fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The union of rules, taken apart into single permissions.
+#[derive(Default)]
+struct Grants {
+    /// (group, resource, names) to verbs; no names means all.
+    resources: BTreeMap<(String, String, Vec<String>), BTreeSet<String>>,
+    /// URL to verbs.
+    urls: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Grants {
+    fn add(&mut self, rule: &PolicyRule) {
+        let mut names = rule.resource_names.clone().unwrap_or_default();
+        names.sort();
+        names.dedup();
+        for group in rule.api_groups.iter().flatten() {
+            for resource in rule.resources.iter().flatten() {
+                self.resources.entry((group.clone(), resource.clone(), names.clone())).or_default().extend(rule.verbs.iter().cloned());
+            }
+        }
+        for url in rule.non_resource_urls.iter().flatten() {
+            self.urls.entry(url.clone()).or_default().extend(rule.verbs.iter().cloned());
+        }
+    }
+
+    /// As few rules as say the same, in an order that depends on nothing but their content: resources of a group with the same verbs
+    /// stand together.
+    fn into_rules(self) -> Vec<PolicyRule> {
+        let mut together: BTreeMap<(String, Vec<String>, Vec<String>), Vec<String>> = BTreeMap::new();
+        for ((group, resource, names), verbs) in &self.resources {
+            // What all objects of the resource permit needs no saying for some of them.
+            let of_all = self.resources.get(&(group.clone(), resource.clone(), Vec::new())).filter(|_| !names.is_empty());
+            let verbs = verbs.iter().filter(|verb| of_all.is_none_or(|of_all| !of_all.contains(*verb)));
+            let verbs = in_order(verbs);
+            if !verbs.is_empty() {
+                together.entry((group.clone(), names.clone(), verbs)).or_default().push(resource.clone());
+            }
+        }
+        let mut rules: Vec<PolicyRule> = together
+            .into_iter()
+            .map(|((group, names, verbs), resources)| PolicyRule {
+                api_groups: Some(vec![group]),
+                resources: Some(resources),
+                resource_names: (!names.is_empty()).then_some(names),
+                verbs,
+                ..PolicyRule::default()
+            })
+            .collect();
+        rules.sort_by(|a, b| (&a.api_groups, &a.resources, &a.resource_names).cmp(&(&b.api_groups, &b.resources, &b.resource_names)));
+        rules.extend(self.urls.into_iter().map(|(url, verbs)| PolicyRule { non_resource_urls: Some(vec![url]), verbs: in_order(verbs.iter()), ..PolicyRule::default() }));
+        rules
+    }
+}
+
+/// Verbs in the order in which people are used to read them.
+fn in_order<'a>(verbs: impl Iterator<Item = &'a String>) -> Vec<String> {
+    const USUAL: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
+    let mut verbs: Vec<String> = verbs.cloned().collect();
+    verbs.sort_by_key(|verb| (USUAL.iter().position(|usual| usual == verb).unwrap_or(USUAL.len()), verb.clone()));
+    verbs
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use serde_json::json;
+
+    fn manifest(kind: &str, name: &str, rest: &Value) -> Manifest {
+        let mut object = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": name}});
+        object.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        if !kind.starts_with("Cluster") {
+            object["metadata"]["namespace"] = "ns".into();
+        }
+        Manifest::new(object).unwrap()
+    }
+
+    fn completed(base: Value, objects: &[Manifest], made: &[ObjectKey]) -> Result<Vec<Value>> {
+        complete(vec![base], &objects.iter().collect::<Vec<_>>(), made, "ns")
+    }
+
+    #[test]
+    fn granted_is_the_union_and_nothing_is_said_twice() {
+        let objects = [
+            manifest("ClusterRole", "a", &json!({"rules": [
+                {"apiGroups": [""], "resources": ["pods", "pods/status"], "verbs": ["watch", "list"]},
+                {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["y", "x"], "verbs": ["get", "delete"]},
+                {"nonResourceURLs": ["/metrics"], "verbs": ["get"]},
+            ]})),
+            manifest("ClusterRole", "b", &json!({"rules": [
+                {"apiGroups": ["", "apps"], "resources": ["pods"], "verbs": ["get", "list"]},
+                {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]},
+            ]})),
+            manifest("Role", "in-namespace", &json!({"rules": [{"apiGroups": ["x"], "resources": ["y"], "verbs": ["z"]}]})),
+        ];
+        let base = json!({"kind": "ClusterRole", "metadata": {"name": "operator-granted"}, "rules": []});
+        let rules = completed(base, &objects, &[]).unwrap()[0]["rules"].clone();
+        assert_eq!(
+            rules,
+            json!([
+                {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
+                {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["list", "watch"]},
+                {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]},
+                {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["x", "y"], "verbs": ["delete"]},
+                {"apiGroups": ["apps"], "resources": ["pods"], "verbs": ["get", "list"]},
+                {"nonResourceURLs": ["/metrics"], "verbs": ["get"]},
+            ])
+        );
+    }
+
+    #[test]
+    fn a_role_that_is_bound_and_not_ours_may_be_bound_by_name_only() {
+        let binding = |role: &str| json!({"roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": role}});
+        let objects = [manifest("ClusterRole", "ours", &json!({"rules": []})), manifest("ClusterRoleBinding", "a", &binding("ours")), manifest("ClusterRoleBinding", "b", &binding("system:auth-delegator"))];
+        let base = json!({"kind": "ClusterRole", "metadata": {"name": "operator-granted"}});
+        let rules = completed(base, &objects, &[]).unwrap()[0]["rules"].clone();
+        assert_eq!(rules, json!([{"apiGroups": [RBAC_GROUP], "resources": ["clusterroles"], "resourceNames": ["system:auth-delegator"], "verbs": ["bind"]}]));
+    }
+
+    #[test]
+    fn names_are_those_of_the_objects_and_a_rule_without_any_is_left_out() {
+        let base = json!({"kind": "ClusterRole", "metadata": {"name": "operator"}, "rules": [
+            {"apiGroups": [RBAC_GROUP], "resources": ["clusterroles", "clusterrolebindings"], "resourceNames": [OF_CHOSEN_COMPONENTS], "verbs": ["get"]},
+            {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list"]},
+            {"apiGroups": [""], "resources": ["secrets"], "resourceNames": [OF_CHOSEN_COMPONENTS], "verbs": ["delete"]},
+            {"apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"], "resourceNames": [OF_CHOSEN_COMPONENTS], "verbs": ["get"]},
+        ]});
+        let objects = [manifest("ClusterRole", "b", &json!({})), manifest("ClusterRole", "a", &json!({})), manifest("ClusterRoleBinding", "c", &json!({})), manifest("Role", "d", &json!({}))];
+        let rules = completed(base, &objects, &[ObjectKey::new(kinds::SECRET, "ns", "made")]).unwrap()[0]["rules"].clone();
+        assert_eq!(rules[0]["resourceNames"], json!(["a", "b", "c"]));
+        assert_eq!(rules[1], json!({"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list"]}));
+        assert_eq!(rules[2]["resourceNames"], json!(["made"]));
+        assert_eq!(rules.as_array().unwrap().len(), 3);
+    }
+
+    #[test]
+    fn a_role_with_nothing_to_grant_goes_with_its_binding() {
+        let base = vec![
+            json!({"kind": "Role", "metadata": {"name": "operator-granted"}, "rules": []}),
+            json!({"kind": "RoleBinding", "metadata": {"name": "operator-granted"}, "roleRef": {"kind": "Role", "name": "operator-granted"}}),
+            json!({"kind": "RoleBinding", "metadata": {"name": "other"}, "roleRef": {"kind": "Role", "name": "other"}}),
+        ];
+        let completed = complete(base, &[], &[], "ns").unwrap();
+        assert_eq!(completed.iter().map(|object| text(object, "/metadata/name")).collect::<Vec<_>>(), ["other"]);
+    }
+
+    #[test]
+    fn an_object_that_the_roles_would_not_reach_is_refused() {
+        let object = Manifest::new(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "kube-system"}})).unwrap();
+        let error = complete(Vec::new(), &[&object], &[], "ns").unwrap_err();
+        assert!(error.to_string().contains("ConfigMap kube-system/a"), "{error}");
+    }
+}

@@ -1,0 +1,122 @@
+//! How results are shown: YAML, folders of files, colour.
+
+use std::{
+    fs,
+    io::{self, IsTerminal, Write},
+    path::Path,
+};
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+/// One object as a YAML document, without separator. Keys are sorted, so that equal objects have equal texts.
+///
+/// # Errors
+/// The value cannot be written as YAML, which no value read from YAML or JSON is.
+pub fn yaml(object: &Value) -> Result<String> {
+    serde_saphyr::to_string(object).context("cannot write YAML")
+}
+
+/// Several objects as one YAML stream.
+///
+/// # Errors
+/// As [`yaml`].
+pub fn yaml_stream<'a>(objects: impl IntoIterator<Item = &'a Value>) -> Result<String> {
+    let documents = objects.into_iter().map(yaml).collect::<Result<Vec<_>>>()?;
+    Ok(documents.join("---\n"))
+}
+
+/// Writes to stdout. A reader that has seen enough (`weft manifests | head`) ends the program quietly, as is usual for filters.
+///
+/// # Errors
+/// Any other failure to write.
+pub fn print(text: &str) -> Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+        written => written.context("cannot write to stdout"),
+    }
+}
+
+/// Writes files into a folder, which is made where it is missing, and says which.
+///
+/// # Errors
+/// The folder or a file cannot be written.
+pub fn write_files<'a>(folder: &Path, files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    for (name, text) in files {
+        let path = folder.join(name);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        eprintln!("wrote {}", path.display());
+    }
+    Ok(())
+}
+
+/// Emphasis for people at a terminal; plain text for pipes and files, and where `NO_COLOR` is set (<https://no-color.org>).
+#[derive(Clone, Copy)]
+pub struct Style {
+    colour: bool,
+}
+
+impl Style {
+    /// For what goes to stdout.
+    pub fn stdout() -> Self {
+        Self::of(io::stdout().is_terminal())
+    }
+
+    /// For what goes to stderr.
+    pub fn stderr() -> Self {
+        Self::of(io::stderr().is_terminal())
+    }
+
+    fn of(terminal: bool) -> Self {
+        Self { colour: terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) }
+    }
+
+    fn paint(self, code: &str, text: &str) -> String {
+        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    /// What a line is about.
+    pub fn bold(self, text: &str) -> String {
+        self.paint("1", text)
+    }
+
+    /// What is wrong.
+    pub fn bad(self, text: &str) -> String {
+        self.paint("1;31", text)
+    }
+
+    /// What is well.
+    pub fn good(self, text: &str) -> String {
+        self.paint("32", text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use serde_json::json;
+
+    /// kubectl reads YAML 1.1, where all of these would be something else without quotes.
+    #[test]
+    fn strings_stay_strings_for_every_yaml_parser() {
+        for text in ["yes", "No", "on", "off", "y", "null", "~", "", "1", "0x1f", "0o17", "017", "1e3", "1_000", ".5", "1:30", "true", "2001-01-01", "=", "<<", "- a", "a: b", "a #b", "*x", "&x", "!x", "%x", "@x", "`x", " a", "a\nb", "a\tb", "\u{7f}", "{", "[", "'", "\""] {
+            let written = yaml(&json!({ "k": text })).unwrap();
+            let read: Value = serde_saphyr::from_str(&written).unwrap();
+            assert_eq!(read, json!({ "k": text }), "{written}");
+            if text.chars().all(|c| c.is_ascii_alphanumeric() || "._:".contains(c)) {
+                assert!(written.contains(['"', '\'']), "{text:?} is written without quotes: {written}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_stream_is_read_back_as_it_was() {
+        let objects = [json!({"a": {"b": [1, 2.5, {"c": null}], "d": {}, "e": []}}), json!({"long": "x ".repeat(200), "lines": "a\n  b\n\nc\n"})];
+        let stream = yaml_stream(&objects).unwrap();
+        let read: Vec<Value> = serde_saphyr::from_multiple(&stream).unwrap();
+        assert_eq!(read, objects);
+    }
+}

@@ -1,0 +1,156 @@
+//! The checks of whole files, and how their outcome is told.
+
+use anyhow::Result;
+use serde::{Serialize, Serializer, ser::SerializeStruct};
+use weft_plan::Decision;
+
+use crate::{
+    check::{self, Subject},
+    document::{self, Document, NotYaml, Position},
+    domains::Environment,
+    output::Style,
+    schema::Finding,
+    sources::Source,
+};
+
+/// What came of the checks of all files.
+#[derive(Default, Serialize)]
+pub struct Review {
+    /// Everything that is wrong.
+    pub findings: Vec<Located>,
+    /// The resources of ours in these files.
+    pub resources: Vec<Resource>,
+    /// What is worth telling and no error.
+    pub notes: Vec<String>,
+}
+
+/// A resource that was checked.
+pub struct Resource {
+    /// The file.
+    pub source: String,
+    /// Kind and name, for people.
+    pub title: String,
+    /// What it leads to, if it is valid.
+    pub outcome: Option<Outcome>,
+}
+
+/// What a valid resource leads to.
+pub struct Outcome {
+    /// The objects.
+    pub decision: Decision,
+    /// Whether something in it was drawn at random, and so is just an example.
+    pub drawn: bool,
+}
+
+impl Serialize for Resource {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_struct("Resource", 3)?;
+        object.serialize_field("file", &self.source)?;
+        object.serialize_field("resource", &self.title)?;
+        object.serialize_field("valid", &self.outcome.is_some())?;
+        object.end()
+    }
+}
+
+/// A finding and where it is.
+#[derive(Serialize)]
+pub struct Located {
+    #[serde(rename = "file")]
+    source: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    column: Option<u64>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    field: String,
+    message: String,
+    /// The line that it is about, where the name of a field cannot tell.
+    #[serde(skip)]
+    excerpt: Option<String>,
+}
+
+/// Checks everything in these files.
+///
+/// # Errors
+/// What is set in the environment is refused, or there is nothing at all to check.
+pub fn review(sources: &[Source], environment: &Environment) -> Result<Review> {
+    let mut review = Review::default();
+    for source in sources {
+        match document::parse(&source.text) {
+            Ok(documents) => {
+                for document in &documents {
+                    review.document(source, document, environment)?;
+                }
+            }
+            Err(error) => review.findings.push(not_yaml(source, error)),
+        }
+    }
+    if review.resources.is_empty() && review.findings.is_empty() {
+        let names: Vec<&str> = sources.iter().map(|source| source.name.as_str()).collect();
+        anyhow::bail!("{}: there is nothing in it that Weft could check. {}", names.join(", "), check::known_kinds());
+    }
+    Ok(review)
+}
+
+impl Review {
+    fn document(&mut self, source: &Source, document: &Document, environment: &Environment) -> Result<()> {
+        let entry = match check::identify(&document.value) {
+            Subject::Ours(entry) => entry,
+            Subject::Foreign(what) => {
+                self.notes.push(format!("{}: {what} is skipped: not a kind that Weft serves", source.name));
+                return Ok(());
+            }
+            Subject::Mistaken(finding) => {
+                self.findings.push(locate(source, document, finding));
+                return Ok(());
+            }
+        };
+        let domain = (entry.open)(environment)?;
+        let checked = check::check(entry, domain.as_ref(), &document.value)?;
+        let name = document.value.pointer("/metadata/name").and_then(serde_json::Value::as_str).unwrap_or("without a name");
+        let title = format!("{} {name}", entry.resource.kind);
+        self.notes.extend(checked.notes.into_iter().map(|note| format!("{}: {title}: {note}", source.name)));
+        let mut findings: Vec<Located> = checked.findings.into_iter().map(|finding| locate(source, document, finding)).collect();
+        findings.sort_by_key(|finding| (finding.line, finding.column));
+        self.findings.extend(findings);
+        let outcome = checked.decision.map(|decision| Outcome { decision, drawn: checked.drawn });
+        self.resources.push(Resource { source: source.name.clone(), title, outcome });
+        Ok(())
+    }
+
+    /// The findings, one a line as compilers write them, so that editors find the place.
+    pub fn findings_text(&self, style: Style) -> String {
+        self.findings.iter().map(|finding| finding.text(style)).collect()
+    }
+}
+
+impl Located {
+    fn text(&self, style: Style) -> String {
+        let place: Vec<String> = [Some(self.source.clone()), self.line.map(|n| n.to_string()), self.column.map(|n| n.to_string())].into_iter().flatten().collect();
+        let field = if self.field.is_empty() { String::new() } else { format!("{}: ", style.bad(&self.field)) };
+        let mut text = format!("{}: {field}{}\n", style.bold(&place.join(":")), self.message);
+        if let (Some(line), Some(column), Some(excerpt)) = (self.line, self.column, &self.excerpt) {
+            let margin = " ".repeat(line.to_string().len());
+            let indent: String = excerpt.chars().take(usize::try_from(column.saturating_sub(1)).unwrap_or_default()).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+            text.push_str(&format!("  {line} | {excerpt}\n  {margin} | {indent}{}\n", style.bad("^")));
+        }
+        text
+    }
+}
+
+fn locate(source: &Source, document: &Document, finding: Finding) -> Located {
+    let position = check::position(document, &finding);
+    Located { source: source.name.clone(), line: Some(position.line), column: Some(position.column), field: finding.path, message: finding.message, excerpt: None }
+}
+
+fn not_yaml(source: &Source, error: NotYaml) -> Located {
+    let excerpt = error.position.and_then(|Position { line, .. }| source.text.lines().nth(usize::try_from(line.saturating_sub(1)).ok()?)).map(str::to_owned);
+    Located {
+        source: source.name.clone(),
+        line: error.position.map(|position| position.line),
+        column: error.position.map(|position| position.column),
+        field: String::new(),
+        message: format!("not readable as YAML: {}", error.message),
+        excerpt,
+    }
+}
