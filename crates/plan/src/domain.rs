@@ -15,6 +15,9 @@ pub trait Domain: Send + Sync + 'static {
     /// The kind of its custom resource.
     fn resource(&self) -> Kind;
 
+    /// The one name that its resource may have; `None` if there may be many.
+    fn resource_name(&self) -> Option<&'static str>;
+
     /// Every kind of object that it may write: each is watched, and nothing else is.
     fn kinds(&self) -> &'static [Kind];
 
@@ -45,6 +48,9 @@ pub trait Domain: Send + Sync + 'static {
 
     /// The name of that operator's Deployment, the same as of Weft's own.
     fn operator_name(&self) -> &'static str;
+
+    /// Gauges under the names that the original's users know: name, help text, value. `resource` is `None` if there is none.
+    fn gauges(&self, resource: Option<&Value>) -> Vec<(&'static str, &'static str, f64)>;
 }
 
 /// What a decision is made from.
@@ -67,6 +73,7 @@ pub struct Decision {
     /// The components' objects, without Weft's own labels and owner references: the runtime adds these.
     pub units: Vec<Unit>,
     /// The complete configuration, every default filled in: stored before the first write, handed back as [`Input::decided`].
+    /// It has the shape of the resource's `spec`, so that a later version or a refused edit can go back to it.
     pub decided: Value,
     /// The record in the original's form, written when everything else is applied.
     pub record: Option<Manifest>,

@@ -3,8 +3,15 @@
 pub mod backoff;
 pub mod cache;
 pub mod cluster;
+pub mod controller;
+mod events;
 pub mod fence;
 pub mod lease;
 pub mod metrics;
+pub mod objects;
+pub mod pass;
 pub mod server;
+pub mod status;
+pub mod stored;
+pub mod teardown;
 pub mod watch;

@@ -1,0 +1,280 @@
+//! The loop of one domain: wait for a change, take a pass over each resource, say what came of it.
+
+use std::{
+    collections::{HashMap, HashSet},
+    panic::AssertUnwindSafe,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use futures::FutureExt;
+use jiff::Timestamp;
+use kube::runtime::events::Recorder;
+use serde_json::Value;
+use tokio::{sync::watch as channel, task::JoinHandle};
+use tokio_util::sync::CancellationToken;
+use weft_plan::{
+    Domain, Kind, OWNER_LABEL, ObjectKey, Owner, Unit, kinds,
+    report::{Failure, FailureClass, Report, UnitReport},
+    rollout,
+};
+
+use crate::{
+    backoff::Backoff,
+    cache::Source,
+    cluster::Cluster,
+    metrics::Metrics,
+    objects::Objects,
+    pass, status, teardown,
+    watch::{self, Shared, Watch},
+};
+
+/// Changes that come within this time are one change.
+const GATHER: Duration = Duration::from_millis(10);
+/// How often status may tell of the progress of a teardown.
+const TEARDOWN_NEWS: Duration = Duration::from_secs(2);
+
+/// Where a domain's operator lives.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The operator's own namespace: inventory, record and lease are here.
+    pub namespace: String,
+    /// Name of this replica, as events show it.
+    pub instance: String,
+}
+
+/// One domain at work.
+pub struct Controller {
+    pub(crate) domain: Arc<dyn Domain>,
+    pub(crate) cluster: Cluster,
+    pub(crate) shared: Shared,
+    pub(crate) metrics: Metrics,
+    pub(crate) config: Config,
+    pub(crate) recorder: Recorder,
+    inputs: Mutex<HashMap<ObjectKey, JoinHandle<()>>>,
+}
+
+/// What is remembered of a resource between passes: only when to look again.
+struct Memory {
+    backoff: Option<(FailureClass, Backoff)>,
+    due: Option<Instant>,
+    last_news: Option<Instant>,
+}
+
+impl Controller {
+    /// A controller that is not running yet.
+    pub fn new(domain: Arc<dyn Domain>, cluster: Cluster, shared: Shared, metrics: Metrics, config: Config) -> Self {
+        let reporter = crate::events::reporter(domain.name(), &config.instance);
+        let recorder = Recorder::new(cluster.client().clone(), reporter);
+        Self { domain, cluster, shared, metrics, config, recorder, inputs: Mutex::default() }
+    }
+
+    pub(crate) fn objects(&self, owner: Owner) -> Objects<'_> {
+        Objects::new(&self.cluster, Some(&self.shared), &*self.domain, owner, &self.metrics)
+    }
+
+    /// Runs until `stop`; acts only while `leading`. The watches run always, so that a new leader starts warm.
+    pub async fn run(self, mut leading: channel::Receiver<bool>, stop: CancellationToken) {
+        for watch in self.watches() {
+            self.start(watch);
+        }
+        let mut memories: HashMap<String, Memory> = HashMap::new();
+        loop {
+            self.metrics.leads(self.domain.name(), *leading.borrow());
+            let due = if *leading.borrow_and_update() && self.shared.lock().is_complete() { self.pass_all(&mut memories).await } else { None };
+            let timer = async {
+                match due {
+                    Some(due) => tokio::time::sleep_until(due.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.shared.changed() => {}
+                () = timer => {}
+                changed = leading.changed() => if changed.is_err() { break },
+                () = stop.cancelled() => break,
+            }
+            tokio::time::sleep(GATHER).await;
+        }
+    }
+
+    /// A pass over every resource that needs one now. Returns when the next is due.
+    async fn pass_all(&self, memories: &mut HashMap<String, Memory>) -> Option<Instant> {
+        let resources = self.shared.lock().resources();
+        let wanted = self.domain.resource_name();
+        let named = |resource: &Value| resource["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        memories.retain(|name, _| resources.iter().any(|resource| named(resource) == *name));
+        for resource in &resources {
+            let name = named(resource);
+            if wanted.is_some_and(|wanted| wanted != name) {
+                continue;
+            }
+            let memory = memories.entry(name).or_insert(Memory { backoff: None, due: None, last_news: None });
+            memory.due = self.pass_one(resource, memory).await;
+        }
+        if resources.is_empty() {
+            self.watch_inputs(&[]);
+        }
+        for (gauge, help, value) in self.domain.gauges(resources.first().map(|resource| &**resource)) {
+            self.metrics.set(gauge, help, value);
+        }
+        memories.values().filter_map(|memory| memory.due).min()
+    }
+
+    async fn pass_one(&self, resource: &Value, memory: &mut Memory) -> Option<Instant> {
+        // A defect in one pass must not end the operator: it becomes a condition.
+        match AssertUnwindSafe(self.guarded_pass(resource, memory)).catch_unwind().await {
+            Ok(due) => due,
+            Err(panic) => {
+                let message = panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default();
+                tracing::error!(message, "a pass panicked");
+                self.metrics.passed(self.domain.name(), "panic");
+                let failure = Failure {
+                    object: ObjectKey::new(self.domain.resource(), "", resource["metadata"]["name"].as_str().unwrap_or_default()),
+                    class: FailureClass::Bug,
+                    message: format!("a defect of Weft, please report it: {message}"),
+                };
+                let report = Report {
+                    generation: resource["metadata"]["generation"].as_i64().unwrap_or_default(),
+                    units: vec![UnitReport { name: self.domain.name().to_owned(), failures: vec![failure], workloads: Vec::new() }],
+                    ..Report::default()
+                };
+                if let Some(status) = status::changed(self, resource, &report, &[]) {
+                    status::write(self, resource, &status).await;
+                }
+                retry(memory, Some(FailureClass::Bug))
+            }
+        }
+    }
+
+    async fn guarded_pass(&self, resource: &Value, memory: &mut Memory) -> Option<Instant> {
+        let domain = self.domain.name();
+        if !resource["metadata"]["deletionTimestamp"].is_null() {
+            return self.teardown(resource, memory).await;
+        }
+        let outcome = pass::apply(self, resource).await;
+        self.metrics.passed(domain, outcome_name(&outcome));
+        let latest = self.latest(resource);
+        let mut retry_at = retry(memory, outcome.failure());
+        if let Some(status) = status::changed(self, &latest, &outcome.report, &outcome.units) {
+            let objects = self.objects(Owner::of(&*self.domain, resource));
+            let true_now = if status::claims_available(&status) { pass::confirm(self, &objects, &outcome.units).await } else { Ok(true) };
+            match true_now {
+                Ok(true) => status::write(self, &latest, &status).await,
+                Ok(false) => self.shared.ring(),
+                Err(error) => {
+                    tracing::warn!(%error, "could not make sure that everything is there");
+                    retry_at = retry(memory, Some(error.class()));
+                }
+            }
+        }
+        let deadline = outcome.deadline.map(|deadline| Instant::now() + Duration::try_from(deadline.duration_since(Timestamp::now())).unwrap_or_default());
+        retry_at.into_iter().chain(deadline).min()
+    }
+
+    async fn teardown(&self, resource: &Value, memory: &mut Memory) -> Option<Instant> {
+        if !teardown::finalizers(resource).any(|finalizer| finalizer == pass::FINALIZER) {
+            return None;
+        }
+        let report = teardown::step(self, resource).await?;
+        let failed = report.removals.iter().any(|removal| removal.blocker.is_some());
+        let retry_at = retry(memory, failed.then_some(FailureClass::Transient));
+        let next_news = memory.last_news.map(|last| last + TEARDOWN_NEWS).filter(|next| *next > Instant::now());
+        if next_news.is_none()
+            && let Some(status) = status::changed(self, &self.latest(resource), &report, &[])
+        {
+            memory.last_news = Some(Instant::now());
+            status::write(self, resource, &status).await;
+        }
+        retry_at.into_iter().chain(next_news).min()
+    }
+
+    /// The resource as it is after our own writes of this pass.
+    fn latest(&self, resource: &Value) -> Arc<Value> {
+        let latest = self.shared.lock().resources().into_iter().find(|known| known["metadata"]["uid"] == resource["metadata"]["uid"]);
+        latest.unwrap_or_else(|| Arc::new(resource.clone()))
+    }
+
+    /// Everything that is always watched.
+    fn watches(&self) -> Vec<Watch> {
+        let watch = |source, kind, namespace: Option<&str>, labels: &str, fields: String| Watch {
+            source,
+            kind,
+            namespace: namespace.map(str::to_owned),
+            labels: labels.to_owned(),
+            fields,
+            metadata_only: false,
+        };
+        let domain = &self.domain;
+        let owner = domain.resource_name().map_or_else(
+            || OWNER_LABEL.to_owned(),
+            |name| format!("{OWNER_LABEL}={}", Owner { kind: domain.resource(), name: name.to_owned(), uid: None, manager: String::new() }.label()),
+        );
+        let mut places: HashSet<(Kind, Option<String>)> = domain.kinds().iter().map(|kind| (*kind, kind.namespaced.then(|| domain.namespace().to_owned()))).collect();
+        // Inventory and record.
+        places.insert((kinds::CONFIG_MAP, Some(self.config.namespace.clone())));
+        let mut watches: Vec<_> = places.into_iter().map(|(kind, namespace)| watch(Source::Owned(kind, namespace.clone()), kind, namespace.as_deref(), &owner, String::new())).collect();
+        watches.push(watch(Source::Resources, domain.resource(), None, "", String::new()));
+        watches.push(watch(Source::Pods, kinds::POD, Some(domain.namespace()), domain.pod_selector(), String::new()));
+        let operators = watch(Source::Operators, kinds::DEPLOYMENT, None, "", format!("metadata.name={}", domain.operator_name()));
+        watches.push(Watch { metadata_only: true, ..operators });
+        for watch in &watches {
+            self.shared.lock().expect(watch.source.clone());
+        }
+        watches
+    }
+
+    fn start(&self, watch: Watch) -> JoinHandle<()> {
+        tokio::spawn(watch::run(watch, self.cluster.client().clone(), self.shared.clone(), self.metrics.clone()))
+    }
+
+    /// Watches, by name, what the workloads of these units need and Weft does not make; and nothing else any more.
+    pub(crate) fn watch_inputs(&self, units: &[Unit]) {
+        let objects = || units.iter().flat_map(|unit| &unit.objects);
+        let ours: HashSet<_> = objects().map(weft_plan::Manifest::key).collect();
+        let needed: HashSet<_> = objects().flat_map(|object| rollout::inputs(object.body())).filter(|key| !ours.contains(key)).collect();
+        let mut inputs = self.inputs.lock().unwrap_or_else(PoisonError::into_inner);
+        inputs.retain(|key, task| {
+            let keep = needed.contains(key);
+            if !keep {
+                task.abort();
+                self.shared.lock().retire(&Source::Named(key.clone()));
+            }
+            keep
+        });
+        for key in needed {
+            inputs.entry(key.clone()).or_insert_with(|| {
+                self.shared.lock().expect(Source::Named(key.clone()));
+                self.start(Watch {
+                    kind: key.kind,
+                    namespace: key.namespace.clone(),
+                    labels: String::new(),
+                    fields: format!("metadata.name={}", key.name),
+                    metadata_only: true,
+                    source: Source::Named(key),
+                })
+            });
+        }
+    }
+}
+
+/// When to try again, if at all.
+fn retry(memory: &mut Memory, failure: Option<FailureClass>) -> Option<Instant> {
+    let Some(class) = failure else {
+        memory.backoff = None;
+        return None;
+    };
+    let (first, most) = pass::retry_bounds(class);
+    let same = memory.backoff.take().filter(|(known, _)| *known == class);
+    let (_, backoff) = memory.backoff.insert(same.unwrap_or_else(|| (class, Backoff::new(first, most))));
+    Some(Instant::now() + backoff.next_pause())
+}
+
+fn outcome_name(outcome: &pass::Outcome) -> &'static str {
+    match &outcome.report {
+        report if report.blocked.is_some() => "blocked",
+        report if report.refusal.is_some() => "refused",
+        _ if outcome.failure().is_some() => "failed",
+        _ => "ok",
+    }
+}

@@ -1,0 +1,110 @@
+//! Events: one for each change that a person watching would want to know, in the words of the original operators.
+
+use kube::runtime::events::{Event, EventType, Reporter};
+use serde_json::Value;
+
+use crate::{controller::Controller, status::condition};
+
+/// An event before it is published.
+#[derive(Debug, PartialEq, Eq)]
+struct Note {
+    warning: bool,
+    reason: String,
+    message: String,
+}
+
+/// Publishes what is new in a status. An event that cannot be published is only logged: status has it all.
+pub async fn publish(controller: &Controller, resource: &Value, status: &Value) {
+    for note in notes(&resource["status"], status) {
+        let event = Event {
+            type_: if note.warning { EventType::Warning } else { EventType::Normal },
+            reason: note.reason,
+            note: Some(note.message),
+            action: "Reconcile".to_owned(),
+            secondary: None,
+        };
+        let reference = k8s_openapi::api::core::v1::ObjectReference {
+            api_version: Some(controller.domain.resource().api_version()),
+            kind: Some(controller.domain.resource().kind.to_owned()),
+            name: resource["metadata"]["name"].as_str().map(str::to_owned),
+            uid: resource["metadata"]["uid"].as_str().map(str::to_owned),
+            resource_version: resource["metadata"]["resourceVersion"].as_str().map(str::to_owned),
+            ..Default::default()
+        };
+        if let Err(error) = controller.recorder.publish(&event, &reference).await {
+            tracing::debug!(%error, "event not published");
+        }
+    }
+}
+
+/// Who the events are from.
+pub fn reporter(domain: &str, instance: &str) -> Reporter {
+    Reporter { controller: format!("weft-{domain}"), instance: Some(instance.to_owned()) }
+}
+
+/// What changed between two statuses that is worth an event. A condition that stays the same says nothing again, however
+/// often its message is refined.
+fn notes(before: &Value, after: &Value) -> Vec<Note> {
+    let text = |value: &Value, field: &str| value[field].as_str().unwrap_or_default().to_owned();
+    let turned = |name: &str| {
+        let now = condition(after, name).filter(|now| now["status"] == "True")?;
+        let before = condition(before, name);
+        let new = before.is_none_or(|before| before["status"] != "True" || before["reason"] != now["reason"]);
+        new.then(|| (text(now, "reason"), text(now, "message")))
+    };
+    let mut notes = Vec::new();
+    let generation = |status: &Value| status["observedGeneration"].as_i64().unwrap_or_default();
+    if generation(before) != 0 && generation(after) > generation(before) {
+        notes.push(Note { warning: false, reason: "Modified".to_owned(), message: "Config spec was modified".to_owned() });
+    }
+    if let Some((reason, message)) = turned("Degraded") {
+        notes.push(Note { warning: true, reason: format!("Failed: {reason}"), message: shorten(format!("Operator failed: {message}")) });
+    }
+    if turned("Progressing").is_some() {
+        notes.push(Note { warning: false, reason: "Progressing".to_owned(), message: "Operator is progressing".to_owned() });
+    }
+    if turned("Available").is_some() {
+        notes.push(Note { warning: false, reason: "Available".to_owned(), message: "All applied components are available".to_owned() });
+    }
+    if let Some((reason, message)) = turned("Blocked") {
+        notes.push(Note { warning: true, reason, message: shorten(message) });
+    }
+    notes
+}
+
+/// The note of an event may have 1,024 bytes (events.k8s.io/v1).
+fn shorten(mut text: String) -> String {
+    if text.len() > 1000 {
+        let cut = (0..=1000).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+        text.truncate(cut);
+        text.push('…');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn status(generation: i64, conditions: &[(&str, &str, &str)]) -> Value {
+        let conditions: Vec<_> = conditions.iter().map(|(name, status, reason)| json!({"type": name, "status": status, "reason": reason, "message": "m"})).collect();
+        json!({"observedGeneration": generation, "conditions": conditions})
+    }
+
+    fn reasons(before: &Value, after: &Value) -> Vec<String> {
+        notes(before, after).into_iter().map(|note| note.reason).collect()
+    }
+
+    #[test]
+    fn a_change_is_said_once() {
+        let working = status(1, &[("Available", "False", "Startup"), ("Progressing", "True", "Deploying"), ("Degraded", "False", "")]);
+        let ready = status(1, &[("Available", "True", ""), ("Progressing", "False", ""), ("Degraded", "False", "")]);
+        let failed = status(2, &[("Available", "False", "Failing"), ("Progressing", "False", "InvalidConfiguration"), ("Degraded", "True", "FailedToValidate")]);
+        assert_eq!(reasons(&json!({}), &working), ["Progressing"]);
+        assert_eq!(reasons(&working, &working), Vec::<String>::new());
+        assert_eq!(reasons(&json!({}), &ready), ["Available"], "also when nothing was ever seen to progress");
+        assert_eq!(reasons(&ready, &failed), ["Modified", "Failed: FailedToValidate"]);
+        assert_eq!(reasons(&failed, &failed), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,197 @@
+//! Carries out what `weft-plan` decides for single objects: apply, take over, make anew, delete.
+
+use std::sync::Arc;
+
+use futures::future::join_all;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use weft_plan::{
+    Domain, Manifest, ObjectKey, Owner, Stage, Step, Unit, effective_body, is_kept_for_ever,
+    report::{Failure, FailureClass},
+    step, take_fields_patch,
+};
+
+use crate::{
+    cluster::{Cluster, Error},
+    metrics::Metrics,
+    watch::Shared,
+};
+
+/// Requests in flight at once, for all units together.
+const IN_FLIGHT: usize = 16;
+/// How often one object is tried again at once after somebody else wrote in between.
+const ATTEMPTS: usize = 4;
+
+/// What became of one object.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// It was as it should be, or is now.
+    Done,
+    /// It is somebody else's and stays as it is.
+    Left(String),
+}
+
+/// Reads and writes objects on behalf of one resource.
+pub struct Objects<'a> {
+    pub(crate) cluster: &'a Cluster,
+    /// What is known already; without it every look is a request.
+    pub(crate) shared: Option<&'a Shared>,
+    pub(crate) domain: &'a dyn Domain,
+    pub(crate) owner: Owner,
+    pub(crate) metrics: &'a Metrics,
+    permits: Semaphore,
+}
+
+impl<'a> Objects<'a> {
+    /// On behalf of `owner`.
+    pub fn new(cluster: &'a Cluster, shared: Option<&'a Shared>, domain: &'a dyn Domain, owner: Owner, metrics: &'a Metrics) -> Self {
+        Self { cluster, shared, domain, owner, metrics, permits: Semaphore::new(IN_FLIGHT) }
+    }
+
+    /// The object as it is: from the cache if it is Weft's, else by asking, since whatever is not labelled as Weft's is not
+    /// watched.
+    pub async fn live(&self, key: &ObjectKey) -> Result<Option<Arc<Value>>, Error> {
+        if let Some(known) = self.shared.and_then(|shared| shared.lock().owned(key)) {
+            return Ok(Some(known));
+        }
+        Ok(self.cluster.get(key).await?.map(Arc::new))
+    }
+
+    /// What must happen to an object that looks like this.
+    pub fn step(&self, manifest: &Manifest, live: Option<&Value>) -> Step {
+        step(manifest, live, &self.owner, live.is_some_and(|live| self.domain.made_by_original(live)))
+    }
+
+    /// Applies a unit stage by stage. A stage that fails holds back the later ones of this unit: a workload without its
+    /// permissions or a webhook without its server would do harm. Returns what failed, and what was left to others.
+    pub async fn apply_unit(&self, unit: &Unit) -> (Vec<Failure>, Vec<String>) {
+        let (mut failures, mut left) = (Vec::new(), Vec::new());
+        for stage in Stage::ALL {
+            let objects = unit.objects.iter().filter(|object| Stage::of(object.key().kind) == stage);
+            for outcome in join_all(objects.map(|object| self.ensure(object))).await {
+                match outcome {
+                    Ok(Outcome::Done) => {}
+                    Ok(Outcome::Left(why)) => left.push(why),
+                    Err(failure) => failures.push(failure),
+                }
+            }
+            if !failures.is_empty() {
+                break;
+            }
+        }
+        (failures, left)
+    }
+
+    /// Makes one object what it should be.
+    pub async fn ensure(&self, manifest: &Manifest) -> Result<Outcome, Failure> {
+        let key = manifest.key();
+        let failed = |class, message: String| Failure { object: key.clone(), class, message };
+        let known = self.shared.and_then(|shared| shared.lock().owned(key));
+        if known.as_ref().is_some_and(|live| self.step(manifest, Some(live)) == Step::Keep) {
+            return Ok(Outcome::Done);
+        }
+        let Ok(_permit) = self.permits.acquire().await else { return Err(failed(FailureClass::Transient, "shutting down".to_owned())) };
+        let mut live = known;
+        let mut last = None;
+        for _ in 0..ATTEMPTS {
+            if live.is_none() {
+                live = self.cluster.get(key).await.map_err(|e| failed(e.class(), e.to_string()))?.map(Arc::new);
+            }
+            let wanted = match self.step(manifest, live.as_deref()) {
+                Step::Keep => return Ok(Outcome::Done),
+                Step::Leave { why } => return Ok(Outcome::Left(format!("{} {why}", key.human()))),
+                Step::Foreign { why } => return Err(failed(FailureClass::Foreign, why)),
+                wanted => wanted,
+            };
+            match self.write(manifest, live.as_deref(), &wanted).await {
+                Ok(()) => return Ok(Outcome::Done),
+                // Somebody wrote in between, or made the object first: look again.
+                Err(e) if e.is_conflict() => last = Some(e),
+                Err(e) => return Err(failed(e.class(), e.to_string())),
+            }
+            live = None;
+        }
+        let last = last.map(|e| e.to_string()).unwrap_or_default();
+        Err(failed(FailureClass::Conflict, format!("somebody else keeps writing it: {last}")))
+    }
+
+    async fn write(&self, manifest: &Manifest, live: Option<&Value>, wanted: &Step) -> Result<(), Error> {
+        let (key, manager) = (manifest.key(), self.owner.manager.as_str());
+        let Some(live) = live else {
+            // Without force: should somebody have made it since we looked, that is a conflict and no take-over.
+            return self.apply(key, manifest.body(), false).await;
+        };
+        if let Step::Change { take: true, .. } | Step::TakeOver { .. } = wanted {
+            let mut patch = take_fields_patch(live, &self.owner);
+            if let (Step::TakeOver { .. }, Some(patch)) = (wanted, patch.as_array_mut())
+                && !live["metadata"]["ownerReferences"].is_null()
+            {
+                // An object has one controller.
+                patch.push(json!({"op": "remove", "path": "/metadata/ownerReferences"}));
+            }
+            let taken = self.cluster.json_patch(key, &patch, manager).await?;
+            self.remember(&taken);
+        }
+        match self.apply(key, &effective_body(manifest, live), true).await {
+            Err(e) if e.is_immutable_field() => {
+                tracing::info!(object = %key.human(), reason = %e, "made anew: a field changes that cannot be changed in place");
+                let uid = live["metadata"]["uid"].as_str().unwrap_or_default();
+                self.delete(key, uid).await?;
+                self.apply(key, manifest.body(), false).await
+            }
+            other => other,
+        }
+    }
+
+    async fn apply(&self, key: &ObjectKey, body: &Value, force: bool) -> Result<(), Error> {
+        let applied = self.cluster.apply(key, body, &self.owner.manager, force).await?;
+        tracing::info!(object = %key.human(), "applied");
+        self.metrics.wrote(self.domain.name(), "apply", key.kind);
+        self.remember(&applied);
+        Ok(())
+    }
+
+    /// Deletes an object if it is ours. Returns what is left of it while finalizers hold it.
+    pub async fn remove(&self, key: &ObjectKey) -> Result<Option<Value>, Error> {
+        let Some(live) = self.live(key).await? else { return Ok(None) };
+        if is_kept_for_ever(key.kind) || !self.owner.owns(&live) {
+            return Ok(None);
+        }
+        self.delete(key, live["metadata"]["uid"].as_str().unwrap_or_default()).await
+    }
+
+    /// Deletes the object with this uid.
+    pub async fn delete(&self, key: &ObjectKey, uid: &str) -> Result<Option<Value>, Error> {
+        let left = self.cluster.delete(key, uid).await?;
+        tracing::info!(object = %key.human(), "deleted");
+        self.metrics.wrote(self.domain.name(), "delete", key.kind);
+        match &left {
+            Some(left) => self.remember(left),
+            None => {
+                if let Some(shared) = self.shared {
+                    shared.lock().gone(key, uid);
+                }
+            }
+        }
+        Ok(left)
+    }
+
+    /// Gives up what Weft says on an object that is never deleted: its label goes, the object stays.
+    pub async fn release(&self, key: &ObjectKey) -> Result<(), Error> {
+        let Some(live) = self.live(key).await? else { return Ok(()) };
+        if live["metadata"]["labels"][weft_plan::OWNER_LABEL] != self.owner.label() {
+            return Ok(());
+        }
+        let labels = json!({"metadata": {"uid": live["metadata"]["uid"], "labels": {weft_plan::OWNER_LABEL: null}}});
+        match self.cluster.merge_patch(key, "", &labels, &self.owner.manager).await {
+            Err(e) if !e.is_not_found() && !e.is_conflict() => Err(e),
+            _ => Ok(()),
+        }
+    }
+
+    fn remember(&self, object: &Value) {
+        if let Some(shared) = self.shared {
+            shared.lock().wrote(object);
+        }
+    }
+}

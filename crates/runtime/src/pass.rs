@@ -1,0 +1,290 @@
+//! One pass over one resource: what else must be known, what is wanted, what is there, what is done, what came of it.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use futures::future::join_all;
+use jiff::Timestamp;
+use rand::RngCore;
+use serde_json::{Value, json};
+use weft_plan::{
+    Decision, Facts, Input, Inventory, Notice, ObjectKey, Owner, Refusal, Stage, Unit, kinds, owned,
+    report::{Blocked, Failure, FailureClass, Removal, Report, UnitReport, WorkloadReport},
+    rollout::{self, Rollout},
+};
+
+use crate::{
+    controller::Controller,
+    objects::Objects,
+    status,
+    stored::{self, Stored, StoredError},
+};
+
+/// The finalizer that lets Weft remove a resource's objects in order before the resource goes.
+pub const FINALIZER: &str = "weft.network/teardown";
+
+/// What a pass found out, and when the next one is due even if nothing happens.
+pub struct Outcome {
+    /// What is to be said in status.
+    pub report: Report,
+    /// The units as they were applied.
+    pub units: Vec<Unit>,
+    /// When something changes by time alone.
+    pub deadline: Option<Timestamp>,
+}
+
+impl Outcome {
+    /// The worst class among the failures: it chooses when to try again.
+    pub fn failure(&self) -> Option<FailureClass> {
+        let applying = self.report.units.iter().flat_map(|unit| &unit.failures).map(|failure| failure.class);
+        let removing = self.report.removals.iter().filter(|removal| removal.blocker.is_some()).map(|_| FailureClass::Transient);
+        applying.chain(removing).max()
+    }
+}
+
+/// Applies a resource that is wanted.
+pub async fn apply(controller: &Controller, resource: &Value) -> Outcome {
+    let owner = Owner::of(&*controller.domain, resource);
+    let objects = controller.objects(owner.clone());
+    let generation = resource["metadata"]["generation"].as_i64().unwrap_or_default();
+    let mut report = Report { generation, ..Report::default() };
+
+    if let Some(blocked) = blocked(controller) {
+        report.blocked = Some(blocked);
+        return Outcome { report, units: Vec::new(), deadline: None };
+    }
+    // Dereference.
+    let stored = match stored::read(&objects, &controller.config.namespace).await {
+        Ok(stored) => stored,
+        Err(error) => return unusable(report, controller, &owner, &error),
+    };
+    // Validate and build.
+    let (decision, refusal) = decide(controller, resource, &stored);
+    report.refusal = refusal;
+    let Some(decision) = decision else { return Outcome { report, units: Vec::new(), deadline: None } };
+    let units = owned(decision.units.clone(), &owner);
+    let wanted = Inventory::of(&units, &decision.made_by_operands, decision.decided.clone());
+    controller.watch_inputs(&units);
+
+    // Apply.
+    let first_word = acknowledge(controller, resource, &report, &units);
+    if let Err(failure) = prepare(&objects, controller, resource, &stored.inventory, &wanted, first_word).await {
+        report.units = units.iter().map(|unit| UnitReport { name: unit.name.clone(), failures: Vec::new(), workloads: Vec::new() }).collect();
+        if let Some(unit) = report.units.first_mut() {
+            unit.failures.push(failure);
+        }
+        return Outcome { report, units, deadline: None };
+    }
+    let applied = join_all(units.iter().map(|unit| objects.apply_unit(unit))).await;
+    let surplus: Vec<_> = stored.inventory.without(&wanted).cloned().collect();
+    report.removals = remove(&objects, &surplus).await;
+    let clean = report.removals.is_empty() && applied.iter().all(|(failures, _)| failures.is_empty());
+    if clean {
+        settle(&objects, controller, &wanted, &decision, &mut report).await;
+    }
+
+    // Report.
+    let now = Timestamp::now();
+    let mut notices = decision.notices;
+    for (unit, (failures, left)) in units.iter().zip(applied) {
+        notices.extend(left.into_iter().map(|message| Notice { about: unit.name.clone(), message }));
+        report.units.push(UnitReport { name: unit.name.clone(), failures, workloads: workloads(controller, unit, now) });
+    }
+    report.notices = notices;
+    let deadline = report.units.iter().flat_map(|unit| &unit.workloads).filter_map(|workload| match workload.rollout {
+        Rollout::Progressing { deadline, .. } => deadline,
+        _ => None,
+    });
+    Outcome { deadline: deadline.min(), report, units }
+}
+
+/// Whether the operator that Weft replaces is still there.
+fn blocked(controller: &Controller) -> Option<Blocked> {
+    let operators = controller.shared.lock().operators();
+    let theirs = operators.iter().find(|deployment| controller.domain.is_original_operator(deployment))?;
+    let (namespace, name) = (theirs["metadata"]["namespace"].as_str().unwrap_or_default(), theirs["metadata"]["name"].as_str().unwrap_or_default());
+    Some(Blocked {
+        reason: "OtherOperatorRunning",
+        message: format!(
+            "Deployment {namespace}/{name} is another operator for the same resource, so Weft writes nothing. Remove it, and Weft goes on by itself: kubectl -n {namespace} delete deployment {name}"
+        ),
+    })
+}
+
+/// Nothing may be written: say so under the one object that is the matter.
+fn unusable(mut report: Report, controller: &Controller, owner: &Owner, error: &StoredError) -> Outcome {
+    let class = match error {
+        StoredError::Request(error) => error.class(),
+        StoredError::Damaged { .. } => FailureClass::Invalid,
+    };
+    let failure = Failure { object: stored::inventory_key(&controller.config.namespace, owner), class, message: error.to_string() };
+    report.units.push(UnitReport { name: "inventory".to_owned(), failures: vec![failure], workloads: Vec::new() });
+    Outcome { report, units: Vec::new(), deadline: None }
+}
+
+/// What the resource leads to. If it is refused, the last good configuration goes on being kept in order.
+fn decide(controller: &Controller, resource: &Value, stored: &Stored) -> (Option<Decision>, Option<Refusal>) {
+    let mut random = |bytes: &mut [u8]| rand::rng().fill_bytes(bytes);
+    let facts = Facts::default();
+    let decided = stored.inventory.decided.as_ref();
+    let mut decide = |resource: &Value| controller.domain.decide(Input { resource, record: stored.record.as_deref(), decided, facts: &facts, random: &mut random });
+    match decide(resource) {
+        Ok(decision) => (Some(decision), None),
+        Err(refusal) => {
+            let last_good = decided.and_then(|decided| {
+                let mut before = resource.clone();
+                before["spec"] = decided.clone();
+                decide(&before).ok()
+            });
+            (last_good, Some(refusal))
+        }
+    }
+}
+
+/// The first word on a generation that status does not know yet, so that nobody takes the old conditions for an answer.
+fn acknowledge(controller: &Controller, resource: &Value, report: &Report, units: &[Unit]) -> Option<Value> {
+    let known = resource["status"]["observedGeneration"].as_i64().unwrap_or_default() >= report.generation;
+    if known || report.refusal.is_some() {
+        return None;
+    }
+    let starting = Report { starting: true, ..report.clone() };
+    status::changed(controller, resource, &starting, units)
+}
+
+/// Before the first write: the finalizer on the resource, old and new names in the inventory, and the first word in status.
+async fn prepare(
+    objects: &Objects<'_>,
+    controller: &Controller,
+    resource: &Value,
+    before: &Inventory,
+    wanted: &Inventory,
+    first_word: Option<Value>,
+) -> Result<(), Failure> {
+    let key = ObjectKey::new(controller.domain.resource(), "", &objects.owner.name);
+    let both = before.clone().and(wanted);
+    let finalizer = async {
+        let has = resource["metadata"]["finalizers"].as_array().is_some_and(|all| all.iter().any(|finalizer| finalizer == FINALIZER));
+        if has { Ok(()) } else { set_finalizer(objects, &key, resource, true).await }
+    };
+    let inventory = stored::write_inventory(objects, &controller.config.namespace, &both);
+    let word = async {
+        if let Some(word) = first_word {
+            status::write(controller, resource, &word).await;
+        }
+    };
+    let (finalizer, inventory, ()) = futures::join!(finalizer, inventory, word);
+    let failed = |object: ObjectKey, error: crate::cluster::Error| Failure { object, class: error.class(), message: error.to_string() };
+    finalizer.map_err(|e| failed(key.clone(), e))?;
+    inventory.map_err(|e| failed(stored::inventory_key(&controller.config.namespace, &objects.owner), e))
+}
+
+/// Puts our finalizer on the resource or takes it off. The uid keeps an apply from making a resource that was just deleted.
+pub(crate) async fn set_finalizer(objects: &Objects<'_>, key: &ObjectKey, resource: &Value, on: bool) -> Result<(), crate::cluster::Error> {
+    let finalizers = if on { json!([FINALIZER]) } else { json!([]) };
+    let body = json!({
+        "apiVersion": key.kind.api_version(), "kind": key.kind.kind,
+        "metadata": {"name": key.name, "uid": resource["metadata"]["uid"], "finalizers": finalizers},
+    });
+    match objects.cluster.apply(key, &body, &objects.owner.manager, true).await {
+        Ok(written) => {
+            if let Some(shared) = objects.shared.filter(|_| on) {
+                shared.lock().wrote(&written);
+            }
+            Ok(())
+        }
+        // The resource is gone, or another one of that name: nothing to do.
+        Err(e) if !on && (e.is_not_found() || e.is_conflict()) => Ok(()),
+        Err(e) => Err(e),
+    }
+}
+
+/// Everything is applied and pruned: the record for the original, and just the new names.
+async fn settle(objects: &Objects<'_>, controller: &Controller, wanted: &Inventory, decision: &Decision, report: &mut Report) {
+    let namespace = &controller.config.namespace;
+    let record = async {
+        match &decision.record {
+            Some(record) => stored::write_record(objects, record).await.map_err(|e| (record.key().clone(), e)),
+            None => Ok(()),
+        }
+    };
+    let inventory = async { stored::write_inventory(objects, namespace, wanted).await.map_err(|e| (stored::inventory_key(namespace, &objects.owner), e)) };
+    let (record, inventory) = futures::join!(record, inventory);
+    let failures: Vec<_> = [record, inventory].into_iter().filter_map(Result::err).map(|(object, error)| Failure { object, class: error.class(), message: error.to_string() }).collect();
+    if !failures.is_empty() {
+        report.units.push(UnitReport { name: "inventory".to_owned(), failures, workloads: Vec::new() });
+    }
+}
+
+/// Deletes what is no longer wanted, later stages first. Returns what could not be deleted or is still held.
+pub(crate) async fn remove(objects: &Objects<'_>, surplus: &[ObjectKey]) -> Vec<Removal> {
+    let mut left = Vec::new();
+    for stage in Stage::ALL.iter().rev() {
+        let keys: Vec<_> = surplus.iter().filter(|key| Stage::of(key.kind) == *stage).collect();
+        let outcomes = join_all(keys.iter().map(|key| async move {
+            match objects.remove(key).await {
+                Ok(None) => None,
+                Ok(Some(object)) => Some(format!("held by finalizers {}", object["metadata"]["finalizers"])),
+                Err(error) => Some(error.to_string()),
+            }
+        }))
+        .await;
+        left.extend(keys.into_iter().zip(outcomes).filter_map(|(key, blocker)| Some(Removal { object: key.clone(), blocker: Some(blocker?) })));
+    }
+    left
+}
+
+/// How the workloads of a unit roll out.
+fn workloads(controller: &Controller, unit: &Unit, now: Timestamp) -> Vec<WorkloadReport> {
+    let cache = controller.shared.lock();
+    let of_unit = unit.objects.iter().map(weft_plan::Manifest::key).filter(|key| matches!(key.kind, kinds::DAEMON_SET | kinds::DEPLOYMENT));
+    of_unit
+        .map(|key| {
+            let rollout = match cache.owned(key) {
+                None => Rollout::Progressing { message: "does not exist yet".to_owned(), deadline: None },
+                Some(live) => {
+                    let missing: Vec<_> = rollout::inputs(&live).into_iter().filter(|input| cache.owned(input).is_none() && cache.exists(input) != Some(true)).collect();
+                    rollout::rollout(&live, cache.pods(), &missing, now)
+                }
+            };
+            WorkloadReport { object: key.clone(), rollout }
+        })
+        .collect()
+}
+
+/// Whether everything that the inventory lists is there *now*, by asking: what a watch has not told yet counts too. What turns
+/// out to be gone is taken out of the cache, so that the next pass puts it back.
+pub async fn confirm(controller: &Controller, objects: &Objects<'_>, units: &[Unit]) -> Result<bool, crate::cluster::Error> {
+    let mut groups: BTreeMap<(weft_plan::Kind, Option<String>), Vec<ObjectKey>> = BTreeMap::new();
+    for key in units.iter().flat_map(|unit| &unit.objects).map(weft_plan::Manifest::key) {
+        groups.entry((key.kind, key.namespace.clone())).or_default().push(key.clone());
+    }
+    let selector = format!("{}={}", weft_plan::OWNER_LABEL, objects.owner.label());
+    let lists = join_all(groups.keys().map(|(kind, namespace)| controller.cluster.list_metadata(*kind, namespace.as_deref(), &selector))).await;
+    let mut whole = true;
+    for (keys, list) in groups.values().zip(lists) {
+        let there: BTreeMap<_, _> = list?.into_iter().filter_map(|object| Some((ObjectKey::of(&object)?, object["metadata"]["uid"].clone()))).collect();
+        let mut cache = controller.shared.lock();
+        for key in keys {
+            // What is left to others is not in the cache, and not ours to answer for.
+            let Some(known) = cache.owned(key) else { continue };
+            let uid = known["metadata"]["uid"].as_str().unwrap_or_default();
+            if there.get(key).and_then(Value::as_str) != Some(uid) {
+                tracing::info!(object = %key.human(), "gone, though no watch has said so yet");
+                cache.gone(key, uid);
+                whole = false;
+            }
+        }
+    }
+    Ok(whole)
+}
+
+/// How soon to try again after a failure of this class; what waits for a change is tried rarely, since not every change can be
+/// watched.
+pub fn retry_bounds(class: FailureClass) -> (Duration, Duration) {
+    let (first, most) = match class {
+        FailureClass::Conflict => (50, 5_000),
+        FailureClass::Transient | FailureClass::Bug => (500, 60_000),
+        FailureClass::Forbidden | FailureClass::Foreign => (5_000, 60_000),
+        FailureClass::Invalid => (30_000, 300_000),
+    };
+    (Duration::from_millis(first), Duration::from_millis(most))
+}

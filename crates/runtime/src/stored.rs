@@ -1,0 +1,93 @@
+//! What Weft keeps in the operator's namespace about a resource: its inventory, and the record of the original operator.
+
+use serde_json::{Value, json};
+use weft_plan::{Domain, Inventory, InventoryError, Manifest, OWNER_LABEL, ObjectKey, Owner, kinds};
+
+use crate::{cluster::Error, objects::Objects};
+
+/// What is stored about a resource.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stored {
+    /// What Weft has in the cluster for it.
+    pub inventory: Inventory,
+    /// The last applied configuration in the original's form.
+    pub record: Option<String>,
+}
+
+/// Why what is stored cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StoredError {
+    /// It could not be read.
+    #[error(transparent)]
+    Request(#[from] Error),
+    /// It is damaged.
+    #[error("ConfigMap {name} is damaged: {why}. Restore it, or delete it: objects of components that are no longer wanted then have to be deleted by hand")]
+    Damaged {
+        /// namespace/name of the ConfigMap
+        name: String,
+        /// what is wrong with it
+        why: InventoryError,
+    },
+}
+
+/// Where the inventory of a resource is.
+pub fn inventory_key(namespace: &str, owner: &Owner) -> ObjectKey {
+    ObjectKey::new(kinds::CONFIG_MAP, namespace, &Inventory::config_map_name(owner.kind, &owner.name))
+}
+
+/// Reads what is stored.
+///
+/// # Errors
+/// It cannot be read, or is damaged: then nothing may be written, since something might be left over.
+pub async fn read(objects: &Objects<'_>, namespace: &str) -> Result<Stored, StoredError> {
+    let key = inventory_key(namespace, &objects.owner);
+    let inventory = match objects.live(&key).await? {
+        Some(map) => Inventory::from_data(&map["data"]).map_err(|why| StoredError::Damaged { name: format!("{namespace}/{}", key.name), why })?,
+        None => Inventory::default(),
+    };
+    Ok(Stored { inventory, record: record(objects).await? })
+}
+
+async fn record(objects: &Objects<'_>) -> Result<Option<String>, Error> {
+    let Some((key, field)) = objects.domain.record(&objects.owner.name) else { return Ok(None) };
+    Ok(objects.live(&key).await?.and_then(|map| map["data"][field].as_str().map(str::to_owned)))
+}
+
+/// Makes the stored inventory this one.
+pub async fn write_inventory(objects: &Objects<'_>, namespace: &str, inventory: &Inventory) -> Result<(), Error> {
+    write(objects, &inventory_key(namespace, &objects.owner), inventory.to_data()).await
+}
+
+/// Makes the record of the last applied configuration this one.
+pub async fn write_record(objects: &Objects<'_>, record: &Manifest) -> Result<(), Error> {
+    write(objects, record.key(), record.body()["data"].clone()).await
+}
+
+/// Both are Weft's own notes: applied with force, whoever touched them, and only when they differ.
+async fn write(objects: &Objects<'_>, key: &ObjectKey, data: Value) -> Result<(), Error> {
+    let body = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"namespace": key.namespace, "name": key.name, "labels": {OWNER_LABEL: objects.owner.label()}},
+        "data": data,
+    });
+    let known = objects.shared.and_then(|shared| shared.lock().owned(key));
+    if known.is_some_and(|live| live["data"] == body["data"]) {
+        return Ok(());
+    }
+    let written = objects.cluster.apply(key, &body, &objects.owner.manager, true).await?;
+    if let Some(shared) = objects.shared {
+        shared.lock().wrote(&written);
+    }
+    Ok(())
+}
+
+/// Deletes inventory and record, last of all when a resource goes.
+pub async fn forget(objects: &Objects<'_>, domain: &dyn Domain, namespace: &str) -> Result<(), Error> {
+    let record = domain.record(&objects.owner.name).map(|(key, _)| key);
+    for key in record.into_iter().chain([inventory_key(namespace, &objects.owner)]) {
+        if let Some(live) = objects.live(&key).await? {
+            objects.delete(&key, live["metadata"]["uid"].as_str().unwrap_or_default()).await?;
+        }
+    }
+    Ok(())
+}

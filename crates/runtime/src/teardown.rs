@@ -1,0 +1,86 @@
+//! The end of a resource: webhooks first, then workloads and their pods, permissions last; then what the operands made, Weft's
+//! notes, and at last the finalizer.
+
+use futures::future::join_all;
+use serde_json::Value;
+use weft_plan::{
+    Inventory, ObjectKey, Owner, Stage, is_kept_for_ever, kinds,
+    report::{Removal, Report},
+    rollout::PodView,
+};
+
+use crate::{controller::Controller, objects::Objects, pass, stored};
+
+/// Takes one step, as far as it goes. `None`: the resource is gone.
+pub async fn step(controller: &Controller, resource: &Value) -> Option<Report> {
+    let owner = Owner::of(&*controller.domain, resource);
+    let objects = controller.objects(owner);
+    let generation = resource["metadata"]["generation"].as_i64().unwrap_or_default();
+    let report = |removals| Report { generation, removing: true, removals, ..Report::default() };
+    let inventory = match stored::read(&objects, &controller.config.namespace).await {
+        Ok(stored) => stored.inventory,
+        Err(error) => return Some(report(vec![Removal { object: stored::inventory_key(&controller.config.namespace, &objects.owner), blocker: Some(error.to_string()) }])),
+    };
+    let pods = || controller.shared.lock().pods().filter(|pod| !pod.labels.is_empty()).cloned().collect::<Vec<_>>();
+    let orphan = finalizers(resource).any(|finalizer| finalizer == "orphan");
+    if !orphan {
+        let left = remove_all(&objects, &inventory, pods).await;
+        if !left.is_empty() {
+            return Some(report(left));
+        }
+    }
+    if let Err(error) = stored::forget(&objects, &*controller.domain, &controller.config.namespace).await {
+        return Some(report(vec![Removal { object: stored::inventory_key(&controller.config.namespace, &objects.owner), blocker: Some(error.to_string()) }]));
+    }
+    let key = ObjectKey::new(controller.domain.resource(), "", &objects.owner.name);
+    match pass::set_finalizer(&objects, &key, resource, false).await {
+        Ok(()) => None,
+        Err(error) => Some(report(vec![Removal { object: key, blocker: Some(error.to_string()) }])),
+    }
+}
+
+/// The finalizers of a resource.
+pub fn finalizers(resource: &Value) -> impl Iterator<Item = &str> {
+    resource["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// Removes everything that an inventory lists, stage by stage from the end. Returns what is still there: the earlier stages are
+/// then not touched yet.
+pub async fn remove_all(objects: &Objects<'_>, inventory: &Inventory, pods: impl Fn() -> Vec<PodView>) -> Vec<Removal> {
+    for stage in Stage::ALL.iter().rev() {
+        let of_stage: Vec<_> = inventory.objects.keys().filter(|key| Stage::of(key.kind) == *stage).cloned().collect();
+        let left = pass::remove(objects, &of_stage).await;
+        if !left.is_empty() {
+            return left;
+        }
+        if *stage == Stage::Workload {
+            let pods: Vec<_> = pods().iter().map(pod_left).collect();
+            if !pods.is_empty() {
+                return pods;
+            }
+        }
+        let kept = of_stage.iter().filter(|key| is_kept_for_ever(key.kind));
+        let failed: Vec<_> = join_all(kept.map(|key| async move { (key, objects.release(key).await) })).await;
+        let failed: Vec<_> = failed.into_iter().filter_map(|(key, result)| Some(Removal { object: key.clone(), blocker: Some(result.err()?.to_string()) })).collect();
+        if !failed.is_empty() {
+            return failed;
+        }
+    }
+    let mut left = Vec::new();
+    for key in &inventory.made_by_operands {
+        let deleted = match objects.cluster.get(key).await {
+            Ok(None) => Ok(None),
+            Ok(Some(live)) => objects.delete(key, live["metadata"]["uid"].as_str().unwrap_or_default()).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = deleted {
+            left.push(Removal { object: key.clone(), blocker: Some(error.to_string()) });
+        }
+    }
+    left
+}
+
+/// A pod that has not ended yet. Nothing is wrong with that, but if it lasts it names the node to look at.
+fn pod_left(pod: &PodView) -> Removal {
+    Removal { object: ObjectKey::new(kinds::POD, &pod.namespace, &pod.name), blocker: None }
+}
