@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::commands::{completion, crds, manifests, render, validate, version};
+use crate::commands::{completion, crds, manifests, operator, render, validate, version};
 
 const ABOUT: &str = "Weft runs the networks of a Kubernetes cluster.";
 
@@ -27,6 +27,7 @@ pub struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Operator(operator::Args),
     Validate(validate::Args),
     Render(render::Args),
     Manifests(manifests::Args),
@@ -48,6 +49,7 @@ impl Cli {
     /// What keeps the command from doing its work, in words for the user.
     pub fn run(self) -> Result<ExitCode> {
         match self.command {
+            Command::Operator(args) => operator::run(args),
             Command::Validate(args) => validate::run(&args),
             Command::Render(args) => render::run(&args),
             Command::Manifests(args) => manifests::run(&args),

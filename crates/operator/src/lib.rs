@@ -1,1 +1,31 @@
-//! The controllers: one file each.
+//! The operator as a process: one controller a domain, each with its own lease, and what they share.
+//!
+//! What a domain does is pure and lives in its own crate; how objects are applied and watched is the same for all and lives in
+//! `weft-runtime`. Here the two are put together and kept running.
+
+mod process;
+
+pub use process::{Options, run};
+
+use std::sync::Arc;
+
+use weft_addons::{Addons, Settings};
+use weft_plan::Domain;
+
+/// The names of all domains, as on the command line.
+pub const DOMAINS: [&str; 1] = ["addons"];
+
+/// A domain, set up by environment variables; and the namespace where its operator keeps its notes.
+///
+/// # Errors
+/// There is no domain of this name, or a variable has a value that it cannot have.
+pub fn domain(name: &str, environment: impl Fn(&str) -> Option<String>) -> anyhow::Result<(Arc<dyn Domain>, String)> {
+    match name {
+        "addons" => {
+            let settings = Settings::from_env(environment)?;
+            let namespace = settings.operator_namespace.clone();
+            Ok((Arc::new(Addons::new(settings)), namespace))
+        }
+        other => anyhow::bail!("there is no domain {other:?}; there are: {}", DOMAINS.join(", ")),
+    }
+}

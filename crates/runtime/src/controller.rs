@@ -217,7 +217,7 @@ impl Controller {
         watches.push(watch(Source::Resources, domain.resource(), None, "", String::new()));
         watches.push(watch(Source::Pods, kinds::POD, Some(domain.namespace()), domain.pod_selector(), String::new()));
         let operators = watch(Source::Operators, kinds::DEPLOYMENT, None, "", format!("metadata.name={}", domain.operator_name()));
-        watches.push(Watch { metadata_only: true, ..operators });
+        watches.push(operators);
         for watch in &watches {
             self.shared.lock().expect(watch.source.clone());
         }

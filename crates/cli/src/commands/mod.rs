@@ -3,6 +3,7 @@
 pub mod completion;
 pub mod crds;
 pub mod manifests;
+pub mod operator;
 pub mod render;
 pub mod validate;
 pub mod version;

@@ -1,0 +1,62 @@
+//! `weft operator`: the controllers.
+
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
+
+use anyhow::{Context, Result};
+use tracing_subscriber::filter::LevelFilter;
+
+/// Run the controllers of the chosen domains. This is what the Deployment runs.
+///
+/// Images, namespaces and versions come from the environment variables that `weft manifests` writes into the Deployment
+/// (OPERATOR_NAMESPACE, OPERAND_NAMESPACE, OPERATOR_VERSION, MULTUS_IMAGE, ...).
+#[derive(clap::Args)]
+pub struct Args {
+    /// The domains to serve, separated by commas
+    #[arg(long, value_delimiter = ',', default_value = "addons", env = "WEFT_DOMAINS", value_name = "DOMAIN")]
+    domains: Vec<String>,
+    /// A kubeconfig file; by default $KUBECONFIG, ~/.kube/config or, in a pod, its service account
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// How many seconds a leader may be silent before another replica takes over; it renews three times as often
+    #[arg(long, default_value_t = 30, env = "WEFT_LEASE_SECONDS", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(3..=3600))]
+    lease_seconds: u64,
+    /// Where /healthz, /readyz and /metrics are served; port 0 takes a free one
+    #[arg(long, default_value = "0.0.0.0:8081", env = "WEFT_PROBE_ADDRESS", value_name = "ADDRESS")]
+    probe_address: SocketAddr,
+    /// The name of this replica in leases and events
+    #[arg(long, env = "POD_NAME", default_value = "weft", value_name = "NAME")]
+    pod_name: String,
+    /// What is logged: -1 debug, 0 info, 1 warnings, 2 errors
+    #[arg(long, env = "CNAO_LOG_LEVEL", default_value_t = 0, allow_negative_numbers = true, value_name = "LEVEL")]
+    log_level: i8,
+    /// Log text lines instead of JSON
+    #[arg(long)]
+    log_text: bool,
+}
+
+/// Runs until it is told to stop.
+pub fn run(args: Args) -> Result<ExitCode> {
+    log(&args);
+    let options = weft_operator::Options {
+        domains: args.domains,
+        kubeconfig: args.kubeconfig,
+        lease_duration: Duration::from_secs(args.lease_seconds),
+        probe_address: args.probe_address,
+        instance: args.pod_name,
+    };
+    // One thread serves an operator: it waits nearly always, and a second one would cost memory.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("the runtime cannot be started")?;
+    runtime.block_on(weft_operator::run(options))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn log(args: &Args) {
+    let level = match args.log_level {
+        ..=-1 => LevelFilter::DEBUG,
+        0 => LevelFilter::INFO,
+        1 => LevelFilter::WARN,
+        2.. => LevelFilter::ERROR,
+    };
+    let logger = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr);
+    if args.log_text { logger.init() } else { logger.json().flatten_event(true).init() }
+}
