@@ -12,28 +12,50 @@ pub(crate) const OPERATOR: &str = "cluster-network-addons-operator";
 /// Whether it made this object: it owns it through the resource, or has labelled it with its version. Its records and the namespace
 /// that it shares with its operands it marks in neither way; these are known by name.
 pub(crate) fn made(settings: &Settings, live: &Value) -> bool {
-    let owned = live.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten().any(|owner| {
-        owner["kind"] == KIND && owner["apiVersion"].as_str().and_then(|version| version.split_once('/')).is_some_and(|(group, _)| group == GROUP)
-    });
+    let owned = live
+        .pointer("/metadata/ownerReferences")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .any(|owner| {
+            owner["kind"] == KIND
+                && owner["apiVersion"]
+                    .as_str()
+                    .and_then(|version| version.split_once('/'))
+                    .is_some_and(|(group, _)| group == GROUP)
+        });
     let labelled = !live["metadata"]["labels"][VERSION_LABEL].is_null();
-    let known = ObjectKey::of(live)
-        .is_some_and(|key| key == record::key(settings, weft_api::addons::NAME) || key == ObjectKey::new(kinds::NAMESPACE, "", &settings.namespace));
+    let known = ObjectKey::of(live).is_some_and(|key| {
+        key == record::key(settings, weft_api::addons::NAME)
+            || key == ObjectKey::new(kinds::NAMESPACE, "", &settings.namespace)
+    });
     owned || labelled || known
 }
 
 /// Whether a Deployment is that operator: by its image's name, else by its own name where it is not Weft, whose Deployment has the
 /// same one and runs `weft operator`.
 pub(crate) fn is_operator(deployment: &Value) -> bool {
-    let containers = || deployment.pointer("/spec/template/spec/containers").and_then(Value::as_array).into_iter().flatten();
+    let containers = || {
+        deployment
+            .pointer("/spec/template/spec/containers")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+    };
     let is_its_image = |image: &str| {
         let name = image.rsplit('/').next().unwrap_or_default();
         name.split(['@', ':']).next() == Some(OPERATOR)
     };
     let runs_weft = |container: &Value| {
-        let words = ["command", "args"].iter().flat_map(|list| container[*list].as_array().into_iter().flatten()).filter_map(Value::as_str);
-        words.clone().any(|word| word == "operator") && !is_its_image(container["image"].as_str().unwrap_or_default())
+        let words = ["command", "args"]
+            .iter()
+            .flat_map(|list| container[*list].as_array().into_iter().flatten())
+            .filter_map(Value::as_str);
+        words.clone().any(|word| word == "operator")
+            && !is_its_image(container["image"].as_str().unwrap_or_default())
     };
-    let by_image = containers().any(|container| container["image"].as_str().is_some_and(is_its_image));
+    let by_image =
+        containers().any(|container| container["image"].as_str().is_some_and(is_its_image));
     by_image || (deployment["metadata"]["name"] == OPERATOR && !containers().any(runs_weft))
 }
 
@@ -48,27 +70,89 @@ mod tests {
 
     #[test]
     fn the_operator_is_known_by_image_and_by_name() {
-        for image in ["quay.io/kubevirt/cluster-network-addons-operator:v0.102.0", "registry.example:5000/cluster-network-addons-operator@sha256:00", "cluster-network-addons-operator"] {
+        for image in [
+            "quay.io/kubevirt/cluster-network-addons-operator:v0.102.0",
+            "registry.example:5000/cluster-network-addons-operator@sha256:00",
+            "cluster-network-addons-operator",
+        ] {
             assert!(is_operator(&deployment("renamed", image, &[])), "{image}");
         }
-        assert!(is_operator(&deployment(OPERATOR, "registry.example/mirror/cnao:1", &[])));
-        assert!(!is_operator(&deployment(OPERATOR, "localhost/weft:0.1.0", &["operator", "--domains=addons"])));
-        assert!(!is_operator(&deployment("something-else", "quay.io/kubevirt/virt-operator:v1", &[])));
+        assert!(is_operator(&deployment(
+            OPERATOR,
+            "registry.example/mirror/cnao:1",
+            &[]
+        )));
+        assert!(!is_operator(&deployment(
+            OPERATOR,
+            "localhost/weft:0.1.0",
+            &["operator", "--domains=addons"]
+        )));
+        assert!(!is_operator(&deployment(
+            "something-else",
+            "quay.io/kubevirt/virt-operator:v1",
+            &[]
+        )));
     }
 
     #[test]
     fn what_it_made_is_known_by_owner_label_or_name() {
-        let settings = Settings { namespace: "operands".into(), operator_namespace: "operator".into(), ..Settings::default() };
+        let settings = Settings {
+            namespace: "operands".into(),
+            operator_namespace: "operator".into(),
+            ..Settings::default()
+        };
         let object = |kind: &str, metadata: Value| json!({"apiVersion": "v1", "kind": kind, "metadata": metadata});
         let owner = |api_version: &str| json!([{"apiVersion": api_version, "kind": "NetworkAddonsConfig", "name": "cluster", "uid": "u"}]);
         for (object, expected) in [
-            (object("ConfigMap", json!({"name": "a", "namespace": "operands", "ownerReferences": owner("networkaddonsoperator.network.kubevirt.io/v1")})), true),
-            (object("ConfigMap", json!({"name": "a", "namespace": "operands", "ownerReferences": owner("networkaddonsoperator.network.kubevirt.io/v1alpha1")})), true),
-            (object("ConfigMap", json!({"name": "a", "namespace": "operands", "ownerReferences": owner("example.com/v1")})), false),
-            (object("ConfigMap", json!({"name": "a", "namespace": "operands", "labels": {"networkaddonsoperator.network.kubevirt.io/version": "0.102.0"}})), true),
-            (object("ConfigMap", json!({"name": "a", "namespace": "operands", "labels": {"app.kubernetes.io/managed-by": "Helm"}})), false),
-            (object("ConfigMap", json!({"name": "cluster-networks-addons-operator-applied-cluster", "namespace": "operator"})), true),
-            (object("ConfigMap", json!({"name": "cluster-networks-addons-operator-applied-cluster", "namespace": "elsewhere"})), false),
+            (
+                object(
+                    "ConfigMap",
+                    json!({"name": "a", "namespace": "operands", "ownerReferences": owner("networkaddonsoperator.network.kubevirt.io/v1")}),
+                ),
+                true,
+            ),
+            (
+                object(
+                    "ConfigMap",
+                    json!({"name": "a", "namespace": "operands", "ownerReferences": owner("networkaddonsoperator.network.kubevirt.io/v1alpha1")}),
+                ),
+                true,
+            ),
+            (
+                object(
+                    "ConfigMap",
+                    json!({"name": "a", "namespace": "operands", "ownerReferences": owner("example.com/v1")}),
+                ),
+                false,
+            ),
+            (
+                object(
+                    "ConfigMap",
+                    json!({"name": "a", "namespace": "operands", "labels": {"networkaddonsoperator.network.kubevirt.io/version": "0.102.0"}}),
+                ),
+                true,
+            ),
+            (
+                object(
+                    "ConfigMap",
+                    json!({"name": "a", "namespace": "operands", "labels": {"app.kubernetes.io/managed-by": "Helm"}}),
+                ),
+                false,
+            ),
+            (
+                object(
+                    "ConfigMap",
+                    json!({"name": "cluster-networks-addons-operator-applied-cluster", "namespace": "operator"}),
+                ),
+                true,
+            ),
+            (
+                object(
+                    "ConfigMap",
+                    json!({"name": "cluster-networks-addons-operator-applied-cluster", "namespace": "elsewhere"}),
+                ),
+                false,
+            ),
             (object("Namespace", json!({"name": "operands"})), true),
             (object("Namespace", json!({"name": "default"})), false),
         ] {

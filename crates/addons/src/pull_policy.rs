@@ -34,7 +34,10 @@ impl FromStr for PullPolicy {
     type Err = PullPolicyError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        [Self::Always, Self::IfNotPresent, Self::Never].into_iter().find(|policy| policy.as_str() == text).ok_or_else(|| PullPolicyError(text.to_owned()))
+        [Self::Always, Self::IfNotPresent, Self::Never]
+            .into_iter()
+            .find(|policy| policy.as_str() == text)
+            .ok_or_else(|| PullPolicyError(text.to_owned()))
     }
 }
 

@@ -12,11 +12,20 @@ pub const DATA_KEY: &str = "applied";
 
 /// Which ConfigMap. ("networks" is no slip of ours.)
 pub fn key(settings: &Settings, resource: &str) -> ObjectKey {
-    ObjectKey::new(kinds::CONFIG_MAP, &settings.operator_namespace, &format!("cluster-networks-addons-operator-applied-{resource}"))
+    ObjectKey::new(
+        kinds::CONFIG_MAP,
+        &settings.operator_namespace,
+        &format!("cluster-networks-addons-operator-applied-{resource}"),
+    )
 }
 
 /// The record of a complete configuration.
-pub(crate) fn manifest(settings: &Settings, resource: &str, decided: &Value, labels: &Labels) -> Result<Manifest, BuildError> {
+pub(crate) fn manifest(
+    settings: &Settings,
+    resource: &str,
+    decided: &Value,
+    labels: &Labels,
+) -> Result<Manifest, BuildError> {
     let key = key(settings, resource);
     let mut manifest = Manifest::new(json!({
         "apiVersion": "v1",
@@ -32,14 +41,22 @@ pub(crate) fn manifest(settings: &Settings, resource: &str, decided: &Value, lab
 ///
 /// # Errors
 /// It is there and cannot be read. It is not ignored then: a MAC range that changes by itself breaks running virtual machines.
-pub fn previous(decided: Option<&Value>, record: Option<&str>) -> Result<Option<NetworkAddonsConfigSpec>, Problem> {
-    let unreadable = |field: &str, way_out: &str, error: serde_json::Error| Problem { field: field.to_owned(), message: format!("the previous configuration is not readable ({error}): {way_out}") };
+pub fn previous(
+    decided: Option<&Value>,
+    record: Option<&str>,
+) -> Result<Option<NetworkAddonsConfigSpec>, Problem> {
+    let unreadable = |field: &str, way_out: &str, error: serde_json::Error| Problem {
+        field: field.to_owned(),
+        message: format!("the previous configuration is not readable ({error}): {way_out}"),
+    };
     if let Some(decided) = decided {
         return serde_json::from_value(decided.clone())
             .map(Some)
             .map_err(|error| unreadable("inventory", "delete the ConfigMap weft-inventory-networkaddonsconfig-cluster to start from the applied configuration", error));
     }
-    let Some(record) = record else { return Ok(None) };
+    let Some(record) = record else {
+        return Ok(None);
+    };
     serde_json::from_str(record).map(Some).map_err(|error| {
         let way_out = "repair data.applied of the ConfigMap cluster-networks-addons-operator-applied-cluster, or delete that ConfigMap to start afresh (a random MAC range is then chosen anew)";
         unreadable("ConfigMap cluster-networks-addons-operator-applied-cluster", way_out, error)

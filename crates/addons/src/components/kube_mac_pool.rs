@@ -24,7 +24,10 @@ const RANGE_CONFIG: &str = "kubemacpool-mac-range-config";
 const CERT_MANAGER: &str = "kubemacpool-cert-manager";
 const MANAGER: &str = "kubemacpool-mac-controller-manager";
 
-pub(crate) fn objects(overlay: &Overlay<'_>, range: &MacRange) -> Result<Vec<Manifest>, ManifestError> {
+pub(crate) fn objects(
+    overlay: &Overlay<'_>,
+    range: &MacRange,
+) -> Result<Vec<Manifest>, ManifestError> {
     let Overlay { effective, .. } = overlay;
     let mut objects = overlay.load(&FILES)?;
     for object in &mut objects {
@@ -38,7 +41,9 @@ pub(crate) fn objects(overlay: &Overlay<'_>, range: &MacRange) -> Result<Vec<Man
                 data.insert("RANGE_END".into(), range.end().to_string().into());
                 Ok::<_, String>(())
             })?,
-            CERT_MANAGER => object.edit(POD_SPEC, |pod: &mut PodSpec| containers(pod).try_for_each(|container| rotation(container, &effective.self_sign)))?,
+            CERT_MANAGER => object.edit(POD_SPEC, |pod: &mut PodSpec| {
+                containers(pod).try_for_each(|container| rotation(container, &effective.self_sign))
+            })?,
             MANAGER => object.edit(POD_SPEC, |pod: &mut PodSpec| {
                 containers(pod).for_each(|container| tls(container, &effective.tls));
                 Ok::<_, String>(())
@@ -56,7 +61,12 @@ fn rotation(container: &mut Container, self_sign: &SelfSign) -> Result<(), Strin
         ("CERT_ROTATE_INTERVAL", &self_sign.cert_rotate),
         ("CERT_OVERLAP_INTERVAL", &self_sign.cert_overlap),
     ] {
-        let variable: &mut EnvVar = container.env.iter_mut().flatten().find(|variable| variable.name == name).ok_or_else(|| format!("there is no variable {name}"))?;
+        let variable: &mut EnvVar = container
+            .env
+            .iter_mut()
+            .flatten()
+            .find(|variable| variable.name == name)
+            .ok_or_else(|| format!("there is no variable {name}"))?;
         variable.value = Some(interval.to_string());
     }
     Ok(())
@@ -67,11 +77,16 @@ fn tls(container: &mut Container, tls: &Tls) {
     args.retain(|arg| !arg.starts_with("--tls-"));
     args.push(format!("--tls-min-version={}", tls.min_version));
     if !tls.cipher_suites.is_empty() {
-        args.push(format!("--tls-cipher-suites={}", tls.cipher_suites.join(",")));
+        args.push(format!(
+            "--tls-cipher-suites={}",
+            tls.cipher_suites.join(",")
+        ));
     }
 }
 
 /// The Secrets that its certificate manager makes: the CA's is named after the webhook configuration, the server's after the service.
 pub(crate) fn made_by_it(settings: &Settings) -> Vec<ObjectKey> {
-    ["kubemacpool-mutator-ca", "kubemacpool-service"].map(|name| ObjectKey::new(kinds::SECRET, &settings.namespace, name)).to_vec()
+    ["kubemacpool-mutator-ca", "kubemacpool-service"]
+        .map(|name| ObjectKey::new(kinds::SECRET, &settings.namespace, name))
+        .to_vec()
 }

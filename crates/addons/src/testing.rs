@@ -1,0 +1,79 @@
+//! What the tests of several modules use.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use serde_json::{Value, json};
+use weft_plan::{Decision, Domain, Facts, Input, Manifest, Refusal};
+
+use crate::{Addons, Settings};
+
+/// The example of the oldest supported form of the API.
+pub(crate) const EXAMPLE_0_23: &str =
+    include_str!("../../../examples/network-addons-config-0.23.yaml");
+/// The example of today's.
+pub(crate) const EXAMPLE: &str = include_str!("../../../examples/network-addons-config.yaml");
+
+pub(crate) fn yaml(text: &str) -> Value {
+    serde_saphyr::from_str(text).unwrap()
+}
+
+pub(crate) fn resource(spec: Value) -> Value {
+    json!({"apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"}, "spec": spec})
+}
+
+/// Dice that always show ab, cd.
+pub(crate) fn loaded_dice(bytes: &mut [u8]) {
+    bytes
+        .iter_mut()
+        .zip([0xab, 0xcd])
+        .for_each(|(byte, value)| *byte = value);
+}
+
+pub(crate) fn decide_with(
+    settings: Settings,
+    resource: &Value,
+    record: Option<&str>,
+    decided: Option<&Value>,
+) -> Result<Decision, Refusal> {
+    Addons::new(settings).decide(Input {
+        resource,
+        record,
+        decided,
+        facts: &Facts::default(),
+        random: &mut loaded_dice,
+    })
+}
+
+pub(crate) fn decide(resource: &Value) -> Decision {
+    decide_with(Settings::default(), resource, None, None).unwrap()
+}
+
+pub(crate) fn objects(decision: &Decision) -> impl Iterator<Item = &Manifest> {
+    decision.units.iter().flat_map(|unit| &unit.objects)
+}
+
+pub(crate) fn object<'a>(decision: &'a Decision, kind: &str, name: &str) -> &'a Value {
+    objects(decision)
+        .find(|object| object.key().kind.kind == kind && object.key().name == name)
+        .unwrap_or_else(|| panic!("no {kind} {name}"))
+        .body()
+}
+
+/// Every container of every workload, with its workload's name.
+pub(crate) fn containers(decision: &Decision) -> Vec<(String, Value)> {
+    let of = |object: &Manifest| {
+        let pod = object
+            .body()
+            .pointer("/spec/template/spec")
+            .cloned()
+            .unwrap_or_default();
+        let lists = ["initContainers", "containers"]
+            .map(|list| pod[list].as_array().cloned().unwrap_or_default());
+        let name = object.key().name.clone();
+        lists
+            .into_iter()
+            .flatten()
+            .map(move |container| (name.clone(), container))
+            .collect::<Vec<_>>()
+    };
+    objects(decision).flat_map(of).collect()
+}
