@@ -49,18 +49,24 @@ pub struct AuditEvent {
 impl AuditEvent {
     /// Does it change something stored? Dry runs and reviews (of tokens, of access) do not.
     pub fn is_write(&self) -> bool {
-        crate::proxy::is_write(&self.verb, &self.group, self.uri.split_once('?').map_or("", |(_, query)| query))
+        crate::proxy::is_write(
+            &self.verb,
+            &self.group,
+            self.uri.split_once('?').map_or("", |(_, query)| query),
+        )
     }
 }
 
 /// Reads the whole log. A line that is still being written is left out.
 pub(crate) fn read(log: &Path) -> Result<Vec<AuditEvent>> {
-    let text = std::fs::read_to_string(log).with_context(|| format!("cannot read {}", log.display()))?;
+    let text =
+        std::fs::read_to_string(log).with_context(|| format!("cannot read {}", log.display()))?;
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let mut seen = HashSet::new();
     let mut events = vec![];
     for line in whole.lines() {
-        let raw: Raw = serde_json::from_str(line).with_context(|| format!("not an audit event: {line}"))?;
+        let raw: Raw =
+            serde_json::from_str(line).with_context(|| format!("not an audit event: {line}"))?;
         if seen.insert(raw.audit_id.clone()) {
             events.push(raw.into_event()?);
         }
@@ -110,7 +116,13 @@ struct RawStatus {
 
 impl Raw {
     fn into_event(self) -> Result<AuditEvent> {
-        let RawObject { resource, namespace, name, api_group: group, subresource } = self.object_ref;
+        let RawObject {
+            resource,
+            namespace,
+            name,
+            api_group: group,
+            subresource,
+        } = self.object_ref;
         Ok(AuditEvent {
             id: self.audit_id,
             user: self.user.username,

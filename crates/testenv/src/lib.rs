@@ -1,6 +1,32 @@
 //! A real Kubernetes control plane on loopback for tests and for the demo, and faults between its clients and its API server.
+//!
+//! etcd, kube-apiserver, kube-controller-manager, kube-scheduler, and kwok, which plays the nodes: no container runs, pods become Ready
+//! by themselves, or get stuck as the test wants. Up in 3 s, gone with its owner, however that ends. Linux only.
+//!
+//! ```no_run
+//! use weft_testenv::{ControlPlane, Pods, Stage, Stuck, proxy::{Fault, Match, Proxy}};
+//!
+//! # async fn test() -> anyhow::Result<()> {
+//! let cluster = ControlPlane::builder()
+//!     .nodes(3)
+//!     .stage(Stage::stuck(Pods::with_image("missing"), Stuck::ImagePullBackOff))
+//!     .start()
+//!     .await?;
+//! cluster.kubectl(&["create", "serviceaccount", "operator"]).await?;
+//!
+//! // What runs with this kubeconfig has the rights of the ServiceAccount, and goes through a proxy that loses the
+//! // answer to its third write.
+//! let proxy = Proxy::start(&cluster).await?;
+//! let kubeconfig = cluster.service_account_kubeconfig_via(proxy.url(), "default", "operator").await?;
+//! proxy.inject(Match::any().writes().nth(3), Fault::CutAfter);
+//! cluster.kubectl_as(&kubeconfig, &["auth", "whoami"], "").await?;
+//! assert!(proxy.writes().is_empty(), "a review changes nothing");
+//! # Ok(())
+//! # }
+//! ```
 
 mod audit;
+mod builder;
 mod control_plane;
 mod nodes;
 mod pki;
@@ -8,9 +34,12 @@ mod process;
 mod programs;
 pub mod proxy;
 mod stages;
+mod victim;
 mod workdir;
 
 pub use audit::AuditEvent;
-pub use control_plane::{ADMIN, Builder, ControlPlane, client_from};
+pub use builder::Builder;
+pub use control_plane::{ADMIN, ControlPlane, client_from};
 pub use programs::Programs;
 pub use stages::{Pods, Stage, Stuck};
+pub use victim::Victim;

@@ -1,0 +1,297 @@
+//! The start: from a choice to running programs.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::api::Api;
+
+use crate::control_plane::{ADMIN, ControlPlane, client_from, is_ready, token_of};
+use crate::pki::{self, Authority};
+use crate::process::{Process, free_port};
+use crate::programs::Programs;
+use crate::stages::Stage;
+use crate::workdir::WorkDir;
+use crate::{audit, nodes};
+
+const CONTROLLER_MANAGER: &str = "system:kube-controller-manager";
+const SCHEDULER: &str = "system:kube-scheduler";
+const KWOK: &str = "kwok";
+
+/// A start takes 3 s on two idle cores; this is for busy ones.
+pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Chooses what a [`ControlPlane`] consists of.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    api_only: bool,
+    nodes: usize,
+    audit: bool,
+    stages: Vec<Stage>,
+    dir: Option<PathBuf>,
+}
+
+impl Builder {
+    pub(crate) fn new() -> Self {
+        Self {
+            api_only: false,
+            nodes: 1,
+            audit: false,
+            stages: vec![],
+            dir: None,
+        }
+    }
+
+    /// Only etcd and kube-apiserver: enough for schema, admission, apply and RBAC. Nothing is garbage collected and no
+    /// workload gets pods. Sets the nodes to 0.
+    #[must_use]
+    pub fn api_only(mut self) -> Self {
+        self.api_only = true;
+        self.nodes = 0;
+        self
+    }
+
+    /// How many kwok nodes there are (`node-1`, `node-2` …), 1 by default.
+    #[must_use]
+    pub fn nodes(mut self, nodes: usize) -> Self {
+        self.nodes = nodes;
+        self
+    }
+
+    /// Has the API server write an audit log, see [`ControlPlane::audit_events`]. Off by default.
+    #[must_use]
+    pub fn audit(mut self, audit: bool) -> Self {
+        self.audit = audit;
+        self
+    }
+
+    /// Adds a stage: what some pods do instead of becoming Ready at once.
+    #[must_use]
+    pub fn stage(mut self, stage: Stage) -> Self {
+        self.stages.push(stage);
+        self
+    }
+
+    /// Keeps everything in this folder instead of a temporary one. It is made if need be and removed at the end.
+    #[must_use]
+    pub fn dir(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.dir = Some(dir.into());
+        self
+    }
+
+    /// Starts the programs, building them first if they are not there (see [`Programs::find`]). Returns when the API
+    /// server is ready and, unless [`api_only`](Self::api_only), all nodes are Ready and pods can be created.
+    ///
+    /// # Errors
+    /// A program is missing, ended or is not ready within two minutes; the error shows the end of its log.
+    pub async fn start(self) -> Result<ControlPlane> {
+        let programs = tokio::task::spawn_blocking(Programs::find).await??;
+        let mut attempts = 3;
+        loop {
+            attempts -= 1;
+            match self.start_once(&programs).await {
+                Ok(control_plane) => return Ok(control_plane),
+                // Somebody else took one of the free ports first.
+                Err(error)
+                    if attempts > 0 && format!("{error:#}").contains("address already in use") => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn start_once(&self, programs: &Programs) -> Result<ControlPlane> {
+        let mut dir = match &self.dir {
+            Some(path) => WorkDir::at(path)?,
+            None => WorkDir::temporary()?,
+        };
+        let kept = dir.keep;
+        dir.keep = true;
+        let mut control_plane =
+            ControlPlane::start_api_server(programs.clone(), dir, self.audit).await?;
+        if !self.api_only {
+            control_plane.start_controllers(&self.stages).await?;
+            for index in 1..=self.nodes {
+                nodes::create(&control_plane.client, &format!("node-{index}"), &[]).await?;
+            }
+            control_plane.wait_until_usable().await?;
+        }
+        control_plane.dir.keep = kept;
+        Ok(control_plane)
+    }
+}
+
+impl ControlPlane {
+    async fn start_api_server(programs: Programs, dir: WorkDir, audit: bool) -> Result<Self> {
+        let deadline = Instant::now() + START_TIMEOUT;
+        let path = dir.path().to_owned();
+        let authority = Authority::new()?;
+        let serving = authority.serving()?;
+        dir.write("ca.crt", &authority.pem())?;
+        dir.write("apiserver.crt", &serving.certificate)?;
+        dir.write("apiserver.key", &serving.key)?;
+        let (private, public) = pki::service_account_keys()?;
+        dir.write("service-account.key", &private)?;
+        dir.write("service-account.pub", &public)?;
+        dir.write("audit-policy.yaml", audit::POLICY)?;
+        let tokens: BTreeMap<_, _> = [ADMIN, CONTROLLER_MANAGER, SCHEDULER, KWOK]
+            .map(|user| (pki::token(), user))
+            .into();
+        let lines = tokens
+            .iter()
+            .map(|(token, user)| format!("{token},{user},{user},\"system:masters\"\n"));
+        dir.write("tokens.csv", &lines.collect::<String>())?;
+
+        let (etcd_port, peer_port, port) = (free_port()?, free_port()?, free_port()?);
+        let (etcd_url, peer_url) = (
+            format!("http://127.0.0.1:{etcd_port}"),
+            format!("http://127.0.0.1:{peer_port}"),
+        );
+        let url = format!("https://127.0.0.1:{port}");
+        let file = |name: &str| path.join(name).display().to_string();
+        let mut etcd = Process::start(
+            &programs.get("etcd")?,
+            vec![
+                format!("--data-dir={}", file("etcd")),
+                format!("--listen-client-urls={etcd_url}"),
+                format!("--advertise-client-urls={etcd_url}"),
+                format!("--listen-peer-urls={peer_url}"),
+                format!("--initial-advertise-peer-urls={peer_url}"),
+                format!("--initial-cluster=default={peer_url}"),
+                // The data need not survive a crash of the host.
+                "--unsafe-no-fsync".into(),
+                "--log-level=error".into(),
+            ],
+            &path,
+        )?;
+        etcd.wait_listening(etcd_port, deadline).await?;
+
+        let mut args = vec![
+            format!("--etcd-servers={etcd_url}"),
+            "--bind-address=127.0.0.1".into(),
+            "--advertise-address=127.0.0.1".into(),
+            // A loopback address is refused as an endpoint of the Service `kubernetes`.
+            "--endpoint-reconciler-type=none".into(),
+            format!("--secure-port={port}"),
+            format!("--tls-cert-file={}", file("apiserver.crt")),
+            format!("--tls-private-key-file={}", file("apiserver.key")),
+            "--service-cluster-ip-range=10.96.0.0/16".into(),
+            "--service-account-issuer=https://kubernetes.default.svc".into(),
+            format!("--service-account-key-file={}", file("service-account.pub")),
+            format!(
+                "--service-account-signing-key-file={}",
+                file("service-account.key")
+            ),
+            format!("--token-auth-file={}", file("tokens.csv")),
+            "--authorization-mode=RBAC".into(),
+            // Network add-ons are privileged DaemonSets.
+            "--allow-privileged=true".into(),
+            // By default goodbyes take up to a minute; nobody waits for ours.
+            "--shutdown-delay-duration=0s".into(),
+        ];
+        if audit {
+            args.push(format!("--audit-policy-file={}", file("audit-policy.yaml")));
+            args.push(format!("--audit-log-path={}", file("audit.log")));
+            args.push("--audit-log-maxsize=10000".into());
+        }
+        let mut server = Process::start(&programs.get("kube-apiserver")?, args, &path)?;
+        server.wait_listening(port, deadline).await?;
+
+        let admin = token_of(&tokens, ADMIN)?;
+        let kubeconfig = dir.write(
+            "kubeconfig",
+            &pki::kubeconfig(&url, &authority.pem(), ADMIN, admin),
+        )?;
+        let client = client_from(&kubeconfig).await?;
+        while !is_ready(&client).await {
+            server.check_running()?;
+            if Instant::now() > deadline {
+                bail!(
+                    "kube-apiserver is not ready in time; its log: {}",
+                    server.log().display()
+                );
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Ok(Self {
+            client,
+            url,
+            kubeconfig,
+            authority: Arc::new(authority),
+            tokens,
+            programs,
+            kwok: Mutex::default(),
+            restart: tokio::sync::Mutex::default(),
+            processes: vec![etcd, server],
+            dir,
+        })
+    }
+
+    async fn start_controllers(&mut self, stages: &[Stage]) -> Result<()> {
+        let path = self.dir.path().to_owned();
+        let file = |name: &str| path.join(name).display().to_string();
+        for (user, name) in [
+            (CONTROLLER_MANAGER, "controller-manager"),
+            (SCHEDULER, "scheduler"),
+            (KWOK, "kwok"),
+        ] {
+            let content = pki::kubeconfig(
+                &self.url,
+                &self.authority.pem(),
+                user,
+                token_of(&self.tokens, user)?,
+            );
+            self.dir.write(&format!("{name}.kubeconfig"), &content)?;
+        }
+        let manager = vec![
+            format!("--kubeconfig={}", file("controller-manager.kubeconfig")),
+            // No port: nobody asks them for metrics or health.
+            "--secure-port=0".into(),
+            "--leader-elect=false".into(),
+            format!(
+                "--service-account-private-key-file={}",
+                file("service-account.key")
+            ),
+            format!("--root-ca-file={}", file("ca.crt")),
+            "--use-service-account-credentials=false".into(),
+            "--controllers=*".into(),
+        ];
+        self.processes.push(Process::start(
+            &self.programs.get("kube-controller-manager")?,
+            manager,
+            &path,
+        )?);
+        let scheduler = vec![
+            format!("--kubeconfig={}", file("scheduler.kubeconfig")),
+            "--secure-port=0".into(),
+            "--leader-elect=false".into(),
+        ];
+        self.processes.push(Process::start(
+            &self.programs.get("kube-scheduler")?,
+            scheduler,
+            &path,
+        )?);
+        self.set_stages(stages).await
+    }
+
+    async fn wait_until_usable(&mut self) -> Result<()> {
+        let deadline = Instant::now() + START_TIMEOUT;
+        // Pods are refused until the controller manager has made the ServiceAccount that they run as.
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), "default");
+        while accounts.get_opt("default").await?.is_none()
+            || !nodes::all_ready(&self.client).await?
+        {
+            self.check_running()?;
+            if Instant::now() > deadline {
+                bail!(
+                    "nodes are not Ready in time; logs: {}",
+                    self.dir.path().display()
+                );
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Ok(())
+    }
+}

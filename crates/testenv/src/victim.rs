@@ -1,0 +1,46 @@
+//! A child process that a hook of the proxy kills.
+
+use std::process::Child;
+use std::sync::{Arc, OnceLock};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A child process that is to be killed at a certain moment, known before the child is started: set the hook first, start
+/// the child, then tell which one it is.
+///
+/// ```no_run
+/// # fn example(proxy: &weft_testenv::proxy::Proxy) -> std::io::Result<()> {
+/// use weft_testenv::{Victim, proxy::{Match, When}};
+///
+/// let victim = Victim::new();
+/// proxy.on_write(Match::any().user("system:serviceaccount:a:b"), 3, When::After, victim.kill());
+/// let mut child = std::process::Command::new("weft").spawn()?;
+/// victim.is(&child);
+/// child.wait()?; // ends by SIGKILL when its third write is done
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Victim(Arc<OnceLock<Pid>>);
+
+impl Victim {
+    /// Nobody yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// This child. Whoever waits for it must do so after the kill, so that the pid is not another's by then.
+    pub fn is(&self, child: &Child) {
+        // The first one counts.
+        let _ = self.0.set(Pid::from_child(child));
+    }
+
+    /// Sends SIGKILL to the child; waits until it is known which one that is.
+    pub fn kill(&self) -> impl FnOnce() + Send + 'static {
+        let pid = self.0.clone();
+        move || {
+            // Fails only if it has ended and was waited for.
+            let _ = kill_process(*pid.wait(), Signal::KILL);
+        }
+    }
+}
