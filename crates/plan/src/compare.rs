@@ -157,6 +157,7 @@ impl Found {
     /// What is wanted must be there, equal, and ours.
     fn wanted(&mut self, path: &str, desired: &Value, live: &Value, ours: Option<&Value>) {
         match (desired, live) {
+            (_, Value::Null) if ours.is_some() && is_zero(desired) => {}
             (_, Value::Null) => self.push(path, What::Missing { desired: desired.clone() }),
             (Value::Object(map), Value::Object(_)) if !map.is_empty() => {
                 let owns_children = ours.is_some_and(|node| node.as_object().is_some_and(|node| !node.is_empty()));
@@ -235,11 +236,24 @@ fn item_name(item: &Value) -> String {
 /// Whether the live value is the wanted one, whatever the API server filled in besides, and however it writes quantities.
 fn same(path: &str, desired: &Value, live: &Value) -> bool {
     match (desired, live) {
-        (Value::Object(desired), Value::Object(live)) => desired.iter().all(|(key, wanted)| live.get(key).is_some_and(|found| same(&format!("{path}.{key}"), wanted, found))),
+        (Value::Object(desired), Value::Object(live)) => desired.iter().all(|(key, wanted)| live.get(key).map_or_else(|| is_zero(wanted), |found| same(&format!("{path}.{key}"), wanted, found))),
         (Value::Array(desired), Value::Array(live)) => desired.len() == live.len() && desired.iter().zip(live).all(|(wanted, found)| same(path, wanted, found)),
         _ if desired == live => true,
         _ if holds_quantities(path) => matches!((quantity(desired), quantity(live)), (Some(a), Some(b)) if a == b),
         _ => false,
+    }
+}
+
+/// Whether the API server leaves such a value out when it writes the object (`omitempty` of Go's JSON): an empty text, list or
+/// map, zero, false. The field is still owned.
+fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(value) => !value,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.is_empty(),
     }
 }
 
@@ -321,6 +335,15 @@ mod tests {
         let mut live = live();
         live["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]["f:template"]["f:spec"]["f:containers"]["k:{\"name\":\"c\"}"].as_object_mut().unwrap().remove("f:image");
         assert_eq!(differences(&desired(), &live), ["= spec.template.spec.containers[name=c].image: same value, ownership moves to Weft"]);
+    }
+
+    #[test]
+    fn an_empty_text_that_the_server_leaves_out_is_no_difference_while_we_own_it() {
+        let desired = json!({"spec": {"value": ""}});
+        let owned = json!({"metadata": {"managedFields": [{"manager": ME, "operation": "Apply", "fieldsV1": {"f:spec": {"f:value": {}}}}]}, "spec": {}});
+        assert_eq!(differences(&desired, &owned), Vec::<String>::new());
+        let lost = json!({"metadata": {"managedFields": [{"manager": ME, "operation": "Apply", "fieldsV1": {"f:spec": {"f:other": {}}}}]}, "spec": {}});
+        assert_eq!(differences(&desired, &lost), ["+ spec.value: \"\""]);
     }
 
     #[test]

@@ -150,12 +150,17 @@ pub fn effective_body(manifest: &Manifest, live: &Value) -> Value {
     body
 }
 
-/// The JSON patch that makes others' fields ours where Weft answers for all of them. It fails if the object has changed.
-pub fn take_fields_patch(live: &Value, owner: &Owner) -> Value {
-    json!([
-        {"op": "test", "path": "/metadata/resourceVersion", "value": live["metadata"]["resourceVersion"]},
-        {"op": "replace", "path": "/metadata/managedFields", "value": fields::taken_over(live, &owner.manager, &GUARDED)},
-    ])
+/// The merge patch that makes others' fields ours where Weft answers for all of them, and on a take-over ends the old ownership,
+/// since an object has one controller. It fails with a conflict if the object has changed.
+pub fn take_patch(live: &Value, owner: &Owner, take_over: bool) -> Value {
+    let mut patch = json!({"metadata": {
+        "resourceVersion": live["metadata"]["resourceVersion"],
+        "managedFields": fields::taken_over(live, &owner.manager, &GUARDED),
+    }});
+    if take_over {
+        patch["metadata"]["ownerReferences"] = Value::Null;
+    }
+    patch
 }
 
 fn belongs_to(live: &Value) -> String {

@@ -28,8 +28,10 @@ pub enum Stage {
     Namespace,
     /// Custom resource definitions.
     Definition,
-    /// Service accounts and RBAC: a pod must find its permissions.
+    /// Service accounts and roles: a pod must find its permissions.
     Access,
+    /// Role bindings: the API server looks into the role before it lets anybody bind it.
+    Binding,
     /// ConfigMaps, Secrets, Services, policies: a pod must find its configuration.
     Config,
     /// DaemonSets and Deployments.
@@ -40,14 +42,15 @@ pub enum Stage {
 
 impl Stage {
     /// All stages, in the order of work.
-    pub const ALL: [Stage; 6] = [Stage::Namespace, Stage::Definition, Stage::Access, Stage::Config, Stage::Workload, Stage::Webhook];
+    pub const ALL: [Stage; 7] = [Stage::Namespace, Stage::Definition, Stage::Access, Stage::Binding, Stage::Config, Stage::Workload, Stage::Webhook];
 
     /// When objects of this kind are applied.
     pub fn of(kind: Kind) -> Stage {
         match kind {
             kinds::NAMESPACE => Stage::Namespace,
             kinds::CUSTOM_RESOURCE_DEFINITION => Stage::Definition,
-            kinds::SERVICE_ACCOUNT | kinds::ROLE | kinds::ROLE_BINDING | kinds::CLUSTER_ROLE | kinds::CLUSTER_ROLE_BINDING => Stage::Access,
+            kinds::SERVICE_ACCOUNT | kinds::ROLE | kinds::CLUSTER_ROLE => Stage::Access,
+            kinds::ROLE_BINDING | kinds::CLUSTER_ROLE_BINDING => Stage::Binding,
             kinds::DAEMON_SET | kinds::DEPLOYMENT => Stage::Workload,
             kinds::MUTATING_WEBHOOK_CONFIGURATION | kinds::VALIDATING_WEBHOOK_CONFIGURATION => Stage::Webhook,
             _ => Stage::Config,

@@ -132,12 +132,6 @@ impl Cluster {
         self.call(Request::patch(url).header(header::CONTENT_TYPE, "application/apply-patch+yaml"), Some(body)).await
     }
 
-    /// A JSON patch (RFC 6902).
-    pub async fn json_patch(&self, key: &ObjectKey, patch: &Value, manager: &str) -> Result<Value, Error> {
-        let url = format!("{}?fieldManager={manager}", path(key));
-        self.call(Request::patch(url).header(header::CONTENT_TYPE, "application/json-patch+json"), Some(patch)).await
-    }
-
     /// A merge patch (RFC 7386), of the object or of a subresource such as `status`.
     pub async fn merge_patch(&self, key: &ObjectKey, subresource: &str, patch: &Value, manager: &str) -> Result<Value, Error> {
         let sub = if subresource.is_empty() { String::new() } else { format!("/{subresource}") };

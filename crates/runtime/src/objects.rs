@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 use weft_plan::{
     Domain, Manifest, ObjectKey, Owner, Stage, Step, Unit, effective_body, is_kept_for_ever,
     report::{Failure, FailureClass},
-    step, take_fields_patch,
+    step, take_patch,
 };
 
 use crate::{
@@ -121,15 +121,13 @@ impl<'a> Objects<'a> {
             // Without force: should somebody have made it since we looked, that is a conflict and no take-over.
             return self.apply(key, manifest.body(), false).await;
         };
+        if let Step::Change { differences, .. } | Step::TakeOver { differences } = wanted {
+            let differences: Vec<_> = differences.iter().map(ToString::to_string).collect();
+            tracing::info!(object = %key.human(), ?differences, "differs");
+        }
         if let Step::Change { take: true, .. } | Step::TakeOver { .. } = wanted {
-            let mut patch = take_fields_patch(live, &self.owner);
-            if let (Step::TakeOver { .. }, Some(patch)) = (wanted, patch.as_array_mut())
-                && !live["metadata"]["ownerReferences"].is_null()
-            {
-                // An object has one controller.
-                patch.push(json!({"op": "remove", "path": "/metadata/ownerReferences"}));
-            }
-            let taken = self.cluster.json_patch(key, &patch, manager).await?;
+            let patch = take_patch(live, &self.owner, matches!(wanted, Step::TakeOver { .. }));
+            let taken = self.cluster.merge_patch(key, "", &patch, manager).await?;
             self.remember(&taken);
         }
         match self.apply(key, &effective_body(manifest, live), true).await {
