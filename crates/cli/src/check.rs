@@ -124,7 +124,7 @@ fn add(findings: &mut Vec<Finding>, finding: Finding) {
     let covers = |earlier: &Finding| {
         earlier.path == finding.path || (earlier.path != "spec" && inside(&earlier.path, &finding.path)) || (finding.path != "spec" && inside(&finding.path, &earlier.path))
     };
-    let repeated = findings.iter().any(|earlier| earlier.message == finding.message || covers(earlier));
+    let repeated = findings.iter().any(covers);
     if !repeated {
         findings.push(finding);
     }

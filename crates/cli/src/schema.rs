@@ -89,7 +89,8 @@ impl Walk {
             Some("object") => "write {} after it to have it with its defaults, or remove it",
             _ => "give it a value or remove it",
         };
-        self.found(path, format!("has no value, so the API server would drop it silently: {remedy}"));
+        let message = format!("has no value, so the API server would drop it silently: {remedy}");
+        self.findings.push(Finding { path: path.to_owned(), about_key: true, message });
     }
 
     fn object(&mut self, schema: &Value, fields: &Map<String, Value>, path: &str) {
@@ -185,7 +186,8 @@ fn value_complaints(schema: &Value, value: &Value) -> Vec<String> {
 fn not_allowed(value: &Value, allowed: &[Value]) -> String {
     let words: Vec<&str> = allowed.iter().filter_map(Value::as_str).collect();
     let hint = value.as_str().and_then(|text| did_you_mean(text, words.iter().copied())).map(|word| format!("; did you mean {word:?}?")).unwrap_or_default();
-    let all: Vec<String> = allowed.iter().map(ToString::to_string).collect();
+    // An empty string stands for a field that is not there.
+    let all: Vec<String> = allowed.iter().filter(|word| word.as_str() != Some("")).map(ToString::to_string).collect();
     format!("{value} is not allowed, only {}{hint}", all.join(", "))
 }
 

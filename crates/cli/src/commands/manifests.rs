@@ -20,8 +20,8 @@ use crate::{
 #[command(after_help = "\
 Examples:
   weft manifests | kubectl apply -f -
-  weft manifests --components multus,linux-bridge -o install/ && kubectl apply -f install/namespace.yaml \\
-    -f install/network-addons-config.crd.yaml -f install/operator.yaml")]
+  weft manifests --components multus,linux-bridge --image registry.example/weft:1 | kubectl apply -f -
+  weft manifests -o install && ls install")]
 pub struct Args {
     /// Write files into this folder instead of printing, an example configuration among them
     #[arg(short, long, value_name = "DIR")]

@@ -1,0 +1,259 @@
+//! `weft manifests`, `weft crds` and `weft render`: what they print is complete, stable and no more than is needed.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod common;
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use common::{objects, printed, root, title, weft, weft_with_stdin};
+use serde_json::{Value, json};
+use weft_plan::Manifest;
+
+const EXAMPLE: &str = "deploy/addons/example.yaml";
+
+fn find<'a>(objects: &'a [Value], wanted: &str) -> &'a Value {
+    objects.iter().find(|object| title(object) == wanted).unwrap_or_else(|| panic!("no {wanted} in {:?}", objects.iter().map(title).collect::<Vec<_>>()))
+}
+
+fn all_rules(objects: &[Value]) -> impl Iterator<Item = &Value> {
+    objects.iter().filter(|object| object["kind"].as_str().unwrap().ends_with("Role")).flat_map(|role| role["rules"].as_array().unwrap())
+}
+
+#[test]
+fn an_installation_has_all_its_objects_in_order() {
+    let text = printed(&["manifests"]);
+    let objects = objects(&text);
+    let name = "cluster-network-addons-operator";
+    let titles: Vec<String> = objects.iter().map(title).collect();
+    assert_eq!(
+        titles,
+        [
+            "Namespace cluster-network-addons".to_owned(),
+            "CustomResourceDefinition networkaddonsconfigs.networkaddonsoperator.network.kubevirt.io".to_owned(),
+            format!("ClusterRole {name}"),
+            format!("ClusterRoleBinding {name}"),
+            format!("Role {name}"),
+            format!("RoleBinding {name}"),
+            format!("Role {name}-operands"),
+            format!("RoleBinding {name}-operands"),
+            format!("Role {name}-events"),
+            format!("RoleBinding {name}-events"),
+            format!("ClusterRole {name}-granted"),
+            format!("ClusterRoleBinding {name}-granted"),
+            format!("ServiceAccount {name}"),
+            format!("Deployment {name}"),
+            "ValidatingAdmissionPolicy weft-network-addons-config-hints".to_owned(),
+            "ValidatingAdmissionPolicyBinding weft-network-addons-config-hints".to_owned(),
+        ]
+    );
+    for object in objects {
+        Manifest::new(object).unwrap();
+    }
+    assert_eq!(text, printed(&["manifests"]), "equal calls give equal text");
+}
+
+#[test]
+fn the_definition_is_the_one_in_the_tree() {
+    let file = fs::read_to_string(root().join("deploy/crds/networkaddonsconfigs.networkaddonsoperator.network.kubevirt.io.yaml")).unwrap();
+    assert_eq!(objects(&printed(&["crds"])), objects(&file));
+}
+
+#[test]
+fn the_deployment_is_fit_for_the_strictest_namespace_and_knows_all_images() {
+    let objects = objects(&printed(&["manifests", "--image", "registry.example/weft:1", "--image-pull-policy", "Always"]));
+    let deployment = find(&objects, "Deployment cluster-network-addons-operator");
+    assert_eq!(deployment["metadata"]["labels"], json!({"weft.network/component": "operator"}));
+    // The selector of the operator that is replaced; it cannot be changed in an update.
+    assert_eq!(deployment["spec"]["selector"], json!({"matchLabels": {"name": "cluster-network-addons-operator"}}));
+    let pod = &deployment["spec"]["template"]["spec"];
+    assert_eq!(pod["securityContext"], json!({"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}}));
+    let container = &pod["containers"][0];
+    assert_eq!(container["securityContext"], json!({"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]}}));
+    assert_eq!((&container["image"], &container["imagePullPolicy"]), (&json!("registry.example/weft:1"), &json!("Always")));
+    assert_eq!(container["args"], json!(["operator", "--domains", "addons"]));
+    let environment = container["env"].as_array().unwrap();
+    let value = |name: &str| environment.iter().find(|variable| variable["name"] == name).unwrap_or_else(|| panic!("no {name}"));
+    assert_eq!(value("OPERATOR_IMAGE")["value"], "registry.example/weft:1");
+    assert_eq!(value("OPERATOR_VERSION")["value"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(value("WATCH_NAMESPACE")["value"], "");
+    for (name, field) in [("OPERATOR_NAMESPACE", "metadata.namespace"), ("OPERAND_NAMESPACE", "metadata.namespace"), ("POD_NAME", "metadata.name")] {
+        assert_eq!(value(name)["valueFrom"]["fieldRef"]["fieldPath"], field);
+    }
+    for image in ["MULTUS", "MULTUS_DYNAMIC_NETWORKS_CONTROLLER", "LINUX_BRIDGE", "LINUX_BRIDGE_MARKER", "KUBEMACPOOL", "OVS_CNI", "MACVTAP_CNI", "KUBE_SECONDARY_DNS", "CORE_DNS", "KUBEVIRT_IPAM_CONTROLLER"] {
+        assert!(value(&format!("{image}_IMAGE"))["value"].as_str().is_some_and(|image| image.contains('/')), "{image}");
+    }
+    let names: BTreeSet<_> = environment.iter().map(|variable| variable["name"].as_str().unwrap()).collect();
+    assert_eq!(names.len(), environment.len(), "no variable is there twice");
+}
+
+#[test]
+fn no_rule_has_a_star_or_is_open_by_an_empty_list_of_names() {
+    for arguments in [vec!["manifests"], vec!["manifests", "--single"], vec!["manifests", "--components", "multus"]] {
+        let objects = objects(&printed(&arguments));
+        assert!(all_rules(&objects).count() > 10);
+        for rule in all_rules(&objects) {
+            assert!(!rule.to_string().contains('*'), "{rule}");
+            assert!(!rule.to_string().contains("of-chosen-components"), "{rule}");
+            assert_ne!(rule["resourceNames"], json!([]), "{rule}");
+        }
+    }
+}
+
+/// The base files stand for themselves as well: applied as they are, they grant less, never more.
+#[test]
+fn no_file_has_a_star_in_a_rule() {
+    let file = fs::read_to_string(root().join("deploy/addons/rbac.yaml")).unwrap();
+    for rule in all_rules(&objects(&file)) {
+        assert!(!rule.to_string().contains('*'), "{rule}");
+    }
+}
+
+#[test]
+fn permissions_follow_the_chosen_components() {
+    let rules = |components: &str| {
+        let objects = objects(&printed(&["manifests", "--components", components]));
+        all_rules(&objects).map(Value::to_string).collect::<Vec<_>>().join("\n")
+    };
+    let (multus, pool) = (rules("multus"), rules("kubemacpool"));
+    assert!(multus.contains("network-attachment-definitions.k8s.cni.cncf.io") && !multus.contains("kubemacpool") && !multus.contains("virtualmachines"), "{multus}");
+    assert!(pool.contains("kubemacpool-mutator") && pool.contains("virtualmachines"), "{pool}");
+    // With nothing that makes a webhook, none may be changed.
+    assert!(!multus.lines().any(|rule| rule.contains("mutatingwebhookconfigurations") && rule.contains("\"delete\"")), "{multus}");
+}
+
+/// Kubernetes refuses a role that holds more than its creator: every rule of every component's role is held by the operator.
+#[test]
+fn the_operator_holds_all_that_it_grants() {
+    let held = objects(&printed(&["manifests"]));
+    let holds = |kind: &str, group: &Value, resource: &Value, verb: &Value, names: &Value| {
+        held.iter().filter(|role| role["kind"] == kind || role["kind"] == "ClusterRole").flat_map(|role| role["rules"].as_array().unwrap()).any(|rule| {
+            let has = |list: &str, item: &Value| rule[list].as_array().is_some_and(|items| items.contains(item));
+            has("apiGroups", group) && has("resources", resource) && has("verbs", verb) && (rule["resourceNames"].is_null() || rule["resourceNames"] == *names)
+        })
+    };
+    let rendered = objects(&printed(&["render", "-f", root().join(EXAMPLE).to_str().unwrap()]));
+    let mut checked = 0;
+    for role in rendered.iter().filter(|object| object["kind"].as_str().unwrap().ends_with("Role")) {
+        for rule in role["rules"].as_array().unwrap() {
+            for (group, resource, verb) in product(&rule["apiGroups"], &rule["resources"], &rule["verbs"]) {
+                assert!(holds(role["kind"].as_str().unwrap(), group, resource, verb, &rule["resourceNames"]), "{}: {verb} {resource} in {group} is not held", title(role));
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 20, "{checked}");
+}
+
+fn product<'a>(a: &'a Value, b: &'a Value, c: &'a Value) -> Vec<(&'a Value, &'a Value, &'a Value)> {
+    let items = |value: &'a Value| value.as_array().map(Vec::as_slice).unwrap_or_default();
+    items(a).iter().flat_map(|a| items(b).iter().flat_map(move |b| items(c).iter().map(move |c| (a, b, c)))).collect()
+}
+
+#[test]
+fn another_namespace_is_used_throughout() {
+    let text = printed(&["manifests", "--namespace", "elsewhere"]);
+    let objects = objects(&text);
+    for object in &objects {
+        let namespaces = [&object["metadata"]["namespace"], &object["subjects"][0]["namespace"]];
+        for namespace in namespaces.into_iter().filter(|namespace| !namespace.is_null()) {
+            let expected = if title(object).ends_with("-events") && std::ptr::eq(namespace, &raw const object["metadata"]["namespace"]) { "default" } else { "elsewhere" };
+            assert_eq!(namespace, expected, "{}", title(object));
+        }
+    }
+    find(&objects, "Namespace elsewhere");
+    let run = weft(Path::new("."), &["manifests", "--namespace", "Not-A-Namespace"]);
+    assert_eq!((run.code, run.stdout.as_str()), (2, ""));
+    assert!(run.stderr.contains("\"Not-A-Namespace\" is not the name of a namespace"), "{}", run.stderr);
+}
+
+#[test]
+fn one_operator_for_all_domains_has_names_of_its_own() {
+    let objects = objects(&printed(&["manifests", "--single"]));
+    let account = json!([{"kind": "ServiceAccount", "name": "weft-operator", "namespace": "weft-system"}]);
+    for object in &objects {
+        assert!(!title(object).contains("cluster-network-addons-operator"), "{}", title(object));
+        if !object["subjects"].is_null() {
+            assert_eq!(object["subjects"], account, "{}", title(object));
+        }
+    }
+    let place = |wanted: &str| find(&objects, wanted)["metadata"]["namespace"].clone();
+    assert_eq!(place("Role weft-operator-addons"), "weft-system");
+    assert_eq!(place("Role weft-operator-addons-operands"), "cluster-network-addons");
+    assert_eq!(find(&objects, "RoleBinding weft-operator-addons-operands")["roleRef"]["name"], "weft-operator-addons-operands");
+    find(&objects, "Namespace weft-system");
+    find(&objects, "Namespace cluster-network-addons");
+    let container = &find(&objects, "Deployment weft-operator")["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(container["args"], json!(["operator", "--domains", "addons"]));
+    let environment = container["env"].as_array().unwrap();
+    assert!(environment.contains(&json!({"name": "OPERAND_NAMESPACE", "value": "cluster-network-addons"})));
+    assert!(environment.iter().any(|variable| variable["name"] == "MULTUS_IMAGE"));
+}
+
+#[test]
+fn files_have_the_names_that_automation_knows() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = weft(folder.path(), &["manifests", "-o", "made/here", "--components", "multus,ovs"]);
+    assert_eq!((run.code, run.stdout.as_str()), (0, ""), "{}", run.stderr);
+    let made = folder.path().join("made/here");
+    let names: BTreeSet<String> = fs::read_dir(&made).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    assert_eq!(names.into_iter().collect::<Vec<_>>(), ["namespace.yaml", "network-addons-config-example.cr.yaml", "network-addons-config.crd.yaml", "operator.yaml"]);
+    let read = |name: &str| objects(&fs::read_to_string(made.join(name)).unwrap());
+    let example = &read("network-addons-config-example.cr.yaml")[0];
+    assert_eq!(example["spec"], json!({"multus": {}, "ovs": {}, "imagePullPolicy": "IfNotPresent"}));
+    assert_eq!(weft(&made, &["validate", "-f", "network-addons-config-example.cr.yaml"]).code, 0);
+    let all: Vec<Value> = ["namespace.yaml", "network-addons-config.crd.yaml", "operator.yaml"].into_iter().flat_map(read).collect();
+    assert_eq!(all, objects(&printed(&["manifests", "--components", "multus,ovs"])));
+}
+
+#[test]
+fn what_is_rendered_is_complete_and_always_the_same() {
+    let example = root().join(EXAMPLE);
+    let arguments = ["render", "-f", example.to_str().unwrap()];
+    let text = printed(&arguments);
+    assert_eq!(text, printed(&arguments));
+    assert!(text.lines().nth(1).unwrap().contains("drawn at random"), "{text}");
+    let rendered = objects(&text);
+    for wanted in ["DaemonSet multus", "DaemonSet kube-cni-linux-bridge-plugin", "DaemonSet bridge-marker", "DaemonSet ovs-cni-amd64", "Deployment kubemacpool-mac-controller-manager", "MutatingWebhookConfiguration kubemacpool-mutator"] {
+        find(&rendered, wanted);
+    }
+    let fixed = text_of("  kubeMacPool: {rangeStart: '02:00:00:00:00:00', rangeEnd: '02:00:00:00:00:ff'}\n");
+    assert!(!fixed.contains("drawn at random"), "{fixed}");
+}
+
+fn text_of(spec: &str) -> String {
+    let run = weft_with_stdin(Path::new("."), &["render", "-f", "-"], &resource(spec));
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    run.stdout
+}
+
+fn resource(spec: &str) -> String {
+    format!("apiVersion: networkaddonsoperator.network.kubevirt.io/v1\nkind: NetworkAddonsConfig\nmetadata:\n  name: cluster\nspec:\n{spec}")
+}
+
+#[test]
+fn components_are_rendered_into_files_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = weft_with_stdin(folder.path(), &["render", "-f", "-", "-o", "out", "-n", "elsewhere"], &resource("  multus: {}\n  ovs: {}\n"));
+    assert_eq!((run.code, run.stdout.as_str()), (0, ""), "{}", run.stderr);
+    let multus = objects(&fs::read_to_string(folder.path().join("out/multus.yaml")).unwrap());
+    assert_eq!(find(&multus, "DaemonSet multus")["metadata"]["namespace"], "elsewhere");
+    assert!(folder.path().join("out/ovs.yaml").exists());
+}
+
+#[test]
+fn images_come_from_the_environment() {
+    let mut command = common::command(Path::new("."), &["render", "-f", "-"]);
+    let run = common::run(command.env("MULTUS_IMAGE", "registry.example/multus:9"), &resource("  multus: {}\n"));
+    assert!(run.stdout.contains("image: registry.example/multus:9"), "{}{}", run.stdout, run.stderr);
+    let run = common::run(command.env("MULTUS_IMAGE", "a b"), &resource("  multus: {}\n"));
+    assert_eq!(run.code, 2);
+    assert!(run.stderr.starts_with("error: environment variable MULTUS_IMAGE: "), "{}", run.stderr);
+}
+
+#[test]
+fn what_is_invalid_is_not_rendered() {
+    let run = weft_with_stdin(Path::new("."), &["render", "-f", "-"], &resource("  mutlus: {}\n"));
+    assert_eq!((run.code, run.stdout.as_str()), (1, ""));
+    assert_eq!(run.stderr, "stdin:6:3: spec.mutlus: unknown field \"mutlus\"; did you mean \"multus\"?\n");
+}

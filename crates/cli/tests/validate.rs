@@ -1,0 +1,169 @@
+//! `weft validate`: good and bad files, and what is said about them.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod common;
+
+use std::{fs, path::Path};
+
+use common::{Run, root, weft, weft_with_stdin};
+
+const HEAD: &str = "apiVersion: networkaddonsoperator.network.kubevirt.io/v1\nkind: NetworkAddonsConfig\nmetadata:\n  name: cluster\n";
+
+/// Validates a specification, each line of it indented already.
+fn validate(spec: &str) -> Run {
+    weft_with_stdin(Path::new("."), &["validate", "-f", "-"], &format!("{HEAD}spec:\n{spec}"))
+}
+
+#[test]
+fn what_is_valid_is_called_so() {
+    for spec in [
+        "  multus: {}\n  linuxBridge: {}\n  kubeMacPool: {}\n  ovs: {}\n  imagePullPolicy: Always\n",
+        "  kubeMacPool:\n    rangeStart: 02:00:00:00:00:00\n    rangeEnd: 02:00:00:ff:ff:ff\n",
+        "  selfSignConfiguration: {caRotateInterval: 48h, caOverlapInterval: 24h, certRotateInterval: 24h, certOverlapInterval: 12h}\n",
+        "  placementConfiguration:\n    workloads:\n      nodeSelector: {kubernetes.io/os: linux}\n      tolerations: [{key: a, operator: Exists}]\n",
+        "  tlsSecurityProfile:\n    type: Custom\n    custom: {minTLSVersion: VersionTLS12, ciphers: [ECDHE-RSA-AES128-GCM-SHA256]}\n",
+        "  {}\n",
+    ] {
+        let run = validate(spec);
+        assert_eq!((run.code, run.stdout.as_str()), (0, "stdin: NetworkAddonsConfig cluster: valid\n"), "{spec}{}", run.stderr);
+    }
+}
+
+#[test]
+fn v1alpha1_is_checked_as_well() {
+    let old = HEAD.replace("/v1\n", "/v1alpha1\n");
+    let run = weft_with_stdin(Path::new("."), &["validate", "-f", "-"], &format!("{old}spec:\n  mutlus: {{}}\n"));
+    assert_eq!((run.code, run.stdout.as_str()), (1, "stdin:6:3: spec.mutlus: unknown field \"mutlus\"; did you mean \"multus\"?\n"));
+}
+
+#[test]
+fn slips_are_found_where_they_are() {
+    for (spec, line) in [
+        ("  mutlus: {}\n", "stdin:6:3: spec.mutlus: unknown field \"mutlus\"; did you mean \"multus\"?"),
+        ("  multus: {}\n  linux-bridge: {}\n", "stdin:7:3: spec.linux-bridge: unknown field \"linux-bridge\"; did you mean \"linuxBridge\"?"),
+        ("  kubemacpool: {}\n", "stdin:6:3: spec.kubemacpool: unknown field \"kubemacpool\"; did you mean \"kubeMacPool\"?"),
+        ("  OVS: {}\n", "stdin:6:3: spec.OVS: unknown field \"OVS\"; did you mean \"ovs\"?"),
+        ("  imagePolicy: Always\n", "stdin:6:3: spec.imagePolicy: unknown field \"imagePolicy\"; did you mean \"imagePullPolicy\"?"),
+        ("  kubeMacPool: {rangeBegin: a}\n", "stdin:6:17: spec.kubeMacPool.rangeBegin: unknown field \"rangeBegin\": known here are rangeEnd, rangeStart"),
+        ("  placementConfiguration:\n    workload: {}\n", "stdin:7:5: spec.placementConfiguration.workload: unknown field \"workload\"; did you mean \"workloads\"?"),
+        ("  placementConfiguration:\n    infra:\n      tolerations:\n      - efect: NoSchedule\n", "stdin:9:9: spec.placementConfiguration.infra.tolerations[0].efect: unknown field \"efect\"; did you mean \"effect\"?"),
+        ("  imagePullPolicy: always\n", "stdin:6:20: spec.imagePullPolicy: \"always\" is not allowed, only \"Always\", \"IfNotPresent\", \"Never\"; did you mean \"Always\"?"),
+        ("  placementConfiguration: {infra: {nodeSelector: {a: 1}}}\n", "stdin:6:54: spec.placementConfiguration.infra.nodeSelector.a: must be a string, not the number 1: put it in quotes"),
+        ("  multus: true\n", "stdin:6:11: spec.multus: must be an object, not true"),
+        ("  multus:\n", "stdin:6:3: spec.multus: has no value, so the API server would drop it silently: write {} after it to have it with its defaults, or remove it"),
+    ] {
+        let run = validate(spec);
+        assert_eq!((run.code, run.stdout.trim_end()), (1, line), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn what_only_rules_and_the_operator_know_is_found_too() {
+    for (spec, field) in [
+        ("  kubeMacPool: {rangeStart: '02:00:00:00:00:00'}\n", "spec.kubeMacPool"),
+        ("  kubeMacPool: {rangeStart: '02:00:00:00:00:02', rangeEnd: '02:00:00:00:00:01'}\n", "spec.kubeMacPool"),
+        ("  kubeMacPool: {rangeStart: '03:00:00:00:00:00', rangeEnd: '04:00:00:00:00:01'}\n", "spec.kubeMacPool"),
+        ("  selfSignConfiguration: {caRotateInterval: 48h}\n", "spec.selfSignConfiguration"),
+        ("  kubeSecondaryDNS: {nameServerIP: 1.2.3}\n", "spec.kubeSecondaryDNS"),
+        ("  kubeSecondaryDNS: {domain: 'a b'}\n", "spec.kubeSecondaryDNS"),
+    ] {
+        let run = validate(spec);
+        assert_eq!(run.code, 1, "{spec}{}", run.stdout);
+        assert_eq!(run.stdout.lines().count(), 1, "one mistake is told once: {}", run.stdout);
+        assert!(run.stdout.starts_with("stdin:6:") && run.stdout.contains(&format!(": {field}")), "{}", run.stdout);
+    }
+    let run = weft_with_stdin(Path::new("."), &["validate", "-f", "-"], &HEAD.replace("cluster", "other"));
+    assert_eq!((run.code, run.stdout.lines().count()), (1, 1));
+    assert!(run.stdout.starts_with("stdin:4:9: metadata.name: "), "{}", run.stdout);
+}
+
+#[test]
+fn everything_is_told_at_once_in_the_order_of_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let bad = format!("{}spec:\n  mutlus: {{}}\n  kubeMacPool:\n    rangeStart: 02:00:00:00:00:00\n  imagePullPolicy: 5\n", HEAD.replace("cluster", "other"));
+    fs::write(folder.path().join("b.yaml"), &bad).unwrap();
+    fs::write(folder.path().join("a.yml"), format!("{HEAD}---\n{HEAD}spec: []\n")).unwrap();
+    fs::write(folder.path().join("c.txt"), "not looked at: [").unwrap();
+    let run = weft(folder.path(), &["validate", "-f", "."]);
+    let places: Vec<_> = run.stdout.lines().map(|line| line.split(": ").take(2).collect::<Vec<_>>().join(": ")).collect();
+    assert_eq!(
+        places,
+        ["./a.yml:10:7: spec", "./b.yaml:4:9: metadata.name", "./b.yaml:6:3: spec.mutlus", "./b.yaml:8:5: spec.kubeMacPool", "./b.yaml:9:20: spec.imagePullPolicy", "./a.yml: NetworkAddonsConfig cluster"],
+        "{}",
+        run.stdout
+    );
+    assert_eq!(run.code, 1);
+}
+
+#[test]
+fn the_same_as_json() {
+    let run = weft_with_stdin(Path::new("."), &["validate", "-o", "json", "-f", "-"], &format!("{HEAD}spec: {{mutlus: {{}}}}\n---\n{HEAD}"));
+    let result: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(
+        result,
+        serde_json::json!({
+            "findings": [{"file": "stdin", "line": 5, "column": 8, "field": "spec.mutlus", "message": "unknown field \"mutlus\"; did you mean \"multus\"?"}],
+            "resources": [{"file": "stdin", "resource": "NetworkAddonsConfig cluster", "valid": false}, {"file": "stdin", "resource": "NetworkAddonsConfig cluster", "valid": true}],
+            "notes": [],
+        })
+    );
+    assert_eq!(run.code, 1);
+}
+
+#[test]
+fn what_is_no_yaml_is_shown_with_its_line() {
+    let run = validate("  multus: {}\n  ovs: [\n");
+    assert_eq!((run.code, run.stdout.as_str()), (1, "stdin:7:8: not readable as YAML: unclosed bracket '['\n  7 |   ovs: [\n    |        ^\n"));
+    let run = validate("  ovs: {}\n  multus: {}\n  ovs: {}\n");
+    assert_eq!(run.stdout, "stdin:8:3: not readable as YAML: the key \"ovs\" is there twice: remove one of them\n  8 |   ovs: {}\n    |   ^\n");
+}
+
+#[test]
+fn kinds_are_told_apart() {
+    for (head, code, said) in [
+        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", 0, "note: stdin: ConfigMap a is skipped: not a kind that Weft serves"),
+        ("apiVersion: networkaddonsoperator.network.kubevirt.io/v2\nkind: NetworkAddonsConfig\n", 1, "the version \"v2\" of NetworkAddonsConfig is not served: write networkaddonsoperator.network.kubevirt.io/v1 or"),
+        ("apiVersion: v1\nkind: NetworkAddonsConfig\n", 1, "NetworkAddonsConfig does not belong to the group \"\""),
+        ("apiVersion: networkaddonsoperator.network.kubevirt.io/v1\nkind: Addons\n", 1, "has no kind \"Addons\": write \"NetworkAddonsConfig\""),
+        ("apiVersion: example.com/v1\nkind: NetworkAddonConfig\n", 1, "unknown kind \"NetworkAddonConfig\"; did you mean \"NetworkAddonsConfig\""),
+        ("spec: {}\n", 1, "Known kinds: NetworkAddonsConfig (networkaddonsoperator.network.kubevirt.io/v1 or networkaddonsoperator.network.kubevirt.io/v1alpha1)"),
+        ("just text\n", 1, "is not a Kubernetes object"),
+    ] {
+        let run = weft_with_stdin(Path::new("."), &["validate", "-f", "-"], &format!("{head}---\n{HEAD}"));
+        assert_eq!(run.code, code, "{head}{}{}", run.stdout, run.stderr);
+        assert!(format!("{}{}", run.stdout, run.stderr).contains(said), "{head}{}{}", run.stdout, run.stderr);
+    }
+}
+
+#[test]
+fn nothing_to_check_is_an_error_that_names_the_way_out() {
+    for (arguments, said) in [
+        (["validate", "-f", "nowhere.yaml"], "error: cannot read nowhere.yaml: No such file or directory"),
+        (["validate", "-f", "."], "error: the folder . holds no .yaml, .yml or .json file"),
+        (["validate", "-f", "-"], "error: stdin: there is nothing in it that Weft could check. Known kinds: NetworkAddonsConfig"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let run = weft(folder.path(), &arguments);
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{}", run.stderr);
+        assert!(run.stderr.starts_with(said) && run.stderr.lines().count() == 1, "{}", run.stderr);
+    }
+}
+
+/// Whatever the tree shows to users is valid.
+#[test]
+fn examples_are_valid() {
+    let mut checked = 0;
+    for folder in ["examples", "deploy/addons"] {
+        for entry in fs::read_dir(root().join(folder)).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            let ours = path.extension().is_some_and(|extension| extension == "yaml") && fs::read_to_string(&path).unwrap().contains("kind: NetworkAddonsConfig");
+            if ours {
+                let run = weft(&root(), &["validate", "-f", path.to_str().unwrap()]);
+                assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 0);
+}
