@@ -34,7 +34,7 @@ pub struct AuditEvent {
     pub subresource: String,
     /// Empty for cluster-scoped objects.
     pub namespace: String,
-    /// Empty for list, watch and create (the API server knows the name of an object that is created only from its body).
+    /// Empty for list, watch and deletecollection, and for a create that leaves the name to the API server.
     pub name: String,
     /// Path with query.
     pub uri: String,
@@ -49,24 +49,18 @@ pub struct AuditEvent {
 impl AuditEvent {
     /// Does it change something stored? Dry runs and reviews (of tokens, of access) do not.
     pub fn is_write(&self) -> bool {
-        crate::proxy::is_write(
-            &self.verb,
-            &self.group,
-            self.uri.split_once('?').map_or("", |(_, query)| query),
-        )
+        crate::proxy::is_write(&self.verb, &self.group, self.uri.split_once('?').map_or("", |(_, query)| query))
     }
 }
 
 /// Reads the whole log. A line that is still being written is left out.
 pub(crate) fn read(log: &Path) -> Result<Vec<AuditEvent>> {
-    let text =
-        std::fs::read_to_string(log).with_context(|| format!("cannot read {}", log.display()))?;
+    let text = std::fs::read_to_string(log).with_context(|| format!("cannot read {}", log.display()))?;
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let mut seen = HashSet::new();
     let mut events = vec![];
     for line in whole.lines() {
-        let raw: Raw =
-            serde_json::from_str(line).with_context(|| format!("not an audit event: {line}"))?;
+        let raw: Raw = serde_json::from_str(line).with_context(|| format!("not an audit event: {line}"))?;
         if seen.insert(raw.audit_id.clone()) {
             events.push(raw.into_event()?);
         }
@@ -116,13 +110,7 @@ struct RawStatus {
 
 impl Raw {
     fn into_event(self) -> Result<AuditEvent> {
-        let RawObject {
-            resource,
-            namespace,
-            name,
-            api_group: group,
-            subresource,
-        } = self.object_ref;
+        let RawObject { resource, namespace, name, api_group: group, subresource } = self.object_ref;
         Ok(AuditEvent {
             id: self.audit_id,
             user: self.user.username,

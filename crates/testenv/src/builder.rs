@@ -36,13 +36,7 @@ pub struct Builder {
 
 impl Builder {
     pub(crate) fn new() -> Self {
-        Self {
-            api_only: false,
-            nodes: 1,
-            audit: false,
-            stages: vec![],
-            dir: None,
-        }
+        Self { api_only: false, nodes: 1, audit: false, stages: vec![], dir: None }
     }
 
     /// Only etcd and kube-apiserver: enough for schema, admission, apply and RBAC. Nothing is garbage collected and no
@@ -95,8 +89,7 @@ impl Builder {
             match self.start_once(&programs).await {
                 Ok(control_plane) => return Ok(control_plane),
                 // Somebody else took one of the free ports first.
-                Err(error)
-                    if attempts > 0 && format!("{error:#}").contains("address already in use") => {}
+                Err(error) if attempts > 0 && format!("{error:#}").contains("address already in use") => {}
                 Err(error) => return Err(error),
             }
         }
@@ -109,8 +102,7 @@ impl Builder {
         };
         let kept = dir.keep;
         dir.keep = true;
-        let mut control_plane =
-            ControlPlane::start_api_server(programs.clone(), dir, self.audit).await?;
+        let mut control_plane = ControlPlane::start_api_server(programs.clone(), dir, self.audit).await?;
         if !self.api_only {
             control_plane.start_controllers(&self.stages).await?;
             for index in 1..=self.nodes {
@@ -136,19 +128,12 @@ impl ControlPlane {
         dir.write("service-account.key", &private)?;
         dir.write("service-account.pub", &public)?;
         dir.write("audit-policy.yaml", audit::POLICY)?;
-        let tokens: BTreeMap<_, _> = [ADMIN, CONTROLLER_MANAGER, SCHEDULER, KWOK]
-            .map(|user| (pki::token(), user))
-            .into();
-        let lines = tokens
-            .iter()
-            .map(|(token, user)| format!("{token},{user},{user},\"system:masters\"\n"));
+        let tokens: BTreeMap<_, _> = [ADMIN, CONTROLLER_MANAGER, SCHEDULER, KWOK].map(|user| (pki::token(), user)).into();
+        let lines = tokens.iter().map(|(token, user)| format!("{token},{user},{user},\"system:masters\"\n"));
         dir.write("tokens.csv", &lines.collect::<String>())?;
 
         let (etcd_port, peer_port, port) = (free_port()?, free_port()?, free_port()?);
-        let (etcd_url, peer_url) = (
-            format!("http://127.0.0.1:{etcd_port}"),
-            format!("http://127.0.0.1:{peer_port}"),
-        );
+        let (etcd_url, peer_url) = (format!("http://127.0.0.1:{etcd_port}"), format!("http://127.0.0.1:{peer_port}"));
         let url = format!("https://127.0.0.1:{port}");
         let file = |name: &str| path.join(name).display().to_string();
         let mut etcd = Process::start(
@@ -180,10 +165,7 @@ impl ControlPlane {
             "--service-cluster-ip-range=10.96.0.0/16".into(),
             "--service-account-issuer=https://kubernetes.default.svc".into(),
             format!("--service-account-key-file={}", file("service-account.pub")),
-            format!(
-                "--service-account-signing-key-file={}",
-                file("service-account.key")
-            ),
+            format!("--service-account-signing-key-file={}", file("service-account.key")),
             format!("--token-auth-file={}", file("tokens.csv")),
             "--authorization-mode=RBAC".into(),
             // Network add-ons are privileged DaemonSets.
@@ -200,18 +182,12 @@ impl ControlPlane {
         server.wait_listening(port, deadline).await?;
 
         let admin = token_of(&tokens, ADMIN)?;
-        let kubeconfig = dir.write(
-            "kubeconfig",
-            &pki::kubeconfig(&url, &authority.pem(), ADMIN, admin),
-        )?;
+        let kubeconfig = dir.write("kubeconfig", &pki::kubeconfig(&url, &authority.pem(), ADMIN, admin))?;
         let client = client_from(&kubeconfig).await?;
         while !is_ready(&client).await {
             server.check_running()?;
             if Instant::now() > deadline {
-                bail!(
-                    "kube-apiserver is not ready in time; its log: {}",
-                    server.log().display()
-                );
+                bail!("kube-apiserver is not ready in time; its log: {}", server.log().display());
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -232,17 +208,8 @@ impl ControlPlane {
     async fn start_controllers(&mut self, stages: &[Stage]) -> Result<()> {
         let path = self.dir.path().to_owned();
         let file = |name: &str| path.join(name).display().to_string();
-        for (user, name) in [
-            (CONTROLLER_MANAGER, "controller-manager"),
-            (SCHEDULER, "scheduler"),
-            (KWOK, "kwok"),
-        ] {
-            let content = pki::kubeconfig(
-                &self.url,
-                &self.authority.pem(),
-                user,
-                token_of(&self.tokens, user)?,
-            );
+        for (user, name) in [(CONTROLLER_MANAGER, "controller-manager"), (SCHEDULER, "scheduler"), (KWOK, "kwok")] {
+            let content = pki::kubeconfig(&self.url, &self.authority.pem(), user, token_of(&self.tokens, user)?);
             self.dir.write(&format!("{name}.kubeconfig"), &content)?;
         }
         let manager = vec![
@@ -250,29 +217,15 @@ impl ControlPlane {
             // No port: nobody asks them for metrics or health.
             "--secure-port=0".into(),
             "--leader-elect=false".into(),
-            format!(
-                "--service-account-private-key-file={}",
-                file("service-account.key")
-            ),
+            format!("--service-account-private-key-file={}", file("service-account.key")),
             format!("--root-ca-file={}", file("ca.crt")),
             "--use-service-account-credentials=false".into(),
             "--controllers=*".into(),
         ];
-        self.processes.push(Process::start(
-            &self.programs.get("kube-controller-manager")?,
-            manager,
-            &path,
-        )?);
-        let scheduler = vec![
-            format!("--kubeconfig={}", file("scheduler.kubeconfig")),
-            "--secure-port=0".into(),
-            "--leader-elect=false".into(),
-        ];
-        self.processes.push(Process::start(
-            &self.programs.get("kube-scheduler")?,
-            scheduler,
-            &path,
-        )?);
+        self.processes.push(Process::start(&self.programs.get("kube-controller-manager")?, manager, &path)?);
+        let scheduler =
+            vec![format!("--kubeconfig={}", file("scheduler.kubeconfig")), "--secure-port=0".into(), "--leader-elect=false".into()];
+        self.processes.push(Process::start(&self.programs.get("kube-scheduler")?, scheduler, &path)?);
         self.set_stages(stages).await
     }
 
@@ -280,15 +233,10 @@ impl ControlPlane {
         let deadline = Instant::now() + START_TIMEOUT;
         // Pods are refused until the controller manager has made the ServiceAccount that they run as.
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), "default");
-        while accounts.get_opt("default").await?.is_none()
-            || !nodes::all_ready(&self.client).await?
-        {
+        while accounts.get_opt("default").await?.is_none() || !nodes::all_ready(&self.client).await? {
             self.check_running()?;
             if Instant::now() > deadline {
-                bail!(
-                    "nodes are not Ready in time; logs: {}",
-                    self.dir.path().display()
-                );
+                bail!("nodes are not Ready in time; logs: {}", self.dir.path().display());
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

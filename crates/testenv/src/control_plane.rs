@@ -70,26 +70,17 @@ impl ControlPlane {
             drop(old);
             // The next kwok has another identity, and would wait until the leases of this one expire.
             let leases: Api<Lease> = Api::namespaced(self.client.clone(), "kube-node-lease");
-            leases
-                .delete_collection(&DeleteParams::default(), &ListParams::default())
-                .await?;
+            leases.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
         }
         let args = vec![
-            format!(
-                "--kubeconfig={}",
-                self.dir.path().join("kwok.kubeconfig").display()
-            ),
+            format!("--kubeconfig={}", self.dir.path().join("kwok.kubeconfig").display()),
             format!("--config={}", config.display()),
             "--manage-all-nodes=true".into(),
             "--node-lease-duration-seconds=40".into(),
             "--cidr=10.244.0.1/16".into(),
             "--node-ip=10.0.0.1".into(),
         ];
-        *self.lock_kwok() = Some(Process::start(
-            &self.programs.get("kwok")?,
-            args,
-            self.dir.path(),
-        )?);
+        *self.lock_kwok() = Some(Process::start(&self.programs.get("kwok")?, args, self.dir.path())?);
         Ok(())
     }
 
@@ -102,10 +93,7 @@ impl ControlPlane {
         let deadline = Instant::now() + START_TIMEOUT;
         while !nodes::all_ready(&self.client).await? {
             if Instant::now() > deadline {
-                bail!(
-                    "node {name} is not Ready in time; log: {}",
-                    self.dir.path().join("kwok.log").display()
-                );
+                bail!("node {name} is not Ready in time; log: {}", self.dir.path().join("kwok.log").display());
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -140,11 +128,7 @@ impl ControlPlane {
     /// Name and pid of its processes.
     pub fn processes(&self) -> Vec<(String, u32)> {
         let kwok = self.lock_kwok();
-        self.processes
-            .iter()
-            .chain(kwok.as_ref())
-            .map(|process| (process.name().to_owned(), process.pid()))
-            .collect()
+        self.processes.iter().chain(kwok.as_ref()).map(|process| (process.name().to_owned(), process.pid())).collect()
     }
 
     /// Are all of its processes running?
@@ -152,12 +136,8 @@ impl ControlPlane {
     /// # Errors
     /// One has ended; the error shows the end of its log.
     pub fn check_running(&mut self) -> Result<()> {
-        self.processes
-            .iter_mut()
-            .try_for_each(Process::check_running)?;
-        self.lock_kwok()
-            .as_mut()
-            .map_or(Ok(()), Process::check_running)
+        self.processes.iter_mut().try_for_each(Process::check_running)?;
+        self.lock_kwok().as_mut().map_or(Ok(()), Process::check_running)
     }
 
     /// Certificate authority of the API server's and of the proxies' certificates, PEM.
@@ -185,12 +165,7 @@ impl ControlPlane {
     ///
     /// # Errors
     /// As [`kubectl`](Self::kubectl).
-    pub async fn kubectl_as(
-        &self,
-        kubeconfig: &Path,
-        args: &[&str],
-        input: &str,
-    ) -> Result<String> {
+    pub async fn kubectl_as(&self, kubeconfig: &Path, args: &[&str], input: &str) -> Result<String> {
         let mut child = tokio::process::Command::new(self.programs.get("kubectl")?)
             .args(args)
             .env("KUBECONFIG", kubeconfig)
@@ -208,12 +183,7 @@ impl ControlPlane {
         let ((), output) = tokio::join!(write, child.wait_with_output());
         let output = output?;
         if !output.status.success() {
-            bail!(
-                "kubectl {}: {}: {}",
-                args.join(" "),
-                output.status,
-                String::from_utf8_lossy(&output.stderr).trim_end()
-            );
+            bail!("kubectl {}: {}: {}", args.join(" "), output.status, String::from_utf8_lossy(&output.stderr).trim_end());
         }
         Ok(String::from_utf8(output.stdout)?)
     }
@@ -224,22 +194,13 @@ impl ControlPlane {
     /// The ServiceAccount does not exist.
     pub async fn service_account_token(&self, namespace: &str, name: &str) -> Result<String> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), namespace);
-        let spec = TokenRequestSpec {
-            expiration_seconds: Some(86_400),
-            ..Default::default()
-        };
-        let request = TokenRequest {
-            spec: Some(spec),
-            ..Default::default()
-        };
+        let spec = TokenRequestSpec { expiration_seconds: Some(86_400), ..Default::default() };
+        let request = TokenRequest { spec: Some(spec), ..Default::default() };
         let answer = accounts
             .create_token_request(name, &PostParams::default(), &request)
             .await
             .with_context(|| format!("no token for the ServiceAccount {namespace}/{name}"))?;
-        answer
-            .status
-            .and_then(|status| status.token)
-            .context("a TokenRequest was answered without a token")
+        answer.status.and_then(|status| status.token).context("a TokenRequest was answered without a token")
     }
 
     /// Writes a kubeconfig with a real token of a ServiceAccount and returns its path: what runs with it has the rights that RBAC
@@ -248,20 +209,14 @@ impl ControlPlane {
     /// # Errors
     /// The ServiceAccount does not exist.
     pub async fn service_account_kubeconfig(&self, namespace: &str, name: &str) -> Result<PathBuf> {
-        self.service_account_kubeconfig_via(&self.url, namespace, name)
-            .await
+        self.service_account_kubeconfig_via(&self.url, namespace, name).await
     }
 
     /// The same for another server: [`Proxy::url`](crate::proxy::Proxy::url).
     ///
     /// # Errors
     /// The ServiceAccount does not exist.
-    pub async fn service_account_kubeconfig_via(
-        &self,
-        server: &str,
-        namespace: &str,
-        name: &str,
-    ) -> Result<PathBuf> {
+    pub async fn service_account_kubeconfig_via(&self, server: &str, namespace: &str, name: &str) -> Result<PathBuf> {
         let token = self.service_account_token(namespace, name).await?;
         let user = format!("system:serviceaccount:{namespace}:{name}");
         self.write_kubeconfig(server, &user, &token)
@@ -277,14 +232,8 @@ impl ControlPlane {
 
     fn write_kubeconfig(&self, server: &str, user: &str, token: &str) -> Result<PathBuf> {
         let port = server.rsplit(':').next().unwrap_or_default();
-        let path = self
-            .dir
-            .path()
-            .join(format!("{}-{port}.kubeconfig", user.replace(':', "-")));
-        write_private(
-            &path,
-            &pki::kubeconfig(server, &self.authority.pem(), user, token),
-        )
+        let path = self.dir.path().join(format!("{}-{port}.kubeconfig", user.replace(':', "-")));
+        write_private(&path, &pki::kubeconfig(server, &self.authority.pem(), user, token))
     }
 
     /// Every request so far, as the API server saw it, in the order in which they ended (watches: began to be answered).
@@ -292,8 +241,7 @@ impl ControlPlane {
     /// # Errors
     /// It was not started with [`Builder::audit`].
     pub fn audit_events(&self) -> Result<Vec<AuditEvent>> {
-        audit::read(&self.dir.path().join("audit.log"))
-            .context("start the control plane with .audit(true)")
+        audit::read(&self.dir.path().join("audit.log")).context("start the control plane with .audit(true)")
     }
 
     pub(crate) fn authority(&self) -> &Authority {
@@ -301,10 +249,7 @@ impl ControlPlane {
     }
 
     pub(crate) fn tokens(&self) -> BTreeMap<String, String> {
-        self.tokens
-            .iter()
-            .map(|(token, user)| (token.clone(), (*user).to_owned()))
-            .collect()
+        self.tokens.iter().map(|(token, user)| (token.clone(), (*user).to_owned())).collect()
     }
 }
 
@@ -327,8 +272,7 @@ pub async fn client_from(kubeconfig: &Path) -> Result<kube::Client> {
     // Several TLS libraries may be linked; kube takes the process-wide one. It fails if there is one already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let config = Kubeconfig::read_from(kubeconfig)?;
-    let mut config =
-        kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
+    let mut config = kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
     config.default_retry = false;
     Ok(kube::Client::try_from(config)?)
 }
@@ -337,18 +281,10 @@ pub(crate) async fn is_ready(client: &kube::Client) -> bool {
     let Ok(request) = http::Request::get("/readyz").body(vec![]) else {
         return false;
     };
-    client
-        .request_text(request)
-        .await
-        .is_ok_and(|text| text == "ok")
+    client.request_text(request).await.is_ok_and(|text| text == "ok")
 }
 
-pub(crate) fn token_of<'a>(
-    tokens: &'a BTreeMap<String, &'static str>,
-    user: &str,
-) -> Result<&'a str> {
+pub(crate) fn token_of<'a>(tokens: &'a BTreeMap<String, &'static str>, user: &str) -> Result<&'a str> {
     let found = tokens.iter().find(|(_, name)| **name == user);
-    found
-        .map(|(token, _)| token.as_str())
-        .with_context(|| format!("no token of {user}"))
+    found.map(|(token, _)| token.as_str()).with_context(|| format!("no token of {user}"))
 }

@@ -67,11 +67,7 @@ impl Folder {
         if let Some(dir) = &self.dir {
             return std::path::absolute(dir).context("--dir");
         }
-        let variable = |name: &str| {
-            std::env::var_os(name)
-                .filter(|value| !value.is_empty())
-                .map(PathBuf::from)
-        };
+        let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let cache = variable("WEFT_CACHE")
             .or_else(|| Some(variable("XDG_CACHE_HOME")?.join("weft")))
             .or_else(|| Some(variable("HOME")?.join(".cache/weft")))
@@ -100,16 +96,10 @@ fn run(cli: &Cli) -> Result<()> {
             let started = Instant::now();
             let state = supervisor::detach(&dir)?;
             print_up(&state, started.elapsed());
-            println!(
-                "It runs in the background. End it with: weft-testenv down{}",
-                dir_option(&up.folder)
-            );
+            println!("It runs in the background. End it with: weft-testenv down{}", dir_option(&up.folder));
             Ok(())
         }
-        Command::Up(up) => tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?
-            .block_on(serve(up)),
+        Command::Up(up) => tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(serve(up)),
         Command::Down(folder) => supervisor::down(&folder.path()?),
         Command::Status(folder) => supervisor::status(&folder.path()?),
         Command::Env(folder) => {
@@ -133,18 +123,12 @@ async fn serve(up: &Up) -> Result<()> {
     });
 
     let dir = up.folder.path()?;
-    let mut builder = ControlPlane::builder()
-        .dir(&dir)
-        .nodes(up.nodes)
-        .audit(up.audit);
+    let mut builder = ControlPlane::builder().dir(&dir).nodes(up.nodes).audit(up.audit);
     if up.api_only {
         builder = builder.api_only();
     }
     if let Some(delay) = up.pods_ready_after {
-        builder = builder.stage(Stage::ready_after(
-            Pods::all(),
-            Duration::from_millis(delay),
-        ));
+        builder = builder.stage(Stage::ready_after(Pods::all(), Duration::from_millis(delay)));
     }
     let started = Instant::now();
     let mut control_plane = tokio::select! {
@@ -164,11 +148,7 @@ async fn serve(up: &Up) -> Result<()> {
 }
 
 fn print_up(state: &State, took: Duration) {
-    println!(
-        "The control plane is up in {:.1} s: {}",
-        took.as_secs_f64(),
-        state.url
-    );
+    println!("The control plane is up in {:.1} s: {}", took.as_secs_f64(), state.url);
     print_env(state);
 }
 
@@ -179,20 +159,12 @@ fn print_env(state: &State) {
 }
 
 fn dir_option(folder: &Folder) -> String {
-    folder
-        .dir
-        .as_deref()
-        .map(|dir| format!(" --dir {}", quoted(dir)))
-        .unwrap_or_default()
+    folder.dir.as_deref().map(|dir| format!(" --dir {}", quoted(dir))).unwrap_or_default()
 }
 
 /// For a POSIX shell.
 fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
-    if text.chars().all(plain) {
-        text
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
-    }
+    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }

@@ -3,10 +3,7 @@
 use anyhow::Result;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
-    KeyPair, KeyUsagePurpose,
-};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
@@ -24,17 +21,10 @@ pub(crate) struct Serving {
 impl Authority {
     pub(crate) fn new() -> Result<Self> {
         let mut params = CertificateParams::default();
-        params
-            .distinguished_name
-            .push(DnType::CommonName, "weft-testenv");
+        params.distinguished_name.push(DnType::CommonName, "weft-testenv");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![
-            KeyUsagePurpose::KeyCertSign,
-            KeyUsagePurpose::DigitalSignature,
-        ];
-        Ok(Self {
-            issuer: CertifiedIssuer::self_signed(params, KeyPair::generate()?)?,
-        })
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+        Ok(Self { issuer: CertifiedIssuer::self_signed(params, KeyPair::generate()?)? })
     }
 
     pub(crate) fn pem(&self) -> String {
@@ -43,25 +33,13 @@ impl Authority {
 
     /// For a server on loopback, under the names by which clients of a cluster call it.
     pub(crate) fn serving(&self) -> Result<Serving> {
-        let names = [
-            "127.0.0.1",
-            "localhost",
-            "kubernetes",
-            "kubernetes.default",
-            "kubernetes.default.svc",
-            "10.96.0.1",
-        ];
+        let names = ["127.0.0.1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "10.96.0.1"];
         let mut params = CertificateParams::new(names.map(str::to_owned))?;
-        params
-            .distinguished_name
-            .push(DnType::CommonName, "kube-apiserver");
+        params.distinguished_name.push(DnType::CommonName, "kube-apiserver");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate()?;
-        Ok(Serving {
-            certificate: params.signed_by(&key, &self.issuer)?.pem(),
-            key: key.serialize_pem(),
-        })
+        Ok(Serving { certificate: params.signed_by(&key, &self.issuer)?.pem(), key: key.serialize_pem() })
     }
 }
 

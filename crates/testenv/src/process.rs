@@ -26,17 +26,9 @@ pub(crate) struct Process {
 impl Process {
     /// Starts `program`; its output goes to `<log_folder>/<name>.log`.
     pub(crate) fn start(program: &Path, args: Vec<String>, log_folder: &Path) -> Result<Self> {
-        let name = program
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+        let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let log = log_folder.join(format!("{name}.log"));
-        let output = File::options()
-            .create(true)
-            .append(true)
-            .open(&log)
-            .with_context(|| format!("cannot write {}", log.display()))?;
+        let output = File::options().create(true).append(true).open(&log).with_context(|| format!("cannot write {}", log.display()))?;
         let mut command = Command::new("setpriv");
         command
             .args(["--pdeathsig", "KILL", "--"])
@@ -77,12 +69,7 @@ impl Process {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         let mut last: Vec<_> = log.lines().rev().take(12).collect();
         last.reverse();
-        bail!(
-            "{} ended with {status}; its log {} ends with:\n{}",
-            self.name,
-            self.log.display(),
-            last.join("\n")
-        )
+        bail!("{} ended with {status}; its log {} ends with:\n{}", self.name, self.log.display(), last.join("\n"))
     }
 
     /// Is the listener on this loopback port this very process? Another program may have taken the port between our choice
@@ -96,11 +83,7 @@ impl Process {
         while !self.listens_on(port) {
             self.check_running()?;
             if Instant::now() > deadline {
-                bail!(
-                    "{} does not listen on port {port} in time; its log: {}",
-                    self.name,
-                    self.log.display()
-                );
+                bail!("{} does not listen on port {port} in time; its log: {}", self.name, self.log.display());
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -154,15 +137,11 @@ pub(crate) fn free_port() -> Result<u16> {
 /// Inode of the socket that listens on `127.0.0.1:port` (`proc_net_tcp(5)`: the address is hexadecimal in host byte order,
 /// state 0A is LISTEN, the tenth field is the inode).
 fn listener_inode(port: u16) -> Option<String> {
-    let local = format!(
-        "{:08X}:{port:04X}",
-        u32::from_ne_bytes(Ipv4Addr::LOCALHOST.octets())
-    );
+    let local = format!("{:08X}:{port:04X}", u32::from_ne_bytes(Ipv4Addr::LOCALHOST.octets()));
     let table = fs::read_to_string("/proc/net/tcp").ok()?;
     table.lines().skip(1).find_map(|line| {
         let fields: Vec<_> = line.split_whitespace().collect();
-        (fields.get(1) == Some(&local.as_str()) && fields.get(3) == Some(&"0A"))
-            .then(|| fields.get(9).map(ToString::to_string))?
+        (fields.get(1) == Some(&local.as_str()) && fields.get(3) == Some(&"0A")).then(|| fields.get(9).map(ToString::to_string))?
     })
 }
 
@@ -171,9 +150,7 @@ fn owns_socket(pid: u32, inode: String) -> bool {
     let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else {
         return false;
     };
-    descriptors
-        .flatten()
-        .any(|descriptor| fs::read_link(descriptor.path()).is_ok_and(|target| target == socket))
+    descriptors.flatten().any(|descriptor| fs::read_link(descriptor.path()).is_ok_and(|target| target == socket))
 }
 
 #[cfg(test)]
@@ -192,19 +169,13 @@ mod tests {
     #[test]
     fn a_dropped_process_is_gone_and_its_death_is_reported_with_its_log() {
         let folder = tempfile::tempdir().unwrap();
-        let sleep =
-            Process::start(Path::new("/bin/sleep"), vec!["1000".into()], folder.path()).unwrap();
+        let sleep = Process::start(Path::new("/bin/sleep"), vec!["1000".into()], folder.path()).unwrap();
         let proc = PathBuf::from(format!("/proc/{}", sleep.pid()));
         assert!(proc.exists());
         drop(sleep);
         assert!(!proc.exists());
 
-        let mut failing = Process::start(
-            Path::new("/bin/ls"),
-            vec!["--no-such-option".into()],
-            folder.path(),
-        )
-        .unwrap();
+        let mut failing = Process::start(Path::new("/bin/ls"), vec!["--no-such-option".into()], folder.path()).unwrap();
         failing.child.wait().unwrap();
         let error = failing.check_running().unwrap_err().to_string();
         assert!(error.contains("no-such-option"), "{error}");

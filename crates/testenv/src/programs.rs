@@ -27,9 +27,7 @@ impl Programs {
     /// A variable names a folder without the programs, or the build failed (its output is on stderr).
     pub fn find() -> Result<Self> {
         if let Some(folder) = folder_from_env("WEFT_CONTROL_PLANE") {
-            return Ok(Self {
-                folders: vec![folder],
-            });
+            return Ok(Self { folders: vec![folder] });
         }
         let mut folders: Vec<_> = folder_from_env("KUBEBUILDER_ASSETS").into_iter().collect();
         folders.push(build()?);
@@ -41,21 +39,10 @@ impl Programs {
     /// # Errors
     /// It is in none of the folders.
     pub fn get(&self, name: &str) -> Result<PathBuf> {
-        let found = self
-            .folders
-            .iter()
-            .map(|folder| folder.join(name))
-            .find(|path| path.is_file());
+        let found = self.folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file());
         let Some(path) = found else {
-            let folders: Vec<_> = self
-                .folders
-                .iter()
-                .map(|folder| folder.display().to_string())
-                .collect();
-            bail!(
-                "`{name}` is not in {}: add it there, or unset WEFT_CONTROL_PLANE to have it built",
-                folders.join(" nor in ")
-            );
+            let folders: Vec<_> = self.folders.iter().map(|folder| folder.display().to_string()).collect();
+            bail!("`{name}` is not in {}: add it there, or unset WEFT_CONTROL_PLANE to have it built", folders.join(" nor in "));
         };
         Ok(path)
     }
@@ -67,16 +54,12 @@ impl Programs {
 }
 
 fn folder_from_env(variable: &str) -> Option<PathBuf> {
-    std::env::var_os(variable)
-        .filter(|value| !value.is_empty())
-        .map(PathBuf::from)
+    std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
 fn build() -> Result<PathBuf> {
     if !Path::new(BUILD_SCRIPT).is_file() {
-        bail!(
-            "{BUILD_SCRIPT} is gone (was the source tree moved?): set WEFT_CONTROL_PLANE to a folder with the programs"
-        );
+        bail!("{BUILD_SCRIPT} is gone (was the source tree moved?): set WEFT_CONTROL_PLANE to a folder with the programs");
     }
     let output = Command::new(BUILD_SCRIPT)
         .stdin(Stdio::null())
@@ -84,14 +67,8 @@ fn build() -> Result<PathBuf> {
         .output()
         .with_context(|| format!("cannot run {BUILD_SCRIPT}"))?;
     if !output.status.success() {
-        bail!(
-            "{BUILD_SCRIPT} failed ({}), its output above says why",
-            output.status
-        );
+        bail!("{BUILD_SCRIPT} failed ({}), its output above says why", output.status);
     }
-    let folder = String::from_utf8(output.stdout)?
-        .lines()
-        .last()
-        .map(PathBuf::from);
+    let folder = String::from_utf8(output.stdout)?.lines().last().map(PathBuf::from);
     folder.with_context(|| format!("{BUILD_SCRIPT} printed no folder"))
 }

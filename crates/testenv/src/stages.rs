@@ -18,38 +18,28 @@ pub struct Pods {
 impl Pods {
     /// All pods.
     pub fn all() -> Self {
-        Self {
-            condition: "true".into(),
-        }
+        Self { condition: "true".into() }
     }
 
     /// Pods whose name matches a regular expression (of jq: `^multus-`).
     pub fn named(regex: &str) -> Self {
-        Self {
-            condition: format!(".metadata.name | test({})", quoted(regex)),
-        }
+        Self { condition: format!(".metadata.name | test({})", quoted(regex)) }
     }
 
     /// Pods with this label.
     pub fn labelled(key: &str, value: &str) -> Self {
-        Self {
-            condition: format!(".metadata.labels[{}] == {}", quoted(key), quoted(value)),
-        }
+        Self { condition: format!(".metadata.labels[{}] == {}", quoted(key), quoted(value)) }
     }
 
     /// Pods with a container whose image matches a regular expression: the way to have a workload fail and recover
     /// by a change of its image, as in life.
     pub fn with_image(regex: &str) -> Self {
-        Self {
-            condition: format!("[.spec.containers[].image | test({})] | any", quoted(regex)),
-        }
+        Self { condition: format!("[.spec.containers[].image | test({})] | any", quoted(regex)) }
     }
 
     /// Pods bound to this node.
     pub fn on_node(name: &str) -> Self {
-        Self {
-            condition: format!(".spec.nodeName == {}", quoted(name)),
-        }
+        Self { condition: format!(".spec.nodeName == {}", quoted(name)) }
     }
 }
 
@@ -98,13 +88,8 @@ impl Stage {
 /// kwok's configuration: its own stages (`builtin`, YAML documents) with `stages` on top.
 pub(crate) fn config(builtin: &str, stages: &[Stage]) -> Result<String> {
     let mut documents = parse(builtin).context("stages.yaml of kwok")?;
-    let Some(ready) = documents
-        .iter()
-        .position(|stage| stage["metadata"]["name"] == "pod-ready")
-    else {
-        bail!(
-            "stages.yaml of kwok has no stage `pod-ready`: was it made by another version of scripts/control-plane?"
-        );
+    let Some(ready) = documents.iter().position(|stage| stage["metadata"]["name"] == "pod-ready") else {
+        bail!("stages.yaml of kwok has no stage `pod-ready`: was it made by another version of scripts/control-plane?");
     };
     let mut ready = documents.remove(ready);
     // By kwok only Pending pods become Ready; here also those that crashed or were unready.
@@ -124,8 +109,7 @@ pub(crate) fn config(builtin: &str, stages: &[Stage]) -> Result<String> {
             Kind::Stuck(pods, state) => (stuck(*state), pods),
             Kind::ReadyAfter(pods, delay) => {
                 let mut stage = ready.clone();
-                stage["spec"]["delay"] =
-                    json!({"durationMilliseconds": u64::try_from(delay.as_millis())?});
+                stage["spec"]["delay"] = json!({"durationMilliseconds": u64::try_from(delay.as_millis())?});
                 (stage, pods)
             }
         };
@@ -142,30 +126,21 @@ pub(crate) fn config(builtin: &str, stages: &[Stage]) -> Result<String> {
     }
     documents.push(ready);
     // JSON is YAML.
-    Ok(documents
-        .iter()
-        .map(|stage| format!("---\n{stage}\n"))
-        .collect())
+    Ok(documents.iter().map(|stage| format!("---\n{stage}\n")).collect())
 }
 
 fn parse(yaml: &str) -> Result<Vec<Value>> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(yaml)?;
-    Ok(documents
-        .into_iter()
-        .filter(|document| !document.is_null())
-        .collect())
+    Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
 }
 
 fn requirements(stage: &mut Value) -> Result<&mut Vec<Value>> {
-    stage["spec"]["selector"]["matchExpressions"]
-        .as_array_mut()
-        .context("a stage of kwok without matchExpressions")
+    stage["spec"]["selector"]["matchExpressions"].as_array_mut().context("a stage of kwok without matchExpressions")
 }
 
 /// kwok compares the results of the jq expression with the values; a boolean compares as its text, an error as no result.
 fn select(stage: &mut Value, operator: &str, pods: &Pods) -> Result<()> {
-    requirements(stage)?
-        .push(json!({"key": pods.condition, "operator": operator, "values": ["true"]}));
+    requirements(stage)?.push(json!({"key": pods.condition, "operator": operator, "values": ["true"]}));
     Ok(())
 }
 
@@ -175,25 +150,17 @@ fn quoted(text: &str) -> String {
 }
 
 fn stuck(state: Stuck) -> Value {
-    let waiting = |reason: &str, message: &str| {
-        format!("{{ waiting: {{ reason: {reason}, message: {{{{ {message} | Quote }}}} }} }}")
-    };
+    let waiting = |reason: &str, message: &str| format!("{{ waiting: {{ reason: {reason}, message: {{{{ {message} | Quote }}}} }} }}");
     let (phase, container, extra, already) = match state {
         Stuck::ImagePullBackOff => (
             "Pending",
-            waiting(
-                "ImagePullBackOff",
-                r#"printf "Back-off pulling image %q" .image"#,
-            ),
+            waiting("ImagePullBackOff", r#"printf "Back-off pulling image %q" .image"#),
             "restartCount: 0",
             r#".status.containerStatuses[0].state.waiting.reason == "ImagePullBackOff""#,
         ),
         Stuck::CrashLoopBackOff => (
             "Running",
-            waiting(
-                "CrashLoopBackOff",
-                r#"printf "back-off 1m20s restarting failed container=%s" .name"#,
-            ),
+            waiting("CrashLoopBackOff", r#"printf "back-off 1m20s restarting failed container=%s" .name"#),
             "restartCount: 4\n  lastState: { terminated: { exitCode: 1, reason: Error, startedAt: {{ $now | Quote }}, finishedAt: {{ $now | Quote }} } }",
             r#".status.containerStatuses[0].state.waiting.reason == "CrashLoopBackOff""#,
         ),
@@ -211,9 +178,7 @@ fn stuck(state: Stuck) -> Value {
         ),
     };
     let condition = |kind: &str, status: &str, reason: &str| {
-        format!(
-            "- {{ type: {kind}, status: {status:?}, lastTransitionTime: {{{{ $now | Quote }}}}{reason} }}\n"
-        )
+        format!("- {{ type: {kind}, status: {status:?}, lastTransitionTime: {{{{ $now | Quote }}}}{reason} }}\n")
     };
     let not_ready = ", reason: ContainersNotReady, message: containers with unready status";
     let template = [
@@ -254,51 +219,24 @@ mod tests {
 
     #[test]
     fn no_two_stages_select_one_pod() {
-        let stages = [
-            Stage::stuck(Pods::named("^a"), Stuck::Pending),
-            Stage::ready_after(Pods::labelled("app", "b"), Duration::from_secs(3)),
-        ];
+        let stages =
+            [Stage::stuck(Pods::named("^a"), Stuck::Pending), Stage::ready_after(Pods::labelled("app", "b"), Duration::from_secs(3))];
         let documents = parse(&config(READY, &stages).unwrap()).unwrap();
         let selects = |stage: &Value, operator: &str| -> Vec<String> {
-            let all = stage["spec"]["selector"]["matchExpressions"]
-                .as_array()
-                .unwrap();
-            let of = all
-                .iter()
-                .filter(|one| one["operator"] == operator && one["values"] == json!(["true"]));
-            of.map(|one| one["key"].as_str().unwrap().to_owned())
-                .filter(|key| key.contains(".metadata."))
-                .collect()
+            let all = stage["spec"]["selector"]["matchExpressions"].as_array().unwrap();
+            let of = all.iter().filter(|one| one["operator"] == operator && one["values"] == json!(["true"]));
+            of.map(|one| one["key"].as_str().unwrap().to_owned()).filter(|key| key.contains(".metadata.")).collect()
         };
-        let (a, b) = (
-            r#".metadata.name | test("^a")"#,
-            r#".metadata.labels["app"] == "b""#,
-        );
-        let [first, second, ready] = documents.as_slice() else {
-            panic!("{documents:?}")
-        };
-        assert_eq!(
-            (selects(first, "In"), selects(first, "NotIn")),
-            (vec![a.into()], vec![])
-        );
-        assert_eq!(
-            (selects(second, "In"), selects(second, "NotIn")),
-            (vec![b.into()], vec![a.into()])
-        );
-        assert_eq!(
-            (selects(ready, "In"), selects(ready, "NotIn")),
-            (vec![], vec![a.into(), b.into()])
-        );
+        let (a, b) = (r#".metadata.name | test("^a")"#, r#".metadata.labels["app"] == "b""#);
+        let [first, second, ready] = documents.as_slice() else { panic!("{documents:?}") };
+        assert_eq!((selects(first, "In"), selects(first, "NotIn")), (vec![a.into()], vec![]));
+        assert_eq!((selects(second, "In"), selects(second, "NotIn")), (vec![b.into()], vec![a.into()]));
+        assert_eq!((selects(ready, "In"), selects(ready, "NotIn")), (vec![], vec![a.into(), b.into()]));
         assert_eq!(second["spec"]["delay"]["durationMilliseconds"], 3000);
     }
 
     #[test]
     fn stages_of_another_make_are_refused() {
-        assert!(
-            config("kind: Stage", &[])
-                .unwrap_err()
-                .to_string()
-                .contains("pod-ready")
-        );
+        assert!(config("kind: Stage", &[]).unwrap_err().to_string().contains("pod-ready"));
     }
 }

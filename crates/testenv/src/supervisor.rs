@@ -24,11 +24,7 @@ struct Identity {
 
 impl Identity {
     fn of(name: &str, pid: u32) -> Option<Self> {
-        Some(Self {
-            name: name.into(),
-            pid,
-            started: start_time(pid)?,
-        })
+        Some(Self { name: name.into(), pid, started: start_time(pid)? })
     }
 
     fn runs(&self) -> bool {
@@ -61,12 +57,8 @@ impl State {
     pub(crate) fn of(control_plane: &ControlPlane) -> Result<Self> {
         let processes = control_plane.processes();
         Ok(Self {
-            supervisor: Identity::of("weft-testenv", std::process::id())
-                .context("/proc is not mounted")?,
-            processes: processes
-                .iter()
-                .filter_map(|(name, pid)| Identity::of(name, *pid))
-                .collect(),
+            supervisor: Identity::of("weft-testenv", std::process::id()).context("/proc is not mounted")?,
+            processes: processes.iter().filter_map(|(name, pid)| Identity::of(name, *pid)).collect(),
             url: control_plane.url().to_owned(),
             kubeconfig: control_plane.kubeconfig().to_owned(),
             programs: control_plane.programs().folders().to_vec(),
@@ -86,12 +78,7 @@ impl State {
     /// The control plane that runs in this folder.
     pub(crate) fn running(dir: &Path) -> Result<Self> {
         let state = Self::load(dir).filter(|state| state.supervisor.runs());
-        state.with_context(|| {
-            format!(
-                "no control plane runs in {}: start one with weft-testenv up",
-                dir.display()
-            )
-        })
+        state.with_context(|| format!("no control plane runs in {}: start one with weft-testenv up", dir.display()))
     }
 }
 
@@ -99,22 +86,14 @@ impl State {
 /// is up.
 pub(crate) fn detach(dir: &Path) -> Result<State> {
     if let Ok(state) = State::running(dir) {
-        bail!(
-            "a control plane runs in {} already (pid {}): end it with weft-testenv down",
-            dir.display(),
-            state.supervisor.pid
-        );
+        bail!("a control plane runs in {} already (pid {}): end it with weft-testenv down", dir.display(), state.supervisor.pid);
     }
     // Beside the folder: inside, it would go with it.
     let log = dir.with_extension("log");
     fs::create_dir_all(dir.parent().unwrap_or(dir))?;
     let output = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
     let mut child = Command::new(std::env::current_exe()?)
-        .args(
-            std::env::args_os()
-                .skip(1)
-                .filter(|argument| argument != "--detach"),
-        )
+        .args(std::env::args_os().skip(1).filter(|argument| argument != "--detach"))
         .stdin(Stdio::null())
         .stdout(output.try_clone()?)
         .stderr(output)
@@ -142,10 +121,7 @@ pub(crate) fn down(dir: &Path) -> Result<()> {
     for (signal, patience) in [(Signal::TERM, 10), (Signal::KILL, 10)] {
         let deadline = Instant::now() + Duration::from_secs(patience);
         if state.supervisor.runs() {
-            let pid = i32::try_from(state.supervisor.pid)
-                .ok()
-                .and_then(Pid::from_raw)
-                .context("not a pid")?;
+            let pid = i32::try_from(state.supervisor.pid).ok().and_then(Pid::from_raw).context("not a pid")?;
             // It may end by itself in this very moment.
             let _ = kill_process(pid, signal);
         }
@@ -158,15 +134,8 @@ pub(crate) fn down(dir: &Path) -> Result<()> {
             sleep(Duration::from_millis(20));
         }
     }
-    let left = state
-        .processes
-        .iter()
-        .filter(|process| process.runs())
-        .map(|process| format!("{} ({})", process.name, process.pid));
-    bail!(
-        "these processes do not end: {}",
-        left.collect::<Vec<_>>().join(", ")
-    )
+    let left = state.processes.iter().filter(|process| process.runs()).map(|process| format!("{} ({})", process.name, process.pid));
+    bail!("these processes do not end: {}", left.collect::<Vec<_>>().join(", "))
 }
 
 /// Prints what runs; fails if nothing does.
@@ -174,12 +143,7 @@ pub(crate) fn status(dir: &Path) -> Result<()> {
     let state = State::running(dir)?;
     println!("{}  (folder {})", state.url, dir.display());
     for process in std::iter::once(&state.supervisor).chain(&state.processes) {
-        println!(
-            "  {:<24} pid {:<8} {}",
-            process.name,
-            process.pid,
-            if process.runs() { "running" } else { "ended" }
-        );
+        println!("  {:<24} pid {:<8} {}", process.name, process.pid, if process.runs() { "running" } else { "ended" });
     }
     Ok(())
 }

@@ -33,10 +33,7 @@ enum Writes {
 impl Match {
     /// Every request.
     pub fn any() -> Self {
-        Self {
-            first: 1,
-            ..Self::default()
-        }
+        Self { first: 1, ..Self::default() }
     }
 
     /// Requests of this user, as `system:serviceaccount:<namespace>:<name>`.
@@ -123,9 +120,7 @@ impl Match {
 
     /// Does it select this request, its place in the order aside?
     pub fn selects(&self, info: &RequestInfo) -> bool {
-        let is = |wanted: &Option<String>, actual: &String| {
-            wanted.as_ref().is_none_or(|wanted| wanted == actual)
-        };
+        let is = |wanted: &Option<String>, actual: &String| wanted.as_ref().is_none_or(|wanted| wanted == actual);
         is(&self.user, &info.user)
             && is(&self.verb, &info.verb)
             && is(&self.group, &info.group)
@@ -200,18 +195,12 @@ impl Events {
 impl Fault {
     /// Answered with this HTTP status.
     pub fn status(code: u16) -> Self {
-        Self::Reply {
-            code,
-            retry_after: None,
-        }
+        Self::Reply { code, retry_after: None }
     }
 
     /// Answered with 429 and `Retry-After` in seconds.
     pub fn too_many_requests(retry_after: u32) -> Self {
-        Self::Reply {
-            code: 429,
-            retry_after: Some(retry_after),
-        }
+        Self::Reply { code: 429, retry_after: Some(retry_after) }
     }
 
     pub(super) fn is_about_events(&self) -> bool {
@@ -236,10 +225,7 @@ pub(super) fn status_body(code: u16) -> String {
         504 => "Timeout",
         _ => "",
     };
-    let text = StatusCode::from_u16(code)
-        .ok()
-        .and_then(|status| status.canonical_reason())
-        .unwrap_or_default();
+    let text = StatusCode::from_u16(code).ok().and_then(|status| status.canonical_reason()).unwrap_or_default();
     let message = format!("fault injected by the test: {code} {text}");
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message, "reason": reason, "code": code})
         .to_string()
@@ -264,12 +250,8 @@ mod tests {
 
     #[test]
     fn writes_leave_out_housekeeping_unless_asked_for() {
-        let lease = RequestInfo {
-            verb: "update".into(),
-            group: "coordination.k8s.io".into(),
-            resource: "leases".into(),
-            ..Default::default()
-        };
+        let lease =
+            RequestInfo { verb: "update".into(), group: "coordination.k8s.io".into(), resource: "leases".into(), ..Default::default() };
         assert!(!Match::any().writes().selects(&lease));
         assert!(Match::any().all_writes().selects(&lease));
         assert!(!Match::any().user("somebody").selects(&lease));

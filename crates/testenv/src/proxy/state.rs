@@ -104,10 +104,7 @@ pub(super) struct State {
 
 impl State {
     pub(super) fn new() -> Self {
-        Self {
-            inner: Mutex::default(),
-            changed: watch::Sender::new(()),
-        }
+        Self { inner: Mutex::default(), changed: watch::Sender::new(()) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -179,10 +176,7 @@ impl State {
                 Some(Some(last)) if connection <= *last => return Decision::Cut,
                 Some(Some(_)) => {}
             }
-            let candidates = inner
-                .rules
-                .iter_mut()
-                .filter(|(_, rule)| !delayed && !rule.fault.is_about_events());
+            let candidates = inner.rules.iter_mut().filter(|(_, rule)| !delayed && !rule.fault.is_about_events());
             for (id, rule) in candidates {
                 if rule.hit(info) {
                     return Decision::Fault(*id, rule.fault.clone());
@@ -199,11 +193,7 @@ impl State {
 
     /// The hook has run: nothing more comes from the connections that this user has now, new ones are of a new process.
     pub(super) fn killed(&self, user: &str) {
-        self.change(|inner| {
-            inner
-                .killed
-                .insert(user.to_owned(), Some(inner.connections))
-        });
+        self.change(|inner| inner.killed.insert(user.to_owned(), Some(inner.connections)));
     }
 
     // Faults and hooks
@@ -211,15 +201,7 @@ impl State {
     pub(super) fn add_rule(&self, selector: Match, fault: Fault) -> RuleId {
         self.change(|inner| {
             inner.last_id += 1;
-            inner.rules.insert(
-                inner.last_id,
-                Rule {
-                    selector,
-                    fault,
-                    seen: 0,
-                    hits: 0,
-                },
-            );
+            inner.rules.insert(inner.last_id, Rule { selector, fault, seen: 0, hits: 0 });
             inner.last_id
         })
     }
@@ -244,24 +226,11 @@ impl State {
 
     pub(super) fn hits(&self, id: RuleId) -> usize {
         let inner = self.lock();
-        inner
-            .rules
-            .get(&id)
-            .map(|rule| rule.hits)
-            .or_else(|| inner.past_hits.get(&id).copied())
-            .unwrap_or_default()
+        inner.rules.get(&id).map(|rule| rule.hits).or_else(|| inner.past_hits.get(&id).copied()).unwrap_or_default()
     }
 
     pub(super) fn add_hook(&self, selector: Match, nth: usize, when: When, hook: Hook) {
-        self.change(|inner| {
-            inner.hooks.push(PendingHook {
-                selector,
-                nth,
-                when,
-                seen: 0,
-                hook,
-            })
-        });
+        self.change(|inner| inner.hooks.push(PendingHook { selector, nth, when, seen: 0, hook }));
     }
 
     // Watches
@@ -284,38 +253,22 @@ impl State {
 
     pub(super) fn end_watches(&self, selector: &Match, how: End) -> usize {
         self.change(|inner| {
-            let open = inner
-                .watches
-                .values_mut()
-                .filter(|(info, end)| end.is_none() && selector.selects(info));
+            let open = inner.watches.values_mut().filter(|(info, end)| end.is_none() && selector.selects(info));
             open.map(|(_, end)| *end = Some(how)).count()
         })
     }
 
     pub(super) fn count_watches(&self, selector: &Match) -> usize {
-        self.lock()
-            .watches
-            .values()
-            .filter(|(info, end)| end.is_none() && selector.selects(info))
-            .count()
+        self.lock().watches.values().filter(|(info, end)| end.is_none() && selector.selects(info)).count()
     }
 
     /// The fault for an event of a watch; `info` has the namespace and name of the event's object.
-    pub(super) fn event_fault(
-        &self,
-        info: &RequestInfo,
-        event_type: &str,
-    ) -> Option<(RuleId, Fault)> {
+    pub(super) fn event_fault(&self, info: &RequestInfo, event_type: &str) -> Option<(RuleId, Fault)> {
         self.change(|inner| {
-            let mut concerned = inner
-                .rules
-                .iter_mut()
-                .filter(|(_, rule)| match &rule.fault {
-                    Fault::DropEvents(types) | Fault::HoldEvents(types) => {
-                        types.include(event_type)
-                    }
-                    _ => false,
-                });
+            let mut concerned = inner.rules.iter_mut().filter(|(_, rule)| match &rule.fault {
+                Fault::DropEvents(types) | Fault::HoldEvents(types) => types.include(event_type),
+                _ => false,
+            });
             concerned.find_map(|(id, rule)| rule.hit(info).then(|| (*id, rule.fault.clone())))
         })
     }

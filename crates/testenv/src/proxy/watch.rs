@@ -53,12 +53,7 @@ struct Watch {
 }
 
 /// The body for the client.
-pub(super) fn body(
-    state: Arc<State>,
-    seq: u64,
-    info: RequestInfo,
-    upstream: Incoming,
-) -> impl Stream<Item = Result<Frame<Bytes>, Error>> {
+pub(super) fn body(state: Arc<State>, seq: u64, info: RequestInfo, upstream: Incoming) -> impl Stream<Item = Result<Frame<Bytes>, Error>> {
     let watch = Watch {
         id: state.open_watch(&info),
         seq,
@@ -98,9 +93,7 @@ impl Watch {
             if held.is_none_or(|rule| !self.state.has_rule(rule))
                 && let Some((event, _)) = self.queue.pop_front()
             {
-                self.state.update(self.seq, |recorded| {
-                    recorded.response_size += event.len() as u64
-                });
+                self.state.update(self.seq, |recorded| recorded.response_size += event.len() as u64);
                 return Ok(Some(event));
             }
             if self.upstream_ended && self.queue.is_empty() {
@@ -124,11 +117,7 @@ impl Watch {
             let line = self.partial.copy_to_bytes(end + 1);
             let event: Event = serde_json::from_slice(&line).unwrap_or_default();
             let Metadata { name, namespace } = event.object.metadata;
-            let info = RequestInfo {
-                name,
-                namespace,
-                ..self.info.clone()
-            };
+            let info = RequestInfo { name, namespace, ..self.info.clone() };
             match self.state.event_fault(&info, &event.r#type) {
                 Some((_, Fault::DropEvents(_))) => {}
                 Some((rule, _)) => self.queue.push_back((line, Some(rule))),
