@@ -1,0 +1,52 @@
+# Everything that is done with this tree, by name. `make help` lists it.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+WEFT := target/release/weft
+TESTENV := target/release/weft-testenv
+CLUSTER := target/cluster
+
+.PHONY: help setup build demo test test-long check fmt generate bench cluster-up cluster-down cluster-clean
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-14s %s\n", $$1, $$2 }'
+
+setup: ## Install what is missing on this machine and build the control plane's programs (once, about 6 minutes)
+	@scripts/setup
+
+build: ## Build the release binary of weft, and the test environment
+	@scripts/build
+
+demo: setup build ## Show it: a real control plane, Weft installed as a user would, everything Available (KEEP=1 leaves it up)
+	@scripts/demo
+
+test: setup ## Run all tests; each suite prints its time
+	@scripts/test
+
+test-long: setup ## Run all tests, the fault tests exhaustively: a kill before and after every single write
+	@WEFT_EXHAUSTIVE=1 scripts/test
+
+check: ## Check format and lints
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+
+fmt: ## Format the code
+	cargo fmt --all
+
+generate: ## Write the generated files again: the CRDs and admission policies under deploy/
+	cargo run --quiet -p weft-api --example generate
+
+bench: setup build ## Print Weft's figures beside the lower bound, measured in the same run
+	cargo run --quiet --release -p weft-bench
+
+cluster-up: setup build ## Start a control plane with three nodes in the background
+	@$(TESTENV) up --nodes 3 --dir $(CLUSTER) --detach
+
+cluster-down: ## End it
+	@$(TESTENV) down --dir $(CLUSTER)
+
+cluster-clean: ## End it and remove what it left, and the built programs of the control plane
+	@-test ! -x $(TESTENV) || $(TESTENV) down --dir $(CLUSTER)
+	rm -rf $(CLUSTER)
+	scripts/control-plane --clean
