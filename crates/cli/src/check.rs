@@ -37,14 +37,27 @@ pub fn identify(document: &Value) -> Subject {
         match (entry.resource.group == group, entry.resource.kind == kind) {
             (true, true) if served.contains(&version) => return Subject::Ours(entry),
             (true, true) => {
-                return mistaken("apiVersion", format!("the version {version:?} of {kind} is not served: write {}", versions_text(group, &served)));
+                return mistaken(
+                    "apiVersion",
+                    format!("the version {version:?} of {kind} is not served: write {}", versions_text(group, &served)),
+                );
             }
             (false, true) => {
-                return mistaken("apiVersion", format!("{kind} does not belong to the group {group:?}: write {}", versions_text(entry.resource.group, &served)));
+                return mistaken(
+                    "apiVersion",
+                    format!("{kind} does not belong to the group {group:?}: write {}", versions_text(entry.resource.group, &served)),
+                );
             }
             (true, false) => return mistaken("kind", format!("the group {group} has no kind {kind:?}: write {:?}", entry.resource.kind)),
             (false, false) if did_you_mean(kind, [entry.resource.kind]).is_some() => {
-                return mistaken("kind", format!("unknown kind {kind:?}; did you mean {:?}, apiVersion {}?", entry.resource.kind, versions_text(entry.resource.group, &served)));
+                return mistaken(
+                    "kind",
+                    format!(
+                        "unknown kind {kind:?}; did you mean {:?}, apiVersion {}?",
+                        entry.resource.kind,
+                        versions_text(entry.resource.group, &served)
+                    ),
+                );
             }
             (false, false) => {}
         }
@@ -119,10 +132,14 @@ fn at(path: &str) -> &str {
 
 /// Adds a finding, unless the same field was found to be wrong by a check before: schema, rules and the domain's own checks overlap.
 fn add(findings: &mut Vec<Finding>, finding: Finding) {
-    let inside = |outer: &str, inner: &str| !outer.is_empty() && inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']));
+    let inside = |outer: &str, inner: &str| {
+        !outer.is_empty() && inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    };
     // Rules about `spec` as a whole say nothing of its fields.
     let covers = |earlier: &Finding| {
-        earlier.path == finding.path || (earlier.path != "spec" && inside(&earlier.path, &finding.path)) || (finding.path != "spec" && inside(&finding.path, &earlier.path))
+        earlier.path == finding.path
+            || (earlier.path != "spec" && inside(&earlier.path, &finding.path))
+            || (finding.path != "spec" && inside(&finding.path, &earlier.path))
     };
     let repeated = findings.iter().any(covers);
     if !repeated {
@@ -134,7 +151,8 @@ fn schema_of(entry: &Entry, resource: &Value) -> Result<Value> {
     let version = resource["apiVersion"].as_str().and_then(|text| text.rsplit('/').next()).unwrap_or_default();
     let definition = serde_json::to_value((entry.definition)())?;
     let versions = definition.pointer("/spec/versions").and_then(Value::as_array);
-    let schema = versions.into_iter().flatten().find(|candidate| candidate["name"] == version).map(|found| &found["schema"]["openAPIV3Schema"]);
+    let schema =
+        versions.into_iter().flatten().find(|candidate| candidate["name"] == version).map(|found| &found["schema"]["openAPIV3Schema"]);
     schema.cloned().ok_or_else(|| anyhow::anyhow!("the definition of {} has no schema for {version:?}", entry.resource.kind))
 }
 
@@ -154,7 +172,10 @@ fn broken_rules(schema: &Value, entry: &Entry, resource: &Value) -> Vec<BrokenRu
     errors
         .into_iter()
         .flat_map(kube_cel::ValidationErrors::into_vec)
-        .map(|error| BrokenRule { kind: error.kind, finding: Finding { path: error.field_path.trim_start_matches('.').to_owned(), about_key: false, message: error.message } })
+        .map(|error| BrokenRule {
+            kind: error.kind,
+            finding: Finding { path: error.field_path.trim_start_matches('.').to_owned(), about_key: false, message: error.message },
+        })
         .collect()
 }
 

@@ -79,7 +79,9 @@ pub fn parse(text: &str) -> Result<Vec<Document>, NotYaml> {
     let documents: Vec<Spanned<Node>> = serde_saphyr::from_multiple(text).map_err(|error| {
         let position = error.location().map(Position::from);
         let message = match error.without_snippet() {
-            serde_saphyr::Error::DuplicateMappingKey { key: Some(key), .. } => format!("the key {key:?} is there twice: remove one of them"),
+            serde_saphyr::Error::DuplicateMappingKey { key: Some(key), .. } => {
+                format!("the key {key:?} is there twice: remove one of them")
+            }
             // The parser's own text ends with the position, which is told separately.
             other => other.to_string().split(" at line ").next().unwrap_or_default().to_owned(),
         };
@@ -259,7 +261,9 @@ second: true
 
     #[test]
     fn what_is_no_yaml_says_where() {
-        for (text, line) in [("a: 1\nb: [1,\nc: 2\n", 2), ("a: 1\na: 2\n", 2), ("x:\n  k: 1\n  l: 2\n  k: 3\n", 4), ("a: 1\n\tb: 2\n", 1), ("a: 'x\n", 2)] {
+        for (text, line) in
+            [("a: 1\nb: [1,\nc: 2\n", 2), ("a: 1\na: 2\n", 2), ("x:\n  k: 1\n  l: 2\n  k: 3\n", 4), ("a: 1\n\tb: 2\n", 1), ("a: 'x\n", 2)]
+        {
             let error = parse(text).unwrap_err();
             assert_eq!(error.position.map(|p| p.line), Some(line), "{text:?}: {error:?}");
             assert!(!error.message.is_empty() && !error.message.contains("at line"), "{error:?}");

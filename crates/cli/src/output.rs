@@ -102,7 +102,45 @@ mod tests {
     /// kubectl reads YAML 1.1, where all of these would be something else without quotes.
     #[test]
     fn strings_stay_strings_for_every_yaml_parser() {
-        for text in ["yes", "No", "on", "off", "y", "null", "~", "", "1", "0x1f", "0o17", "017", "1e3", "1_000", ".5", "1:30", "true", "2001-01-01", "=", "<<", "- a", "a: b", "a #b", "*x", "&x", "!x", "%x", "@x", "`x", " a", "a\nb", "a\tb", "\u{7f}", "{", "[", "'", "\""] {
+        for text in [
+            "yes",
+            "No",
+            "on",
+            "off",
+            "y",
+            "null",
+            "~",
+            "",
+            "1",
+            "0x1f",
+            "0o17",
+            "017",
+            "1e3",
+            "1_000",
+            ".5",
+            "1:30",
+            "true",
+            "2001-01-01",
+            "=",
+            "<<",
+            "- a",
+            "a: b",
+            "a #b",
+            "*x",
+            "&x",
+            "!x",
+            "%x",
+            "@x",
+            "`x",
+            " a",
+            "a\nb",
+            "a\tb",
+            "\u{7f}",
+            "{",
+            "[",
+            "'",
+            "\"",
+        ] {
             let written = yaml(&json!({ "k": text })).unwrap();
             let read: Value = serde_saphyr::from_str(&written).unwrap();
             assert_eq!(read, json!({ "k": text }), "{written}");
@@ -114,7 +152,8 @@ mod tests {
 
     #[test]
     fn a_stream_is_read_back_as_it_was() {
-        let objects = [json!({"a": {"b": [1, 2.5, {"c": null}], "d": {}, "e": []}}), json!({"long": "x ".repeat(200), "lines": "a\n  b\n\nc\n"})];
+        let objects =
+            [json!({"a": {"b": [1, 2.5, {"c": null}], "d": {}, "e": []}}), json!({"long": "x ".repeat(200), "lines": "a\n  b\n\nc\n"})];
         let stream = yaml_stream(&objects).unwrap();
         let read: Vec<Value> = serde_saphyr::from_multiple(&stream).unwrap();
         assert_eq!(read, objects);

@@ -126,12 +126,19 @@ impl Review {
 
 impl Located {
     fn text(&self, style: Style) -> String {
-        let place: Vec<String> = [Some(self.source.clone()), self.line.map(|n| n.to_string()), self.column.map(|n| n.to_string())].into_iter().flatten().collect();
+        let place: Vec<String> = [Some(self.source.clone()), self.line.map(|n| n.to_string()), self.column.map(|n| n.to_string())]
+            .into_iter()
+            .flatten()
+            .collect();
         let field = if self.field.is_empty() { String::new() } else { format!("{}: ", style.bad(&self.field)) };
         let mut text = format!("{}: {field}{}\n", style.bold(&place.join(":")), self.message);
         if let (Some(line), Some(column), Some(excerpt)) = (self.line, self.column, &self.excerpt) {
             let margin = " ".repeat(line.to_string().len());
-            let indent: String = excerpt.chars().take(usize::try_from(column.saturating_sub(1)).unwrap_or_default()).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+            let indent: String = excerpt
+                .chars()
+                .take(usize::try_from(column.saturating_sub(1)).unwrap_or_default())
+                .map(|c| if c == '\t' { '\t' } else { ' ' })
+                .collect();
             text.push_str(&format!("  {line} | {excerpt}\n  {margin} | {indent}{}\n", style.bad("^")));
         }
         text
@@ -140,11 +147,21 @@ impl Located {
 
 fn locate(source: &Source, document: &Document, finding: Finding) -> Located {
     let position = check::position(document, &finding);
-    Located { source: source.name.clone(), line: Some(position.line), column: Some(position.column), field: finding.path, message: finding.message, excerpt: None }
+    Located {
+        source: source.name.clone(),
+        line: Some(position.line),
+        column: Some(position.column),
+        field: finding.path,
+        message: finding.message,
+        excerpt: None,
+    }
 }
 
 fn not_yaml(source: &Source, error: NotYaml) -> Located {
-    let excerpt = error.position.and_then(|Position { line, .. }| source.text.lines().nth(usize::try_from(line.saturating_sub(1)).ok()?)).map(str::to_owned);
+    let excerpt = error
+        .position
+        .and_then(|Position { line, .. }| source.text.lines().nth(usize::try_from(line.saturating_sub(1)).ok()?))
+        .map(str::to_owned);
     Located {
         source: source.name.clone(),
         line: error.position.map(|position| position.line),

@@ -128,7 +128,10 @@ impl Walk {
         };
         for (index, item) in items.iter().enumerate() {
             if let Some(first) = items[..index].iter().position(|earlier| identity(earlier) == identity(item)) {
-                self.found(&format!("{path}[{index}]"), format!("says the same as entry {first} of the list, which may have it once: remove one of them"));
+                self.found(
+                    &format!("{path}[{index}]"),
+                    format!("says the same as entry {first} of the list, which may have it once: remove one of them"),
+                );
             }
         }
     }
@@ -185,7 +188,11 @@ fn value_complaints(schema: &Value, value: &Value) -> Vec<String> {
 
 fn not_allowed(value: &Value, allowed: &[Value]) -> String {
     let words: Vec<&str> = allowed.iter().filter_map(Value::as_str).collect();
-    let hint = value.as_str().and_then(|text| did_you_mean(text, words.iter().copied())).map(|word| format!("; did you mean {word:?}?")).unwrap_or_default();
+    let hint = value
+        .as_str()
+        .and_then(|text| did_you_mean(text, words.iter().copied()))
+        .map(|word| format!("; did you mean {word:?}?"))
+        .unwrap_or_default();
     // An empty string stands for a field that is not there.
     let all: Vec<String> = allowed.iter().filter(|word| word.as_str() != Some("")).map(ToString::to_string).collect();
     format!("{value} is not allowed, only {}{hint}", all.join(", "))
@@ -342,22 +349,47 @@ mod tests {
             (&text, json!("ab"), json!("AB"), "f: \"AB\" does not match the pattern ^[a-z]+$"),
             (&text, json!("abc"), json!("a"), "f: has 1 characters, but needs at least 2"),
             (&text, json!("abc"), json!("abcd"), "f: has 4 characters, but may have 3 at most"),
-            (&choice, json!("Never"), json!("always"), "f: \"always\" is not allowed, only \"Always\", \"IfNotPresent\", \"Never\"; did you mean \"Always\"?"),
+            (
+                &choice,
+                json!("Never"),
+                json!("always"),
+                "f: \"always\" is not allowed, only \"Always\", \"IfNotPresent\", \"Never\"; did you mean \"Always\"?",
+            ),
             (&port, json!("http"), json!(true), "f: must be an integer or a string, not true"),
             (&port, json!(80), json!(1.5), "f: must be an integer or a string, not the number 1.5"),
             (&list, json!(["a"]), json!([]), "f: has 0 entries, but needs at least 1"),
             (&list, json!(["a", "b"]), json!(["a", 2]), "f[1]: must be a string, not the number 2: put it in quotes"),
-            (&set, json!(["a", "b"]), json!(["a", "b", "a"]), "f[2]: says the same as entry 0 of the list, which may have it once: remove one of them"),
-            (&map, json!([{"k": "a"}, {"k": "b"}]), json!([{"k": "a"}, {"k": "a", "v": 1}]), "f[1]: says the same as entry 0 of the list, which may have it once: remove one of them"),
+            (
+                &set,
+                json!(["a", "b"]),
+                json!(["a", "b", "a"]),
+                "f[2]: says the same as entry 0 of the list, which may have it once: remove one of them",
+            ),
+            (
+                &map,
+                json!([{"k": "a"}, {"k": "b"}]),
+                json!([{"k": "a"}, {"k": "a", "v": 1}]),
+                "f[1]: says the same as entry 0 of the list, which may have it once: remove one of them",
+            ),
             (&map, json!([]), json!([{"v": 1}]), "f[0]: the field \"k\" is missing"),
             (&map, json!([]), json!([{"k": "a", "vv": 1}]), "f[0].vv: unknown field \"vv\"; did you mean \"v\"?"),
             (&open, json!({"any": {"thing": 1}}), json!("x"), "f: must be an object, not the string \"x\""),
-            (&one_of, json!({"a": "1"}), json!({"a": "1", "b": "2"}), "f: an object must fit exactly one of the forms that are allowed here, and fits 2"),
+            (
+                &one_of,
+                json!({"a": "1"}),
+                json!({"a": "1", "b": "2"}),
+                "f: an object must fit exactly one of the forms that are allowed here, and fits 2",
+            ),
             (&either, json!("b"), json!("bb"), "f: the string \"bb\" fits none of the forms that are allowed here"),
             (&both, json!("a"), json!("b"), "f: \"b\" does not match the pattern ^a"),
             (&not, json!("y"), json!("x"), "f: the string \"x\" is not allowed here"),
             (&nullable, Value::Null, json!(1), "f: must be an object, not the number 1"),
-            (&strings, json!({"a": ""}), Value::Null, "f: has no value, so the API server would drop it silently: write {} after it to have it with its defaults, or remove it"),
+            (
+                &strings,
+                json!({"a": ""}),
+                Value::Null,
+                "f: has no value, so the API server would drop it silently: write {} after it to have it with its defaults, or remove it",
+            ),
         ] {
             assert_eq!(findings(schema, &good), Vec::<String>::new(), "{schema} with {good}");
             assert_eq!(findings(schema, &bad), [complaint], "{schema} with {bad}");
@@ -367,7 +399,8 @@ mod tests {
     #[test]
     fn all_problems_are_found_at_once_and_point_at_names_or_values() {
         let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "required": ["must"], "properties": {"must": {"type": "string"}, "may": {"type": "boolean"}}}}});
-        let object = json!({"apiVersion": "v1", "kind": "K", "metadata": {"nam": "x", "labels": {"a": 1}}, "spec": {"mai": true, "may": "no"}});
+        let object =
+            json!({"apiVersion": "v1", "kind": "K", "metadata": {"nam": "x", "labels": {"a": 1}}, "spec": {"mai": true, "may": "no"}});
         let found: Vec<_> = check(&schema, &object).into_iter().map(|finding| (finding.path, finding.about_key)).collect();
         let expected = [("metadata.labels.a", false), ("metadata.nam", true), ("spec", false), ("spec.mai", true), ("spec.may", false)];
         assert_eq!(found, expected.map(|(path, about_key)| (path.to_owned(), about_key)));

@@ -44,23 +44,41 @@ async fn the_operator_can_deploy_everything_and_take_it_away_again() {
     install(&cluster, &["manifests"]).await;
     let kinds = "crds,clusterroles,deployments,validatingadmissionpolicies,validatingadmissionpolicybindings";
     let generations = cluster.kubectl(&["get", kinds, "-A", "-o", "jsonpath={.items[*].metadata.generation}"]).await.unwrap();
-    assert!(generations.split_whitespace().count() >= 4 && generations.split_whitespace().all(|generation| generation == "1"), "{generations}");
+    assert!(
+        generations.split_whitespace().count() >= 4 && generations.split_whitespace().all(|generation| generation == "1"),
+        "{generations}"
+    );
 
     let namespace = "cluster-network-addons";
-    wait_for(&cluster, &["get", "deployment", "cluster-network-addons-operator", "-n", namespace, "-o", "jsonpath={.status.readyReplicas}"], "1").await;
+    wait_for(
+        &cluster,
+        &["get", "deployment", "cluster-network-addons-operator", "-n", namespace, "-o", "jsonpath={.status.readyReplicas}"],
+        "1",
+    )
+    .await;
 
     let kubeconfig = cluster.service_account_kubeconfig(namespace, "cluster-network-addons-operator").await.unwrap();
     let rendered = printed(&["render", "-f", root().join("deploy/addons/example.yaml").to_str().unwrap()]);
-    let applied = cluster.kubectl_as(&kubeconfig, &["apply", "--server-side", "--force-conflicts", "--field-manager", "weft/addons", "-f", "-"], &rendered).await.unwrap();
+    let applied = cluster
+        .kubectl_as(&kubeconfig, &["apply", "--server-side", "--force-conflicts", "--field-manager", "weft/addons", "-f", "-"], &rendered)
+        .await
+        .unwrap();
     assert_eq!(applied.lines().count(), objects(&rendered).len(), "{applied}");
 
     let kept = ["Namespace", "CustomResourceDefinition"];
     let removed: Vec<_> = objects(&rendered).into_iter().filter(|object| !kept.contains(&object["kind"].as_str().unwrap())).collect();
     for object in &removed {
-        cluster.kubectl_as(&kubeconfig, &["delete", "--wait=false", "-f", "-"], &object.to_string()).await.unwrap_or_else(|error| panic!("{}: {error}", title(object)));
+        cluster
+            .kubectl_as(&kubeconfig, &["delete", "--wait=false", "-f", "-"], &object.to_string())
+            .await
+            .unwrap_or_else(|error| panic!("{}: {error}", title(object)));
     }
 
-    for allowed in [&["patch", "networkaddonsconfigs", "--subresource=status"][..], &["update", "leases", "-n", namespace], &["create", "events.events.k8s.io", "-n", "default"]] {
+    for allowed in [
+        &["patch", "networkaddonsconfigs", "--subresource=status"][..],
+        &["update", "leases", "-n", namespace],
+        &["create", "events.events.k8s.io", "-n", "default"],
+    ] {
         assert!(can(&cluster, &kubeconfig, allowed).await, "{allowed:?}");
     }
     for refused in [
@@ -86,7 +104,10 @@ async fn a_single_operator_runs_in_the_strictest_namespace_and_reaches_its_opera
     let kubeconfig = cluster.service_account_kubeconfig("weft-system", "weft-operator").await.unwrap();
     let configuration = "apiVersion: networkaddonsoperator.network.kubevirt.io/v1\nkind: NetworkAddonsConfig\nmetadata: {name: cluster}\nspec: {multus: {}}\n";
     let rendered = common::weft_with_stdin(Path::new("."), &["render", "-f", "-"], configuration).stdout;
-    let applied = cluster.kubectl_as(&kubeconfig, &["apply", "--server-side", "--force-conflicts", "--field-manager", "weft/addons", "-f", "-"], &rendered).await.unwrap();
+    let applied = cluster
+        .kubectl_as(&kubeconfig, &["apply", "--server-side", "--force-conflicts", "--field-manager", "weft/addons", "-f", "-"], &rendered)
+        .await
+        .unwrap();
     assert_eq!(applied.lines().count(), objects(&rendered).len(), "{applied}");
     // What was not chosen is not permitted either.
     assert!(!can(&cluster, &kubeconfig, &["get", "secrets", "-A"]).await);

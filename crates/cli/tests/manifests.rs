@@ -13,7 +13,10 @@ use weft_plan::Manifest;
 const EXAMPLE: &str = "deploy/addons/example.yaml";
 
 fn find<'a>(objects: &'a [Value], wanted: &str) -> &'a Value {
-    objects.iter().find(|object| title(object) == wanted).unwrap_or_else(|| panic!("no {wanted} in {:?}", objects.iter().map(title).collect::<Vec<_>>()))
+    objects
+        .iter()
+        .find(|object| title(object) == wanted)
+        .unwrap_or_else(|| panic!("no {wanted} in {:?}", objects.iter().map(title).collect::<Vec<_>>()))
 }
 
 fn all_rules(objects: &[Value]) -> impl Iterator<Item = &Value> {
@@ -69,7 +72,10 @@ fn the_deployment_is_fit_for_the_strictest_namespace_and_knows_all_images() {
     let pod = &deployment["spec"]["template"]["spec"];
     assert_eq!(pod["securityContext"], json!({"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}}));
     let container = &pod["containers"][0];
-    assert_eq!(container["securityContext"], json!({"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]}}));
+    assert_eq!(
+        container["securityContext"],
+        json!({"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]}})
+    );
     assert_eq!((&container["image"], &container["imagePullPolicy"]), (&json!("registry.example/weft:1"), &json!("Always")));
     assert_eq!(container["args"], json!(["operator", "--domains", "addons"]));
     let environment = container["env"].as_array().unwrap();
@@ -77,10 +83,23 @@ fn the_deployment_is_fit_for_the_strictest_namespace_and_knows_all_images() {
     assert_eq!(value("OPERATOR_IMAGE")["value"], "registry.example/weft:1");
     assert_eq!(value("OPERATOR_VERSION")["value"], env!("CARGO_PKG_VERSION"));
     assert_eq!(value("WATCH_NAMESPACE")["value"], "");
-    for (name, field) in [("OPERATOR_NAMESPACE", "metadata.namespace"), ("OPERAND_NAMESPACE", "metadata.namespace"), ("POD_NAME", "metadata.name")] {
+    for (name, field) in
+        [("OPERATOR_NAMESPACE", "metadata.namespace"), ("OPERAND_NAMESPACE", "metadata.namespace"), ("POD_NAME", "metadata.name")]
+    {
         assert_eq!(value(name)["valueFrom"]["fieldRef"]["fieldPath"], field);
     }
-    for image in ["MULTUS", "MULTUS_DYNAMIC_NETWORKS_CONTROLLER", "LINUX_BRIDGE", "LINUX_BRIDGE_MARKER", "KUBEMACPOOL", "OVS_CNI", "MACVTAP_CNI", "KUBE_SECONDARY_DNS", "CORE_DNS", "KUBEVIRT_IPAM_CONTROLLER"] {
+    for image in [
+        "MULTUS",
+        "MULTUS_DYNAMIC_NETWORKS_CONTROLLER",
+        "LINUX_BRIDGE",
+        "LINUX_BRIDGE_MARKER",
+        "KUBEMACPOOL",
+        "OVS_CNI",
+        "MACVTAP_CNI",
+        "KUBE_SECONDARY_DNS",
+        "CORE_DNS",
+        "KUBEVIRT_IPAM_CONTROLLER",
+    ] {
         assert!(value(&format!("{image}_IMAGE"))["value"].as_str().is_some_and(|image| image.contains('/')), "{image}");
     }
     let names: BTreeSet<_> = environment.iter().map(|variable| variable["name"].as_str().unwrap()).collect();
@@ -116,7 +135,12 @@ fn permissions_follow_the_chosen_components() {
         all_rules(&objects).map(Value::to_string).collect::<Vec<_>>().join("\n")
     };
     let (multus, pool) = (rules("multus"), rules("kubemacpool"));
-    assert!(multus.contains("network-attachment-definitions.k8s.cni.cncf.io") && !multus.contains("kubemacpool") && !multus.contains("virtualmachines"), "{multus}");
+    assert!(
+        multus.contains("network-attachment-definitions.k8s.cni.cncf.io")
+            && !multus.contains("kubemacpool")
+            && !multus.contains("virtualmachines"),
+        "{multus}"
+    );
     assert!(pool.contains("kubemacpool-mutator") && pool.contains("virtualmachines"), "{pool}");
     // With nothing that makes a webhook, none may be changed.
     assert!(!multus.lines().any(|rule| rule.contains("mutatingwebhookconfigurations") && rule.contains("\"delete\"")), "{multus}");
@@ -127,17 +151,27 @@ fn permissions_follow_the_chosen_components() {
 fn the_operator_holds_all_that_it_grants() {
     let held = objects(&printed(&["manifests"]));
     let holds = |kind: &str, group: &Value, resource: &Value, verb: &Value, names: &Value| {
-        held.iter().filter(|role| role["kind"] == kind || role["kind"] == "ClusterRole").flat_map(|role| role["rules"].as_array().unwrap()).any(|rule| {
-            let has = |list: &str, item: &Value| rule[list].as_array().is_some_and(|items| items.contains(item));
-            has("apiGroups", group) && has("resources", resource) && has("verbs", verb) && (rule["resourceNames"].is_null() || rule["resourceNames"] == *names)
-        })
+        held.iter()
+            .filter(|role| role["kind"] == kind || role["kind"] == "ClusterRole")
+            .flat_map(|role| role["rules"].as_array().unwrap())
+            .any(|rule| {
+                let has = |list: &str, item: &Value| rule[list].as_array().is_some_and(|items| items.contains(item));
+                has("apiGroups", group)
+                    && has("resources", resource)
+                    && has("verbs", verb)
+                    && (rule["resourceNames"].is_null() || rule["resourceNames"] == *names)
+            })
     };
     let rendered = objects(&printed(&["render", "-f", root().join(EXAMPLE).to_str().unwrap()]));
     let mut checked = 0;
     for role in rendered.iter().filter(|object| object["kind"].as_str().unwrap().ends_with("Role")) {
         for rule in role["rules"].as_array().unwrap() {
             for (group, resource, verb) in product(&rule["apiGroups"], &rule["resources"], &rule["verbs"]) {
-                assert!(holds(role["kind"].as_str().unwrap(), group, resource, verb, &rule["resourceNames"]), "{}: {verb} {resource} in {group} is not held", title(role));
+                assert!(
+                    holds(role["kind"].as_str().unwrap(), group, resource, verb, &rule["resourceNames"]),
+                    "{}: {verb} {resource} in {group} is not held",
+                    title(role)
+                );
                 checked += 1;
             }
         }
@@ -157,7 +191,11 @@ fn another_namespace_is_used_throughout() {
     for object in &objects {
         let namespaces = [&object["metadata"]["namespace"], &object["subjects"][0]["namespace"]];
         for namespace in namespaces.into_iter().filter(|namespace| !namespace.is_null()) {
-            let expected = if title(object).ends_with("-events") && std::ptr::eq(namespace, &raw const object["metadata"]["namespace"]) { "default" } else { "elsewhere" };
+            let expected = if title(object).ends_with("-events") && std::ptr::eq(namespace, &raw const object["metadata"]["namespace"]) {
+                "default"
+            } else {
+                "elsewhere"
+            };
             assert_eq!(namespace, expected, "{}", title(object));
         }
     }
@@ -197,7 +235,10 @@ fn files_have_the_names_that_automation_knows() {
     assert_eq!((run.code, run.stdout.as_str()), (0, ""), "{}", run.stderr);
     let made = folder.path().join("made/here");
     let names: BTreeSet<String> = fs::read_dir(&made).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    assert_eq!(names.into_iter().collect::<Vec<_>>(), ["namespace.yaml", "network-addons-config-example.cr.yaml", "network-addons-config.crd.yaml", "operator.yaml"]);
+    assert_eq!(
+        names.into_iter().collect::<Vec<_>>(),
+        ["namespace.yaml", "network-addons-config-example.cr.yaml", "network-addons-config.crd.yaml", "operator.yaml"]
+    );
     let read = |name: &str| objects(&fs::read_to_string(made.join(name)).unwrap());
     let example = &read("network-addons-config-example.cr.yaml")[0];
     assert_eq!(example["spec"], json!({"multus": {}, "ovs": {}, "imagePullPolicy": "IfNotPresent"}));
@@ -214,7 +255,14 @@ fn what_is_rendered_is_complete_and_always_the_same() {
     assert_eq!(text, printed(&arguments));
     assert!(text.lines().nth(1).unwrap().contains("drawn at random"), "{text}");
     let rendered = objects(&text);
-    for wanted in ["DaemonSet multus", "DaemonSet kube-cni-linux-bridge-plugin", "DaemonSet bridge-marker", "DaemonSet ovs-cni-amd64", "Deployment kubemacpool-mac-controller-manager", "MutatingWebhookConfiguration kubemacpool-mutator"] {
+    for wanted in [
+        "DaemonSet multus",
+        "DaemonSet kube-cni-linux-bridge-plugin",
+        "DaemonSet bridge-marker",
+        "DaemonSet ovs-cni-amd64",
+        "Deployment kubemacpool-mac-controller-manager",
+        "MutatingWebhookConfiguration kubemacpool-mutator",
+    ] {
         find(&rendered, wanted);
     }
     let fixed = text_of("  kubeMacPool: {rangeStart: '02:00:00:00:00:00', rangeEnd: '02:00:00:00:00:ff'}\n");
@@ -228,13 +276,16 @@ fn text_of(spec: &str) -> String {
 }
 
 fn resource(spec: &str) -> String {
-    format!("apiVersion: networkaddonsoperator.network.kubevirt.io/v1\nkind: NetworkAddonsConfig\nmetadata:\n  name: cluster\nspec:\n{spec}")
+    format!(
+        "apiVersion: networkaddonsoperator.network.kubevirt.io/v1\nkind: NetworkAddonsConfig\nmetadata:\n  name: cluster\nspec:\n{spec}"
+    )
 }
 
 #[test]
 fn components_are_rendered_into_files_of_their_own() {
     let folder = tempfile::tempdir().unwrap();
-    let run = weft_with_stdin(folder.path(), &["render", "-f", "-", "-o", "out", "-n", "elsewhere"], &resource("  multus: {}\n  ovs: {}\n"));
+    let run =
+        weft_with_stdin(folder.path(), &["render", "-f", "-", "-o", "out", "-n", "elsewhere"], &resource("  multus: {}\n  ovs: {}\n"));
     assert_eq!((run.code, run.stdout.as_str()), (0, ""), "{}", run.stderr);
     let multus = objects(&fs::read_to_string(folder.path().join("out/multus.yaml")).unwrap());
     assert_eq!(find(&multus, "DaemonSet multus")["metadata"]["namespace"], "elsewhere");

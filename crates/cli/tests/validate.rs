@@ -41,17 +41,38 @@ fn v1alpha1_is_checked_as_well() {
 fn slips_are_found_where_they_are() {
     for (spec, line) in [
         ("  mutlus: {}\n", "stdin:6:3: spec.mutlus: unknown field \"mutlus\"; did you mean \"multus\"?"),
-        ("  multus: {}\n  linux-bridge: {}\n", "stdin:7:3: spec.linux-bridge: unknown field \"linux-bridge\"; did you mean \"linuxBridge\"?"),
+        (
+            "  multus: {}\n  linux-bridge: {}\n",
+            "stdin:7:3: spec.linux-bridge: unknown field \"linux-bridge\"; did you mean \"linuxBridge\"?",
+        ),
         ("  kubemacpool: {}\n", "stdin:6:3: spec.kubemacpool: unknown field \"kubemacpool\"; did you mean \"kubeMacPool\"?"),
         ("  OVS: {}\n", "stdin:6:3: spec.OVS: unknown field \"OVS\"; did you mean \"ovs\"?"),
         ("  imagePolicy: Always\n", "stdin:6:3: spec.imagePolicy: unknown field \"imagePolicy\"; did you mean \"imagePullPolicy\"?"),
-        ("  kubeMacPool: {rangeBegin: a}\n", "stdin:6:17: spec.kubeMacPool.rangeBegin: unknown field \"rangeBegin\": known here are rangeEnd, rangeStart"),
-        ("  placementConfiguration:\n    workload: {}\n", "stdin:7:5: spec.placementConfiguration.workload: unknown field \"workload\"; did you mean \"workloads\"?"),
-        ("  placementConfiguration:\n    infra:\n      tolerations:\n      - efect: NoSchedule\n", "stdin:9:9: spec.placementConfiguration.infra.tolerations[0].efect: unknown field \"efect\"; did you mean \"effect\"?"),
-        ("  imagePullPolicy: always\n", "stdin:6:20: spec.imagePullPolicy: \"always\" is not allowed, only \"Always\", \"IfNotPresent\", \"Never\"; did you mean \"Always\"?"),
-        ("  placementConfiguration: {infra: {nodeSelector: {a: 1}}}\n", "stdin:6:54: spec.placementConfiguration.infra.nodeSelector.a: must be a string, not the number 1: put it in quotes"),
+        (
+            "  kubeMacPool: {rangeBegin: a}\n",
+            "stdin:6:17: spec.kubeMacPool.rangeBegin: unknown field \"rangeBegin\": known here are rangeEnd, rangeStart",
+        ),
+        (
+            "  placementConfiguration:\n    workload: {}\n",
+            "stdin:7:5: spec.placementConfiguration.workload: unknown field \"workload\"; did you mean \"workloads\"?",
+        ),
+        (
+            "  placementConfiguration:\n    infra:\n      tolerations:\n      - efect: NoSchedule\n",
+            "stdin:9:9: spec.placementConfiguration.infra.tolerations[0].efect: unknown field \"efect\"; did you mean \"effect\"?",
+        ),
+        (
+            "  imagePullPolicy: always\n",
+            "stdin:6:20: spec.imagePullPolicy: \"always\" is not allowed, only \"Always\", \"IfNotPresent\", \"Never\"; did you mean \"Always\"?",
+        ),
+        (
+            "  placementConfiguration: {infra: {nodeSelector: {a: 1}}}\n",
+            "stdin:6:54: spec.placementConfiguration.infra.nodeSelector.a: must be a string, not the number 1: put it in quotes",
+        ),
         ("  multus: true\n", "stdin:6:11: spec.multus: must be an object, not true"),
-        ("  multus:\n", "stdin:6:3: spec.multus: has no value, so the API server would drop it silently: write {} after it to have it with its defaults, or remove it"),
+        (
+            "  multus:\n",
+            "stdin:6:3: spec.multus: has no value, so the API server would drop it silently: write {} after it to have it with its defaults, or remove it",
+        ),
     ] {
         let run = validate(spec);
         assert_eq!((run.code, run.stdout.trim_end()), (1, line), "{}", run.stderr);
@@ -81,7 +102,10 @@ fn what_only_rules_and_the_operator_know_is_found_too() {
 #[test]
 fn everything_is_told_at_once_in_the_order_of_the_file() {
     let folder = tempfile::tempdir().unwrap();
-    let bad = format!("{}spec:\n  mutlus: {{}}\n  kubeMacPool:\n    rangeStart: 02:00:00:00:00:00\n  imagePullPolicy: 5\n", HEAD.replace("cluster", "other"));
+    let bad = format!(
+        "{}spec:\n  mutlus: {{}}\n  kubeMacPool:\n    rangeStart: 02:00:00:00:00:00\n  imagePullPolicy: 5\n",
+        HEAD.replace("cluster", "other")
+    );
     fs::write(folder.path().join("b.yaml"), &bad).unwrap();
     fs::write(folder.path().join("a.yml"), format!("{HEAD}---\n{HEAD}spec: []\n")).unwrap();
     fs::write(folder.path().join("c.txt"), "not looked at: [").unwrap();
@@ -89,7 +113,14 @@ fn everything_is_told_at_once_in_the_order_of_the_file() {
     let places: Vec<_> = run.stdout.lines().map(|line| line.split(": ").take(2).collect::<Vec<_>>().join(": ")).collect();
     assert_eq!(
         places,
-        ["./a.yml:10:7: spec", "./b.yaml:4:9: metadata.name", "./b.yaml:6:3: spec.mutlus", "./b.yaml:8:5: spec.kubeMacPool", "./b.yaml:9:20: spec.imagePullPolicy", "./a.yml: NetworkAddonsConfig cluster"],
+        [
+            "./a.yml:10:7: spec",
+            "./b.yaml:4:9: metadata.name",
+            "./b.yaml:6:3: spec.mutlus",
+            "./b.yaml:8:5: spec.kubeMacPool",
+            "./b.yaml:9:20: spec.imagePullPolicy",
+            "./a.yml: NetworkAddonsConfig cluster"
+        ],
         "{}",
         run.stdout
     );
@@ -98,7 +129,8 @@ fn everything_is_told_at_once_in_the_order_of_the_file() {
 
 #[test]
 fn the_same_as_json() {
-    let run = weft_with_stdin(Path::new("."), &["validate", "-o", "json", "-f", "-"], &format!("{HEAD}spec: {{mutlus: {{}}}}\n---\n{HEAD}"));
+    let run =
+        weft_with_stdin(Path::new("."), &["validate", "-o", "json", "-f", "-"], &format!("{HEAD}spec: {{mutlus: {{}}}}\n---\n{HEAD}"));
     let result: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(
         result,
@@ -114,20 +146,42 @@ fn the_same_as_json() {
 #[test]
 fn what_is_no_yaml_is_shown_with_its_line() {
     let run = validate("  multus: {}\n  ovs: [\n");
-    assert_eq!((run.code, run.stdout.as_str()), (1, "stdin:7:8: not readable as YAML: unclosed bracket '['\n  7 |   ovs: [\n    |        ^\n"));
+    assert_eq!(
+        (run.code, run.stdout.as_str()),
+        (1, "stdin:7:8: not readable as YAML: unclosed bracket '['\n  7 |   ovs: [\n    |        ^\n")
+    );
     let run = validate("  ovs: {}\n  multus: {}\n  ovs: {}\n");
-    assert_eq!(run.stdout, "stdin:8:3: not readable as YAML: the key \"ovs\" is there twice: remove one of them\n  8 |   ovs: {}\n    |   ^\n");
+    assert_eq!(
+        run.stdout,
+        "stdin:8:3: not readable as YAML: the key \"ovs\" is there twice: remove one of them\n  8 |   ovs: {}\n    |   ^\n"
+    );
 }
 
 #[test]
 fn kinds_are_told_apart() {
     for (head, code, said) in [
         ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", 0, "note: stdin: ConfigMap a is skipped: not a kind that Weft serves"),
-        ("apiVersion: networkaddonsoperator.network.kubevirt.io/v2\nkind: NetworkAddonsConfig\n", 1, "the version \"v2\" of NetworkAddonsConfig is not served: write networkaddonsoperator.network.kubevirt.io/v1 or"),
+        (
+            "apiVersion: networkaddonsoperator.network.kubevirt.io/v2\nkind: NetworkAddonsConfig\n",
+            1,
+            "the version \"v2\" of NetworkAddonsConfig is not served: write networkaddonsoperator.network.kubevirt.io/v1 or",
+        ),
         ("apiVersion: v1\nkind: NetworkAddonsConfig\n", 1, "NetworkAddonsConfig does not belong to the group \"\""),
-        ("apiVersion: networkaddonsoperator.network.kubevirt.io/v1\nkind: Addons\n", 1, "has no kind \"Addons\": write \"NetworkAddonsConfig\""),
-        ("apiVersion: example.com/v1\nkind: NetworkAddonConfig\n", 1, "unknown kind \"NetworkAddonConfig\"; did you mean \"NetworkAddonsConfig\""),
-        ("spec: {}\n", 1, "Known kinds: NetworkAddonsConfig (networkaddonsoperator.network.kubevirt.io/v1 or networkaddonsoperator.network.kubevirt.io/v1alpha1)"),
+        (
+            "apiVersion: networkaddonsoperator.network.kubevirt.io/v1\nkind: Addons\n",
+            1,
+            "has no kind \"Addons\": write \"NetworkAddonsConfig\"",
+        ),
+        (
+            "apiVersion: example.com/v1\nkind: NetworkAddonConfig\n",
+            1,
+            "unknown kind \"NetworkAddonConfig\"; did you mean \"NetworkAddonsConfig\"",
+        ),
+        (
+            "spec: {}\n",
+            1,
+            "Known kinds: NetworkAddonsConfig (networkaddonsoperator.network.kubevirt.io/v1 or networkaddonsoperator.network.kubevirt.io/v1alpha1)",
+        ),
         ("just text\n", 1, "is not a Kubernetes object"),
     ] {
         let run = weft_with_stdin(Path::new("."), &["validate", "-f", "-"], &format!("{head}---\n{HEAD}"));
@@ -157,7 +211,8 @@ fn examples_are_valid() {
     for folder in ["examples", "deploy/addons"] {
         for entry in fs::read_dir(root().join(folder)).into_iter().flatten() {
             let path = entry.unwrap().path();
-            let ours = path.extension().is_some_and(|extension| extension == "yaml") && fs::read_to_string(&path).unwrap().contains("kind: NetworkAddonsConfig");
+            let ours = path.extension().is_some_and(|extension| extension == "yaml")
+                && fs::read_to_string(&path).unwrap().contains("kind: NetworkAddonsConfig");
             if ours {
                 let run = weft(&root(), &["validate", "-f", path.to_str().unwrap()]);
                 assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);

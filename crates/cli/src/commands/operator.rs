@@ -57,6 +57,9 @@ fn log(args: &Args) {
         1 => LevelFilter::WARN,
         2.. => LevelFilter::ERROR,
     };
-    let logger = tracing_subscriber::fmt().with_max_level(level).with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).with_writer(std::io::stderr);
+    let logger = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+        .with_writer(std::io::stderr);
     if args.log_text { logger.init() } else { logger.json().flatten_event(true).init() }
 }

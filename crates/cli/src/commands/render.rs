@@ -88,7 +88,11 @@ fn outcomes(resources: &[Resource]) -> impl Iterator<Item = (&Resource, &Outcome
 }
 
 fn title(resource: &Resource, outcome: &Outcome) -> String {
-    let drawn = if outcome.drawn { "# What it leaves open, such as a MAC range, is drawn at random when applied; what is shown here is an example.\n" } else { "" };
+    let drawn = if outcome.drawn {
+        "# What it leaves open, such as a MAC range, is drawn at random when applied; what is shown here is an example.\n"
+    } else {
+        ""
+    };
     format!("# {} of {}\n{drawn}", resource.title, resource.source)
 }
 

@@ -127,7 +127,8 @@ impl Domain {
         let objects: Vec<&Manifest> = self.decision.units.iter().flat_map(|unit| &unit.objects).collect();
         let base = read(self.entry.install.rbac_yaml)?;
         let placed = overlay::placed(base, &self.names, &self.operands);
-        rbac::complete(placed, &objects, &self.decision.made_by_operands, &self.operands).with_context(|| format!("the roles of {}", self.entry.name))
+        rbac::complete(placed, &objects, &self.decision.made_by_operands, &self.operands)
+            .with_context(|| format!("the roles of {}", self.entry.name))
     }
 
     fn images(&self) -> Vec<(&'static str, String)> {

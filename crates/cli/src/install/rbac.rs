@@ -26,7 +26,11 @@ const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 pub fn complete(base: Vec<Value>, objects: &[&Manifest], made_by_operands: &[ObjectKey], operands: &str) -> Result<Vec<Value>> {
     for object in objects {
         let namespace = object.key().namespace.as_deref();
-        ensure!(namespace.is_none_or(|namespace| namespace == operands), "{}: the operator has no role in this namespace", object.key().human());
+        ensure!(
+            namespace.is_none_or(|namespace| namespace == operands),
+            "{}: the operator has no role in this namespace",
+            object.key().human()
+        );
     }
     let mut completed = Vec::new();
     let mut empty = BTreeSet::new();
@@ -55,7 +59,9 @@ fn own(rules: Vec<PolicyRule>, objects: &[&Manifest], made_by_operands: &[Object
             if rule.resource_names.as_deref() == Some(&[OF_CHOSEN_COMPONENTS.to_owned()]) {
                 let groups = rule.api_groups.as_deref().unwrap_or_default();
                 let resources = rule.resources.as_deref().unwrap_or_default();
-                let meant = |key: &&ObjectKey| groups.iter().any(|group| group == key.kind.group) && resources.iter().any(|resource| resource == key.kind.plural);
+                let meant = |key: &&ObjectKey| {
+                    groups.iter().any(|group| group == key.kind.group) && resources.iter().any(|resource| resource == key.kind.plural)
+                };
                 let names: BTreeSet<String> = keys().filter(meant).map(|key| key.name.clone()).collect();
                 rule.resource_names = Some(names.into_iter().collect());
             }
@@ -141,7 +147,11 @@ impl Grants {
             })
             .collect();
         rules.sort_by(|a, b| (&a.api_groups, &a.resources, &a.resource_names).cmp(&(&b.api_groups, &b.resources, &b.resource_names)));
-        rules.extend(self.urls.into_iter().map(|(url, verbs)| PolicyRule { non_resource_urls: Some(vec![url]), verbs: in_order(verbs.iter()), ..PolicyRule::default() }));
+        rules.extend(self.urls.into_iter().map(|(url, verbs)| PolicyRule {
+            non_resource_urls: Some(vec![url]),
+            verbs: in_order(verbs.iter()),
+            ..PolicyRule::default()
+        }));
         rules
     }
 }
@@ -176,15 +186,23 @@ mod tests {
     #[test]
     fn granted_is_the_union_and_nothing_is_said_twice() {
         let objects = [
-            manifest("ClusterRole", "a", &json!({"rules": [
-                {"apiGroups": [""], "resources": ["pods", "pods/status"], "verbs": ["watch", "list"]},
-                {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["y", "x"], "verbs": ["get", "delete"]},
-                {"nonResourceURLs": ["/metrics"], "verbs": ["get"]},
-            ]})),
-            manifest("ClusterRole", "b", &json!({"rules": [
-                {"apiGroups": ["", "apps"], "resources": ["pods"], "verbs": ["get", "list"]},
-                {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]},
-            ]})),
+            manifest(
+                "ClusterRole",
+                "a",
+                &json!({"rules": [
+                    {"apiGroups": [""], "resources": ["pods", "pods/status"], "verbs": ["watch", "list"]},
+                    {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["y", "x"], "verbs": ["get", "delete"]},
+                    {"nonResourceURLs": ["/metrics"], "verbs": ["get"]},
+                ]}),
+            ),
+            manifest(
+                "ClusterRole",
+                "b",
+                &json!({"rules": [
+                    {"apiGroups": ["", "apps"], "resources": ["pods"], "verbs": ["get", "list"]},
+                    {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]},
+                ]}),
+            ),
             manifest("Role", "in-namespace", &json!({"rules": [{"apiGroups": ["x"], "resources": ["y"], "verbs": ["z"]}]})),
         ];
         let base = json!({"kind": "ClusterRole", "metadata": {"name": "operator-granted"}, "rules": []});
@@ -205,10 +223,17 @@ mod tests {
     #[test]
     fn a_role_that_is_bound_and_not_ours_may_be_bound_by_name_only() {
         let binding = |role: &str| json!({"roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": role}});
-        let objects = [manifest("ClusterRole", "ours", &json!({"rules": []})), manifest("ClusterRoleBinding", "a", &binding("ours")), manifest("ClusterRoleBinding", "b", &binding("system:auth-delegator"))];
+        let objects = [
+            manifest("ClusterRole", "ours", &json!({"rules": []})),
+            manifest("ClusterRoleBinding", "a", &binding("ours")),
+            manifest("ClusterRoleBinding", "b", &binding("system:auth-delegator")),
+        ];
         let base = json!({"kind": "ClusterRole", "metadata": {"name": "operator-granted"}});
         let rules = completed(base, &objects, &[]).unwrap()[0]["rules"].clone();
-        assert_eq!(rules, json!([{"apiGroups": [RBAC_GROUP], "resources": ["clusterroles"], "resourceNames": ["system:auth-delegator"], "verbs": ["bind"]}]));
+        assert_eq!(
+            rules,
+            json!([{"apiGroups": [RBAC_GROUP], "resources": ["clusterroles"], "resourceNames": ["system:auth-delegator"], "verbs": ["bind"]}])
+        );
     }
 
     #[test]
@@ -219,7 +244,12 @@ mod tests {
             {"apiGroups": [""], "resources": ["secrets"], "resourceNames": [OF_CHOSEN_COMPONENTS], "verbs": ["delete"]},
             {"apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"], "resourceNames": [OF_CHOSEN_COMPONENTS], "verbs": ["get"]},
         ]});
-        let objects = [manifest("ClusterRole", "b", &json!({})), manifest("ClusterRole", "a", &json!({})), manifest("ClusterRoleBinding", "c", &json!({})), manifest("Role", "d", &json!({}))];
+        let objects = [
+            manifest("ClusterRole", "b", &json!({})),
+            manifest("ClusterRole", "a", &json!({})),
+            manifest("ClusterRoleBinding", "c", &json!({})),
+            manifest("Role", "d", &json!({})),
+        ];
         let rules = completed(base, &objects, &[ObjectKey::new(kinds::SECRET, "ns", "made")]).unwrap()[0]["rules"].clone();
         assert_eq!(rules[0]["resourceNames"], json!(["a", "b", "c"]));
         assert_eq!(rules[1], json!({"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list"]}));
@@ -240,7 +270,8 @@ mod tests {
 
     #[test]
     fn an_object_that_the_roles_would_not_reach_is_refused() {
-        let object = Manifest::new(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "kube-system"}})).unwrap();
+        let object =
+            Manifest::new(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "kube-system"}})).unwrap();
         let error = complete(Vec::new(), &[&object], &[], "ns").unwrap_err();
         assert!(error.to_string().contains("ConfigMap kube-system/a"), "{error}");
     }
