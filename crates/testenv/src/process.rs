@@ -29,10 +29,8 @@ impl Process {
         let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let log = log_folder.join(format!("{name}.log"));
         let output = File::options().create(true).append(true).open(&log).with_context(|| format!("cannot write {}", log.display()))?;
-        let mut command = Command::new("setpriv");
+        let mut command = bound_command(program);
         command
-            .args(["--pdeathsig", "KILL", "--"])
-            .arg(program)
             .args(args)
             .current_dir(log_folder)
             .stdin(Stdio::null())
@@ -40,7 +38,7 @@ impl Process {
             .stderr(output)
             // Not in the terminal's foreground group: Ctrl-C is for us, and we end them in order.
             .process_group(0);
-        let child = spawn(command).map_err(|error| match error.kind() {
+        let child = spawn_bound(command).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => {
                 anyhow!("`setpriv` is not in PATH: install util-linux (2.33 or newer)")
             }
@@ -99,9 +97,22 @@ impl Drop for Process {
     }
 }
 
+/// A command whose process the kernel ends when this one ends, however that is. Start it with [`spawn_bound`]; the pid of the
+/// child is that of the program.
+pub fn bound_command(program: &Path) -> Command {
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--pdeathsig", "KILL", "--"])
+        .arg(program);
+    command
+}
+
 /// Spawns on one thread that lives as long as the process: the kernel sends the parent death signal when the *thread* that
 /// forked ends, and a test's thread ends with the test.
-fn spawn(command: Command) -> io::Result<Child> {
+///
+/// # Errors
+/// As [`Command::spawn`].
+pub fn spawn_bound(command: Command) -> io::Result<Child> {
     type Job = (Command, mpsc::Sender<io::Result<Child>>);
     static SPAWNER: OnceLock<mpsc::Sender<Job>> = OnceLock::new();
     let spawner = SPAWNER.get_or_init(|| {

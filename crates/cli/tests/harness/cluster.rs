@@ -1,0 +1,245 @@
+//! A cluster with Weft installed as a user installs it.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use kube::{
+    Api,
+    api::{ApiResource, DynamicObject, Patch, PatchParams},
+    core::GroupVersionKind,
+};
+use serde_json::{Value, json};
+use weft_plan::{Kind, kinds};
+use weft_testenv::{AuditEvent, ControlPlane, Stage};
+
+use super::{
+    snapshot::{self, Snapshot},
+    wait::wait_until,
+};
+
+/// The namespace of the operator and of its operands, as shipped.
+pub const NAMESPACE: &str = "cluster-network-addons";
+/// The name of the operator's Deployment and ServiceAccount, as shipped.
+pub const OPERATOR: &str = "cluster-network-addons-operator";
+/// Who the operator is to the API server.
+pub const OPERATOR_USER: &str = "system:serviceaccount:cluster-network-addons:cluster-network-addons-operator";
+
+/// What a [`Cluster`] is to be like.
+pub struct ClusterOptions {
+    /// kwok nodes, `node-1` and so on.
+    pub nodes: usize,
+    /// What some pods do instead of becoming Ready at once.
+    pub stages: Vec<Stage>,
+    /// The test takes permissions away. Otherwise every 403 that the operator ever gets fails the test: a rule is missing then.
+    pub may_be_forbidden: bool,
+}
+
+impl Default for ClusterOptions {
+    fn default() -> Self {
+        Self { nodes: 2, stages: Vec::new(), may_be_forbidden: false }
+    }
+}
+
+/// A running control plane with the output of `weft manifests` applied. The operator itself is started by
+/// [`Operator::start`](super::Operator::start): kwok runs no containers.
+pub struct Cluster {
+    /// The control plane.
+    pub control_plane: ControlPlane,
+    /// Arguments of the operator's container, as shipped.
+    pub(super) operator_args: Vec<String>,
+    /// Its environment, as shipped and as the kubelet fills it in.
+    pub(super) operator_env: BTreeMap<String, String>,
+    pub(super) operators_started: AtomicUsize,
+    /// What was there before any NetworkAddonsConfig, by uid.
+    pub(super) before: snapshot::Uids,
+    may_be_forbidden: bool,
+}
+
+impl Cluster {
+    /// Starts a control plane and installs Weft in it by `weft manifests | kubectl apply -f -`.
+    pub async fn start(options: ClusterOptions) -> Self {
+        let mut builder = ControlPlane::builder().nodes(options.nodes).audit(true);
+        for stage in options.stages {
+            builder = builder.stage(stage);
+        }
+        let control_plane = builder.start().await.expect("the control plane starts");
+        control_plane.kubectl_with_input(&["apply", "-f", "-"], &manifests()).await.expect("the shipped manifests apply");
+        let mut cluster = Self {
+            control_plane,
+            operator_args: Vec::new(),
+            operator_env: BTreeMap::new(),
+            operators_started: AtomicUsize::new(0),
+            before: snapshot::Uids::default(),
+            may_be_forbidden: options.may_be_forbidden,
+        };
+        let deployment = cluster.get(kinds::DEPLOYMENT, NAMESPACE, OPERATOR).await.expect("the operator's Deployment");
+        let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+        cluster.operator_args = serde_json::from_value(container["args"].clone()).unwrap();
+        cluster.operator_env = environment(container);
+        cluster.before = snapshot::uids(&cluster).await;
+        cluster
+    }
+
+    /// With two nodes and nothing unusual.
+    pub async fn start_default() -> Self {
+        Self::start(ClusterOptions::default()).await
+    }
+
+    /// Runs kubectl as admin and returns what it prints; fails the test if kubectl fails.
+    pub async fn kubectl(&self, args: &[&str]) -> String {
+        self.control_plane.kubectl(args).await.unwrap()
+    }
+
+    /// `kubectl apply -f -`
+    pub async fn apply(&self, yaml: &str) -> String {
+        self.control_plane.kubectl_with_input(&["apply", "-f", "-"], yaml).await.unwrap()
+    }
+
+    /// The API of a kind, as admin; `namespace` is ignored for kinds without namespaces.
+    pub fn api(&self, kind: Kind, namespace: &str) -> Api<DynamicObject> {
+        let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(kind.group, kind.version, kind.kind), kind.plural);
+        let client = self.control_plane.client();
+        if kind.namespaced { Api::namespaced_with(client, namespace, &resource) } else { Api::all_with(client, &resource) }
+    }
+
+    /// An object as it is, or `None`.
+    pub async fn get(&self, kind: Kind, namespace: &str, name: &str) -> Option<Value> {
+        self.api(kind, namespace).get_opt(name).await.unwrap().map(|object| serde_json::to_value(object).unwrap())
+    }
+
+    /// Changes an object by a JSON merge patch (RFC 7386), as somebody called `somebody`.
+    pub async fn patch(&self, kind: Kind, namespace: &str, name: &str, patch: Value) -> Value {
+        let params = PatchParams { field_manager: Some("somebody".to_owned()), ..Default::default() };
+        let patched = self.api(kind, namespace).patch(name, &params, &Patch::Merge(&patch)).await;
+        serde_json::to_value(patched.unwrap_or_else(|error| panic!("patch {kind} {namespace}/{name} {patch}: {error}"))).unwrap()
+    }
+
+    /// Deletes an object, and does not wait until it is gone.
+    pub async fn delete(&self, kind: Kind, namespace: &str, name: &str) {
+        self.api(kind, namespace).delete(name, &Default::default()).await.unwrap_or_else(|error| panic!("delete {kind} {namespace}/{name}: {error}"));
+    }
+
+    /// The NetworkAddonsConfig, or `None`.
+    pub async fn resource(&self) -> Option<Value> {
+        self.get(kinds::NETWORK_ADDONS_CONFIG, "", "cluster").await
+    }
+
+    /// Its status; null if there is none.
+    pub async fn status(&self) -> Value {
+        self.resource().await.map(|resource| resource["status"].clone()).unwrap_or_default()
+    }
+
+    /// Changes the NetworkAddonsConfig by a JSON merge patch.
+    pub async fn patch_resource(&self, patch: Value) -> Value {
+        self.patch(kinds::NETWORK_ADDONS_CONFIG, "", "cluster", patch).await
+    }
+
+    /// Waits until status says, about the latest generation, that all is well.
+    pub async fn wait_available(&self) -> Value {
+        wait_until("the NetworkAddonsConfig is Available", async || {
+            let resource = self.resource().await.ok_or("there is none")?;
+            let conditions = conditions(&resource["status"]);
+            let known = resource["status"]["observedGeneration"] == resource["metadata"]["generation"];
+            let well = ["Available=True", "Progressing=False", "Degraded=False"];
+            if known && conditions.len() == 3 && well.iter().all(|wanted| conditions.iter().any(|condition| condition.starts_with(wanted))) {
+                return Ok(resource);
+            }
+            Err(format!("generation {}, status {:#}", resource["metadata"]["generation"], resource["status"]))
+        })
+        .await
+    }
+
+    /// Waits until a condition has this status and reason (no reason: any) and a message that contains this text; returns the status.
+    pub async fn wait_condition(&self, name: &str, status: &str, reason: &str, message: &str) -> Value {
+        wait_until(&format!("condition {name}={status} {reason} {message:?}"), async || {
+            let all = self.status().await;
+            let found = condition(&all, name);
+            let right = found["status"] == status && (reason.is_empty() || found["reason"] == reason) && found["message"].as_str().unwrap_or_default().contains(message);
+            if right { Ok(all) } else { Err(format!("{all:#}")) }
+        })
+        .await
+    }
+
+    /// Applies an example and waits until it is Available, with what KubeMacPool does in life.
+    pub async fn install(&self, yaml: &str) -> Value {
+        self.play_kubemacpool().await;
+        self.apply(yaml).await;
+        self.wait_available().await
+    }
+
+    /// What the certificate manager of KubeMacPool does in life: it writes the Secret that the manager's pods mount. kwok runs no
+    /// containers, so without this the operator rightly says that KubeMacPool waits for the Secret.
+    pub async fn play_kubemacpool(&self) {
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "kubemacpool-service", "namespace": NAMESPACE}, "type": "kubernetes.io/tls",
+            "data": {"tls.crt": "", "tls.key": ""}});
+        let params = PatchParams::apply("kubemacpool").force();
+        self.api(kinds::SECRET, NAMESPACE).patch("kubemacpool-service", &params, &Patch::Apply(&secret)).await.unwrap();
+    }
+
+    /// Everything that Weft has made, as it is now. See [`Snapshot`].
+    pub async fn snapshot(&self) -> Snapshot {
+        snapshot::take(self).await
+    }
+
+    /// What is there and was not before the first NetworkAddonsConfig, and is no work of the cluster's own controllers.
+    pub async fn leftovers(&self) -> Vec<String> {
+        snapshot::leftovers(self).await
+    }
+
+    /// Every request of the operator so far, by the API server's audit log.
+    pub fn audit(&self) -> Vec<AuditEvent> {
+        self.control_plane.audit_events().unwrap().into_iter().filter(|event| event.user == OPERATOR_USER).collect()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if std::thread::panicking() || self.may_be_forbidden {
+            return;
+        }
+        let refused: Vec<_> = self.audit().into_iter().filter(|event| event.code == 403).map(|event| format!("{} {}", event.verb, event.uri)).collect();
+        assert!(refused.is_empty(), "the shipped roles do not permit what the operator does: {refused:#?}");
+    }
+}
+
+/// The condition of a type; null if there is none.
+pub fn condition(status: &Value, name: &str) -> Value {
+    status["conditions"].as_array().into_iter().flatten().find(|condition| condition["type"] == name).cloned().unwrap_or_default()
+}
+
+fn conditions(status: &Value) -> Vec<String> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    status["conditions"].as_array().into_iter().flatten().map(|one| format!("{}={}", text(&one["type"]), text(&one["status"]))).collect()
+}
+
+/// A file below `examples/`.
+pub fn example(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The binary under test: `WEFT_BIN`, for example the release build, or what cargo has just built.
+pub fn weft_binary() -> PathBuf {
+    std::env::var_os("WEFT_BIN").map_or_else(|| env!("CARGO_BIN_EXE_weft").into(), PathBuf::from)
+}
+
+fn manifests() -> String {
+    let output = Command::new(weft_binary()).arg("manifests").output().unwrap();
+    assert!(output.status.success(), "weft manifests: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The environment of a container, with the two references that the Deployment uses filled in.
+fn environment(container: &Value) -> BTreeMap<String, String> {
+    let value = |variable: &Value| match variable.pointer("/valueFrom/fieldRef/fieldPath").and_then(Value::as_str) {
+        None => variable["value"].as_str().unwrap_or_default().to_owned(),
+        Some("metadata.namespace") => NAMESPACE.to_owned(),
+        Some("metadata.name") => OPERATOR.to_owned(),
+        Some(other) => panic!("the kubelet's part is not played for {other}"),
+    };
+    container["env"].as_array().into_iter().flatten().map(|variable| (variable["name"].as_str().unwrap().to_owned(), value(variable))).collect()
+}

@@ -1,0 +1,156 @@
+//! The operator as a process.
+
+use std::{
+    fs::File,
+    net::SocketAddr,
+    path::PathBuf,
+    process::{Child, ExitStatus, Stdio},
+    sync::atomic::Ordering,
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+use weft_testenv::{bound_command, proxy::Proxy, spawn_bound};
+
+use super::{
+    cluster::{Cluster, NAMESPACE, OPERATOR, weft_binary},
+    wait::wait_until,
+};
+
+/// How an operator is started.
+pub struct OperatorOptions<'a> {
+    /// Its requests go through this proxy; else straight to the API server.
+    pub proxy: Option<&'a Proxy>,
+    /// `--lease-seconds`, 3 by default: the least there is, so that a takeover comes soon.
+    pub lease_seconds: u64,
+    /// `--pod-name`
+    pub pod_name: &'a str,
+}
+
+impl Default for OperatorOptions<'_> {
+    fn default() -> Self {
+        Self { proxy: None, lease_seconds: 3, pod_name: OPERATOR }
+    }
+}
+
+/// A running operator. Killed on drop, and by the kernel should this process be killed.
+pub struct Operator {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Operator {
+    /// Starts the binary with the arguments and the environment of the shipped Deployment and the token of the shipped
+    /// ServiceAccount. Returns at once: it is neither ready nor leading yet.
+    pub async fn start(cluster: &Cluster, options: OperatorOptions<'_>) -> Self {
+        let server = options.proxy.map_or(cluster.control_plane.url(), Proxy::url);
+        let kubeconfig = cluster.control_plane.service_account_kubeconfig_via(server, NAMESPACE, OPERATOR).await.unwrap();
+        let number = cluster.operators_started.fetch_add(1, Ordering::Relaxed) + 1;
+        // In the folder of the control plane: it is kept if the test fails.
+        let log = cluster.control_plane.dir().join(format!("weft-{number}.log"));
+        let output = File::create(&log).unwrap();
+        let mut command = bound_command(&weft_binary());
+        command
+            .args(&cluster.operator_args)
+            .arg("--kubeconfig")
+            .arg(&kubeconfig)
+            .args(["--probe-address", "127.0.0.1:0", "--log-text"])
+            .args(["--lease-seconds", &options.lease_seconds.to_string(), "--pod-name", options.pod_name])
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .envs(&cluster.operator_env)
+            .stdin(Stdio::null())
+            .stdout(output.try_clone().unwrap())
+            .stderr(output);
+        Self { child: spawn_bound(command).unwrap(), log }
+    }
+
+    /// Straight to the API server, with a lease of 3 s.
+    pub async fn start_default(cluster: &Cluster) -> Self {
+        Self::start(cluster, OperatorOptions::default()).await
+    }
+
+    /// Through this proxy.
+    pub async fn start_via(cluster: &Cluster, proxy: &Proxy) -> Self {
+        Self::start(cluster, OperatorOptions { proxy: Some(proxy), ..Default::default() }).await
+    }
+
+    /// The process, for [`Victim::is`](weft_testenv::Victim::is).
+    pub fn child(&self) -> &Child {
+        &self.child
+    }
+
+    /// What it has logged so far.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// SIGKILL, and the end.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// SIGTERM, and the exit status.
+    pub async fn terminate(mut self) -> ExitStatus {
+        self.signal(Signal::TERM);
+        self.wait().await
+    }
+
+    /// Waits until it has ended.
+    pub async fn wait(&mut self) -> ExitStatus {
+        wait_until("the operator ends", async || self.child.try_wait().unwrap().ok_or_else(|| "it runs".to_owned())).await
+    }
+
+    /// Waits until it has logged a line with this text.
+    pub async fn wait_logged(&self, text: &str) {
+        wait_until(&format!("the operator logs {text:?}"), async || if self.log().contains(text) { Ok(()) } else { Err("not yet".to_owned()) }).await;
+    }
+
+    /// Waits until it leads.
+    pub async fn wait_leading(&self) {
+        self.wait_logged(" leading ").await;
+    }
+
+    /// Where it serves its probes.
+    pub async fn address(&self) -> SocketAddr {
+        wait_until("the operator says where it listens", async || {
+            let log = self.log();
+            let address = log.split("address=").nth(1).and_then(|rest| rest.split_whitespace().next()).and_then(|text| text.parse().ok());
+            address.ok_or(log)
+        })
+        .await
+    }
+
+    /// `GET path` of its probe server: status, headers and body.
+    pub async fn http(&self, path: &str) -> (u16, String, String) {
+        let mut stream = TcpStream::connect(self.address().await).await.unwrap();
+        stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let code = head.split_whitespace().nth(1).unwrap().parse().unwrap();
+        (code, head.to_lowercase(), body.to_owned())
+    }
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        // Both fail only if it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            let log = self.log();
+            let lines: Vec<_> = log.lines().collect();
+            eprintln!("the last lines of {}:\n{}", self.log.display(), lines[lines.len().saturating_sub(25)..].join("\n"));
+        }
+    }
+}

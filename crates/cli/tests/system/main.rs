@@ -1,0 +1,8 @@
+//! The operator as it is in life: the real binary with the shipped rights, against a real control plane.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+mod install;
