@@ -152,10 +152,15 @@ impl<'a> Objects<'a> {
     /// Deletes an object if it is ours. Returns what is left of it while finalizers hold it.
     pub async fn remove(&self, key: &ObjectKey) -> Result<Option<Value>, Error> {
         let Some(live) = self.live(key).await? else { return Ok(None) };
-        if is_kept_for_ever(key.kind) || !self.owner.owns(&live) {
+        if !self.may_remove(key, &live) {
             return Ok(None);
         }
         self.delete(key, live["metadata"]["uid"].as_str().unwrap_or_default()).await
+    }
+
+    /// Whether an object goes when it is no longer wanted: it is ours, and of a kind that is not kept for ever.
+    pub fn may_remove(&self, key: &ObjectKey, live: &Value) -> bool {
+        !is_kept_for_ever(key.kind) && self.owner.owns(live)
     }
 
     /// Deletes the object with this uid.

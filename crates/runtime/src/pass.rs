@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use rand::RngCore;
 use serde_json::{Value, json};
 use weft_plan::{
-    Decision, Facts, Input, Inventory, Notice, ObjectKey, Owner, Refusal, Stage, Unit, kinds, owned,
+    Decision, Domain, Facts, Input, Inventory, Notice, ObjectKey, Owner, Refusal, Stage, Unit, kinds, owned,
     report::{Blocked, Failure, FailureClass, Removal, Report, UnitReport, WorkloadReport},
     rollout::{self, Rollout},
 };
@@ -48,7 +48,8 @@ pub async fn apply(controller: &Controller, resource: &Value) -> Outcome {
     let generation = resource["metadata"]["generation"].as_i64().unwrap_or_default();
     let mut report = Report { generation, ..Report::default() };
 
-    if let Some(blocked) = blocked(controller) {
+    let operators = controller.shared.lock().operators();
+    if let Some(blocked) = blocked(&*controller.domain, operators.iter().map(|operator| &**operator)) {
         report.blocked = Some(blocked);
         return Outcome { report, units: Vec::new(), deadline: None };
     }
@@ -58,7 +59,8 @@ pub async fn apply(controller: &Controller, resource: &Value) -> Outcome {
         Err(error) => return unusable(report, controller, &owner, &error),
     };
     // Validate and build.
-    let (decision, refusal) = decide(controller, resource, &stored);
+    let mut random = |bytes: &mut [u8]| rand::rng().fill_bytes(bytes);
+    let (decision, refusal) = decide(&*controller.domain, resource, &stored, &mut random);
     report.refusal = refusal;
     let Some(decision) = decision else { return Outcome { report, units: Vec::new(), deadline: None } };
     let units = owned(decision.units.clone(), &owner);
@@ -97,10 +99,9 @@ pub async fn apply(controller: &Controller, resource: &Value) -> Outcome {
     Outcome { deadline: deadline.min(), report, units }
 }
 
-/// Whether the operator that Weft replaces is still there.
-fn blocked(controller: &Controller) -> Option<Blocked> {
-    let operators = controller.shared.lock().operators();
-    let theirs = operators.iter().find(|deployment| controller.domain.is_original_operator(deployment))?;
+/// Whether the operator that Weft replaces is still there, among the Deployments of its name.
+pub(crate) fn blocked<'a>(domain: &dyn Domain, mut operators: impl Iterator<Item = &'a Value>) -> Option<Blocked> {
+    let theirs = operators.find(|deployment| domain.is_original_operator(deployment))?;
     let (namespace, name) = (theirs["metadata"]["namespace"].as_str().unwrap_or_default(), theirs["metadata"]["name"].as_str().unwrap_or_default());
     Some(Blocked {
         reason: "OtherOperatorRunning",
@@ -122,11 +123,10 @@ fn unusable(mut report: Report, controller: &Controller, owner: &Owner, error: &
 }
 
 /// What the resource leads to. If it is refused, the last good configuration goes on being kept in order.
-fn decide(controller: &Controller, resource: &Value, stored: &Stored) -> (Option<Decision>, Option<Refusal>) {
-    let mut random = |bytes: &mut [u8]| rand::rng().fill_bytes(bytes);
+pub(crate) fn decide(domain: &dyn Domain, resource: &Value, stored: &Stored, random: &mut dyn FnMut(&mut [u8])) -> (Option<Decision>, Option<Refusal>) {
     let facts = Facts::default();
     let decided = stored.inventory.decided.as_ref();
-    let mut decide = |resource: &Value| controller.domain.decide(Input { resource, record: stored.record.as_deref(), decided, facts: &facts, random: &mut random });
+    let mut decide = |resource: &Value| domain.decide(Input { resource, record: stored.record.as_deref(), decided, facts: &facts, random });
     match decide(resource) {
         Ok(decision) => (Some(decision), None),
         Err(refusal) => {

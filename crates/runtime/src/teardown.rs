@@ -9,7 +9,7 @@ use weft_plan::{
     rollout::PodView,
 };
 
-use crate::{controller::Controller, objects::Objects, pass, stored};
+use crate::{cluster::Error, controller::Controller, objects::Objects, pass, stored};
 
 /// Takes one step, as far as it goes. `None`: the resource is gone.
 pub async fn step(controller: &Controller, resource: &Value) -> Option<Report> {
@@ -21,10 +21,9 @@ pub async fn step(controller: &Controller, resource: &Value) -> Option<Report> {
         Ok(stored) => stored.inventory,
         Err(error) => return Some(report(vec![Removal { object: stored::inventory_key(&controller.config.namespace, &objects.owner), blocker: Some(error.to_string()) }])),
     };
-    let pods = || controller.shared.lock().pods().filter(|pod| !pod.labels.is_empty()).cloned().collect::<Vec<_>>();
     let orphan = finalizers(resource).any(|finalizer| finalizer == "orphan");
     if !orphan {
-        let left = remove_all(&objects, &inventory, pods).await;
+        let left = remove_all(&objects, &inventory).await;
         if !left.is_empty() {
             return Some(report(left));
         }
@@ -46,7 +45,7 @@ pub fn finalizers(resource: &Value) -> impl Iterator<Item = &str> {
 
 /// Removes everything that an inventory lists, stage by stage from the end. Returns what is still there: the earlier stages are
 /// then not touched yet.
-pub async fn remove_all(objects: &Objects<'_>, inventory: &Inventory, pods: impl Fn() -> Vec<PodView>) -> Vec<Removal> {
+pub async fn remove_all(objects: &Objects<'_>, inventory: &Inventory) -> Vec<Removal> {
     for stage in Stage::ALL.iter().rev() {
         let of_stage: Vec<_> = inventory.objects.keys().filter(|key| Stage::of(key.kind) == *stage).cloned().collect();
         let left = pass::remove(objects, &of_stage).await;
@@ -54,9 +53,10 @@ pub async fn remove_all(objects: &Objects<'_>, inventory: &Inventory, pods: impl
             return left;
         }
         if *stage == Stage::Workload {
-            let pods: Vec<_> = pods().iter().map(pod_left).collect();
-            if !pods.is_empty() {
-                return pods;
+            match pods(objects).await {
+                Ok(pods) if pods.is_empty() => {}
+                Ok(pods) => return pods.iter().map(pod_left).collect(),
+                Err(error) => return vec![Removal { object: ObjectKey::new(kinds::NAMESPACE, "", objects.domain.namespace()), blocker: Some(format!("its pods cannot be listed: {error}")) }],
             }
         }
         let kept = of_stage.iter().filter(|key| is_kept_for_ever(key.kind));
@@ -78,6 +78,16 @@ pub async fn remove_all(objects: &Objects<'_>, inventory: &Inventory, pods: impl
         }
     }
     left
+}
+
+/// The pods of the domain's workloads: as known, else by asking.
+async fn pods(objects: &Objects<'_>) -> Result<Vec<PodView>, Error> {
+    if let Some(shared) = objects.shared {
+        return Ok(shared.lock().pods().cloned().collect());
+    }
+    let query = format!("labelSelector={}", objects.domain.pod_selector());
+    let pods = objects.cluster.list(kinds::POD, Some(objects.domain.namespace()), &query).await?;
+    Ok(pods.iter().filter_map(PodView::of).collect())
 }
 
 /// A pod that has not ended yet. Nothing is wrong with that, but if it lasts it names the node to look at.
