@@ -3,6 +3,7 @@
 //! Nothing in this crate reads a clock, a file or a socket: what it needs is handed to it, so that `weft plan`, the operator and
 //! the tests run the same code. A domain (add-ons, cluster network, ...) implements [`Domain`]; everything else here is common.
 
+mod applied;
 mod compare;
 mod conditions;
 mod domain;
@@ -15,11 +16,12 @@ pub mod rollout;
 mod step;
 mod unit;
 
+pub use applied::{applied, differences};
 pub use compare::{Difference, What, compare};
 pub use conditions::conditions;
 pub use domain::{Decision, Domain, Facts, Input, Notice, Platform, Problem, Refusal};
 pub use inventory::{Inventory, InventoryError};
 pub use kind::{Kind, kinds};
 pub use object::{Manifest, ManifestError, ObjectKey, parse_yaml};
-pub use step::{ADOPT_ANNOTATION, OWNER_LABEL, Owner, Step, effective_body, is_kept_for_ever, manager, owned, step, take_patch};
+pub use step::{ADOPT_ANNOTATION, OWNER_LABEL, Owner, Step, effective_body, is_immutable, is_kept_for_ever, manager, owned, step, take_patch};
 pub use unit::{Mode, Stage, Unit};

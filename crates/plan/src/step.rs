@@ -104,6 +104,18 @@ impl Step {
     }
 }
 
+/// Whether a difference is in a field that the API server lets nobody change: the object then has to be made anew.
+pub fn is_immutable(kind: Kind, difference: &Difference) -> bool {
+    let inside = |field: &str| difference.path.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']));
+    let changes = !matches!(difference.what, compare::What::Unowned);
+    changes
+        && match kind {
+            kinds::DAEMON_SET | kinds::DEPLOYMENT => inside("spec.selector"),
+            kinds::ROLE_BINDING | kinds::CLUSTER_ROLE_BINDING => inside("roleRef"),
+            _ => false,
+        }
+}
+
 /// What must happen to `manifest`, given the object as it is in the cluster.
 pub fn step(manifest: &Manifest, live: Option<&Value>, owner: &Owner, made_by_original: bool) -> Step {
     let Some(live) = live else { return Step::Create };

@@ -10,6 +10,8 @@ pub mod lease;
 pub mod metrics;
 pub mod objects;
 pub mod pass;
+pub mod presence;
+pub mod preview;
 pub mod server;
 pub mod status;
 pub mod stored;

@@ -163,6 +163,11 @@ impl<'a> Objects<'a> {
         !is_kept_for_ever(key.kind) && self.owner.owns(live)
     }
 
+    /// Whether it carries the label of our owner.
+    pub fn has_label(&self, live: &Value) -> bool {
+        live["metadata"]["labels"][weft_plan::OWNER_LABEL] == self.owner.label()
+    }
+
     /// Deletes the object with this uid.
     pub async fn delete(&self, key: &ObjectKey, uid: &str) -> Result<Option<Value>, Error> {
         let left = self.cluster.delete(key, uid).await?;
@@ -182,7 +187,7 @@ impl<'a> Objects<'a> {
     /// Gives up what Weft says on an object that is never deleted: its label goes, the object stays.
     pub async fn release(&self, key: &ObjectKey) -> Result<(), Error> {
         let Some(live) = self.live(key).await? else { return Ok(()) };
-        if live["metadata"]["labels"][weft_plan::OWNER_LABEL] != self.owner.label() {
+        if !self.has_label(&live) {
             return Ok(());
         }
         let labels = json!({"metadata": {"uid": live["metadata"]["uid"], "labels": {weft_plan::OWNER_LABEL: null}}});

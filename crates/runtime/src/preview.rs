@@ -1,0 +1,229 @@
+//! What a pass or a teardown would do, found out by reading only: the same decision, the same comparison, the same order.
+
+use std::sync::Arc;
+
+use futures::{StreamExt, TryStreamExt, stream};
+use serde_json::Value;
+use weft_plan::{
+    Decision, Difference, Inventory, Manifest, Notice, ObjectKey, Refusal, Stage, Step, Unit, What, is_immutable, is_kept_for_ever, owned,
+    report::Blocked,
+};
+
+use crate::{
+    cluster::Error,
+    objects::Objects,
+    pass, presence,
+    stored::{self, Stored, StoredError},
+};
+
+/// Requests in flight at once.
+const IN_FLIGHT: usize = 16;
+/// Stands where a value is drawn at random: what it will be is not known before it is applied.
+pub const DRAWN: &str = "<drawn at random when applied>";
+
+/// What would happen with a resource.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Preview {
+    /// Why nothing at all is written for now. The rest says what follows once that is over.
+    pub blocked: Option<Blocked>,
+    /// Why the resource is refused; then there is nothing else.
+    pub refusal: Option<Refusal>,
+    /// What happens to each component's objects, in the order of work.
+    pub units: Vec<UnitPreview>,
+    /// What happens to objects that are not wanted any more, in the order of work.
+    pub removals: Vec<Change>,
+    /// What the user should know.
+    pub notices: Vec<Notice>,
+    /// Whether something is drawn at random when it is applied.
+    pub drawn: bool,
+}
+
+/// What happens to a component's objects.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UnitPreview {
+    /// The component's name.
+    pub name: String,
+    /// One entry an object.
+    pub changes: Vec<Change>,
+}
+
+/// What happens to one object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// Which object.
+    pub object: ObjectKey,
+    /// What happens to it.
+    pub action: Action,
+}
+
+/// What happens to an object.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Nothing: it is as it should be, or gone already.
+    Keep,
+    /// It is made.
+    Create,
+    /// It is changed.
+    Change {
+        /// Field by field.
+        differences: Vec<Difference>,
+    },
+    /// It is deleted and made anew: a field changes that cannot be changed in place.
+    Replace {
+        /// Field by field.
+        differences: Vec<Difference>,
+    },
+    /// It becomes Weft's.
+    TakeOver {
+        /// Field by field.
+        differences: Vec<Difference>,
+    },
+    /// It is deleted.
+    Delete,
+    /// It stays, and only Weft's label goes from it: other people's objects may live in it.
+    Release,
+    /// It stays as it is.
+    Leave {
+        /// Why.
+        why: String,
+    },
+    /// It is somebody else's: nothing is written, and the component fails.
+    Conflict {
+        /// Whose, and the way out.
+        why: String,
+    },
+    /// It has to wait: an object that comes before it is in conflict.
+    Wait,
+}
+
+impl Action {
+    /// Whether it writes to the cluster.
+    pub fn writes(&self) -> bool {
+        matches!(self, Self::Create | Self::Change { .. } | Self::Replace { .. } | Self::TakeOver { .. } | Self::Delete | Self::Release)
+    }
+}
+
+impl Preview {
+    /// Everything that happens to objects.
+    pub fn changes(&self) -> impl Iterator<Item = &Change> {
+        self.units.iter().flat_map(|unit| &unit.changes).chain(&self.removals)
+    }
+}
+
+/// What a pass over this resource would do. `namespace` is the operator's.
+///
+/// # Errors
+/// Something that has to be known cannot be read.
+pub async fn apply(objects: &Objects<'_>, resource: &Value, namespace: &str) -> Result<Preview, StoredError> {
+    let blocked = presence::blocked(objects.cluster, objects.domain).await?;
+    let stored = stored::read(objects, namespace).await?;
+    let (decisions, refusal) = decisions(objects, resource, &stored);
+    let Some([one, other]) = decisions.filter(|_| refusal.is_none()) else {
+        return Ok(Preview { blocked, refusal, ..Preview::default() });
+    };
+    let drawn = one.decided != other.decided;
+    let (units, others) = (owned(one.units.clone(), &objects.owner), owned(other.units, &objects.owner));
+    let wanted = Inventory::of(&units, &one.made_by_operands, one.decided);
+    let mut preview = Preview { blocked, drawn, notices: one.notices, ..Preview::default() };
+    for (unit, other) in units.iter().zip(&others) {
+        preview.units.push(UnitPreview { name: unit.name.clone(), changes: changes(objects, unit, other).await? });
+    }
+    for change in preview.units.iter().flat_map(|unit| &unit.changes) {
+        if let Action::Leave { why } = &change.action {
+            preview.notices.push(Notice { about: change.object.human(), message: why.clone() });
+        }
+    }
+    let mut surplus: Vec<_> = stored.inventory.without(&wanted).cloned().collect();
+    surplus.sort_by_key(|key| std::cmp::Reverse(Stage::of(key.kind)));
+    preview.removals = removals(objects, surplus, false).await?;
+    Ok(preview)
+}
+
+/// What the teardown of this resource would do, in its order. `namespace` is the operator's.
+///
+/// # Errors
+/// Something that has to be known cannot be read.
+pub async fn teardown(objects: &Objects<'_>, namespace: &str) -> Result<Vec<Change>, StoredError> {
+    let inventory = stored::read(objects, namespace).await?.inventory;
+    let mut keys: Vec<_> = inventory.objects.keys().cloned().collect();
+    keys.sort_by_key(|key| std::cmp::Reverse(Stage::of(key.kind)));
+    let mut changes = removals(objects, keys, true).await?;
+    for key in inventory.made_by_operands {
+        let action = if objects.live(&key).await?.is_some() { Action::Delete } else { Action::Keep };
+        changes.push(Change { object: key, action });
+    }
+    Ok(changes)
+}
+
+/// The decision, made twice with other dice: what the two do not agree on is drawn at random.
+fn decisions(objects: &Objects<'_>, resource: &Value, stored: &Stored) -> (Option<[Decision; 2]>, Option<Refusal>) {
+    let decide = |dice: u8| pass::decide(objects.domain, resource, stored, &mut |bytes: &mut [u8]| bytes.fill(dice));
+    let ((one, refusal), (other, _)) = (decide(0x11), decide(0xee));
+    (one.zip(other).map(|(one, other)| [one, other]), refusal)
+}
+
+async fn live(objects: &Objects<'_>, keys: Vec<ObjectKey>) -> Result<Vec<(ObjectKey, Option<Arc<Value>>)>, Error> {
+    let look = |key: ObjectKey| async move { objects.live(&key).await.map(|live| (key, live)) };
+    stream::iter(keys.into_iter().map(look)).buffered(IN_FLIGHT).try_collect().await
+}
+
+async fn changes(objects: &Objects<'_>, unit: &Unit, other: &Unit) -> Result<Vec<Change>, Error> {
+    let mut pairs: Vec<(&Manifest, &Manifest)> = unit.objects.iter().zip(&other.objects).collect();
+    pairs.sort_by_key(|(manifest, _)| Stage::of(manifest.key().kind));
+    let live = live(objects, pairs.iter().map(|(manifest, _)| manifest.key().clone()).collect()).await?;
+    let mut conflict: Option<Stage> = None;
+    let mut changes = Vec::new();
+    for ((manifest, other), (object, live)) in pairs.into_iter().zip(live) {
+        let stage = Stage::of(object.kind);
+        let mut action = action(&object, objects.step(manifest, live.as_deref()), &objects.step(other, live.as_deref()));
+        // A stage that fails holds back the later ones.
+        if conflict.is_some_and(|failed| failed < stage) && action != Action::Keep {
+            action = Action::Wait;
+        }
+        if matches!(action, Action::Conflict { .. }) {
+            conflict = conflict.or(Some(stage));
+        }
+        changes.push(Change { object, action });
+    }
+    Ok(changes)
+}
+
+fn action(object: &ObjectKey, step: Step, other: &Step) -> Action {
+    match step {
+        Step::Keep => Action::Keep,
+        Step::Create => Action::Create,
+        Step::Change { differences, .. } => {
+            let anew = differences.iter().any(|difference| is_immutable(object.kind, difference));
+            let differences = with_drawn(differences, other);
+            if anew { Action::Replace { differences } } else { Action::Change { differences } }
+        }
+        Step::TakeOver { differences } => Action::TakeOver { differences: with_drawn(differences, other) },
+        Step::Leave { why } => Action::Leave { why },
+        Step::Foreign { why } => Action::Conflict { why },
+    }
+}
+
+/// The differences, with [`DRAWN`] in place of values that other dice would make others.
+fn with_drawn(mut differences: Vec<Difference>, other: &Step) -> Vec<Difference> {
+    let (Step::Change { differences: others, .. } | Step::TakeOver { differences: others }) = other else { return differences };
+    for difference in &mut differences {
+        if !others.contains(difference)
+            && let What::Missing { desired } | What::Changed { desired, .. } = &mut difference.what
+        {
+            *desired = DRAWN.into();
+        }
+    }
+    differences
+}
+
+async fn removals(objects: &Objects<'_>, keys: Vec<ObjectKey>, for_good: bool) -> Result<Vec<Change>, Error> {
+    let action = |key: &ObjectKey, live: Option<&Value>| match live {
+        None => Action::Keep,
+        Some(live) if objects.may_remove(key, live) => Action::Delete,
+        Some(live) if is_kept_for_ever(key.kind) && for_good && objects.has_label(live) => Action::Release,
+        Some(_) if is_kept_for_ever(key.kind) => Action::Leave { why: "stays: other people's objects may live in it".to_owned() },
+        Some(_) => Action::Leave { why: "is not Weft's any more".to_owned() },
+    };
+    let live = live(objects, keys).await?;
+    Ok(live.into_iter().map(|(object, live)| Change { action: action(&object, live.as_deref()), object }).collect())
+}
