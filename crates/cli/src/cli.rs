@@ -62,7 +62,7 @@ impl Cli {
 
 /// The command line as clap sees it, with usage texts that show the name under which it was called.
 pub fn command(invoked_as: &str) -> clap::Command {
-    let command = Cli::command();
+    let command = Cli::command().mut_subcommand("operator", |operator| operator.after_help(operator::environment()));
     if invoked_as == "kubectl-weft" { command.bin_name("kubectl weft") } else { command }
 }
 

@@ -5,10 +5,9 @@ use std::{net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
 use anyhow::{Context, Result};
 use tracing_subscriber::filter::LevelFilter;
 
-/// Run the controllers of the chosen domains. This is what the Deployment runs.
-///
-/// Images, namespaces and versions come from the environment variables that `weft manifests` writes into the Deployment
-/// (OPERATOR_NAMESPACE, OPERAND_NAMESPACE, OPERATOR_VERSION, MULTUS_IMAGE, ...).
+use crate::domains;
+
+/// Run the controllers of the chosen domains. This is what the Deployment runs
 #[derive(clap::Args)]
 pub struct Args {
     /// The domains to serve, separated by commas
@@ -32,6 +31,18 @@ pub struct Args {
     /// Log text lines instead of JSON
     #[arg(long)]
     log_text: bool,
+}
+
+/// The environment variables that are no flags: `weft manifests` writes them into the Deployment.
+pub fn environment() -> String {
+    let general = [
+        ("OPERATOR_NAMESPACE", "namespace of the operator and of what it stores"),
+        ("OPERAND_NAMESPACE", "namespace of the components, by default the same"),
+        ("OPERATOR_VERSION", "version that status and labels carry, by default its own"),
+    ];
+    let general = general.map(|(name, meaning)| format!("  {name:<20} {meaning}"));
+    let images = domains::ALL.iter().flat_map(|domain| (domain.install.images)()).map(|(name, default)| format!("  {name}\n      {default}"));
+    format!("Environment:\n{}\n\nImages, each with its default:\n{}", general.join("\n"), images.collect::<Vec<_>>().join("\n"))
 }
 
 /// Runs until it is told to stop.
