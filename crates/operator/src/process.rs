@@ -62,7 +62,9 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         };
         leases.spawn(lease::run(lease, cluster.clone(), fence, leading, end_of_leases.clone()));
         let config = controller::Config { namespace, instance: options.instance.clone() };
-        controllers.spawn(Controller::new(Arc::clone(&domain) as Arc<dyn Domain>, cluster, shared, metrics.clone(), config).run(is_leading, stop.clone()));
+        controllers.spawn(
+            Controller::new(Arc::clone(&domain) as Arc<dyn Domain>, cluster, shared, metrics.clone(), config).run(is_leading, stop.clone()),
+        );
     }
     let listener = TcpListener::bind(options.probe_address).await.with_context(|| format!("cannot listen on {}", options.probe_address))?;
     tracing::info!(address = %listener.local_addr()?, domains = options.domains.join(","), "serving /healthz, /readyz and /metrics");

@@ -22,7 +22,8 @@ pub fn applied(file: &Value, live: Option<&Value>, kind: Kind) -> Value {
     let last: Option<Value> = live["metadata"]["annotations"][LAST_APPLIED].as_str().and_then(|text| serde_json::from_str(text).ok());
     let mut merged = live.clone();
     for part in ["labels", "annotations"] {
-        merged["metadata"][part] = merge(&live["metadata"][part], &file["metadata"][part], last.as_ref().map(|last| &last["metadata"][part]));
+        merged["metadata"][part] =
+            merge(&live["metadata"][part], &file["metadata"][part], last.as_ref().map(|last| &last["metadata"][part]));
     }
     merged["spec"] = match &last {
         Some(last) => merge(&live["spec"], &file["spec"], Some(&last["spec"])),
@@ -89,8 +90,14 @@ mod tests {
         let file = json!({"metadata": {"labels": {"mine": "y"}}, "spec": {"multus": {}, "linuxBridge": {}, "placementConfiguration": {"infra": {"tolerations": []}}}, "status": {"x": 2}});
         let last = json!({"spec": {"multus": {}, "placementConfiguration": {}}});
         let after = applied(&file, Some(&live(Some(last))), kinds::NETWORK_ADDONS_CONFIG);
-        assert_eq!(after["spec"], json!({"multus": {}, "linuxBridge": {}, "ovs": {}, "placementConfiguration": {"infra": {"tolerations": []}}}));
-        assert_eq!((&after["metadata"]["labels"], &after["metadata"]["uid"], &after["status"]), (&json!({"theirs": "x", "mine": "y"}), &json!("u"), &json!({"x": 1})));
+        assert_eq!(
+            after["spec"],
+            json!({"multus": {}, "linuxBridge": {}, "ovs": {}, "placementConfiguration": {"infra": {"tolerations": []}}})
+        );
+        assert_eq!(
+            (&after["metadata"]["labels"], &after["metadata"]["uid"], &after["status"]),
+            (&json!({"theirs": "x", "mine": "y"}), &json!("u"), &json!({"x": 1}))
+        );
         let last = json!({"spec": {"multus": {}, "ovs": {}}});
         let after = applied(&json!({"spec": {"multus": {}}}), Some(&live(Some(last))), kinds::NETWORK_ADDONS_CONFIG);
         assert_eq!(after["spec"].get("ovs"), None);
@@ -107,8 +114,10 @@ mod tests {
 
     #[test]
     fn differences_name_the_field() {
-        let lines: Vec<_> =
-            differences("spec", &json!({"a": {"b": 1, "c": 2}, "l": [1]}), &json!({"a": {"b": 3}, "d": {}, "l": [1, 2]})).iter().map(ToString::to_string).collect();
+        let lines: Vec<_> = differences("spec", &json!({"a": {"b": 1, "c": 2}, "l": [1]}), &json!({"a": {"b": 3}, "d": {}, "l": [1, 2]}))
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         assert_eq!(lines, ["~ spec.a.b: 1 -> 3", "- spec.a.c: 2", "+ spec.d: {}", "~ spec.l: [1] -> [1,2]"]);
     }
 }

@@ -230,14 +230,21 @@ fn is_list_of_elements(node: Option<&Value>) -> bool {
 }
 
 fn item_name(item: &Value) -> String {
-    ["name", "uid", "type", "key"].iter().find_map(|key| Some(format!("{key}={}", item.get(*key)?.as_str()?))).unwrap_or_else(|| brief(item))
+    ["name", "uid", "type", "key"]
+        .iter()
+        .find_map(|key| Some(format!("{key}={}", item.get(*key)?.as_str()?)))
+        .unwrap_or_else(|| brief(item))
 }
 
 /// Whether the live value is the wanted one, whatever the API server filled in besides, and however it writes quantities.
 fn same(path: &str, desired: &Value, live: &Value) -> bool {
     match (desired, live) {
-        (Value::Object(desired), Value::Object(live)) => desired.iter().all(|(key, wanted)| live.get(key).map_or_else(|| is_zero(wanted), |found| same(&format!("{path}.{key}"), wanted, found))),
-        (Value::Array(desired), Value::Array(live)) => desired.len() == live.len() && desired.iter().zip(live).all(|(wanted, found)| same(path, wanted, found)),
+        (Value::Object(desired), Value::Object(live)) => desired
+            .iter()
+            .all(|(key, wanted)| live.get(key).map_or_else(|| is_zero(wanted), |found| same(&format!("{path}.{key}"), wanted, found))),
+        (Value::Array(desired), Value::Array(live)) => {
+            desired.len() == live.len() && desired.iter().zip(live).all(|(wanted, found)| same(path, wanted, found))
+        }
         _ if desired == live => true,
         _ if holds_quantities(path) => matches!((quantity(desired), quantity(live)), (Some(a), Some(b)) if a == b),
         _ => false,
@@ -258,7 +265,9 @@ fn is_zero(value: &Value) -> bool {
 }
 
 fn holds_quantities(path: &str) -> bool {
-    [".requests.", ".limits.", ".capacity.", ".hard."].iter().any(|part| path.contains(part)) || path.ends_with(".sizeLimit") || path.ends_with(".divisor")
+    [".requests.", ".limits.", ".capacity.", ".hard."].iter().any(|part| path.contains(part))
+        || path.ends_with(".sizeLimit")
+        || path.ends_with(".divisor")
 }
 
 /// A quantity in billionths, exactly (apimachinery, `resource.Quantity`): the API server rewrites `0.1` as `100m`.
@@ -327,13 +336,19 @@ mod tests {
         let mut changed = live();
         changed["spec"]["template"]["spec"]["containers"][0]["image"] = json!("evil");
         changed["metadata"]["labels"] = json!({});
-        assert_eq!(differences(&desired(), &changed), ["+ metadata.labels.app: \"d\"", "~ spec.template.spec.containers[name=c].image: \"evil\" -> \"i\""]);
+        assert_eq!(
+            differences(&desired(), &changed),
+            ["+ metadata.labels.app: \"d\"", "~ spec.template.spec.containers[name=c].image: \"evil\" -> \"i\""]
+        );
     }
 
     #[test]
     fn the_same_value_owned_by_somebody_else_is_not_ours() {
         let mut live = live();
-        live["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]["f:template"]["f:spec"]["f:containers"]["k:{\"name\":\"c\"}"].as_object_mut().unwrap().remove("f:image");
+        live["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]["f:template"]["f:spec"]["f:containers"]["k:{\"name\":\"c\"}"]
+            .as_object_mut()
+            .unwrap()
+            .remove("f:image");
         assert_eq!(differences(&desired(), &live), ["= spec.template.spec.containers[name=c].image: same value, ownership moves to Weft"]);
     }
 

@@ -81,7 +81,8 @@ fn degraded(report: &Report) -> Verdict {
         let bug = report.units.iter().flat_map(|unit| &unit.failures).any(|failure| failure.class == FailureClass::Bug);
         return verdict(true, if bug { "InternalError" } else { "FailedToApply" }, failures.join("\n"));
     }
-    let blockers: Vec<_> = report.removals.iter().filter_map(|removal| Some(format!("{}: {}", removal.object.human(), removal.blocker.as_ref()?))).collect();
+    let blockers: Vec<_> =
+        report.removals.iter().filter_map(|removal| Some(format!("{}: {}", removal.object.human(), removal.blocker.as_ref()?))).collect();
     if !blockers.is_empty() {
         return verdict(true, "FailedToDeleteObjects", blockers.join("\n"));
     }
@@ -95,9 +96,14 @@ fn degraded(report: &Report) -> Verdict {
 fn progressing(report: &Report, degraded: &Verdict) -> Verdict {
     if report.removing {
         let left: Vec<_> = report.removals.iter().map(|removal| removal.object.human()).collect();
-        return verdict(true, "Removing", if left.is_empty() { "removing all components".to_owned() } else { format!("waiting for {}", left.join(", ")) });
+        return verdict(
+            true,
+            "Removing",
+            if left.is_empty() { "removing all components".to_owned() } else { format!("waiting for {}", left.join(", ")) },
+        );
     }
-    let waits_for_people = |class: FailureClass| matches!(class, FailureClass::Invalid | FailureClass::Foreign | FailureClass::Forbidden | FailureClass::Bug);
+    let waits_for_people =
+        |class: FailureClass| matches!(class, FailureClass::Invalid | FailureClass::Foreign | FailureClass::Forbidden | FailureClass::Bug);
     let mut classes = report.units.iter().flat_map(|unit| &unit.failures).map(|failure| failure.class);
     if report.refusal.is_some() || degraded.status && classes.any(waits_for_people) {
         return verdict(false, "InvalidConfiguration", "somebody has to act: the Degraded condition says what is wrong and what to do");
@@ -160,7 +166,12 @@ mod tests {
 
     fn shown(report: &Report) -> Vec<String> {
         let now = "2026-01-01T00:00:00.5Z".parse().unwrap();
-        conditions(report, &json!({}), now).into_iter().map(|c| format!("{}={} {} {}", c.type_, c.status, c.reason.unwrap_or_default(), c.message.unwrap_or_default()).trim_end().to_owned()).collect()
+        conditions(report, &json!({}), now)
+            .into_iter()
+            .map(|c| {
+                format!("{}={} {} {}", c.type_, c.status, c.reason.unwrap_or_default(), c.message.unwrap_or_default()).trim_end().to_owned()
+            })
+            .collect()
     }
 
     #[test]
@@ -173,7 +184,11 @@ mod tests {
         let rolling = Rollout::Progressing { message: "is not available (awaiting 1 nodes)".into(), deadline: None };
         assert_eq!(
             shown(&report(vec![unit(vec![], rolling)])),
-            ["Available=False Startup the configuration is being applied", "Progressing=True Deploying DaemonSet \"n/d\" is not available (awaiting 1 nodes)", "Degraded=False"]
+            [
+                "Available=False Startup the configuration is being applied",
+                "Progressing=True Deploying DaemonSet \"n/d\" is not available (awaiting 1 nodes)",
+                "Degraded=False"
+            ]
         );
     }
 
@@ -181,7 +196,13 @@ mod tests {
     fn available_and_degraded_never_hold_together() {
         let failure = |class| Failure { object: ObjectKey::new(kinds::CLUSTER_ROLE, "", "r"), class, message: "no".into() };
         let stuck = Rollout::Stuck { cause: "ImagePullBackOff".into(), message: "m".into() };
-        let refused = Report { refusal: Some(Refusal { reason: "FailedToValidate", problems: vec![Problem { field: "spec.x".into(), message: "bad".into() }] }), ..report(vec![]) };
+        let refused = Report {
+            refusal: Some(Refusal {
+                reason: "FailedToValidate",
+                problems: vec![Problem { field: "spec.x".into(), message: "bad".into() }],
+            }),
+            ..report(vec![])
+        };
         for (report, reason) in [
             (report(vec![unit(vec![failure(FailureClass::Forbidden)], Rollout::Ready)]), "FailedToApply"),
             (report(vec![unit(vec![failure(FailureClass::Transient)], Rollout::Ready)]), "FailedToApply"),

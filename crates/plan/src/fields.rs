@@ -21,7 +21,11 @@ pub(crate) fn entries_of_others<'a>(live: &'a Value, manager: &str) -> impl Iter
 
 /// Whether the horizontal autoscaler sets this object's replicas: it writes through the scale subresource.
 pub(crate) fn is_autoscaled(live: &Value) -> bool {
-    entries(live).any(|entry| entry["subresource"] == "scale" && entry["manager"] == "kube-controller-manager" && entry.pointer("/fieldsV1/f:spec/f:replicas").is_some())
+    entries(live).any(|entry| {
+        entry["subresource"] == "scale"
+            && entry["manager"] == "kube-controller-manager"
+            && entry.pointer("/fieldsV1/f:spec/f:replicas").is_some()
+    })
 }
 
 fn entries(live: &Value) -> impl Iterator<Item = &Value> {
@@ -60,7 +64,9 @@ pub(crate) fn taken_over(live: &Value, manager: &str, roots: &[&str]) -> Value {
             }
         }
     }
-    let mut entry = our_entry.unwrap_or_else(|| serde_json::json!({"manager": manager, "operation": APPLY, "apiVersion": live["apiVersion"], "fieldsType": "FieldsV1"}));
+    let mut entry = our_entry.unwrap_or_else(
+        || serde_json::json!({"manager": manager, "operation": APPLY, "apiVersion": live["apiVersion"], "fieldsType": "FieldsV1"}),
+    );
     entry["fieldsV1"] = ours;
     rest.push(entry);
     Value::Array(rest)
@@ -99,7 +105,9 @@ impl<'a> Selector<'a> {
     pub(crate) fn of<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         match self {
             Self::Field(name) => value.get(name),
-            Self::Keys(keys) => value.as_array()?.iter().find(|item| keys.iter().all(|(key, wanted)| item.get(key).is_none_or(|found| found == wanted))),
+            Self::Keys(keys) => {
+                value.as_array()?.iter().find(|item| keys.iter().all(|(key, wanted)| item.get(key).is_none_or(|found| found == wanted)))
+            }
             Self::Item(wanted) => value.as_array()?.iter().find(|item| *item == wanted),
         }
     }
@@ -111,7 +119,9 @@ impl<'a> Selector<'a> {
             Self::Field(name) if above.is_empty() => (*name).to_owned(),
             Self::Field(name) if name.contains(['.', '/']) => format!("{above}[{name}]"),
             Self::Field(name) => format!("{above}.{name}"),
-            Self::Keys(keys) => format!("{above}[{}]", keys.iter().map(|(key, value)| format!("{key}={}", plain(value))).collect::<Vec<_>>().join(",")),
+            Self::Keys(keys) => {
+                format!("{above}[{}]", keys.iter().map(|(key, value)| format!("{key}={}", plain(value))).collect::<Vec<_>>().join(","))
+            }
             Self::Item(item) => format!("{above}[={}]", plain(item)),
         }
     }

@@ -256,7 +256,11 @@ mod tests {
 
     #[test]
     fn a_key_survives_its_text_form() {
-        for key in [ObjectKey::new(kinds::DAEMON_SET, "ns", "multus"), ObjectKey::new(kinds::CLUSTER_ROLE, "", "system:x"), ObjectKey::new(kinds::CONFIG_MAP, "a", "b")] {
+        for key in [
+            ObjectKey::new(kinds::DAEMON_SET, "ns", "multus"),
+            ObjectKey::new(kinds::CLUSTER_ROLE, "", "system:x"),
+            ObjectKey::new(kinds::CONFIG_MAP, "a", "b"),
+        ] {
             assert_eq!(key.to_string().parse::<ObjectKey>().unwrap(), key);
         }
         for wrong in ["", "DaemonSet/ns/x", "ConfigMap//x", "ClusterRole.rbac.authorization.k8s.io/ns/x", "ConfigMap/ns/"] {
@@ -277,7 +281,10 @@ mod tests {
                 Ok::<_, String>(())
             })
             .unwrap();
-        assert_eq!(manifest.body()["spec"], json!({"template": {"spec": {"containers": [{"name": "c", "image": "new"}], "hostNetwork": true}}, "unknownToUs": 1}));
+        assert_eq!(
+            manifest.body()["spec"],
+            json!({"template": {"spec": {"containers": [{"name": "c", "image": "new"}], "hostNetwork": true}}, "unknownToUs": 1})
+        );
         assert_eq!(manifest.body()["metadata"].get("annotations"), None);
     }
 

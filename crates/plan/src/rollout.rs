@@ -70,7 +70,12 @@ impl PodView {
             uid: text("uid")?,
             namespace: text("namespace")?,
             name: text("name")?,
-            labels: metadata["labels"].as_object().into_iter().flatten().filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned()))).collect(),
+            labels: metadata["labels"]
+                .as_object()
+                .into_iter()
+                .flatten()
+                .filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned())))
+                .collect(),
             node: pod["spec"]["nodeName"].as_str().map(str::to_owned),
             created: metadata["creationTimestamp"].as_str().and_then(|t| t.parse().ok()),
             deleting: !metadata["deletionTimestamp"].is_null(),
@@ -100,8 +105,12 @@ fn trouble(pod: &Value) -> Option<Trouble> {
         }
         return Some(Trouble { reason: reason.to_owned(), message });
     }
-    let unscheduled = status["conditions"].as_array().into_iter().flatten().find(|c| c["type"] == "PodScheduled" && c["status"] == "False")?;
-    Some(Trouble { reason: unscheduled["reason"].as_str().unwrap_or("Unschedulable").to_owned(), message: one_line(unscheduled["message"].as_str().unwrap_or_default()) })
+    let unscheduled =
+        status["conditions"].as_array().into_iter().flatten().find(|c| c["type"] == "PodScheduled" && c["status"] == "False")?;
+    Some(Trouble {
+        reason: unscheduled["reason"].as_str().unwrap_or("Unschedulable").to_owned(),
+        message: one_line(unscheduled["message"].as_str().unwrap_or_default()),
+    })
 }
 
 fn one_line(text: &str) -> String {
@@ -120,7 +129,8 @@ pub fn rollout<'a>(workload: &Value, pods: impl IntoIterator<Item = &'a PodView>
     let Some(behind) = behind(workload).or_else(|| missing_inputs(missing)) else {
         return Rollout::Ready;
     };
-    let troubled = pods.into_iter().filter(|pod| !pod.deleting && belongs(pod, workload)).filter_map(|pod| Some((pod, pod.trouble.as_ref()?)));
+    let troubled =
+        pods.into_iter().filter(|pod| !pod.deleting && belongs(pod, workload)).filter_map(|pod| Some((pod, pod.trouble.as_ref()?)));
     // The oldest trouble first: it is the one that reaches the deadline first, and a stable choice.
     let Some((pod, trouble)) = troubled.min_by_key(|(pod, _)| (pod.created, pod.name.clone())) else {
         return Rollout::Progressing { message: behind, deadline: None };
@@ -170,7 +180,9 @@ fn behind(workload: &Value) -> Option<String> {
 fn belongs(pod: &PodView, workload: &Value) -> bool {
     let namespace = workload["metadata"]["namespace"].as_str().unwrap_or_default();
     let labels = workload.pointer("/spec/selector/matchLabels").and_then(Value::as_object);
-    pod.namespace == namespace && labels.is_some_and(|labels| !labels.is_empty() && labels.iter().all(|(k, v)| pod.labels.get(k).map(String::as_str) == v.as_str()))
+    pod.namespace == namespace
+        && labels
+            .is_some_and(|labels| !labels.is_empty() && labels.iter().all(|(k, v)| pod.labels.get(k).map(String::as_str) == v.as_str()))
 }
 
 /// The Secrets and ConfigMaps of its own namespace that a workload's pods cannot start without.
@@ -230,16 +242,25 @@ mod tests {
 
     #[test]
     fn a_daemon_set_without_nodes_is_ready() {
-        assert_eq!(rollout(&daemon_set(json!({"observedGeneration": 2, "desiredNumberScheduled": 0})), [], &[], Timestamp::MIN), Rollout::Ready);
+        assert_eq!(
+            rollout(&daemon_set(json!({"observedGeneration": 2, "desiredNumberScheduled": 0})), [], &[], Timestamp::MIN),
+            Rollout::Ready
+        );
     }
 
     #[test]
     fn the_cause_is_the_pods_own_and_becomes_stuck_after_the_deadline() {
-        let workload = daemon_set(json!({"observedGeneration": 2, "desiredNumberScheduled": 3, "updatedNumberScheduled": 3, "numberAvailable": 2}));
-        let pod = pod(json!({"containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image \"x\""}}}]}));
+        let workload =
+            daemon_set(json!({"observedGeneration": 2, "desiredNumberScheduled": 3, "updatedNumberScheduled": 3, "numberAvailable": 2}));
+        let pod = pod(
+            json!({"containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image \"x\""}}}]}),
+        );
         let early = rollout(&workload, [&pod], &[], at("2026-01-01T00:01:59Z"));
         let Rollout::Progressing { message, deadline } = early else { panic!("{early:?}") };
-        assert_eq!(message, "is not available (awaiting 1 nodes): pod d-1 on node-2: ImagePullBackOff: container c: Back-off pulling image \"x\"");
+        assert_eq!(
+            message,
+            "is not available (awaiting 1 nodes): pod d-1 on node-2: ImagePullBackOff: container c: Back-off pulling image \"x\""
+        );
         assert_eq!(deadline, Some(at("2026-01-01T00:02:00Z")));
         let late = rollout(&workload, [&pod], &[], at("2026-01-01T00:02:00Z"));
         assert!(matches!(late, Rollout::Stuck { ref cause, .. } if cause == "ImagePullBackOff"), "{late:?}");
@@ -248,7 +269,8 @@ mod tests {
     #[test]
     fn a_starting_container_is_no_trouble_and_an_unschedulable_pod_is() {
         assert_eq!(pod(json!({"containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "ContainerCreating"}}}]})).trouble, None);
-        let unschedulable = pod(json!({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}]}));
+        let unschedulable =
+            pod(json!({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}]}));
         assert_eq!(unschedulable.trouble, Some(Trouble { reason: "Unschedulable".into(), message: "0/3 nodes".into() }));
     }
 
@@ -258,7 +280,10 @@ mod tests {
         assert_eq!(rollout(&workload, [], &[], Timestamp::MIN), Rollout::Ready);
         let missing = [ObjectKey::new(kinds::SECRET, "n", "certificate")];
         let state = rollout(&workload, [], &missing, Timestamp::MIN);
-        assert!(matches!(state, Rollout::Progressing { ref message, .. } if message == "waits for Secret n/certificate (does not exist)"), "{state:?}");
+        assert!(
+            matches!(state, Rollout::Progressing { ref message, .. } if message == "waits for Secret n/certificate (does not exist)"),
+            "{state:?}"
+        );
     }
 
     #[test]

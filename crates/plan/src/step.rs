@@ -2,7 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::{Difference, Domain, Kind, Manifest, Mode, ObjectKey, Unit, compare::{self, GUARDED}, fields, kinds};
+use crate::{
+    Difference, Domain, Kind, Manifest, Mode, ObjectKey, Unit,
+    compare::{self, GUARDED},
+    fields, kinds,
+};
 
 /// Label on every object of Weft: the resource that it belongs to, see [`Owner::label`]. Weft watches by it.
 pub const OWNER_LABEL: &str = "weft.network/owner";
@@ -26,7 +30,12 @@ impl Owner {
     /// The owner that a resource of this domain is.
     pub fn of(domain: &dyn Domain, resource: &Value) -> Self {
         let text = |pointer: &str| resource.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-        Self { kind: domain.resource(), name: text("/metadata/name").unwrap_or_default(), uid: text("/metadata/uid"), manager: manager(domain) }
+        Self {
+            kind: domain.resource(),
+            name: text("/metadata/name").unwrap_or_default(),
+            uid: text("/metadata/uid"),
+            manager: manager(domain),
+        }
     }
 
     /// The value of [`OWNER_LABEL`], for example `networkaddonsconfig.cluster`.
@@ -36,7 +45,9 @@ impl Owner {
 
     fn reference(&self) -> Option<Value> {
         let uid = self.uid.as_ref()?;
-        Some(json!({"apiVersion": self.kind.api_version(), "kind": self.kind.kind, "name": self.name, "uid": uid, "controller": true, "blockOwnerDeletion": false}))
+        Some(
+            json!({"apiVersion": self.kind.api_version(), "kind": self.kind.kind, "name": self.name, "uid": uid, "controller": true, "blockOwnerDeletion": false}),
+        )
     }
 
     /// Whether a live object is this owner's: by label or, should somebody have removed that, by what Weft applied to it.
@@ -224,13 +235,19 @@ mod tests {
     #[test]
     fn somebody_elses_crd_is_left_and_a_namespace_gets_labels_only() {
         let theirs = json!({"metadata": {"name": "m"}});
-        assert!(matches!(step(&manifest("CustomResourceDefinition", "apiextensions.k8s.io/v1"), Some(&theirs), &owner(), false), Step::Leave { .. }));
+        assert!(matches!(
+            step(&manifest("CustomResourceDefinition", "apiextensions.k8s.io/v1"), Some(&theirs), &owner(), false),
+            Step::Leave { .. }
+        ));
         assert!(matches!(step(&manifest("Namespace", "v1"), Some(&theirs), &owner(), false), Step::Change { take: false, .. }));
     }
 
     #[test]
     fn crds_and_namespaces_are_not_owned() {
-        let units = vec![Unit { name: "u".into(), objects: vec![manifest("Namespace", "v1"), manifest("ClusterRole", "rbac.authorization.k8s.io/v1")] }];
+        let units = vec![Unit {
+            name: "u".into(),
+            objects: vec![manifest("Namespace", "v1"), manifest("ClusterRole", "rbac.authorization.k8s.io/v1")],
+        }];
         let owned = owned(units, &owner());
         assert_eq!(owned[0].objects[0].body()["metadata"].get("ownerReferences"), None);
         assert_eq!(owned[0].objects[1].body()["metadata"]["ownerReferences"][0]["blockOwnerDeletion"], false);
@@ -239,7 +256,10 @@ mod tests {
 
     #[test]
     fn an_autoscaler_decides_on_replicas() {
-        let deployment = Manifest::new(json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "m", "namespace": "n"}, "spec": {"replicas": 1}})).unwrap();
+        let deployment = Manifest::new(
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "m", "namespace": "n"}, "spec": {"replicas": 1}}),
+        )
+        .unwrap();
         let live = json!({"metadata": {"managedFields": [{"manager": "kube-controller-manager", "operation": "Update", "subresource": "scale", "fieldsV1": {"f:spec": {"f:replicas": {}}}}]}});
         assert_eq!(effective_body(&deployment, &live)["spec"], json!({}));
         assert_eq!(effective_body(&deployment, &json!({}))["spec"], json!({"replicas": 1}));

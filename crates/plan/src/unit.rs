@@ -42,7 +42,8 @@ pub enum Stage {
 
 impl Stage {
     /// All stages, in the order of work.
-    pub const ALL: [Stage; 7] = [Stage::Namespace, Stage::Definition, Stage::Access, Stage::Binding, Stage::Config, Stage::Workload, Stage::Webhook];
+    pub const ALL: [Stage; 7] =
+        [Stage::Namespace, Stage::Definition, Stage::Access, Stage::Binding, Stage::Config, Stage::Workload, Stage::Webhook];
 
     /// When objects of this kind are applied.
     pub fn of(kind: Kind) -> Stage {
