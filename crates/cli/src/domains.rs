@@ -89,7 +89,7 @@ pub fn served_versions(definition: &CustomResourceDefinition) -> Vec<&str> {
 #[derive(Default)]
 pub struct Environment {
     of_process: bool,
-    set: BTreeMap<&'static str, String>,
+    set: BTreeMap<String, String>,
 }
 
 impl Environment {
@@ -98,15 +98,21 @@ impl Environment {
         Self { of_process: true, ..Self::default() }
     }
 
+    /// Those of an installed operator, and nothing else.
+    pub fn of_operator(set: BTreeMap<String, String>) -> Self {
+        Self { of_process: false, set }
+    }
+
     /// With these namespaces, whatever the variables say.
     #[must_use]
     pub fn with_namespaces(mut self, operator: &str, operands: &str) -> Self {
-        self.set.insert("OPERATOR_NAMESPACE", operator.to_owned());
-        self.set.insert("OPERAND_NAMESPACE", operands.to_owned());
+        self.set.insert("OPERATOR_NAMESPACE".to_owned(), operator.to_owned());
+        self.set.insert("OPERAND_NAMESPACE".to_owned(), operands.to_owned());
         self
     }
 
-    fn get(&self, name: &str) -> Option<String> {
+    /// The value of a variable.
+    pub fn get(&self, name: &str) -> Option<String> {
         self.set.get(name).cloned().or_else(|| std::env::var(name).ok().filter(|_| self.of_process))
     }
 }

@@ -6,6 +6,7 @@
 //! - [`sources`], [`document`]: files, and YAML that knows its lines;
 //! - [`schema`], [`check`], [`review`]: whether a custom resource is valid;
 //! - [`install`]: what `weft manifests` prints;
+//! - [`online`]: which cluster, and what of Weft is in it;
 //! - [`output`]: how results are written.
 //!
 //! Exit codes: 0 done, 1 the answer is no (invalid, changes), 2 it could not be found out: wrong usage, unreadable files.
@@ -16,7 +17,9 @@ mod commands;
 mod document;
 mod domains;
 mod install;
+mod online;
 mod output;
+mod planned;
 mod review;
 mod schema;
 mod sources;

@@ -87,6 +87,16 @@ impl Style {
         self.paint("1;31", text)
     }
 
+    /// What is on its way, or changes.
+    pub fn pending(self, text: &str) -> String {
+        self.paint("33", text)
+    }
+
+    /// What is beside the point.
+    pub fn dim(self, text: &str) -> String {
+        self.paint("2", text)
+    }
+
     /// What is well.
     pub fn good(self, text: &str) -> String {
         self.paint("32", text)

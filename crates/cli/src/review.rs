@@ -2,12 +2,13 @@
 
 use anyhow::Result;
 use serde::{Serialize, Serializer, ser::SerializeStruct};
+use serde_json::Value;
 use weft_plan::Decision;
 
 use crate::{
     check::{self, Subject},
     document::{self, Document, NotYaml, Position},
-    domains::Environment,
+    domains::{Entry, Environment},
     output::Style,
     schema::Finding,
     sources::Source,
@@ -32,6 +33,10 @@ pub struct Resource {
     pub title: String,
     /// What it leads to, if it is valid.
     pub outcome: Option<Outcome>,
+    /// The domain whose resource it is.
+    pub entry: &'static Entry,
+    /// The resource itself.
+    pub value: Value,
 }
 
 /// What a valid resource leads to.
@@ -107,14 +112,14 @@ impl Review {
         };
         let domain = (entry.open)(environment)?;
         let checked = check::check(entry, domain.as_ref(), &document.value)?;
-        let name = document.value.pointer("/metadata/name").and_then(serde_json::Value::as_str).unwrap_or("without a name");
+        let name = document.value.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("without a name");
         let title = format!("{} {name}", entry.resource.kind);
         self.notes.extend(checked.notes.into_iter().map(|note| format!("{}: {title}: {note}", source.name)));
         let mut findings: Vec<Located> = checked.findings.into_iter().map(|finding| locate(source, document, finding)).collect();
         findings.sort_by_key(|finding| (finding.line, finding.column));
         self.findings.extend(findings);
         let outcome = checked.decision.map(|decision| Outcome { decision, drawn: checked.drawn });
-        self.resources.push(Resource { source: source.name.clone(), title, outcome });
+        self.resources.push(Resource { source: source.name.clone(), title, outcome, entry, value: document.value.clone() });
         Ok(())
     }
 

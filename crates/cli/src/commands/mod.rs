@@ -4,6 +4,7 @@ pub mod completion;
 pub mod crds;
 pub mod manifests;
 pub mod operator;
+pub mod plan;
 pub mod render;
 pub mod validate;
 pub mod version;

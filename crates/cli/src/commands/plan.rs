@@ -1,0 +1,149 @@
+//! `weft plan`
+
+use std::{path::PathBuf, process::ExitCode};
+
+use anyhow::{Result, bail};
+use serde_json::Value;
+use weft_plan::{Owner, applied, differences};
+use weft_runtime::preview::{self, Preview, UnitPreview};
+
+use crate::{
+    domains::Environment,
+    online::{ClusterArgs, Online, Site, block_on},
+    output::{self, Style},
+    planned::{Effect, Planned},
+    review::{Resource, review},
+    sources,
+};
+
+/// Show what would change in the cluster, without changing anything
+///
+/// Asks the cluster what is there, and the code of the operator what it would do about it if this configuration were applied by
+/// `kubectl apply`. Reads only. The settings are those of the installed operator.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Signs:  + made   ~ changed   ± made anew   ^ taken over   - deleted   ! in conflict   … has to wait   = stays
+
+Exit code 0: nothing would change, 1: something would, 2: it could not be found out (as with kubectl diff).
+
+Examples:
+  weft plan -f network-addons.yaml
+  weft plan -f network-addons.yaml --delete
+  kubectl get networkaddonsconfig cluster -o yaml | weft plan -f -      What is not as it should be")]
+pub struct Args {
+    /// File with one or more resources, a folder of such files, or - for stdin; may be given several times
+    #[arg(short, long = "filename", value_name = "FILE", required = true)]
+    filenames: Vec<PathBuf>,
+
+    /// Plan the deletion of the resources
+    #[arg(long)]
+    delete: bool,
+
+    /// How to show the result; the fields of json are described in docs/command-line.md
+    #[arg(short, long, value_enum, default_value = "text")]
+    output: Format,
+
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+/// Plans, and shows what came of it.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let review = review(&sources::read(&args.filenames)?, &Environment::of_process())?;
+    // What is deleted need not be valid.
+    if !review.findings.is_empty() && !(args.delete && !review.resources.is_empty()) {
+        eprint!("{}", review.findings_text(Style::stderr()));
+        return Ok(ExitCode::from(2));
+    }
+    let planned = block_on(async {
+        let online = args.cluster.connect().await?;
+        let mut planned = Vec::new();
+        for resource in &review.resources {
+            for site in online.sites([resource.entry]).await? {
+                planned.push(plan(&online, &site, resource, args.delete).await?);
+            }
+        }
+        Ok(planned)
+    })?;
+    match args.output {
+        Format::Text => {
+            let style = Style::stdout();
+            let texts: Vec<_> = planned.iter().map(|planned| planned.text(style)).collect();
+            output::print(&texts.join("\n"))?;
+        }
+        Format::Json => {
+            let resources: Vec<_> = planned.iter().map(Planned::json).collect();
+            output::print(&format!("{}\n", serde_json::to_string_pretty(&serde_json::json!({ "resources": resources }))?))?;
+        }
+    }
+    Ok(ExitCode::from(u8::from(planned.iter().any(Planned::changes_something))))
+}
+
+async fn plan(online: &Online, site: &Site, resource: &Resource, delete: bool) -> Result<Planned> {
+    let Some(stored) = online.resources(site).await? else { return Err(site.not_installed()) };
+    let name = resource.value["metadata"]["name"].as_str().unwrap_or_default();
+    let stored = stored.into_iter().find(|stored| stored["metadata"]["name"] == name);
+    let leader = online.leader(site).await?;
+    let mut planned = Planned {
+        title: resource.title.clone(),
+        file: resource.source.clone(),
+        domain: site.entry.name,
+        effect: Effect::None,
+        preview: Preview::default(),
+        notes: notes(site, leader.is_some()),
+    };
+    if delete {
+        if let Some(stored) = &stored {
+            planned.effect = Effect::Delete;
+            planned.preview = deletion(online, site, stored).await?;
+        }
+        return Ok(planned);
+    }
+    let wanted = applied(&resource.value, stored.as_ref(), site.entry.resource);
+    planned.effect = match &stored {
+        None => Effect::Create,
+        Some(stored) => changed(stored, &wanted),
+    };
+    let objects = online.objects(site, Owner::of(&*site.domain, &wanted));
+    planned.preview = preview::apply(&objects, &wanted, &site.namespace).await.map_err(|error| online.explain_stored(error))?;
+    if let Some(refusal) = &planned.preview.refusal {
+        let problems: Vec<_> = refusal.problems.iter().map(ToString::to_string).collect();
+        bail!("{}: the operator would refuse it ({}): {}", planned.title, refusal.reason, problems.join("\n"));
+    }
+    if stored.as_ref().is_some_and(|stored| !stored["metadata"]["deletionTimestamp"].is_null()) {
+        planned.notes.push(format!("{} is being deleted: its components are removed first, and what is planned here waits until it is gone", planned.title));
+    }
+    Ok(planned)
+}
+
+/// In what the resource itself changes.
+fn changed(stored: &Value, wanted: &Value) -> Effect {
+    let nothing = Value::Object(serde_json::Map::new());
+    let part = |object: &Value, pointer: &str| object.pointer(pointer).filter(|value| !value.is_null()).unwrap_or(&nothing).clone();
+    let mut found = differences("spec", &part(stored, "/spec"), &part(wanted, "/spec"));
+    found.extend(differences("metadata.labels", &part(stored, "/metadata/labels"), &part(wanted, "/metadata/labels")));
+    if found.is_empty() { Effect::None } else { Effect::Change(found) }
+}
+
+async fn deletion(online: &Online, site: &Site, stored: &Value) -> Result<Preview> {
+    let objects = online.objects(site, Owner::of(&*site.domain, stored));
+    let changes = preview::teardown(&objects, &site.namespace).await.map_err(|error| online.explain_stored(error))?;
+    Ok(Preview { units: Vec::<UnitPreview>::new(), removals: changes, ..Preview::default() })
+}
+
+fn notes(site: &Site, leader: bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    if site.operator.is_none() {
+        notes.push(format!("no operator of Weft is installed for {}: planned with the settings of this environment", site.entry.name));
+    }
+    if !leader {
+        notes.push(format!("no operator of Weft is at work for {}: nothing happens until one is", site.entry.name));
+    }
+    notes
+}

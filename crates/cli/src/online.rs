@@ -1,0 +1,177 @@
+//! What all commands that talk to a cluster have in common: which cluster, and what of Weft is in it.
+
+use std::{future::Future, path::PathBuf, sync::Arc, time::Duration};
+
+use anyhow::{Context, Result, anyhow};
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
+};
+use serde_json::Value;
+use weft_plan::{Domain, Owner};
+use weft_runtime::{
+    cluster::{self, Cluster},
+    metrics::Metrics,
+    objects::Objects,
+    presence::{self, Leader, Operator},
+    stored::StoredError,
+};
+
+use crate::domains::{Entry, Environment};
+
+/// How to install Weft, for whoever has not.
+pub const HOW_TO_INSTALL: &str = "install it: weft manifests | kubectl apply -f -";
+
+/// Which cluster.
+#[derive(clap::Args)]
+pub struct ClusterArgs {
+    /// A kubeconfig file; by default $KUBECONFIG, ~/.kube/config or, in a pod, its service account
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+
+    /// The context in the kubeconfig to use [default: its current one]
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+
+    /// The operator's namespace, where no Deployment of it tells [default: as OPERATOR_NAMESPACE says, else the usual one]
+    #[arg(short, long, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+}
+
+impl ClusterArgs {
+    /// Connects. No request is made yet.
+    ///
+    /// # Errors
+    /// No cluster is configured, or not in a usable way.
+    pub async fn connect(&self) -> Result<Online> {
+        let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
+        let mut config = match &self.kubeconfig {
+            Some(path) => {
+                let file = Kubeconfig::read_from(path).with_context(|| format!("the kubeconfig {} cannot be used", path.display()))?;
+                Config::from_custom_kubeconfig(file, &options).await.map_err(unusable)?
+            }
+            None if self.context.is_some() => Config::from_kubeconfig(&options).await.map_err(unusable)?,
+            None => Config::infer().await.map_err(|error| anyhow!("no cluster is configured: set KUBECONFIG, or give --kubeconfig ({})", first_line(&error.to_string())))?,
+        };
+        config.default_retry = false;
+        // Well below the time that people wait before they think that it hangs.
+        config.connect_timeout = Some(Duration::from_secs(10));
+        let server = config.cluster_url.to_string();
+        let client = Client::try_from(config).map_err(|error| anyhow!("the kubeconfig cannot be used: {error}"))?;
+        Ok(Online { cluster: Cluster::new(client), server, namespace: self.namespace.clone(), metrics: Metrics::default() })
+    }
+}
+
+fn unusable(error: KubeconfigError) -> anyhow::Error {
+    anyhow!("the kubeconfig cannot be used: {error}. Its contexts: kubectl config get-contexts")
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}
+
+/// A cluster that can be asked.
+pub struct Online {
+    /// Its API.
+    pub cluster: Cluster,
+    server: String,
+    namespace: Option<String>,
+    metrics: Metrics,
+}
+
+/// What is known of a domain in a cluster.
+pub struct Site {
+    /// The domain.
+    pub entry: &'static Entry,
+    /// Its pure half, set up as the installed operator is.
+    pub domain: Arc<dyn Domain>,
+    /// The operator's Deployment, if there is one.
+    pub operator: Option<Operator>,
+    /// The namespace of the operator.
+    pub namespace: String,
+}
+
+impl Online {
+    /// Looks for the operators of these domains. Where there is none, the domain is set up by flags and environment.
+    ///
+    /// # Errors
+    /// The cluster cannot be reached or does not let us look, or the operator's settings are unusable.
+    pub async fn sites(&self, entries: impl IntoIterator<Item = &'static Entry>) -> Result<Vec<Site>> {
+        let operators = presence::operators(&self.cluster).await.map_err(|error| self.explain(error))?;
+        entries.into_iter().map(|entry| self.site(entry, &operators)).collect()
+    }
+
+    fn site(&self, entry: &'static Entry, operators: &[Operator]) -> Result<Site> {
+        let operator = operators.iter().find(|operator| operator.domains.iter().any(|domain| domain == entry.name)).cloned();
+        let environment = match (&operator, &self.namespace) {
+            (Some(operator), _) => Environment::of_operator(operator.environment.clone()),
+            (None, Some(namespace)) => Environment::of_process().with_namespaces(namespace, namespace),
+            (None, None) => Environment::of_process(),
+        };
+        let (domain, namespace) = weft_operator::domain(entry.name, |variable| environment.get(variable))?;
+        Ok(Site { entry, domain, operator, namespace })
+    }
+
+    /// Reads and writes on behalf of a resource.
+    pub fn objects<'a>(&'a self, site: &'a Site, owner: Owner) -> Objects<'a> {
+        Objects::new(&self.cluster, None, &*site.domain, owner, &self.metrics)
+    }
+
+    /// A failed request, with the way out where one is known.
+    pub fn explain(&self, error: cluster::Error) -> anyhow::Error {
+        match &error {
+            cluster::Error::Connection(why) => anyhow!("the cluster at {} cannot be reached: {why}. Is it running, and is this the right one? kubectl config current-context", self.server),
+            cluster::Error::Api(status) if status.code == 401 => anyhow!("the cluster at {} does not accept these credentials: log in again, or choose another --context", self.server),
+            cluster::Error::Api(status) if status.code == 403 => anyhow!("{error}. Somebody with more rights has to grant this, or run the command"),
+            _ => error.into(),
+        }
+    }
+}
+
+/// Runs a command that waits for a cluster.
+///
+/// # Errors
+/// Those of the command.
+pub fn block_on<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("the runtime cannot be started")?;
+    runtime.block_on(command)
+}
+
+impl Online {
+    /// The resources of a domain; `None` if the cluster does not serve their kind.
+    ///
+    /// # Errors
+    /// The cluster does not let us look.
+    pub async fn resources(&self, site: &Site) -> Result<Option<Vec<Value>>> {
+        match self.cluster.list(site.entry.resource, None, "").await {
+            Ok(resources) => Ok(Some(resources)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(self.explain(error)),
+        }
+    }
+
+    /// The same for what is stored about a resource.
+    pub fn explain_stored(&self, error: StoredError) -> anyhow::Error {
+        match error {
+            StoredError::Request(error) => self.explain(error),
+            damaged => damaged.into(),
+        }
+    }
+
+    /// The Lease's holder, if it has not run out.
+    ///
+    /// # Errors
+    /// The cluster does not let us look.
+    pub async fn leader(&self, site: &Site) -> Result<Option<Leader>> {
+        let leader = presence::leader(&self.cluster, &site.namespace, &*site.domain).await.map_err(|error| self.explain(error))?;
+        Ok(leader.filter(|leader| leader.is_alive(jiff::Timestamp::now())))
+    }
+}
+
+impl Site {
+    /// That the cluster does not know the kind, and what to do.
+    pub fn not_installed(&self) -> anyhow::Error {
+        let kind = self.entry.resource;
+        anyhow!("Weft is not installed: the cluster does not know {} ({}); {HOW_TO_INSTALL}", kind.kind, kind.api_version())
+    }
+}

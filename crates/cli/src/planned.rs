@@ -1,0 +1,245 @@
+//! How a plan is shown.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+use weft_plan::{Difference, What};
+use weft_runtime::preview::{Action, Change, Preview};
+
+use crate::output::Style;
+
+/// The plan for one resource.
+pub struct Planned {
+    /// Kind and name, for people.
+    pub title: String,
+    /// The file that it comes from.
+    pub file: String,
+    /// Its domain.
+    pub domain: &'static str,
+    /// What happens to the resource itself.
+    pub effect: Effect,
+    /// What happens to its objects.
+    pub preview: Preview,
+    /// What is worth telling.
+    pub notes: Vec<String>,
+}
+
+/// What happens to the resource itself.
+pub enum Effect {
+    /// It stays as it is, or is not there to be deleted.
+    None,
+    /// It is made.
+    Create,
+    /// It changes.
+    Change(Vec<Difference>),
+    /// It is deleted.
+    Delete,
+}
+
+/// How an action is shown, and counted.
+struct Sign {
+    sign: &'static str,
+    word: &'static str,
+    total: &'static str,
+}
+
+fn sign(action: &Action) -> Sign {
+    let sign = |sign, word, total| Sign { sign, word, total };
+    match action {
+        Action::Create => sign("+", "create", "to create"),
+        Action::Change { .. } => sign("~", "change", "to change"),
+        Action::Replace { .. } => sign("±", "replace", "to make anew"),
+        Action::TakeOver { .. } => sign("^", "take-over", "to take over"),
+        Action::Delete => sign("-", "delete", "to delete"),
+        Action::Release => sign("=", "release", "to stay without Weft's label"),
+        Action::Leave { .. } => sign("=", "leave", "left to others"),
+        Action::Conflict { .. } => sign("!", "conflict", "in conflict"),
+        Action::Wait => sign("…", "wait", "held back by a conflict"),
+        Action::Keep => sign("=", "keep", "as they should be"),
+    }
+}
+
+/// The order of the summary.
+const TOTALS: [&str; 10] = [
+    "to create",
+    "to change",
+    "to make anew",
+    "to take over",
+    "to delete",
+    "in conflict",
+    "held back by a conflict",
+    "to stay without Weft's label",
+    "left to others",
+    "as they should be",
+];
+
+impl Planned {
+    /// Whether anything would be other than it is, or cannot become what it should be.
+    pub fn changes_something(&self) -> bool {
+        !matches!(self.effect, Effect::None) || self.preview.changes().any(|change| change.action.writes() || matches!(change.action, Action::Conflict { .. } | Action::Wait))
+    }
+
+    /// For people.
+    pub fn text(&self, style: Style) -> String {
+        let mut text = String::new();
+        let out = &mut text;
+        match &self.effect {
+            Effect::None => {}
+            Effect::Create => line(out, &format!("{} {}", style.good("+"), style.bold(&self.title))),
+            Effect::Delete => line(out, &format!("{} {}", style.bad("-"), style.bold(&self.title))),
+            Effect::Change(differences) => {
+                line(out, &format!("{} {}: spec changes", style.pending("~"), style.bold(&self.title)));
+                fields(out, differences, style);
+            }
+        }
+        let removals = self.preview.removals.as_slice();
+        let groups = self.preview.units.iter().map(|unit| (unit.name.as_str(), unit.changes.as_slice())).chain([("no longer wanted", removals)]);
+        for (name, changes) in groups {
+            let shown: Vec<_> = changes.iter().filter(|change| change.action != Action::Keep).collect();
+            if shown.is_empty() {
+                continue;
+            }
+            line(out, &format!("{}{}", if out.is_empty() { "" } else { "\n" }, style.bold(name)));
+            for change in shown {
+                object(out, change, style);
+            }
+        }
+        if !self.changes_something() {
+            line(out, &format!("{}: nothing would change", self.title));
+        } else {
+            line(out, &format!("\n{}", self.totals()));
+        }
+        for note in self.all_notes() {
+            line(out, &format!("{}: {note}", style.pending("note")));
+        }
+        if let Some(blocked) = &self.preview.blocked {
+            line(out, &format!("{}: Weft would write nothing now. {} What is planned here follows then.", style.bad("blocked"), sentence(&blocked.message)));
+        }
+        text
+    }
+
+    fn totals(&self) -> String {
+        let count = |total: &str| self.preview.changes().filter(|change| sign(&change.action).total == total).count();
+        let counts: Vec<_> = TOTALS.iter().map(|total| (count(total), total)).filter(|(count, _)| *count > 0).map(|(count, total)| format!("{count} {total}")).collect();
+        if counts.is_empty() { "No object changes.".to_owned() } else { format!("Objects: {}.", counts.join(", ")) }
+    }
+
+    fn all_notes(&self) -> Vec<String> {
+        let mut notes: Vec<_> = self.preview.notices.iter().map(|notice| format!("{}: {}", notice.about, notice.message)).collect();
+        if self.preview.drawn {
+            notes.push("what the configuration leaves open, such as a MAC range, is drawn at random when it is applied, and kept from then on".to_owned());
+        }
+        notes.extend(self.notes.iter().cloned());
+        notes
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Value {
+        let (effect, differences) = match &self.effect {
+            Effect::None => ("none", &[][..]),
+            Effect::Create => ("create", &[][..]),
+            Effect::Change(differences) => ("change", &differences[..]),
+            Effect::Delete => ("delete", &[][..]),
+        };
+        let components: Vec<_> = self.preview.units.iter().map(|unit| json!({"name": unit.name, "objects": unit.changes.iter().map(object_json).collect::<Vec<_>>()})).collect();
+        json!({
+            "resource": self.title,
+            "file": self.file,
+            "domain": self.domain,
+            "changes": self.changes_something(),
+            "effect": effect,
+            "differences": differences.iter().map(difference_json).collect::<Vec<_>>(),
+            "blocked": self.preview.blocked.as_ref().map(|blocked| json!({"reason": blocked.reason, "message": blocked.message})),
+            "components": components,
+            "removals": self.preview.removals.iter().map(object_json).collect::<Vec<_>>(),
+            "drawn": self.preview.drawn,
+            "notes": self.all_notes(),
+        })
+    }
+}
+
+fn line(out: &mut String, line: &str) {
+    out.push_str(line);
+    out.push('\n');
+}
+
+fn sentence(text: &str) -> String {
+    format!("{}.", text.trim_end_matches('.'))
+}
+
+fn object(out: &mut String, change: &Change, style: Style) {
+    let Sign { sign, .. } = sign(&change.action);
+    let (painted, why) = match &change.action {
+        Action::Create => (style.good(sign), None),
+        Action::Delete => (style.bad(sign), None),
+        Action::Conflict { why } => (style.bad(sign), Some(why.as_str())),
+        Action::Leave { why } => (style.dim(sign), Some(why.as_str())),
+        Action::Release => (style.dim(sign), Some("stays, without Weft's label: other people's objects may live in it")),
+        Action::Wait => (style.dim(sign), Some("waits until the conflict is resolved")),
+        _ => (style.pending(sign), None),
+    };
+    let name = change.object.human();
+    // A conflict's reason begins with the object's name.
+    match why {
+        Some(why) if why.starts_with(&name) => line(out, &format!("  {painted} {why}")),
+        Some(why) => line(out, &format!("  {painted} {name}: {why}")),
+        None => line(out, &format!("  {painted} {name}")),
+    }
+    if let Action::Change { differences } | Action::Replace { differences } | Action::TakeOver { differences } = &change.action {
+        fields(out, differences, style);
+    }
+}
+
+fn fields(out: &mut String, differences: &[Difference], style: Style) {
+    for difference in differences {
+        let text = difference.to_string();
+        let painted = match &difference.what {
+            What::Missing { .. } => style.good(&text),
+            What::Added { .. } | What::Dropped { .. } => style.bad(&text),
+            What::Changed { .. } => style.pending(&text),
+            What::Unowned => style.dim(&text),
+        };
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "      {painted}");
+    }
+}
+
+fn object_json(change: &Change) -> Value {
+    let mut object = json!({
+        "action": sign(&change.action).word,
+        "apiVersion": change.object.kind.api_version(),
+        "kind": change.object.kind.kind,
+        "name": change.object.name,
+    });
+    if let Some(namespace) = &change.object.namespace {
+        object["namespace"] = namespace.clone().into();
+    }
+    match &change.action {
+        Action::Change { differences } | Action::Replace { differences } | Action::TakeOver { differences } => {
+            object["differences"] = differences.iter().map(difference_json).collect();
+        }
+        Action::Conflict { why } | Action::Leave { why } => object["why"] = why.clone().into(),
+        _ => {}
+    }
+    object
+}
+
+fn difference_json(difference: &Difference) -> Value {
+    let (change, from, to, by) = match &difference.what {
+        What::Missing { desired } => ("add", None, Some(desired), None),
+        What::Changed { live, desired } => ("change", Some(live), Some(desired), None),
+        What::Added { live, by } => ("remove", Some(live), None, Some(by)),
+        What::Dropped { live } => ("remove", Some(live), None, None),
+        What::Unowned => ("own", None, None, None),
+    };
+    let mut json = json!({"path": difference.path, "change": change});
+    for (field, value) in [("from", from), ("to", to)] {
+        if let Some(value) = value {
+            json[field] = value.clone();
+        }
+    }
+    if let Some(by) = by {
+        json["addedBy"] = by.clone().into();
+    }
+    json
+}
