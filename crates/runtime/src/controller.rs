@@ -33,6 +33,8 @@ use crate::{
 const GATHER: Duration = Duration::from_millis(10);
 /// How often status may tell of the progress of a teardown.
 const TEARDOWN_NEWS: Duration = Duration::from_secs(2);
+/// When to try again to remove what a resource left.
+const LEFTOVERS: Duration = Duration::from_secs(5);
 
 /// Where a domain's operator lives.
 #[derive(Clone, Debug)]
@@ -81,7 +83,7 @@ impl Controller {
         let mut memories: HashMap<String, Memory> = HashMap::new();
         loop {
             self.metrics.leads(self.domain.name(), *leading.borrow());
-            let due = if *leading.borrow_and_update() && self.shared.lock().is_complete() { self.pass_all(&mut memories).await } else { None };
+            let due = if *leading.borrow_and_update() && self.shared.lock().is_settled() { self.pass_all(&mut memories).await } else { None };
             let timer = async {
                 match due {
                     Some(due) => tokio::time::sleep_until(due.into()).await,
@@ -112,13 +114,19 @@ impl Controller {
             let memory = memories.entry(name).or_insert(Memory { backoff: None, due: None, last_news: None });
             memory.due = self.pass_one(resource, memory).await;
         }
+        let mut leftovers = None;
         if resources.is_empty() {
             self.watch_inputs(&[]);
+        }
+        if let Some(wanted) = wanted.filter(|wanted| !resources.iter().any(|resource| named(resource) == *wanted))
+            && !teardown::leftovers(self, wanted).await
+        {
+            leftovers = Some(Instant::now() + LEFTOVERS);
         }
         for (gauge, help, value) in self.domain.gauges(resources.first().map(|resource| &**resource)) {
             self.metrics.set(gauge, help, value);
         }
-        memories.values().filter_map(|memory| memory.due).min()
+        memories.values().filter_map(|memory| memory.due).chain(leftovers).min()
     }
 
     async fn pass_one(&self, resource: &Value, memory: &mut Memory) -> Option<Instant> {

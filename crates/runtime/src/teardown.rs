@@ -38,6 +38,26 @@ pub async fn step(controller: &Controller, resource: &Value) -> Option<Report> {
     }
 }
 
+/// Removes what is left of a resource that is gone without its finalizer: somebody took it off by hand, or the definition of the
+/// resource was deleted. Returns whether nothing is left to do.
+pub async fn leftovers(controller: &Controller, name: &str) -> bool {
+    let owner = Owner { kind: controller.domain.resource(), name: name.to_owned(), uid: None, manager: weft_plan::manager(&*controller.domain) };
+    let objects = controller.objects(owner);
+    let namespace = &controller.config.namespace;
+    if controller.shared.lock().owned(&stored::inventory_key(namespace, &objects.owner)).is_none() {
+        return true;
+    }
+    tracing::info!(resource = name, "the resource is gone without its finalizer; removing what it left");
+    let left = match stored::read(&objects, namespace).await {
+        Ok(stored) => remove_all(&objects, &stored.inventory).await,
+        Err(error) => vec![Removal { object: stored::inventory_key(namespace, &objects.owner), blocker: Some(error.to_string()) }],
+    };
+    for removal in left.iter().filter(|removal| removal.blocker.is_some()) {
+        tracing::warn!(object = %removal.object.human(), blocker = removal.blocker, "could not be removed");
+    }
+    left.is_empty() && stored::forget(&objects, &*controller.domain, namespace).await.is_ok()
+}
+
 /// The finalizers of a resource.
 pub fn finalizers(resource: &Value) -> impl Iterator<Item = &str> {
     resource["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str)
