@@ -19,7 +19,12 @@ pub async fn step(controller: &Controller, resource: &Value) -> Option<Report> {
     let report = |removals| Report { generation, removing: true, removals, ..Report::default() };
     let inventory = match stored::read(&objects, &controller.config.namespace).await {
         Ok(stored) => stored.inventory,
-        Err(error) => return Some(report(vec![Removal { object: stored::inventory_key(&controller.config.namespace, &objects.owner), blocker: Some(error.to_string()) }])),
+        Err(error) => {
+            return Some(report(vec![Removal {
+                object: stored::inventory_key(&controller.config.namespace, &objects.owner),
+                blocker: Some(error.to_string()),
+            }]));
+        }
     };
     let orphan = finalizers(resource).any(|finalizer| finalizer == "orphan");
     if !orphan {
@@ -29,7 +34,10 @@ pub async fn step(controller: &Controller, resource: &Value) -> Option<Report> {
         }
     }
     if let Err(error) = stored::forget(&objects, &*controller.domain, &controller.config.namespace).await {
-        return Some(report(vec![Removal { object: stored::inventory_key(&controller.config.namespace, &objects.owner), blocker: Some(error.to_string()) }]));
+        return Some(report(vec![Removal {
+            object: stored::inventory_key(&controller.config.namespace, &objects.owner),
+            blocker: Some(error.to_string()),
+        }]));
     }
     let key = ObjectKey::new(controller.domain.resource(), "", &objects.owner.name);
     match pass::set_finalizer(&objects, &key, resource, false).await {
@@ -41,11 +49,16 @@ pub async fn step(controller: &Controller, resource: &Value) -> Option<Report> {
 /// Removes what is left of a resource that is gone without its finalizer: somebody took it off by hand, or the definition of the
 /// resource was deleted. Returns whether nothing is left to do.
 pub async fn leftovers(controller: &Controller, name: &str) -> bool {
-    let owner = Owner { kind: controller.domain.resource(), name: name.to_owned(), uid: None, manager: weft_plan::manager(&*controller.domain) };
+    let owner =
+        Owner { kind: controller.domain.resource(), name: name.to_owned(), uid: None, manager: weft_plan::manager(&*controller.domain) };
     let objects = controller.objects(owner);
     let namespace = &controller.config.namespace;
     if controller.shared.lock().owned(&stored::inventory_key(namespace, &objects.owner)).is_none() {
         return true;
+    }
+    let operators = controller.shared.lock().operators();
+    if pass::blocked(&*controller.domain, operators.iter().map(|operator| &**operator)).is_some() {
+        return false;
     }
     tracing::info!(resource = name, "the resource is gone without its finalizer; removing what it left");
     let left = match stored::read(&objects, namespace).await {
@@ -76,12 +89,20 @@ pub async fn remove_all(objects: &Objects<'_>, inventory: &Inventory) -> Vec<Rem
             match pods(objects).await {
                 Ok(pods) if pods.is_empty() => {}
                 Ok(pods) => return pods.iter().map(pod_left).collect(),
-                Err(error) => return vec![Removal { object: ObjectKey::new(kinds::NAMESPACE, "", objects.domain.namespace()), blocker: Some(format!("its pods cannot be listed: {error}")) }],
+                Err(error) => {
+                    return vec![Removal {
+                        object: ObjectKey::new(kinds::NAMESPACE, "", objects.domain.namespace()),
+                        blocker: Some(format!("its pods cannot be listed: {error}")),
+                    }];
+                }
             }
         }
         let kept = of_stage.iter().filter(|key| is_kept_for_ever(key.kind));
         let failed: Vec<_> = join_all(kept.map(|key| async move { (key, objects.release(key).await) })).await;
-        let failed: Vec<_> = failed.into_iter().filter_map(|(key, result)| Some(Removal { object: key.clone(), blocker: Some(result.err()?.to_string()) })).collect();
+        let failed: Vec<_> = failed
+            .into_iter()
+            .filter_map(|(key, result)| Some(Removal { object: key.clone(), blocker: Some(result.err()?.to_string()) }))
+            .collect();
         if !failed.is_empty() {
             return failed;
         }
