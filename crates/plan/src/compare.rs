@@ -154,6 +154,12 @@ impl Found {
         }
     }
 
+    fn add(&mut self, path: &str, live: &Value, by: &str) {
+        if !self.differences.iter().any(|known| known.path == path && matches!(known.what, What::Added { .. })) {
+            self.differences.push(Difference { path: path.to_owned(), what: What::Added { live: live.clone(), by: by.to_owned() } });
+        }
+    }
+
     /// What is wanted must be there, equal, and ours.
     fn wanted(&mut self, path: &str, desired: &Value, live: &Value, ours: Option<&Value>) {
         match (desired, live) {
@@ -218,6 +224,9 @@ impl Found {
                 None if left_alone(&path) => {}
                 // A map on the way to a field that is left alone: look at what else is in it.
                 None if leads_to_left_alone(&path, child) => self.added(&path, child, &Value::Null, value, by),
+                // Elements with owners of their own, where we own nothing of the list any more: they stay when ours are applied, also if
+                // the list as a whole is known to differ already.
+                None if child.as_object().is_some_and(|child| !child.is_empty()) => self.add(&path, value, by),
                 None => self.push(&path, What::Added { live: value.clone(), by: by.to_owned() }),
             }
         }
@@ -340,6 +349,21 @@ mod tests {
             differences(&desired(), &changed),
             ["+ metadata.labels.app: \"d\"", "~ spec.template.spec.containers[name=c].image: \"evil\" -> \"i\""]
         );
+    }
+
+    #[test]
+    fn elements_that_replaced_ours_are_known_to_be_added() {
+        let mut replaced = live();
+        replaced["spec"]["template"]["spec"]["containers"][0]["ports"] = json!([{"containerPort": 1, "protocol": "TCP"}]);
+        let ours = &mut replaced["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]["f:template"]["f:spec"]["f:containers"]["k:{\"name\":\"c\"}"];
+        ours.as_object_mut().unwrap().remove("f:ports");
+        let theirs = json!({"f:spec": {"f:template": {"f:spec": {"f:containers": {"k:{\"name\":\"c\"}": {"f:ports": {"k:{\"containerPort\":1,\"protocol\":\"TCP\"}": {".": {}}}}}}}}});
+        replaced["metadata"]["managedFields"]
+            .as_array_mut()
+            .unwrap()
+            .push(json!({"manager": "somebody", "operation": "Update", "fieldsV1": theirs}));
+        let found = compare(kinds::DAEMON_SET, &desired(), &replaced, ME);
+        assert!(found.iter().any(|one| matches!(one.what, What::Added { .. })), "else an apply would leave them: {found:?}");
     }
 
     #[test]
