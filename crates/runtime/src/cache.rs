@@ -52,6 +52,8 @@ pub struct Cache {
 #[derive(Default)]
 struct Store {
     complete: bool,
+    /// Why the API server lets us read nothing of it.
+    refused: Option<String>,
     objects: HashMap<ObjectKey, Arc<Value>>,
     /// Seen since the stream started over; `None` while it runs.
     listed: Option<HashSet<ObjectKey>>,
@@ -73,6 +75,32 @@ impl Cache {
     /// Whether every stream has listed everything at least once.
     pub fn is_complete(&self) -> bool {
         !self.stores.is_empty() && self.stores.values().all(|store| store.complete)
+    }
+
+    /// Whether nothing more is to be expected soon: every stream has spoken or may not. The few that decide whether Weft acts at all
+    /// must have spoken.
+    pub fn is_settled(&self) -> bool {
+        let can_do_without = |source: &Source| !matches!(source, Source::Resources);
+        !self.stores.is_empty()
+            && self.stores.iter().all(|(source, store)| store.complete || store.refused.is_some() && can_do_without(source))
+    }
+
+    /// Notes that the API server refuses a stream, with its words, or refuses it no longer. Returns whether that is new.
+    pub fn refuse(&mut self, source: &Source, why: Option<String>) -> bool {
+        let Some(store) = self.stores.get_mut(source) else { return false };
+        let new = store.refused != why;
+        store.refused = why;
+        new
+    }
+
+    /// Why a stream is refused, if it is.
+    pub fn refusal(&self, source: &Source) -> Option<&str> {
+        self.stores.get(source)?.refused.as_deref()
+    }
+
+    /// Whether objects of Weft's of this kind and place cannot be watched, and why.
+    pub fn blind_to(&self, key: &ObjectKey) -> Option<&str> {
+        [Source::Owned(key.kind, key.namespace.clone()), Source::Owned(key.kind, None)].iter().find_map(|source| self.refusal(source))
     }
 
     /// Takes in what a stream says. Returns whether anything is different now.
@@ -107,7 +135,9 @@ impl Cache {
 
     fn feed_pod(&mut self, change: Change) -> bool {
         match change {
-            Change::Applied(pod) | Change::Listed(pod) => PodView::of(&pod).is_some_and(|view| self.pods.insert(view.uid.clone(), view.clone()).as_ref() != Some(&view)),
+            Change::Applied(pod) | Change::Listed(pod) => {
+                PodView::of(&pod).is_some_and(|view| self.pods.insert(view.uid.clone(), view.clone()).as_ref() != Some(&view))
+            }
             Change::Deleted(pod) => pod.pointer("/metadata/uid").and_then(Value::as_str).is_some_and(|uid| self.pods.remove(uid).is_some()),
             Change::Restarted => {
                 self.pods.clear();
@@ -125,10 +155,10 @@ impl Cache {
         self.pods.values()
     }
 
-    /// An object that is Weft's.
+    /// An object that is Weft's. What could be seen once and may not be seen any more is not known.
     pub fn owned(&self, key: &ObjectKey) -> Option<Arc<Value>> {
         let sources = [Source::Owned(key.kind, key.namespace.clone()), Source::Owned(key.kind, None)];
-        sources.iter().find_map(|source| self.stores.get(source)?.objects.get(key).cloned())
+        sources.iter().find_map(|source| self.stores.get(source).filter(|store| store.refused.is_none())?.objects.get(key).cloned())
     }
 
     /// The keys of all objects that are Weft's.
@@ -219,6 +249,19 @@ mod tests {
     use super::*;
     use serde_json::json;
     use weft_plan::kinds;
+
+    #[test]
+    fn what_may_not_be_seen_is_not_known_and_holds_up_nothing() {
+        let mut cache = cache();
+        cache.wrote(&object(5, "a"));
+        assert!(!cache.is_settled());
+        assert!(cache.refuse(&source(), Some("forbidden".into())));
+        assert!(!cache.refuse(&source(), Some("forbidden".into())), "that is no news");
+        assert!(cache.is_settled() && !cache.is_complete());
+        assert_eq!((known(&cache), cache.blind_to(&key())), (None, Some("forbidden")));
+        assert!(cache.refuse(&source(), None));
+        assert_eq!((known(&cache), cache.blind_to(&key())), (Some(5), None));
+    }
 
     fn object(version: u64, uid: &str) -> Value {
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "n", "name": "c", "uid": uid, "resourceVersion": version.to_string()}})

@@ -154,7 +154,8 @@ impl Cluster {
     /// Deletes the object with this uid, its dependents in the background. Returns what is left of it: an object that
     /// finalizers hold, or `None` once it is gone. An object of another uid, or none at all, is gone too.
     pub async fn delete(&self, key: &ObjectKey, uid: &str) -> Result<Option<Value>, Error> {
-        let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}, "propagationPolicy": "Background"});
+        let options =
+            json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}, "propagationPolicy": "Background"});
         match self.send(Method::DELETE, &path(key), Some(&options)).await {
             Ok(object) if object["kind"] == "Status" => Ok(None),
             Ok(object) => Ok(Some(object).filter(|object| !object["metadata"]["deletionTimestamp"].is_null())),

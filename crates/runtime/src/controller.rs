@@ -83,7 +83,8 @@ impl Controller {
         let mut memories: HashMap<String, Memory> = HashMap::new();
         loop {
             self.metrics.leads(self.domain.name(), *leading.borrow());
-            let due = if *leading.borrow_and_update() && self.shared.lock().is_settled() { self.pass_all(&mut memories).await } else { None };
+            let due =
+                if *leading.borrow_and_update() && self.shared.lock().is_settled() { self.pass_all(&mut memories).await } else { None };
             let timer = async {
                 match due {
                     Some(due) => tokio::time::sleep_until(due.into()).await,
@@ -134,7 +135,11 @@ impl Controller {
         match AssertUnwindSafe(self.guarded_pass(resource, memory)).catch_unwind().await {
             Ok(due) => due,
             Err(panic) => {
-                let message = panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default();
+                let message = panic
+                    .downcast_ref::<String>()
+                    .cloned()
+                    .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
+                    .unwrap_or_default();
                 tracing::error!(message, "a pass panicked");
                 self.metrics.passed(self.domain.name(), "panic");
                 let failure = Failure {
@@ -164,7 +169,10 @@ impl Controller {
         self.metrics.passed(domain, outcome_name(&outcome));
         let latest = self.latest(resource);
         let mut retry_at = retry(memory, outcome.failure());
-        if let Some(status) = status::changed(self, &latest, &outcome.report, &outcome.units) {
+        // A pass may begin to watch something that a workload needs. Until the first answer it is not known whether that is there, and
+        // status waits: the answer rings the bell.
+        let settled = self.shared.lock().is_settled();
+        if settled && let Some(status) = status::changed(self, &latest, &outcome.report, &outcome.units) {
             let objects = self.objects(Owner::of(&*self.domain, resource));
             let true_now = if status::claims_available(&status) { pass::confirm(self, &objects, &outcome.units).await } else { Ok(true) };
             match true_now {
@@ -176,7 +184,9 @@ impl Controller {
                 }
             }
         }
-        let deadline = outcome.deadline.map(|deadline| Instant::now() + Duration::try_from(deadline.duration_since(Timestamp::now())).unwrap_or_default());
+        let deadline = outcome
+            .deadline
+            .map(|deadline| Instant::now() + Duration::try_from(deadline.duration_since(Timestamp::now())).unwrap_or_default());
         retry_at.into_iter().chain(deadline).min()
     }
 
@@ -216,12 +226,21 @@ impl Controller {
         let domain = &self.domain;
         let owner = domain.resource_name().map_or_else(
             || OWNER_LABEL.to_owned(),
-            |name| format!("{OWNER_LABEL}={}", Owner { kind: domain.resource(), name: name.to_owned(), uid: None, manager: String::new() }.label()),
+            |name| {
+                format!(
+                    "{OWNER_LABEL}={}",
+                    Owner { kind: domain.resource(), name: name.to_owned(), uid: None, manager: String::new() }.label()
+                )
+            },
         );
-        let mut places: HashSet<(Kind, Option<String>)> = domain.kinds().iter().map(|kind| (*kind, kind.namespaced.then(|| domain.namespace().to_owned()))).collect();
+        let mut places: HashSet<(Kind, Option<String>)> =
+            domain.kinds().iter().map(|kind| (*kind, kind.namespaced.then(|| domain.namespace().to_owned()))).collect();
         // Inventory and record.
         places.insert((kinds::CONFIG_MAP, Some(self.config.namespace.clone())));
-        let mut watches: Vec<_> = places.into_iter().map(|(kind, namespace)| watch(Source::Owned(kind, namespace.clone()), kind, namespace.as_deref(), &owner, String::new())).collect();
+        let mut watches: Vec<_> = places
+            .into_iter()
+            .map(|(kind, namespace)| watch(Source::Owned(kind, namespace.clone()), kind, namespace.as_deref(), &owner, String::new()))
+            .collect();
         watches.push(watch(Source::Resources, domain.resource(), None, "", String::new()));
         watches.push(watch(Source::Pods, kinds::POD, Some(domain.namespace()), domain.pod_selector(), String::new()));
         let operators = watch(Source::Operators, kinds::DEPLOYMENT, None, "", format!("metadata.name={}", domain.operator_name()));

@@ -88,7 +88,10 @@ mod tests {
     use serde_json::json;
 
     fn status(generation: i64, conditions: &[(&str, &str, &str)]) -> Value {
-        let conditions: Vec<_> = conditions.iter().map(|(name, status, reason)| json!({"type": name, "status": status, "reason": reason, "message": "m"})).collect();
+        let conditions: Vec<_> = conditions
+            .iter()
+            .map(|(name, status, reason)| json!({"type": name, "status": status, "reason": reason, "message": "m"}))
+            .collect();
         json!({"observedGeneration": generation, "conditions": conditions})
     }
 
@@ -100,7 +103,14 @@ mod tests {
     fn a_change_is_said_once() {
         let working = status(1, &[("Available", "False", "Startup"), ("Progressing", "True", "Deploying"), ("Degraded", "False", "")]);
         let ready = status(1, &[("Available", "True", ""), ("Progressing", "False", ""), ("Degraded", "False", "")]);
-        let failed = status(2, &[("Available", "False", "Failing"), ("Progressing", "False", "InvalidConfiguration"), ("Degraded", "True", "FailedToValidate")]);
+        let failed = status(
+            2,
+            &[
+                ("Available", "False", "Failing"),
+                ("Progressing", "False", "InvalidConfiguration"),
+                ("Degraded", "True", "FailedToValidate"),
+            ],
+        );
         assert_eq!(reasons(&json!({}), &working), ["Progressing"]);
         assert_eq!(reasons(&working, &working), Vec::<String>::new());
         assert_eq!(reasons(&json!({}), &ready), ["Available"], "also when nothing was ever seen to progress");

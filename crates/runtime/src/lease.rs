@@ -52,7 +52,10 @@ pub async fn run(config: LeaseConfig, cluster: Cluster, fence: Fence, leading: w
             }
             Err(_) => fence.is_open(),
         };
-        if held && asked.elapsed() < config.duration && observed.as_ref().is_some_and(|seen| holder(&seen.record) == config.identity && seen.since >= asked) {
+        if held
+            && asked.elapsed() < config.duration
+            && observed.as_ref().is_some_and(|seen| holder(&seen.record) == config.identity && seen.since >= asked)
+        {
             fence.open_until(asked + config.duration);
         }
         if !held {
@@ -81,7 +84,13 @@ pub async fn run(config: LeaseConfig, cluster: Cluster, fence: Fence, leading: w
 }
 
 /// One look at the lease; takes or renews it if that is ours to do. Returns whether we hold it.
-async fn hold(config: &LeaseConfig, key: &ObjectKey, cluster: &Cluster, observed: &mut Option<Observed>, leads: bool) -> Result<bool, Error> {
+async fn hold(
+    config: &LeaseConfig,
+    key: &ObjectKey,
+    cluster: &Cluster,
+    observed: &mut Option<Observed>,
+    leads: bool,
+) -> Result<bool, Error> {
     // The holder knows what it wrote: it renews without reading.
     let live = match observed.as_ref().filter(|_| leads) {
         Some(seen) => Some(seen.record.clone()),

@@ -13,6 +13,7 @@ use weft_plan::{
 };
 
 use crate::{
+    cache::Source,
     controller::Controller,
     objects::Objects,
     status,
@@ -49,7 +50,7 @@ pub async fn apply(controller: &Controller, resource: &Value) -> Outcome {
     let mut report = Report { generation, ..Report::default() };
 
     let operators = controller.shared.lock().operators();
-    if let Some(blocked) = blocked(&*controller.domain, operators.iter().map(|operator| &**operator)) {
+    if let Some(blocked) = blocked(&*controller.domain, operators.iter().map(|operator| &**operator)).or_else(|| blindfolded(controller)) {
         report.blocked = Some(blocked);
         return Outcome { report, units: Vec::new(), deadline: None };
     }
@@ -70,7 +71,8 @@ pub async fn apply(controller: &Controller, resource: &Value) -> Outcome {
     // Apply.
     let first_word = acknowledge(controller, resource, &report, &units);
     if let Err(failure) = prepare(&objects, controller, resource, &stored.inventory, &wanted, first_word).await {
-        report.units = units.iter().map(|unit| UnitReport { name: unit.name.clone(), failures: Vec::new(), workloads: Vec::new() }).collect();
+        report.units =
+            units.iter().map(|unit| UnitReport { name: unit.name.clone(), failures: Vec::new(), workloads: Vec::new() }).collect();
         if let Some(unit) = report.units.first_mut() {
             unit.failures.push(failure);
         }
@@ -87,7 +89,8 @@ pub async fn apply(controller: &Controller, resource: &Value) -> Outcome {
     // Report.
     let now = Timestamp::now();
     let mut notices = decision.notices;
-    for (unit, (failures, left)) in units.iter().zip(applied) {
+    for (unit, (mut failures, left)) in units.iter().zip(applied) {
+        failures.extend(unseen(controller, unit));
         notices.extend(left.into_iter().map(|message| Notice { about: unit.name.clone(), message }));
         report.units.push(UnitReport { name: unit.name.clone(), failures, workloads: workloads(controller, unit, now) });
     }
@@ -102,13 +105,51 @@ pub async fn apply(controller: &Controller, resource: &Value) -> Outcome {
 /// Whether the operator that Weft replaces is still there, among the Deployments of its name.
 pub(crate) fn blocked<'a>(domain: &dyn Domain, mut operators: impl Iterator<Item = &'a Value>) -> Option<Blocked> {
     let theirs = operators.find(|deployment| domain.is_original_operator(deployment))?;
-    let (namespace, name) = (theirs["metadata"]["namespace"].as_str().unwrap_or_default(), theirs["metadata"]["name"].as_str().unwrap_or_default());
+    let (namespace, name) =
+        (theirs["metadata"]["namespace"].as_str().unwrap_or_default(), theirs["metadata"]["name"].as_str().unwrap_or_default());
     Some(Blocked {
         reason: "OtherOperatorRunning",
         message: format!(
             "Deployment {namespace}/{name} is another operator for the same resource, so Weft writes nothing. Remove it, and Weft goes on by itself: kubectl -n {namespace} delete deployment {name}"
         ),
     })
+}
+
+/// Whether we may not even look if that operator is there.
+fn blindfolded(controller: &Controller) -> Option<Blocked> {
+    let cache = controller.shared.lock();
+    let why = cache.refusal(&Source::Operators)?;
+    let message = format!("Weft cannot see whether another operator for the same resource runs, so it writes nothing: {why}");
+    Some(Blocked { reason: "Forbidden", message })
+}
+
+/// What of a unit cannot be watched: it is applied by reading each object, but nobody would notice a change.
+fn unseen(controller: &Controller, unit: &Unit) -> Vec<Failure> {
+    let cache = controller.shared.lock();
+    let failure = |object: &ObjectKey, why: &str| Failure {
+        object: object.clone(),
+        class: FailureClass::Forbidden,
+        message: format!("cannot be watched: {why}"),
+    };
+    let mut failures: Vec<Failure> = Vec::new();
+    for object in &unit.objects {
+        let key = object.key();
+        let inputs = rollout::inputs(object.body()).into_iter().map(|input| (cache.refusal(&Source::Named(input.clone())), input));
+        let pods = is_workload(key).then(|| (cache.refusal(&Source::Pods), key.clone()));
+        let all = inputs.chain(pods).chain([(cache.blind_to(key), key.clone())]);
+        for (why, object) in all.filter_map(|(why, object)| Some((why?, object))) {
+            let failure = failure(&object, why);
+            // Once for each cause.
+            if failures.iter().all(|known| known.message != failure.message) {
+                failures.push(failure);
+            }
+        }
+    }
+    failures
+}
+
+fn is_workload(key: &ObjectKey) -> bool {
+    matches!(key.kind, kinds::DAEMON_SET | kinds::DEPLOYMENT)
 }
 
 /// Nothing may be written: say so under the one object that is the matter.
@@ -123,7 +164,12 @@ fn unusable(mut report: Report, controller: &Controller, owner: &Owner, error: &
 }
 
 /// What the resource leads to. If it is refused, the last good configuration goes on being kept in order.
-pub(crate) fn decide(domain: &dyn Domain, resource: &Value, stored: &Stored, random: &mut dyn FnMut(&mut [u8])) -> (Option<Decision>, Option<Refusal>) {
+pub(crate) fn decide(
+    domain: &dyn Domain,
+    resource: &Value,
+    stored: &Stored,
+    random: &mut dyn FnMut(&mut [u8]),
+) -> (Option<Decision>, Option<Refusal>) {
     let facts = Facts::default();
     let decided = stored.inventory.decided.as_ref();
     let mut decide = |resource: &Value| domain.decide(Input { resource, record: stored.record.as_deref(), decided, facts: &facts, random });
@@ -206,9 +252,15 @@ async fn settle(objects: &Objects<'_>, controller: &Controller, wanted: &Invento
             None => Ok(()),
         }
     };
-    let inventory = async { stored::write_inventory(objects, namespace, wanted).await.map_err(|e| (stored::inventory_key(namespace, &objects.owner), e)) };
+    let inventory = async {
+        stored::write_inventory(objects, namespace, wanted).await.map_err(|e| (stored::inventory_key(namespace, &objects.owner), e))
+    };
     let (record, inventory) = futures::join!(record, inventory);
-    let failures: Vec<_> = [record, inventory].into_iter().filter_map(Result::err).map(|(object, error)| Failure { object, class: error.class(), message: error.to_string() }).collect();
+    let failures: Vec<_> = [record, inventory]
+        .into_iter()
+        .filter_map(Result::err)
+        .map(|(object, error)| Failure { object, class: error.class(), message: error.to_string() })
+        .collect();
     if !failures.is_empty() {
         report.units.push(UnitReport { name: "inventory".to_owned(), failures, workloads: Vec::new() });
     }
@@ -227,7 +279,9 @@ pub(crate) async fn remove(objects: &Objects<'_>, surplus: &[ObjectKey]) -> Vec<
             }
         }))
         .await;
-        left.extend(keys.into_iter().zip(outcomes).filter_map(|(key, blocker)| Some(Removal { object: key.clone(), blocker: Some(blocker?) })));
+        left.extend(
+            keys.into_iter().zip(outcomes).filter_map(|(key, blocker)| Some(Removal { object: key.clone(), blocker: Some(blocker?) })),
+        );
     }
     left
 }
@@ -235,13 +289,16 @@ pub(crate) async fn remove(objects: &Objects<'_>, surplus: &[ObjectKey]) -> Vec<
 /// How the workloads of a unit roll out.
 fn workloads(controller: &Controller, unit: &Unit, now: Timestamp) -> Vec<WorkloadReport> {
     let cache = controller.shared.lock();
-    let of_unit = unit.objects.iter().map(weft_plan::Manifest::key).filter(|key| matches!(key.kind, kinds::DAEMON_SET | kinds::DEPLOYMENT));
+    let of_unit = unit.objects.iter().map(weft_plan::Manifest::key).filter(|key| is_workload(key) && cache.blind_to(key).is_none());
     of_unit
         .map(|key| {
             let rollout = match cache.owned(key) {
                 None => Rollout::Progressing { message: "does not exist yet".to_owned(), deadline: None },
                 Some(live) => {
-                    let missing: Vec<_> = rollout::inputs(&live).into_iter().filter(|input| cache.owned(input).is_none() && cache.exists(input) != Some(true)).collect();
+                    let missing: Vec<_> = rollout::inputs(&live)
+                        .into_iter()
+                        .filter(|input| cache.owned(input).is_none() && cache.exists(input) == Some(false))
+                        .collect();
                     rollout::rollout(&live, cache.pods(), &missing, now)
                 }
             };
@@ -258,10 +315,12 @@ pub async fn confirm(controller: &Controller, objects: &Objects<'_>, units: &[Un
         groups.entry((key.kind, key.namespace.clone())).or_default().push(key.clone());
     }
     let selector = format!("{}={}", weft_plan::OWNER_LABEL, objects.owner.label());
-    let lists = join_all(groups.keys().map(|(kind, namespace)| controller.cluster.list_metadata(*kind, namespace.as_deref(), &selector))).await;
+    let lists =
+        join_all(groups.keys().map(|(kind, namespace)| controller.cluster.list_metadata(*kind, namespace.as_deref(), &selector))).await;
     let mut whole = true;
     for (keys, list) in groups.values().zip(lists) {
-        let there: BTreeMap<_, _> = list?.into_iter().filter_map(|object| Some((ObjectKey::of(&object)?, object["metadata"]["uid"].clone()))).collect();
+        let there: BTreeMap<_, _> =
+            list?.into_iter().filter_map(|object| Some((ObjectKey::of(&object)?, object["metadata"]["uid"].clone()))).collect();
         let mut cache = controller.shared.lock();
         for key in keys {
             // What is left to others is not in the cache, and not ours to answer for.

@@ -126,15 +126,23 @@ mod tests {
                 {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]}]}}}});
         let operator = Operator::of(&deployment).unwrap();
         assert_eq!((operator.replicas, operator.image.as_str(), &operator.domains[..]), (1, "i", &["a".to_owned(), "b".to_owned()][..]));
-        assert_eq!(operator.environment, BTreeMap::from([("X".to_owned(), "1".to_owned()), ("OPERATOR_NAMESPACE".to_owned(), "n".to_owned())]));
+        assert_eq!(
+            operator.environment,
+            BTreeMap::from([("X".to_owned(), "1".to_owned()), ("OPERATOR_NAMESPACE".to_owned(), "n".to_owned())])
+        );
         assert_eq!(domains(["operator", "--domains=c"].into_iter()), ["c"]);
         assert!(domains(["operator"].into_iter()).is_empty());
     }
 
     #[test]
     fn a_lease_that_was_given_back_has_no_leader_and_an_old_one_no_live_one() {
-        assert_eq!(leader_of(&json!({"spec": {"holderIdentity": "", "renewTime": "2026-01-01T00:00:00.000000Z", "leaseDurationSeconds": 1}})), None);
-        let leader = leader_of(&json!({"spec": {"holderIdentity": "x", "renewTime": "2026-01-01T00:00:00.000000Z", "leaseDurationSeconds": 30}})).unwrap();
+        assert_eq!(
+            leader_of(&json!({"spec": {"holderIdentity": "", "renewTime": "2026-01-01T00:00:00.000000Z", "leaseDurationSeconds": 1}})),
+            None
+        );
+        let leader =
+            leader_of(&json!({"spec": {"holderIdentity": "x", "renewTime": "2026-01-01T00:00:00.000000Z", "leaseDurationSeconds": 30}}))
+                .unwrap();
         assert!(leader.is_alive("2026-01-01T00:00:30Z".parse().unwrap()));
         assert!(!leader.is_alive("2026-01-01T00:00:31Z".parse().unwrap()));
     }

@@ -21,7 +21,12 @@ pub async fn serve(listener: TcpListener, probes: Probes, stop: CancellationToke
         // The operator is one thread: that it answers is what health means.
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
-        .route("/metrics", get(|State(probes): State<Probes>| async move { ([("content-type", "application/openmetrics-text; version=1.0.0; charset=utf-8")], probes.metrics.text()) }))
+        .route(
+            "/metrics",
+            get(|State(probes): State<Probes>| async move {
+                ([("content-type", "application/openmetrics-text; version=1.0.0; charset=utf-8")], probes.metrics.text())
+            }),
+        )
         .with_state(probes);
     axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await
 }

@@ -21,7 +21,9 @@ pub enum StoredError {
     #[error(transparent)]
     Request(#[from] Error),
     /// It is damaged.
-    #[error("ConfigMap {name} is damaged: {why}. Restore it, or delete it: objects of components that are no longer wanted then have to be deleted by hand")]
+    #[error(
+        "ConfigMap {name} is damaged: {why}. Restore it, or delete it: objects of components that are no longer wanted then have to be deleted by hand"
+    )]
     Damaged {
         /// namespace/name of the ConfigMap
         name: String,
@@ -42,7 +44,9 @@ pub fn inventory_key(namespace: &str, owner: &Owner) -> ObjectKey {
 pub async fn read(objects: &Objects<'_>, namespace: &str) -> Result<Stored, StoredError> {
     let key = inventory_key(namespace, &objects.owner);
     let inventory = match objects.live(&key).await? {
-        Some(map) => Inventory::from_data(&map["data"]).map_err(|why| StoredError::Damaged { name: format!("{namespace}/{}", key.name), why })?,
+        Some(map) => {
+            Inventory::from_data(&map["data"]).map_err(|why| StoredError::Damaged { name: format!("{namespace}/{}", key.name), why })?
+        }
         None => Inventory::default(),
     };
     Ok(Stored { inventory, record: record(objects).await? })

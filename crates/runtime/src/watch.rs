@@ -109,15 +109,34 @@ async fn drain<K: Serialize>(watch: Watch, stream: impl Stream<Item = watcher::R
                 let pause = backoff.next_pause();
                 metrics.watch_failed(watch.kind);
                 tracing::warn!(kind = %watch.kind, %error, ?pause, "watch failed; starting it again");
+                if let Some(why) = refusal(&error)
+                    && shared.lock().refuse(&watch.source, Some(why))
+                {
+                    shared.ring();
+                }
                 tokio::time::sleep(pause).await;
                 continue;
             }
         };
         backoff.reset();
-        if shared.lock().feed(&watch.source, change) {
+        // A stream begins with `Restarted` before it is known whether it may be read.
+        let may_read = !matches!(change, Change::Restarted);
+        let mut cache = shared.lock();
+        let allowed_again = may_read && cache.refuse(&watch.source, None);
+        if cache.feed(&watch.source, change) || allowed_again {
             shared.ring();
         }
     }
+}
+
+/// What the API server said if it was no for lack of permission: that lasts until somebody changes a role.
+fn refusal(error: &watcher::Error) -> Option<String> {
+    let status = match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status)) | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => status,
+        watcher::Error::WatchError(status) => status,
+        _ => return None,
+    };
+    status.is_forbidden().then(|| status.message.clone())
 }
 
 /// The object as JSON, with its type: list items and metadata come without.
