@@ -120,7 +120,10 @@ impl Cluster {
 
     /// Deletes an object, and does not wait until it is gone.
     pub async fn delete(&self, kind: Kind, namespace: &str, name: &str) {
-        self.api(kind, namespace).delete(name, &Default::default()).await.unwrap_or_else(|error| panic!("delete {kind} {namespace}/{name}: {error}"));
+        self.api(kind, namespace)
+            .delete(name, &Default::default())
+            .await
+            .unwrap_or_else(|error| panic!("delete {kind} {namespace}/{name}: {error}"));
     }
 
     /// The NetworkAddonsConfig, or `None`.
@@ -145,7 +148,8 @@ impl Cluster {
             let conditions = conditions(&resource["status"]);
             let known = resource["status"]["observedGeneration"] == resource["metadata"]["generation"];
             let well = ["Available=True", "Progressing=False", "Degraded=False"];
-            if known && conditions.len() == 3 && well.iter().all(|wanted| conditions.iter().any(|condition| condition.starts_with(wanted))) {
+            if known && conditions.len() == 3 && well.iter().all(|wanted| conditions.iter().any(|condition| condition.starts_with(wanted)))
+            {
                 return Ok(resource);
             }
             Err(format!("generation {}, status {:#}", resource["metadata"]["generation"], resource["status"]))
@@ -158,8 +162,25 @@ impl Cluster {
         wait_until(&format!("condition {name}={status} {reason} {message:?}"), async || {
             let all = self.status().await;
             let found = condition(&all, name);
-            let right = found["status"] == status && (reason.is_empty() || found["reason"] == reason) && found["message"].as_str().unwrap_or_default().contains(message);
+            let right = found["status"] == status
+                && (reason.is_empty() || found["reason"] == reason)
+                && found["message"].as_str().unwrap_or_default().contains(message);
             if right { Ok(all) } else { Err(format!("{all:#}")) }
+        })
+        .await
+    }
+
+    /// Waits until status is about the latest generation, whatever it says.
+    pub async fn wait_observed(&self) -> Value {
+        wait_until("status is about the latest generation", async || {
+            let resource = self.resource().await.ok_or("there is none")?;
+            let generation = &resource["metadata"]["generation"];
+            let seen = resource["status"]["conditions"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .any(|condition| condition["observedGeneration"] == *generation);
+            if seen { Ok(resource) } else { Err(format!("generation {generation}, status {:#}", resource["status"])) }
         })
         .await
     }
@@ -185,6 +206,12 @@ impl Cluster {
         snapshot::take(self).await
     }
 
+    /// One object as it is in a [`Snapshot`], or `None`.
+    pub async fn masked(&self, kind: Kind, namespace: &str, name: &str) -> Option<Snapshot> {
+        let object = self.get(kind, namespace, name).await?;
+        Some(Snapshot::of(object))
+    }
+
     /// What is there and was not before the first NetworkAddonsConfig, and is no work of the cluster's own controllers.
     pub async fn leftovers(&self) -> Vec<String> {
         snapshot::leftovers(self).await
@@ -201,7 +228,8 @@ impl Drop for Cluster {
         if std::thread::panicking() || self.may_be_forbidden {
             return;
         }
-        let refused: Vec<_> = self.audit().into_iter().filter(|event| event.code == 403).map(|event| format!("{} {}", event.verb, event.uri)).collect();
+        let refused: Vec<_> =
+            self.audit().into_iter().filter(|event| event.code == 403).map(|event| format!("{} {}", event.verb, event.uri)).collect();
         assert!(refused.is_empty(), "the shipped roles do not permit what the operator does: {refused:#?}");
     }
 }
@@ -241,5 +269,10 @@ fn environment(container: &Value) -> BTreeMap<String, String> {
         Some("metadata.name") => OPERATOR.to_owned(),
         Some(other) => panic!("the kubelet's part is not played for {other}"),
     };
-    container["env"].as_array().into_iter().flatten().map(|variable| (variable["name"].as_str().unwrap().to_owned(), value(variable))).collect()
+    container["env"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|variable| (variable["name"].as_str().unwrap().to_owned(), value(variable)))
+        .collect()
 }

@@ -112,7 +112,11 @@ impl Operator {
 
     /// Waits until it has logged a line with this text.
     pub async fn wait_logged(&self, text: &str) {
-        wait_until(&format!("the operator logs {text:?}"), async || if self.log().contains(text) { Ok(()) } else { Err("not yet".to_owned()) }).await;
+        wait_until(
+            &format!("the operator logs {text:?}"),
+            async || if self.log().contains(text) { Ok(()) } else { Err("not yet".to_owned()) },
+        )
+        .await;
     }
 
     /// Waits until it leads.
@@ -128,6 +132,13 @@ impl Operator {
             address.ok_or(log)
         })
         .await
+    }
+
+    /// The sum of a metric over all its labels; 0 if it is not there.
+    pub async fn metric(&self, name: &str) -> f64 {
+        let (_, _, text) = self.http("/metrics").await;
+        let samples = text.lines().filter(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' '])));
+        samples.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
     }
 
     /// `GET path` of its probe server: status, headers and body.

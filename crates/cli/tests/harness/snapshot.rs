@@ -31,6 +31,24 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// Of a single object.
+    pub fn of(object: Value) -> Self {
+        Self { objects: BTreeMap::from([(title(&object), masked(object))]) }
+    }
+
+    /// Of those objects only that the other one has too.
+    #[must_use]
+    pub fn only(&self, other: &Self) -> Self {
+        Self {
+            objects: self
+                .objects
+                .iter()
+                .filter(|(name, _)| other.objects.contains_key(*name))
+                .map(|(name, object)| (name.clone(), object.clone()))
+                .collect(),
+        }
+    }
+
     /// What is different, a line each: `- DaemonSet ns/name /spec/x: was` and `+ DaemonSet ns/name /spec/x: is`.
     pub fn diff(&self, other: &Self) -> Vec<String> {
         let (before, after) = (self.lines(), other.lines());
@@ -59,8 +77,12 @@ pub fn assert_same(before: &Snapshot, after: &Snapshot, when: &str) {
 
 fn leaves(value: &Value, path: &str, found: &mut impl FnMut(&str, &Value)) {
     match value {
-        Value::Object(map) if !map.is_empty() => map.iter().for_each(|(key, value)| leaves(value, &format!("{path}/{}", key.replace('/', "~1")), found)),
-        Value::Array(items) if !items.is_empty() => items.iter().enumerate().for_each(|(index, value)| leaves(value, &format!("{path}/{index}"), found)),
+        Value::Object(map) if !map.is_empty() => {
+            map.iter().for_each(|(key, value)| leaves(value, &format!("{path}/{}", key.replace('/', "~1")), found))
+        }
+        Value::Array(items) if !items.is_empty() => {
+            items.iter().enumerate().for_each(|(index, value)| leaves(value, &format!("{path}/{index}"), found))
+        }
         leaf => found(path, leaf),
     }
 }
@@ -96,7 +118,10 @@ async fn all(cluster: &Cluster) -> Vec<Value> {
     let client = cluster.control_plane.client();
     let discovery = Discovery::new(client.clone()).run_aggregated().await.unwrap();
     let kinds = discovery.groups().flat_map(|group| group.recommended_resources());
-    let kinds: Vec<ApiResource> = kinds.filter(|(kind, can)| can.supports_operation(verbs::LIST) && !matches!(&*kind.kind, "Event" | "Lease")).map(|(kind, _)| kind).collect();
+    let kinds: Vec<ApiResource> = kinds
+        .filter(|(kind, can)| can.supports_operation(verbs::LIST) && !matches!(&*kind.kind, "Event" | "Lease"))
+        .map(|(kind, _)| kind)
+        .collect();
     let lists = join_all(kinds.iter().map(|kind| {
         let api: Api<DynamicObject> = Api::all_with(client.clone(), kind);
         async move {
@@ -120,11 +145,17 @@ fn uid(object: &Value) -> &str {
 
 /// What the cluster's own controllers make out of Weft's objects.
 fn is_derived(object: &Value) -> bool {
-    matches!(object["kind"].as_str().unwrap(), "Pod" | "ReplicaSet" | "ControllerRevision" | "EndpointSlice" | "Endpoints" | "IPAddress" | "APIService")
+    matches!(
+        object["kind"].as_str().unwrap(),
+        "Pod" | "ReplicaSet" | "ControllerRevision" | "EndpointSlice" | "Endpoints" | "IPAddress" | "APIService"
+    )
 }
 
 fn is_of_every_namespace(object: &Value) -> bool {
-    matches!((object["kind"].as_str().unwrap(), object["metadata"]["name"].as_str().unwrap()), ("ConfigMap", "kube-root-ca.crt") | ("ServiceAccount", "default"))
+    matches!(
+        (object["kind"].as_str().unwrap(), object["metadata"]["name"].as_str().unwrap()),
+        ("ConfigMap", "kube-root-ca.crt") | ("ServiceAccount", "default")
+    )
 }
 
 fn title(object: &Value) -> String {
@@ -141,14 +172,16 @@ fn masked(mut object: Value) -> Value {
     for counter in ["uid", "resourceVersion", "generation", "creationTimestamp"] {
         metadata.remove(counter);
     }
-    let writers: BTreeSet<_> = metadata.remove("managedFields").as_ref().and_then(Value::as_array).into_iter().flatten().map(writer).collect();
+    let writers: BTreeSet<_> =
+        metadata.remove("managedFields").as_ref().and_then(Value::as_array).into_iter().flatten().map(writer).collect();
     metadata.insert("writers".to_owned(), json!(writers));
     for owner in metadata.get_mut("ownerReferences").and_then(Value::as_array_mut).into_iter().flatten() {
         owner.as_object_mut().unwrap().remove("uid");
     }
     if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
         // Counted up by the cluster's controllers with every change.
-        annotations.retain(|key, _| !matches!(key.as_str(), "deprecated.daemonset.template.generation" | "deployment.kubernetes.io/revision"));
+        annotations
+            .retain(|key, _| !matches!(key.as_str(), "deprecated.daemonset.template.generation" | "deployment.kubernetes.io/revision"));
     }
     if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
         spec.retain(|key, _| !matches!(key.as_str(), "clusterIP" | "clusterIPs"));
@@ -158,7 +191,10 @@ fn masked(mut object: Value) -> Value {
     } else if let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) {
         status.remove("observedGeneration");
         for condition in status.get_mut("conditions").and_then(Value::as_array_mut).into_iter().flatten() {
-            condition.as_object_mut().unwrap().retain(|key, _| !matches!(key.as_str(), "lastTransitionTime" | "lastHeartbeatTime" | "observedGeneration"));
+            condition
+                .as_object_mut()
+                .unwrap()
+                .retain(|key, _| !matches!(key.as_str(), "lastTransitionTime" | "lastHeartbeatTime" | "observedGeneration"));
         }
     }
     object

@@ -5,4 +5,13 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod components;
+mod conflict;
+mod deletion;
+mod drift;
 mod install;
+mod process;
+mod rbac;
+mod refused;
+mod replicas;
+mod rollout;

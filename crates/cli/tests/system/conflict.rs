@@ -1,0 +1,140 @@
+//! Never fight: what is somebody else's stays as it is, and status says what to do.
+
+use serde_json::{Value, json};
+use weft_plan::{OWNER_LABEL, kinds};
+use weft_testenv::proxy::{Match, Proxy};
+
+use crate::harness::*;
+
+const NAD: &str = "network-attachment-definitions.k8s.cni.cncf.io";
+
+#[tokio::test]
+async fn somebody_elses_objects_are_left_until_their_owner_agrees() {
+    let cluster = Cluster::start_default().await;
+    // Installed by somebody else, before Weft.
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "multus", "labels": {"app": "theirs"}},
+        "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]});
+    cluster.apply(&role.to_string()).await;
+    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": NAD},
+        "spec": {"group": "k8s.cni.cncf.io", "scope": "Namespaced", "names": {"plural": "network-attachment-definitions", "kind": "NetworkAttachmentDefinition"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}});
+    cluster.apply(&definition.to_string()).await;
+    let theirs = || async {
+        [
+            cluster.get(kinds::CLUSTER_ROLE, "", "multus").await.unwrap(),
+            cluster.get(kinds::CUSTOM_RESOURCE_DEFINITION, "", NAD).await.unwrap(),
+        ]
+    };
+    let before = theirs().await.map(untimed);
+
+    let _operator = Operator::start_default(&cluster).await;
+    cluster.play_kubemacpool().await;
+    cluster.apply(&example("network-addons-config.yaml")).await;
+    let status = cluster
+        .wait_condition(
+            "Degraded",
+            "True",
+            "FailedToApply",
+            "kubectl annotate clusterroles.rbac.authorization.k8s.io/multus weft.network/adopt=true",
+        )
+        .await;
+    assert_eq!(condition_status(&status, "Available"), "False");
+    assert_eq!(theirs().await.map(untimed), before, "nothing was written to them");
+    // One component is held up, the others are not.
+    let states = wait_until("the other components are Available", async || {
+        let status = cluster.status().await;
+        let states = states(&status);
+        let others = ["linuxBridge", "kubeMacPool", "ovs", "network-policy", "network-attachment-definition"];
+        if others.iter().all(|name| states[*name]["state"] == "Available") { Ok(states) } else { Err(format!("{states:#?}")) }
+    })
+    .await;
+    assert_eq!(states["multus"]["state"], "Degraded");
+    let notice = states["network-attachment-definition"]["message"].as_str().unwrap_or_default();
+    assert!(notice.contains("exists already") && notice.contains("left as it is"), "{notice}");
+    assert_eq!(cluster.get(kinds::DAEMON_SET, NAMESPACE, "multus").await, None, "no workload without its permissions");
+
+    // Its owner agrees, and Weft goes on by itself.
+    cluster.kubectl(&["annotate", "clusterroles.rbac.authorization.k8s.io/multus", "weft.network/adopt=true"]).await;
+    cluster.wait_available().await;
+    let [role, definition] = theirs().await;
+    assert_eq!(role["metadata"]["labels"][OWNER_LABEL], "networkaddonsconfig.cluster");
+    assert!(role["rules"].to_string().contains("network-attachment-definitions"), "{role:#}");
+    assert_eq!(role["metadata"]["labels"]["app"], "theirs", "their labels stay theirs");
+    assert_eq!(untimed(definition), before[1], "the definition is theirs for ever");
+}
+
+#[tokio::test]
+async fn nothing_is_written_while_the_original_operator_is_there() {
+    let cluster = Cluster::start_default().await;
+    cluster.kubectl(&["create", "namespace", "cnao"]).await;
+    cluster
+        .kubectl(&["-n", "cnao", "create", "deployment", OPERATOR, "--image=quay.io/kubevirt/cluster-network-addons-operator:v0.102.0"])
+        .await;
+    let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
+    let _operator = Operator::start_via(&cluster, &proxy).await;
+    cluster.play_kubemacpool().await;
+    cluster.apply(&example("network-addons-config.yaml")).await;
+    let command = "kubectl -n cnao delete deployment cluster-network-addons-operator";
+    let status = cluster.wait_condition("Blocked", "True", "OtherOperatorRunning", command).await;
+    assert_eq!(status["conditions"].as_array().unwrap().len(), 1, "the conditions of the other operator are its own: {status:#}");
+    let written: Vec<_> = proxy
+        .writes()
+        .into_iter()
+        .filter(|write| Match::any().writes().selects(&write.info) && write.info.subresource != "status")
+        .map(|write| write.info.path)
+        .collect();
+    assert!(written.is_empty(), "{written:?}");
+
+    // Told what to do, somebody does it.
+    cluster.kubectl(&["-n", "cnao", "delete", "deployment", OPERATOR]).await;
+    cluster.wait_available().await;
+
+    // It comes back: nothing is repaired any more, so that the two do not fight.
+    cluster
+        .kubectl(&["-n", "cnao", "create", "deployment", OPERATOR, "--image=quay.io/kubevirt/cluster-network-addons-operator:v0.102.0"])
+        .await;
+    cluster.wait_condition("Blocked", "True", "OtherOperatorRunning", command).await;
+    proxy.clear();
+    cluster.delete(kinds::DAEMON_SET, NAMESPACE, "bridge-marker").await;
+    // The operator has seen the deletion once it has seen what came after it.
+    cluster.patch_resource(json!({"spec": {"imagePullPolicy": "IfNotPresent"}})).await;
+    cluster.wait_observed().await;
+    let written: Vec<_> = proxy
+        .writes()
+        .into_iter()
+        .filter(|write| Match::any().writes().selects(&write.info) && write.info.subresource != "status")
+        .map(|write| write.info.path)
+        .collect();
+    assert!(written.is_empty(), "{written:?}");
+    cluster.kubectl(&["-n", "cnao", "delete", "deployment", OPERATOR]).await;
+    cluster.wait_available().await;
+    assert!(cluster.get(kinds::DAEMON_SET, NAMESPACE, "bridge-marker").await.is_some());
+}
+
+fn untimed(mut object: Value) -> Value {
+    // The API server's own controllers report on definitions, and garbage collection looks at nothing of ours.
+    object.as_object_mut().unwrap().remove("status");
+    let metadata = object["metadata"].as_object_mut().unwrap();
+    metadata.retain(|key, _| !matches!(key.as_str(), "managedFields" | "resourceVersion"));
+    object
+}
+
+fn condition_status(status: &Value, name: &str) -> Value {
+    status["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find(|condition| condition["type"] == name)
+        .map(|condition| condition["status"].clone())
+        .unwrap_or_default()
+}
+
+fn states(status: &Value) -> Value {
+    status["components"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|component| (component["name"].as_str().unwrap().to_owned(), component.clone()))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}

@@ -1,0 +1,92 @@
+//! The end of a NetworkAddonsConfig, in every way that kubectl knows: nothing is left but what must never be deleted.
+
+use serde_json::Value;
+use weft_plan::{OWNER_LABEL, kinds};
+
+use crate::harness::*;
+
+/// Other people's objects may live in it, so a definition is never deleted.
+const STAYS: [&str; 1] = ["CustomResourceDefinition network-attachment-definitions.k8s.cni.cncf.io"];
+
+#[tokio::test]
+async fn nothing_is_left_however_it_is_deleted() {
+    let cluster = Cluster::start_default().await;
+    let operator = Operator::start_default(&cluster).await;
+    let example = example("network-addons-config.yaml");
+
+    cluster.install(&example).await;
+    assert!(cluster.leftovers().await.len() > 30, "leftovers are seen where there are some");
+    delete(&cluster, &[]).await;
+    nothing_is_left(&cluster, "kubectl delete").await;
+
+    cluster.install(&example).await;
+    delete(&cluster, &["--cascade=foreground"]).await;
+    nothing_is_left(&cluster, "kubectl delete --cascade=foreground").await;
+
+    // Orphaned: the resource goes and the add-ons go on working, without an owner that could be collected.
+    let (installed, uids) = (cluster.install(&example).await, workloads(&cluster).await);
+    delete(&cluster, &["--cascade=orphan"]).await;
+    assert_eq!(workloads(&cluster).await, uids, "the add-ons stay as they are");
+    let owned = "jsonpath={.items[*].metadata.ownerReferences[*].kind}";
+    let owners =
+        cluster.kubectl(&["-n", NAMESPACE, "get", "daemonsets,deployments,configmaps,serviceaccounts,services", "-o", owned]).await;
+    assert!(!owners.contains("NetworkAddonsConfig"), "{owners}");
+    // A new resource takes them back, as they are, and takes them along when it goes.
+    let again = cluster.install(&example).await;
+    assert_ne!(again["metadata"]["uid"], installed["metadata"]["uid"]);
+    assert_eq!(workloads(&cluster).await, uids, "nothing is made anew");
+
+    // Deleted while no operator runs: it waits for one.
+    operator.kill();
+    cluster.kubectl(&["delete", "networkaddonsconfig", "cluster", "--wait=false"]).await;
+    let resource = cluster.resource().await.expect("the finalizer holds it");
+    assert_eq!(resource["metadata"]["finalizers"], serde_json::json!(["weft.network/teardown"]));
+    let _operator = Operator::start_default(&cluster).await;
+    gone(&cluster).await;
+    nothing_is_left(&cluster, "the operator was gone before the resource").await;
+}
+
+async fn delete(cluster: &Cluster, options: &[&str]) {
+    let mut args = vec!["delete", "networkaddonsconfig", "cluster", "--wait=false"];
+    args.extend(options);
+    cluster.kubectl(&args).await;
+    gone(cluster).await;
+}
+
+async fn gone(cluster: &Cluster) {
+    wait_until("the NetworkAddonsConfig is gone", async || match cluster.resource().await {
+        None => Ok(()),
+        Some(resource) => Err(format!("finalizers {}, status {:#}", resource["metadata"]["finalizers"], resource["status"])),
+    })
+    .await;
+}
+
+/// Weft's objects, the pods and the Secret are gone before the resource is; what the cluster makes of them follows.
+async fn nothing_is_left(cluster: &Cluster, after: &str) {
+    let left = cluster.leftovers().await;
+    let derived = ["ControllerRevision ", "ReplicaSet ", "EndpointSlice ", "Endpoints ", "IPAddress "];
+    let ours: Vec<_> =
+        left.iter().filter(|title| !STAYS.contains(&title.as_str()) && !derived.iter().any(|kind| title.starts_with(kind))).collect();
+    assert!(ours.is_empty(), "left after {after}: {ours:#?}");
+    wait_until(&format!("the garbage of {after} is collected"), async || {
+        let left = cluster.leftovers().await;
+        if left == STAYS { Ok(()) } else { Err(format!("{left:#?}")) }
+    })
+    .await;
+    for (kind, name) in
+        [(kinds::CUSTOM_RESOURCE_DEFINITION, "network-attachment-definitions.k8s.cni.cncf.io"), (kinds::NAMESPACE, NAMESPACE)]
+    {
+        let kept = cluster.get(kind, "", name).await.unwrap();
+        assert_eq!(kept["metadata"]["labels"][OWNER_LABEL], Value::Null, "{name} bears Weft's label after {after}");
+    }
+}
+
+/// Name and uid of the workloads of the add-ons.
+async fn workloads(cluster: &Cluster) -> Vec<(String, String)> {
+    let path = r#"jsonpath={range .items[*]}{.metadata.name} {.metadata.uid}{"\n"}{end}"#;
+    let lines = cluster.kubectl(&["-n", NAMESPACE, "get", "daemonsets,deployments", "-l", OWNER_LABEL, "-o", path]).await;
+    let mut all: Vec<_> =
+        lines.lines().filter_map(|line| line.split_once(' ')).map(|(name, uid)| (name.to_owned(), uid.to_owned())).collect();
+    all.sort();
+    all
+}
