@@ -110,6 +110,16 @@ impl Cluster {
         }
     }
 
+    /// Whether an object is there. Metadata only.
+    pub async fn exists(&self, key: &ObjectKey) -> Result<bool, Error> {
+        let request = Request::get(path(key)).header(header::ACCEPT, "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
+        match self.call(request, None).await {
+            Ok(_) => Ok(true),
+            Err(e) if e.is_not_found() => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
     /// The objects of a kind that match a label selector, in one namespace or everywhere. Metadata only.
     pub async fn list_metadata(&self, kind: Kind, namespace: Option<&str>, selector: &str) -> Result<Vec<Value>, Error> {
         let url = format!("{}?labelSelector={selector}", collection(kind, namespace));

@@ -9,6 +9,7 @@ pub mod fence;
 pub mod lease;
 pub mod metrics;
 pub mod objects;
+pub mod overview;
 pub mod pass;
 pub mod presence;
 pub mod preview;

@@ -59,7 +59,7 @@ pub struct Change {
 /// What happens to an object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Nothing: it is as it should be, or gone already.
+    /// Nothing: it is as it should be.
     Keep,
     /// It is made.
     Create,
@@ -149,8 +149,9 @@ pub async fn teardown(objects: &Objects<'_>, namespace: &str) -> Result<Vec<Chan
     keys.sort_by_key(|key| std::cmp::Reverse(Stage::of(key.kind)));
     let mut changes = removals(objects, keys, true).await?;
     for key in inventory.made_by_operands {
-        let action = if objects.live(&key).await?.is_some() { Action::Delete } else { Action::Keep };
-        changes.push(Change { object: key, action });
+        if objects.live(&key).await?.is_some() {
+            changes.push(Change { object: key, action: Action::Delete });
+        }
     }
     Ok(changes)
 }
@@ -217,13 +218,12 @@ fn with_drawn(mut differences: Vec<Difference>, other: &Step) -> Vec<Difference>
 }
 
 async fn removals(objects: &Objects<'_>, keys: Vec<ObjectKey>, for_good: bool) -> Result<Vec<Change>, Error> {
-    let action = |key: &ObjectKey, live: Option<&Value>| match live {
-        None => Action::Keep,
-        Some(live) if objects.may_remove(key, live) => Action::Delete,
-        Some(live) if is_kept_for_ever(key.kind) && for_good && objects.has_label(live) => Action::Release,
-        Some(_) if is_kept_for_ever(key.kind) => Action::Leave { why: "stays: other people's objects may live in it".to_owned() },
-        Some(_) => Action::Leave { why: "is not Weft's any more".to_owned() },
+    let action = |key: &ObjectKey, live: &Value| match is_kept_for_ever(key.kind) {
+        _ if objects.may_remove(key, live) => Action::Delete,
+        true if for_good && objects.has_label(live) => Action::Release,
+        true => Action::Leave { why: "stays: other people's objects may live in it".to_owned() },
+        false => Action::Leave { why: "is not Weft's any more".to_owned() },
     };
     let live = live(objects, keys).await?;
-    Ok(live.into_iter().map(|(object, live)| Change { action: action(&object, live.as_deref()), object }).collect())
+    Ok(live.into_iter().filter_map(|(object, live)| Some(Change { action: action(&object, &*live?), object })).collect())
 }

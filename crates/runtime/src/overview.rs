@@ -1,0 +1,204 @@
+//! How a resource fares, for people: what its status says, and what its workloads and their pods say right now.
+
+use std::collections::BTreeMap;
+
+use futures::{StreamExt, future::join_all, stream};
+use jiff::Timestamp;
+use kube::{
+    Api,
+    api::{ApiResource, DynamicObject},
+    core::{GroupVersionKind, PartialObjectMeta},
+    runtime::{WatchStreamExt, watcher},
+};
+use serde_json::Value;
+use weft_plan::{
+    Domain, Inventory, Kind, OWNER_LABEL, ObjectKey, Owner, kinds,
+    report::Blocked,
+    rollout::{self, PodView, Rollout},
+};
+
+use crate::{
+    cluster::{Cluster, Error},
+    objects::Objects,
+    presence::{self, Leader},
+    status::condition,
+    stored::inventory_key,
+};
+
+/// How a resource fares.
+#[derive(Clone, Debug)]
+pub struct Overview {
+    /// The resource as it is.
+    pub resource: Value,
+    /// Its components, in the order of its status, then what is there and not told of in status.
+    pub components: Vec<Component>,
+}
+
+/// A component.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Component {
+    /// Its name.
+    pub name: String,
+    /// What status says of it in one word, for example `Available`; empty if nothing.
+    pub state: String,
+    /// What status says besides, a line each.
+    pub messages: Vec<String>,
+    /// How many objects of it are in the cluster, or on their way.
+    pub objects: usize,
+    /// Its workloads as they are now.
+    pub workloads: Vec<Workload>,
+}
+
+/// A DaemonSet or Deployment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Workload {
+    /// Which one.
+    pub object: ObjectKey,
+    /// How many pods are ready.
+    pub ready: i64,
+    /// How many pods shall be.
+    pub desired: i64,
+    /// Where it stands; `None` if it does not exist.
+    pub rollout: Option<Rollout>,
+}
+
+impl Overview {
+    /// Whether all is well, and said so about the current generation.
+    pub fn is_available(&self) -> bool {
+        let generation = self.generation();
+        let about = |value: &Value| value["observedGeneration"].as_i64().unwrap_or_default() >= generation;
+        let status = &self.resource["status"];
+        about(status) && condition(status, "Available").is_some_and(|available| available["status"] == "True" && about(available)) && !self.is_going()
+    }
+
+    /// `metadata.generation`
+    pub fn generation(&self) -> i64 {
+        self.resource["metadata"]["generation"].as_i64().unwrap_or_default()
+    }
+
+    /// Whether status was written about the current generation.
+    pub fn is_seen(&self) -> bool {
+        self.resource["status"]["observedGeneration"].as_i64().unwrap_or_default() >= self.generation()
+    }
+
+    /// Whether the resource is being deleted.
+    pub fn is_going(&self) -> bool {
+        !self.resource["metadata"]["deletionTimestamp"].is_null()
+    }
+
+    /// When something is different by time alone.
+    pub fn deadline(&self) -> Option<Timestamp> {
+        let rollouts = self.components.iter().flat_map(|component| &component.workloads).filter_map(|workload| workload.rollout.as_ref());
+        rollouts.filter_map(|rollout| if let Rollout::Progressing { deadline, .. } = rollout { *deadline } else { None }).min()
+    }
+}
+
+/// Who works on a domain.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Presence {
+    /// Who leads, alive or not.
+    pub leader: Option<Leader>,
+    /// The operator that Weft replaces, if it is still there.
+    pub blocked: Option<Blocked>,
+}
+
+/// Looks who works on a domain. `namespace` is the operator's.
+pub async fn presence(cluster: &Cluster, domain: &dyn Domain, namespace: &str) -> Result<Presence, Error> {
+    let (leader, blocked) = futures::try_join!(presence::leader(cluster, namespace, domain), presence::blocked(cluster, domain))?;
+    Ok(Presence { leader, blocked })
+}
+
+/// Looks how a resource fares. `namespace` is the operator's.
+pub async fn look(objects: &Objects<'_>, resource: Value, namespace: &str, now: Timestamp) -> Result<Overview, Error> {
+    let (cluster, domain) = (objects.cluster, objects.domain);
+    let (place, owned) = (Some(domain.namespace()), format!("labelSelector={OWNER_LABEL}={}", objects.owner.label()));
+    let ours = format!("labelSelector={}", domain.pod_selector());
+    let key = inventory_key(namespace, &objects.owner);
+    let (daemon_sets, deployments, pods, inventory) = futures::try_join!(
+        cluster.list(kinds::DAEMON_SET, place, &owned),
+        cluster.list(kinds::DEPLOYMENT, place, &owned),
+        cluster.list(kinds::POD, place, &ours),
+        cluster.get(&key),
+    )?;
+    // A damaged inventory is told of in status.
+    let inventory = inventory.and_then(|map| Inventory::from_data(&map["data"]).ok()).unwrap_or_default();
+    let live: BTreeMap<_, _> = daemon_sets.into_iter().chain(deployments).filter_map(|workload| Some((ObjectKey::of(&workload)?, workload))).collect();
+    let pods: Vec<_> = pods.iter().filter_map(PodView::of).collect();
+    let mut components = said(&resource["status"]);
+    for (object, unit) in &inventory.objects {
+        let index = components.iter().position(|component| component.name == *unit).unwrap_or_else(|| {
+            components.push(Component { name: unit.clone(), state: String::new(), messages: Vec::new(), objects: 0, workloads: Vec::new() });
+            components.len() - 1
+        });
+        components[index].objects += 1;
+        if matches!(object.kind, kinds::DAEMON_SET | kinds::DEPLOYMENT) {
+            components[index].workloads.push(workload(cluster, object, live.get(object), &pods, now).await);
+        }
+    }
+    Ok(Overview { resource, components })
+}
+
+/// What status says of components, where it has such a list.
+fn said(status: &Value) -> Vec<Component> {
+    let components = status["components"].as_array().into_iter().flatten();
+    let text = |component: &Value, field: &str| component[field].as_str().unwrap_or_default().to_owned();
+    components
+        .map(|component| Component {
+            name: text(component, "name"),
+            state: text(component, "state"),
+            messages: text(component, "message").lines().map(str::to_owned).collect(),
+            objects: 0,
+            workloads: Vec::new(),
+        })
+        .collect()
+}
+
+async fn workload(cluster: &Cluster, object: &ObjectKey, live: Option<&Value>, pods: &[PodView], now: Timestamp) -> Workload {
+    let Some(live) = live else { return Workload { object: object.clone(), ready: 0, desired: 0, rollout: None } };
+    let count = |pointer: &str| live.pointer(pointer).and_then(Value::as_i64);
+    let (ready, desired) = match object.kind {
+        kinds::DAEMON_SET => (count("/status/numberReady"), count("/status/desiredNumberScheduled")),
+        _ => (count("/status/readyReplicas"), count("/spec/replicas")),
+    };
+    let rollout = rollout::rollout(live, pods, &missing(cluster, live).await, now);
+    Workload { object: object.clone(), ready: ready.unwrap_or_default(), desired: desired.unwrap_or_default(), rollout: Some(rollout) }
+}
+
+/// What a workload needs and is not there. Who may not look at Secrets is not told of them here; status tells.
+async fn missing(cluster: &Cluster, workload: &Value) -> Vec<ObjectKey> {
+    let inputs = rollout::inputs(workload);
+    let there = join_all(inputs.iter().map(|input| cluster.exists(input))).await;
+    inputs.into_iter().zip(there).filter(|(_, there)| matches!(there, Ok(false))).map(|(input, _)| input).collect()
+}
+
+/// Rings whenever something is different that [`look`] or [`presence`] would see, by watches. The first rings come at once: they
+/// say that the watches have begun, and that nothing is missed from then on.
+pub fn bell(cluster: &Cluster, domain: &dyn Domain, namespace: &str) -> impl futures::Stream<Item = ()> + Send + use<> {
+    let owner = domain.resource_name().map_or_else(|| OWNER_LABEL.to_owned(), |name| {
+        format!("{OWNER_LABEL}={}", Owner { kind: domain.resource(), name: name.to_owned(), uid: None, manager: String::new() }.label())
+    });
+    let lease = presence::lease_key(namespace, domain);
+    let any = watcher::Config::default;
+    let watches = [
+        (domain.resource(), None, any()),
+        (kinds::DAEMON_SET, Some(domain.namespace()), any().labels(&owner)),
+        (kinds::DEPLOYMENT, Some(domain.namespace()), any().labels(&owner)),
+        (kinds::POD, Some(domain.namespace()), any().labels(domain.pod_selector())),
+        (kinds::CONFIG_MAP, Some(namespace), any().labels(&owner)),
+        (kinds::LEASE, Some(namespace), any().fields(&format!("metadata.name={}", lease.name))),
+        (kinds::DEPLOYMENT, None, any().fields(&format!("metadata.name={}", domain.operator_name()))),
+    ];
+    let streams = watches.map(|(kind, namespace, config)| events(cluster, kind, namespace, config).boxed());
+    stream::select_all(streams)
+}
+
+fn events(cluster: &Cluster, kind: Kind, namespace: Option<&str>, config: watcher::Config) -> impl futures::Stream<Item = ()> + Send + use<> {
+    let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(kind.group, kind.version, kind.kind), kind.plural);
+    let client = cluster.client().clone();
+    // Whatever changes in an object shows in its metadata, as a new resourceVersion.
+    let api: Api<PartialObjectMeta<DynamicObject>> = match namespace {
+        Some(namespace) => Api::namespaced_with(client, namespace, &resource),
+        None => Api::all_with(client, &resource),
+    };
+    watcher(api, config).default_backoff().map(|_| ())
+}
