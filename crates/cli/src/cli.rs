@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::commands::{completion, crds, manifests, operator, plan, render, validate, version};
+use crate::commands::{completion, crds, manifests, operator, plan, render, status, validate, version};
 
 const ABOUT: &str = "Weft runs the networks of a Kubernetes cluster.";
 
@@ -14,6 +14,7 @@ Examples:
   weft manifests | kubectl apply -f -      Install the operator
   weft validate -f network-addons.yaml     Check a configuration, without a cluster
   weft plan -f network-addons.yaml         See what it would change in the cluster
+  weft status --watch                      See how it fares
   weft render -f network-addons.yaml       See all objects that it leads to
 
 Also as `kubectl weft ...`, where this program is in the PATH under the name kubectl-weft.";
@@ -32,6 +33,7 @@ enum Command {
     Validate(validate::Args),
     Render(render::Args),
     Plan(plan::Args),
+    Status(status::Args),
     Manifests(manifests::Args),
     Crds(crds::Args),
     Completion(completion::Args),
@@ -55,6 +57,7 @@ impl Cli {
             Command::Validate(args) => validate::run(&args),
             Command::Render(args) => render::run(&args),
             Command::Plan(args) => plan::run(&args),
+            Command::Status(args) => status::run(&args),
             Command::Manifests(args) => manifests::run(&args),
             Command::Crds(args) => crds::run(&args),
             Command::Completion(args) => completion::run(&args),

@@ -78,6 +78,11 @@ pub const ALL: &[Entry] = &[Entry {
     },
 }];
 
+/// The domains of these names, all if there are none.
+pub fn chosen(names: &[String]) -> Vec<&'static Entry> {
+    ALL.iter().filter(|entry| names.is_empty() || names.iter().any(|name| name == entry.name)).collect()
+}
+
 /// Versions of the API that the API server serves, the one that is stored first.
 pub fn served_versions(definition: &CustomResourceDefinition) -> Vec<&str> {
     let mut versions: Vec<_> = definition.spec.versions.iter().filter(|version| version.served).collect();

@@ -22,8 +22,10 @@ mod output;
 mod planned;
 mod review;
 mod schema;
+mod screen;
 mod sources;
 mod suggest;
+mod tree;
 
 use std::process::ExitCode;
 

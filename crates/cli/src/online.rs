@@ -51,7 +51,9 @@ impl ClusterArgs {
                 Config::from_custom_kubeconfig(file, &options).await.map_err(unusable)?
             }
             None if self.context.is_some() => Config::from_kubeconfig(&options).await.map_err(unusable)?,
-            None => Config::infer().await.map_err(|error| anyhow!("no cluster is configured: set KUBECONFIG, or give --kubeconfig ({})", first_line(&error.to_string())))?,
+            None => Config::infer().await.map_err(|error| {
+                anyhow!("no cluster is configured: set KUBECONFIG, or give --kubeconfig ({})", first_line(&error.to_string()))
+            })?,
         };
         config.default_retry = false;
         // Well below the time that people wait before they think that it hangs.
@@ -120,9 +122,16 @@ impl Online {
     /// A failed request, with the way out where one is known.
     pub fn explain(&self, error: cluster::Error) -> anyhow::Error {
         match &error {
-            cluster::Error::Connection(why) => anyhow!("the cluster at {} cannot be reached: {why}. Is it running, and is this the right one? kubectl config current-context", self.server),
-            cluster::Error::Api(status) if status.code == 401 => anyhow!("the cluster at {} does not accept these credentials: log in again, or choose another --context", self.server),
-            cluster::Error::Api(status) if status.code == 403 => anyhow!("{error}. Somebody with more rights has to grant this, or run the command"),
+            cluster::Error::Connection(why) => anyhow!(
+                "the cluster at {} cannot be reached: {why}. Is it running, and is this the right one? kubectl config current-context",
+                self.server
+            ),
+            cluster::Error::Api(status) if status.code == 401 => {
+                anyhow!("the cluster at {} does not accept these credentials: log in again, or choose another --context", self.server)
+            }
+            cluster::Error::Api(status) if status.code == 403 => {
+                anyhow!("{error}. Somebody with more rights has to grant this, or run the command")
+            }
             _ => error.into(),
         }
     }

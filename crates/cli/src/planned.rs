@@ -76,7 +76,11 @@ const TOTALS: [&str; 10] = [
 impl Planned {
     /// Whether anything would be other than it is, or cannot become what it should be.
     pub fn changes_something(&self) -> bool {
-        !matches!(self.effect, Effect::None) || self.preview.changes().any(|change| change.action.writes() || matches!(change.action, Action::Conflict { .. } | Action::Wait))
+        !matches!(self.effect, Effect::None)
+            || self
+                .preview
+                .changes()
+                .any(|change| change.action.writes() || matches!(change.action, Action::Conflict { .. } | Action::Wait))
     }
 
     /// For people.
@@ -93,7 +97,8 @@ impl Planned {
             }
         }
         let removals = self.preview.removals.as_slice();
-        let groups = self.preview.units.iter().map(|unit| (unit.name.as_str(), unit.changes.as_slice())).chain([("no longer wanted", removals)]);
+        let groups =
+            self.preview.units.iter().map(|unit| (unit.name.as_str(), unit.changes.as_slice())).chain([("no longer wanted", removals)]);
         for (name, changes) in groups {
             let shown: Vec<_> = changes.iter().filter(|change| change.action != Action::Keep).collect();
             if shown.is_empty() {
@@ -113,21 +118,36 @@ impl Planned {
             line(out, &format!("{}: {note}", style.pending("note")));
         }
         if let Some(blocked) = &self.preview.blocked {
-            line(out, &format!("{}: Weft would write nothing now. {} What is planned here follows then.", style.bad("blocked"), sentence(&blocked.message)));
+            line(
+                out,
+                &format!(
+                    "{}: Weft would write nothing now. {} What is planned here follows then.",
+                    style.bad("blocked"),
+                    sentence(&blocked.message)
+                ),
+            );
         }
         text
     }
 
     fn totals(&self) -> String {
         let count = |total: &str| self.preview.changes().filter(|change| sign(&change.action).total == total).count();
-        let counts: Vec<_> = TOTALS.iter().map(|total| (count(total), total)).filter(|(count, _)| *count > 0).map(|(count, total)| format!("{count} {total}")).collect();
+        let counts: Vec<_> = TOTALS
+            .iter()
+            .map(|total| (count(total), total))
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, total)| format!("{count} {total}"))
+            .collect();
         if counts.is_empty() { "No object changes.".to_owned() } else { format!("Objects: {}.", counts.join(", ")) }
     }
 
     fn all_notes(&self) -> Vec<String> {
         let mut notes: Vec<_> = self.preview.notices.iter().map(|notice| format!("{}: {}", notice.about, notice.message)).collect();
         if self.preview.drawn {
-            notes.push("what the configuration leaves open, such as a MAC range, is drawn at random when it is applied, and kept from then on".to_owned());
+            notes.push(
+                "what the configuration leaves open, such as a MAC range, is drawn at random when it is applied, and kept from then on"
+                    .to_owned(),
+            );
         }
         notes.extend(self.notes.iter().cloned());
         notes
@@ -141,7 +161,12 @@ impl Planned {
             Effect::Change(differences) => ("change", &differences[..]),
             Effect::Delete => ("delete", &[][..]),
         };
-        let components: Vec<_> = self.preview.units.iter().map(|unit| json!({"name": unit.name, "objects": unit.changes.iter().map(object_json).collect::<Vec<_>>()})).collect();
+        let components: Vec<_> = self
+            .preview
+            .units
+            .iter()
+            .map(|unit| json!({"name": unit.name, "objects": unit.changes.iter().map(object_json).collect::<Vec<_>>()}))
+            .collect();
         json!({
             "resource": self.title,
             "file": self.file,

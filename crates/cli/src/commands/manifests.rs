@@ -59,9 +59,8 @@ fn components() -> impl Iterator<Item = &'static str> {
 
 /// Prints or writes them.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let chosen = |name: &str| args.domains.is_empty() || args.domains.iter().any(|domain| domain == name);
     let installation = install(&Options {
-        domains: domains::ALL.iter().filter(|entry| chosen(entry.name)).collect(),
+        domains: domains::chosen(&args.domains),
         components: &args.components,
         single: args.single,
         namespace: args.namespace.as_deref(),

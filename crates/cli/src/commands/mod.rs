@@ -6,5 +6,6 @@ pub mod manifests;
 pub mod operator;
 pub mod plan;
 pub mod render;
+pub mod status;
 pub mod validate;
 pub mod version;

@@ -41,7 +41,8 @@ pub fn environment() -> String {
         ("OPERATOR_VERSION", "version that status and labels carry, by default its own"),
     ];
     let general = general.map(|(name, meaning)| format!("  {name:<20} {meaning}"));
-    let images = domains::ALL.iter().flat_map(|domain| (domain.install.images)()).map(|(name, default)| format!("  {name}\n      {default}"));
+    let images =
+        domains::ALL.iter().flat_map(|domain| (domain.install.images)()).map(|(name, default)| format!("  {name}\n      {default}"));
     format!("Environment:\n{}\n\nImages, each with its default:\n{}", general.join("\n"), images.collect::<Vec<_>>().join("\n"))
 }
 

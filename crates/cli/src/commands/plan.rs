@@ -117,7 +117,10 @@ async fn plan(online: &Online, site: &Site, resource: &Resource, delete: bool) -
         bail!("{}: the operator would refuse it ({}): {}", planned.title, refusal.reason, problems.join("\n"));
     }
     if stored.as_ref().is_some_and(|stored| !stored["metadata"]["deletionTimestamp"].is_null()) {
-        planned.notes.push(format!("{} is being deleted: its components are removed first, and what is planned here waits until it is gone", planned.title));
+        planned.notes.push(format!(
+            "{} is being deleted: its components are removed first, and what is planned here waits until it is gone",
+            planned.title
+        ));
     }
     Ok(planned)
 }

@@ -1,0 +1,45 @@
+//! Text that changes in place on a terminal.
+
+use anyhow::{Context, Result};
+use console::{Term, truncate_str};
+
+/// The terminal, and what stands on it.
+pub struct Screen {
+    terminal: Term,
+    lines: usize,
+}
+
+impl Screen {
+    /// What stdout is connected to.
+    pub fn stdout() -> Self {
+        Self { terminal: Term::buffered_stdout(), lines: 0 }
+    }
+
+    /// Whether that is a terminal: else nothing can be changed in place.
+    pub fn is_terminal(&self) -> bool {
+        self.terminal.is_term()
+    }
+
+    /// Puts this text in place of the one before. Lines that do not fit are cut, and as many as fit are shown: what has scrolled
+    /// away cannot be reached any more.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub fn show(&mut self, text: &str) -> Result<()> {
+        let (rows, columns) = self.terminal.size();
+        let (rows, columns) = (usize::from(rows).max(2), usize::from(columns).max(20));
+        let lines: Vec<_> = text.lines().collect();
+        let mut shown: Vec<_> = lines.iter().take(rows - 1).map(|line| truncate_str(line, columns, "…")).collect();
+        if lines.len() > shown.len() {
+            shown.pop();
+            shown.push(format!("… {} more lines", lines.len() - shown.len()).into());
+        }
+        self.terminal
+            .clear_last_lines(self.lines)
+            .and_then(|()| shown.iter().try_for_each(|line| self.terminal.write_line(line)))
+            .and_then(|()| self.terminal.flush())
+            .context("cannot write to the terminal")?;
+        self.lines = shown.len();
+        Ok(())
+    }
+}

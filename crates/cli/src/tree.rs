@@ -1,0 +1,265 @@
+//! How the state of a domain is shown.
+
+use serde_json::{Value, json};
+use weft_plan::rollout::Rollout;
+use weft_runtime::overview::{Component, Overview, Presence, Workload};
+
+use crate::{
+    online::{HOW_TO_INSTALL, Site},
+    output::Style,
+};
+
+/// The state of a domain.
+pub struct Domain {
+    /// As on the command line.
+    pub name: &'static str,
+    /// The kind of its resource.
+    pub kind: &'static str,
+    /// The operator's Deployment and image, if there is one.
+    pub operator: Option<(String, String)>,
+    /// Whether the cluster serves the kind.
+    pub installed: bool,
+    /// Who works on it.
+    pub presence: Presence,
+    /// Whether the leader has not fallen silent.
+    pub alive: bool,
+    /// Its resources.
+    pub resources: Vec<Overview>,
+}
+
+impl Domain {
+    /// What is known before anything was asked about the resources.
+    pub fn of(site: &Site, presence: Presence, alive: bool) -> Self {
+        Self {
+            name: site.entry.name,
+            kind: site.entry.resource.kind,
+            operator: site.operator.as_ref().map(|operator| (operator.deployment.human(), operator.image.clone())),
+            installed: false,
+            presence,
+            alive,
+            resources: Vec::new(),
+        }
+    }
+
+    /// Whether there is a resource and all is well with it.
+    pub fn is_available(&self) -> bool {
+        !self.resources.is_empty() && self.resources.iter().all(Overview::is_available)
+    }
+
+    /// The state in a line, for the progress of a wait.
+    pub fn headline(&self) -> String {
+        match self.resources.first() {
+            None => self.nothing(),
+            Some(overview) => format!("{} {}: {}", self.kind, name(overview), summary(overview).1),
+        }
+    }
+
+    fn nothing(&self) -> String {
+        if self.installed {
+            format!("there is no {}. Have an example: weft manifests -o DIR; then: weft plan -f FILE, kubectl apply -f FILE", self.kind)
+        } else {
+            format!("Weft is not installed for {}: the cluster does not know {}; {HOW_TO_INSTALL}", self.name, self.kind)
+        }
+    }
+
+    /// For people.
+    pub fn lines(&self, style: Style) -> Vec<String> {
+        let mut lines = Vec::new();
+        if self.resources.is_empty() {
+            lines.push(self.nothing());
+        }
+        for overview in &self.resources {
+            resource(&mut lines, self.kind, overview, style);
+        }
+        if let Some(blocked) = &self.presence.blocked {
+            lines.push(format!("{}: {}", style.bad("blocked"), blocked.message));
+        }
+        if self.installed {
+            lines.push(format!("{} {}", style.dim("operator:"), self.operator(style)));
+        }
+        lines
+    }
+
+    fn operator(&self, style: Style) -> String {
+        let leader = match &self.presence.leader {
+            Some(leader) if self.alive => format!("led by {}", leader.identity),
+            Some(leader) => style.bad(&format!("no leader: {} has not renewed its lease since {:.0}", leader.identity, leader.renewed)),
+            None => style.bad("no leader: nobody is at work"),
+        };
+        match &self.operator {
+            Some((deployment, image)) => format!("{deployment} ({image}), {leader}"),
+            None => format!("no Deployment of Weft, {leader}"),
+        }
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Value {
+        json!({
+            "domain": self.name,
+            "installed": self.installed,
+            "available": self.is_available(),
+            "operator": {
+                "deployment": self.operator.as_ref().map(|(deployment, _)| deployment.trim_start_matches("Deployment ")),
+                "image": self.operator.as_ref().map(|(_, image)| image),
+                "leader": self.presence.leader.as_ref().map(|leader| &leader.identity),
+                "alive": self.alive,
+            },
+            "blocked": self.presence.blocked.as_ref().map(|blocked| json!({"reason": blocked.reason, "message": blocked.message})),
+            "resources": self.resources.iter().map(|overview| resource_json(self.kind, overview)).collect::<Vec<_>>(),
+        })
+    }
+}
+
+enum Mood {
+    Good,
+    Pending,
+    Bad,
+}
+
+fn paint(style: Style, mood: &Mood, text: &str) -> String {
+    match mood {
+        Mood::Good => style.good(text),
+        Mood::Pending => style.pending(text),
+        Mood::Bad => style.bad(text),
+    }
+}
+
+fn name(overview: &Overview) -> &str {
+    overview.resource["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+fn conditions(overview: &Overview) -> impl Iterator<Item = &Value> {
+    overview.resource["status"]["conditions"].as_array().into_iter().flatten()
+}
+
+fn is_true(overview: &Overview, kind: &str) -> bool {
+    conditions(overview).any(|condition| condition["type"] == kind && condition["status"] == "True")
+}
+
+/// The state in a word, as far as it is known about the current generation.
+fn summary(overview: &Overview) -> (Mood, &'static str) {
+    match () {
+        () if overview.is_going() => (Mood::Pending, "being removed"),
+        () if is_true(overview, "Blocked") => (Mood::Bad, "Blocked"),
+        () if overview.is_available() => (Mood::Good, "Available"),
+        () if !overview.is_seen() => (Mood::Pending, "the operator has not seen the latest change yet"),
+        () if is_true(overview, "Degraded") => (Mood::Bad, "Degraded"),
+        () if is_true(overview, "Progressing") => (Mood::Pending, "Progressing"),
+        () => (Mood::Bad, "not Available"),
+    }
+}
+
+fn resource(lines: &mut Vec<String>, kind: &str, overview: &Overview, style: Style) {
+    let (mood, word) = summary(overview);
+    let mut about = Vec::new();
+    if let Some(version) = overview.resource["status"]["observedVersion"].as_str() {
+        about.push(format!("version {version}"));
+    }
+    about.push(format!("generation {}", overview.generation()));
+    let about = about.join(", ");
+    lines.push(format!("{}: {} {}", style.bold(&format!("{kind} {}", name(overview))), paint(style, &mood, word), style.dim(&format!("({about})"))));
+    // What a component says of itself stands there.
+    let told: Vec<&String> = overview.components.iter().flat_map(|component| &component.messages).collect();
+    for condition in conditions(overview) {
+        let message = condition["message"].as_str().unwrap_or_default();
+        let text: Vec<_> = message.lines().filter(|line| !told.iter().any(|known| line.contains(known.as_str()))).collect();
+        if !text.is_empty() && !overview.is_available() {
+            let label = format!("{}={} {}", condition["type"].as_str().unwrap_or_default(), condition["status"].as_str().unwrap_or_default(), condition["reason"].as_str().unwrap_or_default());
+            lines.push(format!("{} {}: {}", style.dim("│"), label.trim_end(), text.join("; ")));
+        }
+    }
+    for (index, component) in overview.components.iter().enumerate() {
+        let last = index + 1 == overview.components.len();
+        branch(lines, component, last, style);
+    }
+}
+
+fn branch(lines: &mut Vec<String>, component: &Component, last: bool, style: Style) {
+    let (turn, rail) = if last { ("└─", "   ") } else { ("├─", "│  ") };
+    let state = state(component);
+    lines.push(format!("{} {} {}", style.dim(turn), component.name, paint(style, &state.0, &state.1)));
+    let workloads = component.workloads.iter().map(|workload| leaf(workload, style));
+    // What a workload says of itself is newer than what status says of it.
+    let messages = component.messages.iter().filter(|message| !component.workloads.iter().any(|workload| message.contains(&workload.object.name)));
+    let leaves: Vec<_> = messages.map(|message| message.to_owned()).chain(workloads).collect();
+    for (index, leaf) in leaves.iter().enumerate() {
+        let turn = if index + 1 == leaves.len() { "└─" } else { "├─" };
+        lines.push(format!("{} {leaf}", style.dim(&format!("{rail}{turn}"))));
+    }
+}
+
+/// The state of a component: its workloads know better than an older status.
+fn state(component: &Component) -> (Mood, String) {
+    let rollouts = || component.workloads.iter().map(|workload| workload.rollout.as_ref());
+    let said = component.state.as_str();
+    let mood = match said {
+        "Available" | "" => Mood::Good,
+        "Progressing" | "NotDeployed" => Mood::Pending,
+        _ => Mood::Bad,
+    };
+    if !matches!(mood, Mood::Bad) {
+        if rollouts().any(|rollout| matches!(rollout, None | Some(Rollout::Stuck { .. }))) {
+            return (Mood::Bad, "not ready".to_owned());
+        }
+        if rollouts().any(|rollout| matches!(rollout, Some(Rollout::Progressing { .. }))) {
+            return (Mood::Pending, "Progressing".to_owned());
+        }
+    }
+    let plural = if component.objects == 1 { "object" } else { "objects" };
+    (mood, if said.is_empty() { format!("{} {plural}", component.objects) } else { said.to_owned() })
+}
+
+fn leaf(workload: &Workload, style: Style) -> String {
+    let Workload { object, ready, desired, rollout } = workload;
+    let title = format!("{} {}", object.kind.kind, object.name);
+    let count = format!("{ready}/{desired} ready");
+    match rollout {
+        None => format!("{title} {}", style.bad("is not there")),
+        Some(Rollout::Ready) => format!("{title} {}", style.good(&count)),
+        Some(Rollout::Progressing { message, .. }) => format!("{title} {}: {message}", style.pending(&count)),
+        Some(Rollout::Stuck { message, .. }) => format!("{title} {}: {message}", style.bad(&count)),
+    }
+}
+
+fn resource_json(kind: &str, overview: &Overview) -> Value {
+    let status = &overview.resource["status"];
+    json!({
+        "kind": kind,
+        "name": name(overview),
+        "available": overview.is_available(),
+        "generation": overview.generation(),
+        "observedGeneration": status["observedGeneration"],
+        "version": status["observedVersion"],
+        "deleting": overview.is_going(),
+        "conditions": conditions(overview).collect::<Vec<_>>(),
+        "components": overview.components.iter().map(component_json).collect::<Vec<_>>(),
+    })
+}
+
+fn component_json(component: &Component) -> Value {
+    json!({
+        "name": component.name,
+        "state": component.state,
+        "messages": component.messages,
+        "objects": component.objects,
+        "workloads": component.workloads.iter().map(workload_json).collect::<Vec<_>>(),
+    })
+}
+
+fn workload_json(workload: &Workload) -> Value {
+    let (state, message) = match &workload.rollout {
+        None => ("missing", None),
+        Some(Rollout::Ready) => ("ready", None),
+        Some(Rollout::Progressing { message, .. }) => ("progressing", Some(message)),
+        Some(Rollout::Stuck { message, .. }) => ("stuck", Some(message)),
+    };
+    json!({
+        "kind": workload.object.kind.kind,
+        "namespace": workload.object.namespace,
+        "name": workload.object.name,
+        "ready": workload.ready,
+        "desired": workload.desired,
+        "state": state,
+        "message": message,
+    })
+}
