@@ -47,6 +47,8 @@ pub enum Change {
 pub struct Cache {
     stores: HashMap<Source, Store>,
     pods: HashMap<String, PodView>,
+    /// Pods seen since their stream started over; `None` while it runs.
+    listed_pods: Option<HashSet<String>>,
 }
 
 #[derive(Default)]
@@ -136,16 +138,23 @@ impl Cache {
     fn feed_pod(&mut self, change: Change) -> bool {
         match change {
             Change::Applied(pod) | Change::Listed(pod) => {
-                PodView::of(&pod).is_some_and(|view| self.pods.insert(view.uid.clone(), view.clone()).as_ref() != Some(&view))
+                let Some(view) = PodView::of(&pod) else { return false };
+                if let Some(listed) = &mut self.listed_pods {
+                    listed.insert(view.uid.clone());
+                }
+                self.pods.insert(view.uid.clone(), view.clone()).as_ref() != Some(&view)
             }
             Change::Deleted(pod) => pod.pointer("/metadata/uid").and_then(Value::as_str).is_some_and(|uid| self.pods.remove(uid).is_some()),
             Change::Restarted => {
-                self.pods.clear();
+                self.listed_pods = Some(HashSet::new());
                 false
             }
             Change::Complete => {
-                self.stores.entry(Source::Pods).or_default().complete = true;
-                true
+                let listed = self.listed_pods.take().unwrap_or_default();
+                let before = self.pods.len();
+                self.pods.retain(|uid, _| listed.contains(uid));
+                let first = !std::mem::replace(&mut self.stores.entry(Source::Pods).or_default().complete, true);
+                first || before != self.pods.len()
             }
         }
     }
@@ -234,13 +243,16 @@ impl Store {
             self.buried.remove(&key);
             return false;
         }
-        // A newer object of that name may have been put in by a write of ours before this news came.
-        let outdated = self.objects.get(&key).is_none_or(|known| known["metadata"]["uid"] != object["metadata"]["uid"]);
+        // A write of ours may have been put in before this news came: a new object of that name, or the same one with our label
+        // again. (To a watch by label, an object that loses it is deleted. The version is that of the deletion or of the loss.)
+        let outdated = self.objects.get(&key).is_none_or(|known| version(known) > version(object));
         !outdated && self.objects.remove(&key).is_some()
     }
 }
 
-fn version(object: &Value) -> u64 {
+/// The resourceVersion of an object or a list, 0 if it has none. (They are numbers, and grow with every write: Kubernetes API
+/// concepts, "Resource versions".)
+pub(crate) fn version(object: &Value) -> u64 {
     object.pointer("/metadata/resourceVersion").and_then(Value::as_str).and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
@@ -297,6 +309,9 @@ mod tests {
         cache.wrote(&object(12, "b"));
         assert!(!cache.feed(&source(), Change::Deleted(object(11, "a"))), "the end of its predecessor");
         assert_eq!(known(&cache), Some(12));
+        assert!(!cache.feed(&source(), Change::Deleted(object(11, "b"))), "it had lost our label, and we put it back since");
+        assert!(cache.feed(&source(), Change::Deleted(object(13, "b"))));
+        assert_eq!(known(&cache), None);
     }
 
     #[test]
@@ -318,5 +333,22 @@ mod tests {
         cache.wrote(&object(5, "a"));
         cache.feed(&source(), Change::Complete);
         assert_eq!(known(&cache), Some(5));
+    }
+
+    #[test]
+    fn pods_are_not_forgotten_before_their_list_is_whole() {
+        let pod = |uid: &str| json!({"metadata": {"namespace": "n", "name": uid, "uid": uid}});
+        let mut cache = Cache::default();
+        cache.expect(Source::Pods);
+        let mut feed = |change| cache.feed(&Source::Pods, change);
+        feed(Change::Restarted);
+        feed(Change::Listed(pod("a")));
+        feed(Change::Listed(pod("b")));
+        assert!(feed(Change::Complete));
+        feed(Change::Restarted);
+        feed(Change::Listed(pod("b")));
+        assert_eq!(cache.pods().count(), 2, "a teardown that saw none would go on as if all had ended");
+        assert!(cache.feed(&Source::Pods, Change::Complete));
+        assert_eq!(cache.pods().count(), 1);
     }
 }

@@ -7,10 +7,10 @@ use kube::{Client, core::Status};
 use serde_json::{Value, json};
 use weft_plan::{Kind, ObjectKey, report::FailureClass};
 
-use crate::fence::Closed;
+use crate::{cache::version, fence::Closed};
 
 /// How long one request may take. An API server that needs longer is as good as gone, and the pass is tried again.
-const TIMEOUT: Duration = Duration::from_secs(15);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Why a request did not do what it should.
 #[derive(Debug, thiserror::Error)]
@@ -120,13 +120,14 @@ impl Cluster {
         }
     }
 
-    /// The objects of a kind that match a label selector, in one namespace or everywhere. Metadata only.
-    pub async fn list_metadata(&self, kind: Kind, namespace: Option<&str>, selector: &str) -> Result<Vec<Value>, Error> {
+    /// The objects of a kind that match a label selector, in one namespace or everywhere, and the resourceVersion at which these
+    /// were all. Metadata only.
+    pub async fn list_metadata(&self, kind: Kind, namespace: Option<&str>, selector: &str) -> Result<(Vec<Value>, u64), Error> {
         let url = format!("{}?labelSelector={selector}", collection(kind, namespace));
         let request = Request::get(url).header(header::ACCEPT, "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1");
         let list = self.call(request, None).await?;
         let items = list["items"].as_array().cloned().unwrap_or_default();
-        Ok(items.into_iter().map(|item| typed(item, kind)).collect())
+        Ok((items.into_iter().map(|item| typed(item, kind)).collect(), version(&list)))
     }
 
     /// All objects of a kind in the cluster.

@@ -20,12 +20,13 @@ use weft_plan::{
 };
 
 use crate::{
-    backoff::Backoff,
     cache::Source,
     cluster::Cluster,
     metrics::Metrics,
     objects::Objects,
-    pass, status, teardown,
+    pass,
+    retry::{Pause, Retries},
+    status, teardown,
     watch::{self, Shared, Watch},
 };
 
@@ -58,9 +59,29 @@ pub struct Controller {
 
 /// What is remembered of a resource between passes: only when to look again.
 struct Memory {
-    backoff: Option<(FailureClass, Backoff)>,
+    generation: i64,
+    /// Objects that failed.
+    retries: Retries,
+    /// Anything else that failed.
+    pause: Option<Pause>,
     due: Option<Instant>,
     last_news: Option<Instant>,
+}
+
+impl Memory {
+    fn of(resource: &Value) -> Self {
+        Self { generation: generation(resource), retries: Retries::default(), pause: None, due: None, last_news: None }
+    }
+
+    /// When to try again, if at all, after a failure of this class that is no single object's.
+    fn retry(&mut self, failure: Option<FailureClass>) -> Option<Instant> {
+        self.pause = failure.map(|class| Pause::after(self.pause.take(), class));
+        self.pause.as_ref().map(Pause::until)
+    }
+}
+
+fn generation(resource: &Value) -> i64 {
+    resource["metadata"]["generation"].as_i64().unwrap_or_default()
 }
 
 impl Controller {
@@ -112,7 +133,11 @@ impl Controller {
             if wanted.is_some_and(|wanted| wanted != name) {
                 continue;
             }
-            let memory = memories.entry(name).or_insert(Memory { backoff: None, due: None, last_news: None });
+            let memory = memories.entry(name).or_insert_with(|| Memory::of(resource));
+            if memory.generation != generation(resource) {
+                // The user has done something about it.
+                *memory = Memory::of(resource);
+            }
             memory.due = self.pass_one(resource, memory).await;
         }
         let mut leftovers = None;
@@ -148,14 +173,15 @@ impl Controller {
                     message: format!("a defect of Weft, please report it: {message}"),
                 };
                 let report = Report {
-                    generation: resource["metadata"]["generation"].as_i64().unwrap_or_default(),
+                    generation: generation(resource),
                     units: vec![UnitReport { name: self.domain.name().to_owned(), failures: vec![failure], workloads: Vec::new() }],
                     ..Report::default()
                 };
                 if let Some(status) = status::changed(self, resource, &report, &[]) {
-                    status::write(self, resource, &status).await;
+                    // Tried again with everything else.
+                    let _ = status::write(self, resource, &status).await;
                 }
-                retry(memory, Some(FailureClass::Bug))
+                memory.retry(Some(FailureClass::Bug))
             }
         }
     }
@@ -165,29 +191,32 @@ impl Controller {
         if !resource["metadata"]["deletionTimestamp"].is_null() {
             return self.teardown(resource, memory).await;
         }
-        let outcome = pass::apply(self, resource).await;
+        let outcome = pass::apply(self, resource, &memory.retries).await;
         self.metrics.passed(domain, outcome_name(&outcome));
         let latest = self.latest(resource);
-        let mut retry_at = retry(memory, outcome.failure());
+        let objects_due = outcome.failures().filter_map(|failure| memory.retries.due(&failure.object)).min();
+        let others = outcome.failures().filter(|failure| memory.retries.due(&failure.object).is_none()).map(|failure| failure.class);
+        let mut failed = others.chain(outcome.is_held_up().then_some(FailureClass::Transient)).max();
         // A pass may begin to watch something that a workload needs. Until the first answer it is not known whether that is there, and
         // status waits: the answer rings the bell.
         let settled = self.shared.lock().is_settled();
         if settled && let Some(status) = status::changed(self, &latest, &outcome.report, &outcome.units) {
             let objects = self.objects(Owner::of(&*self.domain, resource));
-            let true_now = if status::claims_available(&status) { pass::confirm(self, &objects, &outcome.units).await } else { Ok(true) };
+            let true_now = if status::claims_available(&status) { pass::confirm(self, &objects, &outcome).await } else { Ok(true) };
             match true_now {
-                Ok(true) => status::write(self, &latest, &status).await,
+                Ok(true) => failed = failed.max(status::write(self, &latest, &status).await.err().map(|error| error.class())),
                 Ok(false) => self.shared.ring(),
                 Err(error) => {
                     tracing::warn!(%error, "could not make sure that everything is there");
-                    retry_at = retry(memory, Some(error.class()));
+                    failed = failed.max(Some(error.class()));
                 }
             }
         }
+        let retry_at = memory.retry(failed);
         let deadline = outcome
             .deadline
             .map(|deadline| Instant::now() + Duration::try_from(deadline.duration_since(Timestamp::now())).unwrap_or_default());
-        retry_at.into_iter().chain(deadline).min()
+        [objects_due, retry_at, deadline].into_iter().flatten().min()
     }
 
     async fn teardown(&self, resource: &Value, memory: &mut Memory) -> Option<Instant> {
@@ -195,16 +224,16 @@ impl Controller {
             return None;
         }
         let report = teardown::step(self, resource).await?;
-        let failed = report.removals.iter().any(|removal| removal.blocker.is_some());
-        let retry_at = retry(memory, failed.then_some(FailureClass::Transient));
+        let is_held_up = report.removals.iter().any(|removal| removal.blocker.is_some());
+        let mut failed = is_held_up.then_some(FailureClass::Transient);
         let next_news = memory.last_news.map(|last| last + TEARDOWN_NEWS).filter(|next| *next > Instant::now());
         if next_news.is_none()
             && let Some(status) = status::changed(self, &self.latest(resource), &report, &[])
         {
             memory.last_news = Some(Instant::now());
-            status::write(self, resource, &status).await;
+            failed = failed.max(status::write(self, resource, &status).await.err().map(|error| error.class()));
         }
-        retry_at.into_iter().chain(next_news).min()
+        memory.retry(failed).into_iter().chain(next_news).min()
     }
 
     /// The resource as it is after our own writes of this pass.
@@ -285,23 +314,11 @@ impl Controller {
     }
 }
 
-/// When to try again, if at all.
-fn retry(memory: &mut Memory, failure: Option<FailureClass>) -> Option<Instant> {
-    let Some(class) = failure else {
-        memory.backoff = None;
-        return None;
-    };
-    let (first, most) = pass::retry_bounds(class);
-    let same = memory.backoff.take().filter(|(known, _)| *known == class);
-    let (_, backoff) = memory.backoff.insert(same.unwrap_or_else(|| (class, Backoff::new(first, most))));
-    Some(Instant::now() + backoff.next_pause())
-}
-
 fn outcome_name(outcome: &pass::Outcome) -> &'static str {
     match &outcome.report {
         report if report.blocked.is_some() => "blocked",
         report if report.refusal.is_some() => "refused",
-        _ if outcome.failure().is_some() => "failed",
+        _ if outcome.failures().next().is_some() || outcome.is_held_up() => "failed",
         _ => "ok",
     }
 }

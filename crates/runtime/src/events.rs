@@ -1,9 +1,10 @@
 //! Events: one for each change that a person watching would want to know, in the words of the original operators.
 
-use kube::runtime::events::{Event, EventType, Reporter};
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use serde_json::Value;
 
-use crate::{controller::Controller, status::condition};
+use crate::{cluster::TIMEOUT, controller::Controller, status::condition};
 
 /// An event before it is published.
 #[derive(Debug, PartialEq, Eq)]
@@ -13,27 +14,37 @@ struct Note {
     message: String,
 }
 
-/// Publishes what is new in a status. An event that cannot be published is only logged: status has it all.
-pub async fn publish(controller: &Controller, resource: &Value, status: &Value) {
-    for note in notes(&resource["status"], status) {
-        let event = Event {
-            type_: if note.warning { EventType::Warning } else { EventType::Normal },
-            reason: note.reason,
-            note: Some(note.message),
-            action: "Reconcile".to_owned(),
-            secondary: None,
-        };
-        let reference = k8s_openapi::api::core::v1::ObjectReference {
-            api_version: Some(controller.domain.resource().api_version()),
-            kind: Some(controller.domain.resource().kind.to_owned()),
-            name: resource["metadata"]["name"].as_str().map(str::to_owned),
-            uid: resource["metadata"]["uid"].as_str().map(str::to_owned),
-            resource_version: resource["metadata"]["resourceVersion"].as_str().map(str::to_owned),
-            ..Default::default()
-        };
-        if let Err(error) = controller.recorder.publish(&event, &reference).await {
-            tracing::debug!(%error, "event not published");
+/// Publishes what is new in a status. Nobody waits for that, and an event that cannot be published is only logged: status has it all.
+pub fn publish(controller: &Controller, resource: &Value, status: &Value) {
+    let notes = notes(&resource["status"], status);
+    let reference = ObjectReference {
+        api_version: Some(controller.domain.resource().api_version()),
+        kind: Some(controller.domain.resource().kind.to_owned()),
+        name: resource["metadata"]["name"].as_str().map(str::to_owned),
+        uid: resource["metadata"]["uid"].as_str().map(str::to_owned),
+        resource_version: resource["metadata"]["resourceVersion"].as_str().map(str::to_owned),
+        ..Default::default()
+    };
+    let recorder = controller.recorder.clone();
+    tokio::spawn(async move {
+        for note in notes {
+            send(&recorder, note, &reference).await;
         }
+    });
+}
+
+async fn send(recorder: &Recorder, note: Note, reference: &ObjectReference) {
+    let event = Event {
+        type_: if note.warning { EventType::Warning } else { EventType::Normal },
+        reason: note.reason,
+        note: Some(note.message),
+        action: "Reconcile".to_owned(),
+        secondary: None,
+    };
+    match tokio::time::timeout(TIMEOUT, recorder.publish(&event, reference)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "event not published"),
+        Err(_) => tracing::debug!("event not published: no answer"),
     }
 }
 

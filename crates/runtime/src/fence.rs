@@ -46,7 +46,7 @@ impl Fence {
 
     fn stops<B>(&self, request: &Request<B>) -> bool {
         // The lease itself is how a leader is found, and is guarded by its resourceVersion.
-        let harmless = request.method() == Method::GET || request.uri().path().contains("/leases");
+        let harmless = request.method() == Method::GET || request.uri().path().starts_with("/apis/coordination.k8s.io/");
         !harmless && !self.is_open()
     }
 }
@@ -99,6 +99,7 @@ mod tests {
         let write = request(Method::PATCH, "/api/v1/namespaces/n/configmaps/c");
         assert!(fence.stops(&write));
         assert!(!fence.stops(&request(Method::GET, "/api/v1/pods")));
+        assert!(fence.stops(&request(Method::PATCH, "/api/v1/namespaces/leases/configmaps/c")), "a namespace of that name");
         assert!(!fence.stops(&request(Method::PUT, "/apis/coordination.k8s.io/v1/namespaces/n/leases/weft-addons")));
         fence.open_until(Instant::now() + Duration::from_secs(60));
         assert!(!fence.stops(&write));

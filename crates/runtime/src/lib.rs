@@ -13,6 +13,7 @@ pub mod overview;
 pub mod pass;
 pub mod presence;
 pub mod preview;
+pub mod retry;
 pub mod server;
 pub mod status;
 pub mod stored;

@@ -14,6 +14,7 @@ use weft_plan::{
 use crate::{
     cluster::{Cluster, Error},
     metrics::Metrics,
+    retry::Retries,
     watch::Shared,
 };
 
@@ -28,7 +29,16 @@ pub enum Outcome {
     /// It was as it should be, or is now.
     Done,
     /// It is somebody else's and stays as it is.
-    Left(String),
+    Left(Left),
+}
+
+/// An object that is left to somebody else.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Left {
+    /// Which one.
+    pub object: ObjectKey,
+    /// Whose it is, for people.
+    pub why: String,
 }
 
 /// Reads and writes objects on behalf of one resource.
@@ -39,13 +49,20 @@ pub struct Objects<'a> {
     pub(crate) domain: &'a dyn Domain,
     pub(crate) owner: Owner,
     pub(crate) metrics: &'a Metrics,
+    retries: Option<&'a Retries>,
     permits: Semaphore,
 }
 
 impl<'a> Objects<'a> {
     /// On behalf of `owner`.
     pub fn new(cluster: &'a Cluster, shared: Option<&'a Shared>, domain: &'a dyn Domain, owner: Owner, metrics: &'a Metrics) -> Self {
-        Self { cluster, shared, domain, owner, metrics, permits: Semaphore::new(IN_FLIGHT) }
+        Self { cluster, shared, domain, owner, metrics, retries: None, permits: Semaphore::new(IN_FLIGHT) }
+    }
+
+    /// With what is known of earlier failures.
+    #[must_use]
+    pub fn with_retries(self, retries: &'a Retries) -> Self {
+        Self { retries: Some(retries), ..self }
     }
 
     /// The object as it is: from the cache if it is Weft's, else by asking, since whatever is not labelled as Weft's is not
@@ -64,14 +81,14 @@ impl<'a> Objects<'a> {
 
     /// Applies a unit stage by stage. A stage that fails holds back the later ones of this unit: a workload without its
     /// permissions or a webhook without its server would do harm. Returns what failed, and what was left to others.
-    pub async fn apply_unit(&self, unit: &Unit) -> (Vec<Failure>, Vec<String>) {
+    pub async fn apply_unit(&self, unit: &Unit) -> (Vec<Failure>, Vec<Left>) {
         let (mut failures, mut left) = (Vec::new(), Vec::new());
         for stage in Stage::ALL {
             let objects = unit.objects.iter().filter(|object| Stage::of(object.key().kind) == stage);
             for outcome in join_all(objects.map(|object| self.ensure(object))).await {
                 match outcome {
                     Ok(Outcome::Done) => {}
-                    Ok(Outcome::Left(why)) => left.push(why),
+                    Ok(Outcome::Left(one)) => left.push(one),
                     Err(failure) => failures.push(failure),
                 }
             }
@@ -84,12 +101,21 @@ impl<'a> Objects<'a> {
 
     /// Makes one object what it should be.
     pub async fn ensure(&self, manifest: &Manifest) -> Result<Outcome, Failure> {
+        let known = self.shared.and_then(|shared| shared.lock().owned(manifest.key()));
+        let step = self.step(manifest, known.as_deref());
+        if let Some(failure) = self.retries.and_then(|retries| retries.too_soon(manifest, &step)) {
+            return Err(failure);
+        }
+        let outcome = if step == Step::Keep { Ok(Outcome::Done) } else { self.attempt(manifest, known).await };
+        if let Some(retries) = self.retries {
+            retries.tried(manifest, &step, outcome.as_ref().err());
+        }
+        outcome
+    }
+
+    async fn attempt(&self, manifest: &Manifest, known: Option<Arc<Value>>) -> Result<Outcome, Failure> {
         let key = manifest.key();
         let failed = |class, message: String| Failure { object: key.clone(), class, message };
-        let known = self.shared.and_then(|shared| shared.lock().owned(key));
-        if known.as_ref().is_some_and(|live| self.step(manifest, Some(live)) == Step::Keep) {
-            return Ok(Outcome::Done);
-        }
         let Ok(_permit) = self.permits.acquire().await else { return Err(failed(FailureClass::Transient, "shutting down".to_owned())) };
         let mut live = known;
         let mut last = None;
@@ -99,7 +125,7 @@ impl<'a> Objects<'a> {
             }
             let wanted = match self.step(manifest, live.as_deref()) {
                 Step::Keep => return Ok(Outcome::Done),
-                Step::Leave { why } => return Ok(Outcome::Left(format!("{} {why}", key.human()))),
+                Step::Leave { why } => return Ok(Outcome::Left(Left { object: key.clone(), why })),
                 Step::Foreign { why } => return Err(failed(FailureClass::Foreign, why)),
                 wanted => wanted,
             };
@@ -149,9 +175,14 @@ impl<'a> Objects<'a> {
         Ok(())
     }
 
-    /// Deletes an object if it is ours. Returns what is left of it while finalizers hold it.
+    /// Deletes an object if it is ours; one of a kind that is never deleted is released. Returns what is left of it while
+    /// finalizers hold it.
     pub async fn remove(&self, key: &ObjectKey) -> Result<Option<Value>, Error> {
         let Some(live) = self.live(key).await? else { return Ok(None) };
+        if is_kept_for_ever(key.kind) {
+            self.release(key, &live).await?;
+            return Ok(None);
+        }
         if !self.may_remove(key, &live) {
             return Ok(None);
         }
@@ -185,9 +216,8 @@ impl<'a> Objects<'a> {
     }
 
     /// Gives up what Weft says on an object that is never deleted: its label goes, the object stays.
-    pub async fn release(&self, key: &ObjectKey) -> Result<(), Error> {
-        let Some(live) = self.live(key).await? else { return Ok(()) };
-        if !self.has_label(&live) {
+    async fn release(&self, key: &ObjectKey, live: &Value) -> Result<(), Error> {
+        if !self.has_label(live) {
             return Ok(());
         }
         let labels = json!({"metadata": {"uid": live["metadata"]["uid"], "labels": {weft_plan::OWNER_LABEL: null}}});

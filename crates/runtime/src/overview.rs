@@ -68,7 +68,9 @@ impl Overview {
         let generation = self.generation();
         let about = |value: &Value| value["observedGeneration"].as_i64().unwrap_or_default() >= generation;
         let status = &self.resource["status"];
-        about(status) && condition(status, "Available").is_some_and(|available| available["status"] == "True" && about(available)) && !self.is_going()
+        about(status)
+            && condition(status, "Available").is_some_and(|available| available["status"] == "True" && about(available))
+            && !self.is_going()
     }
 
     /// `metadata.generation`
@@ -122,12 +124,19 @@ pub async fn look(objects: &Objects<'_>, resource: Value, namespace: &str, now: 
     )?;
     // A damaged inventory is told of in status.
     let inventory = inventory.and_then(|map| Inventory::from_data(&map["data"]).ok()).unwrap_or_default();
-    let live: BTreeMap<_, _> = daemon_sets.into_iter().chain(deployments).filter_map(|workload| Some((ObjectKey::of(&workload)?, workload))).collect();
+    let live: BTreeMap<_, _> =
+        daemon_sets.into_iter().chain(deployments).filter_map(|workload| Some((ObjectKey::of(&workload)?, workload))).collect();
     let pods: Vec<_> = pods.iter().filter_map(PodView::of).collect();
     let mut components = said(&resource["status"]);
     for (object, unit) in &inventory.objects {
         let index = components.iter().position(|component| component.name == *unit).unwrap_or_else(|| {
-            components.push(Component { name: unit.clone(), state: String::new(), messages: Vec::new(), objects: 0, workloads: Vec::new() });
+            components.push(Component {
+                name: unit.clone(),
+                state: String::new(),
+                messages: Vec::new(),
+                objects: 0,
+                workloads: Vec::new(),
+            });
             components.len() - 1
         });
         components[index].objects += 1;
@@ -174,9 +183,12 @@ async fn missing(cluster: &Cluster, workload: &Value) -> Vec<ObjectKey> {
 /// Rings whenever something is different that [`look`] or [`presence`] would see, by watches. The first rings come at once: they
 /// say that the watches have begun, and that nothing is missed from then on.
 pub fn bell(cluster: &Cluster, domain: &dyn Domain, namespace: &str) -> impl futures::Stream<Item = ()> + Send + use<> {
-    let owner = domain.resource_name().map_or_else(|| OWNER_LABEL.to_owned(), |name| {
-        format!("{OWNER_LABEL}={}", Owner { kind: domain.resource(), name: name.to_owned(), uid: None, manager: String::new() }.label())
-    });
+    let owner = domain.resource_name().map_or_else(
+        || OWNER_LABEL.to_owned(),
+        |name| {
+            format!("{OWNER_LABEL}={}", Owner { kind: domain.resource(), name: name.to_owned(), uid: None, manager: String::new() }.label())
+        },
+    );
     let lease = presence::lease_key(namespace, domain);
     let any = watcher::Config::default;
     let watches = [
@@ -192,7 +204,12 @@ pub fn bell(cluster: &Cluster, domain: &dyn Domain, namespace: &str) -> impl fut
     stream::select_all(streams)
 }
 
-fn events(cluster: &Cluster, kind: Kind, namespace: Option<&str>, config: watcher::Config) -> impl futures::Stream<Item = ()> + Send + use<> {
+fn events(
+    cluster: &Cluster,
+    kind: Kind,
+    namespace: Option<&str>,
+    config: watcher::Config,
+) -> impl futures::Stream<Item = ()> + Send + use<> {
     let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(kind.group, kind.version, kind.kind), kind.plural);
     let client = cluster.client().clone();
     // Whatever changes in an object shows in its metadata, as a new resourceVersion.

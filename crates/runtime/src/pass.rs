@@ -1,21 +1,22 @@
 //! One pass over one resource: what else must be known, what is wanted, what is there, what is done, what came of it.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::{BTreeMap, HashSet};
 
 use futures::future::join_all;
 use jiff::Timestamp;
 use rand::RngCore;
 use serde_json::{Value, json};
 use weft_plan::{
-    Decision, Domain, Facts, Input, Inventory, Notice, ObjectKey, Owner, Refusal, Stage, Unit, kinds, owned,
+    Decision, Domain, Facts, Input, Inventory, Mode, Notice, ObjectKey, Owner, Refusal, Stage, Unit, kinds, owned,
     report::{Blocked, Failure, FailureClass, Removal, Report, UnitReport, WorkloadReport},
     rollout::{self, Rollout},
 };
 
 use crate::{
-    cache::Source,
+    cache::{self, Source},
     controller::Controller,
     objects::Objects,
+    retry::Retries,
     status,
     stored::{self, Stored, StoredError},
 };
@@ -29,30 +30,40 @@ pub struct Outcome {
     pub report: Report,
     /// The units as they were applied.
     pub units: Vec<Unit>,
+    /// Objects of these units that are left to others.
+    pub left: HashSet<ObjectKey>,
     /// When something changes by time alone.
     pub deadline: Option<Timestamp>,
 }
 
 impl Outcome {
-    /// The worst class among the failures: it chooses when to try again.
-    pub fn failure(&self) -> Option<FailureClass> {
-        let applying = self.report.units.iter().flat_map(|unit| &unit.failures).map(|failure| failure.class);
-        let removing = self.report.removals.iter().filter(|removal| removal.blocker.is_some()).map(|_| FailureClass::Transient);
-        applying.chain(removing).max()
+    /// What was reported before anything could be applied.
+    fn early(report: Report, units: Vec<Unit>) -> Self {
+        Self { report, units, left: HashSet::new(), deadline: None }
+    }
+
+    /// What could not be applied.
+    pub fn failures(&self) -> impl Iterator<Item = &Failure> {
+        self.report.units.iter().flat_map(|unit| &unit.failures)
+    }
+
+    /// Whether something that is to be deleted could not be.
+    pub fn is_held_up(&self) -> bool {
+        self.report.removals.iter().any(|removal| removal.blocker.is_some())
     }
 }
 
-/// Applies a resource that is wanted.
-pub async fn apply(controller: &Controller, resource: &Value) -> Outcome {
+/// Applies a resource that is wanted. `retries` knows what has failed before.
+pub async fn apply(controller: &Controller, resource: &Value, retries: &Retries) -> Outcome {
     let owner = Owner::of(&*controller.domain, resource);
-    let objects = controller.objects(owner.clone());
+    let objects = controller.objects(owner.clone()).with_retries(retries);
     let generation = resource["metadata"]["generation"].as_i64().unwrap_or_default();
     let mut report = Report { generation, ..Report::default() };
 
     let operators = controller.shared.lock().operators();
     if let Some(blocked) = blocked(&*controller.domain, operators.iter().map(|operator| &**operator)).or_else(|| blindfolded(controller)) {
         report.blocked = Some(blocked);
-        return Outcome { report, units: Vec::new(), deadline: None };
+        return Outcome::early(report, Vec::new());
     }
     // Dereference.
     let stored = match stored::read(&objects, &controller.config.namespace).await {
@@ -63,9 +74,11 @@ pub async fn apply(controller: &Controller, resource: &Value) -> Outcome {
     let mut random = |bytes: &mut [u8]| rand::rng().fill_bytes(bytes);
     let (decision, refusal) = decide(&*controller.domain, resource, &stored, &mut random);
     report.refusal = refusal;
-    let Some(decision) = decision else { return Outcome { report, units: Vec::new(), deadline: None } };
+    let Some(decision) = decision else { return Outcome::early(report, Vec::new()) };
     let units = owned(decision.units.clone(), &owner);
-    let wanted = Inventory::of(&units, &decision.made_by_operands, decision.decided.clone());
+    let mut wanted = Inventory::of(&units, &decision.made_by_operands, decision.decided.clone());
+    // What operands made stays listed until the resource goes: only then have their pods ended for sure and make it no more.
+    wanted.made_by_operands.extend(stored.inventory.made_by_operands.iter().cloned());
     controller.watch_inputs(&units);
 
     // Apply.
@@ -76,7 +89,7 @@ pub async fn apply(controller: &Controller, resource: &Value) -> Outcome {
         if let Some(unit) = report.units.first_mut() {
             unit.failures.push(failure);
         }
-        return Outcome { report, units, deadline: None };
+        return Outcome::early(report, units);
     }
     let applied = join_all(units.iter().map(|unit| objects.apply_unit(unit))).await;
     let surplus: Vec<_> = stored.inventory.without(&wanted).cloned().collect();
@@ -89,9 +102,13 @@ pub async fn apply(controller: &Controller, resource: &Value) -> Outcome {
     // Report.
     let now = Timestamp::now();
     let mut notices = decision.notices;
+    let mut left_to_others = HashSet::new();
     for (unit, (mut failures, left)) in units.iter().zip(applied) {
         failures.extend(unseen(controller, unit));
-        notices.extend(left.into_iter().map(|message| Notice { about: unit.name.clone(), message }));
+        for one in left {
+            notices.push(Notice { about: unit.name.clone(), message: format!("{} {}", one.object.human(), one.why) });
+            left_to_others.insert(one.object);
+        }
         report.units.push(UnitReport { name: unit.name.clone(), failures, workloads: workloads(controller, unit, now) });
     }
     report.notices = notices;
@@ -99,7 +116,7 @@ pub async fn apply(controller: &Controller, resource: &Value) -> Outcome {
         Rollout::Progressing { deadline, .. } => deadline,
         _ => None,
     });
-    Outcome { deadline: deadline.min(), report, units }
+    Outcome { deadline: deadline.min(), report, units, left: left_to_others }
 }
 
 /// Whether the operator that Weft replaces is still there, among the Deployments of its name.
@@ -160,7 +177,7 @@ fn unusable(mut report: Report, controller: &Controller, owner: &Owner, error: &
     };
     let failure = Failure { object: stored::inventory_key(&controller.config.namespace, owner), class, message: error.to_string() };
     report.units.push(UnitReport { name: "inventory".to_owned(), failures: vec![failure], workloads: Vec::new() });
-    Outcome { report, units: Vec::new(), deadline: None }
+    Outcome::early(report, Vec::new())
 }
 
 /// What the resource leads to. If it is refused, the last good configuration goes on being kept in order.
@@ -214,7 +231,8 @@ async fn prepare(
     let inventory = stored::write_inventory(objects, &controller.config.namespace, &both);
     let word = async {
         if let Some(word) = first_word {
-            status::write(controller, resource, &word).await;
+            // Should it fail, the pass says more in a moment, and that is tried again.
+            let _ = status::write(controller, resource, &word).await;
         }
     };
     let (finalizer, inventory, ()) = futures::join!(finalizer, inventory, word);
@@ -307,11 +325,12 @@ fn workloads(controller: &Controller, unit: &Unit, now: Timestamp) -> Vec<Worklo
         .collect()
 }
 
-/// Whether everything that the inventory lists is there *now*, by asking: what a watch has not told yet counts too. What turns
-/// out to be gone is taken out of the cache, so that the next pass puts it back.
-pub async fn confirm(controller: &Controller, objects: &Objects<'_>, units: &[Unit]) -> Result<bool, crate::cluster::Error> {
+/// Whether everything that was applied is there *now*, by asking: what a watch has not told yet counts too. What turns out to be
+/// gone is taken out of the cache, so that the next pass puts it back.
+pub async fn confirm(controller: &Controller, objects: &Objects<'_>, outcome: &Outcome) -> Result<bool, crate::cluster::Error> {
     let mut groups: BTreeMap<(weft_plan::Kind, Option<String>), Vec<ObjectKey>> = BTreeMap::new();
-    for key in units.iter().flat_map(|unit| &unit.objects).map(weft_plan::Manifest::key) {
+    let ours = outcome.units.iter().flat_map(|unit| &unit.objects).filter(|object| object.mode() == Mode::Managed);
+    for key in ours.map(weft_plan::Manifest::key).filter(|key| !outcome.left.contains(key)) {
         groups.entry((key.kind, key.namespace.clone())).or_default().push(key.clone());
     }
     let selector = format!("{}={}", weft_plan::OWNER_LABEL, objects.owner.label());
@@ -319,31 +338,22 @@ pub async fn confirm(controller: &Controller, objects: &Objects<'_>, units: &[Un
         join_all(groups.keys().map(|(kind, namespace)| controller.cluster.list_metadata(*kind, namespace.as_deref(), &selector))).await;
     let mut whole = true;
     for (keys, list) in groups.values().zip(lists) {
+        let (items, version) = list?;
         let there: BTreeMap<_, _> =
-            list?.into_iter().filter_map(|object| Some((ObjectKey::of(&object)?, object["metadata"]["uid"].clone()))).collect();
+            items.into_iter().filter_map(|object| Some((ObjectKey::of(&object)?, object["metadata"]["uid"].clone()))).collect();
         let mut cache = controller.shared.lock();
         for key in keys {
-            // What is left to others is not in the cache, and not ours to answer for.
-            let Some(known) = cache.owned(key) else { continue };
-            let uid = known["metadata"]["uid"].as_str().unwrap_or_default();
-            if there.get(key).and_then(Value::as_str) != Some(uid) {
-                tracing::info!(object = %key.human(), "gone, though no watch has said so yet");
+            let known = cache.owned(key);
+            let uid = known.as_ref().and_then(|known| known["metadata"]["uid"].as_str()).unwrap_or_default();
+            let is_there = there.get(key).and_then(Value::as_str).is_some_and(|found| known.is_none() || found == uid);
+            // A watch may have told of a new object of that name since the list was taken.
+            let is_newer = known.as_ref().is_some_and(|known| cache::version(known) > version);
+            if !is_there && !is_newer {
+                tracing::info!(object = %key.human(), "gone, though it was there a moment ago");
                 cache.gone(key, uid);
                 whole = false;
             }
         }
     }
     Ok(whole)
-}
-
-/// How soon to try again after a failure of this class; what waits for a change is tried rarely, since not every change can be
-/// watched.
-pub fn retry_bounds(class: FailureClass) -> (Duration, Duration) {
-    let (first, most) = match class {
-        FailureClass::Conflict => (50, 5_000),
-        FailureClass::Transient | FailureClass::Bug => (500, 60_000),
-        FailureClass::Forbidden | FailureClass::Foreign => (5_000, 60_000),
-        FailureClass::Invalid => (30_000, 300_000),
-    };
-    (Duration::from_millis(first), Duration::from_millis(most))
 }

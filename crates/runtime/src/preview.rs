@@ -135,7 +135,7 @@ pub async fn apply(objects: &Objects<'_>, resource: &Value, namespace: &str) -> 
     }
     let mut surplus: Vec<_> = stored.inventory.without(&wanted).cloned().collect();
     surplus.sort_by_key(|key| std::cmp::Reverse(Stage::of(key.kind)));
-    preview.removals = removals(objects, surplus, false).await?;
+    preview.removals = removals(objects, surplus).await?;
     Ok(preview)
 }
 
@@ -147,7 +147,7 @@ pub async fn teardown(objects: &Objects<'_>, namespace: &str) -> Result<Vec<Chan
     let inventory = stored::read(objects, namespace).await?.inventory;
     let mut keys: Vec<_> = inventory.objects.keys().cloned().collect();
     keys.sort_by_key(|key| std::cmp::Reverse(Stage::of(key.kind)));
-    let mut changes = removals(objects, keys, true).await?;
+    let mut changes = removals(objects, keys).await?;
     for key in inventory.made_by_operands {
         if objects.live(&key).await?.is_some() {
             changes.push(Change { object: key, action: Action::Delete });
@@ -217,10 +217,10 @@ fn with_drawn(mut differences: Vec<Difference>, other: &Step) -> Vec<Difference>
     differences
 }
 
-async fn removals(objects: &Objects<'_>, keys: Vec<ObjectKey>, for_good: bool) -> Result<Vec<Change>, Error> {
+async fn removals(objects: &Objects<'_>, keys: Vec<ObjectKey>) -> Result<Vec<Change>, Error> {
     let action = |key: &ObjectKey, live: &Value| match is_kept_for_ever(key.kind) {
         _ if objects.may_remove(key, live) => Action::Delete,
-        true if for_good && objects.has_label(live) => Action::Release,
+        true if objects.has_label(live) => Action::Release,
         true => Action::Leave { why: "stays: other people's objects may live in it".to_owned() },
         false => Action::Leave { why: "is not Weft's any more".to_owned() },
     };

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use weft_plan::{ObjectKey, Unit, conditions, manager, report::Report};
 
-use crate::{controller::Controller, events};
+use crate::{cluster::Error, controller::Controller, events};
 
 /// The status that a report leads to, or `None` if the resource says so already.
 pub fn changed(controller: &Controller, resource: &Value, report: &Report, units: &[Unit]) -> Option<Value> {
@@ -31,8 +31,8 @@ pub fn condition<'a>(status: &'a Value, name: &str) -> Option<&'a Value> {
     status["conditions"].as_array()?.iter().find(|condition| condition["type"] == name)
 }
 
-/// Writes a status, and the events that its changes are worth. A resource that is gone or was replaced needs none.
-pub async fn write(controller: &Controller, resource: &Value, status: &Value) {
+/// Writes a status, and the events that its changes are worth. A resource that is gone needs none.
+pub async fn write(controller: &Controller, resource: &Value, status: &Value) -> Result<(), Error> {
     let key = ObjectKey::new(controller.domain.resource(), "", resource["metadata"]["name"].as_str().unwrap_or_default());
     // Fields that are no longer said go: in a merge patch a null says so. The uid keeps it from another resource of that name.
     let mut patch = status.as_object().cloned().unwrap_or_default();
@@ -44,9 +44,13 @@ pub async fn write(controller: &Controller, resource: &Value, status: &Value) {
         Ok(written) => {
             controller.shared.lock().wrote(&written);
             controller.metrics.wrote(controller.domain.name(), "status", key.kind);
-            events::publish(controller, resource, status).await;
+            events::publish(controller, resource, status);
+            Ok(())
         }
-        Err(error) if error.is_not_found() || error.is_conflict() => {}
-        Err(error) => tracing::warn!(%error, "status could not be written"),
+        Err(error) if error.is_not_found() => Ok(()),
+        Err(error) => {
+            tracing::warn!(%error, "status could not be written");
+            Err(error)
+        }
     }
 }

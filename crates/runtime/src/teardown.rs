@@ -1,10 +1,9 @@
 //! The end of a resource: webhooks first, then workloads and their pods, permissions last; then what the operands made, Weft's
 //! notes, and at last the finalizer.
 
-use futures::future::join_all;
 use serde_json::Value;
 use weft_plan::{
-    Inventory, ObjectKey, Owner, Stage, is_kept_for_ever, kinds,
+    Inventory, ObjectKey, Owner, Stage, kinds,
     report::{Removal, Report},
     rollout::PodView,
 };
@@ -96,15 +95,6 @@ pub async fn remove_all(objects: &Objects<'_>, inventory: &Inventory) -> Vec<Rem
                     }];
                 }
             }
-        }
-        let kept = of_stage.iter().filter(|key| is_kept_for_ever(key.kind));
-        let failed: Vec<_> = join_all(kept.map(|key| async move { (key, objects.release(key).await) })).await;
-        let failed: Vec<_> = failed
-            .into_iter()
-            .filter_map(|(key, result)| Some(Removal { object: key.clone(), blocker: Some(result.err()?.to_string()) }))
-            .collect();
-        if !failed.is_empty() {
-            return failed;
         }
     }
     let mut left = Vec::new();

@@ -47,6 +47,9 @@ impl Shared {
     }
 }
 
+/// How long a list, or a page of one, may take. (Lists of kube have no limit of their own; its watches have one.)
+const LIST_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// What to watch.
 #[derive(Clone, Debug)]
 pub struct Watch {
@@ -78,10 +81,10 @@ pub async fn run(watch: Watch, client: Client, shared: Shared, metrics: Metrics)
     }
     if watch.metadata_only {
         let api: Api<PartialObjectMeta<DynamicObject>> = api(&watch, client, &resource);
-        drain(watch, watcher(api, config), &shared, &metrics).await;
+        drain(watch, || watcher(api.clone(), config.clone()), &shared, &metrics).await;
     } else {
         let api: Api<DynamicObject> = api(&watch, client, &resource);
-        drain(watch, watcher(api, config), &shared, &metrics).await;
+        drain(watch, || watcher(api.clone(), config.clone()), &shared, &metrics).await;
     }
 }
 
@@ -95,48 +98,92 @@ where
     }
 }
 
-async fn drain<K: Serialize>(watch: Watch, stream: impl Stream<Item = watcher::Result<Event<K>>>, shared: &Shared, metrics: &Metrics) {
+async fn drain<K: Serialize, S: Stream<Item = watcher::Result<Event<K>>>>(
+    watch: Watch,
+    begin: impl Fn() -> S,
+    shared: &Shared,
+    metrics: &Metrics,
+) {
     let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(30));
-    let mut stream = std::pin::pin!(stream);
-    while let Some(event) = stream.next().await {
-        let change = match event {
-            Ok(Event::Apply(object)) => Change::Applied(value(object, watch.kind)),
-            Ok(Event::Delete(object)) => Change::Deleted(value(object, watch.kind)),
-            Ok(Event::Init) => Change::Restarted,
-            Ok(Event::InitApply(object)) => Change::Listed(value(object, watch.kind)),
-            Ok(Event::InitDone) => Change::Complete,
-            Err(error) => {
-                let pause = backoff.next_pause();
-                metrics.watch_failed(watch.kind);
-                tracing::warn!(kind = %watch.kind, %error, ?pause, "watch failed; starting it again");
-                if let Some(why) = refusal(&error)
-                    && shared.lock().refuse(&watch.source, Some(why))
-                {
-                    shared.ring();
+    loop {
+        let mut stream = std::pin::pin!(begin());
+        let mut listing = true;
+        loop {
+            let next = if listing { tokio::time::timeout(LIST_TIMEOUT, stream.next()).await } else { Ok(stream.next().await) };
+            let change = match next {
+                Ok(Some(Ok(event))) => change(event, watch.kind),
+                Ok(Some(Err(error))) => {
+                    let pause = backoff.next_pause().min(longest_pause(&error));
+                    metrics.watch_failed(watch.kind);
+                    tracing::warn!(kind = %watch.kind, %error, ?pause, "watch failed; starting it again");
+                    if let Some(why) = refusal(&watch, &error)
+                        && shared.lock().refuse(&watch.source, Some(why))
+                    {
+                        shared.ring();
+                    }
+                    tokio::time::sleep(pause).await;
+                    continue;
                 }
-                tokio::time::sleep(pause).await;
-                continue;
+                Ok(None) => break,
+                Err(_) => {
+                    metrics.watch_failed(watch.kind);
+                    tracing::warn!(kind = %watch.kind, "no answer to a list within {} s; starting it again", LIST_TIMEOUT.as_secs());
+                    break;
+                }
+            };
+            // A stream says that it begins before it is known whether it can be read.
+            let begins = matches!(change, Change::Restarted);
+            listing = begins || listing && !matches!(change, Change::Complete);
+            if !begins {
+                backoff.reset();
             }
-        };
-        backoff.reset();
-        // A stream begins with `Restarted` before it is known whether it may be read.
-        let may_read = !matches!(change, Change::Restarted);
-        let mut cache = shared.lock();
-        let allowed_again = may_read && cache.refuse(&watch.source, None);
-        if cache.feed(&watch.source, change) || allowed_again {
-            shared.ring();
+            let mut cache = shared.lock();
+            let allowed_again = !begins && cache.refuse(&watch.source, None);
+            if cache.feed(&watch.source, change) || allowed_again {
+                shared.ring();
+            }
         }
     }
 }
 
-/// What the API server said if it was no for lack of permission: that lasts until somebody changes a role.
-fn refusal(error: &watcher::Error) -> Option<String> {
-    let status = match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status)) | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => status,
-        watcher::Error::WatchError(status) => status,
-        _ => return None,
-    };
-    status.is_forbidden().then(|| status.message.clone())
+fn change<K: Serialize>(event: Event<K>, kind: Kind) -> Change {
+    match event {
+        Event::Apply(object) => Change::Applied(value(object, kind)),
+        Event::Delete(object) => Change::Deleted(value(object, kind)),
+        Event::Init => Change::Restarted,
+        Event::InitApply(object) => Change::Listed(value(object, kind)),
+        Event::InitDone => Change::Complete,
+    }
+}
+
+/// The answer of the API server, if that is what failed.
+fn answer(error: &watcher::Error) -> Option<&kube::core::Status> {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status)) | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => {
+            Some(status)
+        }
+        watcher::Error::WatchError(status) => Some(status),
+        _ => None,
+    }
+}
+
+/// What somebody has to install or to permit first is looked for more often: they wait for us then, and one request costs little.
+fn longest_pause(error: &watcher::Error) -> Duration {
+    match answer(error).map(|status| status.code) {
+        Some(404) => Duration::from_secs(1),
+        Some(403) => Duration::from_secs(5),
+        _ => Duration::from_secs(30),
+    }
+}
+
+/// Why a stream is not to be waited for: a missing permission lasts until somebody changes a role; and what a single workload looks
+/// at holds up no other, whatever is the matter with it.
+fn refusal(watch: &Watch, error: &watcher::Error) -> Option<String> {
+    match answer(error) {
+        Some(status) if status.is_forbidden() => Some(status.message.clone()),
+        _ if matches!(watch.source, Source::Named(_)) => Some(error.to_string()),
+        _ => None,
+    }
 }
 
 /// The object as JSON, with its type: list items and metadata come without.
