@@ -130,9 +130,6 @@ impl Controller {
         memories.retain(|name, _| resources.iter().any(|resource| named(resource) == *name));
         for resource in &resources {
             let name = named(resource);
-            if wanted.is_some_and(|wanted| wanted != name) {
-                continue;
-            }
             let memory = memories.entry(name).or_insert_with(|| Memory::of(resource));
             if memory.generation != generation(resource) {
                 // The user has done something about it.
