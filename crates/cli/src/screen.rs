@@ -6,13 +6,14 @@ use console::{Term, truncate_str};
 /// The terminal, and what stands on it.
 pub struct Screen {
     terminal: Term,
+    text: String,
     lines: usize,
 }
 
 impl Screen {
     /// What stdout is connected to.
     pub fn stdout() -> Self {
-        Self { terminal: Term::buffered_stdout(), lines: 0 }
+        Self { terminal: Term::buffered_stdout(), text: String::new(), lines: 0 }
     }
 
     /// Whether that is a terminal: else nothing can be changed in place.
@@ -26,6 +27,9 @@ impl Screen {
     /// # Errors
     /// The terminal is gone.
     pub fn show(&mut self, text: &str) -> Result<()> {
+        if text == self.text {
+            return Ok(());
+        }
         let (rows, columns) = self.terminal.size();
         let (rows, columns) = (usize::from(rows).max(2), usize::from(columns).max(20));
         let lines: Vec<_> = text.lines().collect();
@@ -34,12 +38,27 @@ impl Screen {
             shown.pop();
             shown.push(format!("… {} more lines", lines.len() - shown.len()).into());
         }
+        self.replace(shown.iter().map(AsRef::as_ref))?;
+        self.lines = shown.len();
+        text.clone_into(&mut self.text);
+        Ok(())
+    }
+
+    /// Puts the last text in place of the one before, whole: the terminal may scroll now.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub fn end(&mut self, text: &str) -> Result<()> {
+        self.replace(text.lines())?;
+        self.lines = 0;
+        Ok(())
+    }
+
+    fn replace<'a>(&self, mut lines: impl Iterator<Item = &'a str>) -> Result<()> {
         self.terminal
             .clear_last_lines(self.lines)
-            .and_then(|()| shown.iter().try_for_each(|line| self.terminal.write_line(line)))
+            .and_then(|()| lines.try_for_each(|line| self.terminal.write_line(line)))
             .and_then(|()| self.terminal.flush())
-            .context("cannot write to the terminal")?;
-        self.lines = shown.len();
-        Ok(())
+            .context("cannot write to the terminal")
     }
 }

@@ -158,20 +158,25 @@ fn resource(lines: &mut Vec<String>, kind: &str, overview: &Overview, style: Sty
     about.push(format!("generation {}", overview.generation()));
     let about = about.join(", ");
     lines.push(format!("{}: {} {}", style.bold(&format!("{kind} {}", name(overview))), paint(style, &mood, word), style.dim(&format!("({about})"))));
-    // What a component says of itself stands there.
-    let told: Vec<&String> = overview.components.iter().flat_map(|component| &component.messages).collect();
-    for condition in conditions(overview) {
-        let message = condition["message"].as_str().unwrap_or_default();
-        let text: Vec<_> = message.lines().filter(|line| !told.iter().any(|known| line.contains(known.as_str()))).collect();
-        if !text.is_empty() && !overview.is_available() {
-            let label = format!("{}={} {}", condition["type"].as_str().unwrap_or_default(), condition["status"].as_str().unwrap_or_default(), condition["reason"].as_str().unwrap_or_default());
-            lines.push(format!("{} {}: {}", style.dim("│"), label.trim_end(), text.join("; ")));
+    // Available=False refers to the others, and Blocked is told of by who blocks.
+    for condition in conditions(overview).filter(|condition| condition["status"] == "True" && matches!(condition["type"].as_str(), Some("Progressing" | "Degraded"))) {
+        let text = |field: &str| condition[field].as_str().unwrap_or_default();
+        for line in text("message").lines().filter(|line| !is_told_below(line, overview)) {
+            lines.push(format!("{} {} {}: {line}", style.dim("│"), text("type"), text("reason")));
         }
     }
     for (index, component) in overview.components.iter().enumerate() {
         let last = index + 1 == overview.components.len();
         branch(lines, component, last, style);
     }
+}
+
+/// Whether a component says so itself, or the workload that a line of a condition is about.
+fn is_told_below(line: &str, overview: &Overview) -> bool {
+    overview.components.iter().any(|component| {
+        let workload = |workload: &Workload| workload.rollout != Some(Rollout::Ready) && line.contains(&workload.object.name);
+        component.messages.iter().any(|message| line.contains(message.as_str())) || component.workloads.iter().any(workload)
+    })
 }
 
 fn branch(lines: &mut Vec<String>, component: &Component, last: bool, style: Style) {

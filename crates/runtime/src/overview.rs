@@ -12,7 +12,7 @@ use kube::{
 };
 use serde_json::Value;
 use weft_plan::{
-    Domain, Inventory, Kind, OWNER_LABEL, ObjectKey, Owner, kinds,
+    Domain, Facts, Input, Inventory, Kind, OWNER_LABEL, ObjectKey, Owner, kinds,
     report::Blocked,
     rollout::{self, PodView, Rollout},
 };
@@ -124,6 +124,7 @@ pub async fn look(objects: &Objects<'_>, resource: Value, namespace: &str, now: 
     )?;
     // A damaged inventory is told of in status.
     let inventory = inventory.and_then(|map| Inventory::from_data(&map["data"]).ok()).unwrap_or_default();
+    let order = order(domain, &resource, &inventory);
     let live: BTreeMap<_, _> =
         daemon_sets.into_iter().chain(deployments).filter_map(|workload| Some((ObjectKey::of(&workload)?, workload))).collect();
     let pods: Vec<_> = pods.iter().filter_map(PodView::of).collect();
@@ -144,7 +145,15 @@ pub async fn look(objects: &Objects<'_>, resource: Value, namespace: &str, now: 
             components[index].workloads.push(workload(cluster, object, live.get(object), &pods, now).await);
         }
     }
+    components.sort_by_key(|component| order.iter().position(|name| *name == component.name).unwrap_or(usize::MAX));
     Ok(Overview { resource, components })
+}
+
+/// The components in the order of the domain, so that they keep their places while status comes to know of them.
+fn order(domain: &dyn Domain, resource: &Value, inventory: &Inventory) -> Vec<String> {
+    let mut dice = |bytes: &mut [u8]| bytes.fill(0x11);
+    let input = Input { resource, record: None, decided: inventory.decided.as_ref(), facts: &Facts::default(), random: &mut dice };
+    domain.decide(input).map(|decision| decision.units.into_iter().map(|unit| unit.name).collect()).unwrap_or_default()
 }
 
 /// What status says of components, where it has such a list.

@@ -96,7 +96,7 @@ async fn follow(args: &Args, online: &Online, sites: &[Site]) -> Result<ExitCode
         let over = done || late || args.wait && !there;
         let shown = text(args.output, &seen, Style::stdout(), true)?;
         if args.output == Format::Text && screen.is_terminal() {
-            screen.show(&shown)?;
+            if over { screen.end(&shown)? } else { screen.show(&shown)? }
         } else if args.watch && shown != said || over {
             output::print(&shown)?;
             said = shown;
