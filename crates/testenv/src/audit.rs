@@ -42,6 +42,8 @@ pub struct AuditEvent {
     pub code: u16,
     /// When the request came in.
     pub received: Timestamp,
+    /// When it was answered: wholly, or for a watch, when its answer began.
+    pub answered: Timestamp,
     /// As sent by the client.
     pub user_agent: String,
 }
@@ -82,6 +84,7 @@ struct Raw {
     #[serde(default)]
     response_status: RawStatus,
     request_received_timestamp: String,
+    stage_timestamp: String,
     #[serde(default)]
     user_agent: String,
 }
@@ -123,6 +126,7 @@ impl Raw {
             uri: self.request_uri,
             code: self.response_status.code,
             received: self.request_received_timestamp.parse()?,
+            answered: self.stage_timestamp.parse()?,
             user_agent: self.user_agent,
         })
     }

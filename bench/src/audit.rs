@@ -1,0 +1,53 @@
+//! What the API server recorded: who asked for what, and when.
+
+use anyhow::{Context, Result};
+use jiff::Timestamp;
+use weft_testenv::{ADMIN, AuditEvent};
+
+use crate::lab::{Lab, OPERATOR_USER};
+
+/// The requests of the operator since a moment.
+pub fn of_operator(lab: &Lab, since: Timestamp) -> Result<Vec<AuditEvent>> {
+    since_by(lab, since, OPERATOR_USER)
+}
+
+/// Our own.
+pub fn of_admin(lab: &Lab, since: Timestamp) -> Result<Vec<AuditEvent>> {
+    since_by(lab, since, ADMIN)
+}
+
+fn since_by(lab: &Lab, since: Timestamp, user: &str) -> Result<Vec<AuditEvent>> {
+    let all = lab.control_plane.audit_events()?;
+    Ok(all.into_iter().filter(|event| event.user == user && event.received >= since).collect())
+}
+
+/// The path of a request, without its query.
+pub fn path(event: &AuditEvent) -> &str {
+    event.uri.split('?').next().unwrap_or_default()
+}
+
+/// Is it about the lease of the leader?
+pub fn is_lease(event: &AuditEvent) -> bool {
+    event.group == "coordination.k8s.io" && event.resource == "leases"
+}
+
+/// When the first of these came in.
+///
+/// # Errors
+/// There are none.
+pub fn first_received<'a>(events: impl IntoIterator<Item = &'a AuditEvent>) -> Result<Timestamp> {
+    events.into_iter().map(|event| event.received).min().context("the audit log has no such request")
+}
+
+/// When the last of these was answered.
+///
+/// # Errors
+/// There are none.
+pub fn last_answered<'a>(events: impl IntoIterator<Item = &'a AuditEvent>) -> Result<Timestamp> {
+    events.into_iter().map(|event| event.answered).max().context("the audit log has no such request")
+}
+
+/// Seconds between two moments.
+pub fn seconds(from: Timestamp, to: Timestamp) -> f64 {
+    to.duration_since(from).as_secs_f64()
+}

@@ -1,0 +1,76 @@
+//! The command line, and the words about what is measured.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use clap::Parser;
+
+use crate::parts::Part;
+
+/// How it is measured, for the top of the output and for `--help`.
+pub const METHOD: &str = "\
+Weft's figures on a real control plane (etcd, kube-apiserver, kube-controller-manager, kube-scheduler) with 3 kwok nodes, whose pods
+are Ready at once. Each part has a fresh control plane, with the output of `weft manifests` applied; the release binary runs as a
+process with the arguments, environment and ServiceAccount of the shipped Deployment. Requests are counted, and their times taken,
+from the API server's audit log: from when the first request is received until the last one is answered. Memory is read from
+/proc/PID/status. A lower bound is a bare client that does the same with the same bodies, 16 requests in flight over warm
+connections. The column of CNAO 0.102 holds what was once measured on the same control plane with all of its components; it is not
+measured here.";
+
+/// Print Weft's figures beside lower bounds that are taken in the same run
+#[derive(Parser)]
+#[command(name = "weft-bench", after_help = METHOD, after_long_help = METHOD)]
+pub struct Args {
+    /// Measure only this part; may be given several times
+    #[arg(long, value_name = "PART", value_enum)]
+    only: Vec<Part>,
+
+    /// The configuration to measure with; may be given several times
+    #[arg(long, value_name = "FILE", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/network-addons-config.yaml"))]
+    pub config: Vec<PathBuf>,
+
+    /// Write the figures into this file, too
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+
+    /// How many seconds nothing is done while requests are counted
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(10..))]
+    pub idle_seconds: u32,
+
+    /// How often an installation and its lower bound are measured, in turns; the median counts
+    #[arg(long, value_name = "TIMES", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+
+    /// The binary to measure [default: target/release/weft of this tree]
+    #[arg(long, value_name = "FILE", env = "WEFT_BIN")]
+    weft: Option<PathBuf>,
+}
+
+impl Args {
+    /// The parts to measure, in the order of the table.
+    pub fn parts(&self) -> impl Iterator<Item = Part> {
+        Part::ALL.into_iter().filter(|part| self.only.is_empty() || self.only.contains(part))
+    }
+
+    /// The binary to measure.
+    ///
+    /// # Errors
+    /// It is not there.
+    pub fn weft(&self) -> Result<PathBuf> {
+        let weft = self.weft.clone().unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/weft"));
+        if !weft.is_file() {
+            bail!("there is no {}: run `make build`, or set WEFT_BIN to a release binary of weft", weft.display());
+        }
+        Ok(weft.canonicalize()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::Args::command().debug_assert();
+    }
+}

@@ -1,0 +1,269 @@
+//! A control plane with Weft installed as a user installs it, and the operator as a process.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::Write,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use anyhow::{Context, Result, bail};
+use jiff::Timestamp;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    sync::OnceCell,
+};
+use weft_testenv::{ControlPlane, bound_command, proxy::Proxy, spawn_bound};
+
+use crate::{
+    objects::{self, Applied},
+    rest::Rest,
+    wait,
+};
+
+/// The namespace of the operator and of its operands, as shipped.
+pub const NAMESPACE: &str = "cluster-network-addons";
+/// The operator's Deployment and ServiceAccount, as shipped.
+pub const OPERATOR: &str = "cluster-network-addons-operator";
+/// Who the operator is to the API server.
+pub const OPERATOR_USER: &str = "system:serviceaccount:cluster-network-addons:cluster-network-addons-operator";
+const CONFIGS: &str = "/apis/networkaddonsoperator.network.kubevirt.io/v1/networkaddonsconfigs";
+const CONFIG: &str = "/apis/networkaddonsoperator.network.kubevirt.io/v1/networkaddonsconfigs/cluster";
+const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/cluster-network-addons/leases/weft-addons";
+
+/// What is measured: a binary and a configuration.
+pub struct Setup {
+    pub weft: PathBuf,
+    pub config: Value,
+    applied: OnceCell<Vec<Applied>>,
+}
+
+impl Setup {
+    pub fn new(weft: &Path, config: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(config).with_context(|| format!("cannot read {}", config.display()))?;
+        let mut config: Value = serde_saphyr::from_str(&text).with_context(|| format!("{}", config.display()))?;
+        // Both versions have one schema.
+        config["apiVersion"] = "networkaddonsoperator.network.kubevirt.io/v1".into();
+        Ok(Self { weft: weft.to_owned(), config, applied: OnceCell::new() })
+    }
+
+    /// What Weft sends for this configuration; found out once.
+    pub async fn applied(&self) -> Result<&[Applied]> {
+        Ok(self.applied.get_or_try_init(|| objects::record(self)).await?)
+    }
+
+    /// Runs `weft` and returns what it prints.
+    pub fn run(&self, args: &[&str], input: &str) -> Result<String> {
+        let mut child = Command::new(&self.weft).args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        child.stdin.take().context("stdin is piped")?.write_all(input.as_bytes())?;
+        let output = child.wait_with_output()?;
+        if !output.status.success() {
+            bail!("weft {}: {}", args.join(" "), output.status);
+        }
+        Ok(String::from_utf8(output.stdout)?)
+    }
+}
+
+/// A fresh control plane, Weft's manifests in it, no operator running and no configuration yet.
+pub struct Lab<'a> {
+    pub setup: &'a Setup,
+    pub control_plane: ControlPlane,
+    /// As administrator.
+    pub rest: Rest,
+    args: Vec<String>,
+    env: BTreeMap<String, String>,
+}
+
+impl<'a> Lab<'a> {
+    pub async fn start(setup: &'a Setup) -> Result<Self> {
+        let control_plane = ControlPlane::builder().nodes(3).audit(true).start().await?;
+        control_plane.kubectl_with_input(&["apply", "-f", "-"], &setup.run(&["manifests"], "")?).await?;
+        let rest = Rest::new(control_plane.client());
+        let deployment = rest.get(&format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{OPERATOR}")).await?;
+        let container = &deployment.context("the operator's Deployment")?["spec"]["template"]["spec"]["containers"][0];
+        let args = serde_json::from_value(container["args"].clone())?;
+        let env = environment(container)?;
+        let lab = Self { setup, control_plane, rest, args, env };
+        lab.play_kubemacpool().await?;
+        Ok(lab)
+    }
+
+    /// A control plane with an operator that leads and has seen everything.
+    pub async fn with_operator(setup: &'a Setup) -> Result<(Self, Operator)> {
+        let lab = Self::start(setup).await?;
+        let operator = lab.operator("weft-1", None).await?;
+        lab.leads(&operator).await?;
+        Ok((lab, operator))
+    }
+
+    /// The same, with everything Available.
+    pub async fn available(setup: &'a Setup) -> Result<(Self, Operator)> {
+        let (lab, operator) = Self::with_operator(setup).await?;
+        lab.create_config().await?;
+        lab.wait_available().await?;
+        Ok((lab, operator))
+    }
+
+    /// Starts the binary as the kubelet would, through a proxy if one is given. Returns when it is ready; that is before it leads.
+    pub async fn operator(&self, pod: &str, via: Option<&Proxy>) -> Result<Operator> {
+        let server = via.map_or(self.control_plane.url(), Proxy::url);
+        let kubeconfig = self.control_plane.service_account_kubeconfig_via(server, NAMESPACE, OPERATOR).await?;
+        let log = self.control_plane.dir().join(format!("{pod}.log"));
+        let output = File::create(&log)?;
+        let mut command = bound_command(&self.setup.weft);
+        command
+            .args(&self.args)
+            .arg("--kubeconfig")
+            .arg(&kubeconfig)
+            .args(["--probe-address", "127.0.0.1:0", "--pod-name", pod])
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .envs(&self.env)
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output);
+        let mut operator = Operator { child: spawn_bound(command)?, log, pod: pod.to_owned() };
+        wait::until("the operator is ready", async || operator.is_ready().await.map(|ready| ready.then_some(()))).await?;
+        Ok(operator)
+    }
+
+    /// Waits until this operator holds the lease.
+    pub async fn leads(&self, operator: &Operator) -> Result<()> {
+        wait::until("the operator leads", async || {
+            let lease = self.rest.get(LEASE).await?.unwrap_or_default();
+            let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
+            Ok(holder.starts_with(&format!("{}_", operator.pod)).then_some(()))
+        })
+        .await
+    }
+
+    pub async fn create_config(&self) -> Result<Value> {
+        self.rest.create(CONFIGS, &self.setup.config).await
+    }
+
+    pub async fn patch_config(&self, patch: &Value) -> Result<Value> {
+        self.rest.merge_patch(CONFIG, patch).await
+    }
+
+    pub async fn delete_config(&self) -> Result<Value> {
+        self.rest.delete(CONFIG).await
+    }
+
+    pub async fn config(&self) -> Result<Option<Value>> {
+        self.rest.get(CONFIG).await
+    }
+
+    /// Waits until status says, of the latest generation, that all is well.
+    pub async fn wait_available(&self) -> Result<()> {
+        wait::until("the configuration is Available", async || {
+            let config = self.config().await?.unwrap_or_default();
+            let status = &config["status"];
+            let says = |name: &str, value: &str| {
+                status["conditions"].as_array().into_iter().flatten().any(|condition| condition["type"] == name && condition["status"] == value)
+            };
+            let known = status["observedGeneration"] == config["metadata"]["generation"];
+            Ok((known && says("Available", "True") && says("Progressing", "False") && says("Degraded", "False")).then_some(()))
+        })
+        .await
+    }
+
+    /// Waits until the operator has not asked for anything but its lease for a second.
+    pub async fn wait_quiet(&self) -> Result<()> {
+        let long_ago = Timestamp::now() - jiff::SignedDuration::from_hours(1);
+        wait::until("the operator is quiet", async || {
+            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+            let events = crate::audit::of_operator(self, long_ago)?;
+            let last = events.iter().filter(|event| !crate::audit::is_lease(event)).map(|event| event.answered).max();
+            Ok(last.is_none_or(|last| crate::audit::seconds(last, Timestamp::now()) > 1.0).then_some(()))
+        })
+        .await
+    }
+
+    /// What the certificate manager of KubeMacPool does in life: kwok runs no containers, and without this Secret KubeMacPool is not
+    /// called ready.
+    async fn play_kubemacpool(&self) -> Result<()> {
+        let name = "kubemacpool-service";
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": NAMESPACE},
+            "type": "kubernetes.io/tls", "data": {"tls.crt": "", "tls.key": ""}});
+        self.rest.apply(&format!("/api/v1/namespaces/{NAMESPACE}/secrets/{name}"), &secret).await.map(drop)
+    }
+}
+
+/// A running operator. Killed on drop, and by the kernel should this process be killed.
+pub struct Operator {
+    child: Child,
+    log: PathBuf,
+    pod: String,
+}
+
+impl Operator {
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// SIGTERM, and waits for the end.
+    pub async fn terminate(mut self) -> Result<()> {
+        kill_process(Pid::from_child(&self.child), Signal::TERM)?;
+        let status = wait::until("the operator ends", async || Ok(self.child.try_wait()?)).await?;
+        if !status.success() {
+            bail!("the operator ended with {status}: {}", self.last_words());
+        }
+        Ok(())
+    }
+
+    async fn is_ready(&mut self) -> Result<bool> {
+        if let Some(status) = self.child.try_wait()? {
+            bail!("the operator ended with {status}: {}", self.last_words());
+        }
+        let Some(address) = self.address() else { return Ok(false) };
+        let Ok(mut stream) = TcpStream::connect(address).await else { return Ok(false) };
+        stream.write_all(b"GET /readyz HTTP/1.0\r\n\r\n").await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        Ok(answer.split_whitespace().nth(1) == Some("200"))
+    }
+
+    /// Where it serves its probes, as it logs.
+    fn address(&self) -> Option<SocketAddr> {
+        let log = std::fs::read_to_string(&self.log).ok()?;
+        log.lines().find_map(|line| {
+            let line: Value = serde_json::from_str(line).ok()?;
+            line.pointer("/fields/address").or_else(|| line.get("address"))?.as_str()?.parse().ok()
+        })
+    }
+
+    fn last_words(&self) -> String {
+        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<_> = log.lines().collect();
+        lines[lines.len().saturating_sub(10)..].join("\n")
+    }
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        // Both fail only if it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The environment of a container, with the references that the Deployment uses filled in.
+fn environment(container: &Value) -> Result<BTreeMap<String, String>> {
+    let variables = container["env"].as_array().into_iter().flatten();
+    variables
+        .map(|variable| {
+            let value = match variable.pointer("/valueFrom/fieldRef/fieldPath").and_then(Value::as_str) {
+                None => variable["value"].as_str().unwrap_or_default(),
+                Some("metadata.namespace") => NAMESPACE,
+                Some("metadata.name") => OPERATOR,
+                Some(other) => bail!("the kubelet's part is not played for {other}"),
+            };
+            Ok((variable["name"].as_str().unwrap_or_default().to_owned(), value.to_owned()))
+        })
+        .collect()
+}

@@ -1,0 +1,60 @@
+//! The parts of the table.
+
+mod answer;
+mod drift;
+mod idle;
+mod install;
+mod memory;
+mod removal;
+mod restart;
+mod size;
+
+use anyhow::Result;
+use clap::ValueEnum;
+
+use crate::{cli::Args, figure::Figure, lab::Setup};
+
+/// A part of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Part {
+    /// Requests while nothing changes, of the leader and of a second replica
+    Idle,
+    /// Requests of an operator that is restarted while nothing changes
+    Restart,
+    /// From the creation of the configuration to the last object, and to Available
+    Install,
+    /// From a change of the configuration to the first word about it in status
+    Answer,
+    /// Resident memory, also with 3,000 foreign ConfigMaps of 10 KiB
+    Memory,
+    /// How soon each object that somebody deletes, edits or adds to is put right
+    Drift,
+    /// How soon the objects of a removed component, and of a deleted configuration, are gone
+    Removal,
+    /// Size of the stripped binary
+    Size,
+}
+
+impl Part {
+    /// In the order of the table.
+    pub const ALL: [Self; 8] = [Self::Idle, Self::Restart, Self::Install, Self::Answer, Self::Memory, Self::Drift, Self::Removal, Self::Size];
+
+    /// As on the command line.
+    pub fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+
+    /// Measures it, in a control plane of its own.
+    pub async fn measure(self, setup: &Setup, args: &Args) -> Result<Vec<Figure>> {
+        match self {
+            Self::Idle => idle::measure(setup, args.idle_seconds).await,
+            Self::Restart => restart::measure(setup).await,
+            Self::Install => install::measure(setup, args.rounds).await,
+            Self::Answer => answer::measure(setup).await,
+            Self::Memory => memory::measure(setup).await,
+            Self::Drift => drift::measure(setup).await,
+            Self::Removal => removal::measure(setup).await,
+            Self::Size => size::measure(setup),
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Waiting for a condition.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+/// How long anything may take before the measurement is given up.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Between two looks: small beside what is measured, and little load.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Looks until there is something.
+///
+/// # Errors
+/// There is nothing for a minute, or looking fails.
+pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look().await? {
+            return Ok(found);
+        }
+        if Instant::now() > deadline {
+            bail!("not within {} s: {what}", PATIENCE.as_secs());
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
