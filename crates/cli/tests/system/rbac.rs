@@ -1,1 +1,208 @@
+//! The shipped roles: everything that is needed, nothing else, and what happens where something is missing.
 
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use weft_plan::{Kind, kinds};
+use weft_testenv::AuditEvent;
+
+use crate::harness::*;
+
+const OPERANDS: &str = "cluster-network-addons-operator-operands";
+
+#[tokio::test]
+async fn a_permission_taken_away_is_named_and_holds_up_only_what_needs_it() {
+    let cluster = Cluster::start(ClusterOptions { may_be_forbidden: true, ..Default::default() }).await;
+    let operator = Operator::start_default(&cluster).await;
+    cluster.play_kubemacpool().await;
+
+    // To change DaemonSets.
+    let before = take_away(&cluster, kinds::ROLE, OPERANDS, "daemonsets", &["patch"]).await;
+    cluster.apply(&example("network-addons-config.yaml")).await;
+    let status =
+        cluster.wait_condition("Degraded", "True", "FailedToApply", "cannot patch resource \"daemonsets\" in API group \"apps\"").await;
+    assert_eq!(condition(&status, "Available")["status"], "False");
+    let lines = condition(&status, "Degraded")["message"].as_str().unwrap().to_owned();
+    for line in lines.lines() {
+        assert!(["multus: DaemonSet ", "linuxBridge: DaemonSet ", "ovs: DaemonSet "].iter().any(|start| line.starts_with(start)), "{line}");
+    }
+    wait_state(&cluster, "kubeMacPool", "Available").await;
+    wait_state(&cluster, "network-policy", "Available").await;
+    give_back(&cluster, kinds::ROLE, OPERANDS, before).await;
+    cluster.wait_available().await;
+
+    // To create ClusterRoles.
+    let before = take_away(&cluster, kinds::CLUSTER_ROLE, OPERATOR, "clusterroles", &["create"]).await;
+    cluster.delete(kinds::CLUSTER_ROLE, "", "kubemacpool-manager-role").await;
+    cluster
+        .wait_condition(
+            "Degraded",
+            "True",
+            "FailedToApply",
+            "cannot create resource \"clusterroles\" in API group \"rbac.authorization.k8s.io\"",
+        )
+        .await;
+    // Meanwhile the other components are kept in order.
+    cluster.delete(kinds::DAEMON_SET, NAMESPACE, "multus").await;
+    wait_until("multus is back", async || {
+        cluster.get(kinds::DAEMON_SET, NAMESPACE, "multus").await.map(drop).ok_or("it is gone".to_owned())
+    })
+    .await;
+    wait_state(&cluster, "multus", "Available").await;
+    give_back(&cluster, kinds::CLUSTER_ROLE, OPERATOR, before).await;
+    cluster.wait_available().await;
+
+    // To look: an operator that starts without it sees the objects one by one, and says what it cannot see change.
+    operator.kill();
+    let before = take_away(&cluster, kinds::ROLE, OPERANDS, "services", &["list", "watch"]).await;
+    let operator = Operator::start_default(&cluster).await;
+    let status = cluster.wait_condition("Degraded", "True", "FailedToApply", "cannot list resource \"services\" in API group \"\"").await;
+    let lines = condition(&status, "Degraded")["message"].as_str().unwrap().to_owned();
+    assert!(
+        lines.lines().all(|line| line.starts_with("kubeMacPool: Service cluster-network-addons/kubemacpool-service: cannot be watched: ")),
+        "{lines}"
+    );
+    assert_eq!(operator.http("/readyz").await.0, 503, "not everything is known");
+    cluster.delete(kinds::DAEMON_SET, NAMESPACE, "multus").await;
+    wait_until("multus is back", async || {
+        cluster.get(kinds::DAEMON_SET, NAMESPACE, "multus").await.map(drop).ok_or("it is gone".to_owned())
+    })
+    .await;
+    give_back(&cluster, kinds::ROLE, OPERANDS, before).await;
+    cluster.wait_available().await;
+    assert_eq!(operator.http("/readyz").await.0, 200);
+}
+
+#[tokio::test]
+async fn no_rule_is_missing_and_none_is_unused() {
+    // That none is missing is seen by every test: a 403 fails it, see `Cluster`.
+    let cluster = Cluster::start_default().await;
+    let _operator = Operator::start_default(&cluster).await;
+    // What others may have made before: a definition and a role, of which the role is given to Weft.
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "multus", "annotations": {"weft.network/adopt": "true"}}, "rules": []});
+    cluster.apply(&role.to_string()).await;
+    cluster.install(&example("network-addons-config.yaml")).await;
+    let rendered = rendered_rules(&cluster).await;
+    // Available for a second time: the event is counted up.
+    cluster.patch_resource(json!({"spec": {"ovs": null}})).await;
+    cluster.wait_available().await;
+    cluster.delete(kinds::DAEMON_SET, NAMESPACE, "multus").await;
+    cluster.wait_condition("Available", "False", "", "").await;
+    cluster.wait_available().await;
+    cluster.kubectl(&["delete", "networkaddonsconfig", "cluster"]).await;
+
+    let audit: Vec<_> = cluster.audit().into_iter().filter(|event| event.code < 400 || event.code == 404).collect();
+    let mut unused = Vec::new();
+    for (kind, namespace) in [(kinds::CLUSTER_ROLE, ""), (kinds::ROLE, NAMESPACE), (kinds::ROLE, "default")] {
+        for role in cluster.api(kind, namespace).list(&Default::default()).await.unwrap() {
+            let name = role.metadata.name.unwrap();
+            if !name.starts_with(OPERATOR) {
+                continue;
+            }
+            let rules = role.data["rules"].as_array().cloned().unwrap_or_default();
+            for rule in rules {
+                assert!(!rule.to_string().contains("\"*\""), "{kind} {name} permits anything: {rule}");
+                if name.ends_with("-granted") {
+                    // Held only to be granted: what it permits must be part of a role that Weft makes.
+                    let surplus: Vec<_> = atoms(&rule).into_iter().filter(|atom| !rendered.contains(atom)).collect();
+                    unused.extend(surplus.into_iter().map(|atom| format!("{kind} {name}: {atom:?}")));
+                } else {
+                    unused.extend(
+                        unused_parts(&rule, namespace, &audit).into_iter().map(|part| format!("{kind} {namespace}/{name}: {part}")),
+                    );
+                }
+            }
+        }
+    }
+    assert!(unused.is_empty(), "permitted and never needed: {unused:#?}");
+}
+
+/// Group, resource and verb of a rule, one by one.
+type Atom = (String, String, String);
+
+fn texts(rule: &Value, field: &str) -> Vec<String> {
+    rule[field].as_array().into_iter().flatten().map(|text| text.as_str().unwrap().to_owned()).collect()
+}
+
+fn atoms(rule: &Value) -> Vec<Atom> {
+    let mut all = Vec::new();
+    for group in texts(rule, "apiGroups") {
+        for resource in texts(rule, "resources") {
+            all.extend(texts(rule, "verbs").into_iter().map(|verb| (group.clone(), resource.clone(), verb)));
+        }
+    }
+    all
+}
+
+/// Everything that the roles of the add-ons permit.
+async fn rendered_rules(cluster: &Cluster) -> BTreeSet<Atom> {
+    let mut all = BTreeSet::new();
+    for kind in [kinds::CLUSTER_ROLE, kinds::ROLE] {
+        for role in cluster.api(kind, NAMESPACE).list(&Default::default()).await.unwrap() {
+            if role.metadata.labels.unwrap_or_default().contains_key(weft_plan::OWNER_LABEL) {
+                all.extend(role.data["rules"].as_array().into_iter().flatten().flat_map(atoms));
+            }
+        }
+    }
+    all
+}
+
+/// The verbs and the names of a rule that no request needed.
+fn unused_parts(rule: &Value, namespace: &str, audit: &[AuditEvent]) -> Vec<String> {
+    let names = texts(rule, "resourceNames");
+    let mut parts = Vec::new();
+    for (group, resource, verb) in atoms(rule) {
+        let needs = |event: &&AuditEvent| {
+            let (plain, sub) = resource.split_once('/').unwrap_or((&resource, ""));
+            let same = event.group == group
+                && event.resource == plain
+                && event.subresource == sub
+                && (namespace.is_empty() || event.namespace == namespace);
+            // An apply that creates needs both.
+            let verb = event.verb == verb || (verb == "create" && event.verb == "patch" && event.code == 201);
+            same && verb && (names.is_empty() || names.contains(&event.name))
+        };
+        if !audit.iter().any(|event| needs(&event)) {
+            parts.push(format!("{verb} {resource}.{group} {names:?}"));
+        }
+    }
+    let named = names.iter().filter(|name| {
+        !audit.iter().any(|event| event.name == **name && texts(rule, "resources").iter().any(|resource| *resource == event.resource))
+    });
+    parts.extend(named.map(|name| format!("name {name}")));
+    parts
+}
+
+/// Removes verbs on a resource from a role, and returns the rules as they were.
+async fn take_away(cluster: &Cluster, kind: Kind, role: &str, resource: &str, verbs: &[&str]) -> Value {
+    let before = cluster.get(kind, NAMESPACE, role).await.unwrap()["rules"].clone();
+    let mut rules = Vec::new();
+    for rule in before.as_array().unwrap() {
+        // The rules name several resources: the others keep their verbs.
+        for one in texts(rule, "resources") {
+            let mut rule = rule.clone();
+            if one == resource {
+                rule["verbs"].as_array_mut().unwrap().retain(|verb| !verbs.contains(&verb.as_str().unwrap()));
+            }
+            rule["resources"] = json!([one]);
+            if !rule["verbs"].as_array().unwrap().is_empty() {
+                rules.push(rule);
+            }
+        }
+    }
+    cluster.patch(kind, NAMESPACE, role, json!({"rules": rules})).await;
+    before
+}
+
+async fn give_back(cluster: &Cluster, kind: Kind, role: &str, rules: Value) {
+    cluster.patch(kind, NAMESPACE, role, json!({"rules": rules})).await;
+}
+
+async fn wait_state(cluster: &Cluster, component: &str, wanted: &str) {
+    wait_until(&format!("{component} is {wanted}"), async || {
+        let status = cluster.status().await;
+        let found = status["components"].as_array().into_iter().flatten().find(|one| one["name"] == component).cloned().unwrap_or_default();
+        if found["state"] == wanted { Ok(()) } else { Err(found.to_string()) }
+    })
+    .await;
+}
