@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::commands::{completion, crds, manifests, operator, plan, render, status, validate, version};
+use crate::commands::{completion, crds, manifests, operator, plan, release, render, status, uninstall, validate, version};
 
 const ABOUT: &str = "Weft runs the networks of a Kubernetes cluster.";
 
@@ -34,6 +34,8 @@ enum Command {
     Render(render::Args),
     Plan(plan::Args),
     Status(status::Args),
+    Uninstall(uninstall::Args),
+    Release(release::Args),
     Manifests(manifests::Args),
     Crds(crds::Args),
     Completion(completion::Args),
@@ -58,6 +60,8 @@ impl Cli {
             Command::Render(args) => render::run(&args),
             Command::Plan(args) => plan::run(&args),
             Command::Status(args) => status::run(&args),
+            Command::Uninstall(args) => uninstall::run(&args),
+            Command::Release(args) => release::run(&args),
             Command::Manifests(args) => manifests::run(&args),
             Command::Crds(args) => crds::run(&args),
             Command::Completion(args) => completion::run(&args),

@@ -14,6 +14,7 @@
 mod check;
 mod cli;
 mod commands;
+mod confirm;
 mod document;
 mod domains;
 mod install;
@@ -26,6 +27,7 @@ mod screen;
 mod sources;
 mod suggest;
 mod tree;
+mod uninstall;
 
 use std::process::ExitCode;
 

@@ -157,9 +157,16 @@ fn resource(lines: &mut Vec<String>, kind: &str, overview: &Overview, style: Sty
     }
     about.push(format!("generation {}", overview.generation()));
     let about = about.join(", ");
-    lines.push(format!("{}: {} {}", style.bold(&format!("{kind} {}", name(overview))), paint(style, &mood, word), style.dim(&format!("({about})"))));
+    lines.push(format!(
+        "{}: {} {}",
+        style.bold(&format!("{kind} {}", name(overview))),
+        paint(style, &mood, word),
+        style.dim(&format!("({about})"))
+    ));
     // Available=False refers to the others, and Blocked is told of by who blocks.
-    for condition in conditions(overview).filter(|condition| condition["status"] == "True" && matches!(condition["type"].as_str(), Some("Progressing" | "Degraded"))) {
+    for condition in conditions(overview)
+        .filter(|condition| condition["status"] == "True" && matches!(condition["type"].as_str(), Some("Progressing" | "Degraded")))
+    {
         let text = |field: &str| condition[field].as_str().unwrap_or_default();
         for line in text("message").lines().filter(|line| !is_told_below(line, overview)) {
             lines.push(format!("{} {} {}: {line}", style.dim("│"), text("type"), text("reason")));
@@ -185,7 +192,8 @@ fn branch(lines: &mut Vec<String>, component: &Component, last: bool, style: Sty
     lines.push(format!("{} {} {}", style.dim(turn), component.name, paint(style, &state.0, &state.1)));
     let workloads = component.workloads.iter().map(|workload| leaf(workload, style));
     // What a workload says of itself is newer than what status says of it.
-    let messages = component.messages.iter().filter(|message| !component.workloads.iter().any(|workload| message.contains(&workload.object.name)));
+    let messages =
+        component.messages.iter().filter(|message| !component.workloads.iter().any(|workload| message.contains(&workload.object.name)));
     let leaves: Vec<_> = messages.map(|message| message.to_owned()).chain(workloads).collect();
     for (index, leaf) in leaves.iter().enumerate() {
         let turn = if index + 1 == leaves.len() { "└─" } else { "├─" };

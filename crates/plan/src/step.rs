@@ -10,6 +10,8 @@ use crate::{
 
 /// Label on every object of Weft: the resource that it belongs to, see [`Owner::label`]. Weft watches by it.
 pub const OWNER_LABEL: &str = "weft.network/owner";
+/// Where Weft's own labels and annotations begin.
+const OWN_DOMAIN: &str = "weft.network/";
 /// Annotation on a foreign object: its owner agrees that Weft takes it. The value is `true`.
 pub const ADOPT_ANNOTATION: &str = "weft.network/adopt";
 
@@ -186,6 +188,27 @@ pub fn take_patch(live: &Value, owner: &Owner, take_over: bool) -> Value {
     patch
 }
 
+/// The merge patch that gives an object back to the operator that Weft replaced: Weft's label and annotations go, and the resource
+/// owns it in the form that operators of that kind write and look for (`controllerutil.SetControllerReference`). Nothing inside
+/// its specification changes, so no pod restarts. `None` if it is not ours, or given back already.
+pub fn release_patch(key: &ObjectKey, live: &Value, owner: &Owner) -> Option<Value> {
+    let metadata = &live["metadata"];
+    if metadata["labels"][OWNER_LABEL] != owner.label() {
+        return None;
+    }
+    let annotations = metadata["annotations"].as_object().into_iter().flatten();
+    let ours: serde_json::Map<_, _> = annotations.filter(|(name, _)| name.starts_with(OWN_DOMAIN)).map(|(name, _)| (name.clone(), Value::Null)).collect();
+    let mut patch = json!({"metadata": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"], "labels": {OWNER_LABEL: null}}});
+    if !ours.is_empty() {
+        patch["metadata"]["annotations"] = Value::Object(ours);
+    }
+    if let Some(mut reference) = owner.reference().filter(|_| !is_kept_for_ever(key.kind)) {
+        reference["blockOwnerDeletion"] = true.into();
+        patch["metadata"]["ownerReferences"] = json!([reference]);
+    }
+    Some(patch)
+}
+
 fn belongs_to(live: &Value) -> String {
     if let Some(owner) = live.pointer("/metadata/ownerReferences/0") {
         return format!("owned by {} {}", owner["kind"].as_str().unwrap_or_default(), owner["name"].as_str().unwrap_or_default());
@@ -252,6 +275,20 @@ mod tests {
         assert_eq!(owned[0].objects[0].body()["metadata"].get("ownerReferences"), None);
         assert_eq!(owned[0].objects[1].body()["metadata"]["ownerReferences"][0]["blockOwnerDeletion"], false);
         assert_eq!(owned[0].objects[1].body()["metadata"]["labels"][OWNER_LABEL], "networkaddonsconfig.cluster");
+    }
+
+    #[test]
+    fn what_is_given_back_is_owned_as_the_original_has_it() {
+        let live = json!({"metadata": {"uid": "x", "resourceVersion": "7", "labels": {OWNER_LABEL: "networkaddonsconfig.cluster", "app": "a"}, "annotations": {"weft.network/adopt": "true", "b": "c"}}});
+        let patch = release_patch(&ObjectKey::new(kinds::CLUSTER_ROLE, "", "m"), &live, &owner()).unwrap();
+        assert_eq!(
+            patch,
+            json!({"metadata": {"uid": "x", "resourceVersion": "7", "labels": {OWNER_LABEL: null}, "annotations": {"weft.network/adopt": null}, "ownerReferences": [
+                {"apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig", "name": "cluster", "uid": "u", "controller": true, "blockOwnerDeletion": true}]}})
+        );
+        let namespace = release_patch(&ObjectKey::new(kinds::NAMESPACE, "", "m"), &live, &owner()).unwrap();
+        assert_eq!(namespace["metadata"].get("ownerReferences"), None);
+        assert_eq!(release_patch(&ObjectKey::new(kinds::CLUSTER_ROLE, "", "m"), &json!({"metadata": {"labels": {}}}), &owner()), None);
     }
 
     #[test]

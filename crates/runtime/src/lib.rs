@@ -13,6 +13,8 @@ pub mod overview;
 pub mod pass;
 pub mod presence;
 pub mod preview;
+pub mod release;
+pub mod removal;
 pub mod retry;
 pub mod server;
 pub mod status;

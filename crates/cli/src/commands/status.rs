@@ -65,7 +65,9 @@ enum Format {
 /// Reads `90s`, `10m`, `1h30m`.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let parsed: Option<SignedDuration> = text.parse().ok();
-    parsed.and_then(|parsed| Duration::try_from(parsed).ok()).ok_or_else(|| format!("{text:?} is not a time: write it like 90s, 10m or 1h30m"))
+    parsed
+        .and_then(|parsed| Duration::try_from(parsed).ok())
+        .ok_or_else(|| format!("{text:?} is not a time: write it like 90s, 10m or 1h30m"))
 }
 
 /// Shows it.
@@ -151,7 +153,9 @@ async fn look(online: &Online, sites: &[Site]) -> Result<Vec<tree::Domain>> {
             domain.installed = true;
             for resource in resources {
                 let objects = online.objects(site, Owner::of(&*site.domain, &resource));
-                domain.resources.push(overview::look(&objects, resource, &site.namespace, now).await.map_err(|error| online.explain(error))?);
+                domain
+                    .resources
+                    .push(overview::look(&objects, resource, &site.namespace, now).await.map_err(|error| online.explain(error))?);
             }
         }
         seen.push(domain);

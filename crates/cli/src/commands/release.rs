@@ -1,0 +1,124 @@
+//! `weft release`
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use clap::builder::PossibleValuesParser;
+use weft_plan::{ObjectKey, Owner};
+use weft_runtime::release::{release, release_list};
+
+use crate::{
+    confirm::confirmed,
+    domains,
+    online::{ClusterArgs, Online, Site, block_on},
+    output::{self, Style},
+};
+
+/// Give everything back to the operator that Weft replaced
+///
+/// The configuration and its components go on running untouched: no pod restarts. Weft's finalizer, labels, annotations and inventory
+/// go, and every object is owned in the form that the other operator looks for. The record of the applied configuration stays.
+/// Weft's operator must have been stopped before.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Exit code 0: given back, or nothing of Weft is there; 2: it could not be done. It can be repeated, and goes on where it was.
+
+Examples:
+  kubectl -n cluster-network-addons scale deployment cluster-network-addons-operator --replicas=0
+  weft release addons --dry-run
+  weft release addons")]
+pub struct Args {
+    /// What is to be given back
+    #[arg(value_name = "DOMAIN", value_parser = PossibleValuesParser::new(domains::ALL.iter().map(|entry| entry.name)))]
+    domain: String,
+
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+
+    /// Only show what would be done
+    #[arg(long, conflicts_with = "yes")]
+    dry_run: bool,
+
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// Gives it back.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    block_on(async {
+        let online = args.cluster.connect().await?;
+        for site in online.sites(domains::chosen(std::slice::from_ref(&args.domain))).await? {
+            give_back(args, &online, &site).await?;
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+async fn give_back(args: &Args, online: &Online, site: &Site) -> Result<()> {
+    let style = Style::stdout();
+    let kind = site.entry.resource;
+    let mut work = Vec::new();
+    for resource in online.resources(site).await?.unwrap_or_default() {
+        let objects = online.objects(site, Owner::of(&*site.domain, &resource));
+        let list = release_list(&objects, &resource, &site.namespace).await.map_err(|error| online.explain_stored(error))?;
+        if list.is_empty() {
+            continue;
+        }
+        if !resource["metadata"]["deletionTimestamp"].is_null() {
+            bail!("{} {} is being deleted, and its components with it: there is nothing to give back", kind.kind, resource["metadata"]["name"].as_str().unwrap_or_default());
+        }
+        work.push((resource, list));
+    }
+    if work.is_empty() {
+        return output::print(&format!("Nothing of {} is Weft's: there is nothing to give back.\n", site.entry.name));
+    }
+    idle(online, site).await?;
+    for key in work.iter().flat_map(|(_, list)| list) {
+        if args.dry_run {
+            output::print(&format!("would give back {}\n", key.human()))?;
+        }
+    }
+    let count: usize = work.iter().map(|(_, list)| list.len()).sum();
+    if args.dry_run || !confirmed(args.yes, &format!("Give {count} objects of {} back?", site.entry.name))? {
+        return output::print("Nothing was changed.\n");
+    }
+    for (resource, list) in &work {
+        let objects = online.objects(site, Owner::of(&*site.domain, resource));
+        for key in list {
+            release(&objects, resource, &site.namespace, key).await.map_err(|error| online.explain(error).context(again(key)))?;
+            output::print(&format!("{} {}\n", style.good("gave back"), key.human()))?;
+        }
+    }
+    output::print(&next_step(site))
+}
+
+fn again(key: &ObjectKey) -> String {
+    format!("{} could not be given back; run the command again to go on from there", key.human())
+}
+
+/// Nobody of Weft may be at work: the operator would take everything back at once.
+async fn idle(online: &Online, site: &Site) -> Result<()> {
+    if let Some(operator) = site.operator.as_ref().filter(|operator| operator.replicas > 0) {
+        let (namespace, name) = (operator.deployment.namespace.as_deref().unwrap_or_default(), &operator.deployment.name);
+        bail!("Weft's operator is running in {}: stop it first, else it would take everything back: kubectl -n {namespace} scale deployment {name} --replicas=0", operator.deployment.human());
+    }
+    if let Some(leader) = online.leader(site).await? {
+        bail!(
+            "{} leads {} still: wait until it has stopped. If it has crashed, its lease runs out {} s after {:.0}",
+            leader.identity,
+            site.entry.name,
+            leader.lasts.as_secs(),
+            leader.renewed
+        );
+    }
+    Ok(())
+}
+
+fn next_step(site: &Site) -> String {
+    let operator = match &site.operator {
+        Some(operator) => operator.deployment.human(),
+        None => format!("its Deployment {}", site.domain.operator_name()),
+    };
+    format!("{} is given back. Now install the other operator; where it has the same name, it takes the place of {operator}.\n", site.entry.name)
+}

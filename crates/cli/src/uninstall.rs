@@ -1,0 +1,325 @@
+//! Removing an installation: what there is, and the order in which it goes.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Result, bail};
+use serde_json::Value;
+use weft_plan::{ObjectKey, Owner, Stage, kinds};
+use weft_runtime::{presence, removal, stored};
+
+use crate::{
+    domains::Entry,
+    install::{Options, install},
+    online::{Online, Site},
+    output::{self, Style},
+};
+
+/// How often it is looked whether something is gone.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// What is to be removed.
+pub struct Scope {
+    /// Which domains.
+    pub domains: Vec<&'static Entry>,
+    /// Whether the definitions of their resources go too.
+    pub crds: bool,
+    /// How long to wait for something to be gone.
+    pub timeout: Duration,
+}
+
+/// An installation that is to be removed.
+pub struct Uninstall<'a> {
+    online: &'a Online,
+    scope: Scope,
+    sites: Vec<Site>,
+    /// Resources, with the index of their site.
+    resources: Vec<(usize, Value)>,
+    /// Inventories of resources that are gone.
+    orphans: Vec<(usize, Owner)>,
+    /// What `weft manifests` has installed, and leases, in the order in which it goes.
+    objects: Vec<ObjectKey>,
+    namespaces: Vec<ObjectKey>,
+    definitions: Vec<ObjectKey>,
+    /// What stays, and why.
+    stays: BTreeMap<ObjectKey, String>,
+}
+
+impl<'a> Uninstall<'a> {
+    /// Finds out what there is.
+    ///
+    /// # Errors
+    /// The cluster does not let us look, or what is installed is not Weft.
+    pub async fn find(online: &'a Online, scope: Scope) -> Result<Self> {
+        let sites = online.sites(scope.domains.iter().copied()).await?;
+        let mut found = Self {
+            online,
+            scope,
+            sites,
+            resources: Vec::new(),
+            orphans: Vec::new(),
+            objects: Vec::new(),
+            namespaces: Vec::new(),
+            definitions: Vec::new(),
+            stays: BTreeMap::new(),
+        };
+        for index in 0..found.sites.len() {
+            found.find_domain(index).await?;
+        }
+        found.find_installation().await?;
+        Ok(found)
+    }
+
+    async fn find_domain(&mut self, index: usize) -> Result<()> {
+        let (online, site) = (self.online, &self.sites[index]);
+        if let Some(blocked) = presence::blocked(&online.cluster, &*site.domain).await.map_err(|error| online.explain(error))? {
+            let what = blocked.message.split(" is another").next().unwrap_or_default().to_owned();
+            bail!("{what} is another operator for {}, under names that Weft uses too: nothing is removed", site.entry.name);
+        }
+        let resources = online.resources(site).await?.unwrap_or_default();
+        let mut orphans = removal::inventories(&online.cluster, &*site.domain, &site.namespace).await.map_err(|error| online.explain(error))?;
+        orphans.retain(|owner| !resources.iter().any(|resource| resource["metadata"]["name"] == owner.name.as_str()));
+        let owners: Vec<_> = resources.iter().map(|resource| Owner::of(&*site.domain, resource)).chain(orphans.iter().cloned()).collect();
+        for owner in owners {
+            let objects = online.objects(site, owner);
+            let stored = stored::read(&objects, &site.namespace).await.map_err(|error| online.explain_stored(error))?;
+            for key in stored.inventory.objects.into_keys().filter(|key| key.kind == kinds::CUSTOM_RESOURCE_DEFINITION) {
+                self.stays.insert(key, "other people's objects may live in it".to_owned());
+            }
+        }
+        self.resources.extend(resources.into_iter().map(|resource| (index, resource)));
+        self.orphans.extend(orphans.into_iter().map(|owner| (index, owner)));
+        Ok(())
+    }
+
+    /// What `weft manifests` would install here and is there.
+    async fn find_installation(&mut self) -> Result<()> {
+        let (mut objects, mut namespaces, mut definitions) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        for (index, site) in self.sites.iter().enumerate() {
+            objects.insert(presence::lease_key(&site.namespace, &*site.domain));
+            let deployment = site.operator.as_ref().map(|operator| &operator.deployment);
+            let single = deployment.map(|deployment| deployment.name != site.entry.install.operator);
+            for layout in single.map_or(vec![false, true], |single| vec![single]) {
+                let namespace = if layout && deployment.is_none() { None } else { Some(site.namespace.as_str()) };
+                let installation = install(&Options {
+                    domains: vec![self.sites[index].entry],
+                    components: &[],
+                    single: layout,
+                    namespace,
+                    image: "",
+                    image_pull_policy: "",
+                })?;
+                objects.extend(installation.operator.iter().map(|manifest| manifest.key().clone()));
+                namespaces.extend(installation.namespaces.iter().map(|manifest| manifest.key().clone()));
+                definitions.extend(installation.definitions.iter().map(|(_, manifest)| manifest.key().clone()));
+            }
+            if let Some(operator) = &site.operator {
+                let others: Vec<_> = operator.domains.iter().filter(|name| !self.sites.iter().any(|site| site.entry.name == *name)).cloned().collect();
+                if !others.is_empty() {
+                    let why = format!("it serves {} too: weft manifests --single --domains {} | kubectl apply -f -", others.join(", "), others.join(","));
+                    let (namespace, name) = (operator.deployment.namespace.clone().unwrap_or_default(), operator.deployment.name.clone());
+                    objects.remove(&operator.deployment);
+                    objects.remove(&ObjectKey::new(kinds::SERVICE_ACCOUNT, &namespace, &name));
+                    namespaces.remove(&ObjectKey::new(kinds::NAMESPACE, "", &namespace));
+                    self.stays.insert(operator.deployment.clone(), why);
+                }
+            }
+        }
+        self.objects = self.present(objects).await?;
+        self.objects.sort_by_key(|key| Reverse(Stage::of(key.kind)));
+        self.namespaces = self.present(namespaces).await?;
+        self.definitions = self.present(definitions).await?;
+        if !self.scope.crds {
+            for key in &self.definitions {
+                self.stays.insert(key.clone(), "it holds users' configurations; --crds removes it".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    async fn present(&self, keys: BTreeSet<ObjectKey>) -> Result<Vec<ObjectKey>> {
+        let mut present = Vec::new();
+        for key in keys {
+            if self.online.cluster.exists(&key).await.map_err(|error| self.online.explain(error))? {
+                present.push(key);
+            }
+        }
+        Ok(present)
+    }
+
+    /// Whether nothing is there that would be removed. A namespace alone is nobody's installation.
+    pub fn is_empty(&self) -> bool {
+        self.resources.is_empty() && self.orphans.is_empty() && self.objects.is_empty() && (self.definitions.is_empty() || !self.scope.crds)
+    }
+
+    /// What would be removed, for people.
+    pub fn preview(&self, style: Style) -> String {
+        let mut text = String::new();
+        let mut line = |what: String| text.push_str(&format!("{} {what}\n", style.bad("-")));
+        for (index, resource) in &self.resources {
+            line(format!("{} and all of its components", self.title(*index, resource)));
+        }
+        for (_, owner) in &self.orphans {
+            line(format!("what {} {}, which is gone, has left", owner.kind.kind, owner.name));
+        }
+        self.objects.iter().for_each(|key| line(key.human()));
+        if self.scope.crds {
+            self.definitions.iter().for_each(|key| line(key.human()));
+        }
+        self.namespaces.iter().for_each(|key| line(format!("{}, if nothing else is in it then", key.human())));
+        text + &self.kept(style)
+    }
+
+    /// What stays, for people.
+    pub fn kept(&self, style: Style) -> String {
+        self.stays.iter().map(|(key, why)| format!("{} {}: stays, {why}\n", style.dim("="), key.human())).collect()
+    }
+
+    fn title(&self, site: usize, resource: &Value) -> String {
+        format!("{} {}", self.sites[site].entry.resource.kind, resource["metadata"]["name"].as_str().unwrap_or_default())
+    }
+
+    /// Removes it all, in order, and says each step.
+    ///
+    /// # Errors
+    /// Something could not be removed, or is not gone in time. What is done is done; another run goes on from there.
+    pub async fn run(mut self) -> Result<()> {
+        for (index, resource) in &self.resources {
+            self.remove_resource(&self.sites[*index], resource).await?;
+            said("removed", &format!("{} and its components", self.title(*index, resource)))?;
+        }
+        for (index, owner) in &self.orphans {
+            let site = &self.sites[*index];
+            self.wait(&format!("what {} {} has left", owner.kind.kind, owner.name), async || self.tear_down(site, owner.clone(), None).await).await?;
+            said("removed", &format!("what {} {} has left", owner.kind.kind, owner.name))?;
+        }
+        for key in &self.objects {
+            self.delete(key).await?;
+            said("removed", &key.human())?;
+        }
+        if self.scope.crds {
+            for key in &self.definitions {
+                self.delete(key).await?;
+                said("removed", &key.human())?;
+            }
+        }
+        for key in std::mem::take(&mut self.namespaces) {
+            self.remove_namespace(&key).await?;
+        }
+        output::print(&self.kept(Style::stdout()))
+    }
+
+    /// Deletes a resource and waits until it is gone. While an operator leads, it takes the components down; else we do.
+    async fn remove_resource(&self, site: &Site, resource: &Value) -> Result<()> {
+        let online = self.online;
+        let owner = Owner::of(&*site.domain, resource);
+        let key = ObjectKey::new(site.entry.resource, "", &owner.name);
+        let uid = owner.uid.clone().unwrap_or_default();
+        if resource["metadata"]["deletionTimestamp"].is_null() {
+            online.cluster.delete(&key, &uid).await.map_err(|error| online.explain(error))?;
+            said("deleting", &key.human())?;
+        }
+        let mut by_us = false;
+        self.wait(&key.human(), async || {
+            let live = online.cluster.get(&key).await.map_err(|error| online.explain(error))?;
+            let Some(live) = live.filter(|live| live["metadata"]["uid"] == uid.as_str()) else { return Ok(None) };
+            if online.leader(site).await?.is_some() {
+                return Ok(Some(progress(&live)));
+            }
+            if !by_us {
+                by_us = true;
+                said("note:", "no operator is at work; its components are taken down from here")?;
+            }
+            let left = self.tear_down(site, owner.clone(), Some(&live)).await?;
+            Ok(left.or_else(|| Some(format!("finalizers {}", live["metadata"]["finalizers"]))))
+        })
+        .await
+    }
+
+    /// One step of a teardown; what is left, for people.
+    async fn tear_down(&self, site: &Site, owner: Owner, resource: Option<&Value>) -> Result<Option<String>> {
+        let objects = self.online.objects(site, owner);
+        let left = removal::tear_down(&objects, &site.namespace, resource).await.map_err(|error| self.online.explain_stored(error))?;
+        let left: Vec<_> = left
+            .iter()
+            .map(|removal| match &removal.blocker {
+                Some(blocker) => format!("{} ({blocker})", removal.object.human()),
+                None => removal.object.human(),
+            })
+            .collect();
+        Ok((!left.is_empty()).then(|| left.join(", ")))
+    }
+
+    /// Deletes an object and waits until it is gone; of the operator's Deployment, its pods too: one might still be at work.
+    async fn delete(&self, key: &ObjectKey) -> Result<()> {
+        let online = self.online;
+        let pods = match key.kind {
+            kinds::DEPLOYMENT => online.cluster.get(key).await.map_err(|error| online.explain(error))?.and_then(|deployment| selector(&deployment)),
+            _ => None,
+        };
+        self.wait(&key.human(), async || {
+            if let Some(live) = online.cluster.get(key).await.map_err(|error| online.explain(error))? {
+                let left = online.cluster.delete(key, live["metadata"]["uid"].as_str().unwrap_or_default()).await.map_err(|error| online.explain(error))?;
+                return Ok(left.map(|left| format!("finalizers {}", left["metadata"]["finalizers"])));
+            }
+            let Some(pods) = &pods else { return Ok(None) };
+            let left = online.cluster.list(kinds::POD, key.namespace.as_deref(), &format!("labelSelector={pods}")).await.map_err(|error| online.explain(error))?;
+            Ok(left.first().and_then(ObjectKey::of).map(|pod| pod.human()))
+        })
+        .await
+    }
+
+    /// Deletes a namespace once nothing is in it any more but what others have put there.
+    async fn remove_namespace(&mut self, key: &ObjectKey) -> Result<()> {
+        let own = self.sites.iter().any(|site| site.domain.namespace() == key.name || site.namespace == key.name) || key.name.starts_with("weft-");
+        if !own || key.name == "default" || key.name.starts_with("kube-") {
+            self.stays.insert(key.clone(), "it was not made for Weft".to_owned());
+            return Ok(());
+        }
+        let contents = removal::contents(&self.online.cluster, &key.name).await.map_err(|error| self.online.explain(error))?;
+        if !contents.is_empty() {
+            let more = if contents.len() > 5 { format!(" and {} more", contents.len() - 5) } else { String::new() };
+            self.stays.insert(key.clone(), format!("other things are in it: {}{more}", contents[..contents.len().min(5)].join(", ")));
+            return Ok(());
+        }
+        self.delete(key).await?;
+        said("removed", &key.human())
+    }
+
+    /// Looks until nothing is left, and says what it waits for whenever that is something else.
+    async fn wait(&self, what: &str, mut left: impl AsyncFnMut() -> Result<Option<String>>) -> Result<()> {
+        let end = Instant::now() + self.scope.timeout;
+        let mut said_last = String::new();
+        while let Some(left) = left().await? {
+            if Instant::now() > end {
+                bail!("{what} is not gone within {:?}: it waits for {left}. Resolve that and run the command again: it goes on from there", self.scope.timeout);
+            }
+            if left != said_last {
+                eprintln!("{}", Style::stderr().dim(&format!("  waiting for {left}")));
+                said_last = left;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        Ok(())
+    }
+}
+
+/// What the operator says of a teardown.
+fn progress(resource: &Value) -> String {
+    let conditions = resource["status"]["conditions"].as_array().into_iter().flatten();
+    let told = |kind: &str| conditions.clone().find(|condition| condition["type"] == kind && condition["status"] == "True").and_then(|condition| condition["message"].as_str());
+    told("Degraded").or_else(|| told("Progressing").filter(|_| resource["status"]["conditions"].to_string().contains("Removing"))).unwrap_or("the operator").to_owned()
+}
+
+fn selector(deployment: &Value) -> Option<String> {
+    let labels = deployment.pointer("/spec/selector/matchLabels")?.as_object()?;
+    let labels: Vec<_> = labels.iter().filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?))).collect();
+    (!labels.is_empty()).then(|| labels.join(","))
+}
+
+fn said(verb: &str, what: &str) -> Result<()> {
+    output::print(&format!("{} {what}\n", Style::stdout().good(verb)))
+}
