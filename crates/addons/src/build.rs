@@ -38,22 +38,11 @@ pub enum BuildError {
 
 /// The units of a configuration. A component's unit has the name of its field in the specification; what several components rest on
 /// has units of its own. The order is that of `status.containers`.
-pub(crate) fn units(
-    effective: &Effective,
-    settings: &Settings,
-    _facts: &Facts,
-    labels: &Labels,
-) -> Result<Vec<Unit>, BuildError> {
-    let overlay = Overlay {
-        effective,
-        settings,
-    };
+pub(crate) fn units(effective: &Effective, settings: &Settings, _facts: &Facts, labels: &Labels) -> Result<Vec<Unit>, BuildError> {
+    let overlay = Overlay { effective, settings };
     let mut units = vec![("namespace", shared::namespace(&overlay)?)];
     if effective.multus {
-        units.push((
-            "network-attachment-definition",
-            shared::network_attachment_definition(&overlay)?,
-        ));
+        units.push(("network-attachment-definition", shared::network_attachment_definition(&overlay)?));
         units.push(("multus", multus::objects(&overlay)?));
     }
     if effective.linux_bridge {
@@ -70,62 +59,34 @@ pub(crate) fn units(
     let labelled = |mut objects: Vec<Manifest>| {
         // The operator's own namespace belongs to whoever installed the operator.
         let own_namespace = ObjectKey::new(kinds::NAMESPACE, "", &settings.operator_namespace);
-        objects
-            .iter_mut()
-            .filter(|object| *object.key() != own_namespace)
-            .for_each(|object| labels.apply(object));
+        objects.iter_mut().filter(|object| *object.key() != own_namespace).for_each(|object| labels.apply(object));
         objects
     };
-    Ok(units
-        .into_iter()
-        .map(|(name, objects)| Unit {
-            name: name.to_owned(),
-            objects: labelled(objects),
-        })
-        .collect())
+    Ok(units.into_iter().map(|(name, objects)| Unit { name: name.to_owned(), objects: labelled(objects) }).collect())
 }
 
 /// Objects that operands of this configuration make themselves.
 pub(crate) fn made_by_operands(effective: &Effective, settings: &Settings) -> Vec<ObjectKey> {
-    if effective.kube_mac_pool.is_some() {
-        kube_mac_pool::made_by_it(settings)
-    } else {
-        Vec::new()
-    }
+    if effective.kube_mac_pool.is_some() { kube_mac_pool::made_by_it(settings) } else { Vec::new() }
 }
 
 /// What is asked for and has no objects yet, and what is spelt in an outdated way.
 pub(crate) fn notices(effective: &Effective) -> Vec<Notice> {
-    let notice = |about: &str, message: &str| Notice {
-        about: about.to_owned(),
-        message: message.to_owned(),
-    };
+    let notice = |about: &str, message: &str| Notice { about: about.to_owned(), message: message.to_owned() };
     let not_yet = "is not deployed by this version of Weft yet; the field is kept";
     let mut notices: Vec<_> = [
-        (
-            "multusDynamicNetworks",
-            effective.multus_dynamic_networks.is_some(),
-        ),
+        ("multusDynamicNetworks", effective.multus_dynamic_networks.is_some()),
         ("macvtap", effective.macvtap.is_some()),
         ("kubeSecondaryDNS", effective.kube_secondary_dns.is_some()),
-        (
-            "kubevirtIpamController",
-            effective.kubevirt_ipam_controller.is_some(),
-        ),
+        ("kubevirtIpamController", effective.kubevirt_ipam_controller.is_some()),
         ("nmstate", effective.nmstate),
     ]
     .into_iter()
-    .filter_map(|(about, wanted)| wanted.then(|| notice(about, not_yet)))
+    .filter(|(_, wanted)| *wanted)
+    .map(|(about, _)| notice(about, not_yet))
     .collect();
-    if effective
-        .kube_secondary_dns
-        .as_ref()
-        .is_some_and(|dns| dns.outdated_spelling)
-    {
-        notices.push(notice(
-            "kubeSecondaryDNS",
-            "DOMAIN and NAME_SERVER_IP are outdated spellings: write domain and nameServerIP",
-        ));
+    if effective.kube_secondary_dns.as_ref().is_some_and(|dns| dns.outdated_spelling) {
+        notices.push(notice("kubeSecondaryDNS", "DOMAIN and NAME_SERVER_IP are outdated spellings: write domain and nameServerIP"));
     }
     notices
 }

@@ -6,9 +6,8 @@
 
 use serde_json::Value;
 use weft_api::addons::{
-    KubeMacPool, KubeSecondaryDns, KubevirtIpamController, LinuxBridge, Macvtap, Multus,
-    MultusDynamicNetworks, NetworkAddonsConfig, NetworkAddonsConfigSpec, NmState, Ovs, Placement,
-    PlacementConfiguration, SelfSignConfiguration, TlsSecurityProfile,
+    KubeMacPool, KubeSecondaryDns, KubevirtIpamController, LinuxBridge, Macvtap, Multus, MultusDynamicNetworks, NetworkAddonsConfig,
+    NetworkAddonsConfigSpec, NmState, Ovs, Placement, PlacementConfiguration, SelfSignConfiguration, TlsSecurityProfile,
 };
 use weft_plan::Notice;
 
@@ -58,11 +57,7 @@ const DEFAULT_CRI_SOCKET: &str = "/run/crio/crio.sock";
 const DEFAULT_DEVICE_PLUGIN_CONFIG: &str = "macvtap-deviceplugin-config";
 
 /// Fills in what is open. Dice are thrown only for a MAC range that nothing else determines.
-pub fn fill(
-    valid: Valid,
-    previous: Option<&NetworkAddonsConfigSpec>,
-    random: &mut dyn FnMut(&mut [u8]),
-) -> (Effective, Vec<Notice>) {
+pub fn fill(valid: Valid, previous: Option<&NetworkAddonsConfigSpec>, random: &mut dyn FnMut(&mut [u8])) -> (Effective, Vec<Notice>) {
     // No `..`: a setting that is new in `Valid` must be decided on here.
     let Valid {
         multus,
@@ -81,26 +76,16 @@ pub fn fill(
         tls_profile,
         tls,
     } = valid;
-    let mut carried = Carried {
-        previous,
-        notices: Vec::new(),
-    };
+    let mut carried = Carried { previous, notices: Vec::new() };
     let effective = Effective {
         multus,
         linux_bridge,
         ovs,
         nmstate,
-        kube_mac_pool: kube_mac_pool.map(|RequestedMacPool { range }| {
-            range
-                .or_else(|| carried.mac_range())
-                .unwrap_or_else(|| MacRange::random(random))
-        }),
-        multus_dynamic_networks: multus_dynamic_networks.map(|networks| {
-            networks
-                .cri_socket
-                .or_else(|| carried.cri_socket())
-                .unwrap_or_else(|| DEFAULT_CRI_SOCKET.to_owned())
-        }),
+        kube_mac_pool: kube_mac_pool
+            .map(|RequestedMacPool { range }| range.or_else(|| carried.mac_range()).unwrap_or_else(|| MacRange::random(random))),
+        multus_dynamic_networks: multus_dynamic_networks
+            .map(|networks| networks.cri_socket.or_else(|| carried.cri_socket()).unwrap_or_else(|| DEFAULT_CRI_SOCKET.to_owned())),
         macvtap: macvtap.map(|macvtap| {
             macvtap
                 .device_plugin_config
@@ -109,12 +94,8 @@ pub fn fill(
         }),
         kube_secondary_dns,
         kubevirt_ipam_controller,
-        image_pull_policy: image_pull_policy
-            .or_else(|| carried.image_pull_policy())
-            .unwrap_or_default(),
-        self_sign: self_sign
-            .or_else(|| carried.self_sign())
-            .unwrap_or_default(),
+        image_pull_policy: image_pull_policy.or_else(|| carried.image_pull_policy()).unwrap_or_default(),
+        self_sign: self_sign.or_else(|| carried.self_sign()).unwrap_or_default(),
         infra: infra.unwrap_or_else(infra_by_default),
         workloads: workloads.unwrap_or_else(workloads_by_default),
         tls_profile,
@@ -127,46 +108,23 @@ pub fn fill(
 impl Default for SelfSign {
     fn default() -> Self {
         let hours = crate::duration::GoDuration::from_hours;
-        Self {
-            ca_rotate: hours(168),
-            ca_overlap: hours(24),
-            cert_rotate: hours(24),
-            cert_overlap: hours(8),
-        }
+        Self { ca_rotate: hours(168), ca_overlap: hours(24), cert_rotate: hours(24), cert_overlap: hours(8) }
     }
 }
 
 /// On control-plane nodes if possible.
 fn infra_by_default() -> Placement {
-    use k8s_openapi::api::core::v1::{
-        Affinity, NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm, PreferredSchedulingTerm,
-    };
+    use k8s_openapi::api::core::v1::{Affinity, NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm, PreferredSchedulingTerm};
     let prefer = |weight, label: &str| PreferredSchedulingTerm {
         weight,
         preference: NodeSelectorTerm {
-            match_expressions: Some(vec![NodeSelectorRequirement {
-                key: label.to_owned(),
-                operator: "Exists".to_owned(),
-                values: None,
-            }]),
+            match_expressions: Some(vec![NodeSelectorRequirement { key: label.to_owned(), operator: "Exists".to_owned(), values: None }]),
             match_fields: None,
         },
     };
-    let preferred = vec![
-        prefer(10, "node-role.kubernetes.io/control-plane"),
-        prefer(1, "node-role.kubernetes.io/master"),
-    ];
-    let node_affinity = NodeAffinity {
-        preferred_during_scheduling_ignored_during_execution: Some(preferred),
-        ..NodeAffinity::default()
-    };
-    Placement {
-        affinity: Some(Affinity {
-            node_affinity: Some(node_affinity),
-            ..Affinity::default()
-        }),
-        ..Placement::default()
-    }
+    let preferred = vec![prefer(10, "node-role.kubernetes.io/control-plane"), prefer(1, "node-role.kubernetes.io/master")];
+    let node_affinity = NodeAffinity { preferred_during_scheduling_ignored_during_execution: Some(preferred), ..NodeAffinity::default() };
+    Placement { affinity: Some(Affinity { node_affinity: Some(node_affinity), ..Affinity::default() }), ..Placement::default() }
 }
 
 /// On all Linux nodes, also those that are cordoned.
@@ -195,71 +153,38 @@ struct Carried<'a> {
 impl Carried<'_> {
     fn mac_range(&mut self) -> Option<MacRange> {
         let kube_mac_pool = self.previous?.kube_mac_pool.clone()?;
-        self.checked(
-            "kubeMacPool",
-            NetworkAddonsConfigSpec {
-                kube_mac_pool: Some(kube_mac_pool),
-                ..Default::default()
-            },
-        )?
-        .kube_mac_pool?
-        .range
+        self.checked("kubeMacPool", NetworkAddonsConfigSpec { kube_mac_pool: Some(kube_mac_pool), ..Default::default() })?
+            .kube_mac_pool?
+            .range
     }
 
     fn image_pull_policy(&mut self) -> Option<PullPolicy> {
         let image_pull_policy = self.previous?.image_pull_policy.clone();
-        self.checked(
-            "imagePullPolicy",
-            NetworkAddonsConfigSpec {
-                image_pull_policy,
-                ..Default::default()
-            },
-        )?
-        .image_pull_policy
+        self.checked("imagePullPolicy", NetworkAddonsConfigSpec { image_pull_policy, ..Default::default() })?.image_pull_policy
     }
 
     fn self_sign(&mut self) -> Option<SelfSign> {
         let self_sign_configuration = self.previous?.self_sign_configuration.clone();
-        self.checked(
-            "selfSignConfiguration",
-            NetworkAddonsConfigSpec {
-                self_sign_configuration,
-                ..Default::default()
-            },
-        )?
-        .self_sign
+        self.checked("selfSignConfiguration", NetworkAddonsConfigSpec { self_sign_configuration, ..Default::default() })?.self_sign
     }
 
     fn cri_socket(&mut self) -> Option<String> {
         let multus_dynamic_networks = self.previous?.multus_dynamic_networks.clone();
-        let spec = NetworkAddonsConfigSpec {
-            multus: Some(Multus {}),
-            multus_dynamic_networks,
-            ..Default::default()
-        };
-        self.checked("multusDynamicNetworks", spec)?
-            .multus_dynamic_networks?
-            .cri_socket
+        let spec = NetworkAddonsConfigSpec { multus: Some(Multus {}), multus_dynamic_networks, ..Default::default() };
+        self.checked("multusDynamicNetworks", spec)?.multus_dynamic_networks?.cri_socket
     }
 
     fn device_plugin_config(&mut self) -> Option<String> {
         let macvtap = self.previous?.macvtap.clone();
-        self.checked(
-            "macvtap",
-            NetworkAddonsConfigSpec {
-                macvtap,
-                ..Default::default()
-            },
-        )?
-        .macvtap?
-        .device_plugin_config
+        self.checked("macvtap", NetworkAddonsConfigSpec { macvtap, ..Default::default() })?.macvtap?.device_plugin_config
     }
 
     fn checked(&mut self, about: &str, spec: NetworkAddonsConfigSpec) -> Option<Valid> {
         validate(&NetworkAddonsConfig::new(weft_api::addons::NAME, spec))
             .map_err(|problems| {
                 let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
-                let message = format!("the value of the previous configuration is not carried over, because it is invalid: {}", problems.join("; "));
+                let message =
+                    format!("the value of the previous configuration is not carried over, because it is invalid: {}", problems.join("; "));
                 self.notices.push(Notice { about: about.to_owned(), message });
             })
             .ok()
@@ -270,40 +195,31 @@ impl Effective {
     /// The configuration as a specification that leaves nothing open. Reading it back gives the same configuration.
     pub fn to_spec(&self) -> NetworkAddonsConfigSpec {
         // Always there, if only as `{}`, in the record of the original.
-        let recorded = |placement: &Placement| Placement {
-            affinity: Some(placement.affinity.clone().unwrap_or_default()),
-            ..placement.clone()
-        };
+        let recorded =
+            |placement: &Placement| Placement { affinity: Some(placement.affinity.clone().unwrap_or_default()), ..placement.clone() };
         NetworkAddonsConfigSpec {
             multus: self.multus.then_some(Multus {}),
             linux_bridge: self.linux_bridge.then_some(LinuxBridge {}),
             ovs: self.ovs.then_some(Ovs {}),
             nmstate: self.nmstate.then_some(NmState {}),
-            kube_mac_pool: self.kube_mac_pool.as_ref().map(|range| KubeMacPool {
-                range_start: Some(range.start().to_string()),
-                range_end: Some(range.end().to_string()),
-            }),
-            multus_dynamic_networks: self.multus_dynamic_networks.clone().map(|socket| {
-                MultusDynamicNetworks {
-                    host_cri_socket_path: Some(socket),
-                }
-            }),
-            macvtap: self.macvtap.clone().map(|config| Macvtap {
-                device_plugin_config: Some(config),
-            }),
-            kube_secondary_dns: self
-                .kube_secondary_dns
+            kube_mac_pool: self
+                .kube_mac_pool
                 .as_ref()
-                .map(|dns| KubeSecondaryDns {
-                    domain: dns.domain.clone(),
-                    name_server_ip: dns.name_server_ip.map(|ip| ip.to_string()),
-                    ..KubeSecondaryDns::default()
-                }),
-            kubevirt_ipam_controller: self.kubevirt_ipam_controller.as_ref().map(|controller| {
-                KubevirtIpamController {
-                    default_network_nad_namespace: controller.nad_namespace.clone(),
-                }
+                .map(|range| KubeMacPool { range_start: Some(range.start().to_string()), range_end: Some(range.end().to_string()) }),
+            multus_dynamic_networks: self
+                .multus_dynamic_networks
+                .clone()
+                .map(|socket| MultusDynamicNetworks { host_cri_socket_path: Some(socket) }),
+            macvtap: self.macvtap.clone().map(|config| Macvtap { device_plugin_config: Some(config) }),
+            kube_secondary_dns: self.kube_secondary_dns.as_ref().map(|dns| KubeSecondaryDns {
+                domain: dns.domain.clone(),
+                name_server_ip: dns.name_server_ip.map(|ip| ip.to_string()),
+                ..KubeSecondaryDns::default()
             }),
+            kubevirt_ipam_controller: self
+                .kubevirt_ipam_controller
+                .as_ref()
+                .map(|controller| KubevirtIpamController { default_network_nad_namespace: controller.nad_namespace.clone() }),
             image_pull_policy: Some(self.image_pull_policy.to_string()),
             self_sign_configuration: Some(SelfSignConfiguration {
                 ca_rotate_interval: Some(self.self_sign.ca_rotate.to_string()),

@@ -22,10 +22,7 @@ fn json_of(asked: Value, previous: Option<Value>) -> Value {
 
 #[test]
 fn nothing_given_and_nothing_known_gives_the_defaults() {
-    let previous_form = json_of(
-        json!({"kubeMacPool": {}, "multus": {}, "multusDynamicNetworks": {}, "macvtap": {}}),
-        None,
-    );
+    let previous_form = json_of(json!({"kubeMacPool": {}, "multus": {}, "multusDynamicNetworks": {}, "macvtap": {}}), None);
     insta::assert_json_snapshot!(previous_form);
 }
 
@@ -70,22 +67,12 @@ fn what_is_left_out_is_carried_over_where_it_must_not_change_by_itself() {
     let asked = json!({"multus": {}, "kubeMacPool": {}, "multusDynamicNetworks": {}, "macvtap": {}, "kubeSecondaryDNS": {}, "kubevirtIpamController": {}});
     let (effective, notices) = filled(asked, Some(previous.clone()));
     let json = effective.to_json().unwrap();
-    for field in [
-        "kubeMacPool",
-        "imagePullPolicy",
-        "multusDynamicNetworks",
-        "macvtap",
-        "selfSignConfiguration",
-    ] {
+    for field in ["kubeMacPool", "imagePullPolicy", "multusDynamicNetworks", "macvtap", "selfSignConfiguration"] {
         assert_eq!(json[field], previous[field], "{field}");
     }
     assert_eq!(effective.workloads, workloads_by_default());
     assert_eq!(
-        (
-            json["kubeSecondaryDNS"].clone(),
-            json["kubevirtIpamController"].clone(),
-            json["tlsSecurityProfile"].clone()
-        ),
+        (json["kubeSecondaryDNS"].clone(), json["kubevirtIpamController"].clone(), json["tlsSecurityProfile"].clone()),
         (json!({}), json!({}), Value::Null)
     );
     assert_eq!(notices, []);
@@ -93,30 +80,15 @@ fn what_is_left_out_is_carried_over_where_it_must_not_change_by_itself() {
 
 #[test]
 fn a_removed_pool_that_comes_back_gets_a_new_range() {
-    let effective = json_of(
-        json!({"kubeMacPool": {}}),
-        Some(json!({"imagePullPolicy": "Always"})),
-    );
-    assert_eq!(
-        effective["kubeMacPool"],
-        json!({"rangeStart": "02:ab:cd:00:00:00", "rangeEnd": "02:ab:cd:ff:ff:ff"})
-    );
+    let effective = json_of(json!({"kubeMacPool": {}}), Some(json!({"imagePullPolicy": "Always"})));
+    assert_eq!(effective["kubeMacPool"], json!({"rangeStart": "02:ab:cd:00:00:00", "rangeEnd": "02:ab:cd:ff:ff:ff"}));
 }
 
 #[test]
 fn a_half_of_the_placement_that_is_given_replaces_its_default_as_a_whole() {
-    let (effective, _) = filled(
-        json!({"placementConfiguration": {"workloads": {"nodeSelector": {"a": "b"}, "affinity": {}}}}),
-        None,
-    );
+    let (effective, _) = filled(json!({"placementConfiguration": {"workloads": {"nodeSelector": {"a": "b"}, "affinity": {}}}}), None);
     assert_eq!(effective.infra, infra_by_default());
-    assert_eq!(
-        effective.workloads,
-        Placement {
-            node_selector: Some([("a".to_owned(), "b".to_owned())].into()),
-            ..Placement::default()
-        }
-    );
+    assert_eq!(effective.workloads, Placement { node_selector: Some([("a".to_owned(), "b".to_owned())].into()), ..Placement::default() });
 }
 
 #[test]
@@ -126,23 +98,10 @@ fn what_the_original_should_have_refused_is_not_carried_over_and_that_is_said() 
         "selfSignConfiguration": {"caRotateInterval": "-1h", "caOverlapInterval": "-1h", "certRotateInterval": "-1h", "certOverlapInterval": "-1h"},
     });
     let (effective, notices) = filled(json!({"kubeMacPool": {}}), Some(previous));
-    assert_eq!(
-        effective.kube_mac_pool,
-        Some(MacRange::random(&mut loaded_dice))
-    );
+    assert_eq!(effective.kube_mac_pool, Some(MacRange::random(&mut loaded_dice)));
     assert_eq!(effective.self_sign, SelfSign::default());
-    assert_eq!(
-        notices
-            .iter()
-            .map(|notice| notice.about.as_str())
-            .collect::<Vec<_>>(),
-        ["kubeMacPool", "selfSignConfiguration"]
-    );
-    assert!(
-        notices[0].message.contains("spec.kubeMacPool.rangeEnd"),
-        "{}",
-        notices[0].message
-    );
+    assert_eq!(notices.iter().map(|notice| notice.about.as_str()).collect::<Vec<_>>(), ["kubeMacPool", "selfSignConfiguration"]);
+    assert!(notices[0].message.contains("spec.kubeMacPool.rangeEnd"), "{}", notices[0].message);
 }
 
 /// A valid specification, with every field that is carried over present or not.
@@ -154,12 +113,7 @@ fn any_spec() -> impl Strategy<Value = Value> {
             json!({"rangeStart": crate::mac::MacAddress::from([2, tail[0], tail[1], tail[2], tail[3], tail[4]]).to_string(), "rangeEnd": end.to_string()})
         })
     ];
-    let policy = prop_oneof![
-        Just("Always"),
-        Just("IfNotPresent"),
-        Just("Never"),
-        Just("")
-    ];
+    let policy = prop_oneof![Just("Always"), Just("IfNotPresent"), Just("Never"), Just("")];
     let rotation = prop::option::of((1_u32..50).prop_map(|hours| {
         let [ca, cert, overlap] = [hours * 4, hours * 2, hours].map(|hours| format!("{hours}h0m0s"));
         json!({"caRotateInterval": ca, "caOverlapInterval": overlap, "certRotateInterval": cert, "certOverlapInterval": overlap})
@@ -170,37 +124,26 @@ fn any_spec() -> impl Strategy<Value = Value> {
         Just(json!({"infra": {"affinity": {}}})),
         Just(json!({"workloads": {"nodeSelector": {"x": "y"}, "tolerations": []}}))
     ]);
-    (
-        prop::option::of(range),
-        policy,
-        rotation,
-        socket,
-        placement,
-        any::<[bool; 3]>(),
-    )
-        .prop_map(
-            |(pool, policy, rotation, socket, placement, [bridge, ovs, nmstate])| {
-                let mut spec = json!({"multus": {}, "imagePullPolicy": policy});
-                let optional = [
-                    ("kubeMacPool", pool),
-                    ("selfSignConfiguration", rotation),
-                    (
-                        "multusDynamicNetworks",
-                        socket.map(|socket| json!({"hostCRISocketPath": socket})),
-                    ),
-                    ("placementConfiguration", placement),
-                    ("linuxBridge", bridge.then(|| json!({}))),
-                    ("ovs", ovs.then(|| json!({}))),
-                    ("nmstate", nmstate.then(|| json!({}))),
-                ];
-                for (field, value) in optional {
-                    if let Some(value) = value {
-                        spec[field] = value;
-                    }
+    (prop::option::of(range), policy, rotation, socket, placement, any::<[bool; 3]>()).prop_map(
+        |(pool, policy, rotation, socket, placement, [bridge, ovs, nmstate])| {
+            let mut spec = json!({"multus": {}, "imagePullPolicy": policy});
+            let optional = [
+                ("kubeMacPool", pool),
+                ("selfSignConfiguration", rotation),
+                ("multusDynamicNetworks", socket.map(|socket| json!({"hostCRISocketPath": socket}))),
+                ("placementConfiguration", placement),
+                ("linuxBridge", bridge.then(|| json!({}))),
+                ("ovs", ovs.then(|| json!({}))),
+                ("nmstate", nmstate.then(|| json!({}))),
+            ];
+            for (field, value) in optional {
+                if let Some(value) = value {
+                    spec[field] = value;
                 }
-                spec
-            },
-        )
+            }
+            spec
+        },
+    )
 }
 
 proptest! {

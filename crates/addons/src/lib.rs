@@ -28,10 +28,7 @@ pub mod validate;
 
 use serde_json::Value;
 use weft_api::{Condition, addons::NetworkAddonsConfig};
-use weft_plan::{
-    Decision, Domain, Facts, Input, Kind, Notice, ObjectKey, Problem, Refusal, Unit, kinds,
-    report::Report,
-};
+use weft_plan::{Decision, Domain, Facts, Input, Kind, Notice, ObjectKey, Problem, Refusal, Unit, kinds, report::Report};
 
 pub use settings::{Image, Settings, SettingsError};
 
@@ -90,34 +87,18 @@ impl Domain for Addons {
     }
 
     fn decide(&self, input: Input<'_>) -> Result<Decision, Refusal> {
-        let resource = validate::read(input.resource)
-            .map_err(|problems| refusal(FAILED_TO_VALIDATE, problems))?;
-        let valid = validate::validate(&resource)
-            .map_err(|problems| refusal(FAILED_TO_VALIDATE, problems))?;
-        let previous = record::previous(input.decided, input.record)
-            .map_err(|problem| refusal(FAILED_TO_GET_PREVIOUS, vec![problem]))?;
+        let resource = validate::read(input.resource).map_err(|problems| refusal(FAILED_TO_VALIDATE, problems))?;
+        let valid = validate::validate(&resource).map_err(|problems| refusal(FAILED_TO_VALIDATE, problems))?;
+        let previous = record::previous(input.decided, input.record).map_err(|problem| refusal(FAILED_TO_GET_PREVIOUS, vec![problem]))?;
         let (effective, mut notices) = fill::fill(valid, previous.as_ref(), input.random);
         notices.extend(build::notices(&effective));
-        self.build(&resource, &effective, notices, input.facts)
-            .map_err(|error| {
-                let message = format!("{error}; this is a defect of Weft, please report it");
-                refusal(
-                    FAILED_TO_RENDER,
-                    vec![Problem {
-                        field: "spec".into(),
-                        message,
-                    }],
-                )
-            })
+        self.build(&resource, &effective, notices, input.facts).map_err(|error| {
+            let message = format!("{error}; this is a defect of Weft, please report it");
+            refusal(FAILED_TO_RENDER, vec![Problem { field: "spec".into(), message }])
+        })
     }
 
-    fn status(
-        &self,
-        previous: &Value,
-        conditions: Vec<Condition>,
-        report: &Report,
-        units: &[Unit],
-    ) -> Value {
+    fn status(&self, previous: &Value, conditions: Vec<Condition>, report: &Report, units: &[Unit]) -> Value {
         status::status(&self.settings, previous, conditions, report, units)
     }
 
@@ -146,11 +127,7 @@ impl Addons {
         notices: Vec<Notice>,
         facts: &Facts,
     ) -> Result<Decision, build::BuildError> {
-        let name = resource
-            .metadata
-            .name
-            .as_deref()
-            .unwrap_or(weft_api::addons::NAME);
+        let name = resource.metadata.name.as_deref().unwrap_or(weft_api::addons::NAME);
         let labels = labels::Labels::new(&self.settings, resource.metadata.labels.as_ref());
         let decided = effective.to_json()?;
         Ok(Decision {

@@ -12,60 +12,41 @@ pub(crate) const OPERATOR: &str = "cluster-network-addons-operator";
 /// Whether it made this object: it owns it through the resource, or has labelled it with its version. Its records and the namespace
 /// that it shares with its operands it marks in neither way; these are known by name.
 pub(crate) fn made(settings: &Settings, live: &Value) -> bool {
-    let owned = live
-        .pointer("/metadata/ownerReferences")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .any(|owner| {
-            owner["kind"] == KIND
-                && owner["apiVersion"]
-                    .as_str()
-                    .and_then(|version| version.split_once('/'))
-                    .is_some_and(|(group, _)| group == GROUP)
-        });
+    let owned = live.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten().any(|owner| {
+        owner["kind"] == KIND
+            && owner["apiVersion"].as_str().and_then(|version| version.split_once('/')).is_some_and(|(group, _)| group == GROUP)
+    });
     let labelled = !live["metadata"]["labels"][VERSION_LABEL].is_null();
     let known = ObjectKey::of(live).is_some_and(|key| {
-        key == record::key(settings, weft_api::addons::NAME)
-            || key == ObjectKey::new(kinds::NAMESPACE, "", &settings.namespace)
+        key == record::key(settings, weft_api::addons::NAME) || key == ObjectKey::new(kinds::NAMESPACE, "", &settings.namespace)
     });
     owned || labelled || known
 }
 
-/// Whether a Deployment is that operator: by its image's name, else by its own name where it is not Weft, whose Deployment has the
-/// same one and runs `weft operator`.
+/// On Weft's own Deployment, to tell it from the original's, which has the same name.
+const COMPONENT_LABEL: &str = "weft.network/component";
+
+/// Whether a Deployment is that operator: by its image's name, or by its own name where the label of Weft is missing.
 pub(crate) fn is_operator(deployment: &Value) -> bool {
-    let containers = || {
-        deployment
-            .pointer("/spec/template/spec/containers")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-    };
     let is_its_image = |image: &str| {
         let name = image.rsplit('/').next().unwrap_or_default();
         name.split(['@', ':']).next() == Some(OPERATOR)
     };
-    let runs_weft = |container: &Value| {
-        let words = ["command", "args"]
-            .iter()
-            .flat_map(|list| container[*list].as_array().into_iter().flatten())
-            .filter_map(Value::as_str);
-        words.clone().any(|word| word == "operator")
-            && !is_its_image(container["image"].as_str().unwrap_or_default())
-    };
-    let by_image =
-        containers().any(|container| container["image"].as_str().is_some_and(is_its_image));
-    by_image || (deployment["metadata"]["name"] == OPERATOR && !containers().any(runs_weft))
+    let metadata = &deployment["metadata"];
+    let by_name = metadata["name"] == OPERATOR && metadata["labels"][COMPONENT_LABEL].is_null();
+    let containers = deployment.pointer("/spec/template/spec/containers").and_then(Value::as_array);
+    let images = containers.into_iter().flatten().filter_map(|container| container["image"].as_str());
+    by_name || images.into_iter().any(is_its_image)
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::expect_used)]
     use super::*;
     use serde_json::json;
 
-    fn deployment(name: &str, image: &str, args: &[&str]) -> Value {
-        json!({"metadata": {"name": name}, "spec": {"template": {"spec": {"containers": [{"name": "c", "image": image, "args": args}]}}}})
+    fn deployment(name: &str, image: &str, labels: Value) -> Value {
+        json!({"metadata": {"name": name, "labels": labels}, "spec": {"template": {"spec": {"containers": [{"name": "c", "image": image}]}}}})
     }
 
     #[test]
@@ -75,32 +56,28 @@ mod tests {
             "registry.example:5000/cluster-network-addons-operator@sha256:00",
             "cluster-network-addons-operator",
         ] {
-            assert!(is_operator(&deployment("renamed", image, &[])), "{image}");
+            assert!(is_operator(&deployment("renamed", image, json!({}))), "{image}");
         }
-        assert!(is_operator(&deployment(
-            OPERATOR,
-            "registry.example/mirror/cnao:1",
-            &[]
-        )));
-        assert!(!is_operator(&deployment(
-            OPERATOR,
-            "localhost/weft:0.1.0",
-            &["operator", "--domains=addons"]
-        )));
-        assert!(!is_operator(&deployment(
-            "something-else",
-            "quay.io/kubevirt/virt-operator:v1",
-            &[]
-        )));
+        assert!(is_operator(&deployment(OPERATOR, "registry.example/mirror/cnao:1", json!({}))));
+        assert!(!is_operator(&deployment("something-else", "quay.io/kubevirt/virt-operator:v1", json!({}))));
+        // Applied over Weft's Deployment: the label may stay, the image tells.
+        let applied_over =
+            deployment(OPERATOR, "quay.io/kubevirt/cluster-network-addons-operator:v1", json!({"weft.network/component": "operator"}));
+        assert!(is_operator(&applied_over));
+    }
+
+    #[test]
+    fn weft_does_not_take_itself_for_it() {
+        let manifest = include_str!("../../../deploy/addons/operator.yaml");
+        let objects: Vec<Value> = serde_saphyr::from_multiple(manifest).expect("YAML");
+        let deployments: Vec<_> = objects.iter().filter(|object| object["kind"] == "Deployment").collect();
+        assert_eq!(deployments.len(), 1);
+        assert!(!is_operator(deployments[0]));
     }
 
     #[test]
     fn what_it_made_is_known_by_owner_label_or_name() {
-        let settings = Settings {
-            namespace: "operands".into(),
-            operator_namespace: "operator".into(),
-            ..Settings::default()
-        };
+        let settings = Settings { namespace: "operands".into(), operator_namespace: "operator".into(), ..Settings::default() };
         let object = |kind: &str, metadata: Value| json!({"apiVersion": "v1", "kind": kind, "metadata": metadata});
         let owner = |api_version: &str| json!([{"apiVersion": api_version, "kind": "NetworkAddonsConfig", "name": "cluster", "uid": "u"}]);
         for (object, expected) in [
@@ -118,13 +95,7 @@ mod tests {
                 ),
                 true,
             ),
-            (
-                object(
-                    "ConfigMap",
-                    json!({"name": "a", "namespace": "operands", "ownerReferences": owner("example.com/v1")}),
-                ),
-                false,
-            ),
+            (object("ConfigMap", json!({"name": "a", "namespace": "operands", "ownerReferences": owner("example.com/v1")})), false),
             (
                 object(
                     "ConfigMap",
@@ -132,27 +103,9 @@ mod tests {
                 ),
                 true,
             ),
-            (
-                object(
-                    "ConfigMap",
-                    json!({"name": "a", "namespace": "operands", "labels": {"app.kubernetes.io/managed-by": "Helm"}}),
-                ),
-                false,
-            ),
-            (
-                object(
-                    "ConfigMap",
-                    json!({"name": "cluster-networks-addons-operator-applied-cluster", "namespace": "operator"}),
-                ),
-                true,
-            ),
-            (
-                object(
-                    "ConfigMap",
-                    json!({"name": "cluster-networks-addons-operator-applied-cluster", "namespace": "elsewhere"}),
-                ),
-                false,
-            ),
+            (object("ConfigMap", json!({"name": "a", "namespace": "operands", "labels": {"app.kubernetes.io/managed-by": "Helm"}})), false),
+            (object("ConfigMap", json!({"name": "cluster-networks-addons-operator-applied-cluster", "namespace": "operator"})), true),
+            (object("ConfigMap", json!({"name": "cluster-networks-addons-operator-applied-cluster", "namespace": "elsewhere"})), false),
             (object("Namespace", json!({"name": "operands"})), true),
             (object("Namespace", json!({"name": "default"})), false),
         ] {

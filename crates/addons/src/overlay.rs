@@ -35,20 +35,11 @@ impl Overlay<'_> {
 
     /// Sets image and pull policy of every container, and the placement of the pods. `images` names each container's image; a
     /// container without one is an error, so that none is forgotten.
-    pub(crate) fn workload(
-        &self,
-        manifest: &mut Manifest,
-        images: &[(&str, Image)],
-        placement: &Placement,
-    ) -> Result<(), ManifestError> {
+    pub(crate) fn workload(&self, manifest: &mut Manifest, images: &[(&str, Image)], placement: &Placement) -> Result<(), ManifestError> {
         manifest.edit(POD_SPEC, |pod: &mut PodSpec| {
             for container in containers(pod) {
-                let Some((_, image)) = images.iter().find(|(name, _)| *name == container.name)
-                else {
-                    return Err(format!(
-                        "no image is known for container {}",
-                        container.name
-                    ));
+                let Some((_, image)) = images.iter().find(|(name, _)| *name == container.name) else {
+                    return Err(format!("no image is known for container {}", container.name));
                 };
                 container.image = Some(self.settings.image(*image).to_owned());
                 container.image_pull_policy = Some(self.effective.image_pull_policy.to_string());
@@ -63,10 +54,7 @@ impl Overlay<'_> {
 
 /// Init containers and containers, as the pod runs them.
 pub(crate) fn containers(pod: &mut PodSpec) -> impl Iterator<Item = &mut Container> {
-    pod.init_containers
-        .iter_mut()
-        .flatten()
-        .chain(&mut pod.containers)
+    pod.init_containers.iter_mut().flatten().chain(&mut pod.containers)
 }
 
 /// Annotation on a pod template: the hash of the configuration that its pods read once, at their start. A new value rolls them.
@@ -79,9 +67,7 @@ fn move_to(value: &mut Value, namespace: &str) {
         Value::Object(fields) => {
             for (field, value) in fields {
                 match value {
-                    Value::String(text) if field == "namespace" && text == DEFAULT_NAMESPACE => {
-                        namespace.clone_into(text)
-                    }
+                    Value::String(text) if field == "namespace" && text == DEFAULT_NAMESPACE => namespace.clone_into(text),
                     value => move_to(value, namespace),
                 }
             }
@@ -90,3 +76,7 @@ fn move_to(value: &mut Value, namespace: &str) {
         _ => {}
     }
 }
+
+#[cfg(test)]
+#[path = "overlay_tests.rs"]
+mod tests;

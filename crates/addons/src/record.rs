@@ -12,20 +12,11 @@ pub const DATA_KEY: &str = "applied";
 
 /// Which ConfigMap. ("networks" is no slip of ours.)
 pub fn key(settings: &Settings, resource: &str) -> ObjectKey {
-    ObjectKey::new(
-        kinds::CONFIG_MAP,
-        &settings.operator_namespace,
-        &format!("cluster-networks-addons-operator-applied-{resource}"),
-    )
+    ObjectKey::new(kinds::CONFIG_MAP, &settings.operator_namespace, &format!("cluster-networks-addons-operator-applied-{resource}"))
 }
 
 /// The record of a complete configuration.
-pub(crate) fn manifest(
-    settings: &Settings,
-    resource: &str,
-    decided: &Value,
-    labels: &Labels,
-) -> Result<Manifest, BuildError> {
+pub(crate) fn manifest(settings: &Settings, resource: &str, decided: &Value, labels: &Labels) -> Result<Manifest, BuildError> {
     let key = key(settings, resource);
     let mut manifest = Manifest::new(json!({
         "apiVersion": "v1",
@@ -41,18 +32,19 @@ pub(crate) fn manifest(
 ///
 /// # Errors
 /// It is there and cannot be read. It is not ignored then: a MAC range that changes by itself breaks running virtual machines.
-pub fn previous(
-    decided: Option<&Value>,
-    record: Option<&str>,
-) -> Result<Option<NetworkAddonsConfigSpec>, Problem> {
+pub fn previous(decided: Option<&Value>, record: Option<&str>) -> Result<Option<NetworkAddonsConfigSpec>, Problem> {
     let unreadable = |field: &str, way_out: &str, error: serde_json::Error| Problem {
         field: field.to_owned(),
         message: format!("the previous configuration is not readable ({error}): {way_out}"),
     };
     if let Some(decided) = decided {
-        return serde_json::from_value(decided.clone())
-            .map(Some)
-            .map_err(|error| unreadable("inventory", "delete the ConfigMap weft-inventory-networkaddonsconfig-cluster to start from the applied configuration", error));
+        return serde_json::from_value(decided.clone()).map(Some).map_err(|error| {
+            unreadable(
+                "inventory",
+                "delete the ConfigMap weft-inventory-networkaddonsconfig-cluster to start from the applied configuration",
+                error,
+            )
+        });
     }
     let Some(record) = record else {
         return Ok(None);
@@ -62,3 +54,7 @@ pub fn previous(
         unreadable("ConfigMap cluster-networks-addons-operator-applied-cluster", way_out, error)
     })
 }
+
+#[cfg(test)]
+#[path = "record_tests.rs"]
+mod tests;

@@ -32,9 +32,7 @@ pub enum SettingsError {
         value: String,
     },
     /// A variable that names an image holds something else.
-    #[error(
-        "environment variable {variable}: {value:?} is not a container image: it must not contain blanks; unset it to use {default}"
-    )]
+    #[error("environment variable {variable}: {value:?} is not a container image: it must not contain blanks; unset it to use {default}")]
     Image {
         /// the variable
         variable: &'static str,
@@ -89,10 +87,7 @@ impl Default for Settings {
             namespace: DEFAULT_NAMESPACE.to_owned(),
             operator_namespace: DEFAULT_NAMESPACE.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            images: Image::ALL
-                .iter()
-                .map(|image| (*image, image.default_reference().to_owned()))
-                .collect(),
+            images: Image::ALL.iter().map(|image| (*image, image.default_reference().to_owned())).collect(),
         }
     }
 }
@@ -104,24 +99,14 @@ impl Settings {
     /// # Errors
     /// A variable holds what cannot be a namespace or an image.
     pub fn from_env(env: impl Fn(&str) -> Option<String>) -> Result<Self, SettingsError> {
-        let get = |variable: &str| {
-            env(variable)
-                .map(|value| value.trim().to_owned())
-                .filter(|value| !value.is_empty())
-        };
+        let get = |variable: &str| env(variable).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
         let namespace = |variable: &'static str, default: &str| match get(variable) {
-            Some(value) if !crate::validate::is_dns_label(&value) => {
-                Err(SettingsError::Namespace { variable, value })
-            }
+            Some(value) if !crate::validate::is_dns_label(&value) => Err(SettingsError::Namespace { variable, value }),
             Some(value) => Ok(value),
             None => Ok(default.to_owned()),
         };
         let operator_namespace = namespace("OPERATOR_NAMESPACE", DEFAULT_NAMESPACE)?;
-        let mut settings = Self {
-            namespace: namespace("OPERAND_NAMESPACE", &operator_namespace)?,
-            operator_namespace,
-            ..Self::default()
-        };
+        let mut settings = Self { namespace: namespace("OPERAND_NAMESPACE", &operator_namespace)?, operator_namespace, ..Self::default() };
         if let Some(version) = get("OPERATOR_VERSION") {
             settings.version = version;
         }
@@ -130,11 +115,7 @@ impl Settings {
                 continue;
             };
             if value.contains(char::is_whitespace) {
-                return Err(SettingsError::Image {
-                    variable: image.env(),
-                    value,
-                    default: image.default_reference(),
-                });
+                return Err(SettingsError::Image { variable: image.env(), value, default: image.default_reference() });
             }
             *reference = value;
         }
@@ -143,9 +124,7 @@ impl Settings {
 
     /// The reference of an image.
     pub fn image(&self, image: Image) -> &str {
-        self.images
-            .get(&image)
-            .map_or(image.default_reference(), String::as_str)
+        self.images.get(&image).map_or(image.default_reference(), String::as_str)
     }
 }
 
@@ -155,45 +134,21 @@ mod tests {
     use super::*;
 
     fn read(variables: &[(&str, &str)]) -> Result<Settings, SettingsError> {
-        Settings::from_env(|name| {
-            variables
-                .iter()
-                .find(|(n, _)| *n == name)
-                .map(|(_, v)| (*v).to_owned())
-        })
+        Settings::from_env(|name| variables.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
     }
 
     #[test]
     fn nothing_set_gives_the_defaults() {
         assert_eq!(read(&[]).unwrap(), Settings::default());
-        assert_eq!(
-            read(&[("MULTUS_IMAGE", ""), ("OPERATOR_NAMESPACE", " ")]).unwrap(),
-            Settings::default()
-        );
+        assert_eq!(read(&[("MULTUS_IMAGE", ""), ("OPERATOR_NAMESPACE", " ")]).unwrap(), Settings::default());
     }
 
     #[test]
     fn operands_live_with_the_operator_unless_told_otherwise() {
         let settings = read(&[("OPERATOR_NAMESPACE", "here")]).unwrap();
-        assert_eq!(
-            (
-                settings.operator_namespace.as_str(),
-                settings.namespace.as_str()
-            ),
-            ("here", "here")
-        );
-        let settings = read(&[
-            ("OPERATOR_NAMESPACE", "here"),
-            ("OPERAND_NAMESPACE", "there"),
-        ])
-        .unwrap();
-        assert_eq!(
-            (
-                settings.operator_namespace.as_str(),
-                settings.namespace.as_str()
-            ),
-            ("here", "there")
-        );
+        assert_eq!((settings.operator_namespace.as_str(), settings.namespace.as_str()), ("here", "here"));
+        let settings = read(&[("OPERATOR_NAMESPACE", "here"), ("OPERAND_NAMESPACE", "there")]).unwrap();
+        assert_eq!((settings.operator_namespace.as_str(), settings.namespace.as_str()), ("here", "there"));
     }
 
     #[test]
@@ -201,11 +156,7 @@ mod tests {
         for image in Image::ALL {
             let settings = read(&[(image.env(), "registry.example/x:1")]).unwrap();
             for other in Image::ALL {
-                let expected = if other == image {
-                    "registry.example/x:1"
-                } else {
-                    other.default_reference()
-                };
+                let expected = if other == image { "registry.example/x:1" } else { other.default_reference() };
                 assert_eq!(settings.image(*other), expected, "{image:?}");
             }
         }
@@ -215,17 +166,8 @@ mod tests {
     fn what_cannot_be_is_refused() {
         assert!(matches!(
             read(&[("OPERAND_NAMESPACE", "Not-A-Namespace")]),
-            Err(SettingsError::Namespace {
-                variable: "OPERAND_NAMESPACE",
-                ..
-            })
+            Err(SettingsError::Namespace { variable: "OPERAND_NAMESPACE", .. })
         ));
-        assert!(matches!(
-            read(&[("CORE_DNS_IMAGE", "a b")]),
-            Err(SettingsError::Image {
-                variable: "CORE_DNS_IMAGE",
-                ..
-            })
-        ));
+        assert!(matches!(read(&[("CORE_DNS_IMAGE", "a b")]), Err(SettingsError::Image { variable: "CORE_DNS_IMAGE", .. })));
     }
 }

@@ -7,8 +7,7 @@ use weft_plan::{Decision, Domain, Facts, Input, Manifest, Refusal};
 use crate::{Addons, Settings};
 
 /// The example of the oldest supported form of the API.
-pub(crate) const EXAMPLE_0_23: &str =
-    include_str!("../../../examples/network-addons-config-0.23.yaml");
+pub(crate) const EXAMPLE_0_23: &str = include_str!("../../../examples/network-addons-config-0.23.yaml");
 /// The example of today's.
 pub(crate) const EXAMPLE: &str = include_str!("../../../examples/network-addons-config.yaml");
 
@@ -22,10 +21,7 @@ pub(crate) fn resource(spec: Value) -> Value {
 
 /// Dice that always show ab, cd.
 pub(crate) fn loaded_dice(bytes: &mut [u8]) {
-    bytes
-        .iter_mut()
-        .zip([0xab, 0xcd])
-        .for_each(|(byte, value)| *byte = value);
+    bytes.iter_mut().zip([0xab, 0xcd]).for_each(|(byte, value)| *byte = value);
 }
 
 pub(crate) fn decide_with(
@@ -34,17 +30,16 @@ pub(crate) fn decide_with(
     record: Option<&str>,
     decided: Option<&Value>,
 ) -> Result<Decision, Refusal> {
-    Addons::new(settings).decide(Input {
-        resource,
-        record,
-        decided,
-        facts: &Facts::default(),
-        random: &mut loaded_dice,
-    })
+    Addons::new(settings).decide(Input { resource, record, decided, facts: &Facts::default(), random: &mut loaded_dice })
+}
+
+/// The default settings under a version that does not change with ours.
+pub(crate) fn settings() -> Settings {
+    Settings { version: "1.2.3".into(), ..Settings::default() }
 }
 
 pub(crate) fn decide(resource: &Value) -> Decision {
-    decide_with(Settings::default(), resource, None, None).unwrap()
+    decide_with(settings(), resource, None, None).unwrap()
 }
 
 pub(crate) fn objects(decision: &Decision) -> impl Iterator<Item = &Manifest> {
@@ -61,19 +56,17 @@ pub(crate) fn object<'a>(decision: &'a Decision, kind: &str, name: &str) -> &'a 
 /// Every container of every workload, with its workload's name.
 pub(crate) fn containers(decision: &Decision) -> Vec<(String, Value)> {
     let of = |object: &Manifest| {
-        let pod = object
-            .body()
-            .pointer("/spec/template/spec")
-            .cloned()
-            .unwrap_or_default();
-        let lists = ["initContainers", "containers"]
-            .map(|list| pod[list].as_array().cloned().unwrap_or_default());
+        let pod = object.body().pointer("/spec/template/spec").cloned().unwrap_or_default();
+        let lists = ["initContainers", "containers"].map(|list| pod[list].as_array().cloned().unwrap_or_default());
         let name = object.key().name.clone();
-        lists
-            .into_iter()
-            .flatten()
-            .map(move |container| (name.clone(), container))
-            .collect::<Vec<_>>()
+        lists.into_iter().flatten().map(move |container| (name.clone(), container)).collect::<Vec<_>>()
     };
     objects(decision).flat_map(of).collect()
+}
+
+/// Everything that can be deployed.
+pub(crate) fn full() -> Value {
+    resource(
+        json!({"multus": {}, "linuxBridge": {}, "ovs": {}, "kubeMacPool": {"rangeStart": "02:00:00:00:00:00", "rangeEnd": "02:00:00:ff:ff:ff"}}),
+    )
 }

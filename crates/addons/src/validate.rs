@@ -7,8 +7,7 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 use weft_api::addons::{
-    KubeMacPool, KubeSecondaryDns, NAME, NetworkAddonsConfig, NetworkAddonsConfigSpec, Placement,
-    SelfSignConfiguration, TlsSecurityProfile,
+    KubeMacPool, KubeSecondaryDns, NAME, NetworkAddonsConfig, NetworkAddonsConfigSpec, Placement, SelfSignConfiguration, TlsSecurityProfile,
 };
 use weft_plan::Problem;
 
@@ -113,27 +112,20 @@ pub struct SelfSign {
 pub fn read(resource: &Value) -> Result<NetworkAddonsConfig, Vec<Problem>> {
     let whole = match serde_json::from_value(resource.clone()) {
         Ok(resource) => return Ok(resource),
-        Err(error) => Problem {
-            field: "metadata".into(),
-            message: format!("not readable: {error}"),
-        },
+        Err(error) => Problem { field: "metadata".into(), message: format!("not readable: {error}") },
     };
     let Some(spec) = resource.get("spec").and_then(Value::as_object) else {
-        return Err(vec![Problem {
-            field: "spec".into(),
-            message: "is not an object: write at least `spec: {}`".into(),
-        }]);
+        return Err(vec![Problem { field: "spec".into(), message: "is not an object: write at least `spec: {}`".into() }]);
     };
     let by_field = spec.iter().filter_map(|(field, value)| {
         let error = serde_json::from_value::<NetworkAddonsConfigSpec>(json!({field: value})).err()?;
-        Some(Problem { field: format!("spec.{field}"), message: format!("has a value of the wrong type: {error}; see `kubectl explain networkaddonsconfig.spec.{field}`") })
+        Some(Problem {
+            field: format!("spec.{field}"),
+            message: format!("has a value of the wrong type: {error}; see `kubectl explain networkaddonsconfig.spec.{field}`"),
+        })
     });
     let problems: Vec<_> = by_field.collect();
-    Err(if problems.is_empty() {
-        vec![whole]
-    } else {
-        problems
-    })
+    Err(if problems.is_empty() { vec![whole] } else { problems })
 }
 
 /// Checks every rule.
@@ -146,13 +138,11 @@ pub fn validate(resource: &NetworkAddonsConfig) -> Result<Valid, Vec<Problem>> {
 
     let name = resource.metadata.name.as_deref().unwrap_or_default();
     if name != NAME {
-        problems.push("metadata.name", format!("{name:?} is not acted on: there is one NetworkAddonsConfig a cluster, and its name is {NAME}"));
+        problems
+            .push("metadata.name", format!("{name:?} is not acted on: there is one NetworkAddonsConfig a cluster, and its name is {NAME}"));
     }
     if spec.multus_dynamic_networks.is_some() && spec.multus.is_none() {
-        problems.push(
-            "spec.multusDynamicNetworks",
-            "needs multus: add `multus: {}` to the spec",
-        );
+        problems.push("spec.multusDynamicNetworks", "needs multus: add `multus: {}` to the spec");
     }
     let placement = spec.placement_configuration.clone().unwrap_or_default();
     let tls = Tls::of(spec.tls_security_profile.as_ref()).unwrap_or_else(|wrong| {
@@ -197,11 +187,7 @@ pub fn validate(resource: &NetworkAddonsConfig) -> Result<Valid, Vec<Problem>> {
         tls_profile: spec.tls_security_profile.clone(),
         tls,
     };
-    if problems.0.is_empty() {
-        Ok(valid)
-    } else {
-        Err(problems.0)
-    }
+    if problems.0.is_empty() { Ok(valid) } else { Err(problems.0) }
 }
 
 /// Both ends or none; an empty text counts as none.
@@ -209,22 +195,13 @@ fn mac_range(pool: &KubeMacPool, problems: &mut Problems) -> Option<MacRange> {
     const START: &str = "spec.kubeMacPool.rangeStart";
     const END: &str = "spec.kubeMacPool.rangeEnd";
     let (start, end) = match (given(&pool.range_start), given(&pool.range_end)) {
-        (Some(start), Some(end)) => (
-            problems.parse::<MacAddress>(START, Some(start)),
-            problems.parse::<MacAddress>(END, Some(end)),
-        ),
+        (Some(start), Some(end)) => (problems.parse::<MacAddress>(START, Some(start)), problems.parse::<MacAddress>(END, Some(end))),
         (None, None) => return None,
         (Some(_), None) => {
-            return problems.none(
-                END,
-                "is missing, while rangeStart is given: give both, or none for a random range",
-            );
+            return problems.none(END, "is missing, while rangeStart is given: give both, or none for a random range");
         }
         (None, Some(_)) => {
-            return problems.none(
-                START,
-                "is missing, while rangeEnd is given: give both, or none for a random range",
-            );
+            return problems.none(START, "is missing, while rangeEnd is given: give both, or none for a random range");
         }
     };
     let (start, end) = (start?, end?);
@@ -233,11 +210,7 @@ fn mac_range(pool: &KubeMacPool, problems: &mut Problems) -> Option<MacRange> {
     let multicast_start = start.is_multicast();
     MacRange::new(start, end)
         .inspect_err(|error| {
-            let field = if matches!(error, MacError::Multicast(_)) && multicast_start {
-                START
-            } else {
-                END
-            };
+            let field = if matches!(error, MacError::Multicast(_)) && multicast_start { START } else { END };
             problems.push(field, error.to_string());
             if both_multicast {
                 problems.push(END, MacError::Multicast(end_again).to_string());
@@ -248,22 +221,13 @@ fn mac_range(pool: &KubeMacPool, problems: &mut Problems) -> Option<MacRange> {
 
 fn secondary_dns(dns: &KubeSecondaryDns, problems: &mut Problems) -> SecondaryDns {
     for (field, both) in [
-        (
-            ("domain", "DOMAIN"),
-            dns.domain.is_some() && dns.domain_upper.is_some(),
-        ),
-        (
-            ("nameServerIP", "NAME_SERVER_IP"),
-            dns.name_server_ip.is_some() && dns.name_server_ip_upper.is_some(),
-        ),
+        (("domain", "DOMAIN"), dns.domain.is_some() && dns.domain_upper.is_some()),
+        (("nameServerIP", "NAME_SERVER_IP"), dns.name_server_ip.is_some() && dns.name_server_ip_upper.is_some()),
     ] {
         if both {
             problems.push(
                 &format!("spec.kubeSecondaryDNS.{}", field.1),
-                format!(
-                    "is the outdated spelling of {0}, which is given too: keep {0} only",
-                    field.0
-                ),
+                format!("is the outdated spelling of {0}, which is given too: keep {0} only", field.0),
             );
         }
     }
@@ -275,7 +239,14 @@ fn secondary_dns(dns: &KubeSecondaryDns, problems: &mut Problems) -> SecondaryDn
             "is not a DNS domain: write it in lower case without a dot at the end, like secondary.example.com",
         ),
         name_server_ip: dns.effective_name_server_ip().and_then(|text| {
-            text.parse().map_err(|_| problems.push("spec.kubeSecondaryDNS.nameServerIP", format!("{text:?} is not an IP address: write it like 192.0.2.53 or 2001:db8::53"))).ok()
+            text.parse()
+                .map_err(|_| {
+                    problems.push(
+                        "spec.kubeSecondaryDNS.nameServerIP",
+                        format!("{text:?} is not an IP address: write it like 192.0.2.53 or 2001:db8::53"),
+                    )
+                })
+                .ok()
         }),
         outdated_spelling: dns.uses_upper_case_spelling(),
     }
@@ -287,10 +258,7 @@ fn self_sign(rotation: &SelfSignConfiguration, problems: &mut Problems) -> Optio
         ("caRotateInterval", given(&rotation.ca_rotate_interval)),
         ("caOverlapInterval", given(&rotation.ca_overlap_interval)),
         ("certRotateInterval", given(&rotation.cert_rotate_interval)),
-        (
-            "certOverlapInterval",
-            given(&rotation.cert_overlap_interval),
-        ),
+        ("certOverlapInterval", given(&rotation.cert_overlap_interval)),
     ];
     if intervals.iter().all(|(_, text)| text.is_none()) {
         return None;
@@ -302,45 +270,28 @@ fn self_sign(rotation: &SelfSignConfiguration, problems: &mut Problems) -> Optio
         }
         problems.parse::<GoDuration>(&path(field), text)
     });
-    let mut not_longer =
-        |(short, short_field): (&Option<GoDuration>, &str),
-         (long, long_field): (&Option<GoDuration>, &str)| {
-            if let (Some(short), Some(long)) = (short, long)
-                && short > long
-            {
-                problems.push(&path(short_field), format!("{short} is longer than {long_field}, which is {long}: shorten it, or lengthen {long_field}"));
-            }
-        };
-    not_longer(
-        (&ca_overlap, "caOverlapInterval"),
-        (&ca_rotate, "caRotateInterval"),
-    );
-    not_longer(
-        (&cert_rotate, "certRotateInterval"),
-        (&ca_rotate, "caRotateInterval"),
-    );
-    not_longer(
-        (&cert_overlap, "certOverlapInterval"),
-        (&cert_rotate, "certRotateInterval"),
-    );
-    Some(SelfSign {
-        ca_rotate: ca_rotate?,
-        ca_overlap: ca_overlap?,
-        cert_rotate: cert_rotate?,
-        cert_overlap: cert_overlap?,
-    })
+    let mut not_longer = |(short, short_field): (&Option<GoDuration>, &str), (long, long_field): (&Option<GoDuration>, &str)| {
+        if let (Some(short), Some(long)) = (short, long)
+            && short > long
+        {
+            problems.push(
+                &path(short_field),
+                format!("{short} is longer than {long_field}, which is {long}: shorten it, or lengthen {long_field}"),
+            );
+        }
+    };
+    not_longer((&ca_overlap, "caOverlapInterval"), (&ca_rotate, "caRotateInterval"));
+    not_longer((&cert_rotate, "certRotateInterval"), (&ca_rotate, "caRotateInterval"));
+    not_longer((&cert_overlap, "certOverlapInterval"), (&cert_rotate, "certRotateInterval"));
+    Some(SelfSign { ca_rotate: ca_rotate?, ca_overlap: ca_overlap?, cert_rotate: cert_rotate?, cert_overlap: cert_overlap? })
 }
 
 /// `affinity: {}` and the like say nothing; leaving them out makes equal what means the same.
 fn without_empty_parts(placement: Placement) -> Placement {
     Placement {
         node_selector: placement.node_selector.filter(|labels| !labels.is_empty()),
-        affinity: placement
-            .affinity
-            .filter(|affinity| *affinity != Default::default()),
-        tolerations: placement
-            .tolerations
-            .filter(|tolerations| !tolerations.is_empty()),
+        affinity: placement.affinity.filter(|affinity| *affinity != Default::default()),
+        tolerations: placement.tolerations.filter(|tolerations| !tolerations.is_empty()),
     }
 }
 
@@ -353,10 +304,7 @@ struct Problems(Vec<Problem>);
 
 impl Problems {
     fn push(&mut self, field: &str, message: impl Into<String>) {
-        self.0.push(Problem {
-            field: field.to_owned(),
-            message: message.into(),
-        });
+        self.0.push(Problem { field: field.to_owned(), message: message.into() });
     }
 
     fn none<T>(&mut self, field: &str, message: &str) -> Option<T> {
@@ -368,19 +316,10 @@ impl Problems {
     where
         T: std::str::FromStr<Err: std::fmt::Display>,
     {
-        text?
-            .parse()
-            .map_err(|error: T::Err| self.push(field, error.to_string()))
-            .ok()
+        text?.parse().map_err(|error: T::Err| self.push(field, error.to_string())).ok()
     }
 
-    fn text(
-        &mut self,
-        field: &str,
-        text: &Option<String>,
-        rule: fn(&str) -> bool,
-        complaint: &str,
-    ) -> Option<String> {
+    fn text(&mut self, field: &str, text: &Option<String>, rule: fn(&str) -> bool, complaint: &str) -> Option<String> {
         let text = given(text)?;
         if !rule(text) {
             return self.none(field, &format!("{text:?} {complaint}"));
@@ -417,10 +356,7 @@ fn is_path(text: &str) -> bool {
     let parts = text.strip_prefix('/').map(|rest| rest.split('/'));
     text.len() <= 107
         && parts.is_some_and(|mut parts| {
-            parts.all(|part| {
-                !matches!(part, "" | "." | "..")
-                    && !part.contains(|c: char| c == ':' || c.is_control())
-            })
+            parts.all(|part| !matches!(part, "" | "." | "..") && !part.contains(|c: char| c == ':' || c.is_control()))
         })
 }
 

@@ -24,10 +24,7 @@ const RANGE_CONFIG: &str = "kubemacpool-mac-range-config";
 const CERT_MANAGER: &str = "kubemacpool-cert-manager";
 const MANAGER: &str = "kubemacpool-mac-controller-manager";
 
-pub(crate) fn objects(
-    overlay: &Overlay<'_>,
-    range: &MacRange,
-) -> Result<Vec<Manifest>, ManifestError> {
+pub(crate) fn objects(overlay: &Overlay<'_>, range: &MacRange) -> Result<Vec<Manifest>, ManifestError> {
     let Overlay { effective, .. } = overlay;
     let mut objects = overlay.load(&FILES)?;
     for object in &mut objects {
@@ -41,9 +38,8 @@ pub(crate) fn objects(
                 data.insert("RANGE_END".into(), range.end().to_string().into());
                 Ok::<_, String>(())
             })?,
-            CERT_MANAGER => object.edit(POD_SPEC, |pod: &mut PodSpec| {
-                containers(pod).try_for_each(|container| rotation(container, &effective.self_sign))
-            })?,
+            CERT_MANAGER => object
+                .edit(POD_SPEC, |pod: &mut PodSpec| containers(pod).try_for_each(|container| rotation(container, &effective.self_sign)))?,
             MANAGER => object.edit(POD_SPEC, |pod: &mut PodSpec| {
                 containers(pod).for_each(|container| tls(container, &effective.tls));
                 Ok::<_, String>(())
@@ -77,16 +73,11 @@ fn tls(container: &mut Container, tls: &Tls) {
     args.retain(|arg| !arg.starts_with("--tls-"));
     args.push(format!("--tls-min-version={}", tls.min_version));
     if !tls.cipher_suites.is_empty() {
-        args.push(format!(
-            "--tls-cipher-suites={}",
-            tls.cipher_suites.join(",")
-        ));
+        args.push(format!("--tls-cipher-suites={}", tls.cipher_suites.join(",")));
     }
 }
 
 /// The Secrets that its certificate manager makes: the CA's is named after the webhook configuration, the server's after the service.
 pub(crate) fn made_by_it(settings: &Settings) -> Vec<ObjectKey> {
-    ["kubemacpool-mutator-ca", "kubemacpool-service"]
-        .map(|name| ObjectKey::new(kinds::SECRET, &settings.namespace, name))
-        .to_vec()
+    ["kubemacpool-mutator-ca", "kubemacpool-service"].map(|name| ObjectKey::new(kinds::SECRET, &settings.namespace, name)).to_vec()
 }

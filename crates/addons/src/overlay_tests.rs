@@ -1,0 +1,150 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+use serde_json::{Value, json};
+
+use crate::{
+    Image, Settings,
+    testing::{containers, decide, decide_with, full, object, objects},
+};
+
+#[test]
+fn every_container_can_be_diagnosed_and_scheduled() {
+    let images: Vec<(String, Image)> = Image::ALL.iter().map(|image| (format!("registry.example/{image:?}:1"), *image)).collect();
+    let env = |name: &str| images.iter().find(|(_, image)| image.env() == name).map(|(reference, _)| reference.clone());
+    let decision = decide_with(Settings::from_env(env).unwrap(), &full(), None, None).unwrap();
+    let containers = containers(&decision);
+    assert_eq!(containers.len(), 8);
+    for (workload, container) in containers {
+        let at = format!("{workload}/{}", container["name"]);
+        assert_eq!(container["terminationMessagePolicy"], "FallbackToLogsOnError", "{at}");
+        assert!(container["resources"]["requests"]["cpu"].is_string() && container["resources"]["requests"]["memory"].is_string(), "{at}");
+        assert_eq!(container["resources"]["limits"], Value::Null, "{at}");
+        assert_eq!(container["imagePullPolicy"], "IfNotPresent", "{at}");
+        assert!(
+            images.iter().any(|(reference, _)| container["image"] == *reference),
+            "{at}: {} is not from the settings",
+            container["image"]
+        );
+    }
+}
+
+#[test]
+fn the_manifests_name_the_images_that_are_used_by_default() {
+    let decision = decide(&full());
+    for (workload, container) in containers(&decision) {
+        let image = container["image"].as_str().unwrap();
+        let files = [
+            include_str!("../../../components/multus/daemonset.yaml"),
+            include_str!("../../../components/linux-bridge/plugin.yaml"),
+            include_str!("../../../components/linux-bridge/marker.yaml"),
+            include_str!("../../../components/ovs/daemonset.yaml"),
+            include_str!("../../../components/kubemacpool/cert-manager.yaml"),
+            include_str!("../../../components/kubemacpool/manager.yaml"),
+        ];
+        assert!(files.iter().any(|file| file.contains(&format!("image: {image}\n"))), "{workload}: {image}");
+    }
+}
+
+#[test]
+fn the_namespace_is_set_everywhere() {
+    let settings = Settings { namespace: "elsewhere".into(), operator_namespace: "operator".into(), ..Settings::default() };
+    let decision = decide_with(settings, &full(), None, None).unwrap();
+    for object in objects(&decision) {
+        assert!(!object.body().to_string().contains("cluster-network-addons"), "{}", object.key());
+        assert!(object.key().namespace.as_deref().is_none_or(|namespace| namespace == "elsewhere"), "{}", object.key());
+    }
+    assert_eq!(object(&decision, "ClusterRoleBinding", "multus")["subjects"][0]["namespace"], "elsewhere");
+    assert_eq!(
+        object(&decision, "MutatingWebhookConfiguration", "kubemacpool-mutator")["webhooks"][1]["clientConfig"]["service"]["namespace"],
+        "elsewhere"
+    );
+    assert_eq!(object(&decision, "Namespace", "elsewhere")["metadata"]["labels"]["app.kubernetes.io/managed-by"], "cnao-operator");
+    assert_eq!(decision.record.unwrap().key().namespace.as_deref(), Some("operator"));
+    assert!(decision.made_by_operands.iter().all(|key| key.namespace.as_deref() == Some("elsewhere")));
+}
+
+#[test]
+fn kube_mac_pool_runs_where_infra_says_and_the_rest_where_workloads_says() {
+    let mut resource = full();
+    resource["spec"]["placementConfiguration"] =
+        json!({"infra": {"nodeSelector": {"for": "infra"}}, "workloads": {"nodeSelector": {"for": "workloads"}}});
+    for object in objects(&decide(&resource)) {
+        let Some(pod) = object.body().pointer("/spec/template/spec") else {
+            continue;
+        };
+        let expected = if object.key().name.starts_with("kubemacpool") { "infra" } else { "workloads" };
+        assert_eq!(pod["nodeSelector"], json!({"for": expected}), "{}", object.key());
+        assert_eq!((&pod["affinity"], &pod["tolerations"]), (&Value::Null, &Value::Null), "{}", object.key());
+    }
+}
+
+#[test]
+fn the_manifests_show_the_default_placement() {
+    let placement = |object: &Value| {
+        ["nodeSelector", "affinity", "tolerations"].map(|field| object.pointer("/spec/template/spec").unwrap()[field].clone())
+    };
+    let decision = decide(&full());
+    let written =
+        |text: &str, kind: &str| placement(weft_plan::parse_yaml(text).unwrap().iter().find(|m| m.key().kind.kind == kind).unwrap().body());
+    for (text, kind, name) in [
+        (include_str!("../../../components/multus/daemonset.yaml"), "DaemonSet", "multus"),
+        (include_str!("../../../components/linux-bridge/plugin.yaml"), "DaemonSet", "kube-cni-linux-bridge-plugin"),
+        (include_str!("../../../components/linux-bridge/marker.yaml"), "DaemonSet", "bridge-marker"),
+        (include_str!("../../../components/ovs/daemonset.yaml"), "DaemonSet", "ovs-cni-amd64"),
+        (include_str!("../../../components/kubemacpool/cert-manager.yaml"), "Deployment", "kubemacpool-cert-manager"),
+        (include_str!("../../../components/kubemacpool/manager.yaml"), "Deployment", "kubemacpool-mac-controller-manager"),
+    ] {
+        assert_eq!(written(text, kind), placement(object(&decision, kind, name)), "{name}");
+    }
+}
+
+#[test]
+fn certificates_and_tls_follow_the_configuration() {
+    let mut resource = full();
+    resource["spec"]["selfSignConfiguration"] =
+        json!({"caRotateInterval": "200h20m2s", "caOverlapInterval": "3h", "certRotateInterval": "20h", "certOverlapInterval": "1.5h"});
+    resource["spec"]["tlsSecurityProfile"] = json!({"type": "Intermediate"});
+    let decision = decide(&resource);
+    let environment =
+        object(&decision, "Deployment", "kubemacpool-cert-manager")["spec"]["template"]["spec"]["containers"][0]["env"].clone();
+    for (name, value) in [
+        ("CA_ROTATE_INTERVAL", "200h20m2s"),
+        ("CA_OVERLAP_INTERVAL", "3h"),
+        ("CERT_ROTATE_INTERVAL", "20h"),
+        ("CERT_OVERLAP_INTERVAL", "1.5h"),
+    ] {
+        assert!(environment.as_array().unwrap().contains(&json!({"name": name, "value": value})), "{name}");
+    }
+    let args = |decision: &weft_plan::Decision| {
+        object(decision, "Deployment", "kubemacpool-mac-controller-manager")["spec"]["template"]["spec"]["containers"][0]["args"].clone()
+    };
+    assert_eq!(args(&decide(&full())), json!(["--v=production", "--wait-time=300", "--tls-min-version=VersionTLS13"]));
+    let args = args(&decision);
+    assert_eq!(args[2], "--tls-min-version=VersionTLS12");
+    assert!(args[3].as_str().unwrap().starts_with("--tls-cipher-suites=TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,"), "{args}");
+}
+
+#[test]
+fn only_pods_that_read_a_changed_config_once_are_rolled() {
+    let hash = |decision: &weft_plan::Decision| {
+        object(decision, "DaemonSet", "multus")["spec"]["template"]["metadata"]["annotations"]["weft.network/config-hash"].clone()
+    };
+    let before = decide(&full());
+    assert_eq!(hash(&before).as_str().unwrap().len(), 16);
+
+    // A new version of the operator labels the ConfigMap anew and rolls nothing.
+    let newer = decide_with(Settings { version: "9.9.9".into(), ..Settings::default() }, &full(), None, None).unwrap();
+    assert_eq!(hash(&newer), hash(&before));
+
+    // KubeMacPool watches its range.
+    let mut resource = full();
+    resource["spec"]["kubeMacPool"]["rangeEnd"] = "02:00:01:00:00:00".into();
+    let other_range = decide(&resource);
+    assert_eq!(
+        object(&other_range, "ConfigMap", "kubemacpool-mac-range-config")["data"],
+        json!({"RANGE_START": "02:00:00:00:00:00", "RANGE_END": "02:00:01:00:00:00"})
+    );
+    let workload = |decision, name| object(decision, "Deployment", name).clone();
+    for name in ["kubemacpool-mac-controller-manager", "kubemacpool-cert-manager"] {
+        assert_eq!(workload(&other_range, name), workload(&before, name));
+    }
+}

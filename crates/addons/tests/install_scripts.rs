@@ -1,0 +1,159 @@
+//! The shell scripts in the manifests, run by a real shell against folders that stand for the host.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use tempfile::TempDir;
+use weft_plan::parse_yaml;
+
+/// The only argument of a container's shell.
+fn script(manifest: &str, workload: &str, pointer: &str) -> String {
+    let manifests = parse_yaml(manifest).unwrap();
+    let workload = manifests.iter().find(|m| m.key().kind.kind == "DaemonSet" && m.key().name == workload).unwrap();
+    workload.body().pointer(pointer).unwrap().as_str().unwrap().to_owned()
+}
+
+fn executable(path: PathBuf, content: &str) {
+    fs::write(&path, content).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn text(path: PathBuf) -> String {
+    fs::read_to_string(path).unwrap()
+}
+
+fn link(path: PathBuf) -> String {
+    fs::read_link(path).unwrap().to_str().unwrap().to_owned()
+}
+
+/// Nothing is left over but these.
+fn assert_only(folder: &Path, expected: &[&str]) {
+    let mut names: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    assert_eq!(names, expected);
+}
+
+mod linux_bridge {
+    use super::*;
+
+    struct Host {
+        from: TempDir,
+        to: TempDir,
+    }
+
+    impl Host {
+        /// With both plugins in the image, and their checksums as the image has them.
+        fn new() -> Self {
+            let host = Self { from: TempDir::new().unwrap(), to: TempDir::new().unwrap() };
+            host.image("1");
+            host
+        }
+
+        fn image(&self, version: &str) {
+            for plugin in ["bridge", "tuning"] {
+                executable(self.from.path().join(plugin), &format!("{plugin} {version}"));
+                let sum = Command::new("sha256sum").arg(plugin).current_dir(&self.from).output().unwrap();
+                fs::write(self.from.path().join(format!("{plugin}.checksum")), sum.stdout).unwrap();
+            }
+        }
+
+        fn start(&self) -> Child {
+            let script = script(
+                include_str!("../../../components/linux-bridge/plugin.yaml"),
+                "kube-cni-linux-bridge-plugin",
+                "/spec/template/spec/containers/0/args/0",
+            )
+            .replace("/usr/src/github.com/containernetworking/plugins/bin", self.from.path().to_str().unwrap())
+            .replace("/opt/cni/bin", self.to.path().to_str().unwrap());
+            Command::new("/bin/bash").args(["-ceu", &script]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+        }
+
+        /// Runs the script until it idles, then ends it as kubelet would.
+        fn install(&self) {
+            let mut child = self.start();
+            let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+            let idle = lines.any(|line| line.unwrap().starts_with("done"));
+            // The shell has become the process that idles: nothing else is left to end.
+            child.kill().unwrap();
+            child.wait().unwrap();
+            assert!(idle, "the script did not come to its end");
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.to.path().join(name)
+        }
+    }
+
+    #[test]
+    fn an_empty_node_gets_both_names_of_each_plugin() {
+        let host = Host::new();
+        host.install();
+        for plugin in ["bridge", "tuning"] {
+            assert_eq!(text(host.path(plugin)), format!("{plugin} 1"));
+            assert_eq!(link(host.path(plugin)), format!("cnv-{plugin}"));
+            assert_eq!(fs::metadata(host.path(plugin)).unwrap().mode() & 0o111, 0o111, "executable");
+        }
+        assert_only(host.to.path(), &["bridge", "cnv-bridge", "cnv-tuning", "tuning"]);
+    }
+
+    #[test]
+    fn the_nodes_own_plugin_stays_and_gets_a_second_name() {
+        let host = Host::new();
+        executable(host.path("bridge"), "the node's");
+        host.install();
+        assert_eq!((text(host.path("bridge")), link(host.path("cnv-bridge"))), ("the node's".to_owned(), "bridge".to_owned()));
+        assert_eq!(link(host.path("tuning")), "cnv-tuning");
+    }
+
+    #[test]
+    fn an_update_replaces_files_and_never_writes_into_one() {
+        let host = Host::new();
+        host.install();
+        let inode = fs::metadata(host.path("cnv-bridge")).unwrap().ino();
+        let running = fs::File::open(host.path("cnv-bridge")).unwrap();
+        host.image("2");
+        host.install();
+        assert_eq!(text(host.path("bridge")), "bridge 2");
+        assert_ne!(fs::metadata(host.path("cnv-bridge")).unwrap().ino(), inode);
+        assert_eq!(std::io::read_to_string(running).unwrap(), "bridge 1", "who runs the old one keeps it");
+        assert_only(host.to.path(), &["bridge", "cnv-bridge", "cnv-tuning", "tuning"]);
+    }
+
+    #[test]
+    fn a_damaged_plugin_is_not_installed() {
+        let host = Host::new();
+        fs::write(host.from.path().join("bridge"), "damaged").unwrap();
+        let output = host.start().wait_with_output().unwrap();
+        assert!(!output.status.success());
+        assert!(!host.path("bridge").exists() && !host.path("cnv-bridge").exists());
+    }
+}
+
+#[test]
+fn the_ovs_plugins_are_replaced_and_never_written_into() {
+    let (from, to) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let plugins = ["ovs", "ovs-mirror-consumer", "ovs-mirror-producer"];
+    let script =
+        script(include_str!("../../../components/ovs/daemonset.yaml"), "ovs-cni-amd64", "/spec/template/spec/initContainers/0/args/0")
+            .replace("/host/opt/cni/bin", to.path().to_str().unwrap())
+            .replace("cp \"/$plugin\"", &format!("cp \"{}/$plugin\"", from.path().display()));
+    let mut inodes = Vec::new();
+    for version in ["1", "2"] {
+        for plugin in plugins {
+            executable(from.path().join(plugin), &format!("{plugin} {version}"));
+        }
+        assert!(Command::new("/bin/sh").args(["-ceu", &script]).status().unwrap().success());
+        for plugin in plugins {
+            assert_eq!(text(to.path().join(plugin)), format!("{plugin} {version}"));
+        }
+        assert_only(to.path(), &plugins);
+        inodes.push(fs::metadata(to.path().join("ovs")).unwrap().ino());
+    }
+    assert_ne!(inodes[0], inodes[1]);
+}
