@@ -1,0 +1,309 @@
+//! The documents tell the truth: what they name is there, and what they have to list is complete.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod common;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use common::{printed, root, weft_with_stdin};
+use regex::Regex;
+
+/// A document, by its path from the root of the tree.
+struct Document {
+    path: String,
+    text: String,
+}
+
+/// All documents of the project.
+fn documents() -> Vec<Document> {
+    let in_folder = |folder: &str| {
+        let mut files: Vec<PathBuf> = fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.retain(|file| file.extension().is_some_and(|extension| extension == "md"));
+        files.sort();
+        files
+    };
+    let files = in_folder(".").into_iter().chain(in_folder("docs"));
+    files
+        .map(|file| Document {
+            path: file.strip_prefix(root()).unwrap_or(&file).to_string_lossy().trim_start_matches("./").to_owned(),
+            text: fs::read_to_string(&file).unwrap(),
+        })
+        .collect()
+}
+
+impl Document {
+    /// The text of the section under this heading, up to the next one of the same level.
+    fn section(&self, heading: &str) -> &str {
+        let (_, rest) = self.text.split_once(&format!("\n## {heading}\n")).unwrap_or_else(|| panic!("{}: no section {heading}", self.path));
+        rest.split("\n## ").next().unwrap()
+    }
+
+    /// Everything that is written as code: lines of blocks, but for what a command printed, and spans in the text. The first column of a table
+    /// of somebody else's names is left out.
+    fn code(&self) -> Vec<String> {
+        let mut code = Vec::new();
+        let (mut block, mut elsewhere): (Option<(String, bool)>, bool) = (None, false);
+        let span = Regex::new("`([^`]+)`").unwrap();
+        for line in self.text.lines() {
+            if let Some(language) = line.trim_start().strip_prefix("```") {
+                // Where a prompt is shown, the other lines are what was printed.
+                let prompts = self.text[line.as_ptr() as usize - self.text.as_ptr() as usize + line.len()..].trim_start().starts_with("$ ");
+                block = if block.is_none() { Some((language.to_owned(), prompts)) } else { None };
+            } else if let Some((language, prompts)) = &block {
+                if language == "console" && (!prompts || line.starts_with("$ ")) {
+                    code.push(line.trim_start_matches("$ ").to_owned());
+                }
+            } else {
+                elsewhere = line.starts_with("| there |") || elsewhere && line.starts_with('|');
+                let line = if elsewhere { line.splitn(3, '|').nth(2).unwrap_or_default() } else { line };
+                code.extend(span.captures_iter(line).map(|found| found[1].to_owned()));
+            }
+        }
+        code
+    }
+
+    /// The rows of the first table in a text, a cell each.
+    fn rows(section: &str) -> Vec<Vec<String>> {
+        let table = section.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
+        table.skip(2).map(|row| row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()).collect()
+    }
+}
+
+/// What stands in backticks.
+fn spans(text: &str) -> Vec<String> {
+    Regex::new("`([^`]+)`").unwrap().captures_iter(text).map(|found| found[1].to_owned()).collect()
+}
+
+/// The names of all commands.
+fn commands() -> BTreeSet<String> {
+    printed(&["--help"])
+        .lines()
+        .filter_map(|line| Some(line.strip_prefix("  ")?.split_once("  ")?.0.to_owned()))
+        .filter(|name| !name.is_empty())
+        .collect()
+}
+
+/// The anchor that a heading has (github.com's rule: lower case, punctuation dropped, blanks become hyphens).
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim_start_matches('#').trim().to_lowercase();
+    kept.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c)).map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+#[test]
+fn every_link_inside_the_tree_leads_somewhere() {
+    let link = Regex::new(r"\]\(([^)\s]+)\)").unwrap();
+    let documents = documents();
+    let mut broken = Vec::new();
+    for document in &documents {
+        for found in link.captures_iter(&document.text) {
+            let target = &found[1];
+            if target.contains("://") {
+                continue;
+            }
+            let (file, fragment) = target.split_once('#').unwrap_or((target, ""));
+            let from = root().join(&document.path);
+            let path = if file.is_empty() { from } else { from.parent().unwrap().join(file) };
+            let headings = fs::read_to_string(&path).unwrap_or_default();
+            let has_anchor = || headings.lines().any(|line| line.starts_with('#') && anchor(line) == fragment);
+            if !path.exists() || !fragment.is_empty() && !has_anchor() {
+                broken.push(format!("{}: {target}", document.path));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+#[test]
+fn every_command_and_flag_exists() {
+    let commands = commands();
+    let call = Regex::new(r"(?:^|[\s/(`])weft ((?:[^|;&<>#\s]+ ?)+)").unwrap();
+    let (mut checked, mut wrong) = (0, Vec::new());
+    for document in documents() {
+        for code in document.code() {
+            for found in call.captures_iter(&code) {
+                let mut words = found[1].split_whitespace().peekable();
+                let Some(command) = words.next_if(|word| commands.contains(*word)) else {
+                    let first = words.next().unwrap_or_default();
+                    if !first.starts_with("--") && first != "…" {
+                        wrong.push(format!("{}: weft {first}", document.path));
+                    }
+                    continue;
+                };
+                let help = printed(&[command, "--help"]);
+                for flag in words.filter(|word| word.starts_with('-') && word.len() > 1) {
+                    checked += 1;
+                    let flag = flag.split('=').next().unwrap();
+                    if !Regex::new(&format!(r"(?m)^ .*{}(?:[ ,]|$)", regex::escape(flag))).unwrap().is_match(&help) {
+                        wrong.push(format!("{}: weft {command} {flag}", document.path));
+                    }
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(checked >= 10, "only {checked} flags were found: is this test still reading the documents?");
+}
+
+#[test]
+fn documents_that_help_points_to_exist() {
+    let name = Regex::new(r"docs/[a-z-]+\.md").unwrap();
+    for command in commands() {
+        for found in name.find_iter(&printed(&[&command, "--help"])) {
+            assert!(root().join(found.as_str()).exists(), "weft {command} --help: {}", found.as_str());
+        }
+    }
+}
+
+#[test]
+fn every_make_target_exists() {
+    let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
+    let targets: BTreeSet<&str> =
+        makefile.lines().filter_map(|line| line.split_once(": ").or(line.split_once(":")).map(|(name, _)| name)).collect();
+    let call = Regex::new(r"(?:^|\s)make ([a-z][a-z/*-]*)").unwrap();
+    for document in documents() {
+        for code in document.code() {
+            for found in call.captures_iter(&code) {
+                assert!(targets.contains(&found[1]), "{}: make {}", document.path, &found[1]);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_file_that_is_named_exists() {
+    let name =
+        Regex::new(r"^(?:crates|components|deploy|docs|examples|scripts|testenv|api|plan|addons|runtime|operator|cli)/[\w./-]+$").unwrap();
+    for document in documents() {
+        for code in document.code().into_iter().filter(|code| name.is_match(code)) {
+            let there = ["", "crates"].iter().any(|parent| root().join(parent).join(&code).exists());
+            assert!(there, "{}: {code}", document.path);
+        }
+    }
+}
+
+#[test]
+fn every_suite_of_tests_exists() {
+    let call = Regex::new(r"cargo test -p (\S+)(?:.*? --test (\S+))?").unwrap();
+    for found in documents().iter().flat_map(Document::code).filter_map(|code| {
+        let found = call.captures(&code)?;
+        Some((found[1].to_owned(), found.get(2).map(|test| test.as_str().to_owned())))
+    }) {
+        let (package, test) = found;
+        let folder = root().join("crates").join(if package == "weft" { "cli" } else { package.trim_start_matches("weft-") });
+        assert!(folder.join("Cargo.toml").exists(), "{package}");
+        if let Some(test) = test {
+            let exists = [format!("{test}.rs"), format!("{test}/main.rs")].iter().any(|file| folder.join("tests").join(file).exists());
+            assert!(exists, "{package} --test {test}");
+        }
+    }
+}
+
+/// All sources of these crates without their tests, by path.
+fn sources(crates: &[&str]) -> BTreeMap<PathBuf, String> {
+    fn collect(folder: &Path, found: &mut BTreeMap<PathBuf, String>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                collect(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "rs") && !path.to_string_lossy().ends_with("_tests.rs") {
+                let text = fs::read_to_string(&path).unwrap();
+                found.insert(path, text.split("#[cfg(test)]\nmod tests {").next().unwrap().to_owned());
+            }
+        }
+    }
+    let mut found = BTreeMap::new();
+    crates.iter().for_each(|name| collect(&root().join("crates").join(name).join("src"), &mut found));
+    found
+}
+
+fn all(text: &str, pattern: &str) -> BTreeSet<String> {
+    Regex::new(pattern).unwrap().captures_iter(text).map(|found| found[1].to_owned()).collect()
+}
+
+fn status_page() -> Document {
+    documents().into_iter().find(|document| document.path == "docs/status.md").unwrap()
+}
+
+#[test]
+fn every_condition_reason_and_event_is_listed_and_nothing_else() {
+    let sources = sources(&["plan", "runtime", "addons"]);
+    let text_of = |end: &str| sources.iter().find(|(path, _)| path.ends_with(end)).unwrap().1;
+    const TYPES: [&str; 6] = ["Available", "Progressing", "Degraded", "Blocked", "True", "False"];
+    let mut reasons = all(text_of("plan/src/conditions.rs"), r#""([A-Z][A-Za-z]+)""#);
+    reasons.retain(|word| !TYPES.contains(&word.as_str()));
+    for text in sources.values() {
+        // How a failure is given a reason where it arises, and the reasons of refusals.
+        reasons.extend(all(text, r#"Blocked \{\s*reason: "([A-Z][A-Za-z]+)""#));
+        reasons.extend(all(text, r#"pub const FAILED_[A-Z_]+: &str = "([A-Za-z]+)";"#));
+    }
+    let page = status_page();
+    let rows = Document::rows(page.section("Conditions"));
+    let listed: BTreeSet<String> = rows.iter().flat_map(|row| spans(&row[2])).collect();
+    assert_eq!(listed, reasons, "left: docs/status.md, right: the code");
+    let types: BTreeSet<String> = rows.iter().flat_map(|row| spans(&row[0])).collect();
+    assert_eq!(types, TYPES[..4].iter().map(|name| (*name).to_owned()).collect());
+
+    let mut events = all(text_of("runtime/src/events.rs"), r#"reason: "([A-Za-z]+)""#);
+    events.extend(
+        all(text_of("runtime/src/events.rs"), r#"reason: format!\("([A-Za-z]+): "#).into_iter().map(|word| format!("{word}: REASON")),
+    );
+    events.extend(sources.values().flat_map(|text| all(text, r#"Blocked \{\s*reason: "([A-Z][A-Za-z]+)""#)));
+    let listed: BTreeSet<String> = Document::rows(page.section("Events")).iter().flat_map(|row| spans(&row[1])).collect();
+    assert_eq!(listed, events, "left: docs/status.md, right: the code");
+}
+
+#[test]
+fn every_state_of_a_component_is_listed_and_nothing_else() {
+    let sources = sources(&["addons"]);
+    let status = sources.iter().find(|(path, _)| path.ends_with("addons/src/status.rs")).unwrap().1;
+    let mut states = all(status, r#"state\w* =[^;]*?"([A-Z][A-Za-z]+)""#);
+    states.extend(all(status, r#"state: "([A-Z][A-Za-z]+)""#));
+    states.extend(all(status, r#"\{ "([A-Z][A-Za-z]+)" \} else"#));
+    let listed: BTreeSet<String> = Document::rows(status_page().section("Components")).iter().flat_map(|row| spans(&row[0])).collect();
+    assert_eq!(listed, states, "left: docs/status.md, right: the code");
+}
+
+#[test]
+fn every_metric_is_listed_and_nothing_else() {
+    let sources = sources(&["runtime", "addons"]);
+    let mut metrics = BTreeSet::new();
+    for text in sources.values() {
+        let counters = all(text, r"(\w+): Family<\w+, Counter>");
+        for (name, field) in Regex::new(r#"register\(\s*"(\w+)",\s*"[^"]*",\s*metrics\.(\w+)"#)
+            .unwrap()
+            .captures_iter(text)
+            .map(|found| (found[1].to_owned(), found[2].to_owned()))
+        {
+            metrics.insert(if counters.contains(&field) { format!("{name}_total") } else { name });
+        }
+        metrics.extend(all(text, r#"\(\s*"(kubevirt_cnao_\w+)""#));
+    }
+    let listed: BTreeSet<String> = Document::rows(status_page().section("Metrics")).iter().flat_map(|row| spans(&row[0])).collect();
+    assert_eq!(listed, metrics, "left: docs/status.md, right: the code");
+}
+
+#[test]
+fn every_variable_of_ours_is_read_somewhere() {
+    let readers = ["Makefile", "scripts/control-plane", "scripts/test", "scripts/demo", "scripts/setup"]
+        .map(|file| fs::read_to_string(root().join(file)).unwrap_or_default());
+    let code: String = sources(&["cli", "operator", "testenv", "runtime"]).into_values().chain(readers).collect();
+    let harness = fs::read_to_string(root().join("crates/cli/tests/harness/cluster.rs")).unwrap();
+    for document in documents() {
+        for name in all(&document.text, r"\b(WEFT_[A-Z_]+)\b") {
+            assert!(code.contains(&name) || harness.contains(&name), "{}: {name}", document.path);
+        }
+    }
+}
+
+#[test]
+fn the_configuration_on_the_first_screen_is_valid() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let yaml = readme.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
+    let run = weft_with_stdin(&root(), &["validate", "-f", "-"], yaml);
+    assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+}
