@@ -45,13 +45,20 @@ pub async fn run(config: LeaseConfig, cluster: Cluster, fence: Fence, leading: w
         let asked = Instant::now();
         let attempt = tokio::time::timeout(renew, hold(&config, &key, &cluster, &mut observed, fence.is_open()));
         let held = match attempt.await {
-            Ok(Ok(held)) => held,
+            Ok(Ok(held)) => Some(held),
             Ok(Err(error)) => {
                 tracing::warn!(lease = %config.name, %error, "the lease could not be read or renewed");
-                fence.is_open()
+                None
             }
-            Err(_) => fence.is_open(),
+            Err(_) => {
+                tracing::warn!(lease = %config.name, "the lease could not be read or renewed: no answer in time");
+                None
+            }
         };
+        // A candidate looks as often as the leader renews: it learns of a free lease soon, and costs as little. While nothing is known
+        // the lease lasts until its end, and there is time for a few more attempts.
+        let pause = if held.is_some() { renew } else { renew / 5 };
+        let held = held.unwrap_or_else(|| fence.is_open());
         if held
             && asked.elapsed() < config.duration
             && observed.as_ref().is_some_and(|seen| holder(&seen.record) == config.identity && seen.since >= asked)
@@ -70,9 +77,8 @@ pub async fn run(config: LeaseConfig, cluster: Cluster, fence: Fence, leading: w
             *was = leads;
             changed
         });
-        // A candidate looks as often as the leader renews: it learns of a free lease soon, and costs as little.
         tokio::select! {
-            () = tokio::time::sleep(renew) => {}
+            () = tokio::time::sleep(pause) => {}
             () = stop.cancelled() => break,
         }
     }
@@ -83,7 +89,7 @@ pub async fn run(config: LeaseConfig, cluster: Cluster, fence: Fence, leading: w
     leading.send_replace(false);
 }
 
-/// One look at the lease; takes or renews it if that is ours to do. Returns whether we hold it.
+/// Takes or renews the lease if that is ours to do. Returns whether we hold it.
 async fn hold(
     config: &LeaseConfig,
     key: &ObjectKey,
@@ -92,13 +98,31 @@ async fn hold(
     leads: bool,
 ) -> Result<bool, Error> {
     // The holder knows what it wrote: it renews without reading.
-    let live = match observed.as_ref().filter(|_| leads) {
+    match look(config, key, cluster, observed, leads).await {
+        // Somebody was quicker; or somebody wrote something else on it, or the answer to our own last write was lost. A fresh read
+        // tells.
+        Err(e) if e.is_conflict() => {
+            *observed = None;
+            look(config, key, cluster, observed, false).await
+        }
+        other => other,
+    }
+}
+
+async fn look(
+    config: &LeaseConfig,
+    key: &ObjectKey,
+    cluster: &Cluster,
+    observed: &mut Option<Observed>,
+    knows: bool,
+) -> Result<bool, Error> {
+    let live = match observed.as_ref().filter(|_| knows) {
         Some(seen) => Some(seen.record.clone()),
         None => cluster.get(key).await?,
     };
     let now = Instant::now();
     let written = match live {
-        None => cluster.create(key, &record(config, None), &config.name).await,
+        None => cluster.create(key, &record(config, None), &config.name).await?,
         Some(live) => {
             if observed.as_ref().is_none_or(|seen| seen.record["metadata"]["resourceVersion"] != live["metadata"]["resourceVersion"]) {
                 *observed = Some(Observed { record: live.clone(), since: now });
@@ -109,21 +133,11 @@ async fn hold(
             if !free {
                 return Ok(false);
             }
-            cluster.replace(key, &record(config, Some(&live)), &config.name).await
+            cluster.replace(key, &record(config, Some(&live)), &config.name).await?
         }
     };
-    match written {
-        Ok(written) => {
-            *observed = Some(Observed { record: written, since: Instant::now() });
-            Ok(true)
-        }
-        Err(e) if e.is_conflict() => {
-            // Somebody was quicker: look again next time, with a fresh read.
-            *observed = None;
-            Ok(false)
-        }
-        Err(e) => Err(e),
-    }
+    *observed = Some(Observed { record: written, since: Instant::now() });
+    Ok(true)
 }
 
 /// The lease as we want it. (coordination.k8s.io/v1: times in microseconds.)
