@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Result, bail};
 use serde_json::Value;
 use weft_plan::{ObjectKey, Owner, Stage, kinds};
-use weft_runtime::{presence, removal, stored};
+use weft_runtime::{pass::FINALIZER, presence, removal, stored};
 
 use crate::{
     domains::Entry,
@@ -70,6 +70,14 @@ impl<'a> Uninstall<'a> {
             found.find_domain(index).await?;
         }
         found.find_installation().await?;
+        if found.is_empty() {
+            // A run that was interrupted at the very end.
+            for key in std::mem::take(&mut found.namespaces) {
+                if found.may_go(&key).await? {
+                    found.namespaces.push(key);
+                }
+            }
+        }
         Ok(found)
     }
 
@@ -80,7 +88,8 @@ impl<'a> Uninstall<'a> {
             bail!("{what} is another operator for {}, under names that Weft uses too: nothing is removed", site.entry.name);
         }
         let resources = online.resources(site).await?.unwrap_or_default();
-        let mut orphans = removal::inventories(&online.cluster, &*site.domain, &site.namespace).await.map_err(|error| online.explain(error))?;
+        let mut orphans =
+            removal::inventories(&online.cluster, &*site.domain, &site.namespace).await.map_err(|error| online.explain(error))?;
         orphans.retain(|owner| !resources.iter().any(|resource| resource["metadata"]["name"] == owner.name.as_str()));
         let owners: Vec<_> = resources.iter().map(|resource| Owner::of(&*site.domain, resource)).chain(orphans.iter().cloned()).collect();
         for owner in owners {
@@ -117,9 +126,14 @@ impl<'a> Uninstall<'a> {
                 definitions.extend(installation.definitions.iter().map(|(_, manifest)| manifest.key().clone()));
             }
             if let Some(operator) = &site.operator {
-                let others: Vec<_> = operator.domains.iter().filter(|name| !self.sites.iter().any(|site| site.entry.name == *name)).cloned().collect();
+                let others: Vec<_> =
+                    operator.domains.iter().filter(|name| !self.sites.iter().any(|site| site.entry.name == *name)).cloned().collect();
                 if !others.is_empty() {
-                    let why = format!("it serves {} too: weft manifests --single --domains {} | kubectl apply -f -", others.join(", "), others.join(","));
+                    let why = format!(
+                        "it serves {} too: weft manifests --single --domains {} | kubectl apply -f -",
+                        others.join(", "),
+                        others.join(",")
+                    );
                     let (namespace, name) = (operator.deployment.namespace.clone().unwrap_or_default(), operator.deployment.name.clone());
                     objects.remove(&operator.deployment);
                     objects.remove(&ObjectKey::new(kinds::SERVICE_ACCOUNT, &namespace, &name));
@@ -150,8 +164,13 @@ impl<'a> Uninstall<'a> {
         Ok(present)
     }
 
-    /// Whether nothing is there that would be removed. A namespace alone is nobody's installation.
-    pub fn is_empty(&self) -> bool {
+    /// Whether nothing is there that would be removed.
+    pub fn is_nothing(&self) -> bool {
+        self.is_empty() && self.namespaces.is_empty()
+    }
+
+    /// The same but for namespaces.
+    fn is_empty(&self) -> bool {
         self.resources.is_empty() && self.orphans.is_empty() && self.objects.is_empty() && (self.definitions.is_empty() || !self.scope.crds)
     }
 
@@ -193,7 +212,10 @@ impl<'a> Uninstall<'a> {
         }
         for (index, owner) in &self.orphans {
             let site = &self.sites[*index];
-            self.wait(&format!("what {} {} has left", owner.kind.kind, owner.name), async || self.tear_down(site, owner.clone(), None).await).await?;
+            self.wait(&format!("what {} {} has left", owner.kind.kind, owner.name), async || {
+                self.tear_down(site, owner.clone(), None).await
+            })
+            .await?;
             said("removed", &format!("what {} {} has left", owner.kind.kind, owner.name))?;
         }
         for key in &self.objects {
@@ -234,7 +256,9 @@ impl<'a> Uninstall<'a> {
                 said("note:", "no operator is at work; its components are taken down from here")?;
             }
             let left = self.tear_down(site, owner.clone(), Some(&live)).await?;
-            Ok(left.or_else(|| Some(format!("finalizers {}", live["metadata"]["finalizers"]))))
+            // It goes now, unless somebody else holds it.
+            let others = held_by(&live, Some(FINALIZER));
+            Ok(left.or(others).or_else(|| Some("its end".to_owned())))
         })
         .await
     }
@@ -244,29 +268,40 @@ impl<'a> Uninstall<'a> {
         let objects = self.online.objects(site, owner);
         let left = removal::tear_down(&objects, &site.namespace, resource).await.map_err(|error| self.online.explain_stored(error))?;
         let left: Vec<_> = left
-            .iter()
+            .into_iter()
             .map(|removal| match &removal.blocker {
                 Some(blocker) => format!("{} ({blocker})", removal.object.human()),
                 None => removal.object.human(),
             })
             .collect();
-        Ok((!left.is_empty()).then(|| left.join(", ")))
+        let more = if left.len() > 3 { format!(" and {} more", left.len() - 3) } else { String::new() };
+        Ok((!left.is_empty()).then(|| format!("{}{more}", left[..left.len().min(3)].join(", "))))
     }
 
     /// Deletes an object and waits until it is gone; of the operator's Deployment, its pods too: one might still be at work.
     async fn delete(&self, key: &ObjectKey) -> Result<()> {
         let online = self.online;
         let pods = match key.kind {
-            kinds::DEPLOYMENT => online.cluster.get(key).await.map_err(|error| online.explain(error))?.and_then(|deployment| selector(&deployment)),
+            kinds::DEPLOYMENT => {
+                online.cluster.get(key).await.map_err(|error| online.explain(error))?.and_then(|deployment| selector(&deployment))
+            }
             _ => None,
         };
         self.wait(&key.human(), async || {
             if let Some(live) = online.cluster.get(key).await.map_err(|error| online.explain(error))? {
-                let left = online.cluster.delete(key, live["metadata"]["uid"].as_str().unwrap_or_default()).await.map_err(|error| online.explain(error))?;
-                return Ok(left.map(|left| format!("finalizers {}", left["metadata"]["finalizers"])));
+                let left = online
+                    .cluster
+                    .delete(key, live["metadata"]["uid"].as_str().unwrap_or_default())
+                    .await
+                    .map_err(|error| online.explain(error))?;
+                return Ok(left.map(|left| held_by(&left, None).unwrap_or_else(|| "its end".to_owned())));
             }
             let Some(pods) = &pods else { return Ok(None) };
-            let left = online.cluster.list(kinds::POD, key.namespace.as_deref(), &format!("labelSelector={pods}")).await.map_err(|error| online.explain(error))?;
+            let left = online
+                .cluster
+                .list(kinds::POD, key.namespace.as_deref(), &format!("labelSelector={pods}"))
+                .await
+                .map_err(|error| online.explain(error))?;
             Ok(left.first().and_then(ObjectKey::of).map(|pod| pod.human()))
         })
         .await
@@ -274,19 +309,27 @@ impl<'a> Uninstall<'a> {
 
     /// Deletes a namespace once nothing is in it any more but what others have put there.
     async fn remove_namespace(&mut self, key: &ObjectKey) -> Result<()> {
-        let own = self.sites.iter().any(|site| site.domain.namespace() == key.name || site.namespace == key.name) || key.name.starts_with("weft-");
+        if self.may_go(key).await? {
+            self.delete(key).await?;
+            said("removed", &key.human())?;
+        }
+        Ok(())
+    }
+
+    /// Whether a namespace was made for Weft and nothing is in it any more; else it is noted why it stays.
+    async fn may_go(&mut self, key: &ObjectKey) -> Result<bool> {
+        let own = self.sites.iter().any(|site| site.domain.namespace() == key.name || site.namespace == key.name)
+            || key.name.starts_with("weft-");
         if !own || key.name == "default" || key.name.starts_with("kube-") {
             self.stays.insert(key.clone(), "it was not made for Weft".to_owned());
-            return Ok(());
+            return Ok(false);
         }
         let contents = removal::contents(&self.online.cluster, &key.name).await.map_err(|error| self.online.explain(error))?;
         if !contents.is_empty() {
             let more = if contents.len() > 5 { format!(" and {} more", contents.len() - 5) } else { String::new() };
             self.stays.insert(key.clone(), format!("other things are in it: {}{more}", contents[..contents.len().min(5)].join(", ")));
-            return Ok(());
         }
-        self.delete(key).await?;
-        said("removed", &key.human())
+        Ok(contents.is_empty())
     }
 
     /// Looks until nothing is left, and says what it waits for whenever that is something else.
@@ -295,7 +338,10 @@ impl<'a> Uninstall<'a> {
         let mut said_last = String::new();
         while let Some(left) = left().await? {
             if Instant::now() > end {
-                bail!("{what} is not gone within {:?}: it waits for {left}. Resolve that and run the command again: it goes on from there", self.scope.timeout);
+                bail!(
+                    "{what} is not gone within {:?}: it waits for {left}. Resolve that and run the command again: it goes on from there",
+                    self.scope.timeout
+                );
             }
             if left != said_last {
                 eprintln!("{}", Style::stderr().dim(&format!("  waiting for {left}")));
@@ -307,11 +353,26 @@ impl<'a> Uninstall<'a> {
     }
 }
 
+/// Who holds an object that is being deleted.
+fn held_by(object: &Value, but: Option<&str>) -> Option<String> {
+    let finalizers = object["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let finalizers: Vec<_> = finalizers.filter(|finalizer| Some(*finalizer) != but).collect();
+    (!finalizers.is_empty()).then(|| format!("whoever answers for its finalizers {}", finalizers.join(", ")))
+}
+
 /// What the operator says of a teardown.
 fn progress(resource: &Value) -> String {
     let conditions = resource["status"]["conditions"].as_array().into_iter().flatten();
-    let told = |kind: &str| conditions.clone().find(|condition| condition["type"] == kind && condition["status"] == "True").and_then(|condition| condition["message"].as_str());
-    told("Degraded").or_else(|| told("Progressing").filter(|_| resource["status"]["conditions"].to_string().contains("Removing"))).unwrap_or("the operator").to_owned()
+    let told = |kind: &str| {
+        conditions
+            .clone()
+            .find(|condition| condition["type"] == kind && condition["status"] == "True")
+            .and_then(|condition| condition["message"].as_str())
+    };
+    told("Degraded")
+        .or_else(|| told("Progressing").filter(|_| resource["status"]["conditions"].to_string().contains("Removing")))
+        .map_or("the operator to begin", |message| message.trim_start_matches("waiting for "))
+        .to_owned()
 }
 
 fn selector(deployment: &Value) -> Option<String> {

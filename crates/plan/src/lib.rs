@@ -24,6 +24,7 @@ pub use inventory::{Inventory, InventoryError};
 pub use kind::{Kind, kinds};
 pub use object::{Manifest, ManifestError, ObjectKey, parse_yaml};
 pub use step::{
-    ADOPT_ANNOTATION, OWNER_LABEL, Owner, Step, effective_body, is_immutable, is_kept_for_ever, manager, owned, release_patch, step, take_patch,
+    ADOPT_ANNOTATION, OWNER_LABEL, Owner, Step, effective_body, is_immutable, is_kept_for_ever, manager, owned, release_patch, step,
+    take_patch,
 };
 pub use unit::{Mode, Stage, Unit};

@@ -197,8 +197,10 @@ pub fn release_patch(key: &ObjectKey, live: &Value, owner: &Owner) -> Option<Val
         return None;
     }
     let annotations = metadata["annotations"].as_object().into_iter().flatten();
-    let ours: serde_json::Map<_, _> = annotations.filter(|(name, _)| name.starts_with(OWN_DOMAIN)).map(|(name, _)| (name.clone(), Value::Null)).collect();
-    let mut patch = json!({"metadata": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"], "labels": {OWNER_LABEL: null}}});
+    let ours: serde_json::Map<_, _> =
+        annotations.filter(|(name, _)| name.starts_with(OWN_DOMAIN)).map(|(name, _)| (name.clone(), Value::Null)).collect();
+    let mut patch =
+        json!({"metadata": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"], "labels": {OWNER_LABEL: null}}});
     if !ours.is_empty() {
         patch["metadata"]["annotations"] = Value::Object(ours);
     }

@@ -150,6 +150,12 @@ impl Cluster {
         self.call(Request::patch(url).header(header::CONTENT_TYPE, "application/merge-patch+json"), Some(patch)).await
     }
 
+    /// A JSON patch (RFC 6902). Fails if one of its tests does.
+    pub async fn json_patch(&self, key: &ObjectKey, patch: &Value, manager: &str) -> Result<Value, Error> {
+        let url = format!("{}?fieldManager={manager}", path(key));
+        self.call(Request::patch(url).header(header::CONTENT_TYPE, "application/json-patch+json"), Some(patch)).await
+    }
+
     /// Creates an object. Fails with a conflict if it is there.
     pub async fn create(&self, key: &ObjectKey, body: &Value, manager: &str) -> Result<Value, Error> {
         let url = format!("{}?fieldManager={manager}", collection(key.kind, key.namespace.as_deref()));

@@ -22,7 +22,6 @@ pub fn publish(controller: &Controller, resource: &Value, status: &Value) {
         kind: Some(controller.domain.resource().kind.to_owned()),
         name: resource["metadata"]["name"].as_str().map(str::to_owned),
         uid: resource["metadata"]["uid"].as_str().map(str::to_owned),
-        resource_version: resource["metadata"]["resourceVersion"].as_str().map(str::to_owned),
         ..Default::default()
     };
     let recorder = controller.recorder.clone();

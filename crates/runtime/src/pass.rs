@@ -19,6 +19,7 @@ use crate::{
     retry::Retries,
     status,
     stored::{self, Stored, StoredError},
+    teardown,
 };
 
 /// The finalizer that lets Weft remove a resource's objects in order before the resource goes.
@@ -226,7 +227,7 @@ async fn prepare(
     let both = before.clone().and(wanted);
     let finalizer = async {
         let has = resource["metadata"]["finalizers"].as_array().is_some_and(|all| all.iter().any(|finalizer| finalizer == FINALIZER));
-        if has { Ok(()) } else { set_finalizer(objects, &key, resource, true).await }
+        if has { Ok(()) } else { put_finalizer(objects, &key, resource).await }
     };
     let inventory = stored::write_inventory(objects, &controller.config.namespace, &both);
     let word = async {
@@ -241,23 +242,35 @@ async fn prepare(
     inventory.map_err(|e| failed(stored::inventory_key(&controller.config.namespace, &objects.owner), e))
 }
 
-/// Puts our finalizer on the resource or takes it off. The uid keeps an apply from making a resource that was just deleted.
-pub(crate) async fn set_finalizer(objects: &Objects<'_>, key: &ObjectKey, resource: &Value, on: bool) -> Result<(), crate::cluster::Error> {
-    let finalizers = if on { json!([FINALIZER]) } else { json!([]) };
+/// Puts our finalizer on the resource. The uid keeps the apply from making a resource that was just deleted.
+async fn put_finalizer(objects: &Objects<'_>, key: &ObjectKey, resource: &Value) -> Result<(), crate::cluster::Error> {
     let body = json!({
         "apiVersion": key.kind.api_version(), "kind": key.kind.kind,
-        "metadata": {"name": key.name, "uid": resource["metadata"]["uid"], "finalizers": finalizers},
+        "metadata": {"name": key.name, "uid": resource["metadata"]["uid"], "finalizers": [FINALIZER]},
     });
-    match objects.cluster.apply(key, &body, &objects.owner.manager, true).await {
-        Ok(written) => {
-            if let Some(shared) = objects.shared.filter(|_| on) {
-                shared.lock().wrote(&written);
-            }
-            Ok(())
-        }
-        // The resource is gone, or another one of that name: nothing to do.
-        Err(e) if !on && (e.is_not_found() || e.is_conflict()) => Ok(()),
-        Err(e) => Err(e),
+    let written = objects.cluster.apply(key, &body, &objects.owner.manager, true).await?;
+    if let Some(shared) = objects.shared {
+        shared.lock().wrote(&written);
+    }
+    Ok(())
+}
+
+/// Takes our finalizer off the resource.
+///
+/// By position and not by an apply without it: nobody owns the finalizers that the API server puts there itself (`orphan`,
+/// `foregroundDeletion`), and when the last one with an owner goes, an apply takes these along, so that the garbage collector never
+/// does what was asked for. The patch fails if anything has moved; then the next look tells.
+pub(crate) async fn take_finalizer(objects: &Objects<'_>, key: &ObjectKey, resource: &Value) -> Result<(), crate::cluster::Error> {
+    let Some(index) = teardown::finalizers(resource).position(|finalizer| finalizer == FINALIZER) else { return Ok(()) };
+    let path = format!("/metadata/finalizers/{index}");
+    let patch = json!([
+        {"op": "test", "path": "/metadata/uid", "value": resource["metadata"]["uid"]},
+        {"op": "test", "path": path, "value": FINALIZER},
+        {"op": "remove", "path": path},
+    ]);
+    match objects.cluster.json_patch(key, &patch, &objects.owner.manager).await {
+        Err(e) if !e.is_not_found() => Err(e),
+        _ => Ok(()),
     }
 }
 

@@ -50,7 +50,7 @@ fn own(objects: &Objects<'_>, namespace: &str) -> [ObjectKey; 2] {
 /// It cannot be written.
 pub async fn release(objects: &Objects<'_>, resource: &Value, namespace: &str, key: &ObjectKey) -> Result<(), Error> {
     if key.kind == objects.owner.kind {
-        return pass::set_finalizer(objects, key, resource, false).await;
+        return pass::take_finalizer(objects, key, resource).await;
     }
     let mut last = None;
     for _ in 0..ATTEMPTS {

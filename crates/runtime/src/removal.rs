@@ -26,9 +26,12 @@ const IN_FLIGHT: usize = 16;
 /// # Errors
 /// What is stored cannot be read or deleted, or the finalizer cannot be taken off.
 pub async fn tear_down(objects: &Objects<'_>, namespace: &str, resource: Option<&Value>) -> Result<Vec<Removal>, StoredError> {
-    let orphan = resource.is_some_and(|resource| teardown::finalizers(resource).any(|finalizer| finalizer == "orphan"));
-    if !orphan {
-        let inventory = stored::read(objects, namespace).await?.inventory;
+    let inventory = stored::read(objects, namespace).await?.inventory;
+    let orphaned = match resource {
+        Some(resource) => teardown::is_orphaned(objects, &inventory, resource).await?,
+        None => false,
+    };
+    if !orphaned {
         let left = teardown::remove_all(objects, &inventory).await;
         if !left.is_empty() {
             return Ok(left);
@@ -37,7 +40,7 @@ pub async fn tear_down(objects: &Objects<'_>, namespace: &str, resource: Option<
     stored::forget(objects, objects.domain, namespace).await?;
     if let Some(resource) = resource.filter(|resource| teardown::finalizers(resource).any(|finalizer| finalizer == pass::FINALIZER)) {
         let key = ObjectKey::new(objects.owner.kind, "", &objects.owner.name);
-        pass::set_finalizer(objects, &key, resource, false).await?;
+        pass::take_finalizer(objects, &key, resource).await?;
     }
     Ok(Vec::new())
 }

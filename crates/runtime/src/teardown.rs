@@ -1,9 +1,12 @@
 //! The end of a resource: webhooks first, then workloads and their pods, permissions last; then what the operands made, Weft's
 //! notes, and at last the finalizer.
 
+use std::collections::BTreeSet;
+
+use futures::future::join_all;
 use serde_json::Value;
 use weft_plan::{
-    Inventory, ObjectKey, Owner, Stage, kinds,
+    Inventory, OWNER_LABEL, ObjectKey, Owner, Stage, is_kept_for_ever, kinds,
     report::{Removal, Report},
     rollout::PodView,
 };
@@ -25,8 +28,14 @@ pub async fn step(controller: &Controller, resource: &Value) -> Option<Report> {
             }]));
         }
     };
-    let orphan = finalizers(resource).any(|finalizer| finalizer == "orphan");
-    if !orphan {
+    let orphaned = match is_orphaned(&objects, &inventory, resource).await {
+        Ok(orphaned) => orphaned,
+        Err(error) => {
+            let object = ObjectKey::new(controller.domain.resource(), "", &objects.owner.name);
+            return Some(report(vec![Removal { object, blocker: Some(format!("its objects cannot be looked at: {error}")) }]));
+        }
+    };
+    if !orphaned {
         let left = remove_all(&objects, &inventory).await;
         if !left.is_empty() {
             return Some(report(left));
@@ -39,7 +48,7 @@ pub async fn step(controller: &Controller, resource: &Value) -> Option<Report> {
         }]));
     }
     let key = ObjectKey::new(controller.domain.resource(), "", &objects.owner.name);
-    match pass::set_finalizer(&objects, &key, resource, false).await {
+    match pass::take_finalizer(&objects, &key, resource).await {
         Ok(()) => None,
         Err(error) => Some(report(vec![Removal { object: key, blocker: Some(error.to_string()) }])),
     }
@@ -73,6 +82,41 @@ pub async fn leftovers(controller: &Controller, name: &str) -> bool {
 /// The finalizers of a resource.
 pub fn finalizers(resource: &Value) -> impl Iterator<Item = &str> {
     resource["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// Whether whoever deletes the resource wants its objects to stay (`kubectl delete --cascade=orphan`).
+///
+/// The garbage collector then takes the owner reference off every object, and after that its finalizer `orphan` off the resource.
+/// That may be over before we look, so the objects tell: by asking, since the cache may be older. Single ones may lack the reference,
+/// or have it still, for other reasons: most of them decide.
+pub async fn is_orphaned(objects: &Objects<'_>, inventory: &Inventory, resource: &Value) -> Result<bool, Error> {
+    if finalizers(resource).any(|finalizer| finalizer == "orphan") {
+        return Ok(true);
+    }
+    // Once the first of them are removed, it is decided.
+    let first = Stage::ALL.into_iter().rev().find_map(|stage| {
+        let keys: Vec<_> = inventory.objects.keys().filter(|key| Stage::of(key.kind) == stage).collect();
+        (!keys.is_empty()).then_some(keys)
+    });
+    let begun = |shared: &crate::watch::Shared| first.iter().flatten().all(|key| shared.lock().owned(key).is_none());
+    if objects.shared.is_some_and(begun) {
+        return Ok(false);
+    }
+    let places: BTreeSet<_> =
+        inventory.objects.keys().filter(|key| !is_kept_for_ever(key.kind)).map(|key| (key.kind, key.namespace.clone())).collect();
+    let selector = format!("{OWNER_LABEL}={}", objects.owner.label());
+    let lists =
+        join_all(places.iter().map(|(kind, namespace)| objects.cluster.list_metadata(*kind, namespace.as_deref(), &selector))).await;
+    let (mut with, mut without) = (0, 0);
+    for list in lists {
+        let (items, _) = list?;
+        for item in items.iter().filter(|item| ObjectKey::of(item).is_some_and(|key| inventory.objects.contains_key(&key))) {
+            let mut owners = item["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+            let count = if owners.any(|owner| owner["uid"] == resource["metadata"]["uid"]) { &mut with } else { &mut without };
+            *count += 1;
+        }
+    }
+    Ok(without > with)
 }
 
 /// Removes everything that an inventory lists, stage by stage from the end. Returns what is still there: the earlier stages are

@@ -66,7 +66,11 @@ async fn give_back(args: &Args, online: &Online, site: &Site) -> Result<()> {
             continue;
         }
         if !resource["metadata"]["deletionTimestamp"].is_null() {
-            bail!("{} {} is being deleted, and its components with it: there is nothing to give back", kind.kind, resource["metadata"]["name"].as_str().unwrap_or_default());
+            bail!(
+                "{} {} is being deleted, and its components with it: there is nothing to give back",
+                kind.kind,
+                resource["metadata"]["name"].as_str().unwrap_or_default()
+            );
         }
         work.push((resource, list));
     }
@@ -101,7 +105,10 @@ fn again(key: &ObjectKey) -> String {
 async fn idle(online: &Online, site: &Site) -> Result<()> {
     if let Some(operator) = site.operator.as_ref().filter(|operator| operator.replicas > 0) {
         let (namespace, name) = (operator.deployment.namespace.as_deref().unwrap_or_default(), &operator.deployment.name);
-        bail!("Weft's operator is running in {}: stop it first, else it would take everything back: kubectl -n {namespace} scale deployment {name} --replicas=0", operator.deployment.human());
+        bail!(
+            "Weft's operator is running in {}: stop it first, else it would take everything back: kubectl -n {namespace} scale deployment {name} --replicas=0",
+            operator.deployment.human()
+        );
     }
     if let Some(leader) = online.leader(site).await? {
         bail!(
@@ -120,5 +127,8 @@ fn next_step(site: &Site) -> String {
         Some(operator) => operator.deployment.human(),
         None => format!("its Deployment {}", site.domain.operator_name()),
     };
-    format!("{} is given back. Now install the other operator; where it has the same name, it takes the place of {operator}.\n", site.entry.name)
+    format!(
+        "{} is given back. Now install the other operator; where it has the same name, it takes the place of {operator}.\n",
+        site.entry.name
+    )
 }

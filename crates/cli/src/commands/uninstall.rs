@@ -58,7 +58,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let online = args.cluster.connect().await?;
         let scope = Scope { domains: domains::chosen(&args.domains), crds: args.crds, timeout: args.timeout };
         let uninstall = Uninstall::find(&online, scope).await?;
-        if uninstall.is_empty() {
+        if uninstall.is_nothing() {
             output::print("Nothing of Weft is installed.\n")?;
             output::print(&uninstall.kept(Style::stdout()))?;
             return Ok(ExitCode::SUCCESS);

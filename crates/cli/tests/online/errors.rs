@@ -1,0 +1,61 @@
+//! What goes wrong before anything is done: a line or two that name the way out.
+
+use std::path::Path;
+
+use weft_testenv::ControlPlane;
+
+use crate::{harness::*, user::*};
+
+#[tokio::test]
+async fn without_a_cluster() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("missing");
+    for arguments in [&["status"][..], &["uninstall", "--yes"], &["release", "addons", "--yes"]] {
+        let nowhere = run(&missing, arguments, "").await.ended(2);
+        assert!(nowhere.stderr.contains("no cluster is configured: set KUBECONFIG, or give --kubeconfig"), "{}", nowhere.stderr);
+        assert_eq!((nowhere.stdout.as_str(), nowhere.stderr.lines().count()), ("", 1), "{}", nowhere.stderr);
+    }
+    let named = run(&missing, &["status", "--kubeconfig", "/nowhere/at-all"], "").await.ended(2);
+    assert!(named.stderr.contains("the kubeconfig /nowhere/at-all cannot be used"), "{}", named.stderr);
+}
+
+#[tokio::test]
+async fn with_a_cluster_that_does_not_answer_or_does_not_let_us() {
+    let control_plane = ControlPlane::builder().api_only().start().await.unwrap();
+    let installed = run(control_plane.kubeconfig(), &["status"], "").await.ended(1);
+    assert!(
+        installed.stdout.contains("Weft is not installed for addons") && installed.stdout.contains("weft manifests | kubectl apply -f -"),
+        "{}",
+        installed.stdout
+    );
+    let plan = run(control_plane.kubeconfig(), &["plan", "-f", "-"], &example("network-addons-config.yaml")).await.ended(2);
+    assert!(plan.stderr.contains("Weft is not installed"), "{}", plan.stderr);
+    run(control_plane.kubeconfig(), &["uninstall", "--yes"], "").await.ended(0);
+
+    let context = run(control_plane.kubeconfig(), &["status", "--context", "other"], "").await.ended(2);
+    assert!(context.stderr.contains("other") && context.stderr.contains("kubectl config get-contexts"), "{}", context.stderr);
+
+    control_plane.kubectl(&["create", "serviceaccount", "nobody"]).await.unwrap();
+    let nobody = control_plane.service_account_kubeconfig("default", "nobody").await.unwrap();
+    let forbidden = run(&nobody, &["status"], "").await.ended(2);
+    assert!(forbidden.stderr.contains("cannot list resource \"deployments\" in API group \"apps\""), "{}", forbidden.stderr);
+
+    let wrong = rewritten(&nobody, "token:", "    token: wrong");
+    let refused = run(&wrong, &["status"], "").await.ended(2);
+    assert!(refused.stderr.contains("does not accept these credentials"), "{}", refused.stderr);
+
+    let silent = rewritten(&nobody, "server:", "    server: https://127.0.0.1:1");
+    let unreachable = run(&silent, &["status"], "").await.ended(2);
+    assert!(unreachable.stderr.contains("the cluster at https://127.0.0.1:1/ cannot be reached"), "{}", unreachable.stderr);
+}
+
+/// A copy of a kubeconfig with one line replaced.
+fn rewritten(kubeconfig: &Path, field: &str, line: &str) -> std::path::PathBuf {
+    let text = std::fs::read_to_string(kubeconfig).unwrap();
+    let lines: Vec<_> =
+        text.lines().map(|old| if old.trim_start().trim_start_matches("- ").starts_with(field) { line } else { old }).collect();
+    assert_ne!(lines.join("\n"), text.trim_end(), "{field} is in {text}");
+    let path = kubeconfig.with_extension(field.trim_end_matches(':'));
+    std::fs::write(&path, lines.join("\n")).unwrap();
+    path
+}

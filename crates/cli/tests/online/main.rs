@@ -1,0 +1,13 @@
+//! The commands that talk to a cluster: the real binary, run by a user with a kubeconfig, against a real control plane.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+mod errors;
+mod plan;
+mod release;
+mod status;
+mod uninstall;
+mod user;

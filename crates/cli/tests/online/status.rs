@@ -1,0 +1,132 @@
+//! `weft status`: the tree, the cause, waiting, and the terminal.
+
+use std::process::Stdio;
+
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use weft_plan::kinds;
+use weft_testenv::{Pods, Stage, Stuck};
+
+use crate::{harness::*, user::*};
+
+#[tokio::test]
+async fn the_tree_from_nothing_to_available() {
+    let cluster = Cluster::start_default().await;
+    let nothing = weft(&cluster, &["status"]).await.ended(1);
+    assert!(nothing.stdout.contains("there is no NetworkAddonsConfig"), "{}", nothing.stdout);
+    assert!(nothing.stdout.contains("no leader: nobody is at work"), "{}", nothing.stdout);
+    weft(&cluster, &["status", "--wait"]).await.ended(1);
+
+    let _operator = Operator::start_default(&cluster).await;
+    cluster.apply(&example("network-addons-config.yaml")).await;
+    // The Secret that a workload waits for is not there.
+    cluster.wait_condition("Progressing", "True", "Deploying", "waits for Secret").await;
+    let late = weft(&cluster, &["status", "--wait", "--timeout", "1s"]).await.ended(1);
+    assert!(late.stderr.contains("not Available within 1s"), "{}", late.stderr);
+    let cause = "Deployment kubemacpool-mac-controller-manager 1/1 ready: waits for Secret cluster-network-addons/kubemacpool-service (does not exist)";
+    assert!(late.stdout.contains(cause), "{}", late.stdout);
+
+    // A wait that is already running ends when it comes: by a watch, long before any timeout.
+    let waiting = tokio::spawn(command(cluster.control_plane.kubeconfig(), &["status", "--wait"]).output());
+    cluster.play_kubemacpool().await;
+    let waited = waiting.await.unwrap().unwrap();
+    assert!(waited.status.success(), "{waited:?}");
+    let tree = String::from_utf8(waited.stdout).unwrap();
+    for line in [
+        "NetworkAddonsConfig cluster: Available (version",
+        "├─ multus Available",
+        "│  └─ DaemonSet multus 2/2 ready",
+        "led by cluster-network-addons-operator_",
+    ] {
+        assert!(tree.contains(line), "{line}\n{tree}");
+    }
+    assert!(!tree.contains('\x1b'), "{tree:?}");
+
+    let json = weft(&cluster, &["status", "-o", "json"]).await.ended(0).json();
+    let domain = &json["domains"][0];
+    assert_eq!((&domain["domain"], &domain["available"], &domain["operator"]["alive"]), (&json!("addons"), &json!(true), &json!(true)));
+    let multus = domain["resources"][0]["components"].as_array().unwrap().iter().find(|component| component["name"] == "multus").unwrap();
+    let workload =
+        json!({"kind": "DaemonSet", "namespace": NAMESPACE, "name": "multus", "ready": 2, "desired": 2, "state": "ready", "message": null});
+    assert_eq!(multus["workloads"], json!([workload]));
+
+    // Not installed at all.
+    cluster.kubectl(&["delete", "crd", "networkaddonsconfigs.networkaddonsoperator.network.kubevirt.io", "--wait=false"]).await;
+    wait_until("the definition is gone", async || {
+        let run = weft(&cluster, &["status"]).await;
+        if run.code == 1
+            && run.stdout.contains("Weft is not installed for addons")
+            && run.stdout.contains("weft manifests | kubectl apply -f -")
+        {
+            Ok(())
+        } else {
+            Err(format!("{run:?}"))
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_watch_tells_the_pods_own_cause_and_goes_on() {
+    let stuck = Stage::stuck(Pods::with_image("multus"), Stuck::ImagePullBackOff);
+    let cluster = Cluster::start(ClusterOptions { stages: vec![stuck], ..Default::default() }).await;
+    let _operator = Operator::start_default(&cluster).await;
+    let mut child = command(cluster.control_plane.kubeconfig(), &["status", "--watch"]).stderr(Stdio::inherit()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut seen = Vec::new();
+    let mut read_until = async |text: &str| loop {
+        let line = tokio::time::timeout(PATIENCE, lines.next_line()).await.unwrap_or_else(|_| panic!("{text:?} is not told: {seen:#?}"));
+        seen.push(line.unwrap().expect("it goes on"));
+        if seen.last().is_some_and(|line| line.contains(text)) {
+            break;
+        }
+    };
+    read_until("there is no NetworkAddonsConfig").await;
+    cluster
+        .apply(
+            &example("network-addons-config.yaml")
+                .replace("  kubeMacPool:", "  _kubeMacPool:")
+                .lines()
+                .filter(|line| !line.contains("_kubeMacPool") && !line.contains("range"))
+                .collect::<Vec<_>>()
+                .join("\n"),
+        )
+        .await;
+    read_until("ImagePullBackOff").await;
+    cluster.kubectl(&["delete", "networkaddonsconfig", "cluster", "--wait=false"]).await;
+    read_until("there is no NetworkAddonsConfig").await;
+    child.kill().await.unwrap();
+}
+
+/// On a terminal the tree is drawn in place, with colour. `script` of util-linux lends the terminal.
+#[tokio::test]
+async fn a_terminal_is_redrawn_in_place() {
+    let cluster = Cluster::start_default().await;
+    let _operator = Operator::start_default(&cluster).await;
+    cluster.apply(&example("network-addons-config.yaml")).await;
+    cluster.wait_condition("Progressing", "True", "Deploying", "waits for Secret").await;
+    let typescript = cluster.control_plane.dir().join("typescript");
+    let shell = format!("stty rows 40 cols 120; exec {} status --wait", weft_binary().display());
+    let mut script = tokio::process::Command::new("script");
+    script
+        .args(["-qefc", &shell])
+        .arg(&typescript)
+        .env("KUBECONFIG", cluster.control_plane.kubeconfig())
+        .env("TERM", "xterm")
+        .env_remove("NO_COLOR");
+    let mut script = script.stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true).spawn().expect("script of util-linux is there");
+    let shown = || std::fs::read_to_string(&typescript).unwrap_or_default();
+    wait_until("the first tree is drawn", async || {
+        if shown().contains("0m (does not exist)") || shown().contains("does not exist") { Ok(()) } else { Err(shown()) }
+    })
+    .await;
+    cluster.play_kubemacpool().await;
+    assert!(script.wait().await.unwrap().success());
+    let text = shown();
+    assert!(text.contains("\x1b[33mProgressing\x1b[0m") && text.contains("\x1b[32mAvailable\x1b[0m"), "{text:?}");
+    // Up to the first line of the tree, and over it.
+    assert!(text.contains("A\r\x1b[2K"), "{text:?}");
+    let last = text.rsplit("NetworkAddonsConfig cluster").next().unwrap();
+    assert!(last.contains("led by"), "the last tree is whole: {last:?}");
+    assert!(cluster.get(kinds::SECRET, NAMESPACE, "kubemacpool-service").await.is_some());
+}

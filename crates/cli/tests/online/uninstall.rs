@@ -1,0 +1,125 @@
+//! `weft uninstall`: nothing is left, with the operator and without, also after an interruption.
+
+use serde_json::json;
+use weft_plan::kinds;
+
+use crate::{harness::*, user::*};
+
+const DEFINITION: &str = "networkaddonsconfigs.networkaddonsoperator.network.kubevirt.io";
+
+#[tokio::test]
+async fn an_operator_at_work_takes_its_components_down() {
+    let cluster = Cluster::start_default().await;
+    let _operator = Operator::start_default(&cluster).await;
+    cluster.install(&example("network-addons-config.yaml")).await;
+    let unasked = weft(&cluster, &["uninstall"]).await.ended(2);
+    assert!(unasked.stderr.contains("--yes"), "{}", unasked.stderr);
+    let all = cluster.snapshot().await;
+    let preview = weft(&cluster, &["uninstall", "--dry-run"]).await.ended(0);
+    assert!(preview.stdout.contains("- NetworkAddonsConfig cluster and all of its components"), "{}", preview.stdout);
+    assert_same(&all, &cluster.snapshot().await, "neither asking nor a dry run");
+
+    let run = weft(&cluster, &["uninstall", "--yes"]).await.ended(0);
+    assert!(!run.stdout.contains("no operator is at work"), "{}", run.stdout);
+    let teardown = cluster.audit().iter().filter(|event| event.verb == "delete" && event.code < 300).count();
+    assert!(teardown > 20, "the operator did it: {teardown} deletions");
+    nothing_is_left(&cluster, &[DEFINITION, "network-attachment-definitions.k8s.cni.cncf.io"]).await;
+    let again = weft(&cluster, &["uninstall", "--yes"]).await.ended(0);
+    assert!(again.stdout.contains("Nothing of Weft is installed"), "{}", again.stdout);
+}
+
+#[tokio::test]
+async fn it_does_the_same_when_the_operator_is_gone() {
+    let cluster = Cluster::start_default().await;
+    let operator = Operator::start_default(&cluster).await;
+    cluster.install(&example("network-addons-config.yaml")).await;
+    operator.kill();
+    cluster.kubectl(&["-n", NAMESPACE, "delete", "deployment", OPERATOR]).await;
+    // Somebody's finalizer holds a component: the run gives up, says who, and leaves what comes later alone.
+    cluster.patch(kinds::DAEMON_SET, NAMESPACE, "multus", json!({"metadata": {"finalizers": ["example.com/hold"]}})).await;
+    let held = weft(&cluster, &["uninstall", "--yes", "--crds", "--timeout", "6s"]).await.ended(2);
+    assert!(held.stderr.contains("DaemonSet cluster-network-addons/multus") && held.stderr.contains("example.com/hold"), "{}", held.stderr);
+    assert!(cluster.get(kinds::CLUSTER_ROLE, "", "multus").await.is_some(), "its permissions go after it");
+    cluster.patch(kinds::DAEMON_SET, NAMESPACE, "multus", json!({"metadata": {"finalizers": null}})).await;
+
+    let run = weft(&cluster, &["uninstall", "--yes", "--crds"]).await.ended(0);
+    assert!(run.stdout.contains("no operator is at work"), "{}", run.stdout);
+    assert!(run.stdout.contains("CustomResourceDefinition network-attachment-definitions.k8s.cni.cncf.io: stays"), "{}", run.stdout);
+    nothing_is_left(&cluster, &["network-attachment-definitions.k8s.cni.cncf.io"]).await;
+}
+
+#[tokio::test]
+async fn what_others_have_put_there_stays() {
+    let cluster = Cluster::start_default().await;
+    let operator = Operator::start_default(&cluster).await;
+    cluster.install(&example("network-addons-config.yaml")).await;
+    operator.kill();
+    // The resource is gone, its finalizer taken off by hand; only the inventory knows what there was.
+    cluster.patch_resource(json!({"metadata": {"finalizers": null}})).await;
+    cluster.kubectl(&["delete", "networkaddonsconfig", "cluster", "--cascade=orphan"]).await;
+    cluster.kubectl(&["-n", NAMESPACE, "create", "configmap", "mine"]).await;
+    let run = weft(&cluster, &["uninstall", "--yes"]).await.ended(0);
+    assert!(run.stdout.contains("what NetworkAddonsConfig cluster has left"), "{}", run.stdout);
+    assert!(run.stdout.contains("Namespace cluster-network-addons: stays, other things are in it: ConfigMap mine"), "{}", run.stdout);
+    assert!(cluster.get(kinds::CLUSTER_ROLE, "", "multus").await.is_none());
+    cluster.kubectl(&["-n", NAMESPACE, "delete", "configmap", "mine"]).await;
+    weft(&cluster, &["uninstall", "--yes"]).await.ended(0);
+    nothing_is_left(&cluster, &[DEFINITION, "network-attachment-definitions.k8s.cni.cncf.io"]).await;
+}
+
+#[tokio::test]
+async fn the_operator_that_weft_replaces_is_left_alone() {
+    let cluster = Cluster::start_default().await;
+    cluster
+        .kubectl(&[
+            "-n",
+            NAMESPACE,
+            "set",
+            "image",
+            &format!("deployment/{OPERATOR}"),
+            &format!("{OPERATOR}=quay.io/kubevirt/cluster-network-addons-operator:v0.102.0"),
+        ])
+        .await;
+    let run = weft(&cluster, &["uninstall", "--yes"]).await.ended(2);
+    assert!(run.stderr.contains("is another operator for addons") && run.stderr.contains("nothing is removed"), "{}", run.stderr);
+    assert!(cluster.get(kinds::CLUSTER_ROLE, "", OPERATOR).await.is_some());
+}
+
+/// Whatever `weft manifests` installed and whatever came of the resource is gone, but for these definitions.
+async fn nothing_is_left(cluster: &Cluster, definitions: &[&str]) {
+    assert!(cluster.get(kinds::NAMESPACE, "", NAMESPACE).await.is_none(), "the namespace");
+    let left: Vec<_> = cluster
+        .api(kinds::CUSTOM_RESOURCE_DEFINITION, "")
+        .list(&Default::default())
+        .await
+        .unwrap()
+        .items
+        .into_iter()
+        .filter_map(|item| item.metadata.name)
+        .collect();
+    let mut wanted: Vec<_> = definitions.iter().map(ToString::to_string).collect();
+    wanted.sort();
+    assert_eq!(left, wanted);
+    for kind in [
+        kinds::CLUSTER_ROLE,
+        kinds::CLUSTER_ROLE_BINDING,
+        kinds::VALIDATING_ADMISSION_POLICY,
+        kinds::VALIDATING_ADMISSION_POLICY_BINDING,
+        kinds::MUTATING_WEBHOOK_CONFIGURATION,
+    ] {
+        let names: Vec<_> = cluster
+            .api(kind, "")
+            .list(&Default::default())
+            .await
+            .unwrap()
+            .items
+            .into_iter()
+            .filter_map(|item| item.metadata.name)
+            .collect();
+        let own = |name: &&String| !name.starts_with("system:") && !matches!(name.as_str(), "admin" | "edit" | "view" | "cluster-admin");
+        assert_eq!(names.iter().filter(own).collect::<Vec<_>>(), Vec::<&String>::new(), "{kind}");
+    }
+    for kind in [kinds::ROLE, kinds::ROLE_BINDING] {
+        assert!(cluster.api(kind, "default").list(&Default::default()).await.unwrap().items.is_empty(), "{kind} in default");
+    }
+}
