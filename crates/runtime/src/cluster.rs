@@ -176,7 +176,12 @@ impl Cluster {
         match self.send(Method::DELETE, &path(key), Some(&options)).await {
             Ok(object) if object["kind"] == "Status" => Ok(None),
             Ok(object) => Ok(Some(object).filter(|object| !object["metadata"]["deletionTimestamp"].is_null())),
-            Err(e) if e.is_not_found() || e.is_conflict() => Ok(None),
+            Err(e) if e.is_not_found() => Ok(None),
+            // Another uid, or the API server could not do it just now: it says the same of both.
+            Err(e) if e.is_conflict() => match self.get(key).await? {
+                Some(live) if live["metadata"]["uid"] == uid => Err(e),
+                _ => Ok(None),
+            },
             Err(e) => Err(e),
         }
     }
