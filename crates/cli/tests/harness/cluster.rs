@@ -206,6 +206,15 @@ impl Cluster {
         snapshot::take(self).await
     }
 
+    /// Waits until everything that is in this snapshot is as it was then; what it leaves out may be as it likes.
+    pub async fn wait_same(&self, before: &Snapshot, when: &str) {
+        wait_until(&format!("all is as before, {when}"), async || {
+            let differences = before.diff(&self.snapshot().await.only(before));
+            if differences.is_empty() { Ok(()) } else { Err(format!("{differences:#?}")) }
+        })
+        .await;
+    }
+
     /// One object as it is in a [`Snapshot`], or `None`.
     pub async fn masked(&self, kind: Kind, namespace: &str, name: &str) -> Option<Snapshot> {
         let object = self.get(kind, namespace, name).await?;

@@ -34,7 +34,7 @@ async fn every_single_object_that_is_deleted_comes_back_as_it_was() {
         })
         .await;
     }
-    same_again(&cluster, &before, "after everything was deleted once").await;
+    cluster.wait_same(&before, "after everything was deleted once").await;
     cluster.wait_available().await;
 }
 
@@ -60,7 +60,7 @@ async fn what_is_changed_or_added_is_put_right_and_what_is_others_stays() {
         })
         .await;
     }
-    same_again(&cluster, &before, "after all these edits").await;
+    cluster.wait_same(&before, "after all these edits").await;
 
     // Nobody but an autoscaler decides on replicas.
     cluster.kubectl(&["-n", NAMESPACE, "scale", "deployment", "kubemacpool-cert-manager", "--replicas=0"]).await;
@@ -275,12 +275,4 @@ fn edits() -> Vec<(&'static str, Kind, &'static str, Edit)> {
 async fn inventory(cluster: &Cluster) -> Inventory {
     let map = cluster.get(kinds::CONFIG_MAP, NAMESPACE, "weft-inventory-networkaddonsconfig-cluster").await.unwrap();
     Inventory::from_data(&map["data"]).unwrap()
-}
-
-async fn same_again(cluster: &Cluster, before: &Snapshot, when: &str) {
-    wait_until(&format!("all is as before, {when}"), async || {
-        let differences = before.diff(&cluster.snapshot().await.only(before));
-        if differences.is_empty() { Ok(()) } else { Err(format!("{differences:#?}")) }
-    })
-    .await;
 }

@@ -39,8 +39,7 @@ async fn one_of_two_leads_and_the_other_takes_over() {
         cluster.get(kinds::DAEMON_SET, NAMESPACE, "multus").await.map(drop).ok_or("it is gone".to_owned())
     })
     .await;
-    cluster.wait_available().await;
-    assert_same(&before, &cluster.snapshot().await, "after another replica took over");
+    cluster.wait_same(&before, "after another replica took over").await;
     assert!(holder(&cluster).await.starts_with("second_"));
 
     // Told to stop: it hands the lease over at once.
