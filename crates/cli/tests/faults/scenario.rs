@@ -1,0 +1,131 @@
+//! The life of a NetworkAddonsConfig that the faults happen to: installed, changed, without one of its components, deleted.
+
+use std::collections::BTreeMap;
+
+use weft_plan::kinds;
+use weft_testenv::proxy::{Match, Proxy, Recorded};
+
+use crate::harness::{Cluster, OPERATOR_USER, Snapshot, assert_same, wait_until};
+
+/// What a user does to the resource, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    Install,
+    /// One component comes, one goes, and the MAC range is another.
+    Change,
+    /// A component with a webhook and objects of its own making goes.
+    Remove,
+    Delete,
+}
+
+pub const STEPS: [Step; 4] = [Step::Install, Step::Change, Step::Remove, Step::Delete];
+
+/// The resource with these lines of specification.
+pub fn resource(spec: &[&str]) -> String {
+    let head = "apiVersion: networkaddonsoperator.network.kubevirt.io/v1\nkind: NetworkAddonsConfig\nmetadata: {name: cluster}\nspec:\n";
+    spec.iter().fold(head.to_owned(), |text, line| format!("{text}  {line}\n"))
+}
+
+pub const FULL: [&str; 4] = [
+    "multus: {}",
+    "linuxBridge: {}",
+    r#"kubeMacPool: {rangeStart: "02:00:00:00:00:00", rangeEnd: "02:00:00:FF:FF:FF"}"#,
+    "imagePullPolicy: Always",
+];
+
+impl Step {
+    /// Does what the user does; does not wait for what comes of it.
+    pub async fn begin(self, cluster: &Cluster) {
+        match self {
+            Self::Install => {
+                cluster.play_kubemacpool().await;
+                cluster.apply(&resource(&FULL)).await;
+            }
+            Self::Change => {
+                let range = r#"kubeMacPool: {rangeStart: "02:00:01:00:00:00", rangeEnd: "02:00:01:FF:FF:FF"}"#;
+                cluster.apply(&resource(&["multus: {}", "ovs: {}", range, "imagePullPolicy: IfNotPresent"])).await;
+            }
+            Self::Remove => {
+                cluster.apply(&resource(&["multus: {}", "ovs: {}", "imagePullPolicy: IfNotPresent"])).await;
+            }
+            Self::Delete => cluster.delete(kinds::NETWORK_ADDONS_CONFIG, "", "cluster").await,
+        }
+    }
+
+    /// Waits for what the user waits for: status says that all is well, or the resource is gone.
+    pub async fn finish(self, cluster: &Cluster) {
+        if self == Self::Delete { gone(cluster).await } else { drop(cluster.wait_available().await) }
+    }
+}
+
+/// What stays for good: other people's objects may live in it.
+const STAYS: &str = "CustomResourceDefinition network-attachment-definitions.k8s.cni.cncf.io";
+
+/// Waits until the resource is gone, and makes sure that nothing else is left.
+pub async fn gone(cluster: &Cluster) {
+    wait_until("the NetworkAddonsConfig is gone", async || match cluster.resource().await {
+        None => Ok(()),
+        Some(resource) => Err(format!("{:#}", resource["status"])),
+    })
+    .await;
+    // What is deleted last may still be on its way through the garbage collector.
+    wait_until("nothing is left", async || {
+        let left = cluster.leftovers().await;
+        if left.iter().all(|title| title == STAYS) { Ok(()) } else { Err(format!("{left:#?}")) }
+    })
+    .await;
+    // The next life is to begin as this one did.
+    let (_, name) = STAYS.split_once(' ').unwrap();
+    cluster.kubectl(&["delete", "customresourcedefinition", name, "--ignore-not-found", "--wait"]).await;
+}
+
+/// What a step led to: the cluster as it is then, and how often each object was created, changed and deleted on the way.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    pub state: Snapshot,
+    pub writes: BTreeMap<String, Counts>,
+}
+
+/// Writes of one object that the API server carried out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub created: usize,
+    pub changed: usize,
+    pub deleted: usize,
+}
+
+/// What has come of a step that is finished.
+pub async fn outcome(cluster: &Cluster, proxy: &Proxy) -> Outcome {
+    Outcome { state: cluster.snapshot().await, writes: counts(&proxy.writes()) }
+}
+
+/// The writes of the operator's own work, by path. Status, the resource itself and the operator's notes are left out: they are
+/// written as often as there is something to say.
+pub fn counts(writes: &[Recorded]) -> BTreeMap<String, Counts> {
+    let work = Match::any().user(OPERATOR_USER).writes();
+    let mut counts: BTreeMap<String, Counts> = BTreeMap::new();
+    for write in writes.iter().filter(|write| work.selects(&write.info)) {
+        let notes = write.info.name.starts_with("weft-inventory-") || write.info.name.contains("-applied-");
+        if notes || write.info.resource == "networkaddonsconfigs" {
+            continue;
+        }
+        let counts = counts.entry(write.info.path.clone()).or_default();
+        match (write.info.verb.as_str(), write.code) {
+            ("delete", Some(200 | 202)) => counts.deleted += 1,
+            (_, Some(201)) => counts.created += 1,
+            (_, Some(200)) => counts.changed += 1,
+            _ => {}
+        }
+    }
+    counts.retain(|_, counts| *counts != Counts::default());
+    counts
+}
+
+/// The end state is the one of the reference, whole; and what was done on the way is no more and no less.
+pub fn assert_same_outcome(reference: &Outcome, outcome: &Outcome, when: &str) {
+    assert_same(&reference.state, &outcome.state, when);
+    for path in reference.writes.keys().chain(outcome.writes.keys()) {
+        let counts = |outcome: &Outcome| outcome.writes.get(path).copied().unwrap_or_default();
+        assert_eq!(counts(reference), counts(outcome), "{when}: how often {path} was written (left: undisturbed)");
+    }
+}

@@ -1,0 +1,118 @@
+//! What is missing or may not be seen when the operator starts, and later.
+
+use std::{process::Command, time::Duration};
+
+use weft_plan::kinds;
+use weft_testenv::proxy::{Fault, Match, Proxy};
+
+use crate::{
+    harness::{Cluster, ClusterOptions, NAMESPACE, OPERATOR_USER, Operator, PATIENCE, wait_until, wait_within, weft_binary},
+    requests::wait_component,
+    scenario::{FULL, resource},
+};
+
+const DEFINITION: &str = "networkaddonsconfigs.networkaddonsoperator.network.kubevirt.io";
+
+fn of_operator() -> Match {
+    Match::any().user(OPERATOR_USER)
+}
+
+async fn wait_ready(operator: &Operator) {
+    wait_until("it is ready", async || match operator.http("/readyz").await {
+        (200, ..) => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn it_waits_for_its_definition_and_then_works_at_once() {
+    let cluster = Cluster::start_default().await;
+    cluster.kubectl(&["delete", "crd", DEFINITION]).await;
+    let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
+    let operator = Operator::start_via(&cluster, &proxy).await;
+    // Long enough for pauses to have grown.
+    let missing = |requests: &[weft_testenv::proxy::Recorded]| {
+        requests.iter().filter(|one| one.info.resource == "networkaddonsconfigs" && one.code == Some(404)).count() >= 8
+    };
+    proxy.wait_for(PATIENCE, missing).await.unwrap();
+    let (code, _, body) = operator.http("/readyz").await;
+    assert_eq!((code, body.contains("addons")), (503, true), "{body}");
+    let definitions = Command::new(weft_binary()).arg("crds").output().unwrap();
+    cluster.apply(&String::from_utf8(definitions.stdout).unwrap()).await;
+    cluster.kubectl(&["wait", "crd", DEFINITION, "--for", "condition=Established"]).await;
+    cluster.play_kubemacpool().await;
+    // Established, and served a moment later.
+    let spec = resource(&FULL);
+    wait_until("it is served", async || {
+        cluster.control_plane.kubectl_with_input(&["apply", "-f", "-"], &spec).await.map(drop).map_err(|e| e.to_string())
+    })
+    .await;
+    wait_within(Duration::from_secs(4), "it has begun", async || {
+        let status = cluster.status().await;
+        if status["observedGeneration"].is_null() { Err(format!("{status}")) } else { Ok(()) }
+    })
+    .await;
+    cluster.wait_available().await;
+    wait_ready(&operator).await;
+}
+
+/// All watches of a controller of kube share one backoff, so that one forbidden kind makes all others deaf for seconds. Ours do not.
+#[tokio::test]
+async fn a_kind_that_cannot_be_watched_slows_no_other() {
+    let cluster = Cluster::start(ClusterOptions { may_be_forbidden: true, ..Default::default() }).await;
+    let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
+    let operator = Operator::start_via(&cluster, &proxy).await;
+    cluster.install(&resource(&FULL)).await;
+    wait_ready(&operator).await;
+    for code in [403, 404, 500] {
+        println!("{code}");
+        let watch = of_operator().verb("watch").resource("networkpolicies");
+        let faults = ["watch", "list"].map(|verb| proxy.inject(of_operator().verb(verb).resource("networkpolicies"), Fault::status(code)));
+        assert!(proxy.expire_watches(&watch) > 0);
+        faults[1].wait_hits(5, PATIENCE).await.unwrap();
+        for _ in 0..3 {
+            let old = cluster.get(kinds::SERVICE, NAMESPACE, "kubemacpool-service").await.unwrap()["metadata"]["uid"].clone();
+            cluster.delete(kinds::SERVICE, NAMESPACE, "kubemacpool-service").await;
+            // A second on an idle machine; the pauses of the other watch are longer than this by now only if they are shared.
+            wait_within(Duration::from_secs(3), "it is back", async || {
+                match cluster.get(kinds::SERVICE, NAMESPACE, "kubemacpool-service").await {
+                    Some(service) if service["metadata"]["uid"] != old => Ok(()),
+                    _ => Err("no".into()),
+                }
+            })
+            .await;
+        }
+        if code == 403 {
+            cluster.wait_condition("Degraded", "True", "FailedToApply", "NetworkPolicy").await;
+        }
+        faults.iter().for_each(|fault| fault.remove());
+        wait_until("it is watched again", async || if proxy.open_watches(&watch) > 0 { Ok(()) } else { Err("no".into()) }).await;
+        cluster.wait_available().await;
+    }
+}
+
+/// What a single workload looks at is the matter of this workload only.
+#[tokio::test]
+async fn an_input_that_cannot_be_seen_stops_its_component_only() {
+    let cluster = Cluster::start(ClusterOptions { may_be_forbidden: true, ..Default::default() }).await;
+    let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
+    for code in [500, 403] {
+        println!("{code}");
+        let unseen = proxy.inject(of_operator().verb("list").resource("secrets"), Fault::status(code));
+        let operator = Operator::start_via(&cluster, &proxy).await;
+        cluster.play_kubemacpool().await;
+        cluster.apply(&resource(&FULL)).await;
+        unseen.wait_hits(1, PATIENCE).await.unwrap();
+        wait_component(&cluster, "multus", "Available").await;
+        wait_component(&cluster, "linuxBridge", "Available").await;
+        wait_component(&cluster, "kubeMacPool", "Degraded").await;
+        unseen.remove();
+        cluster.wait_available().await;
+        operator.terminate().await;
+        let operator = Operator::start_via(&cluster, &proxy).await;
+        cluster.delete(kinds::NETWORK_ADDONS_CONFIG, "", "cluster").await;
+        crate::scenario::gone(&cluster).await;
+        operator.terminate().await;
+    }
+}

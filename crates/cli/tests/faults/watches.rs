@@ -1,0 +1,187 @@
+//! Watches that lag, lose events, end or begin late.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use weft_plan::{Kind, OWNER_LABEL, kinds};
+use weft_testenv::proxy::{Events, Fault, Match, Proxy, Recorded};
+
+use crate::{
+    harness::{Cluster, NAMESPACE, OPERATOR_USER, Operator, PATIENCE, assert_same, wait_until},
+    history::History,
+    scenario::{FULL, resource},
+};
+
+/// The kinds of Weft's objects; not the namespace: the operator lives in it.
+fn kinds_of_objects() -> Vec<Kind> {
+    weft_addons::build::KINDS.iter().copied().filter(|kind| *kind != kinds::NAMESPACE).collect()
+}
+
+fn of_operator() -> Match {
+    Match::any().user(OPERATOR_USER)
+}
+
+/// One of Weft's objects of a kind that a component needs.
+async fn an_object(cluster: &Cluster, kind: Kind) -> String {
+    let all = cluster.api(kind, NAMESPACE).list(&kube::api::ListParams::default().labels(OWNER_LABEL)).await.unwrap();
+    let mut names = all.items.into_iter().filter_map(|object| object.metadata.name);
+    // Weft's own notes are no component's.
+    names.find(|name| !name.starts_with("weft-inventory-") && !name.contains("-applied-")).unwrap_or_else(|| panic!("a {kind} of Weft's"))
+}
+
+async fn uid(cluster: &Cluster, kind: Kind, name: &str) -> Option<Value> {
+    let object = cluster.get(kind, NAMESPACE, name).await?;
+    object["metadata"]["deletionTimestamp"].is_null().then(|| object["metadata"]["uid"].clone())
+}
+
+/// Waits until there is another object of this name.
+async fn wait_back(cluster: &Cluster, kind: Kind, name: &str, old: &Option<Value>) {
+    wait_until(&format!("{kind} {name} is back"), async || match uid(cluster, kind, name).await {
+        now if now.is_some() && now != *old => Ok(()),
+        now => Err(format!("{now:?}")),
+    })
+    .await;
+}
+
+/// Another generation that leads to the same objects: status has to be written.
+async fn touch(cluster: &Cluster) {
+    let asked = cluster.resource().await.unwrap()["spec"]["nmstate"].is_object();
+    cluster.patch_resource(json!({"spec": {"nmstate": if asked { Value::Null } else { json!({}) }}})).await;
+}
+
+#[tokio::test]
+async fn a_watch_that_lags_makes_no_liar() {
+    let cluster = Cluster::start_default().await;
+    let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
+    let _operator = Operator::start_via(&cluster, &proxy).await;
+    cluster.install(&resource(&FULL)).await;
+    let expected = cluster.snapshot().await;
+    let kinds = kinds_of_objects();
+    let history = History::begin(&cluster, &kinds).await;
+    for (round, kind) in kinds.iter().copied().enumerate() {
+        let name = an_object(&cluster, kind).await;
+        let old = uid(&cluster, kind, &name).await;
+        println!("{kind} {name}");
+        let held = proxy.inject(of_operator().verb("watch").resource(kind.plural), Fault::HoldEvents(Events::All));
+        cluster.delete(kind, NAMESPACE, &name).await;
+        held.wait_hits(1, PATIENCE).await.unwrap();
+        wait_until("it is gone", async || if uid(&cluster, kind, &name).await.is_none() { Ok(()) } else { Err("not yet".into()) }).await;
+        // Nothing has told the operator of it. It has to say something, and looks before it does.
+        touch(&cluster).await;
+        wait_back(&cluster, kind, &name, &old).await;
+        held.remove();
+        history.wait_for(&cluster.wait_available().await).await;
+        history.assert_honest(&format!("{kind} {name}"));
+        assert!(history.claims() > round, "status was written");
+    }
+    if kinds.len() % 2 == 1 {
+        touch(&cluster).await;
+        cluster.wait_available().await;
+    }
+    assert_same(&expected, &cluster.snapshot().await, "when all watches go on");
+}
+
+#[tokio::test]
+async fn lost_events_and_ended_watches_are_made_up_for() {
+    let cluster = Cluster::start_default().await;
+    let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
+    let _operator = Operator::start_via(&cluster, &proxy).await;
+    cluster.install(&resource(&FULL)).await;
+    let expected = cluster.snapshot().await;
+    let kinds = kinds_of_objects();
+    let history = History::begin(&cluster, &kinds).await;
+    let watches = of_operator().verb("watch");
+    for how in ["lost and expired", "expired", "closed"] {
+        println!("{how}");
+        let lost = (how == "lost and expired").then(|| proxy.inject(watches.clone(), Fault::DropEvents(Events::Deleted)));
+        let end = || if how == "closed" { proxy.close_watches(&watches) } else { proxy.expire_watches(&watches) };
+        if lost.is_none() {
+            // The watches break while the deletions happen.
+            end();
+        }
+        proxy.clear();
+        let mut deleted = Vec::new();
+        for kind in kinds.iter().copied() {
+            let name = an_object(&cluster, kind).await;
+            let old = uid(&cluster, kind, &name).await;
+            cluster.delete(kind, NAMESPACE, &name).await;
+            deleted.push((kind, name, old));
+        }
+        if let Some(lost) = lost {
+            lost.wait_hits(deleted.len(), PATIENCE).await.unwrap();
+            lost.remove();
+        }
+        end();
+        for (kind, name, old) in &deleted {
+            wait_back(&cluster, *kind, name, old).await;
+        }
+        history.wait_for(&cluster.wait_available().await).await;
+        history.assert_honest(how);
+        assert_same(&expected, &cluster.snapshot().await, how);
+        if how == "closed" {
+            let lists = proxy.requests().iter().filter(|one| of_operator().verb("list").selects(&one.info) && is_first_page(one)).count();
+            assert_eq!(lists, 0, "a watch that was only cut goes on where it was");
+        }
+    }
+}
+
+/// A watch's own list, not one of those that confirm what status is about to claim.
+fn is_first_page(request: &Recorded) -> bool {
+    request.info.query.contains("limit=")
+}
+
+#[tokio::test]
+async fn nothing_is_done_before_everything_is_known() {
+    let cluster = Cluster::start_default().await;
+    let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
+    let operator = Operator::start_via(&cluster, &proxy).await;
+    cluster.install(&resource(&FULL)).await;
+    let expected = cluster.snapshot().await;
+    wait_until("it is ready", async || if operator.http("/readyz").await.0 == 200 { Ok(()) } else { Err("no".into()) }).await;
+    let listed = lists(&proxy);
+    assert!(listed.len() > kinds_of_objects().len(), "{listed:?}");
+    operator.terminate().await;
+
+    for (first, (resource, namespace)) in listed.iter().enumerate().map(|(index, one)| (index == 0, one)) {
+        println!("{resource} {namespace}");
+        let missing = first.then_some("multus");
+        if let Some(name) = missing {
+            cluster.delete(kinds::DAEMON_SET, NAMESPACE, name).await;
+        }
+        proxy.clear();
+        let held = proxy.inject(of_operator().verb("list").resource(resource).namespace(namespace), Fault::Hold);
+        let operator = Operator::start_via(&cluster, &proxy).await;
+        held.wait_hits(1, PATIENCE).await.unwrap();
+        operator.wait_leading().await;
+        // What is listed in another place is no longer asked for, since the workloads are not known yet.
+        let by_name = |name: &str| name == "secrets";
+        let all_others = listed.iter().filter(|one| *one != &(resource.clone(), namespace.clone()) && !by_name(&one.0)).count();
+        wait_until("everything else is listed", async || {
+            let seen = lists(&proxy).len();
+            if seen >= all_others { Ok(()) } else { Err(format!("{seen} of {all_others}")) }
+        })
+        .await;
+        if !by_name(resource) {
+            let writes: Vec<_> = proxy.writes().into_iter().filter(|write| of_operator().writes().selects(&write.info)).collect();
+            assert!(writes.is_empty(), "{resource} are not known: {writes:#?}");
+        }
+        assert_eq!(operator.http("/readyz").await.0, 503, "{resource} are not known");
+        held.remove();
+        wait_until("it is ready", async || if operator.http("/readyz").await.0 == 200 { Ok(()) } else { Err("no".into()) }).await;
+        if let Some(name) = missing {
+            wait_back(&cluster, kinds::DAEMON_SET, name, &None).await;
+        }
+        cluster.wait_available().await;
+        operator.terminate().await;
+        let writes: Vec<_> = proxy.writes().into_iter().filter(|write| of_operator().writes().selects(&write.info)).collect();
+        assert!(missing.is_some() || writes.is_empty(), "nothing was to be done: {writes:#?}");
+    }
+    assert_same(&expected, &cluster.snapshot().await, "at last");
+}
+
+/// What the operator's watches have listed whole so far: resource and namespace.
+fn lists(proxy: &Proxy) -> BTreeSet<(String, String)> {
+    let requests = proxy.requests();
+    let answered = requests.iter().filter(|one| of_operator().verb("list").selects(&one.info) && is_first_page(one) && one.delivered);
+    answered.map(|one| (one.info.resource.clone(), one.info.namespace.clone())).collect()
+}
