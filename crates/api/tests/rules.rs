@@ -85,9 +85,7 @@ fn the_table_has_a_case_for_and_against_each_rule() {
     for (path, message) in all {
         let pointer = format!("/{}", path.replace('.', "/"));
         assert!(
-            ACCEPTED
-                .iter()
-                .any(|case| object("v1", case.spec).pointer(&pointer).is_some_and(|value| value != "" && !value.is_null())),
+            ACCEPTED.iter().any(|case| object("v1", case.spec).pointer(&pointer).is_some_and(|value| value != "" && !value.is_null())),
             "{path}: no case in which \"{message}\" holds"
         );
         assert!(

@@ -167,11 +167,7 @@ fn status() -> NetworkAddonsConfigStatus {
         target_version: Some("1.2.3".into()),
         observed_version: Some("1.2.3".into()),
         conditions: vec![condition("Available", "True"), condition("Progressing", "False"), condition("Degraded", "False")],
-        components: vec![ComponentStatus {
-            name: "multus".into(),
-            state: "Available".into(),
-            message: Some("all is well".into()),
-        }],
+        components: vec![ComponentStatus { name: "multus".into(), state: "Available".into(), message: Some("all is well".into()) }],
         containers: vec![container("install-multus"), container("kube-multus")],
     }
 }
@@ -193,8 +189,7 @@ async fn installs_over_the_definition_of_cnao_0_23() {
     assert_eq!(stored.spec.image_pull_policy.as_deref(), Some("Always"));
     assert!(stored.spec.nmstate.is_some() && stored.spec.ovs.is_some());
     assert_eq!(stored.status.unwrap().conditions[0].type_, "Available");
-    let edit =
-        Patch::Merge(json!({"spec": {"kubeMacPool": {"rangeStart": "02:00:00:00:00:00", "rangeEnd": "02:00:00:00:00:ff"}}}));
+    let edit = Patch::Merge(json!({"spec": {"kubeMacPool": {"rangeStart": "02:00:00:00:00:00", "rangeEnd": "02:00:00:00:00:ff"}}}));
     old.patch("cluster", &PatchParams::default(), &edit).await.unwrap();
     assert_eq!(stored_versions(&cluster).await, "[\"v1alpha1\",\"v1\"]");
 }
@@ -216,7 +211,8 @@ tlsSecurityProfile: {}
     other["metadata"]["name"] = json!("other");
     other["metadata"]["finalizers"] = json!(["example.com/finalizer"]);
     api.create(&PostParams::default(), &dynamic(other)).await.unwrap();
-    let containers = json!({"status": {"containers": [{"parentKind": "DaemonSet", "parentName": "multus", "name": "kube-multus", "image": "i"}]}});
+    let containers =
+        json!({"status": {"containers": [{"parentKind": "DaemonSet", "parentName": "multus", "name": "kube-multus", "image": "i"}]}});
     api.patch_status("cluster", &PatchParams::default(), &Patch::Merge(containers)).await.unwrap();
 
     apply(&cluster, &deploy("crds")).await;

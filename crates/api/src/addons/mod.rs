@@ -17,8 +17,8 @@ pub use crd::crd;
 pub use placement::{Placement, PlacementConfiguration};
 pub use resource::NetworkAddonsConfig;
 pub use spec::{
-    KubeMacPool, KubeSecondaryDns, KubevirtIpamController, LinuxBridge, Macvtap, Multus, MultusDynamicNetworks,
-    NetworkAddonsConfigSpec, NmState, Ovs, SelfSignConfiguration,
+    KubeMacPool, KubeSecondaryDns, KubevirtIpamController, LinuxBridge, Macvtap, Multus, MultusDynamicNetworks, NetworkAddonsConfigSpec,
+    NmState, Ovs, SelfSignConfiguration,
 };
 pub use status::{ComponentStatus, Container, NetworkAddonsConfigStatus};
 pub use tls::{CustomTlsProfile, NamedTlsProfile, TlsSecurityProfile};

@@ -232,8 +232,7 @@ status:
         match schema["type"].as_str().unwrap() {
             "object" => {
                 let properties = schema["properties"].as_object().into_iter().flatten();
-                let mut object: serde_json::Map<_, _> =
-                    properties.map(|(name, schema)| (name.clone(), example(schema))).collect();
+                let mut object: serde_json::Map<_, _> = properties.map(|(name, schema)| (name.clone(), example(schema))).collect();
                 if schema["additionalProperties"].is_object() {
                     object.insert("key".into(), example(&schema["additionalProperties"]));
                 }

@@ -15,8 +15,7 @@ use kube_core::Rule;
 use super::NAME;
 
 /// Six octets, in one of the notations of Go's `net.ParseMAC`: `02:00:00:00:00:01`, `02-00-00-00-00-01` or `0200.0000.0001`.
-const MAC: &str =
-    "^([0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}|[0-9A-Fa-f]{2}(-[0-9A-Fa-f]{2}){5}|[0-9A-Fa-f]{4}([.][0-9A-Fa-f]{4}){2})$";
+const MAC: &str = "^([0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}|[0-9A-Fa-f]{2}(-[0-9A-Fa-f]{2}){5}|[0-9A-Fa-f]{4}([.][0-9A-Fa-f]{4}){2})$";
 
 /// A duration as Go and CEL write it, without a minus sign, and with so few digits that it does not overflow (at 292 years), for then
 /// `duration(...)` would fail.
@@ -55,10 +54,7 @@ pub(super) fn object_name() -> [Rule; 1] {
 
 /// For the specification.
 pub(super) fn spec() -> [Rule; 1] {
-    [rule(
-        "!has(self.multusDynamicNetworks) || has(self.multus)",
-        "multusDynamicNetworks needs multus: add `multus: {}` to the spec",
-    )]
+    [rule("!has(self.multusDynamicNetworks) || has(self.multus)", "multusDynamicNetworks needs multus: add `multus: {}` to the spec")]
 }
 
 /// For `kubeMacPool`.
@@ -99,10 +95,7 @@ pub(super) fn socket_path() -> [Rule; 1] {
 
 /// For `devicePluginConfig`.
 pub(super) fn config_map_name() -> [Rule; 1] {
-    [matches(
-        OBJECT_NAME,
-        "must be the name of a ConfigMap: lower-case letters, digits, '-' and '.', a letter or digit at both ends",
-    )]
+    [matches(OBJECT_NAME, "must be the name of a ConfigMap: lower-case letters, digits, '-' and '.', a letter or digit at both ends")]
 }
 
 /// For `defaultNetworkNADNamespace`.
@@ -137,13 +130,7 @@ pub(super) fn rotation() -> [Rule; 4] {
         ["caRotateInterval", "caOverlapInterval", "certRotateInterval", "certOverlapInterval"];
     [
         rule(
-            format!(
-                "{0} == {1} && {0} == {2} && {0} == {3}",
-                given(ca_rotate),
-                given(ca_overlap),
-                given(cert_rotate),
-                given(cert_overlap)
-            ),
+            format!("{0} == {1} && {0} == {2} && {0} == {3}", given(ca_rotate), given(ca_overlap), given(cert_rotate), given(cert_overlap)),
             "the four intervals belong together: set all of caRotateInterval, caOverlapInterval, certRotateInterval and certOverlapInterval, or none",
         ),
         not_longer(ca_overlap, ca_rotate, "caOverlapInterval must not be longer than caRotateInterval"),
@@ -161,14 +148,8 @@ fn not_longer(short: &str, long: &str, message: &str) -> Rule {
 /// For one interval.
 pub(super) fn interval() -> [Rule; 2] {
     [
-        matches(
-            DURATION,
-            "must be a duration of at most 999999h such as 48h or 1h30m (units: h, m, s, ms, us, ns), without a minus sign",
-        ),
-        rule(
-            format!("!self.matches('{DURATION}') || duration(self) > duration('0s')"),
-            "must be longer than zero, for example 24h",
-        ),
+        matches(DURATION, "must be a duration of at most 999999h such as 48h or 1h30m (units: h, m, s, ms, us, ns), without a minus sign"),
+        rule(format!("!self.matches('{DURATION}') || duration(self) > duration('0s')"), "must be longer than zero, for example 24h"),
     ]
 }
 

@@ -34,8 +34,7 @@ const CIPHERS: [&str; 21] = [
     "DES-CBC3-SHA",
 ];
 
-const GROUPS: [&str; 7] =
-    ["X25519", "secp256r1", "secp384r1", "secp521r1", "X25519MLKEM768", "SecP256r1MLKEM768", "SecP384r1MLKEM1024"];
+const GROUPS: [&str; 7] = ["X25519", "secp256r1", "secp384r1", "secp521r1", "X25519MLKEM768", "SecP256r1MLKEM768", "SecP384r1MLKEM1024"];
 
 /// A TLS profile by name, or one of the user's own. The names are those of Mozilla's recommendations for servers (version 5.7).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -43,10 +43,7 @@ const fn refused(spec: &'static str, field: &'static str, message: &'static str)
 /// Accepted by schema and rules.
 pub const ACCEPTED: &[Accepted] = &[
     accepted("nothing", "{}"),
-    accepted(
-        "the example of CNAO 0.23",
-        "{multus: {}, linuxBridge: {}, kubeMacPool: {}, nmstate: {}, ovs: {}, imagePullPolicy: Always}",
-    ),
+    accepted("the example of CNAO 0.23", "{multus: {}, linuxBridge: {}, kubeMacPool: {}, nmstate: {}, ovs: {}, imagePullPolicy: Always}"),
     accepted(
         "everything",
         "
@@ -96,10 +93,7 @@ selfSignConfiguration: {caRotateInterval: '', caOverlapInterval: '', certRotateI
     accepted("one spelling each", "{kubeSecondaryDNS: {DOMAIN: example.com, nameServerIP: '2001:db8::53'}}"),
     accepted("a domain of one label", "{kubeSecondaryDNS: {domain: vm}}"),
     accepted("MAC addresses with hyphens", "{kubeMacPool: {rangeStart: 02-00-00-00-00-01, rangeEnd: 02-00-00-00-00-02}}"),
-    accepted(
-        "MAC addresses with dots against colons",
-        "{kubeMacPool: {rangeStart: 0200.0000.0001, rangeEnd: '02:00:00:00:00:02'}}",
-    ),
+    accepted("MAC addresses with dots against colons", "{kubeMacPool: {rangeStart: 0200.0000.0001, rangeEnd: '02:00:00:00:00:02'}}"),
     accepted("an end in capitals", "{kubeMacPool: {rangeStart: '0A:00:00:00:00:00', rangeEnd: '0a:00:00:00:00:01'}}"),
     accepted(
         "equal intervals",
@@ -142,37 +136,13 @@ pub const REFUSED_BY_RULE: &[Refused] = &[
     // A later octet is smaller at the start than at the end, an earlier one greater.
     refused("{kubeMacPool: {rangeStart: '0a:00:00:00:00:00', rangeEnd: '02:00:00:00:00:ff'}}", "spec.kubeMacPool", BACKWARD),
     refused("{kubeMacPool: {rangeStart: '02:00:00:00:00', rangeEnd: '02:00:00:00:00:ff'}}", "spec.kubeMacPool.rangeStart", MAC),
-    refused(
-        "{kubeMacPool: {rangeStart: '02:00:00:00:00:0g', rangeEnd: '02:00:00:00:00:ff'}}",
-        "spec.kubeMacPool.rangeStart",
-        MAC,
-    ),
-    refused(
-        "{kubeMacPool: {rangeStart: '02:00-00:00:00:00', rangeEnd: '02:00:00:00:00:ff'}}",
-        "spec.kubeMacPool.rangeStart",
-        MAC,
-    ),
-    refused(
-        "{kubeMacPool: {rangeStart: \"02:00:00:00:00:00\\n\", rangeEnd: '02:00:00:00:00:ff'}}",
-        "spec.kubeMacPool.rangeStart",
-        MAC,
-    ),
+    refused("{kubeMacPool: {rangeStart: '02:00:00:00:00:0g', rangeEnd: '02:00:00:00:00:ff'}}", "spec.kubeMacPool.rangeStart", MAC),
+    refused("{kubeMacPool: {rangeStart: '02:00-00:00:00:00', rangeEnd: '02:00:00:00:00:ff'}}", "spec.kubeMacPool.rangeStart", MAC),
+    refused("{kubeMacPool: {rangeStart: \"02:00:00:00:00:00\\n\", rangeEnd: '02:00:00:00:00:ff'}}", "spec.kubeMacPool.rangeStart", MAC),
     // Eight octets are an EUI-64: a network interface has six.
-    refused(
-        "{kubeMacPool: {rangeStart: '02:00:00:00:00:00', rangeEnd: '02:00:00:00:00:00:00:ff'}}",
-        "spec.kubeMacPool.rangeEnd",
-        MAC,
-    ),
-    refused(
-        "{kubeMacPool: {rangeStart: '01:00:00:00:00:00', rangeEnd: '02:00:00:00:00:ff'}}",
-        "spec.kubeMacPool.rangeStart",
-        UNICAST,
-    ),
-    refused(
-        "{kubeMacPool: {rangeStart: '02:00:00:00:00:00', rangeEnd: 'FF:FF:FF:FF:FF:FF'}}",
-        "spec.kubeMacPool.rangeEnd",
-        UNICAST,
-    ),
+    refused("{kubeMacPool: {rangeStart: '02:00:00:00:00:00', rangeEnd: '02:00:00:00:00:00:00:ff'}}", "spec.kubeMacPool.rangeEnd", MAC),
+    refused("{kubeMacPool: {rangeStart: '01:00:00:00:00:00', rangeEnd: '02:00:00:00:00:ff'}}", "spec.kubeMacPool.rangeStart", UNICAST),
+    refused("{kubeMacPool: {rangeStart: '02:00:00:00:00:00', rangeEnd: 'FF:FF:FF:FF:FF:FF'}}", "spec.kubeMacPool.rangeEnd", UNICAST),
     refused(
         "{multus: {}, multusDynamicNetworks: {hostCRISocketPath: run/crio.sock}}",
         "spec.multusDynamicNetworks.hostCRISocketPath",
@@ -188,27 +158,15 @@ pub const REFUSED_BY_RULE: &[Refused] = &[
         "spec.multusDynamicNetworks.hostCRISocketPath",
         PATH,
     ),
-    refused(
-        "{multus: {}, multusDynamicNetworks: {hostCRISocketPath: /run/crio/..}}",
-        "spec.multusDynamicNetworks.hostCRISocketPath",
-        PATH,
-    ),
+    refused("{multus: {}, multusDynamicNetworks: {hostCRISocketPath: /run/crio/..}}", "spec.multusDynamicNetworks.hostCRISocketPath", PATH),
     refused(
         "{multus: {}, multusDynamicNetworks: {hostCRISocketPath: /run//crio.sock}}",
         "spec.multusDynamicNetworks.hostCRISocketPath",
         PATH,
     ),
-    refused(
-        "{multus: {}, multusDynamicNetworks: {hostCRISocketPath: /run/crio/}}",
-        "spec.multusDynamicNetworks.hostCRISocketPath",
-        PATH,
-    ),
+    refused("{multus: {}, multusDynamicNetworks: {hostCRISocketPath: /run/crio/}}", "spec.multusDynamicNetworks.hostCRISocketPath", PATH),
     refused("{multus: {}, multusDynamicNetworks: {hostCRISocketPath: /}}", "spec.multusDynamicNetworks.hostCRISocketPath", PATH),
-    refused(
-        "{multus: {}, multusDynamicNetworks: {hostCRISocketPath: '/run/a:b'}}",
-        "spec.multusDynamicNetworks.hostCRISocketPath",
-        PATH,
-    ),
+    refused("{multus: {}, multusDynamicNetworks: {hostCRISocketPath: '/run/a:b'}}", "spec.multusDynamicNetworks.hostCRISocketPath", PATH),
     refused(
         "{multus: {}, multusDynamicNetworks: {hostCRISocketPath: \"/run/a\\nb\"}}",
         "spec.multusDynamicNetworks.hostCRISocketPath",
@@ -217,11 +175,7 @@ pub const REFUSED_BY_RULE: &[Refused] = &[
     refused("{macvtap: {devicePluginConfig: Macvtap}}", "spec.macvtap.devicePluginConfig", CONFIG_MAP),
     refused("{macvtap: {devicePluginConfig: 'a: b'}}", "spec.macvtap.devicePluginConfig", CONFIG_MAP),
     refused("{macvtap: {devicePluginConfig: a..b}}", "spec.macvtap.devicePluginConfig", CONFIG_MAP),
-    refused(
-        "{kubeSecondaryDNS: {domain: example.com, DOMAIN: example.com}}",
-        "spec.kubeSecondaryDNS",
-        "keep domain, remove DOMAIN",
-    ),
+    refused("{kubeSecondaryDNS: {domain: example.com, DOMAIN: example.com}}", "spec.kubeSecondaryDNS", "keep domain, remove DOMAIN"),
     refused(
         "{kubeSecondaryDNS: {nameServerIP: 192.0.2.1, NAME_SERVER_IP: 192.0.2.1}}",
         "spec.kubeSecondaryDNS",
@@ -282,11 +236,7 @@ pub const REFUSED_BY_RULE: &[Refused] = &[
     refused("{selfSignConfiguration: {caRotateInterval: -48h}}", "spec.selfSignConfiguration.caRotateInterval", DURATION),
     refused("{selfSignConfiguration: {caOverlapInterval: h}}", "spec.selfSignConfiguration.caOverlapInterval", DURATION),
     refused("{selfSignConfiguration: {certRotateInterval: 1 h}}", "spec.selfSignConfiguration.certRotateInterval", DURATION),
-    refused(
-        "{selfSignConfiguration: {certOverlapInterval: \"1h\\n\"}}",
-        "spec.selfSignConfiguration.certOverlapInterval",
-        DURATION,
-    ),
+    refused("{selfSignConfiguration: {certOverlapInterval: \"1h\\n\"}}", "spec.selfSignConfiguration.certOverlapInterval", DURATION),
     refused("{selfSignConfiguration: {caRotateInterval: 0s}}", "spec.selfSignConfiguration.caRotateInterval", ZERO),
     refused("{selfSignConfiguration: {caOverlapInterval: 0h0m0s}}", "spec.selfSignConfiguration.caOverlapInterval", ZERO),
     refused("{selfSignConfiguration: {certRotateInterval: 0.0h}}", "spec.selfSignConfiguration.certRotateInterval", ZERO),
