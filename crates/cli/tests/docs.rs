@@ -272,14 +272,13 @@ fn every_state_of_a_component_is_listed_and_nothing_else() {
 fn every_metric_is_listed_and_nothing_else() {
     let sources = sources(&["runtime", "addons"]);
     let mut metrics = BTreeSet::new();
+    let registered = Regex::new(r#"register\(\s*"(\w+)",\s*"[^"]*",\s*metrics\.(\w+)"#).unwrap();
     for text in sources.values() {
+        // OpenMetrics: the name of a counter ends with `_total`.
         let counters = all(text, r"(\w+): Family<\w+, Counter>");
-        for (name, field) in Regex::new(r#"register\(\s*"(\w+)",\s*"[^"]*",\s*metrics\.(\w+)"#)
-            .unwrap()
-            .captures_iter(text)
-            .map(|found| (found[1].to_owned(), found[2].to_owned()))
-        {
-            metrics.insert(if counters.contains(&field) { format!("{name}_total") } else { name });
+        for found in registered.captures_iter(text) {
+            let (name, field) = (&found[1], &found[2]);
+            metrics.insert(if counters.contains(field) { format!("{name}_total") } else { name.to_owned() });
         }
         metrics.extend(all(text, r#"\(\s*"(kubevirt_cnao_\w+)""#));
     }
