@@ -81,11 +81,10 @@ fn spans(text: &str) -> Vec<String> {
 
 /// The names of all commands.
 fn commands() -> BTreeSet<String> {
-    printed(&["--help"])
-        .lines()
-        .filter_map(|line| Some(line.strip_prefix("  ")?.split_once("  ")?.0.to_owned()))
-        .filter(|name| !name.is_empty())
-        .collect()
+    let help = printed(&["--help"]);
+    let list = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+    // A name stands two blanks in; what is further in goes on with the text of the line above.
+    list.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next()).filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
 /// The anchor that a heading has (github.com's rule: lower case, punctuation dropped, blanks become hyphens).
@@ -129,7 +128,8 @@ fn every_command_and_flag_exists() {
                 let mut words = found[1].split_whitespace().peekable();
                 let Some(command) = words.next_if(|word| commands.contains(*word)) else {
                     let first = words.next().unwrap_or_default();
-                    if !first.starts_with("--") && first != "…" {
+                    // `--help` and so on, or a placeholder.
+                    if !first.starts_with("--") && first != "…" && first != "COMMAND" {
                         wrong.push(format!("{}: weft {first}", document.path));
                     }
                     continue;
@@ -266,6 +266,18 @@ fn every_state_of_a_component_is_listed_and_nothing_else() {
     states.extend(all(status, r#"\{ "([A-Z][A-Za-z]+)" \} else"#));
     let listed: BTreeSet<String> = Document::rows(status_page().section("Components")).iter().flat_map(|row| spans(&row[0])).collect();
     assert_eq!(listed, states, "left: docs/status.md, right: the code");
+}
+
+#[test]
+fn every_action_of_a_plan_is_listed_and_nothing_else() {
+    let planned = fs::read_to_string(root().join("crates/cli/src/planned.rs")).unwrap();
+    let signs = Regex::new(r#"sign\("(.)", "([a-z-]+)""#).unwrap();
+    let actions: BTreeSet<_> = signs.captures_iter(&planned).map(|found| (found[2].to_owned(), found[1].to_owned())).collect();
+    let page = documents().into_iter().find(|document| document.path == "docs/command-line.md").unwrap();
+    let table = page.text.split("| `action` |").nth(1).unwrap_or_else(|| panic!("{}: no table of actions", page.path));
+    let rows = Document::rows(&format!("| |{table}"));
+    let listed = rows.iter().map(|row| (spans(&row[0]).join(""), spans(&row[1]).join(""))).collect();
+    assert_eq!(actions, listed, "left: the code, right: docs/command-line.md");
 }
 
 #[test]
