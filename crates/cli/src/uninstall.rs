@@ -222,14 +222,14 @@ impl<'a> Uninstall<'a> {
             self.delete(key).await?;
             said("removed", &key.human())?;
         }
+        for key in std::mem::take(&mut self.namespaces) {
+            self.remove_namespace(&key).await?;
+        }
         if self.scope.crds {
             for key in &self.definitions {
                 self.delete(key).await?;
                 said("removed", &key.human())?;
             }
-        }
-        for key in std::mem::take(&mut self.namespaces) {
-            self.remove_namespace(&key).await?;
         }
         output::print(&self.kept(Style::stdout()))
     }

@@ -1,5 +1,7 @@
 //! Removal without an operator: what the operator's teardown does, for when it is gone; and what else an installation leaves.
 
+use std::time::Duration;
+
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::{
     Api, Discovery,
@@ -19,6 +21,10 @@ use crate::{
 
 /// Requests in flight at once.
 const IN_FLIGHT: usize = 16;
+
+/// How often a kind is asked for again that the API server is not ready to answer for, and how long after.
+const ATTEMPTS: u32 = 50;
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// Takes the teardown of a resource as far as it goes now; `resource` is `None` if only its notes are left. Returns what is still
 /// there, and nothing once all is gone: objects, notes and Weft's finalizer. It can be repeated, and goes on where it was.
@@ -73,11 +79,19 @@ pub async fn contents(cluster: &Cluster, namespace: &str) -> Result<Vec<Content>
 
 async fn list(cluster: &Cluster, namespace: &str, kind: ApiResource) -> Result<Vec<Content>, Error> {
     let api: Api<DynamicObject> = Api::namespaced_with(cluster.client().clone(), namespace, &kind);
-    let list = match api.list_metadata(&ListParams::default()).await.map_err(Error::from) {
-        Ok(list) => list,
-        // Its definition has gone since.
-        Err(error) if error.is_not_found() => return Ok(Vec::new()),
-        Err(error) => return Err(error),
+    let mut attempts = 0;
+    let list = loop {
+        match api.list_metadata(&ListParams::default()).await.map_err(Error::from) {
+            Ok(list) => break list,
+            // Its definition has gone since.
+            Err(error) if error.is_not_found() => return Ok(Vec::new()),
+            // "storage is (re)initializing": its definition is just changing or going.
+            Err(Error::Api(status)) if status.code == 429 && attempts < ATTEMPTS => {
+                attempts += 1;
+                tokio::time::sleep(PAUSE).await;
+            }
+            Err(error) => return Err(error),
+        }
     };
     let counts = |metadata: &kube::core::ObjectMeta, name: &str| {
         let of_every_namespace = matches!((kind.kind.as_str(), name), ("ConfigMap", "kube-root-ca.crt") | ("ServiceAccount", "default"));

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use serde_json::{Value, json};
-use weft_plan::{Kind, kinds};
+use weft_plan::{Kind, ObjectKey, kinds};
 
 use crate::{harness::*, user::*};
 
-/// What happens to one object: `create DaemonSet ns/name`.
+/// What happens to objects, each as `create DaemonSet.apps/ns/name`.
 type Writes = BTreeSet<String>;
 
 /// Fixed, so that a failure can be repeated.
@@ -124,7 +124,8 @@ fn done(cluster: &Cluster, before: usize) -> Writes {
 }
 
 fn title(kind: Kind, namespace: &str, name: &str) -> String {
-    format!("{kind} {namespace}/{name}")
+    // The audit log gives a namespace its own name as its namespace.
+    ObjectKey::new(kind, namespace, name).to_string()
 }
 
 #[tokio::test]

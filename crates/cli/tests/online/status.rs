@@ -106,7 +106,7 @@ async fn a_terminal_is_redrawn_in_place() {
     cluster.apply(&example("network-addons-config.yaml")).await;
     cluster.wait_condition("Progressing", "True", "Deploying", "waits for Secret").await;
     let typescript = cluster.control_plane.dir().join("typescript");
-    let shell = format!("stty rows 40 cols 120; exec {} status --wait", weft_binary().display());
+    let shell = format!("stty rows 40 cols 200; exec {} status --wait", weft_binary().display());
     let mut script = tokio::process::Command::new("script");
     script
         .args(["-qefc", &shell])
@@ -117,7 +117,7 @@ async fn a_terminal_is_redrawn_in_place() {
     let mut script = script.stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true).spawn().expect("script of util-linux is there");
     let shown = || std::fs::read_to_string(&typescript).unwrap_or_default();
     wait_until("the first tree is drawn", async || {
-        if shown().contains("0m (does not exist)") || shown().contains("does not exist") { Ok(()) } else { Err(shown()) }
+        if shown().contains("(does not exist)") { Ok(()) } else { Err(shown()) }
     })
     .await;
     cluster.play_kubemacpool().await;
