@@ -79,6 +79,11 @@ impl Cache {
         !self.stores.is_empty() && self.stores.values().all(|store| store.complete)
     }
 
+    /// Whether this stream has listed everything at least once.
+    pub fn has_spoken(&self, source: &Source) -> bool {
+        self.stores.get(source).is_some_and(|store| store.complete)
+    }
+
     /// Whether nothing more is to be expected soon: every stream has spoken or may not. The few that decide whether Weft acts at all
     /// must have spoken.
     pub fn is_settled(&self) -> bool {
@@ -189,6 +194,11 @@ impl Cache {
     pub fn exists(&self, key: &ObjectKey) -> Option<bool> {
         let store = self.stores.get(&Source::Named(key.clone()))?;
         store.complete.then(|| store.objects.contains_key(key))
+    }
+
+    /// The resourceVersion of an object that is watched by name; `None` if it is not watched, or not there.
+    pub fn named_version(&self, key: &ObjectKey) -> Option<u64> {
+        self.stores.get(&Source::Named(key.clone()))?.objects.get(key).map(|object| version(object))
     }
 
     /// Puts in what the API server answered to a write of ours.

@@ -54,7 +54,7 @@ pub struct Controller {
     pub(crate) metrics: Metrics,
     pub(crate) config: Config,
     pub(crate) recorder: Recorder,
-    inputs: Mutex<HashMap<ObjectKey, JoinHandle<()>>>,
+    named: Mutex<HashMap<ObjectKey, JoinHandle<()>>>,
 }
 
 /// What is remembered of a resource between passes: only when to look again.
@@ -89,7 +89,7 @@ impl Controller {
     pub fn new(domain: Arc<dyn Domain>, cluster: Cluster, shared: Shared, metrics: Metrics, config: Config) -> Self {
         let reporter = crate::events::reporter(domain.name(), &config.instance);
         let recorder = Recorder::new(cluster.client().clone(), reporter);
-        Self { domain, cluster, shared, metrics, config, recorder, inputs: Mutex::default() }
+        Self { domain, cluster, shared, metrics, config, recorder, named: Mutex::default() }
     }
 
     pub(crate) fn objects(&self, owner: Owner) -> Objects<'_> {
@@ -139,7 +139,7 @@ impl Controller {
         }
         let mut leftovers = None;
         if resources.is_empty() {
-            self.watch_inputs(&[]);
+            self.watch_named(&[], std::iter::empty());
         }
         if let Some(wanted) = wanted.filter(|wanted| !resources.iter().any(|resource| named(resource) == *wanted))
             && !teardown::leftovers(self, wanted).await
@@ -188,7 +188,10 @@ impl Controller {
         if !resource["metadata"]["deletionTimestamp"].is_null() {
             return self.teardown(resource, memory).await;
         }
-        let outcome = pass::apply(self, resource, &memory.retries).await;
+        let mut outcome = pass::apply(self, resource, &memory.retries).await;
+        if outcome.is_outdated(self) {
+            outcome = pass::apply(self, resource, &memory.retries).await;
+        }
         self.metrics.passed(domain, outcome_name(&outcome));
         let latest = self.latest(resource);
         let objects_due = outcome.failures().filter_map(|failure| memory.retries.due(&failure.object)).min();
@@ -281,13 +284,15 @@ impl Controller {
         tokio::spawn(watch::run(watch, self.cluster.client().clone(), self.shared.clone(), self.metrics.clone()))
     }
 
-    /// Watches, by name, what the workloads of these units need and Weft does not make; and nothing else any more.
-    pub(crate) fn watch_inputs(&self, units: &[Unit]) {
+    /// Watches, by name, what these units depend on and Weft does not make: what their workloads need, and the objects of others that
+    /// are in their way. Nothing else is watched by name any more.
+    pub(crate) fn watch_named(&self, units: &[Unit], in_the_way: impl Iterator<Item = ObjectKey>) {
         let objects = || units.iter().flat_map(|unit| &unit.objects);
         let ours: HashSet<_> = objects().map(weft_plan::Manifest::key).collect();
-        let needed: HashSet<_> = objects().flat_map(|object| rollout::inputs(object.body())).filter(|key| !ours.contains(key)).collect();
-        let mut inputs = self.inputs.lock().unwrap_or_else(PoisonError::into_inner);
-        inputs.retain(|key, task| {
+        let inputs = objects().flat_map(|object| rollout::inputs(object.body())).filter(|key| !ours.contains(key));
+        let needed: HashSet<_> = inputs.chain(in_the_way).collect();
+        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        named.retain(|key, task| {
             let keep = needed.contains(key);
             if !keep {
                 task.abort();
@@ -296,7 +301,7 @@ impl Controller {
             keep
         });
         for key in needed {
-            inputs.entry(key.clone()).or_insert_with(|| {
+            named.entry(key.clone()).or_insert_with(|| {
                 self.shared.lock().expect(Source::Named(key.clone()));
                 self.start(Watch {
                     kind: key.kind,

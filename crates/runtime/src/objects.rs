@@ -102,13 +102,14 @@ impl<'a> Objects<'a> {
     /// Makes one object what it should be.
     pub async fn ensure(&self, manifest: &Manifest) -> Result<Outcome, Failure> {
         let known = self.shared.and_then(|shared| shared.lock().owned(manifest.key()));
+        let theirs = self.shared.and_then(|shared| shared.lock().named_version(manifest.key()));
         let step = self.step(manifest, known.as_deref());
-        if let Some(failure) = self.retries.and_then(|retries| retries.too_soon(manifest, &step)) {
+        if let Some(failure) = self.retries.and_then(|retries| retries.too_soon(manifest, &step, theirs)) {
             return Err(failure);
         }
         let outcome = if step == Step::Keep { Ok(Outcome::Done) } else { self.attempt(manifest, known).await };
         if let Some(retries) = self.retries {
-            retries.tried(manifest, &step, outcome.as_ref().err());
+            retries.tried(manifest, &step, theirs, outcome.as_ref().err());
         }
         outcome
     }

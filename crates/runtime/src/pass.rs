@@ -48,6 +48,13 @@ impl Outcome {
         self.report.units.iter().flat_map(|unit| &unit.failures)
     }
 
+    /// Whether nothing was done because our own notes are newer than we knew. By now we do.
+    pub fn is_outdated(&self, controller: &Controller) -> bool {
+        let is_note = |key: &ObjectKey| key.kind == kinds::CONFIG_MAP && key.namespace.as_ref() == Some(&controller.config.namespace);
+        let mut failures = self.failures().peekable();
+        failures.peek().is_some() && failures.all(|failure| failure.class == FailureClass::Conflict && is_note(&failure.object))
+    }
+
     /// Whether something that is to be deleted could not be.
     pub fn is_held_up(&self) -> bool {
         self.report.removals.iter().any(|removal| removal.blocker.is_some())
@@ -80,7 +87,6 @@ pub async fn apply(controller: &Controller, resource: &Value, retries: &Retries)
     let mut wanted = Inventory::of(&units, &decision.made_by_operands, decision.decided.clone());
     // What operands made stays listed until the resource goes: only then have their pods ended for sure and make it no more.
     wanted.made_by_operands.extend(stored.inventory.made_by_operands.iter().cloned());
-    controller.watch_inputs(&units);
 
     // Apply.
     let first_word = acknowledge(controller, resource, &report, &units);
@@ -93,6 +99,8 @@ pub async fn apply(controller: &Controller, resource: &Value, retries: &Retries)
         return Outcome::early(report, units);
     }
     let applied = join_all(units.iter().map(|unit| objects.apply_unit(unit))).await;
+    let in_the_way = applied.iter().flat_map(|(failures, _)| failures).filter(|failure| failure.class == FailureClass::Foreign);
+    controller.watch_named(&units, in_the_way.map(|failure| failure.object.clone()));
     let surplus: Vec<_> = stored.inventory.without(&wanted).cloned().collect();
     report.removals = remove(&objects, &surplus).await;
     let clean = report.removals.is_empty() && applied.iter().all(|(failures, _)| failures.is_empty());

@@ -68,28 +68,31 @@ struct Failed {
     /// What was tried.
     body: Value,
     step: Step,
+    /// The version of somebody else's object that was in the way, once it is watched.
+    theirs: Option<u64>,
     failure: Failure,
     pause: Pause,
 }
 
 impl Retries {
-    /// The last failure to do just this, if it is too soon to try again.
-    pub fn too_soon(&self, manifest: &Manifest, step: &Step) -> Option<Failure> {
+    /// The last failure to do just this, if it is too soon to try again. `theirs` is the version of somebody else's object of that name,
+    /// where it is watched: a change of it may be just what we wait for.
+    pub fn too_soon(&self, manifest: &Manifest, step: &Step, theirs: Option<u64>) -> Option<Failure> {
         let objects = self.lock();
         let failed = objects.get(manifest.key())?;
-        let same = failed.step == *step && failed.body == *manifest.body();
+        let same = failed.step == *step && failed.theirs == theirs && failed.body == *manifest.body();
         (same && Instant::now() < failed.pause.until()).then(|| failed.failure.clone())
     }
 
     /// Notes what came of an attempt.
-    pub fn tried(&self, manifest: &Manifest, step: &Step, failure: Option<&Failure>) {
+    pub fn tried(&self, manifest: &Manifest, step: &Step, theirs: Option<u64>, failure: Option<&Failure>) {
         let mut objects = self.lock();
         let before = objects.remove(manifest.key());
         if let Some(failure) = failure {
             let pause = Pause::after(before.map(|failed| failed.pause), failure.class);
             objects.insert(
                 manifest.key().clone(),
-                Failed { body: manifest.body().clone(), step: step.clone(), failure: failure.clone(), pause },
+                Failed { body: manifest.body().clone(), step: step.clone(), theirs, failure: failure.clone(), pause },
             );
         }
     }
@@ -127,16 +130,17 @@ mod tests {
     #[test]
     fn the_same_is_not_tried_again_at_once_and_anything_else_is() {
         let retries = Retries::default();
-        assert_eq!(retries.too_soon(&manifest("a"), &Step::Create), None);
-        retries.tried(&manifest("a"), &Step::Create, Some(&failure()));
-        assert_eq!(retries.too_soon(&manifest("a"), &Step::Create), Some(failure()));
-        assert_eq!(retries.too_soon(&manifest("b"), &Step::Create), None, "another body");
+        assert_eq!(retries.too_soon(&manifest("a"), &Step::Create, None), None);
+        retries.tried(&manifest("a"), &Step::Create, None, Some(&failure()));
+        assert_eq!(retries.too_soon(&manifest("a"), &Step::Create, None), Some(failure()));
+        assert_eq!(retries.too_soon(&manifest("b"), &Step::Create, None), None, "another body");
         assert_eq!(
-            retries.too_soon(&manifest("a"), &Step::Change { differences: vec![], take: false }),
+            retries.too_soon(&manifest("a"), &Step::Change { differences: vec![], take: false }, None),
             None,
             "the object is there by now"
         );
-        retries.tried(&manifest("a"), &Step::Create, None);
+        assert_eq!(retries.too_soon(&manifest("a"), &Step::Create, Some(7)), None, "whoever is in the way has changed something");
+        retries.tried(&manifest("a"), &Step::Create, None, None);
         assert_eq!(retries.due(manifest("a").key()), None);
     }
 
