@@ -67,20 +67,35 @@ pub async fn write_record(objects: &Objects<'_>, record: &Manifest) -> Result<()
     write(objects, record.key(), record.body()["data"].clone()).await
 }
 
-/// Both are Weft's own notes: applied with force, whoever touched them, and only when they differ.
+/// Both are Weft's own notes: applied with force, whoever touched them, and only when they differ. And only over what we know: a new
+/// leader whose watch lags would forget names that the leader before it had added.
 async fn write(objects: &Objects<'_>, key: &ObjectKey, data: Value) -> Result<(), Error> {
-    let body = json!({
+    let mut body = json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"namespace": key.namespace, "name": key.name, "labels": {OWNER_LABEL: objects.owner.label()}},
         "data": data,
     });
     let known = objects.shared.and_then(|shared| shared.lock().owned(key));
-    if known.is_some_and(|live| live["data"] == body["data"]) {
-        return Ok(());
+    if let Some(known) = &known {
+        if known["data"] == body["data"] {
+            return Ok(());
+        }
+        body["metadata"]["resourceVersion"] = known["metadata"]["resourceVersion"].clone();
     }
-    let written = objects.cluster.apply(key, &body, &objects.owner.manager, true).await?;
-    if let Some(shared) = objects.shared {
-        shared.lock().wrote(&written);
+    let written = objects.cluster.apply(key, &body, &objects.owner.manager, true).await;
+    let Some(shared) = objects.shared else { return written.map(drop) };
+    match written {
+        Ok(written) => shared.lock().wrote(&written),
+        Err(error) if error.is_conflict() => {
+            // The next attempt begins with what is there.
+            match (objects.cluster.get(key).await?, known) {
+                (Some(newest), _) => shared.lock().wrote(&newest),
+                (None, Some(known)) => shared.lock().gone(key, known["metadata"]["uid"].as_str().unwrap_or_default()),
+                (None, None) => {}
+            }
+            return Err(error);
+        }
+        Err(error) => return Err(error),
     }
     Ok(())
 }

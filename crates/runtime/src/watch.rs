@@ -115,12 +115,9 @@ async fn drain<K: Serialize, S: Stream<Item = watcher::Result<Event<K>>>>(
                 Ok(Some(Err(error))) => {
                     let pause = backoff.next_pause().min(longest_pause(&error));
                     metrics.watch_failed(watch.kind);
-                    tracing::warn!(kind = %watch.kind, %error, ?pause, "watch failed; starting it again");
-                    if let Some(why) = refusal(&watch, &error)
-                        && shared.lock().refuse(&watch.source, Some(why))
-                    {
-                        shared.ring();
-                    }
+                    let why = answer(&error).map_or_else(|| error.to_string(), |status| status.message.clone());
+                    tracing::warn!(kind = %watch.kind, error = why, ?pause, "watch failed; starting it again");
+                    failed(&watch, &error, shared);
                     tokio::time::sleep(pause).await;
                     continue;
                 }
@@ -143,6 +140,15 @@ async fn drain<K: Serialize, S: Stream<Item = watcher::Result<Event<K>>>>(
                 shared.ring();
             }
         }
+    }
+}
+
+fn failed(watch: &Watch, error: &watcher::Error, shared: &Shared) {
+    let mut cache = shared.lock();
+    if let Some(why) = refusal(watch, error, cache.has_spoken(&watch.source))
+        && cache.refuse(&watch.source, Some(why))
+    {
+        shared.ring();
     }
 }
 
@@ -177,11 +183,11 @@ fn longest_pause(error: &watcher::Error) -> Duration {
 }
 
 /// Why a stream is not to be waited for: a missing permission lasts until somebody changes a role; and what a single workload looks
-/// at holds up no other, whatever is the matter with it.
-fn refusal(watch: &Watch, error: &watcher::Error) -> Option<String> {
+/// at holds up no other, whatever keeps us from a first look.
+fn refusal(watch: &Watch, error: &watcher::Error, has_spoken: bool) -> Option<String> {
     match answer(error) {
         Some(status) if status.is_forbidden() => Some(status.message.clone()),
-        _ if matches!(watch.source, Source::Named(_)) => Some(error.to_string()),
+        _ if matches!(watch.source, Source::Named(_)) && !has_spoken => Some(error.to_string()),
         _ => None,
     }
 }

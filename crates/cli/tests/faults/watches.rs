@@ -9,7 +9,7 @@ use weft_testenv::proxy::{Events, Fault, Match, Proxy, Recorded};
 use crate::{
     harness::{Cluster, NAMESPACE, OPERATOR_USER, Operator, PATIENCE, assert_same, wait_until},
     history::History,
-    scenario::{FULL, resource},
+    scenario::{FULL, Step, resource},
 };
 
 /// The kinds of Weft's objects; not the namespace: the operator lives in it.
@@ -184,4 +184,30 @@ fn lists(proxy: &Proxy) -> BTreeSet<(String, String)> {
     let requests = proxy.requests();
     let answered = requests.iter().filter(|one| of_operator().verb("list").selects(&one.info) && is_first_page(one) && one.delivered);
     answered.map(|one| (one.info.resource.clone(), one.info.namespace.clone())).collect()
+}
+
+/// A replica that takes over with an old view of Weft's own notes must not write over what the one before it had noted.
+#[tokio::test]
+async fn a_new_leader_forgets_nothing_that_the_last_one_noted() {
+    let cluster = Cluster::start_default().await;
+    let (proxy, others) = (Proxy::start(&cluster.control_plane).await.unwrap(), Proxy::start(&cluster.control_plane).await.unwrap());
+    let leader = Operator::start_via(&cluster, &others).await;
+    leader.wait_leading().await;
+    cluster.apply(&resource(&["multus: {}"])).await;
+    cluster.wait_available().await;
+    let next = Operator::start_via(&cluster, &proxy).await;
+    wait_until("the next one is warm", async || if next.http("/readyz").await.0 == 200 { Ok(()) } else { Err("no".into()) }).await;
+
+    let held = proxy.inject(of_operator().verb("watch").resource("configmaps"), Fault::HoldEvents(Events::All));
+    cluster.apply(&resource(&["multus: {}", "ovs: {}"])).await;
+    cluster.wait_available().await;
+    held.wait_hits(1, PATIENCE).await.unwrap();
+    leader.kill();
+    cluster.apply(&resource(&["multus: {}", "linuxBridge: {}"])).await;
+    next.wait_leading().await;
+    cluster.wait_available().await;
+    assert!(cluster.get(kinds::DAEMON_SET, NAMESPACE, "ovs-cni-amd64").await.is_none(), "the last leader made it, and nobody wants it");
+    held.remove();
+    Step::Delete.begin(&cluster).await;
+    Step::Delete.finish(&cluster).await;
 }
