@@ -27,7 +27,8 @@ async fn somebody_elses_objects_are_left_until_their_owner_agrees() {
     };
     let before = theirs().await.map(untimed);
 
-    let _operator = Operator::start_default(&cluster).await;
+    let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
+    let _operator = Operator::start_via(&cluster, &proxy).await;
     cluster.play_kubemacpool().await;
     cluster.apply(&example("network-addons-config.yaml")).await;
     let status = cluster
@@ -53,9 +54,14 @@ async fn somebody_elses_objects_are_left_until_their_owner_agrees() {
     assert!(notice.contains("exists already") && notice.contains("left as it is"), "{notice}");
     assert_eq!(cluster.get(kinds::DAEMON_SET, NAMESPACE, "multus").await, None, "no workload without its permissions");
 
+    // It is watched by name meanwhile, so its owner need not wait for the next attempt, 30 s later at worst.
+    let in_the_way = Match::any().verb("watch").resource("clusterroles").name("multus");
+    wait_until("the role is watched", async || (proxy.open_watches(&in_the_way) == 1).then_some(()).ok_or("it is not".into())).await;
+
     // Its owner agrees, and Weft goes on by itself.
     cluster.kubectl(&["annotate", "clusterroles.rbac.authorization.k8s.io/multus", "weft.network/adopt=true"]).await;
     cluster.wait_available().await;
+    wait_until("the watch ends", async || (proxy.open_watches(&in_the_way) == 0).then_some(()).ok_or("it is open".into())).await;
     let [role, definition] = theirs().await;
     assert_eq!(role["metadata"]["labels"][OWNER_LABEL], "networkaddonsconfig.cluster");
     assert!(role["rules"].to_string().contains("network-attachment-definitions"), "{role:#}");
