@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use weft_testenv::ControlPlane;
+use weft_testenv::{ControlPlane, Programs};
 
 use crate::{harness::*, user::*};
 
@@ -47,6 +47,20 @@ async fn with_a_cluster_that_does_not_answer_or_does_not_let_us() {
     let silent = rewritten(&nobody, "server:", "    server: https://127.0.0.1:1");
     let unreachable = run(&silent, &["status"], "").await.ended(2);
     assert!(unreachable.stderr.contains("the cluster at https://127.0.0.1:1/ cannot be reached"), "{}", unreachable.stderr);
+}
+
+/// As the plugin of a real kubectl, which hands its environment on.
+#[tokio::test]
+async fn as_a_kubectl_plugin() {
+    let control_plane = ControlPlane::builder().api_only().start().await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(weft_binary(), folder.path().join("kubectl-weft")).unwrap();
+    let kubectl = Programs::find().unwrap().get("kubectl").unwrap();
+    let mut command = tokio::process::Command::new(kubectl);
+    command.args(["weft", "status"]).env_clear().env("PATH", folder.path()).env("KUBECONFIG", control_plane.kubeconfig());
+    let output = command.output().await.unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("Weft is not installed for addons"), "{output:?}");
 }
 
 /// A copy of a kubeconfig with one line replaced.

@@ -116,10 +116,7 @@ async fn a_terminal_is_redrawn_in_place() {
         .env_remove("NO_COLOR");
     let mut script = script.stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true).spawn().expect("script of util-linux is there");
     let shown = || std::fs::read_to_string(&typescript).unwrap_or_default();
-    wait_until("the first tree is drawn", async || {
-        if shown().contains("(does not exist)") { Ok(()) } else { Err(shown()) }
-    })
-    .await;
+    wait_until("the first tree is drawn", async || if shown().contains("(does not exist)") { Ok(()) } else { Err(shown()) }).await;
     cluster.play_kubemacpool().await;
     assert!(script.wait().await.unwrap().success());
     let text = shown();
