@@ -11,7 +11,10 @@ use futures::FutureExt;
 use jiff::Timestamp;
 use kube::runtime::events::Recorder;
 use serde_json::Value;
-use tokio::{sync::watch as channel, task::JoinHandle};
+use tokio::{
+    sync::watch as channel,
+    task::{JoinHandle, JoinSet},
+};
 use tokio_util::sync::CancellationToken;
 use weft_plan::{
     Domain, Kind, OWNER_LABEL, ObjectKey, Owner, Unit, kinds,
@@ -98,8 +101,9 @@ impl Controller {
 
     /// Runs until `stop`; acts only while `leading`. The watches run always, so that a new leader starts warm.
     pub async fn run(self, mut leading: channel::Receiver<bool>, stop: CancellationToken) {
+        let mut watches = JoinSet::new();
         for watch in self.watches() {
-            self.start(watch);
+            watches.spawn(self.watching(watch));
         }
         let mut memories: HashMap<String, Memory> = HashMap::new();
         loop {
@@ -117,6 +121,11 @@ impl Controller {
                 () = timer => {}
                 changed = leading.changed() => if changed.is_err() { break },
                 () = stop.cancelled() => break,
+                // They never end. Blind to one kind, Weft would go on as if nothing had changed there: rather end too.
+                Some(ended) = watches.join_next() => {
+                    tracing::error!(?ended, "a watch has ended");
+                    break;
+                }
             }
             tokio::time::sleep(GATHER).await;
         }
@@ -280,8 +289,8 @@ impl Controller {
         watches
     }
 
-    fn start(&self, watch: Watch) -> JoinHandle<()> {
-        tokio::spawn(watch::run(watch, self.cluster.client().clone(), self.shared.clone(), self.metrics.clone()))
+    fn watching(&self, watch: Watch) -> impl Future<Output = ()> + use<> {
+        watch::run(watch, self.cluster.client().clone(), self.shared.clone(), self.metrics.clone())
     }
 
     /// Watches, by name, what these units depend on and Weft does not make: what their workloads need, and the objects of others that
@@ -303,14 +312,14 @@ impl Controller {
         for key in needed {
             named.entry(key.clone()).or_insert_with(|| {
                 self.shared.lock().expect(Source::Named(key.clone()));
-                self.start(Watch {
+                tokio::spawn(self.watching(Watch {
                     kind: key.kind,
                     namespace: key.namespace.clone(),
                     labels: String::new(),
                     fields: format!("metadata.name={}", key.name),
                     metadata_only: true,
                     source: Source::Named(key),
-                })
+                }))
             });
         }
     }

@@ -3,7 +3,11 @@
 use std::{net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::{Context, Result};
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::{
+    filter::{LevelFilter, Targets},
+    layer::SubscriberExt,
+    util::SubscriberInitExt,
+};
 
 use crate::domains;
 
@@ -69,9 +73,11 @@ fn log(args: &Args) {
         1 => LevelFilter::WARN,
         2.. => LevelFilter::ERROR,
     };
-    let logger = tracing_subscriber::fmt()
-        .with_max_level(level)
-        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
-        .with_writer(std::io::stderr);
-    if args.log_text { logger.init() } else { logger.json().flatten_event(true).init() }
+    // What the client library has to say of a failed request, Weft says itself, once.
+    let libraries = if level < LevelFilter::DEBUG { LevelFilter::OFF } else { level };
+    let filter = Targets::new().with_default(level).with_targets([("kube_client", libraries), ("kube_runtime", libraries)]);
+    let lines =
+        tracing_subscriber::fmt::layer().with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).with_writer(std::io::stderr);
+    let registry = tracing_subscriber::registry().with(filter);
+    if args.log_text { registry.with(lines).init() } else { registry.with(lines.json().flatten_event(true)).init() }
 }
