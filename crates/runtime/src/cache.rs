@@ -84,12 +84,16 @@ impl Cache {
         self.stores.get(source).is_some_and(|store| store.complete)
     }
 
-    /// Whether nothing more is to be expected soon: every stream has spoken or may not. The few that decide whether Weft acts at all
-    /// must have spoken.
+    /// Whether enough is known to act: every stream has spoken or may not, those of single objects aside. The resources themselves must
+    /// be known.
+    pub fn may_act(&self) -> bool {
+        let counts = |source: &Source| !matches!(source, Source::Named(_));
+        !self.stores.is_empty() && self.stores.iter().filter(|(source, _)| counts(source)).all(|(source, store)| store.is_settled(source))
+    }
+
+    /// Whether enough is known to speak, too: nothing more is to be expected soon.
     pub fn is_settled(&self) -> bool {
-        let can_do_without = |source: &Source| !matches!(source, Source::Resources);
-        !self.stores.is_empty()
-            && self.stores.iter().all(|(source, store)| store.complete || store.refused.is_some() && can_do_without(source))
+        !self.stores.is_empty() && self.stores.iter().all(|(source, store)| store.is_settled(source))
     }
 
     /// Notes that the API server refuses a stream, with its words, or refuses it no longer. Returns whether that is new.
@@ -229,6 +233,10 @@ impl Cache {
 }
 
 impl Store {
+    fn is_settled(&self, source: &Source) -> bool {
+        self.complete || self.refused.is_some() && *source != Source::Resources
+    }
+
     fn put(&mut self, mut object: Value) -> bool {
         let Some(key) = ObjectKey::of(&object) else { return false };
         if self.buried.get(&key).is_some_and(|uid| object["metadata"]["uid"] == uid.as_str()) {
@@ -283,6 +291,17 @@ mod tests {
         assert_eq!((known(&cache), cache.blind_to(&key())), (None, Some("forbidden")));
         assert!(cache.refuse(&source(), None));
         assert_eq!((known(&cache), cache.blind_to(&key())), (Some(5), None));
+    }
+
+    #[test]
+    fn what_one_workload_needs_holds_up_words_and_no_deeds() {
+        let mut cache = cache();
+        cache.feed(&source(), Change::Restarted);
+        cache.feed(&source(), Change::Complete);
+        cache.expect(Source::Named(key()));
+        assert!(cache.may_act() && !cache.is_settled());
+        cache.refuse(&Source::Named(key()), Some("no answer".into()));
+        assert!(cache.may_act() && cache.is_settled());
     }
 
     fn object(version: u64, uid: &str) -> Value {

@@ -108,8 +108,7 @@ impl Controller {
         let mut memories: HashMap<String, Memory> = HashMap::new();
         loop {
             self.metrics.leads(self.domain.name(), *leading.borrow());
-            let due =
-                if *leading.borrow_and_update() && self.shared.lock().is_settled() { self.pass_all(&mut memories).await } else { None };
+            let due = if *leading.borrow_and_update() && self.shared.lock().may_act() { self.pass_all(&mut memories).await } else { None };
             let timer = async {
                 match due {
                     Some(due) => tokio::time::sleep_until(due.into()).await,

@@ -116,15 +116,18 @@ async fn drain<K: Serialize, S: Stream<Item = watcher::Result<Event<K>>>>(
                     let pause = backoff.next_pause().min(longest_pause(&error));
                     metrics.watch_failed(watch.kind);
                     let why = answer(&error).map_or_else(|| error.to_string(), |status| status.message.clone());
-                    tracing::warn!(kind = %watch.kind, error = why, ?pause, "watch failed; starting it again");
-                    failed(&watch, &error, shared);
+                    tracing::warn!(kind = %watch.kind, error = %why, ?pause, "watch failed; starting it again");
+                    let forbidden = answer(&error).is_some_and(kube::core::Status::is_forbidden);
+                    failed(&watch, forbidden, why, shared);
                     tokio::time::sleep(pause).await;
                     continue;
                 }
                 Ok(None) => break,
                 Err(_) => {
                     metrics.watch_failed(watch.kind);
-                    tracing::warn!(kind = %watch.kind, "no answer to a list within {} s; starting it again", LIST_TIMEOUT.as_secs());
+                    let why = format!("no answer to a list within {} s", LIST_TIMEOUT.as_secs());
+                    tracing::warn!(kind = %watch.kind, error = %why, "watch failed; starting it again");
+                    failed(&watch, false, why, shared);
                     break;
                 }
             };
@@ -143,11 +146,12 @@ async fn drain<K: Serialize, S: Stream<Item = watcher::Result<Event<K>>>>(
     }
 }
 
-fn failed(watch: &Watch, error: &watcher::Error, shared: &Shared) {
+/// Notes why a stream is not to be waited for: a missing permission lasts until somebody changes a role; and what a single workload
+/// looks at holds up no other, whatever keeps us from a first look.
+fn failed(watch: &Watch, forbidden: bool, why: String, shared: &Shared) {
     let mut cache = shared.lock();
-    if let Some(why) = refusal(watch, error, cache.has_spoken(&watch.source))
-        && cache.refuse(&watch.source, Some(why))
-    {
+    let dispensable = matches!(watch.source, Source::Named(_)) && !cache.has_spoken(&watch.source);
+    if (forbidden || dispensable) && cache.refuse(&watch.source, Some(why)) {
         shared.ring();
     }
 }
@@ -179,16 +183,6 @@ fn longest_pause(error: &watcher::Error) -> Duration {
         Some(404) => Duration::from_secs(1),
         Some(403) => Duration::from_secs(5),
         _ => Duration::from_secs(30),
-    }
-}
-
-/// Why a stream is not to be waited for: a missing permission lasts until somebody changes a role; and what a single workload looks
-/// at holds up no other, whatever keeps us from a first look.
-fn refusal(watch: &Watch, error: &watcher::Error, has_spoken: bool) -> Option<String> {
-    match answer(error) {
-        Some(status) if status.is_forbidden() => Some(status.message.clone()),
-        _ if matches!(watch.source, Source::Named(_)) && !has_spoken => Some(error.to_string()),
-        _ => None,
     }
 }
 

@@ -85,7 +85,12 @@ async fn killed_at_any_write_it_comes_to_the_same_end() {
     // One life after the other; in each, every step has its kill, as long as there are writes left to be killed at.
     for round in 0..plans.iter().map(Vec::len).max().unwrap_or_default() {
         for ((step, plan), (expected, _)) in STEPS.into_iter().zip(&plans).zip(&reference) {
-            let (n, when) = plan[round % plan.len()];
+            let Some((n, when)) = plan.get(round).copied() else {
+                proxy.clear();
+                step.begin(&cluster).await;
+                step.finish(&cluster).await;
+                continue;
+            };
             let name = format!("{step:?}, killed {when:?} write {n} (WEFT_SEED={seed})");
             println!("{name}");
             let was_killed;

@@ -7,7 +7,7 @@ use weft_plan::{Kind, OWNER_LABEL, kinds};
 use weft_testenv::proxy::{Events, Fault, Match, Proxy, Recorded};
 
 use crate::{
-    harness::{Cluster, NAMESPACE, OPERATOR_USER, Operator, PATIENCE, assert_same, wait_until},
+    harness::{Cluster, NAMESPACE, OPERATOR_USER, Operator, PATIENCE, assert_same, condition, wait_until},
     history::History,
     scenario::{FULL, Step, resource},
 };
@@ -68,6 +68,16 @@ async fn a_watch_that_lags_makes_no_liar() {
         wait_until("it is gone", async || if uid(&cluster, kind, &name).await.is_none() { Ok(()) } else { Err("not yet".into()) }).await;
         // Nothing has told the operator of it. It has to say something, and looks before it does.
         touch(&cluster).await;
+        let resource = wait_until("it is repaired, or status says that nothing is to be repaired", async || {
+            let resource = cluster.resource().await.unwrap();
+            let claims = resource["status"]["observedGeneration"] == resource["metadata"]["generation"]
+                && condition(&resource["status"], "Available")["status"] == "True";
+            let back = uid(&cluster, kind, &name).await.is_some();
+            if claims || back { Ok(resource) } else { Err(format!("{:#}", resource["status"])) }
+        })
+        .await;
+        history.wait_for(&resource).await;
+        history.assert_honest(&format!("{kind} {name}"));
         wait_back(&cluster, kind, &name, &old).await;
         held.remove();
         history.wait_for(&cluster.wait_available().await).await;
