@@ -51,3 +51,14 @@ pub fn last_answered<'a>(events: impl IntoIterator<Item = &'a AuditEvent>) -> Re
 pub fn seconds(from: Timestamp, to: Timestamp) -> f64 {
     to.duration_since(from).as_secs_f64()
 }
+
+/// A line for each request: when it came in, how long it took, what it was.
+pub fn timeline(start: Timestamp, events: &[AuditEvent]) -> String {
+    let mut events: Vec<_> = events.iter().collect();
+    events.sort_by_key(|event| event.received);
+    let line = |event: &AuditEvent| {
+        let (at, took) = (seconds(start, event.received) * 1000.0, seconds(event.received, event.answered) * 1000.0);
+        format!("{at:8.1} ms {took:+7.1}  {} {} {}\n", event.code, event.verb, path(event))
+    };
+    events.into_iter().map(line).collect()
+}

@@ -41,6 +41,10 @@ pub struct Args {
     #[arg(long, value_name = "TIMES", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
 
+    /// Print when each of the operator's requests came in and how long it took, for each installation
+    #[arg(long)]
+    pub timeline: bool,
+
     /// The binary to measure [default: target/release/weft of this tree]
     #[arg(long, value_name = "FILE", env = "WEFT_BIN")]
     weft: Option<PathBuf>,

@@ -90,6 +90,7 @@ impl<'a> Lab<'a> {
         let env = environment(container)?;
         let lab = Self { setup, control_plane, rest, args, env };
         lab.play_kubemacpool().await?;
+        lab.warm_up().await?;
         Ok(lab)
     }
 
@@ -184,6 +185,12 @@ impl<'a> Lab<'a> {
         .await
     }
 
+    /// The API server takes 2 s for the first object of a kind whose definition and admission policies it has just got. That is
+    /// nobody's merit or fault, so it is over before anything is measured.
+    async fn warm_up(&self) -> Result<()> {
+        self.rest.dry_run(CONFIGS, &self.setup.config).await.map(drop)
+    }
+
     /// What the certificate manager of KubeMacPool does in life: kwok runs no containers, and without this Secret KubeMacPool is not
     /// called ready.
     async fn play_kubemacpool(&self) -> Result<()> {
@@ -204,6 +211,10 @@ pub struct Operator {
 impl Operator {
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
     /// SIGTERM, and waits for the end.
@@ -230,15 +241,14 @@ impl Operator {
 
     /// Where it serves its probes, as it logs.
     fn address(&self) -> Option<SocketAddr> {
-        let log = std::fs::read_to_string(&self.log).ok()?;
-        log.lines().find_map(|line| {
+        self.log().lines().find_map(|line| {
             let line: Value = serde_json::from_str(line).ok()?;
             line.pointer("/fields/address").or_else(|| line.get("address"))?.as_str()?.parse().ok()
         })
     }
 
     fn last_words(&self) -> String {
-        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let log = self.log();
         let lines: Vec<_> = log.lines().collect();
         lines[lines.len().saturating_sub(10)..].join("\n")
     }

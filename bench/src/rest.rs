@@ -40,6 +40,11 @@ impl Rest {
         self.send(Method::POST, &format!("{collection}?fieldManager={MANAGER}"), "application/json", Some(body)).await
     }
 
+    /// Has an object checked as if it were created.
+    pub async fn dry_run(&self, collection: &str, body: &Value) -> Result<Value> {
+        self.send(Method::POST, &format!("{collection}?dryRun=All"), "application/json", Some(body)).await
+    }
+
     /// Replaces an object. `None` if somebody else wrote in between.
     pub async fn replace(&self, path: &str, body: &Value) -> Result<Option<Value>> {
         match self.send(Method::PUT, &format!("{path}?fieldManager={MANAGER}"), "application/json", Some(body)).await {

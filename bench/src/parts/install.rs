@@ -18,12 +18,12 @@ struct Times {
     rolled_out: f64,
 }
 
-pub async fn measure(setup: &Setup, rounds: u32) -> Result<Vec<Figure>> {
+pub async fn measure(setup: &Setup, rounds: u32, timeline: bool) -> Result<Vec<Figure>> {
     let applied = setup.applied().await?;
     let (mut weft, mut bare) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
         bare.push(by_bare_client(setup, applied).await?);
-        weft.push(by_weft(setup, applied).await?);
+        weft.push(by_weft(setup, applied, timeline).await?);
     }
     let of = |times: &[Times], value: fn(&Times) -> f64| times.iter().map(value).collect::<Vec<_>>();
     let each = |times: &[Times]| times.iter().map(|times| format!("{:.0}", times.created * 1000.0)).collect::<Vec<_>>().join(" ");
@@ -39,7 +39,7 @@ pub async fn measure(setup: &Setup, rounds: u32) -> Result<Vec<Figure>> {
     ])
 }
 
-async fn by_weft(setup: &Setup, applied: &[Applied]) -> Result<Times> {
+async fn by_weft(setup: &Setup, applied: &[Applied], timeline: bool) -> Result<Times> {
     let (lab, operator) = Lab::with_operator(setup).await?;
     // The pooled connection of an administrator's tool is not what is measured.
     lab.rest.warm().await?;
@@ -49,6 +49,10 @@ async fn by_weft(setup: &Setup, applied: &[Applied]) -> Result<Times> {
     let created = audit::of_admin(&lab, since)?.into_iter().find(|event| event.verb == "create" && event.resource == "networkaddonsconfigs");
     let start = audit::first_received(&created)?;
     let requests = audit::of_operator(&lab, since)?;
+    if timeline {
+        let all = audit::of_operator(&lab, since - jiff::SignedDuration::from_mins(1))?;
+        eprint!("{}{}", audit::timeline(start, created.as_slice()), audit::timeline(start, &all));
+    }
     let objects = requests.iter().filter(|event| event.code == 201 && applied.iter().any(|object| object.path == audit::path(event)));
     let status = requests.iter().filter(|event| event.resource == "networkaddonsconfigs" && event.subresource == "status");
     let times = Times {

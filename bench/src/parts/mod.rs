@@ -49,7 +49,7 @@ impl Part {
         match self {
             Self::Idle => idle::measure(setup, args.idle_seconds).await,
             Self::Restart => restart::measure(setup).await,
-            Self::Install => install::measure(setup, args.rounds).await,
+            Self::Install => install::measure(setup, args.rounds, args.timeline).await,
             Self::Answer => answer::measure(setup).await,
             Self::Memory => memory::measure(setup).await,
             Self::Drift => drift::measure(setup).await,
