@@ -1,11 +1,11 @@
 //! The domains that this program knows: the one table that everything else here goes by.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use anyhow::Result;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
-use weft_addons::{Addons, Image, Settings};
+use weft_addons::Image;
 use weft_plan::{Domain, Kind, kinds};
 
 /// A domain, its API, and how its operator is installed.
@@ -18,8 +18,6 @@ pub struct Entry {
     pub definition: fn() -> CustomResourceDefinition,
     /// Admission policies that belong to its API.
     pub admission: fn() -> Vec<Value>,
-    /// Its pure half, set up by environment variables as the operator is.
-    pub open: fn(&Environment) -> Result<Box<dyn Domain>>,
     /// What there is to install.
     pub install: Install,
 }
@@ -52,13 +50,22 @@ pub struct Component {
     pub field: &'static str,
 }
 
+impl Entry {
+    /// Its pure half, set up by environment variables as the operator is, and the namespace of its operator.
+    ///
+    /// # Errors
+    /// A variable has a value that it cannot have.
+    pub fn open(&self, environment: &Environment) -> Result<(Arc<dyn Domain>, String)> {
+        weft_operator::domain(self.name, |variable| environment.get(variable))
+    }
+}
+
 /// All domains.
 pub const ALL: &[Entry] = &[Entry {
     name: "addons",
     resource: kinds::NETWORK_ADDONS_CONFIG,
     definition: weft_api::addons::crd,
     admission: weft_api::addons::admission,
-    open: |environment| Ok(Box::new(Addons::new(Settings::from_env(|name| environment.get(name))?))),
     install: Install {
         operator: "cluster-network-addons-operator",
         namespace: "cluster-network-addons",
@@ -117,7 +124,7 @@ impl Environment {
     }
 
     /// The value of a variable.
-    pub fn get(&self, name: &str) -> Option<String> {
+    fn get(&self, name: &str) -> Option<String> {
         self.set.get(name).cloned().or_else(|| std::env::var(name).ok().filter(|_| self.of_process))
     }
 }

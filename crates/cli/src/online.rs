@@ -110,7 +110,7 @@ impl Online {
             (None, Some(namespace)) => Environment::of_process().with_namespaces(namespace, namespace),
             (None, None) => Environment::of_process(),
         };
-        let (domain, namespace) = weft_operator::domain(entry.name, |variable| environment.get(variable))?;
+        let (domain, namespace) = entry.open(&environment)?;
         Ok(Site { entry, domain, operator, namespace })
     }
 

@@ -110,7 +110,7 @@ impl Review {
                 return Ok(());
             }
         };
-        let domain = (entry.open)(environment)?;
+        let (domain, _) = entry.open(environment)?;
         let checked = check::check(entry, domain.as_ref(), &document.value)?;
         let name = document.value.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("without a name");
         let title = format!("{} {name}", entry.resource.kind);

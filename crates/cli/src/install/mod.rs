@@ -111,7 +111,7 @@ impl Domain {
         };
         let example = example(entry, options.components)?;
         let environment = Environment::default().with_namespaces(&names.namespace, operands);
-        let (decision, _) = check::decide((entry.open)(&environment)?.as_ref(), &example);
+        let (decision, _) = check::decide(&*entry.open(&environment)?.0, &example);
         let decision = decision.map_err(|refusal| {
             let problems: Vec<String> = refusal.problems.iter().map(ToString::to_string).collect();
             anyhow::anyhow!("the components {} do not go together: {}", options.components.join(", "), problems.join("; "))
