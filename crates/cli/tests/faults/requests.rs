@@ -10,7 +10,7 @@ use weft_plan::kinds;
 use weft_testenv::proxy::{Fault, Match, Proxy};
 
 use crate::{
-    harness::{Cluster, NAMESPACE, OPERATOR_USER, Operator, PATIENCE, assert_same, condition, wait_until},
+    harness::{Cluster, NAMESPACE, OPERATOR_USER, Operator, PATIENCE, condition, wait_until},
     scenario::{self, FULL, Step, resource},
 };
 
@@ -96,45 +96,54 @@ async fn an_api_server_that_is_away_is_waited_for_in_patience() {
     let expected = cluster.snapshot().await;
     operator.wait_leading().await;
 
-    proxy.clear();
-    let away = proxy.inject(of_operator(), Fault::CutBefore);
-    proxy.close_watches(&of_operator());
-    // Meanwhile there is a lot to do.
-    let deleted = [(kinds::DAEMON_SET, "multus"), (kinds::NETWORK_POLICY, "kubemacpool-allow-ingress-to-webhook")];
-    for (kind, name) in deleted {
-        cluster.delete(kind, NAMESPACE, name).await;
-    }
-    // Until each watch has failed five times.
-    let attempts = |requests: &[weft_testenv::proxy::Recorded]| {
-        let mut attempts: BTreeMap<String, Vec<Timestamp>> = BTreeMap::new();
-        for one in requests.iter().filter(|one| of_operator().selects(&one.info) && matches!(one.info.verb.as_str(), "watch" | "list")) {
-            attempts.entry(format!("{}?{}", one.info.path, one.info.query.replace("&watch=true", ""))).or_default().push(one.time);
+    for how in ["cut", "expired"] {
+        println!("{how}");
+        proxy.clear();
+        let away = proxy.inject(of_operator(), Fault::CutBefore);
+        // Then they go on where they were, or list all again.
+        if how == "cut" {
+            proxy.close_watches(&of_operator())
+        } else {
+            proxy.expire_watches(&of_operator())
+        };
+        // Meanwhile there is a lot to do.
+        let deleted = [(kinds::DAEMON_SET, "multus"), (kinds::NETWORK_POLICY, "kubemacpool-allow-ingress-to-webhook")];
+        for (kind, name) in deleted {
+            cluster.delete(kind, NAMESPACE, name).await;
         }
-        attempts
-    };
-    let several = |requests: &[weft_testenv::proxy::Recorded]| attempts(requests).values().filter(|times| times.len() >= 6).count() >= 10;
-    proxy.wait_for(PATIENCE, several).await.unwrap();
-    let requests = proxy.requests();
-    away.remove();
+        // Until each watch has failed five times.
+        let attempts = |requests: &[weft_testenv::proxy::Recorded]| {
+            let mut attempts: BTreeMap<String, Vec<Timestamp>> = BTreeMap::new();
+            for one in requests.iter().filter(|one| of_operator().selects(&one.info) && matches!(one.info.verb.as_str(), "watch" | "list"))
+            {
+                attempts.entry(format!("{}?{}", one.info.path, one.info.query.replace("&watch=true", ""))).or_default().push(one.time);
+            }
+            attempts
+        };
+        let several =
+            |requests: &[weft_testenv::proxy::Recorded]| attempts(requests).values().filter(|times| times.len() >= 6).count() >= 10;
+        proxy.wait_for(PATIENCE, several).await.unwrap();
+        let requests = proxy.requests();
+        away.remove();
 
-    for (what, times) in attempts(&requests) {
-        // 100 ms, doubled each time, and at least half of that by the dice.
-        let pauses: Vec<_> = times.windows(2).map(|pair| pair[1].duration_since(pair[0]).as_millis()).collect();
-        for (pause, least) in pauses.iter().zip([50, 100, 200, 400, 800]) {
-            assert!(*pause >= least - 5, "{what} was tried again after {pauses:?} ms");
+        for (what, times) in attempts(&requests) {
+            // 100 ms, doubled each time, and at least half of that by the dice.
+            let pauses: Vec<_> = times.windows(2).map(|pair| pair[1].duration_since(pair[0]).as_millis()).collect();
+            for (pause, least) in pauses.iter().zip([50, 100, 200, 400, 800]) {
+                assert!(*pause >= least - 5, "{what} was tried again after {pauses:?} ms");
+            }
         }
+        let writes: Vec<_> = requests.iter().filter(|one| of_operator().writes().selects(&one.info)).collect();
+        assert!(writes.is_empty(), "nothing was known that was to be done: {writes:#?}");
+        for (kind, name) in deleted {
+            wait_until(&format!("{kind} {name} is back"), async || match cluster.get(kind, NAMESPACE, name).await {
+                Some(_) => Ok(()),
+                None => Err("not yet".into()),
+            })
+            .await;
+        }
+        scenario::wait_same(&expected, &cluster, how).await;
     }
-    let writes: Vec<_> = requests.iter().filter(|one| of_operator().writes().selects(&one.info)).collect();
-    assert!(writes.is_empty(), "nothing was known that was to be done: {writes:#?}");
-    for (kind, name) in deleted {
-        wait_until(&format!("{kind} {name} is back"), async || match cluster.get(kind, NAMESPACE, name).await {
-            Some(_) => Ok(()),
-            None => Err("not yet".into()),
-        })
-        .await;
-    }
-    cluster.wait_available().await;
-    assert_same(&expected, &cluster.snapshot().await, "when it is back");
 }
 
 /// Writes fail for as long as it lasts, while events keep coming: none of them is a reason to try again at once.
@@ -202,8 +211,7 @@ async fn a_request_that_is_never_answered_holds_up_nobody_for_ever() {
         })
         .await
         .unwrap();
-    cluster.wait_available().await;
-    assert_same(&expected, &cluster.snapshot().await, "after the late one");
+    scenario::wait_same(&expected, &cluster, "after the late one").await;
 }
 
 pub async fn wait_component(cluster: &Cluster, name: &str, state: &str) {

@@ -129,3 +129,12 @@ pub fn assert_same_outcome(reference: &Outcome, outcome: &Outcome, when: &str) {
         assert_eq!(counts(reference), counts(outcome), "{when}: how often {path} was written (left: undisturbed)");
     }
 }
+
+/// Waits until all is as it was. (A status that says Available may be from before what has just been repaired.)
+pub async fn wait_same(expected: &Snapshot, cluster: &Cluster, when: &str) {
+    wait_until(&format!("all is as it was {when}"), async || {
+        let differences = expected.diff(&cluster.snapshot().await);
+        if differences.is_empty() { Ok(()) } else { Err(differences.join("\n")) }
+    })
+    .await;
+}
