@@ -62,7 +62,7 @@ async fn expire_lease(cluster: &Cluster) {
 /// Which writes of a step with `count` of them: all, or its edges and some between.
 fn chosen(count: usize, random: &mut StdRng) -> Vec<(usize, When)> {
     let both = |n| [(n, When::Before), (n, When::After)];
-    if std::env::var_os("WEFT_EXHAUSTIVE").is_some_and(|value| value == "1") {
+    if scenario::is_exhaustive() {
         return (1..=count).flat_map(both).collect();
     }
     let when = |random: &mut StdRng| if random.random_bool(0.5) { When::Before } else { When::After };
@@ -131,7 +131,8 @@ async fn dice_are_thrown_once() {
     let mut operator = Operator::start_via(&cluster, &proxy).await;
     let mut drawn = BTreeSet::new();
     // The first writes: finalizer, inventory, first word in status, the first objects.
-    for (n, when) in (1..=5).flat_map(|n| [(n, When::Before), (n, When::After)]) {
+    let writes = if scenario::is_exhaustive() { 8 } else { 3 };
+    for (n, when) in (1..=writes).flat_map(|n| [(n, When::Before), (n, When::After)]) {
         let victim = Victim::new();
         victim.is(operator.child());
         proxy.clear();
@@ -157,7 +158,10 @@ async fn killed_during_the_installation_and_deleted_before_it_is_back() {
     let cluster = Cluster::start_default().await;
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
     let mut operator = Operator::start_via(&cluster, &proxy).await;
-    for (n, when) in (1..=4).flat_map(|n| [(n, When::Before), (n, When::After)]).chain([(12, When::After), (25, When::Before)]) {
+    let both = |n| [(n, When::Before), (n, When::After)];
+    let sample = vec![(1, When::After), (2, When::Before), (2, When::After), (3, When::After), (12, When::After), (25, When::Before)];
+    let writes = if scenario::is_exhaustive() { (1..=28).flat_map(both).collect() } else { sample };
+    for (n, when) in writes {
         let victim = Victim::new();
         victim.is(operator.child());
         proxy.on_write(Match::any().user(OPERATOR_USER), n, when, victim.kill());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weft_plan::kinds;
+use weft_plan::{OWNER_LABEL, kinds};
 use weft_testenv::proxy::{Match, Proxy, Recorded};
 
 use crate::harness::{Cluster, OPERATOR_USER, Snapshot, assert_same, wait_until};
@@ -13,7 +13,7 @@ pub enum Step {
     Install,
     /// One component comes, one goes, and the MAC range is another.
     Change,
-    /// A component with a webhook and objects of its own making goes.
+    /// Components with a webhook, with objects of their own making and with a definition that stays go.
     Remove,
     Delete,
 }
@@ -46,7 +46,7 @@ impl Step {
                 cluster.apply(&resource(&["multus: {}", "ovs: {}", range, "imagePullPolicy: IfNotPresent"])).await;
             }
             Self::Remove => {
-                cluster.apply(&resource(&["multus: {}", "ovs: {}", "imagePullPolicy: IfNotPresent"])).await;
+                cluster.apply(&resource(&["ovs: {}", "imagePullPolicy: IfNotPresent"])).await;
             }
             Self::Delete => cluster.delete(kinds::NETWORK_ADDONS_CONFIG, "", "cluster").await,
         }
@@ -61,6 +61,11 @@ impl Step {
 /// What stays for good: other people's objects may live in it.
 const STAYS: &str = "CustomResourceDefinition network-attachment-definitions.k8s.cni.cncf.io";
 
+/// Whether everything is to be tried, however long that takes.
+pub fn is_exhaustive() -> bool {
+    std::env::var_os("WEFT_EXHAUSTIVE").is_some_and(|value| value == "1")
+}
+
 /// Waits until the resource is gone, and makes sure that nothing else is left.
 pub async fn gone(cluster: &Cluster) {
     wait_until("the NetworkAddonsConfig is gone", async || match cluster.resource().await {
@@ -74,8 +79,11 @@ pub async fn gone(cluster: &Cluster) {
         if left.iter().all(|title| title == STAYS) { Ok(()) } else { Err(format!("{left:#?}")) }
     })
     .await;
-    // The next life is to begin as this one did.
     let (_, name) = STAYS.split_once(' ').unwrap();
+    if let Some(definition) = cluster.get(kinds::CUSTOM_RESOURCE_DEFINITION, "", name).await {
+        assert!(definition["metadata"]["labels"][OWNER_LABEL].is_null(), "what stays is released: {}", definition["metadata"]["labels"]);
+    }
+    // The next life is to begin as this one did.
     cluster.kubectl(&["delete", "customresourcedefinition", name, "--ignore-not-found", "--wait"]).await;
 }
 
