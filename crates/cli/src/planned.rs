@@ -120,11 +120,7 @@ impl Planned {
         if let Some(blocked) = &self.preview.blocked {
             line(
                 out,
-                &format!(
-                    "{}: Weft would write nothing now. {} What is planned here follows then.",
-                    style.bad("blocked"),
-                    sentence(&blocked.message)
-                ),
+                &format!("{}: Weft would write nothing now; what is planned here follows later. {}", style.bad("blocked"), blocked.message),
             );
         }
         text
@@ -188,10 +184,6 @@ fn line(out: &mut String, line: &str) {
     out.push('\n');
 }
 
-fn sentence(text: &str) -> String {
-    format!("{}.", text.trim_end_matches('.'))
-}
-
 fn object(out: &mut String, change: &Change, style: Style) {
     let Sign { sign, .. } = sign(&change.action);
     let (painted, why) = match &change.action {
@@ -206,7 +198,6 @@ fn object(out: &mut String, change: &Change, style: Style) {
     let name = change.object.human();
     // A conflict's reason begins with the object's name.
     match why {
-        Some(why) if why.starts_with(&name) => line(out, &format!("  {painted} {why}")),
         Some(why) => line(out, &format!("  {painted} {name}: {why}")),
         None => line(out, &format!("  {painted} {name}")),
     }

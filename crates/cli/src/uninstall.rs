@@ -84,8 +84,11 @@ impl<'a> Uninstall<'a> {
     async fn find_domain(&mut self, index: usize) -> Result<()> {
         let (online, site) = (self.online, &self.sites[index]);
         if let Some(blocked) = presence::blocked(&online.cluster, &*site.domain).await.map_err(|error| online.explain(error))? {
-            let what = blocked.message.split(" is another").next().unwrap_or_default().to_owned();
-            bail!("{what} is another operator for {}, under names that Weft uses too: nothing is removed", site.entry.name);
+            bail!(
+                "nothing is removed, since what is installed for {} has the names of Weft's and may not be Weft's: {}",
+                site.entry.name,
+                blocked.message
+            );
         }
         let resources = online.resources(site).await?.unwrap_or_default();
         let mut orphans =
@@ -157,7 +160,7 @@ impl<'a> Uninstall<'a> {
     async fn present(&self, keys: BTreeSet<ObjectKey>) -> Result<Vec<ObjectKey>> {
         let mut present = Vec::new();
         for key in keys {
-            if self.online.cluster.exists(&key).await.map_err(|error| self.online.explain(error))? {
+            if self.online.cluster.get_metadata(&key).await.map_err(|error| self.online.explain(error))?.is_some() {
                 present.push(key);
             }
         }

@@ -157,8 +157,7 @@ pub fn step(manifest: &Manifest, live: Option<&Value>, owner: &Owner, made_by_or
     }
     Step::Foreign {
         why: format!(
-            "{} exists already and is not Weft's ({whose}). Delete it, or let Weft have it: kubectl annotate {} {ADOPT_ANNOTATION}=true",
-            manifest.key().human(),
+            "exists already and is not Weft's ({whose}). Delete it, or let Weft have it: kubectl annotate {} {ADOPT_ANNOTATION}=true",
             kubectl_name(manifest.key()),
         ),
     }
@@ -249,7 +248,7 @@ mod tests {
         let Step::Foreign { why } = step(&role, Some(&theirs), &owner(), false) else { panic!() };
         assert_eq!(
             why,
-            "ClusterRole m exists already and is not Weft's (written by helm). Delete it, or let Weft have it: kubectl annotate clusterroles.rbac.authorization.k8s.io/m weft.network/adopt=true"
+            "exists already and is not Weft's (written by helm). Delete it, or let Weft have it: kubectl annotate clusterroles.rbac.authorization.k8s.io/m weft.network/adopt=true"
         );
         theirs["metadata"]["annotations"][ADOPT_ANNOTATION] = json!("true");
         assert!(matches!(step(&role, Some(&theirs), &owner(), false), Step::TakeOver { .. }));

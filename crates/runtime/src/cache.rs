@@ -109,6 +109,12 @@ impl Cache {
         self.stores.get(source)?.refused.as_deref()
     }
 
+    /// Whether all objects of Weft's of this kind and place are known.
+    pub fn sees_all_like(&self, key: &ObjectKey) -> bool {
+        let sources = [Source::Owned(key.kind, key.namespace.clone()), Source::Owned(key.kind, None)];
+        sources.iter().filter_map(|source| self.stores.get(source)).any(|store| store.complete && store.refused.is_none())
+    }
+
     /// Whether objects of Weft's of this kind and place cannot be watched, and why.
     pub fn blind_to(&self, key: &ObjectKey) -> Option<&str> {
         [Source::Owned(key.kind, key.namespace.clone()), Source::Owned(key.kind, None)].iter().find_map(|source| self.refusal(source))

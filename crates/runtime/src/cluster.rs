@@ -110,12 +110,12 @@ impl Cluster {
         }
     }
 
-    /// Whether an object is there. Metadata only.
-    pub async fn exists(&self, key: &ObjectKey) -> Result<bool, Error> {
+    /// Reads the metadata of an object; `None` if it is not there.
+    pub async fn get_metadata(&self, key: &ObjectKey) -> Result<Option<Value>, Error> {
         let request = Request::get(path(key)).header(header::ACCEPT, "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
         match self.call(request, None).await {
-            Ok(_) => Ok(true),
-            Err(e) if e.is_not_found() => Ok(false),
+            Ok(object) => Ok(Some(object)),
+            Err(e) if e.is_not_found() => Ok(None),
             Err(e) => Err(e),
         }
     }

@@ -64,6 +64,10 @@ fn notes(before: &Value, after: &Value) -> Vec<Note> {
     };
     let mut notes = Vec::new();
     let generation = |status: &Value| status["observedGeneration"].as_i64().unwrap_or_default();
+    // A deletion raises the generation too, and is no news to who asked for it.
+    if condition(after, "Progressing").is_some_and(|progressing| progressing["reason"] == "Removing") {
+        return notes;
+    }
     if generation(before) != 0 && generation(after) > generation(before) {
         notes.push(Note { warning: false, reason: "Modified".to_owned(), message: "Config spec was modified".to_owned() });
     }
@@ -126,5 +130,7 @@ mod tests {
         assert_eq!(reasons(&json!({}), &ready), ["Available"], "also when nothing was ever seen to progress");
         assert_eq!(reasons(&ready, &failed), ["Modified", "Failed: FailedToValidate"]);
         assert_eq!(reasons(&failed, &failed), Vec::<String>::new());
+        let removing = status(3, &[("Available", "False", "Removing"), ("Progressing", "True", "Removing"), ("Degraded", "False", "")]);
+        assert_eq!(reasons(&ready, &removing), Vec::<String>::new());
     }
 }

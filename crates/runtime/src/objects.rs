@@ -179,7 +179,12 @@ impl<'a> Objects<'a> {
     /// Deletes an object if it is ours; one of a kind that is never deleted is released. Returns what is left of it while
     /// finalizers hold it.
     pub async fn remove(&self, key: &ObjectKey) -> Result<Option<Value>, Error> {
-        let Some(live) = self.live(key).await? else { return Ok(None) };
+        let live = match self.live(key).await {
+            // We may not ask for it, but a watch shows all that is ours, and it is not among that: it was never made.
+            Err(error) if error.class() == FailureClass::Forbidden && self.sees_all_like(key) => return Ok(None),
+            live => live?,
+        };
+        let Some(live) = live else { return Ok(None) };
         if is_kept_for_ever(key.kind) {
             self.release(key, &live).await?;
             return Ok(None);
@@ -188,6 +193,10 @@ impl<'a> Objects<'a> {
             return Ok(None);
         }
         self.delete(key, live["metadata"]["uid"].as_str().unwrap_or_default()).await
+    }
+
+    fn sees_all_like(&self, key: &ObjectKey) -> bool {
+        self.shared.is_some_and(|shared| shared.lock().sees_all_like(key))
     }
 
     /// Whether an object goes when it is no longer wanted: it is ours, and of a kind that is not kept for ever.

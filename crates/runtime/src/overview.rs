@@ -185,8 +185,8 @@ async fn workload(cluster: &Cluster, object: &ObjectKey, live: Option<&Value>, p
 /// What a workload needs and is not there. Who may not look at Secrets is not told of them here; status tells.
 async fn missing(cluster: &Cluster, workload: &Value) -> Vec<ObjectKey> {
     let inputs = rollout::inputs(workload);
-    let there = join_all(inputs.iter().map(|input| cluster.exists(input))).await;
-    inputs.into_iter().zip(there).filter(|(_, there)| matches!(there, Ok(false))).map(|(input, _)| input).collect()
+    let there = join_all(inputs.iter().map(|input| cluster.get_metadata(input))).await;
+    inputs.into_iter().zip(there).filter(|(_, there)| matches!(there, Ok(None))).map(|(input, _)| input).collect()
 }
 
 /// Rings whenever something is different that [`look`] or [`presence`] would see, by watches. The first rings come at once: they

@@ -143,7 +143,7 @@ pub async fn remove_all(objects: &Objects<'_>, inventory: &Inventory) -> Vec<Rem
     }
     let mut left = Vec::new();
     for key in &inventory.made_by_operands {
-        let deleted = match objects.cluster.get(key).await {
+        let deleted = match objects.cluster.get_metadata(key).await {
             Ok(None) => Ok(None),
             Ok(Some(live)) => objects.delete(key, live["metadata"]["uid"].as_str().unwrap_or_default()).await,
             Err(error) => Err(error),

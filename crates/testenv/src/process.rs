@@ -101,9 +101,7 @@ impl Drop for Process {
 /// child is that of the program.
 pub fn bound_command(program: &Path) -> Command {
     let mut command = Command::new("setpriv");
-    command
-        .args(["--pdeathsig", "KILL", "--"])
-        .arg(program);
+    command.args(["--pdeathsig", "KILL", "--"]).arg(program);
     command
 }
 

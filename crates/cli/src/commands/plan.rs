@@ -57,7 +57,8 @@ enum Format {
 pub fn run(args: &Args) -> Result<ExitCode> {
     let review = review(&sources::read(&args.filenames)?, &Environment::of_process())?;
     // What is deleted need not be valid.
-    if !review.findings.is_empty() && !(args.delete && !review.resources.is_empty()) {
+    let matters = !args.delete || review.resources.is_empty();
+    if matters && !review.findings.is_empty() {
         eprint!("{}", review.findings_text(Style::stderr()));
         return Ok(ExitCode::from(2));
     }

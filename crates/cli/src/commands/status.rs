@@ -115,7 +115,7 @@ async fn follow(args: &Args, online: &Online, sites: &[Site]) -> Result<ExitCode
             }
             return Ok(ExitCode::from(u8::from(!done)));
         }
-        let due = seen.iter().flat_map(|domain| next(domain)).min();
+        let due = seen.iter().filter_map(next).min();
         let pause = due.map(|due| Duration::try_from(due.duration_since(Timestamp::now())).unwrap_or_default() + Duration::from_millis(10));
         let end = [end, pause.map(|pause| Instant::now() + pause)].into_iter().flatten().min();
         tokio::select! {

@@ -155,7 +155,7 @@ async fn it_changes_nothing_and_shows_what_everybody_asks() {
     // A conflict, and what it holds back.
     cluster.kubectl(&["create", "clusterrole", "multus", "--verb=get", "--resource=pods"]).await;
     let plan = weft_reading(&cluster, &["plan", "-f", "-"], &example).await.ended(1);
-    assert!(plan.stdout.contains("! ClusterRole multus exists already and is not Weft's"), "{}", plan.stdout);
+    assert!(plan.stdout.contains("! ClusterRole multus: exists already and is not Weft's"), "{}", plan.stdout);
     assert!(plan.stdout.contains("… DaemonSet cluster-network-addons/multus: waits"), "{}", plan.stdout);
     assert!(plan.stdout.contains("+ DaemonSet cluster-network-addons/ovs-cni-amd64"), "{}", plan.stdout);
     assert!(!plan.stdout.contains('\x1b'), "no colour in a pipe");
@@ -167,7 +167,9 @@ async fn it_changes_nothing_and_shows_what_everybody_asks() {
         .await;
     let plan = weft_reading(&cluster, &["plan", "-f", "-"], &example).await.ended(1);
     assert!(
-        plan.stdout.contains("blocked: Weft would write nothing now. Deployment old/cluster-network-addons-operator"),
+        plan.stdout.contains(
+            "blocked: Weft would write nothing now; what is planned here follows later. Deployment old/cluster-network-addons-operator"
+        ),
         "{}",
         plan.stdout
     );

@@ -82,7 +82,7 @@ async fn the_operator_that_weft_replaces_is_left_alone() {
         ])
         .await;
     let run = weft(&cluster, &["uninstall", "--yes"]).await.ended(2);
-    assert!(run.stderr.contains("is another operator for addons") && run.stderr.contains("nothing is removed"), "{}", run.stderr);
+    assert!(run.stderr.contains("is another operator") && run.stderr.contains("nothing is removed"), "{}", run.stderr);
     assert!(cluster.get(kinds::CLUSTER_ROLE, "", OPERATOR).await.is_some());
 }
 
