@@ -92,14 +92,23 @@ pub fn table(figures: &[Figure]) -> Table {
     table.load_style(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_header(["what", "CNAO 0.102", "lower bound", "Weft", "must be", "", "details"]);
     for figure in figures {
-        let right = |value: Option<f64>| Cell::new(value.map_or_else(String::new, |value| figure.shown(value))).set_alignment(CellAlignment::Right);
+        let right =
+            |value: Option<f64>| Cell::new(value.map_or_else(String::new, |value| figure.shown(value))).set_alignment(CellAlignment::Right);
         let limit = figure.at_most.map_or_else(String::new, |limit| format!("≤ {}", figure.shown(limit)));
         let verdict = match (figure.holds(), figure.at_most) {
             (false, _) => Cell::new("MISSED").fg(Color::Red),
             (true, Some(_)) => Cell::new("holds").fg(Color::Green),
             (true, None) => Cell::new(""),
         };
-        let row = [Cell::new(&figure.what), Cell::new(figure.cnao), right(figure.lower_bound), right(figure.value), Cell::new(limit), verdict, Cell::new(&figure.note)];
+        let row = [
+            Cell::new(&figure.what),
+            Cell::new(figure.cnao),
+            right(figure.lower_bound),
+            right(figure.value),
+            Cell::new(limit),
+            verdict,
+            Cell::new(&figure.note),
+        ];
         table.add_row(row);
     }
     table

@@ -165,7 +165,11 @@ impl<'a> Lab<'a> {
             let config = self.config().await?.unwrap_or_default();
             let status = &config["status"];
             let says = |name: &str, value: &str| {
-                status["conditions"].as_array().into_iter().flatten().any(|condition| condition["type"] == name && condition["status"] == value)
+                status["conditions"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .any(|condition| condition["type"] == name && condition["status"] == value)
             };
             let known = status["observedGeneration"] == config["metadata"]["generation"];
             Ok((known && says("Available", "True") && says("Progressing", "False") && says("Degraded", "False")).then_some(()))

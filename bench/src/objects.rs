@@ -119,7 +119,8 @@ pub fn content(object: &Value) -> Value {
 
 /// The titles of everything in the cluster, but for Events, Leases, and pods and the like that the cluster's own controllers make.
 pub async fn everything(lab: &Lab<'_>) -> Result<BTreeSet<String>> {
-    const DERIVED: [&str; 9] = ["Event", "Lease", "Pod", "ReplicaSet", "ControllerRevision", "EndpointSlice", "Endpoints", "IPAddress", "APIService"];
+    const DERIVED: [&str; 9] =
+        ["Event", "Lease", "Pod", "ReplicaSet", "ControllerRevision", "EndpointSlice", "Endpoints", "IPAddress", "APIService"];
     let client = lab.control_plane.client();
     let discovery = Discovery::new(client.clone()).run_aggregated().await?;
     let kinds = discovery.groups().flat_map(|group| group.recommended_resources());

@@ -25,9 +25,9 @@ pub async fn measure(setup: &Setup) -> Result<Vec<Figure>> {
     }
     drop(operator);
     let (median, max) = median_and_max(&times);
-    Ok(vec![
-        Figure::new("changed: to the first word in status", Unit::Seconds, median)
-            .at_most(0.1)
-            .note(format!("median of {}, longest {:.0} ms", times.len(), max * 1000.0)),
-    ])
+    Ok(vec![Figure::new("changed: to the first word in status", Unit::Seconds, median).at_most(0.1).note(format!(
+        "median of {}, longest {:.0} ms",
+        times.len(),
+        max * 1000.0
+    ))])
 }

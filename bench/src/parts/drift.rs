@@ -50,7 +50,9 @@ pub async fn measure(setup: &Setup) -> Result<Vec<Figure>> {
     for (what, name) in [(Disturbance::Deleted, "deleted"), (Disturbance::Edited, "edited"), (Disturbance::AddedTo, "added to")] {
         let mut times = Vec::new();
         for one in done.iter().filter(|one| one.what == what) {
-            let within = |event: &&weft_testenv::AuditEvent| event.is_write() && audit::path(event) == one.path && event.received >= one.from && event.received <= one.until;
+            let within = |event: &&weft_testenv::AuditEvent| {
+                event.is_write() && audit::path(event) == one.path && event.received >= one.from && event.received <= one.until
+            };
             let disturbed = ours.iter().rfind(|event| within(event) && event.code < 300);
             let repaired = repairs.iter().filter(|event| within(event) && event.code < 300);
             times.push((audit::seconds(audit::first_received(disturbed)?, audit::last_answered(repaired)?), one.title.as_str()));

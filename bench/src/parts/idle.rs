@@ -28,7 +28,9 @@ pub async fn measure(setup: &Setup, seconds: u32) -> Result<Vec<Figure>> {
     let (second, first): (Vec<_>, Vec<_>) = audit::of_operator(&lab, since)?.into_iter().partition(|event| proxied.contains(&event.id));
     let mut figures = of_replica("the leader", &first, seconds);
     figures.extend(of_replica("a second replica", &second, seconds));
-    figures.push(Figure::new("idle: processor time a minute, the leader", Unit::Seconds, cpu * 60.0 / f64::from(seconds)).cnao("0.15 to 0.17 s"));
+    figures.push(
+        Figure::new("idle: processor time a minute, the leader", Unit::Seconds, cpu * 60.0 / f64::from(seconds)).cnao("0.15 to 0.17 s"),
+    );
     drop((waiting, leader));
     Ok(figures)
 }
@@ -47,14 +49,13 @@ fn of_replica(who: &str, requests: &[AuditEvent], seconds: u32) -> Vec<Figure> {
     let too_often = opened.values().map(|times| times.saturating_sub(allowed)).sum::<u32>();
     let seen: Vec<_> = other.iter().map(|event| format!("{} {}", event.verb, event.uri)).take(5).collect();
     vec![
-        Figure::new(format!("idle: lease requests a minute, {who}"), Unit::Count, count(writes.len() + reads.len()) / minutes).at_most(6.0).note(format!(
-            "{} writes, {} reads in {seconds} s",
-            writes.len(),
-            reads.len()
-        )),
-        Figure::new(format!("idle: all other requests, {who}"), Unit::Count, count(other.len()) + f64::from(too_often)).at_most(0.0).cnao("168 a minute, 71 of them writes").note(
-            if seen.is_empty() { format!("{} watches opened again", watches.len()) } else { seen.join(", ") },
-        ),
+        Figure::new(format!("idle: lease requests a minute, {who}"), Unit::Count, count(writes.len() + reads.len()) / minutes)
+            .at_most(6.0)
+            .note(format!("{} writes, {} reads in {seconds} s", writes.len(), reads.len())),
+        Figure::new(format!("idle: all other requests, {who}"), Unit::Count, count(other.len()) + f64::from(too_often))
+            .at_most(0.0)
+            .cnao("168 a minute, 71 of them writes")
+            .note(if seen.is_empty() { format!("{} watches opened again", watches.len()) } else { seen.join(", ") }),
     ]
 }
 

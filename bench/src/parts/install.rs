@@ -28,14 +28,21 @@ pub async fn measure(setup: &Setup, rounds: u32, timeline: bool) -> Result<Vec<F
     let of = |times: &[Times], value: fn(&Times) -> f64| times.iter().map(value).collect::<Vec<_>>();
     let each = |times: &[Times]| times.iter().map(|times| format!("{:.0}", times.created * 1000.0)).collect::<Vec<_>>().join(" ");
     let ((created, _), (least, _)) = (median_and_max(&of(&weft, |times| times.created)), median_and_max(&of(&bare, |times| times.created)));
-    let ((available, _), (rolled_out, _)) = (median_and_max(&of(&weft, |times| times.rolled_out)), median_and_max(&of(&bare, |times| times.rolled_out)));
+    let ((available, _), (rolled_out, _)) =
+        (median_and_max(&of(&weft, |times| times.rolled_out)), median_and_max(&of(&bare, |times| times.rolled_out)));
     Ok(vec![
         Figure::new("installed: to the last object, times the lower bound", Unit::Ratio, created / least)
             .at_most(1.5)
             .cnao("4 to 6 ×")
             .note(format!("{} objects; ms: Weft {}, bare client {}", applied.len(), each(&weft), each(&bare))),
-        Figure::new("installed: to the last object", Unit::Seconds, created).lower_bound(least).cnao("0.85 to 1.23 s, bare 0.20 s").note(format!("median of {rounds}")),
-        Figure::new("installed: to Available", Unit::Seconds, available).lower_bound(rolled_out).cnao("1.6 s, bare 1.1 s").note("bare client: to all workloads rolled out"),
+        Figure::new("installed: to the last object", Unit::Seconds, created)
+            .lower_bound(least)
+            .cnao("0.85 to 1.23 s, bare 0.20 s")
+            .note(format!("median of {rounds}")),
+        Figure::new("installed: to Available", Unit::Seconds, available)
+            .lower_bound(rolled_out)
+            .cnao("1.6 s, bare 1.1 s")
+            .note("bare client: to all workloads rolled out"),
     ])
 }
 
@@ -46,7 +53,8 @@ async fn by_weft(setup: &Setup, applied: &[Applied], timeline: bool) -> Result<T
     let since = Timestamp::now();
     lab.create_config().await?;
     lab.wait_available().await?;
-    let created = audit::of_admin(&lab, since)?.into_iter().find(|event| event.verb == "create" && event.resource == "networkaddonsconfigs");
+    let created =
+        audit::of_admin(&lab, since)?.into_iter().find(|event| event.verb == "create" && event.resource == "networkaddonsconfigs");
     let start = audit::first_received(&created)?;
     let requests = audit::of_operator(&lab, since)?;
     if timeline {

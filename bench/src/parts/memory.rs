@@ -30,18 +30,26 @@ pub async fn measure(setup: &Setup) -> Result<Vec<Figure>> {
     Ok(vec![
         Figure::new("memory without a configuration", Unit::Mebibytes, before.resident).cnao("55 MiB").note(before.note()),
         Figure::new("memory, everything Available", Unit::Mebibytes, full.resident).at_most(15.0).cnao("64 MiB").note(full.note()),
-        Figure::new("memory, 3,000 foreign ConfigMaps of 10 KiB add", Unit::Mebibytes, after.resident - full.resident).at_most(0.5).cnao("51 MiB").note(after.note()),
+        Figure::new("memory, 3,000 foreign ConfigMaps of 10 KiB add", Unit::Mebibytes, after.resident - full.resident)
+            .at_most(0.5)
+            .cnao("51 MiB")
+            .note(after.note()),
     ])
 }
 
 /// Half of them in the namespace of the operands.
 async fn add_foreign(rest: &Rest) -> Result<()> {
     let elsewhere = "elsewhere";
-    rest.apply(&format!("/api/v1/namespaces/{elsewhere}"), &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": elsewhere}})).await?;
+    rest.apply(
+        &format!("/api/v1/namespaces/{elsewhere}"),
+        &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": elsewhere}}),
+    )
+    .await?;
     let text = "x".repeat(10 * 1024);
     Rest::concurrently(0..FOREIGN, async |number| {
         let namespace = if number % 2 == 0 { NAMESPACE } else { elsewhere };
-        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("foreign-{number}")}, "data": {"text": text}});
+        let map =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("foreign-{number}")}, "data": {"text": text}});
         rest.create(&format!("/api/v1/namespaces/{namespace}/configmaps"), &map).await.map(drop)
     })
     .await
@@ -60,7 +68,10 @@ impl Memory {
     fn of(pid: u32) -> Result<Self> {
         let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
         let field = |name: &str| -> Result<f64> {
-            let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).with_context(|| format!("no {name} in /proc/{pid}/status"))?;
+            let line = status
+                .lines()
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+                .with_context(|| format!("no {name} in /proc/{pid}/status"))?;
             Ok(line.trim().trim_end_matches(" kB").parse::<f64>()? / 1024.0)
         };
         Ok(Self { resident: field("VmRSS")?, peak: field("VmHWM")?, anonymous: field("RssAnon")? })

@@ -37,7 +37,8 @@ pub enum Part {
 
 impl Part {
     /// In the order of the table.
-    pub const ALL: [Self; 8] = [Self::Idle, Self::Restart, Self::Install, Self::Answer, Self::Memory, Self::Drift, Self::Removal, Self::Size];
+    pub const ALL: [Self; 8] =
+        [Self::Idle, Self::Restart, Self::Install, Self::Answer, Self::Memory, Self::Drift, Self::Removal, Self::Size];
 
     /// As on the command line.
     pub fn name(self) -> String {

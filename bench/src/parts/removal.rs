@@ -49,8 +49,14 @@ pub async fn measure(setup: &Setup) -> Result<Vec<Figure>> {
     let (definitions, other): (Vec<_>, Vec<_>) = left.into_iter().partition(|title| title.starts_with("CustomResourceDefinition "));
     drop(operator);
     Ok(vec![
-        Figure::new("component removed: until its objects are gone", Unit::Seconds, median_and_max(&times).1).at_most(0.5).cnao("0.4 to 0.8 s").note(format!("longest of {}", notes.join(", "))),
-        Figure::new("configuration deleted: until nothing is left, pods included", Unit::Seconds, everything_gone).at_most(3.0).cnao("5 s").note(format!("the configuration itself after {config_gone:.2} s")),
+        Figure::new("component removed: until its objects are gone", Unit::Seconds, median_and_max(&times).1)
+            .at_most(0.5)
+            .cnao("0.4 to 0.8 s")
+            .note(format!("longest of {}", notes.join(", "))),
+        Figure::new("configuration deleted: until nothing is left, pods included", Unit::Seconds, everything_gone)
+            .at_most(3.0)
+            .cnao("5 s")
+            .note(format!("the configuration itself after {config_gone:.2} s")),
         Figure::new("configuration deleted: what is left but CRDs", Unit::Count, f64::from(u32::try_from(other.len())?))
             .at_most(0.0)
             .cnao("a label")
@@ -61,7 +67,12 @@ pub async fn measure(setup: &Setup) -> Result<Vec<Figure>> {
 /// The components that a configuration asks for: its fields that are objects and lead to objects.
 fn components(config: &Value) -> Vec<&str> {
     let optional = config["spec"].as_object().into_iter().flatten();
-    optional.filter(|(name, value)| value.is_object() && !matches!(name.as_str(), "placementConfiguration" | "tlsSecurityProfile" | "selfSignConfiguration")).map(|(name, _)| name.as_str()).collect()
+    optional
+        .filter(|(name, value)| {
+            value.is_object() && !matches!(name.as_str(), "placementConfiguration" | "tlsSecurityProfile" | "selfSignConfiguration")
+        })
+        .map(|(name, _)| name.as_str())
+        .collect()
 }
 
 /// What is no longer rendered without it; definitions stay, other people's objects may live in them.

@@ -90,7 +90,10 @@ mod tests {
     fn what_is_not_there_is_made_and_what_cannot_be_is_said() {
         let mut workload = json!({"kind": "DaemonSet", "spec": {"template": {"metadata": {}, "spec": {"containers": [{"image": "a"}]}}}});
         assert!(edit(&mut workload) && add(&mut workload));
-        assert_eq!(workload.pointer("/spec/template/spec/containers/0").unwrap(), &json!({"image": "edited.example/image", "env": [{"name": "ADDED", "value": "added"}]}));
+        assert_eq!(
+            workload.pointer("/spec/template/spec/containers/0").unwrap(),
+            &json!({"image": "edited.example/image", "env": [{"name": "ADDED", "value": "added"}]})
+        );
         assert_eq!(workload.pointer("/spec/template/metadata/annotations").unwrap(), &json!({"added.example/annotation": "added"}));
         assert!(!add(&mut json!({"kind": "ServiceAccount", "metadata": {}})));
         assert!(!edit(&mut json!({"kind": "ServiceAccount", "metadata": {}})));
