@@ -53,7 +53,7 @@ async fn what_it_prints_is_what_then_happens() {
 fn edit(random: &mut StdRng, spec: &mut Value) -> &'static str {
     let before = spec.clone();
     loop {
-        let name = ["component", "range", "placement", "pull policy"].choose(random).unwrap();
+        let name = ["component", "component", "range", "placement", "pull policy"].choose(random).unwrap();
         match *name {
             "component" => {
                 let field = *["multus", "linuxBridge", "ovs", "kubeMacPool"].choose(random).unwrap();
