@@ -91,13 +91,18 @@ async fn a_status_that_could_not_be_written_is_written_later() {
 async fn an_api_server_that_is_away_is_waited_for_in_patience() {
     let cluster = Cluster::start_default().await;
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
-    let operator = Operator::start_via(&cluster, &proxy).await;
-    cluster.install(&resource(&FULL)).await;
-    let expected = cluster.snapshot().await;
-    operator.wait_leading().await;
-
     for how in ["cut", "expired"] {
         println!("{how}");
+        let operator = Operator::start_via(&cluster, &proxy).await;
+        cluster.install(&resource(&FULL)).await;
+        let expected = cluster.snapshot().await;
+        operator.wait_leading().await;
+        wait_until("it is ready", async || if operator.http("/readyz").await.0 == 200 { Ok(()) } else { Err("no".into()) }).await;
+        let watches = wait_until("every kind is watched", async || match proxy.open_watches(&of_operator()) {
+            open if open >= 14 => Ok(open),
+            open => Err(format!("{open}")),
+        })
+        .await;
         proxy.clear();
         let away = proxy.inject(of_operator(), Fault::CutBefore);
         // Then they go on where they were, or list all again.
@@ -121,7 +126,7 @@ async fn an_api_server_that_is_away_is_waited_for_in_patience() {
             attempts
         };
         let several =
-            |requests: &[weft_testenv::proxy::Recorded]| attempts(requests).values().filter(|times| times.len() >= 6).count() >= 10;
+            |requests: &[weft_testenv::proxy::Recorded]| attempts(requests).values().filter(|times| times.len() >= 6).count() >= watches;
         proxy.wait_for(PATIENCE, several).await.unwrap();
         let requests = proxy.requests();
         away.remove();
@@ -143,6 +148,7 @@ async fn an_api_server_that_is_away_is_waited_for_in_patience() {
             .await;
         }
         scenario::wait_same(&expected, &cluster, how).await;
+        operator.terminate().await;
     }
 }
 
