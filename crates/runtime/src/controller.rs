@@ -154,7 +154,10 @@ impl Controller {
         {
             leftovers = Some(Instant::now() + LEFTOVERS);
         }
-        for (gauge, help, value) in self.domain.gauges(resources.first().map(|resource| &**resource)) {
+        // As the resource is after our own writes: no event tells of them again.
+        let resources = self.shared.lock().resources();
+        let wanted = resources.iter().find(|resource| wanted.is_none_or(|wanted| named(resource) == wanted));
+        for (gauge, help, value) in self.domain.gauges(wanted.map(|resource| &**resource)) {
             self.metrics.set(gauge, help, value);
         }
         memories.values().filter_map(|memory| memory.due).chain(leftovers).min()
