@@ -86,8 +86,9 @@ async fn no_rule_is_missing_and_none_is_unused() {
     // Available for a second time: the event is counted up.
     cluster.patch_resource(json!({"spec": {"ovs": null}})).await;
     cluster.wait_available().await;
-    cluster.delete(kinds::DAEMON_SET, NAMESPACE, "multus").await;
+    cluster.delete(kinds::SECRET, NAMESPACE, "kubemacpool-service").await;
     cluster.wait_condition("Available", "False", "", "").await;
+    cluster.play_kubemacpool().await;
     cluster.wait_available().await;
     cluster.kubectl(&["delete", "networkaddonsconfig", "cluster"]).await;
 

@@ -1,8 +1,11 @@
 //! Workloads that do not become ready: status names the pods' own cause.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use weft_plan::kinds;
-use weft_testenv::{Pods, Stage, Stuck};
+use weft_testenv::{
+    Pods, Stage, Stuck,
+    proxy::{Fault, Match, Proxy, Recorded},
+};
 
 use crate::harness::*;
 
@@ -60,4 +63,44 @@ async fn a_stuck_rollout_is_told_by_the_pods_own_cause() {
     cluster.wait_condition("Available", "False", "Startup", "").await;
     cluster.play_kubemacpool().await;
     cluster.wait_available().await;
+}
+
+#[tokio::test]
+async fn what_is_not_known_yet_is_not_claimed() {
+    let cluster = Cluster::start_default().await;
+    let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
+    // KubeMacPool needs a Secret that is not there, and the API server is slow to say so.
+    let slow = proxy.inject(Match::any().verb("list").resource("secrets"), Fault::Hold);
+    let operator = Operator::start_via(&cluster, &proxy).await;
+    cluster.apply(&example("network-addons-config.yaml")).await;
+    slow.wait_hits(1, PATIENCE).await.unwrap();
+    for workload in [
+        "deployment/kubemacpool-cert-manager",
+        "deployment/kubemacpool-mac-controller-manager",
+        "daemonset/multus",
+        "daemonset/bridge-marker",
+        "daemonset/ovs-cni-amd64",
+        "daemonset/kube-cni-linux-bridge-plugin",
+    ] {
+        wait_until(&format!("{workload} has rolled out"), async || {
+            let args = ["-n", NAMESPACE, "rollout", "status", workload, "--timeout=60s"];
+            cluster.control_plane.kubectl(&args).await.map(drop).map_err(|error| error.to_string())
+        })
+        .await;
+    }
+    // The operator has seen all of that once it has looked again because of something later.
+    let before = operator.metric("weft_passes_total").await;
+    cluster.patch_resource(json!({"metadata": {"annotations": {"example.com/note": "hello"}}})).await;
+    wait_until("a pass", async || operator.metric("weft_passes_total").await.gt(&before).then_some(()).ok_or("none yet".into())).await;
+    let claims = |write: &Recorded| {
+        let body: Value = serde_json::from_slice(&write.body).unwrap_or_default();
+        condition(&body["status"], "Available")["status"] == "True"
+    };
+    assert!(!proxy.writes().iter().any(claims), "Available was claimed before it was known whether the Secret is there");
+
+    slow.remove();
+    cluster.wait_condition("Progressing", "True", "Deploying", "waits for Secret cluster-network-addons/kubemacpool-service").await;
+    cluster.play_kubemacpool().await;
+    cluster.wait_available().await;
+    assert!(proxy.writes().iter().any(claims), "such a write is seen where there is one");
 }
