@@ -167,9 +167,8 @@ fn unused_parts(rule: &Value, namespace: &str, audit: &[AuditEvent]) -> Vec<Stri
             parts.push(format!("{verb} {resource}.{group} {names:?}"));
         }
     }
-    let named = names.iter().filter(|name| {
-        !audit.iter().any(|event| event.name == **name && texts(rule, "resources").iter().any(|resource| *resource == event.resource))
-    });
+    let named =
+        names.iter().filter(|name| !audit.iter().any(|event| event.name == **name && texts(rule, "resources").contains(&event.resource)));
     parts.extend(named.map(|name| format!("name {name}")));
     parts
 }
