@@ -108,7 +108,13 @@ impl Cluster {
 
     /// An object as it is, or `None`.
     pub async fn get(&self, kind: Kind, namespace: &str, name: &str) -> Option<Value> {
-        self.api(kind, namespace).get_opt(name).await.unwrap().map(|object| serde_json::to_value(object).unwrap())
+        let api = self.api(kind, namespace);
+        let found = match api.get_opt(name).await {
+            // The API server closes a connection that was idle for 90 s, maybe just when we use it again.
+            Err(kube::Error::Service(_)) => api.get_opt(name).await,
+            other => other,
+        };
+        found.unwrap().map(|object| serde_json::to_value(object).unwrap())
     }
 
     /// Changes an object by a JSON merge patch (RFC 7386), as somebody called `somebody`.
