@@ -13,8 +13,8 @@ Weft's figures on a real control plane (etcd, kube-apiserver, kube-controller-ma
 are Ready at once. Each part has a fresh control plane, with the output of `weft manifests` applied; the release binary runs as a
 process with the arguments, environment and ServiceAccount of the shipped Deployment. Requests are counted, and their times taken,
 from the API server's audit log: from when the first request is received until the last one is answered. Memory is read from
-/proc/PID/status. A lower bound is a bare client that does the same with the same bodies, 16 requests in flight over warm
-connections. The column of CNAO 0.102 holds what was once measured on the same control plane with all of its components; it is not
+/proc/PID/status. A lower bound is a bare client with the operator's token that applies the same bodies, 16 requests in flight over
+warm connections, and asks for nothing. The column of CNAO 0.102 holds what was once measured on the same control plane with all of its components; it is not
 measured here.";
 
 /// Print Weft's figures beside lower bounds that are taken in the same run

@@ -90,6 +90,9 @@ impl Figure {
 pub fn table(figures: &[Figure]) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
+    if !table.is_tty() {
+        table.set_width(190);
+    }
     table.set_header(["what", "CNAO 0.102", "lower bound", "Weft", "must be", "", "details"]);
     for figure in figures {
         let right =

@@ -110,6 +110,12 @@ impl<'a> Lab<'a> {
         Ok((lab, operator))
     }
 
+    /// A bare client with the rights of the operator: the API server looks longer at what some users do, above all at roles.
+    pub async fn as_operator(&self) -> Result<Rest> {
+        let kubeconfig = self.control_plane.service_account_kubeconfig(NAMESPACE, OPERATOR).await?;
+        Ok(Rest::new(weft_testenv::client_from(&kubeconfig).await?))
+    }
+
     /// Starts the binary as the kubelet would, through a proxy if one is given. Returns when it is ready; that is before it leads.
     pub async fn operator(&self, pod: &str, via: Option<&Proxy>) -> Result<Operator> {
         let server = via.map_or(self.control_plane.url(), Proxy::url);

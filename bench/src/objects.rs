@@ -14,6 +14,7 @@ use weft_testenv::proxy::Proxy;
 use crate::{
     lab::{Lab, OPERATOR_USER, Setup},
     rest::Rest,
+    wait,
 };
 
 /// One object, as Weft applies it.
@@ -84,9 +85,14 @@ pub async fn record(setup: &Setup) -> Result<Vec<Applied>> {
     Ok(applied)
 }
 
-/// Applies these as a bare client does.
+/// Applies these as a bare client does, in the one order that the API server insists on: who may not grant everything can bind a
+/// role only once it exists.
 pub async fn apply_all(rest: &Rest, objects: &[Applied], config: &Value) -> Result<()> {
-    Rest::concurrently(objects, async |object| rest.apply(&object.path, &object.owned_by(config)).await.map(drop)).await
+    let (bindings, others): (Vec<_>, Vec<_>) = objects.iter().partition(|object| object.kind().ends_with("Binding"));
+    for group in [others, bindings] {
+        Rest::concurrently(group, async |object| rest.apply(&object.path, &object.owned_by(config)).await.map(drop)).await?;
+    }
+    Ok(())
 }
 
 /// Whether all pods of a workload are there, new and ready; true for what is no workload.
@@ -127,7 +133,13 @@ pub async fn everything(lab: &Lab<'_>) -> Result<BTreeSet<String>> {
     let mut titles = BTreeSet::new();
     let listed = kinds.filter(|(kind, can)| can.supports_operation(verbs::LIST) && !DERIVED.contains(&kind.kind.as_str()));
     for (kind, _) in listed {
-        for item in Api::<DynamicObject>::all_with(client.clone(), &kind).list(&ListParams::default()).await? {
+        let api: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
+        // For a moment after its definition was made, a kind cannot be listed.
+        let items = wait::until("all kinds can be listed", async || match api.list(&ListParams::default()).await {
+            Err(kube::Error::Api(status)) if status.code == 429 => Ok(None),
+            listed => Ok(Some(listed?)),
+        });
+        for item in items.await? {
             let mut object = serde_json::to_value(item)?;
             object["kind"] = kind.kind.clone().into();
             titles.insert(title(&object));

@@ -74,9 +74,10 @@ async fn by_weft(setup: &Setup, applied: &[Applied], timeline: bool) -> Result<T
 async fn by_bare_client(setup: &Setup, applied: &[Applied]) -> Result<Times> {
     let lab = Lab::start(setup).await?;
     let config = lab.create_config().await?;
-    lab.rest.warm().await?;
+    let client = lab.as_operator().await?;
+    client.warm().await?;
     let since = Timestamp::now();
-    objects::apply_all(&lab.rest, applied, &config).await?;
+    objects::apply_all(&client, applied, &config).await?;
     for object in applied {
         wait::until(&format!("{} is rolled out", object.title()), async || {
             Ok(lab.rest.get(&object.path).await?.filter(objects::is_rolled_out))
@@ -84,7 +85,7 @@ async fn by_bare_client(setup: &Setup, applied: &[Applied]) -> Result<Times> {
         .await?;
     }
     let rolled_out = Timestamp::now();
-    let requests = audit::of_admin(&lab, since)?;
+    let requests = audit::of_operator(&lab, since)?;
     let applies: Vec<_> = requests.iter().filter(|event| event.verb == "patch").collect();
     let start = audit::first_received(applies.iter().copied())?;
     Ok(Times { created: audit::seconds(start, audit::last_answered(applies)?), rolled_out: audit::seconds(start, rolled_out) })

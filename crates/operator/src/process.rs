@@ -5,13 +5,13 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use anyhow::Context;
 use kube::{
     Config,
-    client::ClientBuilder,
     config::{KubeConfigOptions, Kubeconfig},
 };
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 use weft_plan::Domain;
 use weft_runtime::{
+    client,
     cluster::Cluster,
     controller::{self, Controller},
     fence::Fence,
@@ -51,7 +51,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         let shared = Shared::default();
         caches.push((domain.name(), shared.clone()));
         let fence = Fence::default();
-        let client = ClientBuilder::try_from(config.clone()).context("the client cannot be set up")?.with_layer(&fence).build();
+        let client = client::connect(&config, &fence).context("the client cannot be set up")?;
         let cluster = Cluster::new(client);
         let (leading, is_leading) = watch::channel(false);
         let lease = LeaseConfig {

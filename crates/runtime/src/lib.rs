@@ -2,6 +2,7 @@
 
 pub mod backoff;
 pub mod cache;
+pub mod client;
 pub mod cluster;
 pub mod controller;
 mod events;

@@ -43,13 +43,14 @@ pub fn inventory_key(namespace: &str, owner: &Owner) -> ObjectKey {
 /// It cannot be read, or is damaged: then nothing may be written, since something might be left over.
 pub async fn read(objects: &Objects<'_>, namespace: &str) -> Result<Stored, StoredError> {
     let key = inventory_key(namespace, &objects.owner);
-    let inventory = match objects.live(&key).await? {
+    let (map, record) = futures::join!(objects.live(&key), record(objects));
+    let inventory = match map? {
         Some(map) => {
             Inventory::from_data(&map["data"]).map_err(|why| StoredError::Damaged { name: format!("{namespace}/{}", key.name), why })?
         }
         None => Inventory::default(),
     };
-    Ok(Stored { inventory, record: record(objects).await? })
+    Ok(Stored { inventory, record: record? })
 }
 
 async fn record(objects: &Objects<'_>) -> Result<Option<String>, Error> {
