@@ -29,7 +29,12 @@ impl Rest {
     }
 
     pub async fn get(&self, path: &str) -> Result<Option<Value>> {
-        match self.send(Method::GET, path, "application/json", None).await {
+        let mut answer = self.send(Method::GET, path, "application/json", None).await;
+        if matches!(&answer, Err(error) if matches!(error.downcast_ref::<kube::Error>(), Some(kube::Error::Service(_)))) {
+            // The API server closes a connection that was idle for 90 s, maybe just when it is used again.
+            answer = self.send(Method::GET, path, "application/json", None).await;
+        }
+        match answer {
             Ok(object) => Ok(Some(object)),
             Err(error) if is(&error, 404) => Ok(None),
             Err(error) => Err(error),
