@@ -74,7 +74,9 @@ pub async fn record(setup: &Setup) -> Result<Vec<Applied>> {
         if request.info.user != OPERATOR_USER || request.info.verb != "patch" || !request.info.subresource.is_empty() {
             continue;
         }
-        let body: Value = serde_json::from_slice(&request.body)?;
+        let mut body: Value = serde_json::from_slice(&request.body)?;
+        // Weft's condition that the object is new, or that nobody wrote in between.
+        body["metadata"].as_object_mut().map(|metadata| metadata.remove("resourceVersion"));
         if missing.remove(&title(&body)) {
             applied.push(Applied { path: request.info.path, body });
         }

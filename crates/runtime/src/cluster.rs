@@ -137,9 +137,17 @@ impl Cluster {
         Ok(items.into_iter().map(|item| typed(item, kind)).collect())
     }
 
-    /// Server-side apply. Returns the object as it is then.
-    pub async fn apply(&self, key: &ObjectKey, body: &Value, manager: &str, force: bool) -> Result<Value, Error> {
-        let url = format!("{}?fieldManager={manager}&force={force}", path(key));
+    /// Server-side apply of an object that must not exist: if it does, that is a conflict. No object ever has the version 1, etcd's
+    /// own before the first write, and the API server looks at the version only where there is an object.
+    pub async fn apply_new(&self, key: &ObjectKey, body: &Value, manager: &str) -> Result<Value, Error> {
+        let mut body = body.clone();
+        body["metadata"]["resourceVersion"] = "1".into();
+        self.apply(key, &body, manager).await
+    }
+
+    /// Server-side apply, with force. Returns the object as it is then.
+    pub async fn apply(&self, key: &ObjectKey, body: &Value, manager: &str) -> Result<Value, Error> {
+        let url = format!("{}?fieldManager={manager}&force=true", path(key));
         self.call(Request::patch(url).header(header::CONTENT_TYPE, "application/apply-patch+yaml"), Some(body)).await
     }
 

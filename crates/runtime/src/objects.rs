@@ -23,6 +23,11 @@ const IN_FLIGHT: usize = 16;
 /// How often one object is tried again at once after somebody else wrote in between.
 const ATTEMPTS: usize = 4;
 
+/// What is applied at once inside a unit; each waits for the one before. Definitions, permissions and configuration do not need
+/// each other, and all that is bound or started needs them.
+const STEPS: [&[Stage]; 5] =
+    [&[Stage::Namespace], &[Stage::Definition, Stage::Access, Stage::Config], &[Stage::Binding], &[Stage::Workload], &[Stage::Webhook]];
+
 /// What became of one object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
@@ -79,12 +84,12 @@ impl<'a> Objects<'a> {
         step(manifest, live, &self.owner, live.is_some_and(|live| self.domain.made_by_original(live)))
     }
 
-    /// Applies a unit stage by stage. A stage that fails holds back the later ones of this unit: a workload without its
+    /// Applies a unit step by step. A step that fails holds back the later ones of this unit: a workload without its
     /// permissions or a webhook without its server would do harm. Returns what failed, and what was left to others.
     pub async fn apply_unit(&self, unit: &Unit) -> (Vec<Failure>, Vec<Left>) {
         let (mut failures, mut left) = (Vec::new(), Vec::new());
-        for stage in Stage::ALL {
-            let objects = unit.objects.iter().filter(|object| Stage::of(object.key().kind) == stage);
+        for step in STEPS {
+            let objects = unit.objects.iter().filter(|object| step.contains(&Stage::of(object.key().kind)));
             for outcome in join_all(objects.map(|object| self.ensure(object))).await {
                 match outcome {
                     Ok(Outcome::Done) => {}
@@ -121,9 +126,6 @@ impl<'a> Objects<'a> {
         let mut live = known;
         let mut last = None;
         for _ in 0..ATTEMPTS {
-            if live.is_none() {
-                live = self.cluster.get(key).await.map_err(|e| failed(e.class(), e.to_string()))?.map(Arc::new);
-            }
             let wanted = match self.step(manifest, live.as_deref()) {
                 Step::Keep => return Ok(Outcome::Done),
                 Step::Leave { why } => return Ok(Outcome::Left(Left { object: key.clone(), why })),
@@ -132,11 +134,11 @@ impl<'a> Objects<'a> {
             };
             match self.write(manifest, live.as_deref(), &wanted).await {
                 Ok(()) => return Ok(Outcome::Done),
-                // Somebody wrote in between, or made the object first: look again.
+                // Somebody wrote in between, or it is there and we did not know: look.
                 Err(e) if e.is_conflict() => last = Some(e),
                 Err(e) => return Err(failed(e.class(), e.to_string())),
             }
-            live = None;
+            live = self.cluster.get(key).await.map_err(|e| failed(e.class(), e.to_string()))?.map(Arc::new);
         }
         let last = last.map(|e| e.to_string()).unwrap_or_default();
         Err(failed(FailureClass::Conflict, format!("somebody else keeps writing it: {last}")))
@@ -144,10 +146,7 @@ impl<'a> Objects<'a> {
 
     async fn write(&self, manifest: &Manifest, live: Option<&Value>, wanted: &Step) -> Result<(), Error> {
         let (key, manager) = (manifest.key(), self.owner.manager.as_str());
-        let Some(live) = live else {
-            // Without force: should somebody have made it since we looked, that is a conflict and no take-over.
-            return self.apply(key, manifest.body(), false).await;
-        };
+        let Some(live) = live else { return self.create(manifest).await };
         if let Step::Change { differences, .. } | Step::TakeOver { differences } = wanted {
             let differences: Vec<_> = differences.iter().map(ToString::to_string).collect();
             tracing::info!(object = %key.human(), ?differences, "differs");
@@ -157,23 +156,32 @@ impl<'a> Objects<'a> {
             let taken = self.cluster.merge_patch(key, "", &patch, manager).await?;
             self.remember(&taken);
         }
-        match self.apply(key, &effective_body(manifest, live), true).await {
+        match self.apply(key, &effective_body(manifest, live)).await {
             Err(e) if e.is_immutable_field() => {
                 tracing::info!(object = %key.human(), reason = %e, "made anew: a field changes that cannot be changed in place");
                 let uid = live["metadata"]["uid"].as_str().unwrap_or_default();
                 self.delete(key, uid).await?;
-                self.apply(key, manifest.body(), false).await
+                self.create(manifest).await
             }
             other => other,
         }
     }
 
-    async fn apply(&self, key: &ObjectKey, body: &Value, force: bool) -> Result<(), Error> {
-        let applied = self.cluster.apply(key, body, &self.owner.manager, force).await?;
+    async fn create(&self, manifest: &Manifest) -> Result<(), Error> {
+        let key = manifest.key();
+        self.applied(key, &self.cluster.apply_new(key, manifest.body(), &self.owner.manager).await?);
+        Ok(())
+    }
+
+    async fn apply(&self, key: &ObjectKey, body: &Value) -> Result<(), Error> {
+        self.applied(key, &self.cluster.apply(key, body, &self.owner.manager).await?);
+        Ok(())
+    }
+
+    fn applied(&self, key: &ObjectKey, object: &Value) {
         tracing::info!(object = %key.human(), "applied");
         self.metrics.wrote(self.domain.name(), "apply", key.kind);
-        self.remember(&applied);
-        Ok(())
+        self.remember(object);
     }
 
     /// Deletes an object if it is ours; one of a kind that is never deleted is released. Returns what is left of it while
@@ -216,11 +224,7 @@ impl<'a> Objects<'a> {
         self.metrics.wrote(self.domain.name(), "delete", key.kind);
         match &left {
             Some(left) => self.remember(left),
-            None => {
-                if let Some(shared) = self.shared {
-                    shared.lock().gone(key, uid);
-                }
-            }
+            None => self.forget(key, uid),
         }
         Ok(left)
     }
@@ -237,9 +241,15 @@ impl<'a> Objects<'a> {
         }
     }
 
-    fn remember(&self, object: &Value) {
+    pub(crate) fn remember(&self, object: &Value) {
         if let Some(shared) = self.shared {
             shared.lock().wrote(object);
+        }
+    }
+
+    pub(crate) fn forget(&self, key: &ObjectKey, uid: &str) {
+        if let Some(shared) = self.shared {
+            shared.lock().gone(key, uid);
         }
     }
 }

@@ -256,10 +256,8 @@ async fn put_finalizer(objects: &Objects<'_>, key: &ObjectKey, resource: &Value)
         "apiVersion": key.kind.api_version(), "kind": key.kind.kind,
         "metadata": {"name": key.name, "uid": resource["metadata"]["uid"], "finalizers": [FINALIZER]},
     });
-    let written = objects.cluster.apply(key, &body, &objects.owner.manager, true).await?;
-    if let Some(shared) = objects.shared {
-        shared.lock().wrote(&written);
-    }
+    let written = objects.cluster.apply(key, &body, &objects.owner.manager).await?;
+    objects.remember(&written);
     Ok(())
 }
 

@@ -83,21 +83,26 @@ async fn write(objects: &Objects<'_>, key: &ObjectKey, data: Value) -> Result<()
         }
         body["metadata"]["resourceVersion"] = known["metadata"]["resourceVersion"].clone();
     }
-    let written = objects.cluster.apply(key, &body, &objects.owner.manager, true).await;
-    let Some(shared) = objects.shared else { return written.map(drop) };
-    match written {
-        Ok(written) => shared.lock().wrote(&written),
-        Err(error) if error.is_conflict() => {
-            // The next attempt begins with what is there.
-            match (objects.cluster.get(key).await?, known) {
-                (Some(newest), _) => shared.lock().wrote(&newest),
-                (None, Some(known)) => shared.lock().gone(key, known["metadata"]["uid"].as_str().unwrap_or_default()),
-                (None, None) => {}
+    let (cluster, manager) = (objects.cluster, objects.owner.manager.as_str());
+    let mut written = match &known {
+        Some(_) => cluster.apply(key, &body, manager).await,
+        None => cluster.apply_new(key, &body, manager).await,
+    };
+    if matches!(&written, Err(error) if error.is_conflict()) {
+        let newest = cluster.get(key).await?;
+        match (&newest, &known) {
+            // No watch tells of it: the original's record, or a label was taken off. `read` has looked at it.
+            (Some(newest), None) if !objects.has_label(newest) => {
+                body["metadata"]["resourceVersion"] = newest["metadata"]["resourceVersion"].clone();
+                written = cluster.apply(key, &body, manager).await;
             }
-            return Err(error);
+            // The next attempt begins with what is there.
+            (Some(newest), _) => objects.remember(newest),
+            (None, Some(known)) => objects.forget(key, known["metadata"]["uid"].as_str().unwrap_or_default()),
+            (None, None) => {}
         }
-        Err(error) => return Err(error),
     }
+    objects.remember(&written?);
     Ok(())
 }
 

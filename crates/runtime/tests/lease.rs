@@ -64,7 +64,7 @@ impl Candidate {
     async fn write(&self) -> Result<Value, Error> {
         let key = ObjectKey::new(kinds::CONFIG_MAP, "default", "written");
         let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "written", "namespace": "default"}});
-        self.cluster.apply(&key, &body, "weft/test", true).await
+        self.cluster.apply(&key, &body, "weft/test").await
     }
 
     async fn stop(self) {
@@ -154,7 +154,7 @@ async fn of_two_that_see_a_lease_end_one_wins() {
         // Held by somebody who is dead.
         let dead = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "weft-test", "namespace": "default"},
             "spec": {"holderIdentity": "dead", "leaseDurationSeconds": 1, "renewTime": "2026-01-01T00:00:00.000000Z", "leaseTransitions": 7}});
-        direct.apply(&key(), &dead, "somebody", true).await.unwrap();
+        direct.apply(&key(), &dead, "somebody").await.unwrap();
         // Both have seen it end and are about to take it.
         let both = proxy.inject(Match::any().resource("leases").verb("update"), Fault::Hold);
         let (mut a, mut b) = (candidate(&proxy, "a", 6).await, candidate(&proxy, "b", 6).await);
