@@ -115,8 +115,8 @@ impl Online {
     }
 
     /// Reads and writes on behalf of a resource.
-    pub fn objects<'a>(&'a self, site: &'a Site, owner: Owner) -> Objects<'a> {
-        Objects::new(&self.cluster, None, &*site.domain, owner, &self.metrics)
+    pub fn objects(&self, site: &Site, owner: Owner) -> Objects {
+        Objects::new(self.cluster.clone(), None, Arc::clone(&site.domain), owner, self.metrics.clone())
     }
 
     /// A failed request, with the way out where one is known.

@@ -64,7 +64,7 @@ pub struct Controller {
 struct Memory {
     generation: i64,
     /// Objects that failed.
-    retries: Retries,
+    retries: Arc<Retries>,
     /// Anything else that failed.
     pause: Option<Pause>,
     due: Option<Instant>,
@@ -73,7 +73,7 @@ struct Memory {
 
 impl Memory {
     fn of(resource: &Value) -> Self {
-        Self { generation: generation(resource), retries: Retries::default(), pause: None, due: None, last_news: None }
+        Self { generation: generation(resource), retries: Arc::default(), pause: None, due: None, last_news: None }
     }
 
     /// When to try again, if at all, after a failure of this class that is no single object's.
@@ -95,8 +95,8 @@ impl Controller {
         Self { domain, cluster, shared, metrics, config, recorder, named: Mutex::default() }
     }
 
-    pub(crate) fn objects(&self, owner: Owner) -> Objects<'_> {
-        Objects::new(&self.cluster, Some(&self.shared), &*self.domain, owner, &self.metrics)
+    pub(crate) fn objects(&self, owner: Owner) -> Objects {
+        Objects::new(self.cluster.clone(), Some(self.shared.clone()), Arc::clone(&self.domain), owner, self.metrics.clone())
     }
 
     /// Runs until `stop`; acts only while `leading`. The watches run always, so that a new leader starts warm.
@@ -128,6 +128,10 @@ impl Controller {
             }
             tokio::time::sleep(GATHER).await;
         }
+        // Only then may another replica lead.
+        for memory in memories.values() {
+            memory.retries.quiet().await;
+        }
     }
 
     /// A pass over every resource that needs one now. Returns when the next is due.
@@ -139,6 +143,11 @@ impl Controller {
         for resource in &resources {
             let name = named(resource);
             let memory = memories.entry(name).or_insert_with(|| Memory::of(resource));
+            let is_deleted = !resource["metadata"]["deletionTimestamp"].is_null();
+            if memory.generation != generation(resource) || is_deleted {
+                // What was begun for the old specification must not come after what the new one asks for.
+                memory.retries.quiet().await;
+            }
             if memory.generation != generation(resource) {
                 // The user has done something about it.
                 *memory = Memory::of(resource);

@@ -1,6 +1,6 @@
 //! Carries out what `weft-plan` decides for single objects: apply, take over, make anew, delete.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use serde_json::{Value, json};
@@ -22,6 +22,9 @@ use crate::{
 const IN_FLIGHT: usize = 16;
 /// How often one object is tried again at once after somebody else wrote in between.
 const ATTEMPTS: usize = 4;
+
+/// How long a pass waits for one object.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What is applied at once inside a unit; each waits for the one before. Definitions, permissions and configuration do not need
 /// each other, and all that is bound or started needs them.
@@ -47,33 +50,34 @@ pub struct Left {
 }
 
 /// Reads and writes objects on behalf of one resource.
-pub struct Objects<'a> {
-    pub(crate) cluster: &'a Cluster,
+#[derive(Clone)]
+pub struct Objects {
+    pub(crate) cluster: Cluster,
     /// What is known already; without it every look is a request.
-    pub(crate) shared: Option<&'a Shared>,
-    pub(crate) domain: &'a dyn Domain,
+    pub(crate) shared: Option<Shared>,
+    pub(crate) domain: Arc<dyn Domain>,
     pub(crate) owner: Owner,
-    pub(crate) metrics: &'a Metrics,
-    retries: Option<&'a Retries>,
-    permits: Semaphore,
+    pub(crate) metrics: Metrics,
+    retries: Option<Arc<Retries>>,
+    permits: Arc<Semaphore>,
 }
 
-impl<'a> Objects<'a> {
+impl Objects {
     /// On behalf of `owner`.
-    pub fn new(cluster: &'a Cluster, shared: Option<&'a Shared>, domain: &'a dyn Domain, owner: Owner, metrics: &'a Metrics) -> Self {
-        Self { cluster, shared, domain, owner, metrics, retries: None, permits: Semaphore::new(IN_FLIGHT) }
+    pub fn new(cluster: Cluster, shared: Option<Shared>, domain: Arc<dyn Domain>, owner: Owner, metrics: Metrics) -> Self {
+        Self { cluster, shared, domain, owner, metrics, retries: None, permits: Arc::new(Semaphore::new(IN_FLIGHT)) }
     }
 
     /// With what is known of earlier failures.
     #[must_use]
-    pub fn with_retries(self, retries: &'a Retries) -> Self {
+    pub fn with_retries(self, retries: Arc<Retries>) -> Self {
         Self { retries: Some(retries), ..self }
     }
 
     /// The object as it is: from the cache if it is Weft's, else by asking, since whatever is not labelled as Weft's is not
     /// watched.
     pub async fn live(&self, key: &ObjectKey) -> Result<Option<Arc<Value>>, Error> {
-        if let Some(known) = self.shared.and_then(|shared| shared.lock().owned(key)) {
+        if let Some(known) = self.shared.as_ref().and_then(|shared| shared.lock().owned(key)) {
             return Ok(Some(known));
         }
         Ok(self.cluster.get(key).await?.map(Arc::new))
@@ -106,17 +110,51 @@ impl<'a> Objects<'a> {
 
     /// Makes one object what it should be.
     pub async fn ensure(&self, manifest: &Manifest) -> Result<Outcome, Failure> {
-        let known = self.shared.and_then(|shared| shared.lock().owned(manifest.key()));
-        let theirs = self.shared.and_then(|shared| shared.lock().named_version(manifest.key()));
+        let known = self.shared.as_ref().and_then(|shared| shared.lock().owned(manifest.key()));
         let step = self.step(manifest, known.as_deref());
-        if let Some(failure) = self.retries.and_then(|retries| retries.too_soon(manifest, &step, theirs)) {
+        let Some(retries) = &self.retries else { return self.attempt(manifest, known).await };
+        let theirs = self.shared.as_ref().and_then(|shared| shared.lock().named_version(manifest.key()));
+        if let Some(failure) = retries.too_soon(manifest, &step, theirs) {
             return Err(failure);
         }
-        let outcome = if step == Step::Keep { Ok(Outcome::Done) } else { self.attempt(manifest, known).await };
-        if let Some(retries) = self.retries {
-            retries.tried(manifest, &step, theirs, outcome.as_ref().err());
+        if retries.is_under_way(manifest.key()) {
+            return Err(slow(manifest.key()));
         }
+        let outcome = if step == Step::Keep { Ok(Outcome::Done) } else { self.patiently(retries, manifest, known, &step, theirs).await };
+        retries.tried(manifest, &step, theirs, outcome.as_ref().err());
         outcome
+    }
+
+    /// An attempt that is left to itself if the API server takes long over it (an admission webhook may, for half a minute): the pass
+    /// goes on with everything else, and the answer rings for another one.
+    async fn patiently(
+        &self,
+        retries: &Arc<Retries>,
+        manifest: &Manifest,
+        known: Option<Arc<Value>>,
+        step: &Step,
+        theirs: Option<u64>,
+    ) -> Result<Outcome, Failure> {
+        let (objects, wanted) = (self.clone(), manifest.clone());
+        let mut attempt = tokio::spawn(async move { objects.attempt(&wanted, known).await });
+        match tokio::time::timeout(PATIENCE, &mut attempt).await {
+            Ok(Ok(outcome)) => return outcome,
+            Ok(Err(panic)) => std::panic::resume_unwind(panic.into_panic()),
+            Err(_) => {}
+        }
+        retries.begins(manifest.key());
+        let (retries, shared) = (Arc::clone(retries), self.shared.clone());
+        let (manifest, step) = (manifest.clone(), step.clone());
+        let failure = slow(manifest.key());
+        tokio::spawn(async move {
+            // Should it have panicked, the next one does too, and is told.
+            if let Ok(outcome) = attempt.await {
+                retries.tried(&manifest, &step, theirs, outcome.as_ref().err());
+            }
+            retries.ended(manifest.key());
+            shared.iter().for_each(Shared::ring);
+        });
+        Err(failure)
     }
 
     async fn attempt(&self, manifest: &Manifest, known: Option<Arc<Value>>) -> Result<Outcome, Failure> {
@@ -204,7 +242,7 @@ impl<'a> Objects<'a> {
     }
 
     fn sees_all_like(&self, key: &ObjectKey) -> bool {
-        self.shared.is_some_and(|shared| shared.lock().sees_all_like(key))
+        self.shared.as_ref().is_some_and(|shared| shared.lock().sees_all_like(key))
     }
 
     /// Whether an object goes when it is no longer wanted: it is ours, and of a kind that is not kept for ever.
@@ -242,14 +280,19 @@ impl<'a> Objects<'a> {
     }
 
     pub(crate) fn remember(&self, object: &Value) {
-        if let Some(shared) = self.shared {
+        if let Some(shared) = &self.shared {
             shared.lock().wrote(object);
         }
     }
 
     pub(crate) fn forget(&self, key: &ObjectKey, uid: &str) {
-        if let Some(shared) = self.shared {
+        if let Some(shared) = &self.shared {
             shared.lock().gone(key, uid);
         }
     }
+}
+
+fn slow(object: &ObjectKey) -> Failure {
+    let message = "the API server has not answered yet; an admission webhook may be slow".to_owned();
+    Failure { object: object.clone(), class: FailureClass::Transient, message }
 }

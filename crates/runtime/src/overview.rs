@@ -111,8 +111,8 @@ pub async fn presence(cluster: &Cluster, domain: &dyn Domain, namespace: &str) -
 }
 
 /// Looks how a resource fares. `namespace` is the operator's.
-pub async fn look(objects: &Objects<'_>, resource: Value, namespace: &str, now: Timestamp) -> Result<Overview, Error> {
-    let (cluster, domain) = (objects.cluster, objects.domain);
+pub async fn look(objects: &Objects, resource: Value, namespace: &str, now: Timestamp) -> Result<Overview, Error> {
+    let (cluster, domain) = (&objects.cluster, &*objects.domain);
     let (place, owned) = (Some(domain.namespace()), format!("labelSelector={OWNER_LABEL}={}", objects.owner.label()));
     let ours = format!("labelSelector={}", domain.pod_selector());
     let key = inventory_key(namespace, &objects.owner);

@@ -1,6 +1,9 @@
 //! One pass over one resource: what else must be known, what is wanted, what is there, what is done, what came of it.
 
-use std::collections::{BTreeMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
 
 use futures::future::join_all;
 use jiff::Timestamp;
@@ -62,9 +65,9 @@ impl Outcome {
 }
 
 /// Applies a resource that is wanted. `retries` knows what has failed before.
-pub async fn apply(controller: &Controller, resource: &Value, retries: &Retries) -> Outcome {
+pub async fn apply(controller: &Controller, resource: &Value, retries: &Arc<Retries>) -> Outcome {
     let owner = Owner::of(&*controller.domain, resource);
-    let objects = controller.objects(owner.clone()).with_retries(retries);
+    let objects = controller.objects(owner.clone()).with_retries(Arc::clone(retries));
     let generation = resource["metadata"]["generation"].as_i64().unwrap_or_default();
     let mut report = Report { generation, ..Report::default() };
 
@@ -224,7 +227,7 @@ fn acknowledge(controller: &Controller, resource: &Value, report: &Report, units
 
 /// Before the first write: the finalizer on the resource, old and new names in the inventory, and the first word in status.
 async fn prepare(
-    objects: &Objects<'_>,
+    objects: &Objects,
     controller: &Controller,
     resource: &Value,
     before: &Inventory,
@@ -251,7 +254,7 @@ async fn prepare(
 }
 
 /// Puts our finalizer on the resource. The uid keeps the apply from making a resource that was just deleted.
-async fn put_finalizer(objects: &Objects<'_>, key: &ObjectKey, resource: &Value) -> Result<(), crate::cluster::Error> {
+async fn put_finalizer(objects: &Objects, key: &ObjectKey, resource: &Value) -> Result<(), crate::cluster::Error> {
     let body = json!({
         "apiVersion": key.kind.api_version(), "kind": key.kind.kind,
         "metadata": {"name": key.name, "uid": resource["metadata"]["uid"], "finalizers": [FINALIZER]},
@@ -266,7 +269,7 @@ async fn put_finalizer(objects: &Objects<'_>, key: &ObjectKey, resource: &Value)
 /// By position and not by an apply without it: nobody owns the finalizers that the API server puts there itself (`orphan`,
 /// `foregroundDeletion`), and when the last one with an owner goes, an apply takes these along, so that the garbage collector never
 /// does what was asked for. The patch fails if anything has moved; then the next look tells.
-pub(crate) async fn take_finalizer(objects: &Objects<'_>, key: &ObjectKey, resource: &Value) -> Result<(), crate::cluster::Error> {
+pub(crate) async fn take_finalizer(objects: &Objects, key: &ObjectKey, resource: &Value) -> Result<(), crate::cluster::Error> {
     let Some(index) = teardown::finalizers(resource).position(|finalizer| finalizer == FINALIZER) else { return Ok(()) };
     let path = format!("/metadata/finalizers/{index}");
     let patch = json!([
@@ -281,7 +284,7 @@ pub(crate) async fn take_finalizer(objects: &Objects<'_>, key: &ObjectKey, resou
 }
 
 /// Everything is applied and pruned: the record for the original, and just the new names.
-async fn settle(objects: &Objects<'_>, controller: &Controller, wanted: &Inventory, decision: &Decision, report: &mut Report) {
+async fn settle(objects: &Objects, controller: &Controller, wanted: &Inventory, decision: &Decision, report: &mut Report) {
     let namespace = &controller.config.namespace;
     let record = async {
         match &decision.record {
@@ -304,7 +307,7 @@ async fn settle(objects: &Objects<'_>, controller: &Controller, wanted: &Invento
 }
 
 /// Deletes what is no longer wanted, later stages first. Returns what could not be deleted or is still held.
-pub(crate) async fn remove(objects: &Objects<'_>, surplus: &[ObjectKey]) -> Vec<Removal> {
+pub(crate) async fn remove(objects: &Objects, surplus: &[ObjectKey]) -> Vec<Removal> {
     let mut left = Vec::new();
     for stage in Stage::ALL.iter().rev() {
         let keys: Vec<_> = surplus.iter().filter(|key| Stage::of(key.kind) == *stage).collect();
@@ -346,7 +349,7 @@ fn workloads(controller: &Controller, unit: &Unit, now: Timestamp) -> Vec<Worklo
 
 /// Whether everything that was applied is there *now*, by asking: what a watch has not told yet counts too. What turns out to be
 /// gone is taken out of the cache, so that the next pass puts it back.
-pub async fn confirm(controller: &Controller, objects: &Objects<'_>, outcome: &Outcome) -> Result<bool, crate::cluster::Error> {
+pub async fn confirm(controller: &Controller, objects: &Objects, outcome: &Outcome) -> Result<bool, crate::cluster::Error> {
     let mut groups: BTreeMap<(weft_plan::Kind, Option<String>), Vec<ObjectKey>> = BTreeMap::new();
     let ours = outcome.units.iter().flat_map(|unit| &unit.objects).filter(|object| object.mode() == Mode::Managed);
     for key in ours.map(weft_plan::Manifest::key).filter(|key| !outcome.left.contains(key)) {

@@ -114,8 +114,8 @@ impl Preview {
 ///
 /// # Errors
 /// Something that has to be known cannot be read.
-pub async fn apply(objects: &Objects<'_>, resource: &Value, namespace: &str) -> Result<Preview, StoredError> {
-    let blocked = presence::blocked(objects.cluster, objects.domain).await?;
+pub async fn apply(objects: &Objects, resource: &Value, namespace: &str) -> Result<Preview, StoredError> {
+    let blocked = presence::blocked(&objects.cluster, &*objects.domain).await?;
     let stored = stored::read(objects, namespace).await?;
     let (decisions, refusal) = decisions(objects, resource, &stored);
     let Some([one, other]) = decisions.filter(|_| refusal.is_none()) else {
@@ -143,7 +143,7 @@ pub async fn apply(objects: &Objects<'_>, resource: &Value, namespace: &str) -> 
 ///
 /// # Errors
 /// Something that has to be known cannot be read.
-pub async fn teardown(objects: &Objects<'_>, namespace: &str) -> Result<Vec<Change>, StoredError> {
+pub async fn teardown(objects: &Objects, namespace: &str) -> Result<Vec<Change>, StoredError> {
     let inventory = stored::read(objects, namespace).await?.inventory;
     let mut keys: Vec<_> = inventory.objects.keys().cloned().collect();
     keys.sort_by_key(|key| std::cmp::Reverse(Stage::of(key.kind)));
@@ -157,18 +157,18 @@ pub async fn teardown(objects: &Objects<'_>, namespace: &str) -> Result<Vec<Chan
 }
 
 /// The decision, made twice with other dice: what the two do not agree on is drawn at random.
-fn decisions(objects: &Objects<'_>, resource: &Value, stored: &Stored) -> (Option<[Decision; 2]>, Option<Refusal>) {
-    let decide = |dice: u8| pass::decide(objects.domain, resource, stored, &mut |bytes: &mut [u8]| bytes.fill(dice));
+fn decisions(objects: &Objects, resource: &Value, stored: &Stored) -> (Option<[Decision; 2]>, Option<Refusal>) {
+    let decide = |dice: u8| pass::decide(&*objects.domain, resource, stored, &mut |bytes: &mut [u8]| bytes.fill(dice));
     let ((one, refusal), (other, _)) = (decide(0x11), decide(0xee));
     (one.zip(other).map(|(one, other)| [one, other]), refusal)
 }
 
-async fn live(objects: &Objects<'_>, keys: Vec<ObjectKey>) -> Result<Vec<(ObjectKey, Option<Arc<Value>>)>, Error> {
+async fn live(objects: &Objects, keys: Vec<ObjectKey>) -> Result<Vec<(ObjectKey, Option<Arc<Value>>)>, Error> {
     let look = |key: ObjectKey| async move { objects.live(&key).await.map(|live| (key, live)) };
     stream::iter(keys.into_iter().map(look)).buffered(IN_FLIGHT).try_collect().await
 }
 
-async fn changes(objects: &Objects<'_>, unit: &Unit, other: &Unit) -> Result<Vec<Change>, Error> {
+async fn changes(objects: &Objects, unit: &Unit, other: &Unit) -> Result<Vec<Change>, Error> {
     let mut pairs: Vec<(&Manifest, &Manifest)> = unit.objects.iter().zip(&other.objects).collect();
     pairs.sort_by_key(|(manifest, _)| Stage::of(manifest.key().kind));
     let live = live(objects, pairs.iter().map(|(manifest, _)| manifest.key().clone()).collect()).await?;
@@ -217,7 +217,7 @@ fn with_drawn(mut differences: Vec<Difference>, other: &Step) -> Vec<Difference>
     differences
 }
 
-async fn removals(objects: &Objects<'_>, keys: Vec<ObjectKey>) -> Result<Vec<Change>, Error> {
+async fn removals(objects: &Objects, keys: Vec<ObjectKey>) -> Result<Vec<Change>, Error> {
     let action = |key: &ObjectKey, live: &Value| match is_kept_for_ever(key.kind) {
         _ if objects.may_remove(key, live) => Action::Delete,
         true if objects.has_label(live) => Action::Release,

@@ -19,7 +19,7 @@ const ATTEMPTS: usize = 4;
 ///
 /// # Errors
 /// Something that has to be known cannot be read.
-pub async fn release_list(objects: &Objects<'_>, resource: &Value, namespace: &str) -> Result<Vec<ObjectKey>, StoredError> {
+pub async fn release_list(objects: &Objects, resource: &Value, namespace: &str) -> Result<Vec<ObjectKey>, StoredError> {
     let inventory = stored::read(objects, namespace).await?.inventory;
     let record = objects.domain.record(&objects.owner.name).map(|(key, _)| key);
     let mut list = Vec::new();
@@ -40,15 +40,15 @@ pub async fn release_list(objects: &Objects<'_>, resource: &Value, namespace: &s
 }
 
 /// What nobody but Weft has a use for: the lease, and last the inventory.
-fn own(objects: &Objects<'_>, namespace: &str) -> [ObjectKey; 2] {
-    [presence::lease_key(namespace, objects.domain), stored::inventory_key(namespace, &objects.owner)]
+fn own(objects: &Objects, namespace: &str) -> [ObjectKey; 2] {
+    [presence::lease_key(namespace, &*objects.domain), stored::inventory_key(namespace, &objects.owner)]
 }
 
 /// Gives back one entry of the [`release_list`].
 ///
 /// # Errors
 /// It cannot be written.
-pub async fn release(objects: &Objects<'_>, resource: &Value, namespace: &str, key: &ObjectKey) -> Result<(), Error> {
+pub async fn release(objects: &Objects, resource: &Value, namespace: &str, key: &ObjectKey) -> Result<(), Error> {
     if key.kind == objects.owner.kind {
         return pass::take_finalizer(objects, key, resource).await;
     }

@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 ///
 /// # Errors
 /// What is stored cannot be read or deleted, or the finalizer cannot be taken off.
-pub async fn tear_down(objects: &Objects<'_>, namespace: &str, resource: Option<&Value>) -> Result<Vec<Removal>, StoredError> {
+pub async fn tear_down(objects: &Objects, namespace: &str, resource: Option<&Value>) -> Result<Vec<Removal>, StoredError> {
     let inventory = stored::read(objects, namespace).await?.inventory;
     let orphaned = match resource {
         Some(resource) => teardown::is_orphaned(objects, &inventory, resource).await?,
@@ -43,7 +43,7 @@ pub async fn tear_down(objects: &Objects<'_>, namespace: &str, resource: Option<
             return Ok(left);
         }
     }
-    stored::forget(objects, objects.domain, namespace).await?;
+    stored::forget(objects, &*objects.domain, namespace).await?;
     if let Some(resource) = resource.filter(|resource| teardown::finalizers(resource).any(|finalizer| finalizer == pass::FINALIZER)) {
         let key = ObjectKey::new(objects.owner.kind, "", &objects.owner.name);
         pass::take_finalizer(objects, &key, resource).await?;

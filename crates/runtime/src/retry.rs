@@ -2,12 +2,13 @@
 //! slows no other.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use serde_json::Value;
+use tokio::sync::watch;
 use weft_plan::{
     Manifest, ObjectKey, Step,
     report::{Failure, FailureClass},
@@ -58,10 +59,11 @@ impl Pause {
     }
 }
 
-/// The objects of a resource that could not be applied.
+/// The objects of a resource that could not be applied, and those that are not yet.
 #[derive(Default)]
 pub struct Retries {
     objects: Mutex<HashMap<ObjectKey, Failed>>,
+    under_way: watch::Sender<HashSet<ObjectKey>>,
 }
 
 struct Failed {
@@ -102,9 +104,29 @@ impl Retries {
         self.lock().get(object).map(|failed| failed.pause.until())
     }
 
-    /// Everything is tried again at once: the user has changed something.
-    pub fn clear(&self) {
-        self.lock().clear();
+    /// Notes that an attempt at this object goes on after its pass.
+    pub fn begins(&self, object: &ObjectKey) {
+        self.under_way.send_modify(|objects| {
+            objects.insert(object.clone());
+        });
+    }
+
+    /// Notes the end of such an attempt.
+    pub fn ended(&self, object: &ObjectKey) {
+        self.under_way.send_modify(|objects| {
+            objects.remove(object);
+        });
+    }
+
+    /// Whether an attempt at this object goes on.
+    pub fn is_under_way(&self, object: &ObjectKey) -> bool {
+        self.under_way.borrow().contains(object)
+    }
+
+    /// Waits for the end of every attempt. Each of its requests has a timeout.
+    pub async fn quiet(&self) {
+        // It fails only without a sender, which is here.
+        let _ = self.under_way.subscribe().wait_for(HashSet::is_empty).await;
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Failed>> {

@@ -41,7 +41,7 @@ pub fn inventory_key(namespace: &str, owner: &Owner) -> ObjectKey {
 ///
 /// # Errors
 /// It cannot be read, or is damaged: then nothing may be written, since something might be left over.
-pub async fn read(objects: &Objects<'_>, namespace: &str) -> Result<Stored, StoredError> {
+pub async fn read(objects: &Objects, namespace: &str) -> Result<Stored, StoredError> {
     let key = inventory_key(namespace, &objects.owner);
     let (map, record) = futures::join!(objects.live(&key), record(objects));
     let inventory = match map? {
@@ -53,37 +53,37 @@ pub async fn read(objects: &Objects<'_>, namespace: &str) -> Result<Stored, Stor
     Ok(Stored { inventory, record: record? })
 }
 
-async fn record(objects: &Objects<'_>) -> Result<Option<String>, Error> {
+async fn record(objects: &Objects) -> Result<Option<String>, Error> {
     let Some((key, field)) = objects.domain.record(&objects.owner.name) else { return Ok(None) };
     Ok(objects.live(&key).await?.and_then(|map| map["data"][field].as_str().map(str::to_owned)))
 }
 
 /// Makes the stored inventory this one.
-pub async fn write_inventory(objects: &Objects<'_>, namespace: &str, inventory: &Inventory) -> Result<(), Error> {
+pub async fn write_inventory(objects: &Objects, namespace: &str, inventory: &Inventory) -> Result<(), Error> {
     write(objects, &inventory_key(namespace, &objects.owner), inventory.to_data()).await
 }
 
 /// Makes the record of the last applied configuration this one.
-pub async fn write_record(objects: &Objects<'_>, record: &Manifest) -> Result<(), Error> {
+pub async fn write_record(objects: &Objects, record: &Manifest) -> Result<(), Error> {
     write(objects, record.key(), record.body()["data"].clone()).await
 }
 
 /// Both are Weft's own notes: applied with force, whoever touched them, and only when they differ. And only over what we know: a new
 /// leader whose watch lags would forget names that the leader before it had added.
-async fn write(objects: &Objects<'_>, key: &ObjectKey, data: Value) -> Result<(), Error> {
+async fn write(objects: &Objects, key: &ObjectKey, data: Value) -> Result<(), Error> {
     let mut body = json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"namespace": key.namespace, "name": key.name, "labels": {OWNER_LABEL: objects.owner.label()}},
         "data": data,
     });
-    let known = objects.shared.and_then(|shared| shared.lock().owned(key));
+    let known = objects.shared.as_ref().and_then(|shared| shared.lock().owned(key));
     if let Some(known) = &known {
         if known["data"] == body["data"] {
             return Ok(());
         }
         body["metadata"]["resourceVersion"] = known["metadata"]["resourceVersion"].clone();
     }
-    let (cluster, manager) = (objects.cluster, objects.owner.manager.as_str());
+    let (cluster, manager) = (&objects.cluster, objects.owner.manager.as_str());
     let mut written = match &known {
         Some(_) => cluster.apply(key, &body, manager).await,
         None => cluster.apply_new(key, &body, manager).await,
@@ -107,7 +107,7 @@ async fn write(objects: &Objects<'_>, key: &ObjectKey, data: Value) -> Result<()
 }
 
 /// Deletes inventory and record, last of all when a resource goes.
-pub async fn forget(objects: &Objects<'_>, domain: &dyn Domain, namespace: &str) -> Result<(), Error> {
+pub async fn forget(objects: &Objects, domain: &dyn Domain, namespace: &str) -> Result<(), Error> {
     let record = domain.record(&objects.owner.name).map(|(key, _)| key);
     for key in record.into_iter().chain([inventory_key(namespace, &objects.owner)]) {
         if let Some(live) = objects.live(&key).await? {

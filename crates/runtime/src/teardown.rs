@@ -89,7 +89,7 @@ pub fn finalizers(resource: &Value) -> impl Iterator<Item = &str> {
 /// The garbage collector then takes the owner reference off every object, and after that its finalizer `orphan` off the resource.
 /// That may be over before we look, so the objects tell: by asking, since the cache may be older. Single ones may lack the reference,
 /// or have it still, for other reasons: most of them decide.
-pub async fn is_orphaned(objects: &Objects<'_>, inventory: &Inventory, resource: &Value) -> Result<bool, Error> {
+pub async fn is_orphaned(objects: &Objects, inventory: &Inventory, resource: &Value) -> Result<bool, Error> {
     if finalizers(resource).any(|finalizer| finalizer == "orphan") {
         return Ok(true);
     }
@@ -99,7 +99,7 @@ pub async fn is_orphaned(objects: &Objects<'_>, inventory: &Inventory, resource:
         (!keys.is_empty()).then_some(keys)
     });
     let begun = |shared: &crate::watch::Shared| first.iter().flatten().all(|key| shared.lock().owned(key).is_none());
-    if objects.shared.is_some_and(begun) {
+    if objects.shared.as_ref().is_some_and(begun) {
         return Ok(false);
     }
     let places: BTreeSet<_> =
@@ -121,7 +121,7 @@ pub async fn is_orphaned(objects: &Objects<'_>, inventory: &Inventory, resource:
 
 /// Removes everything that an inventory lists, stage by stage from the end. Returns what is still there: the earlier stages are
 /// then not touched yet.
-pub async fn remove_all(objects: &Objects<'_>, inventory: &Inventory) -> Vec<Removal> {
+pub async fn remove_all(objects: &Objects, inventory: &Inventory) -> Vec<Removal> {
     for stage in Stage::ALL.iter().rev() {
         let of_stage: Vec<_> = inventory.objects.keys().filter(|key| Stage::of(key.kind) == *stage).cloned().collect();
         let left = pass::remove(objects, &of_stage).await;
@@ -156,8 +156,8 @@ pub async fn remove_all(objects: &Objects<'_>, inventory: &Inventory) -> Vec<Rem
 }
 
 /// The pods of the domain's workloads: as known, else by asking.
-async fn pods(objects: &Objects<'_>) -> Result<Vec<PodView>, Error> {
-    if let Some(shared) = objects.shared {
+async fn pods(objects: &Objects) -> Result<Vec<PodView>, Error> {
+    if let Some(shared) = &objects.shared {
         return Ok(shared.lock().pods().cloned().collect());
     }
     let query = format!("labelSelector={}", objects.domain.pod_selector());

@@ -197,6 +197,15 @@ async fn a_request_that_is_never_answered_holds_up_nobody_for_ever() {
         })
         .await;
     }
+    // Nor is what others break left broken meanwhile.
+    cluster.delete(kinds::DAEMON_SET, NAMESPACE, "bridge-marker").await;
+    wait_until("DaemonSet bridge-marker is back", async || {
+        if cluster.get(kinds::DAEMON_SET, NAMESPACE, "bridge-marker").await.is_some() { Ok(()) } else { Err("no".into()) }
+    })
+    .await;
+    wait_component(&cluster, "linuxBridge", "Available").await;
+    let waits = cluster.wait_condition("Degraded", "True", "", "has not answered yet").await;
+    assert_eq!(condition(&waits, "Available")["status"], "False");
     // Given up after 15 s, and done anew.
     cluster.wait_available().await;
     let multus = |requests: &[weft_testenv::proxy::Recorded]| {
