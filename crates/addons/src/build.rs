@@ -4,7 +4,9 @@ use weft_plan::{Facts, Kind, Manifest, ManifestError, Notice, ObjectKey, Unit, k
 
 use crate::{
     Settings,
-    components::{kube_mac_pool, linux_bridge, multus, ovs, shared},
+    components::{
+        kube_mac_pool, kubevirt_ipam_controller, linux_bridge, macvtap, multus, multus_dynamic_networks, ovs, secondary_dns, shared,
+    },
     fill::Effective,
     labels::Labels,
     overlay::Overlay,
@@ -15,6 +17,8 @@ pub const KINDS: &[Kind] = &[
     kinds::NAMESPACE,
     kinds::CUSTOM_RESOURCE_DEFINITION,
     kinds::SERVICE_ACCOUNT,
+    kinds::ROLE,
+    kinds::ROLE_BINDING,
     kinds::CLUSTER_ROLE,
     kinds::CLUSTER_ROLE_BINDING,
     kinds::CONFIG_MAP,
@@ -38,12 +42,18 @@ pub enum BuildError {
 
 /// The units of a configuration. A component's unit has the name of its field in the specification; what several components rest on
 /// has units of its own. The order is that of `status.containers`.
-pub(crate) fn units(effective: &Effective, settings: &Settings, _facts: &Facts, labels: &Labels) -> Result<Vec<Unit>, BuildError> {
-    let overlay = Overlay { effective, settings };
+pub(crate) fn units(effective: &Effective, settings: &Settings, facts: &Facts, labels: &Labels) -> Result<Vec<Unit>, BuildError> {
+    let overlay = Overlay { effective, settings, facts };
     let mut units = vec![("namespace", shared::namespace(&overlay)?)];
-    if effective.multus {
+    // The IPAM controller watches these definitions, and ends where there are none.
+    if effective.multus || effective.kubevirt_ipam_controller.is_some() {
         units.push(("network-attachment-definition", shared::network_attachment_definition(&overlay)?));
+    }
+    if effective.multus {
         units.push(("multus", multus::objects(&overlay)?));
+    }
+    if let Some(cri_socket) = &effective.multus_dynamic_networks {
+        units.push(("multusDynamicNetworks", multus_dynamic_networks::objects(&overlay, cri_socket)?));
     }
     if effective.linux_bridge {
         units.push(("linuxBridge", linux_bridge::objects(&overlay)?));
@@ -53,6 +63,15 @@ pub(crate) fn units(effective: &Effective, settings: &Settings, _facts: &Facts, 
     }
     if effective.ovs {
         units.push(("ovs", ovs::objects(&overlay)?));
+    }
+    if let Some(device_plugin_config) = &effective.macvtap {
+        units.push(("macvtap", macvtap::objects(&overlay, device_plugin_config)?));
+    }
+    if let Some(dns) = &effective.kube_secondary_dns {
+        units.push(("kubeSecondaryDNS", secondary_dns::objects(&overlay, dns)?));
+    }
+    if let Some(controller) = &effective.kubevirt_ipam_controller {
+        units.push(("kubevirtIpamController", kubevirt_ipam_controller::objects(&overlay, controller)?));
     }
     units.push(("network-policy", shared::network_policy(&overlay)?));
 
@@ -66,25 +85,24 @@ pub(crate) fn units(effective: &Effective, settings: &Settings, _facts: &Facts, 
 }
 
 /// Objects that operands of this configuration make themselves.
-pub(crate) fn made_by_operands(effective: &Effective, settings: &Settings) -> Vec<ObjectKey> {
-    if effective.kube_mac_pool.is_some() { kube_mac_pool::made_by_it(settings) } else { Vec::new() }
+pub(crate) fn made_by_operands(effective: &Effective, settings: &Settings, facts: &Facts) -> Vec<ObjectKey> {
+    let mut made = Vec::new();
+    if effective.kube_mac_pool.is_some() {
+        made.extend(kube_mac_pool::made_by_it(settings));
+    }
+    if effective.kubevirt_ipam_controller.is_some() {
+        made.push(kubevirt_ipam_controller::secret(settings, facts));
+    }
+    made
 }
 
 /// What is asked for and has no objects yet, and what is spelt in an outdated way.
 pub(crate) fn notices(effective: &Effective) -> Vec<Notice> {
     let notice = |about: &str, message: &str| Notice { about: about.to_owned(), message: message.to_owned() };
-    let not_yet = "is not deployed by this version of Weft yet; the field is kept";
-    let mut notices: Vec<_> = [
-        ("multusDynamicNetworks", effective.multus_dynamic_networks.is_some()),
-        ("macvtap", effective.macvtap.is_some()),
-        ("kubeSecondaryDNS", effective.kube_secondary_dns.is_some()),
-        ("kubevirtIpamController", effective.kubevirt_ipam_controller.is_some()),
-        ("nmstate", effective.nmstate),
-    ]
-    .into_iter()
-    .filter(|(_, wanted)| *wanted)
-    .map(|(about, _)| notice(about, not_yet))
-    .collect();
+    let mut notices = Vec::new();
+    if effective.nmstate {
+        notices.push(notice("nmstate", "is not deployed by this version of Weft yet; the field is kept"));
+    }
     if effective.kube_secondary_dns.as_ref().is_some_and(|dns| dns.outdated_spelling) {
         notices.push(notice("kubeSecondaryDNS", "DOMAIN and NAME_SERVER_IP are outdated spellings: write domain and nameServerIP"));
     }

@@ -133,7 +133,7 @@ impl Addons {
         Ok(Decision {
             units: build::units(effective, &self.settings, facts, &labels)?,
             record: Some(record::manifest(&self.settings, name, &decided, &labels)?),
-            made_by_operands: build::made_by_operands(effective, &self.settings),
+            made_by_operands: build::made_by_operands(effective, &self.settings, facts),
             decided,
             notices,
         })

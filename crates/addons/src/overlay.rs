@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 use serde_json::Value;
 use weft_api::addons::Placement;
-use weft_plan::{Manifest, ManifestError, kinds, parse_yaml};
+use weft_plan::{Facts, Manifest, ManifestError, Platform, kinds, parse_yaml};
 
 use crate::{Image, Settings, fill::Effective, settings::DEFAULT_NAMESPACE};
 
@@ -11,6 +11,7 @@ use crate::{Image, Settings, fill::Effective, settings::DEFAULT_NAMESPACE};
 pub(crate) struct Overlay<'a> {
     pub effective: &'a Effective,
     pub settings: &'a Settings,
+    pub facts: &'a Facts,
 }
 
 /// Where the pods of a workload live in it.
@@ -50,6 +51,38 @@ impl Overlay<'_> {
             Ok(())
         })
     }
+
+    /// Whether the cluster is OpenShift 4.
+    pub(crate) fn is_openshift(&self) -> bool {
+        self.facts.platform == Platform::OpenShift
+    }
+
+    /// The folder of the nodes where the container runtime looks for CNI plugins.
+    pub(crate) fn cni_bin_dir(&self) -> &'static str {
+        if self.is_openshift() { "/var/lib/cni/bin" } else { "/opt/cni/bin" }
+    }
+}
+
+/// Sets the path on the nodes that a volume stands for.
+///
+/// # Errors
+/// The pod has no such volume, or it is none of the nodes'.
+pub(crate) fn set_host_path(pod: &mut PodSpec, volume: &str, path: &str) -> Result<(), String> {
+    let mut volumes = pod.volumes.iter_mut().flatten();
+    let source = volumes.find(|candidate| candidate.name == volume).and_then(|volume| volume.host_path.as_mut());
+    let source = source.ok_or_else(|| format!("there is no volume {volume} with a path on the nodes"))?;
+    path.clone_into(&mut source.path);
+    Ok(())
+}
+
+/// Sets where the containers that mount a volume find it.
+///
+/// # Errors
+/// No container mounts it.
+pub(crate) fn set_mount_path(pod: &mut PodSpec, volume: &str, path: &str) -> Result<(), String> {
+    let mounts = containers(pod).flat_map(|container| container.volume_mounts.iter_mut().flatten());
+    let set = mounts.filter(|mount| mount.name == volume).map(|mount| path.clone_into(&mut mount.mount_path)).count();
+    if set == 0 { Err(format!("no container mounts the volume {volume}")) } else { Ok(()) }
 }
 
 /// Init containers and containers, as the pod runs them.

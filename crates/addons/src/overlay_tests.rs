@@ -12,7 +12,7 @@ fn every_container_can_be_diagnosed_and_scheduled() {
     let env = |name: &str| images.iter().find(|(_, image)| image.env() == name).map(|(reference, _)| reference.clone());
     let decision = decide_with(Settings::from_env(env).unwrap(), &full(), None, None).unwrap();
     let containers = containers(&decision);
-    assert_eq!(containers.len(), 8);
+    assert_eq!(containers.len(), 14);
     for (workload, container) in containers {
         let at = format!("{workload}/{}", container["name"]);
         assert_eq!(container["terminationMessagePolicy"], "FallbackToLogsOnError", "{at}");
@@ -39,6 +39,10 @@ fn the_manifests_name_the_images_that_are_used_by_default() {
             include_str!("../../../components/ovs/daemonset.yaml"),
             include_str!("../../../components/kubemacpool/cert-manager.yaml"),
             include_str!("../../../components/kubemacpool/manager.yaml"),
+            include_str!("../../../components/multus-dynamic-networks/daemonset.yaml"),
+            include_str!("../../../components/macvtap/daemonset.yaml"),
+            include_str!("../../../components/secondary-dns/deployment.yaml"),
+            include_str!("../../../components/kubevirt-ipam-controller/deployment.yaml"),
         ];
         assert!(files.iter().any(|file| file.contains(&format!("image: {image}\n"))), "{workload}: {image}");
     }
@@ -63,7 +67,7 @@ fn the_namespace_is_set_everywhere() {
 }
 
 #[test]
-fn kube_mac_pool_runs_where_infra_says_and_the_rest_where_workloads_says() {
+fn what_serves_the_cluster_runs_where_infra_says_and_the_rest_where_workloads_says() {
     let mut resource = full();
     resource["spec"]["placementConfiguration"] =
         json!({"infra": {"nodeSelector": {"for": "infra"}}, "workloads": {"nodeSelector": {"for": "workloads"}}});
@@ -71,7 +75,8 @@ fn kube_mac_pool_runs_where_infra_says_and_the_rest_where_workloads_says() {
         let Some(pod) = object.body().pointer("/spec/template/spec") else {
             continue;
         };
-        let expected = if object.key().name.starts_with("kubemacpool") { "infra" } else { "workloads" };
+        // Pods of a DaemonSet serve their node.
+        let expected = if object.key().kind.kind == "Deployment" { "infra" } else { "workloads" };
         assert_eq!(pod["nodeSelector"], json!({"for": expected}), "{}", object.key());
         assert_eq!((&pod["affinity"], &pod["tolerations"]), (&Value::Null, &Value::Null), "{}", object.key());
     }
@@ -92,6 +97,10 @@ fn the_manifests_show_the_default_placement() {
         (include_str!("../../../components/ovs/daemonset.yaml"), "DaemonSet", "ovs-cni-amd64"),
         (include_str!("../../../components/kubemacpool/cert-manager.yaml"), "Deployment", "kubemacpool-cert-manager"),
         (include_str!("../../../components/kubemacpool/manager.yaml"), "Deployment", "kubemacpool-mac-controller-manager"),
+        (include_str!("../../../components/multus-dynamic-networks/daemonset.yaml"), "DaemonSet", "dynamic-networks-controller-ds"),
+        (include_str!("../../../components/macvtap/daemonset.yaml"), "DaemonSet", "macvtap-cni"),
+        (include_str!("../../../components/secondary-dns/deployment.yaml"), "Deployment", "secondary-dns"),
+        (include_str!("../../../components/kubevirt-ipam-controller/deployment.yaml"), "Deployment", "kubevirt-ipam-controller-manager"),
     ] {
         assert_eq!(written(text, kind), placement(object(&decision, kind, name)), "{name}");
     }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use serde_json::{Value, json};
-use weft_plan::{Decision, Domain, Facts, Input, Manifest, Refusal};
+use weft_plan::{Decision, Domain, Facts, Input, Manifest, Platform, Refusal};
 
 use crate::{Addons, Settings};
 
@@ -42,6 +42,14 @@ pub(crate) fn decide(resource: &Value) -> Decision {
     decide_with(settings(), resource, None, None).unwrap()
 }
 
+/// As on OpenShift.
+pub(crate) fn decide_on_openshift(resource: &Value) -> Decision {
+    // Others follow.
+    #[allow(clippy::needless_update)]
+    let facts = Facts { platform: Platform::OpenShift, ..Facts::default() };
+    Addons::new(settings()).decide(Input { resource, record: None, decided: None, facts: &facts, random: &mut loaded_dice }).unwrap()
+}
+
 pub(crate) fn objects(decision: &Decision) -> impl Iterator<Item = &Manifest> {
     decision.units.iter().flat_map(|unit| &unit.objects)
 }
@@ -67,6 +75,7 @@ pub(crate) fn containers(decision: &Decision) -> Vec<(String, Value)> {
 /// Everything that can be deployed.
 pub(crate) fn full() -> Value {
     resource(
-        json!({"multus": {}, "linuxBridge": {}, "ovs": {}, "kubeMacPool": {"rangeStart": "02:00:00:00:00:00", "rangeEnd": "02:00:00:ff:ff:ff"}}),
+        json!({"multus": {}, "multusDynamicNetworks": {}, "linuxBridge": {}, "ovs": {}, "macvtap": {}, "kubeSecondaryDNS": {}, "kubevirtIpamController": {},
+            "kubeMacPool": {"rangeStart": "02:00:00:00:00:00", "rangeEnd": "02:00:00:ff:ff:ff"}}),
     )
 }

@@ -63,6 +63,16 @@ impl Tls {
         }
     }
 
+    /// Replaces the arguments by which KubeMacPool and the KubeVirt IPAM controller are told. Neither is told the groups: the name of
+    /// that flag differs between versions of the IPAM controller, and a flag that it does not know ends it.
+    pub(crate) fn set_arguments(&self, args: &mut Vec<String>) {
+        args.retain(|arg| !arg.starts_with("--tls-"));
+        args.push(format!("--tls-min-version={}", self.min_version));
+        if !self.cipher_suites.is_empty() {
+            args.push(format!("--tls-cipher-suites={}", self.cipher_suites.join(",")));
+        }
+    }
+
     /// What a profile means; none is Modern. As in the original, `custom` counts whenever it is there, whatever `type` says.
     ///
     /// # Errors

@@ -157,3 +157,23 @@ fn the_ovs_plugins_are_replaced_and_never_written_into() {
     }
     assert_ne!(inodes[0], inodes[1]);
 }
+
+#[test]
+fn the_macvtap_plugin_is_replaced_and_never_written_into() {
+    let (from, to) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let script =
+        script(include_str!("../../../components/macvtap/daemonset.yaml"), "macvtap-cni", "/spec/template/spec/initContainers/0/args/0")
+            .replace("/host/opt/cni/bin", to.path().to_str().unwrap())
+            .replace("cp /macvtap-cni", &format!("cp \"{}/macvtap-cni\"", from.path().display()));
+    let mut inodes = Vec::new();
+    for version in ["1", "2"] {
+        executable(from.path().join("macvtap-cni"), version);
+        assert!(Command::new("/bin/sh").args(["-ceu", &script]).status().unwrap().success());
+        assert_eq!(text(to.path().join("macvtap")), version);
+        assert_only(to.path(), &["macvtap"]);
+        let installed = fs::metadata(to.path().join("macvtap")).unwrap();
+        assert_eq!(installed.mode() & 0o111, 0o111, "executable");
+        inodes.push(installed.ino());
+    }
+    assert_ne!(inodes[0], inodes[1]);
+}

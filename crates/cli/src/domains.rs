@@ -77,9 +77,13 @@ pub const ALL: &[Entry] = &[Entry {
         example_file: "network-addons-config-example.cr.yaml",
         components: &[
             Component { name: "multus", field: "multus" },
+            Component { name: "multus-dynamic-networks", field: "multusDynamicNetworks" },
             Component { name: "linux-bridge", field: "linuxBridge" },
             Component { name: "kubemacpool", field: "kubeMacPool" },
             Component { name: "ovs", field: "ovs" },
+            Component { name: "macvtap", field: "macvtap" },
+            Component { name: "secondary-dns", field: "kubeSecondaryDNS" },
+            Component { name: "kubevirt-ipam-controller", field: "kubevirtIpamController" },
         ],
         images: || Image::ALL.iter().map(|image| (image.env(), image.default_reference())).collect(),
     },

@@ -44,6 +44,8 @@ fn an_installation_has_all_its_objects_in_order() {
             format!("RoleBinding {name}-events"),
             format!("ClusterRole {name}-granted"),
             format!("ClusterRoleBinding {name}-granted"),
+            format!("Role {name}-granted"),
+            format!("RoleBinding {name}-granted"),
             format!("ServiceAccount {name}"),
             format!("Deployment {name}"),
             "ValidatingAdmissionPolicy weft-network-addons-config-hints".to_owned(),
@@ -262,6 +264,11 @@ fn what_is_rendered_is_complete_and_always_the_same() {
         "DaemonSet ovs-cni-amd64",
         "Deployment kubemacpool-mac-controller-manager",
         "MutatingWebhookConfiguration kubemacpool-mutator",
+        "DaemonSet dynamic-networks-controller-ds",
+        "DaemonSet macvtap-cni",
+        "Deployment secondary-dns",
+        "Deployment kubevirt-ipam-controller-manager",
+        "CustomResourceDefinition ipamclaims.k8s.cni.cncf.io",
     ] {
         find(&rendered, wanted);
     }

@@ -8,7 +8,6 @@ use crate::{
     Image, Settings,
     mac::MacRange,
     overlay::{Overlay, POD_SPEC, containers},
-    tls::Tls,
     validate::SelfSign,
 };
 
@@ -41,7 +40,7 @@ pub(crate) fn objects(overlay: &Overlay<'_>, range: &MacRange) -> Result<Vec<Man
             CERT_MANAGER => object
                 .edit(POD_SPEC, |pod: &mut PodSpec| containers(pod).try_for_each(|container| rotation(container, &effective.self_sign)))?,
             MANAGER => object.edit(POD_SPEC, |pod: &mut PodSpec| {
-                containers(pod).for_each(|container| tls(container, &effective.tls));
+                containers(pod).for_each(|container| effective.tls.set_arguments(container.args.get_or_insert_default()));
                 Ok::<_, String>(())
             })?,
             _ => {}
@@ -66,15 +65,6 @@ fn rotation(container: &mut Container, self_sign: &SelfSign) -> Result<(), Strin
         variable.value = Some(interval.to_string());
     }
     Ok(())
-}
-
-fn tls(container: &mut Container, tls: &Tls) {
-    let args = container.args.get_or_insert_default();
-    args.retain(|arg| !arg.starts_with("--tls-"));
-    args.push(format!("--tls-min-version={}", tls.min_version));
-    if !tls.cipher_suites.is_empty() {
-        args.push(format!("--tls-cipher-suites={}", tls.cipher_suites.join(",")));
-    }
 }
 
 /// The Secrets that its certificate manager makes: the CA's is named after the webhook configuration, the server's after the service.

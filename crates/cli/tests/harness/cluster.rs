@@ -201,10 +201,15 @@ impl Cluster {
     /// What the certificate manager of KubeMacPool does in life: it writes the Secret that the manager's pods mount. kwok runs no
     /// containers, so without this the operator rightly says that KubeMacPool waits for the Secret.
     pub async fn play_kubemacpool(&self) {
-        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "kubemacpool-service", "namespace": NAMESPACE}, "type": "kubernetes.io/tls",
+        self.play_certificate("kubemacpool-service").await;
+        self.play_certificate("webhook-server-cert").await;
+    }
+
+    async fn play_certificate(&self, name: &str) {
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": NAMESPACE}, "type": "kubernetes.io/tls",
             "data": {"tls.crt": "", "tls.key": ""}});
         let params = PatchParams::apply("kubemacpool").force();
-        self.api(kinds::SECRET, NAMESPACE).patch("kubemacpool-service", &params, &Patch::Apply(&secret)).await.unwrap();
+        self.api(kinds::SECRET, NAMESPACE).patch(name, &params, &Patch::Apply(&secret)).await.unwrap();
     }
 
     /// Everything that Weft has made, as it is now. See [`Snapshot`].
