@@ -13,7 +13,7 @@ use kube::{
     core::GroupVersionKind,
 };
 use serde_json::{Value, json};
-use weft_plan::{Kind, kinds};
+use weft_plan::{Kind, ObjectKey, kinds};
 use weft_testenv::{AuditEvent, ControlPlane, Stage};
 
 use super::{
@@ -21,9 +21,9 @@ use super::{
     wait::wait_until,
 };
 
-/// The namespace of the operator and of its operands, as shipped.
+/// The namespace of the operands and, without `--single`, of the operator, as shipped.
 pub const NAMESPACE: &str = "cluster-network-addons";
-/// The name of the operator's Deployment and ServiceAccount, as shipped.
+/// The name of the operator's Deployment and ServiceAccount, as shipped without `--single`.
 pub const OPERATOR: &str = "cluster-network-addons-operator";
 /// Who the operator is to the API server.
 pub const OPERATOR_USER: &str = "system:serviceaccount:cluster-network-addons:cluster-network-addons-operator";
@@ -34,13 +34,15 @@ pub struct ClusterOptions {
     pub nodes: usize,
     /// What some pods do instead of becoming Ready at once.
     pub stages: Vec<Stage>,
+    /// Arguments of `weft manifests`.
+    pub manifests: &'static [&'static str],
     /// The test takes permissions away. Otherwise every 403 that the operator ever gets fails the test: a rule is missing then.
     pub may_be_forbidden: bool,
 }
 
 impl Default for ClusterOptions {
     fn default() -> Self {
-        Self { nodes: 2, stages: Vec::new(), may_be_forbidden: false }
+        Self { nodes: 2, stages: Vec::new(), manifests: &[], may_be_forbidden: false }
     }
 }
 
@@ -49,6 +51,8 @@ impl Default for ClusterOptions {
 pub struct Cluster {
     /// The control plane.
     pub control_plane: ControlPlane,
+    /// The operator's Deployment; its ServiceAccount has the same name.
+    pub operator: ObjectKey,
     /// Arguments of the operator's container, as shipped.
     pub(super) operator_args: Vec<String>,
     /// Its environment, as shipped and as the kubelet fills it in.
@@ -67,19 +71,21 @@ impl Cluster {
             builder = builder.stage(stage);
         }
         let control_plane = builder.start().await.expect("the control plane starts");
-        control_plane.kubectl_with_input(&["apply", "-f", "-"], &manifests()).await.expect("the shipped manifests apply");
+        let manifests = manifests(options.manifests);
+        control_plane.kubectl_with_input(&["apply", "-f", "-"], &manifests).await.expect("the shipped manifests apply");
         let mut cluster = Self {
             control_plane,
+            operator: operator(&manifests),
             operator_args: Vec::new(),
             operator_env: BTreeMap::new(),
             operators_started: AtomicUsize::new(0),
             before: snapshot::Uids::default(),
             may_be_forbidden: options.may_be_forbidden,
         };
-        let deployment = cluster.get(kinds::DEPLOYMENT, NAMESPACE, OPERATOR).await.expect("the operator's Deployment");
-        let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+        let deployment = cluster.get(kinds::DEPLOYMENT, cluster.operator_namespace(), &cluster.operator.name).await;
+        let container = &deployment.expect("the operator's Deployment")["spec"]["template"]["spec"]["containers"][0];
         cluster.operator_args = serde_json::from_value(container["args"].clone()).unwrap();
-        cluster.operator_env = environment(container);
+        cluster.operator_env = environment(container, &cluster.operator);
         cluster.before = snapshot::uids(&cluster).await;
         cluster
     }
@@ -87,6 +93,16 @@ impl Cluster {
     /// With two nodes and nothing unusual.
     pub async fn start_default() -> Self {
         Self::start(ClusterOptions::default()).await
+    }
+
+    /// `weft manifests ARGUMENTS | kubectl apply -f -`
+    pub async fn apply_manifests(&self, arguments: &[&str]) {
+        self.apply(&manifests(arguments)).await;
+    }
+
+    /// Where the operator is installed.
+    pub fn operator_namespace(&self) -> &str {
+        self.operator.namespace.as_deref().unwrap()
     }
 
     /// Runs kubectl as admin and returns what it prints; fails the test if kubectl fails.
@@ -202,7 +218,6 @@ impl Cluster {
     /// containers, so without this the operator rightly says that KubeMacPool waits for the Secret.
     pub async fn play_kubemacpool(&self) {
         self.play_certificate("kubemacpool-service").await;
-        self.play_certificate("webhook-server-cert").await;
     }
 
     async fn play_certificate(&self, name: &str) {
@@ -239,7 +254,8 @@ impl Cluster {
 
     /// Every request of the operator so far, by the API server's audit log.
     pub fn audit(&self) -> Vec<AuditEvent> {
-        self.control_plane.audit_events().unwrap().into_iter().filter(|event| event.user == OPERATOR_USER).collect()
+        let user = format!("system:serviceaccount:{}:{}", self.operator_namespace(), self.operator.name);
+        self.control_plane.audit_events().unwrap().into_iter().filter(|event| event.user == user).collect()
     }
 }
 
@@ -266,8 +282,21 @@ fn conditions(status: &Value) -> Vec<String> {
 
 /// A file below `examples/`.
 pub fn example(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name);
+    let path = example_path(name);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn example_path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
+}
+
+/// The objects that an example leads to, by `weft render`.
+pub fn render(name: &str) -> Vec<Value> {
+    let mut command = Command::new(weft_binary());
+    let output = command.args(["render", "-f"]).arg(example_path(name)).output().unwrap();
+    assert!(output.status.success(), "weft render: {}", String::from_utf8_lossy(&output.stderr));
+    let documents: Vec<Value> = serde_saphyr::from_multiple(std::str::from_utf8(&output.stdout).unwrap()).unwrap();
+    documents.into_iter().filter(|document| !document.is_null()).collect()
 }
 
 /// The binary under test: `WEFT_BIN`, for example the release build, or what cargo has just built.
@@ -275,18 +304,27 @@ pub fn weft_binary() -> PathBuf {
     std::env::var_os("WEFT_BIN").map_or_else(|| env!("CARGO_BIN_EXE_weft").into(), PathBuf::from)
 }
 
-fn manifests() -> String {
-    let output = Command::new(weft_binary()).arg("manifests").output().unwrap();
+fn manifests(arguments: &[&str]) -> String {
+    let output = Command::new(weft_binary()).arg("manifests").args(arguments).output().unwrap();
     assert!(output.status.success(), "weft manifests: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// The one Deployment of an installation.
+fn operator(manifests: &str) -> ObjectKey {
+    let objects = serde_saphyr::from_multiple::<Value>(manifests).unwrap();
+    let mut deployments = objects.iter().filter_map(ObjectKey::of).filter(|key| key.kind == kinds::DEPLOYMENT);
+    let operator = deployments.next().expect("a Deployment");
+    assert_eq!(deployments.next(), None, "another Deployment");
+    operator
+}
+
 /// The environment of a container, with the two references that the Deployment uses filled in.
-fn environment(container: &Value) -> BTreeMap<String, String> {
+fn environment(container: &Value, deployment: &ObjectKey) -> BTreeMap<String, String> {
     let value = |variable: &Value| match variable.pointer("/valueFrom/fieldRef/fieldPath").and_then(Value::as_str) {
         None => variable["value"].as_str().unwrap_or_default().to_owned(),
-        Some("metadata.namespace") => NAMESPACE.to_owned(),
-        Some("metadata.name") => OPERATOR.to_owned(),
+        Some("metadata.namespace") => deployment.namespace.clone().unwrap(),
+        Some("metadata.name") => deployment.name.clone(),
         Some(other) => panic!("the kubelet's part is not played for {other}"),
     };
     container["env"]

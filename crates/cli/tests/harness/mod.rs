@@ -10,7 +10,7 @@ mod operator;
 mod snapshot;
 mod wait;
 
-pub use cluster::{Cluster, ClusterOptions, NAMESPACE, OPERATOR, OPERATOR_USER, condition, example, weft_binary};
+pub use cluster::{Cluster, ClusterOptions, NAMESPACE, OPERATOR, OPERATOR_USER, condition, example, render, weft_binary};
 pub use operator::{Operator, OperatorOptions};
 pub use snapshot::{Snapshot, assert_same};
 pub use wait::{PATIENCE, wait_until, wait_within};

@@ -16,7 +16,7 @@ use tokio::{
 use weft_testenv::{bound_command, proxy::Proxy, spawn_bound};
 
 use super::{
-    cluster::{Cluster, NAMESPACE, OPERATOR, weft_binary},
+    cluster::{Cluster, OPERATOR, weft_binary},
     wait::wait_until,
 };
 
@@ -47,7 +47,8 @@ impl Operator {
     /// ServiceAccount. Returns at once: it is neither ready nor leading yet.
     pub async fn start(cluster: &Cluster, options: OperatorOptions<'_>) -> Self {
         let server = options.proxy.map_or(cluster.control_plane.url(), Proxy::url);
-        let kubeconfig = cluster.control_plane.service_account_kubeconfig_via(server, NAMESPACE, OPERATOR).await.unwrap();
+        let (namespace, account) = (cluster.operator_namespace(), &cluster.operator.name);
+        let kubeconfig = cluster.control_plane.service_account_kubeconfig_via(server, namespace, account).await.unwrap();
         let number = cluster.operators_started.fetch_add(1, Ordering::Relaxed) + 1;
         // In the folder of the control plane: it is kept if the test fails.
         let log = cluster.control_plane.dir().join(format!("weft-{number}.log"));

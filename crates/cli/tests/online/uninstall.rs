@@ -50,6 +50,28 @@ async fn it_does_the_same_when_the_operator_is_gone() {
 }
 
 #[tokio::test]
+async fn a_single_operator_for_all_domains_goes_too() {
+    let cluster = Cluster::start(ClusterOptions { manifests: &["--single"], may_be_forbidden: true, ..Default::default() }).await;
+    assert_eq!(cluster.operator.human(), "Deployment weft-system/weft-operator");
+    let stays = [DEFINITION, "network-attachment-definitions.k8s.cni.cncf.io"];
+    let operator = Operator::start_default(&cluster).await;
+    cluster.install(&example("network-addons-config.yaml")).await;
+    let run = weft(&cluster, &["uninstall", "--yes"]).await.ended(0);
+    assert!(!run.stdout.contains("no operator is at work"), "{}", run.stdout);
+    nothing_is_left(&cluster, &stays).await;
+    operator.kill();
+
+    // Without a process.
+    cluster.apply_manifests(&["--single"]).await;
+    let operator = Operator::start_default(&cluster).await;
+    cluster.install(&example("network-addons-config.yaml")).await;
+    operator.kill();
+    let run = weft(&cluster, &["uninstall", "--yes"]).await.ended(0);
+    assert!(run.stdout.contains("no operator is at work"), "{}", run.stdout);
+    nothing_is_left(&cluster, &stays).await;
+}
+
+#[tokio::test]
 async fn what_others_have_put_there_stays() {
     let cluster = Cluster::start_default().await;
     let operator = Operator::start_default(&cluster).await;
@@ -88,7 +110,9 @@ async fn the_operator_that_weft_replaces_is_left_alone() {
 
 /// Whatever `weft manifests` installed and whatever came of the resource is gone, but for these definitions.
 async fn nothing_is_left(cluster: &Cluster, definitions: &[&str]) {
-    assert!(cluster.get(kinds::NAMESPACE, "", NAMESPACE).await.is_none(), "the namespace");
+    for namespace in [NAMESPACE, cluster.operator_namespace()] {
+        assert!(cluster.get(kinds::NAMESPACE, "", namespace).await.is_none(), "the namespace {namespace}");
+    }
     let left: Vec<_> = cluster
         .api(kinds::CUSTOM_RESOURCE_DEFINITION, "")
         .list(&Default::default())

@@ -87,7 +87,8 @@ async fn get(cluster: &Cluster, key: &ObjectKey) -> Option<serde_json::Value> {
     cluster.get(key.kind, key.namespace.as_deref().unwrap_or_default(), &key.name).await
 }
 
-async fn all_uids(cluster: &Cluster) -> std::collections::BTreeMap<ObjectKey, String> {
+/// The uid of everything that the inventory lists.
+pub async fn all_uids(cluster: &Cluster) -> std::collections::BTreeMap<ObjectKey, String> {
     let mut uids = std::collections::BTreeMap::new();
     for key in inventory(cluster).await.objects.into_keys() {
         let live = get(cluster, &key).await.unwrap_or_else(|| panic!("{} is listed and not there", key.human()));

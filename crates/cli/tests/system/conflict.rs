@@ -6,6 +6,7 @@ use weft_testenv::proxy::{Match, Proxy};
 
 use crate::harness::*;
 
+const EQUAL: &str = "ovs-cni-marker-cr";
 const NAD: &str = "network-attachment-definitions.k8s.cni.cncf.io";
 
 #[tokio::test]
@@ -15,58 +16,65 @@ async fn somebody_elses_objects_are_left_until_their_owner_agrees() {
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "multus", "labels": {"app": "theirs"}},
         "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]});
     cluster.apply(&role.to_string()).await;
+    // This one happens to be what Weft would make: it is somebody else's all the same.
+    let mut equal = render("network-addons-config.yaml").into_iter().find(|object| object["metadata"]["name"] == EQUAL).unwrap();
+    equal["metadata"]["labels"].as_object_mut().unwrap().retain(|label, _| !label.starts_with("networkaddonsoperator."));
+    cluster.apply(&equal.to_string()).await;
     let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": NAD},
         "spec": {"group": "k8s.cni.cncf.io", "scope": "Namespaced", "names": {"plural": "network-attachment-definitions", "kind": "NetworkAttachmentDefinition"},
             "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}});
     cluster.apply(&definition.to_string()).await;
+    // Whole, managedFields and resourceVersion too; but the API server reports on definitions.
     let theirs = || async {
         [
             cluster.get(kinds::CLUSTER_ROLE, "", "multus").await.unwrap(),
-            cluster.get(kinds::CUSTOM_RESOURCE_DEFINITION, "", NAD).await.unwrap(),
+            cluster.get(kinds::CLUSTER_ROLE, "", EQUAL).await.unwrap(),
+            untimed(cluster.get(kinds::CUSTOM_RESOURCE_DEFINITION, "", NAD).await.unwrap()),
         ]
     };
-    let before = theirs().await.map(untimed);
+    let before = theirs().await;
 
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
     let _operator = Operator::start_via(&cluster, &proxy).await;
     cluster.play_kubemacpool().await;
     cluster.apply(&example("network-addons-config.yaml")).await;
-    let status = cluster
-        .wait_condition(
-            "Degraded",
-            "True",
-            "FailedToApply",
-            "kubectl annotate clusterroles.rbac.authorization.k8s.io/multus weft.network/adopt=true",
-        )
-        .await;
+    let way_out = |name: &str| format!("kubectl annotate clusterroles.rbac.authorization.k8s.io/{name} weft.network/adopt=true");
+    let status = cluster.wait_condition("Degraded", "True", "FailedToApply", &way_out("multus")).await;
+    assert!(condition(&status, "Degraded")["message"].as_str().unwrap().contains(&way_out(EQUAL)), "{status:#}");
     assert_eq!(condition_status(&status, "Available"), "False");
-    assert_eq!(theirs().await.map(untimed), before, "nothing was written to them");
-    // One component is held up, the others are not.
+    // Two components are held up, the others are not.
     let states = wait_until("the other components are Available", async || {
         let status = cluster.status().await;
         let states = states(&status);
-        let others = ["linuxBridge", "kubeMacPool", "ovs", "network-policy", "network-attachment-definition"];
+        let others = ["linuxBridge", "kubeMacPool", "network-policy", "network-attachment-definition"];
         if others.iter().all(|name| states[*name]["state"] == "Available") { Ok(states) } else { Err(format!("{states:#?}")) }
     })
     .await;
-    assert_eq!(states["multus"]["state"], "Degraded");
+    assert_eq!((&states["multus"]["state"], &states["ovs"]["state"]), (&json!("Degraded"), &json!("Degraded")));
     let notice = states["network-attachment-definition"]["message"].as_str().unwrap_or_default();
     assert!(notice.contains("exists already") && notice.contains("left as it is"), "{notice}");
-    assert_eq!(cluster.get(kinds::DAEMON_SET, NAMESPACE, "multus").await, None, "no workload without its permissions");
+    for workload in ["multus", "ovs-cni-amd64"] {
+        assert_eq!(cluster.get(kinds::DAEMON_SET, NAMESPACE, workload).await, None, "no workload without its permissions");
+    }
 
-    // It is watched by name meanwhile, so its owner need not wait for the next attempt, 30 s later at worst.
-    let in_the_way = Match::any().verb("watch").resource("clusterroles").name("multus");
-    wait_until("the role is watched", async || (proxy.open_watches(&in_the_way) == 1).then_some(()).ok_or("it is not".into())).await;
+    // They are watched by name meanwhile, so their owner need not wait for the next attempt, 30 s later at worst.
+    let watches = || ["multus", EQUAL].map(|name| proxy.open_watches(&Match::any().verb("watch").resource("clusterroles").name(name)));
+    wait_until("the roles are watched", async || (watches() == [1, 1]).then_some(()).ok_or("they are not".into())).await;
+    assert_eq!(theirs().await, before, "nothing was written to them");
 
-    // Its owner agrees, and Weft goes on by itself.
-    cluster.kubectl(&["annotate", "clusterroles.rbac.authorization.k8s.io/multus", "weft.network/adopt=true"]).await;
+    // Their owner agrees, and Weft goes on by itself.
+    for name in ["multus", EQUAL] {
+        cluster.kubectl(&["annotate", &format!("clusterroles.rbac.authorization.k8s.io/{name}"), "weft.network/adopt=true"]).await;
+    }
     cluster.wait_available().await;
-    wait_until("the watch ends", async || (proxy.open_watches(&in_the_way) == 0).then_some(()).ok_or("it is open".into())).await;
-    let [role, definition] = theirs().await;
+    wait_until("the watches end", async || (watches() == [0, 0]).then_some(()).ok_or("they are open".into())).await;
+    let [role, equal, definition] = theirs().await;
+    assert_eq!(equal["metadata"]["labels"][OWNER_LABEL], "networkaddonsconfig.cluster");
+    assert_eq!(equal["metadata"]["ownerReferences"][0]["kind"], "NetworkAddonsConfig");
     assert_eq!(role["metadata"]["labels"][OWNER_LABEL], "networkaddonsconfig.cluster");
     assert!(role["rules"].to_string().contains("network-attachment-definitions"), "{role:#}");
     assert_eq!(role["metadata"]["labels"]["app"], "theirs", "their labels stay theirs");
-    assert_eq!(untimed(definition), before[1], "the definition is theirs for ever");
+    assert_eq!(definition, before[2], "the definition is theirs for ever");
 }
 
 #[tokio::test]

@@ -53,7 +53,7 @@ async fn delete(cluster: &Cluster, options: &[&str]) {
     gone(cluster).await;
 }
 
-async fn gone(cluster: &Cluster) {
+pub async fn gone(cluster: &Cluster) {
     wait_until("the NetworkAddonsConfig is gone", async || match cluster.resource().await {
         None => Ok(()),
         Some(resource) => Err(format!("finalizers {}, status {:#}", resource["metadata"]["finalizers"], resource["status"])),
@@ -68,7 +68,12 @@ async fn nothing_is_left(cluster: &Cluster, after: &str) {
     let ours: Vec<_> =
         left.iter().filter(|title| !STAYS.contains(&title.as_str()) && !derived.iter().any(|kind| title.starts_with(kind))).collect();
     assert!(ours.is_empty(), "left after {after}: {ours:#?}");
-    wait_until(&format!("the garbage of {after} is collected"), async || {
+    all_is_gone(cluster, after).await;
+}
+
+/// Waits until nothing is left; definition and namespace stay, and are nobody's.
+pub async fn all_is_gone(cluster: &Cluster, after: &str) {
+    wait_until(&format!("nothing is left after {after}"), async || {
         let left = cluster.leftovers().await;
         if left == STAYS { Ok(()) } else { Err(format!("{left:#?}")) }
     })

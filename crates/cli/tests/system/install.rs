@@ -146,7 +146,7 @@ fn restart_mark(proxy: &Proxy) -> Timestamp {
 }
 
 /// Fails if there was any request but with these verbs and those of the lease.
-fn only(proxy: &Proxy, verbs: &[&str]) {
+pub fn only(proxy: &Proxy, verbs: &[&str]) {
     let odd: Vec<_> =
         proxy.requests().into_iter().filter(|request| request.info.resource != "leases" && !verbs.contains(&&*request.info.verb)).collect();
     let odd: Vec<_> = odd
@@ -159,6 +159,6 @@ fn only(proxy: &Proxy, verbs: &[&str]) {
 }
 
 /// How many passes it has ended.
-async fn passes(operator: &Operator) -> f64 {
+pub async fn passes(operator: &Operator) -> f64 {
     operator.metric("weft_passes_total").await
 }

@@ -5,11 +5,14 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod anew;
 mod components;
 mod conflict;
 mod deletion;
 mod drift;
 mod install;
+mod leftovers;
+mod narrowed;
 mod process;
 mod rbac;
 mod refused;

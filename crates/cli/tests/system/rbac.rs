@@ -124,18 +124,6 @@ async fn no_rule_is_missing_and_none_is_unused() {
     assert!(unused.is_empty(), "permitted and never needed: {unused:#?}");
 }
 
-/// The objects that an example leads to, by `weft render`.
-fn render(name: &str) -> Vec<Value> {
-    let output = std::process::Command::new(weft_binary())
-        .args(["render", "-f"])
-        .arg(format!("{}/../../examples/{name}", env!("CARGO_MANIFEST_DIR")))
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{output:?}");
-    let documents: Vec<Value> = serde_saphyr::from_multiple(std::str::from_utf8(&output.stdout).unwrap()).unwrap();
-    documents.into_iter().filter(|document| !document.is_null()).collect()
-}
-
 /// Group, resource and verb of a rule, one by one.
 type Atom = (String, String, String);
 
