@@ -8,7 +8,7 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use serde_json::Value;
-use weft_plan::{Domain, Owner};
+use weft_plan::{Domain, Inventory, OWNER_LABEL, Owner, kinds, report::FailureClass};
 use weft_runtime::{
     cluster::{self, Cluster},
     metrics::Metrics,
@@ -33,7 +33,8 @@ pub struct ClusterArgs {
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
 
-    /// The operator's namespace, where no Deployment of it tells [default: as OPERATOR_NAMESPACE says, else the usual one]
+    /// The operator's namespace, where no Deployment of it tells [default: where its inventory is, else as
+    /// OPERATOR_NAMESPACE says, else the usual one]
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
 }
@@ -94,24 +95,50 @@ pub struct Site {
 }
 
 impl Online {
-    /// Looks for the operators of these domains. Where there is none, the domain is set up by flags and environment.
+    /// Looks for the operators of these domains. Where there is none, the domain is set up by what an operator has left, flags and
+    /// environment.
     ///
     /// # Errors
     /// The cluster cannot be reached or does not let us look, or the operator's settings are unusable.
     pub async fn sites(&self, entries: impl IntoIterator<Item = &'static Entry>) -> Result<Vec<Site>> {
         let operators = presence::operators(&self.cluster).await.map_err(|error| self.explain(error))?;
-        entries.into_iter().map(|entry| self.site(entry, &operators)).collect()
+        let mut sites = Vec::new();
+        for entry in entries {
+            sites.push(self.site(entry, &operators).await?);
+        }
+        Ok(sites)
     }
 
-    fn site(&self, entry: &'static Entry, operators: &[Operator]) -> Result<Site> {
+    async fn site(&self, entry: &'static Entry, operators: &[Operator]) -> Result<Site> {
         let operator = operators.iter().find(|operator| operator.domains.iter().any(|domain| domain == entry.name)).cloned();
         let environment = match (&operator, &self.namespace) {
             (Some(operator), _) => Environment::of_operator(operator.environment.clone()),
-            (None, Some(namespace)) => Environment::of_process().with_namespaces(namespace, namespace),
-            (None, None) => Environment::of_process(),
+            (None, namespace) => match (self.namespaces_by_inventory(entry).await?, namespace) {
+                (Some((operator, operands)), _) => Environment::of_process().with_namespaces(&operator, &operands),
+                (None, Some(namespace)) => Environment::of_process().with_namespaces(namespace, namespace),
+                (None, None) => Environment::of_process(),
+            },
         };
         let (domain, namespace) = entry.open(&environment)?;
         Ok(Site { entry, domain, operator, namespace })
+    }
+
+    /// The namespaces of an operator and of its operands, by an inventory that it has left: in `--namespace`, else anywhere.
+    async fn namespaces_by_inventory(&self, entry: &Entry) -> Result<Option<(String, String)>> {
+        let maps = match self.cluster.list(kinds::CONFIG_MAP, self.namespace.as_deref(), &format!("labelSelector={OWNER_LABEL}")).await {
+            // Not everybody may look everywhere.
+            Err(error) if error.class() == FailureClass::Forbidden => return Ok(None),
+            maps => maps.map_err(|error| self.explain(error))?,
+        };
+        let prefix = Inventory::config_map_name(entry.resource, "");
+        let named = |map: &&Value| map["metadata"]["name"].as_str().is_some_and(|name| name.starts_with(&prefix));
+        Ok(maps.iter().find(named).and_then(|map| {
+            let operator = map["metadata"]["namespace"].as_str()?.to_owned();
+            // A damaged one is told of where it is needed.
+            let inventory = Inventory::from_data(&map["data"]).unwrap_or_default();
+            let operands = inventory.objects.into_keys().find(|key| key.kind == kinds::NAMESPACE).map(|key| key.name);
+            Some((operator.clone(), operands.unwrap_or(operator)))
+        }))
     }
 
     /// Reads and writes on behalf of a resource.

@@ -115,7 +115,9 @@ impl<'a> Uninstall<'a> {
             let deployment = site.operator.as_ref().map(|operator| &operator.deployment);
             let single = deployment.map(|deployment| deployment.name != site.entry.install.operator);
             for layout in single.map_or(vec![false, true], |single| vec![single]) {
-                let namespace = if layout && deployment.is_none() { None } else { Some(site.namespace.as_str()) };
+                // Where nothing tells, each layout is looked for in its usual namespace.
+                let is_unknown = deployment.is_none() && site.namespace == site.entry.install.namespace;
+                let namespace = if layout && is_unknown { None } else { Some(site.namespace.as_str()) };
                 let installation = install(&Options {
                     domains: vec![self.sites[index].entry],
                     components: &[],
