@@ -61,11 +61,12 @@ async fn a_single_operator_for_all_domains_goes_too() {
     nothing_is_left(&cluster, &stays).await;
     operator.kill();
 
-    // Without a process.
+    // Without a process, and without the Deployment that tells where it was and what it did.
     cluster.apply_manifests(&["--single"]).await;
     let operator = Operator::start_default(&cluster).await;
     cluster.install(&example("network-addons-config.yaml")).await;
     operator.kill();
+    cluster.delete(kinds::DEPLOYMENT, "weft-system", "weft-operator").await;
     let run = weft(&cluster, &["uninstall", "--yes"]).await.ended(0);
     assert!(run.stdout.contains("no operator is at work"), "{}", run.stdout);
     nothing_is_left(&cluster, &stays).await;
