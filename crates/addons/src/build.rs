@@ -1,6 +1,6 @@
 //! From the complete configuration to units of objects.
 
-use weft_plan::{Facts, Kind, Manifest, ManifestError, Notice, ObjectKey, Unit, kinds};
+use weft_plan::{Certificate, Facts, Kind, Manifest, ManifestError, Notice, ObjectKey, Unit, kinds};
 
 use crate::{
     Settings,
@@ -22,6 +22,7 @@ pub const KINDS: &[Kind] = &[
     kinds::CLUSTER_ROLE,
     kinds::CLUSTER_ROLE_BINDING,
     kinds::CONFIG_MAP,
+    kinds::SECRET,
     kinds::SERVICE,
     kinds::NETWORK_POLICY,
     kinds::DAEMON_SET,
@@ -91,9 +92,14 @@ pub(crate) fn made_by_operands(effective: &Effective, settings: &Settings, facts
         made.extend(kube_mac_pool::made_by_it(settings));
     }
     if effective.kubevirt_ipam_controller.is_some() {
-        made.push(kubevirt_ipam_controller::secret(settings, facts));
+        made.extend(kubevirt_ipam_controller::made_by_service_ca(settings, facts));
     }
     made
+}
+
+/// Certificates that Weft makes for the components.
+pub(crate) fn certificates(effective: &Effective, settings: &Settings, facts: &Facts) -> Vec<Certificate> {
+    effective.kubevirt_ipam_controller.iter().filter_map(|_| kubevirt_ipam_controller::certificate(settings, facts)).collect()
 }
 
 /// What is asked for and has no objects yet, and what is spelt in an outdated way.

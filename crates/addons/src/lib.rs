@@ -134,6 +134,7 @@ impl Addons {
             units: build::units(effective, &self.settings, facts, &labels)?,
             record: Some(record::manifest(&self.settings, name, &decided, &labels)?),
             made_by_operands: build::made_by_operands(effective, &self.settings, facts),
+            certificates: build::certificates(effective, &self.settings, facts),
             decided,
             notices,
         })

@@ -15,6 +15,9 @@ use crate::{
 /// the object itself, status) other people's additions are their own.
 pub(crate) const GUARDED: [&str; 8] = ["spec", "data", "binaryData", "rules", "subjects", "roleRef", "aggregationRule", "webhooks"];
 
+/// Stands for a value of a Secret.
+const HIDDEN: &str = "***";
+
 /// One field that is not as it should be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
@@ -101,7 +104,22 @@ pub fn compare(kind: Kind, desired: &Value, live: &Value, manager: &str) -> Vec<
             }
         }
     }
+    if kind == kinds::SECRET {
+        found.differences.iter_mut().for_each(hide);
+    }
     found.differences
+}
+
+/// What a Secret holds is nobody's business: differences go into logs and onto screens.
+fn hide(difference: &mut Difference) {
+    if difference.path.starts_with("data") {
+        match &mut difference.what {
+            What::Missing { desired } => *desired = HIDDEN.into(),
+            What::Changed { live, desired } => (*live, *desired) = (HIDDEN.into(), HIDDEN.into()),
+            What::Added { live, .. } | What::Dropped { live } => *live = HIDDEN.into(),
+            What::Unowned => {}
+        }
+    }
 }
 
 /// What of a top-level field is compared: all of it but an object's identity.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use weft_api::Condition;
 
-use crate::{Kind, Manifest, ObjectKey, Unit, report::Report};
+use crate::{Certificate, Kind, Manifest, ObjectKey, Unit, report::Report};
 
 /// A domain turns its custom resource into objects, and what became of them into a status.
 ///
@@ -79,6 +79,8 @@ pub struct Decision {
     pub record: Option<Manifest>,
     /// Objects that the operands make themselves (such as a Secret with their certificate), deleted when the resource is.
     pub made_by_operands: Vec<ObjectKey>,
+    /// Certificates that the runtime makes and renews, in objects that the units leave empty.
+    pub certificates: Vec<Certificate>,
     /// What the user should know and that is no error.
     pub notices: Vec<Notice>,
 }

@@ -4,6 +4,7 @@
 //! the tests run the same code. A domain (add-ons, cluster network, ...) implements [`Domain`]; everything else here is common.
 
 mod applied;
+mod certificate;
 mod compare;
 mod conditions;
 mod domain;
@@ -17,6 +18,7 @@ mod step;
 mod unit;
 
 pub use applied::{applied, differences};
+pub use certificate::{Certificate, Lifetime, Lifetimes, LifetimesError};
 pub use compare::{Difference, What, compare};
 pub use conditions::conditions;
 pub use domain::{Decision, Domain, Facts, Input, Notice, Platform, Problem, Refusal};

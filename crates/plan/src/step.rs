@@ -125,6 +125,7 @@ pub fn is_immutable(kind: Kind, difference: &Difference) -> bool {
         && match kind {
             kinds::DAEMON_SET | kinds::DEPLOYMENT => inside("spec.selector"),
             kinds::ROLE_BINDING | kinds::CLUSTER_ROLE_BINDING => inside("roleRef"),
+            kinds::SECRET => inside("type"),
             _ => false,
         }
 }

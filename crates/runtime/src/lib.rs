@@ -2,6 +2,7 @@
 
 pub mod backoff;
 pub mod cache;
+mod certificates;
 pub mod client;
 pub mod cluster;
 pub mod controller;

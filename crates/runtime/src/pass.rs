@@ -17,6 +17,7 @@ use weft_plan::{
 
 use crate::{
     cache::{self, Source},
+    certificates,
     controller::Controller,
     objects::Objects,
     retry::Retries,
@@ -86,7 +87,9 @@ pub async fn apply(controller: &Controller, resource: &Value, retries: &Arc<Retr
     let (decision, refusal) = decide(&*controller.domain, resource, &stored, &mut random);
     report.refusal = refusal;
     let Some(decision) = decision else { return Outcome::early(report, Vec::new()) };
-    let units = owned(decision.units.clone(), &owner);
+    let mut units = owned(decision.units.clone(), &owner);
+    let live = certificates::read(&objects, &decision.certificates).await;
+    let filled = certificates::fill(&objects, &decision.certificates, &live, &mut units, Timestamp::now());
     let mut wanted = Inventory::of(&units, &decision.made_by_operands, decision.decided.clone());
     // What operands made stays listed until the resource goes: only then have their pods ended for sure and make it no more.
     wanted.made_by_operands.extend(stored.inventory.made_by_operands.iter().cloned());
@@ -101,7 +104,11 @@ pub async fn apply(controller: &Controller, resource: &Value, retries: &Arc<Retr
         }
         return Outcome::early(report, units);
     }
-    let applied = join_all(units.iter().map(|unit| objects.apply_unit(unit))).await;
+    let applied = join_all(units.iter().map(async |unit| match filled.failures.get(&unit.name) {
+        Some(failures) => (failures.clone(), Vec::new()),
+        None => objects.apply_unit(unit).await,
+    }))
+    .await;
     let in_the_way = applied.iter().flat_map(|(failures, _)| failures).filter(|failure| failure.class == FailureClass::Foreign);
     controller.watch_named(&units, in_the_way.map(|failure| failure.object.clone()));
     let surplus: Vec<_> = stored.inventory.without(&wanted).cloned().collect();
@@ -128,7 +135,7 @@ pub async fn apply(controller: &Controller, resource: &Value, retries: &Arc<Retr
         Rollout::Progressing { deadline, .. } => deadline,
         _ => None,
     });
-    Outcome { deadline: deadline.min(), report, units, left: left_to_others }
+    Outcome { deadline: deadline.chain(filled.next).min(), report, units, left: left_to_others }
 }
 
 /// Whether the operator that Weft replaces is still there, among the Deployments of its name.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt, stream};
+use jiff::Timestamp;
 use serde_json::Value;
 use weft_plan::{
     Decision, Difference, Inventory, Manifest, Notice, ObjectKey, Refusal, Stage, Step, Unit, What, is_immutable, is_kept_for_ever, owned,
@@ -10,6 +11,7 @@ use weft_plan::{
 };
 
 use crate::{
+    certificates,
     cluster::Error,
     objects::Objects,
     pass, presence,
@@ -122,7 +124,12 @@ pub async fn apply(objects: &Objects, resource: &Value, namespace: &str) -> Resu
         return Ok(Preview { blocked, refusal, ..Preview::default() });
     };
     let drawn = one.decided != other.decided;
-    let (units, others) = (owned(one.units.clone(), &objects.owner), owned(other.units, &objects.owner));
+    let (mut units, mut others) = (owned(one.units.clone(), &objects.owner), owned(other.units, &objects.owner));
+    let live = certificates::read(objects, &one.certificates).await;
+    for units in [&mut units, &mut others] {
+        // What keeps a certificate from being made is in the way of its Secret too, and shows there.
+        certificates::fill(objects, &one.certificates, &live, units, Timestamp::now());
+    }
     let wanted = Inventory::of(&units, &one.made_by_operands, one.decided);
     let mut preview = Preview { blocked, drawn, notices: one.notices, ..Preview::default() };
     for (unit, other) in units.iter().zip(&others) {

@@ -61,7 +61,14 @@ impl Domain for Fragile {
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("made-for-{}", name.as_str().unwrap()), "namespace": "default"},
             "data": {"policy": policy}});
         let unit = Unit { name: "map".into(), objects: vec![Manifest::new(map).unwrap()] };
-        Ok(Decision { units: vec![unit], decided: spec.clone(), record: None, made_by_operands: vec![], notices: vec![] })
+        Ok(Decision {
+            units: vec![unit],
+            decided: spec.clone(),
+            record: None,
+            made_by_operands: vec![],
+            certificates: vec![],
+            notices: vec![],
+        })
     }
 
     fn status(&self, _: &Value, conditions: Vec<Condition>, report: &Report, _: &[Unit]) -> Value {

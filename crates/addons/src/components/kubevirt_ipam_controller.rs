@@ -1,7 +1,7 @@
 //! The KubeVirt IPAM controller, with its webhook.
 
 use k8s_openapi::api::core::v1::{Container, PodSpec};
-use weft_plan::{Facts, Manifest, ManifestError, ObjectKey, Platform, kinds};
+use weft_plan::{Certificate, Facts, Lifetimes, Manifest, ManifestError, ObjectKey, Platform, kinds};
 
 use crate::{
     Image, Settings,
@@ -10,16 +10,19 @@ use crate::{
     validate::IpamController,
 };
 
-const FILES: [&str; 5] = [
+const FILES: [&str; 6] = [
     include_str!("../../../../components/kubevirt-ipam-controller/crd.yaml"),
     include_str!("../../../../components/kubevirt-ipam-controller/rbac.yaml"),
     include_str!("../../../../components/kubevirt-ipam-controller/service.yaml"),
+    include_str!("../../../../components/kubevirt-ipam-controller/certificate.yaml"),
     include_str!("../../../../components/kubevirt-ipam-controller/deployment.yaml"),
     include_str!("../../../../components/kubevirt-ipam-controller/webhook.yaml"),
 ];
 
 const SERVICE: &str = "kubevirt-ipam-controller-webhook-service";
 const SECRET: &str = "webhook-server-cert";
+const AUTHORITY: &str = "kubevirt-ipam-controller-ca";
+const WEBHOOK: &str = "kubevirt-ipam-controller-mutating-webhook-configuration";
 const CERTIFICATE_VOLUME: &str = "cert";
 /// Where OpenShift's controller finds its certificate.
 const OPENSHIFT_CERTIFICATES: &str = "/etc/ipam-controller/certificates";
@@ -47,7 +50,7 @@ fn arguments(container: &mut Container, controller: &IpamController, tls: &Tls) 
 
 /// OpenShift has the definition of IPAMClaim already, and its service CA issues the certificate and fills in the CA bundle.
 fn for_openshift(objects: &mut Vec<Manifest>) -> Result<(), ManifestError> {
-    objects.retain(|object| object.key().kind != kinds::CUSTOM_RESOURCE_DEFINITION);
+    objects.retain(|object| !matches!(object.key().kind, kinds::CUSTOM_RESOURCE_DEFINITION | kinds::SECRET));
     for object in objects {
         match object.key().kind {
             kinds::SERVICE => object.set_annotation("service.beta.openshift.io/serving-cert-secret-name", SERVICE),
@@ -72,10 +75,21 @@ fn for_openshift(objects: &mut Vec<Manifest>) -> Result<(), ManifestError> {
     Ok(())
 }
 
-/// The Secret with the webhook's serving certificate. OpenShift's service CA names it after the Service.
-pub(crate) fn secret(settings: &Settings, facts: &Facts) -> ObjectKey {
-    let name = if facts.platform == Platform::OpenShift { SERVICE } else { SECRET };
-    ObjectKey::new(kinds::SECRET, &settings.namespace, name)
+/// The webhook's serving certificate, which Weft makes; on OpenShift its service CA does.
+pub(crate) fn certificate(settings: &Settings, facts: &Facts) -> Option<Certificate> {
+    let secret = |name| ObjectKey::new(kinds::SECRET, &settings.namespace, name);
+    (facts.platform != Platform::OpenShift).then(|| Certificate {
+        secret: secret(SECRET),
+        authority: secret(AUTHORITY),
+        dns_names: Certificate::service_names(SERVICE, &settings.namespace),
+        trusted_by: vec![ObjectKey::new(kinds::MUTATING_WEBHOOK_CONFIGURATION, "", WEBHOOK)],
+        lifetimes: Lifetimes::default(),
+    })
+}
+
+/// The Secret that OpenShift's service CA makes. It is named after the Service.
+pub(crate) fn made_by_service_ca(settings: &Settings, facts: &Facts) -> Option<ObjectKey> {
+    (facts.platform == Platform::OpenShift).then(|| ObjectKey::new(kinds::SECRET, &settings.namespace, SERVICE))
 }
 
 #[cfg(test)]
@@ -138,7 +152,7 @@ mod tests {
 
     #[test]
     fn it_waits_for_its_certificate() {
-        let secret = secret(&Settings::default(), &Facts::default());
+        let secret = ObjectKey::new(kinds::SECRET, "cluster-network-addons", SECRET);
         assert_eq!(rollout::inputs(object(&decide(&ipam(json!({}))), "Deployment", MANAGER)), [secret]);
     }
 
@@ -148,12 +162,12 @@ mod tests {
         assert!(objects(&decision).all(|object| object.key().name != "ipamclaims.k8s.cni.cncf.io"), "it is there already");
         let annotations = |kind, name| object(&decision, kind, name)["metadata"]["annotations"].clone();
         assert_eq!(annotations("Service", SERVICE), json!({"service.beta.openshift.io/serving-cert-secret-name": SERVICE}));
-        let webhook = "kubevirt-ipam-controller-mutating-webhook-configuration";
-        assert_eq!(annotations("MutatingWebhookConfiguration", webhook), json!({"service.beta.openshift.io/inject-cabundle": "true"}));
+        assert_eq!(annotations("MutatingWebhookConfiguration", WEBHOOK), json!({"service.beta.openshift.io/inject-cabundle": "true"}));
         let pod = pod(&decision);
         assert_eq!(pod["volumes"][0]["secret"]["secretName"], SERVICE);
         assert_eq!(pod["containers"][0]["volumeMounts"][0]["mountPath"], OPENSHIFT_CERTIFICATES);
         assert_eq!(pod["containers"][0]["args"][1], "--certificates-dir=/etc/ipam-controller/certificates");
         assert_eq!(decision.made_by_operands, [ObjectKey::new(kinds::SECRET, "cluster-network-addons", SERVICE)]);
+        assert_eq!(decision.certificates, []);
     }
 }

@@ -21,6 +21,7 @@ pub(super) type Uids = BTreeSet<String>;
 /// Everything that is there and was not before the first NetworkAddonsConfig, and the namespace of the operands: all kinds that the
 /// API server knows, whole, but for
 /// - what identifies and counts: uid (of owners too), resourceVersion, generation, times, revision annotations, cluster IPs;
+/// - the values in Secrets and in CA bundles, which are drawn at random;
 /// - status, except that of the NetworkAddonsConfig itself;
 /// - managedFields, of which the owners are kept: manager, operation and subresource;
 /// - what the cluster's own controllers make out of it: pods, ReplicaSets, ControllerRevisions, EndpointSlices, Events, Leases and so on.
@@ -185,6 +186,15 @@ fn masked(mut object: Value) -> Value {
     }
     if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
         spec.retain(|key, _| !matches!(key.as_str(), "clusterIP" | "clusterIPs"));
+    }
+    if object["kind"] == "Secret" {
+        let data = object.get_mut("data").and_then(Value::as_object_mut);
+        data.into_iter().flatten().for_each(|(_, value)| *value = "drawn".into());
+    }
+    for hook in object.get_mut("webhooks").and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(bundle) = hook.pointer_mut("/clientConfig/caBundle") {
+            *bundle = "drawn".into();
+        }
     }
     if !ours {
         object.as_object_mut().unwrap().remove("status");
