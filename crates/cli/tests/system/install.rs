@@ -146,7 +146,7 @@ fn restart_mark(proxy: &Proxy) -> Timestamp {
 }
 
 /// Fails if there was any request but with these verbs and those of the lease.
-pub fn only(proxy: &Proxy, verbs: &[&str]) {
+fn only(proxy: &Proxy, verbs: &[&str]) {
     let odd: Vec<_> =
         proxy.requests().into_iter().filter(|request| request.info.resource != "leases" && !verbs.contains(&&*request.info.verb)).collect();
     let odd: Vec<_> = odd
