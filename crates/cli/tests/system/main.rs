@@ -6,6 +6,7 @@
 mod harness;
 
 mod anew;
+mod certificates;
 mod components;
 mod conflict;
 mod deletion;
