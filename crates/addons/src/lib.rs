@@ -28,7 +28,7 @@ pub mod validate;
 
 use serde_json::Value;
 use weft_api::{Condition, addons::NetworkAddonsConfig};
-use weft_plan::{Decision, Domain, Facts, Input, Kind, Notice, ObjectKey, Problem, Refusal, Unit, kinds, report::Report};
+use weft_plan::{Decision, Domain, Fact, Facts, Input, Kind, Notice, ObjectKey, Problem, Refusal, Unit, kinds, report::Report};
 
 pub use settings::{Image, Settings, SettingsError};
 
@@ -80,6 +80,10 @@ impl Domain for Addons {
 
     fn pod_selector(&self) -> &'static str {
         labels::POD_SELECTOR
+    }
+
+    fn facts(&self) -> &'static [Fact] {
+        &Fact::ALL
     }
 
     fn record(&self, resource_name: &str) -> Option<(ObjectKey, &'static str)> {

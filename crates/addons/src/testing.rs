@@ -42,12 +42,14 @@ pub(crate) fn decide(resource: &Value) -> Decision {
     decide_with(settings(), resource, None, None).unwrap()
 }
 
+/// On a cluster of which this is known.
+pub(crate) fn decide_knowing(facts: &Facts, resource: &Value) -> Decision {
+    Addons::new(settings()).decide(Input { resource, record: None, decided: None, facts, random: &mut loaded_dice }).unwrap()
+}
+
 /// As on OpenShift.
 pub(crate) fn decide_on_openshift(resource: &Value) -> Decision {
-    // Others follow.
-    #[allow(clippy::needless_update)]
-    let facts = Facts { platform: Platform::OpenShift, ..Facts::default() };
-    Addons::new(settings()).decide(Input { resource, record: None, decided: None, facts: &facts, random: &mut loaded_dice }).unwrap()
+    decide_knowing(&Facts { platform: Platform::OpenShift, ..Facts::default() }, resource)
 }
 
 pub(crate) fn objects(decision: &Decision) -> impl Iterator<Item = &Manifest> {

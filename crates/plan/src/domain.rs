@@ -3,7 +3,7 @@
 use serde_json::Value;
 use weft_api::Condition;
 
-use crate::{Certificate, Kind, Manifest, ObjectKey, Unit, report::Report};
+use crate::{Certificate, Fact, Facts, Kind, Manifest, ObjectKey, Unit, report::Report};
 
 /// A domain turns its custom resource into objects, and what became of them into a status.
 ///
@@ -26,6 +26,11 @@ pub trait Domain: Send + Sync + 'static {
 
     /// Labels that all pods of its workloads carry: pods are watched by them.
     fn pod_selector(&self) -> &'static str;
+
+    /// What it must know of the cluster: each is watched.
+    fn facts(&self) -> &'static [Fact] {
+        &[]
+    }
 
     /// The record of the last applied configuration that the original kept and that Weft keeps too: which ConfigMap, which key.
     fn record(&self, resource_name: &str) -> Option<(ObjectKey, &'static str)>;
@@ -116,21 +121,4 @@ impl std::fmt::Display for Problem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: {}", self.field, self.message)
     }
-}
-
-/// What is known of the cluster.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
-    /// Which kind of cluster this is.
-    pub platform: Platform,
-}
-
-/// Which kind of cluster this is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Platform {
-    /// Any Kubernetes.
-    #[default]
-    Kubernetes,
-    /// OpenShift 4.
-    OpenShift,
 }

@@ -72,6 +72,8 @@ pub mod kinds {
         NODE = "", "v1", "Node", "nodes", false;
         DAEMON_SET = "apps", "v1", "DaemonSet", "daemonsets", true;
         DEPLOYMENT = "apps", "v1", "Deployment", "deployments", true;
+        ENDPOINT_SLICE = "discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", true;
+        API_SERVICE = "apiregistration.k8s.io", "v1", "APIService", "apiservices", false;
         LEASE = "coordination.k8s.io", "v1", "Lease", "leases", true;
         EVENT = "events.k8s.io", "v1", "Event", "events", true;
         ROLE = "rbac.authorization.k8s.io", "v1", "Role", "roles", true;

@@ -44,8 +44,8 @@ pub struct PodView {
     pub labels: BTreeMap<String, String>,
     /// Where it runs, once scheduled.
     pub node: Option<String>,
-    /// `metadata.creationTimestamp`
-    pub created: Option<Timestamp>,
+    /// Since when it is not ready: when its condition `Ready` last changed, else `metadata.creationTimestamp`.
+    pub since: Option<Timestamp>,
     /// Being deleted.
     pub deleting: bool,
     /// What keeps it from being ready, if it says so.
@@ -77,11 +77,19 @@ impl PodView {
                 .filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned())))
                 .collect(),
             node: pod["spec"]["nodeName"].as_str().map(str::to_owned),
-            created: metadata["creationTimestamp"].as_str().and_then(|t| t.parse().ok()),
+            since: not_ready_since(pod),
             deleting: !metadata["deletionTimestamp"].is_null(),
             trouble: trouble(pod),
         })
     }
+}
+
+/// A pod that has run for days has been in trouble only since it stopped to be ready.
+fn not_ready_since(pod: &Value) -> Option<Timestamp> {
+    let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+    let changed = conditions.find(|condition| condition["type"] == "Ready").map(|condition| &condition["lastTransitionTime"]);
+    let time = |value: &Value| value.as_str().and_then(|text| text.parse().ok());
+    changed.and_then(time).or_else(|| time(&pod["metadata"]["creationTimestamp"]))
 }
 
 /// Reasons of a waiting container that are part of every start.
@@ -132,12 +140,12 @@ pub fn rollout<'a>(workload: &Value, pods: impl IntoIterator<Item = &'a PodView>
     let troubled =
         pods.into_iter().filter(|pod| !pod.deleting && belongs(pod, workload)).filter_map(|pod| Some((pod, pod.trouble.as_ref()?)));
     // The oldest trouble first: it is the one that reaches the deadline first, and a stable choice.
-    let Some((pod, trouble)) = troubled.min_by_key(|(pod, _)| (pod.created, pod.name.clone())) else {
+    let Some((pod, trouble)) = troubled.min_by_key(|(pod, _)| (pod.since, pod.name.clone())) else {
         return Rollout::Progressing { message: behind, deadline: None };
     };
     let node = pod.node.as_deref().map(|node| format!(" on {node}")).unwrap_or_default();
     let message = format!("{behind}: pod {}{node}: {}: {}", pod.name, trouble.reason, trouble.message);
-    let deadline = pod.created.map(|created| created.saturating_add(DEADLINE).unwrap_or(Timestamp::MAX));
+    let deadline = pod.since.map(|since| since.saturating_add(DEADLINE).unwrap_or(Timestamp::MAX));
     match deadline {
         Some(deadline) if deadline <= now => Rollout::Stuck { cause: trouble.reason.clone(), message },
         deadline => Rollout::Progressing { message, deadline },
@@ -264,6 +272,22 @@ mod tests {
         assert_eq!(deadline, Some(at("2026-01-01T00:02:00Z")));
         let late = rollout(&workload, [&pod], &[], at("2026-01-01T00:02:00Z"));
         assert!(matches!(late, Rollout::Stuck { ref cause, .. } if cause == "ImagePullBackOff"), "{late:?}");
+    }
+
+    #[test]
+    fn an_old_pod_is_in_trouble_since_it_stopped_to_be_ready() {
+        let workload =
+            daemon_set(json!({"observedGeneration": 2, "desiredNumberScheduled": 3, "updatedNumberScheduled": 3, "numberAvailable": 2}));
+        let pod = pod(json!({
+            "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": "2026-03-01T00:00:00Z"}],
+            "containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}],
+        }));
+        let state = rollout(&workload, [&pod], &[], at("2026-03-01T00:01:59Z"));
+        assert!(
+            matches!(state, Rollout::Progressing { deadline: Some(deadline), .. } if deadline == at("2026-03-01T00:02:00Z")),
+            "{state:?}"
+        );
+        assert!(matches!(rollout(&workload, [&pod], &[], at("2026-03-01T00:02:00Z")), Rollout::Stuck { .. }));
     }
 
     #[test]

@@ -3,14 +3,17 @@
 //! A plain struct with no I/O: watches feed it, own writes are put in as they are answered, so a reader never sees an object as
 //! it was before a write of ours. resourceVersions of one kind are compared as numbers (Kubernetes API concepts, "Resource
 //! versions"; what KEP-5647 does for the built-in controllers).
+//!
+//! Objects are kept as text and read when they are looked at: managed fields make most of an object, and as a tree they take ten times
+//! the memory.
 
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
 };
 
-use serde_json::Value;
-use weft_plan::{Kind, ObjectKey, rollout::PodView};
+use serde_json::{Value, json};
+use weft_plan::{Fact, Facts, Kind, ObjectKey, rollout::PodView};
 
 /// A stream of objects that the cache is fed from. One kind may come from several.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -23,6 +26,8 @@ pub enum Source {
     Pods,
     /// Deployments anywhere that bear the name of the operator.
     Operators,
+    /// What facts of the cluster are made from. Only the parts that matter are kept.
+    Fact(Fact),
     /// One object that a workload or a decision depends on, whosever it is. Metadata only.
     Named(ObjectKey),
 }
@@ -56,11 +61,30 @@ struct Store {
     complete: bool,
     /// Why the API server lets us read nothing of it.
     refused: Option<String>,
-    objects: HashMap<ObjectKey, Arc<Value>>,
+    objects: HashMap<ObjectKey, Known>,
     /// Seen since the stream started over; `None` while it runs.
     listed: Option<HashSet<ObjectKey>>,
     /// Objects that we deleted: late news of them is no news.
     buried: HashMap<ObjectKey, String>,
+}
+
+/// An object as the API server last told it.
+struct Known {
+    version: u64,
+    uid: String,
+    text: Box<str>,
+}
+
+impl Known {
+    fn new(object: &Value) -> Self {
+        let uid = object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+        Self { version: version(object), uid, text: object.to_string().into() }
+    }
+
+    fn object(&self) -> Arc<Value> {
+        // It was written from a value.
+        Arc::new(serde_json::from_str(&self.text).unwrap_or_default())
+    }
 }
 
 impl Cache {
@@ -126,28 +150,10 @@ impl Cache {
             return self.feed_pod(change);
         }
         let Some(store) = self.stores.get_mut(source) else { return false };
-        match change {
-            Change::Applied(object) => store.put(object),
-            Change::Deleted(object) => store.take(&object),
-            Change::Restarted => {
-                store.listed = Some(HashSet::new());
-                false
-            }
-            Change::Listed(object) => {
-                if let (Some(listed), Some(key)) = (&mut store.listed, ObjectKey::of(&object)) {
-                    listed.insert(key);
-                }
-                store.put(object)
-            }
-            Change::Complete => {
-                let listed = store.listed.take().unwrap_or_default();
-                let before = store.objects.len();
-                store.objects.retain(|key, _| listed.contains(key));
-                store.buried.clear();
-                let first = !std::mem::replace(&mut store.complete, true);
-                first || before != store.objects.len()
-            }
+        if let Source::Fact(fact) = source {
+            return store.feed_fact(*fact, change);
         }
+        store.feed(change)
     }
 
     fn feed_pod(&mut self, change: Change) -> bool {
@@ -182,22 +188,30 @@ impl Cache {
     /// An object that is Weft's. What could be seen once and may not be seen any more is not known.
     pub fn owned(&self, key: &ObjectKey) -> Option<Arc<Value>> {
         let sources = [Source::Owned(key.kind, key.namespace.clone()), Source::Owned(key.kind, None)];
-        sources.iter().find_map(|source| self.stores.get(source).filter(|store| store.refused.is_none())?.objects.get(key).cloned())
-    }
-
-    /// The keys of all objects that are Weft's.
-    pub fn all_owned(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<Value>)> {
-        self.stores.iter().filter(|(source, _)| matches!(source, Source::Owned(..))).flat_map(|(_, store)| &store.objects)
+        sources
+            .iter()
+            .find_map(|source| self.stores.get(source).filter(|store| store.refused.is_none())?.objects.get(key).map(Known::object))
     }
 
     /// The resources of the domain.
     pub fn resources(&self) -> Vec<Arc<Value>> {
-        self.stores.get(&Source::Resources).map(|store| store.objects.values().cloned().collect()).unwrap_or_default()
+        self.stores.get(&Source::Resources).map(|store| store.objects.values().map(Known::object).collect()).unwrap_or_default()
     }
 
     /// Deployments that bear the name of the operator.
     pub fn operators(&self) -> Vec<Arc<Value>> {
-        self.stores.get(&Source::Operators).map(|store| store.objects.values().cloned().collect()).unwrap_or_default()
+        self.stores.get(&Source::Operators).map(|store| store.objects.values().map(Known::object).collect()).unwrap_or_default()
+    }
+
+    /// What is known of the cluster.
+    pub fn facts(&self) -> Facts {
+        let mut facts = Facts::default();
+        for (source, store) in &self.stores {
+            if let Source::Fact(fact) = source {
+                store.objects.iter().for_each(|(key, object)| facts.add(*fact, &key.name, &object.object()["view"]));
+            }
+        }
+        facts
     }
 
     /// Whether an object that is watched by name exists; `None` if it is not watched, or not yet known.
@@ -208,7 +222,7 @@ impl Cache {
 
     /// The resourceVersion of an object that is watched by name; `None` if it is not watched, or not there.
     pub fn named_version(&self, key: &ObjectKey) -> Option<u64> {
-        self.stores.get(&Source::Named(key.clone()))?.objects.get(key).map(|object| version(object))
+        self.stores.get(&Source::Named(key.clone()))?.objects.get(key).map(|known| known.version)
     }
 
     /// Puts in what the API server answered to a write of ours.
@@ -229,7 +243,7 @@ impl Cache {
     pub fn gone(&mut self, key: &ObjectKey, uid: &str) {
         for source in [Source::Owned(key.kind, key.namespace.clone()), Source::Owned(key.kind, None)] {
             if let Some(store) = self.stores.get_mut(&source) {
-                if store.objects.get(key).is_some_and(|object| object["metadata"]["uid"] == uid) {
+                if store.objects.get(key).is_some_and(|known| known.uid == uid) {
                     store.objects.remove(key);
                 }
                 store.buried.insert(key.clone(), uid.to_owned());
@@ -243,13 +257,59 @@ impl Store {
         self.complete || self.refused.is_some() && *source != Source::Resources
     }
 
+    fn feed(&mut self, change: Change) -> bool {
+        match change {
+            Change::Applied(object) => self.put(object),
+            Change::Deleted(object) => self.take(&object),
+            Change::Restarted => {
+                self.listed = Some(HashSet::new());
+                false
+            }
+            Change::Listed(object) => {
+                if let (Some(listed), Some(key)) = (&mut self.listed, ObjectKey::of(&object)) {
+                    listed.insert(key);
+                }
+                self.put(object)
+            }
+            Change::Complete => {
+                let listed = self.listed.take().unwrap_or_default();
+                let before = self.objects.len();
+                self.objects.retain(|key, _| listed.contains(key));
+                self.buried.clear();
+                let first = !std::mem::replace(&mut self.complete, true);
+                first || before != self.objects.len()
+            }
+        }
+    }
+
+    /// Keeps the view of a fact alone; what is the same to it is no news. (Nodes say every few minutes that they are alive.)
+    fn feed_fact(&mut self, fact: Fact, change: Change) -> bool {
+        let reduced = |object: &Value| {
+            let metadata = &object["metadata"];
+            let identity = json!({"namespace": metadata["namespace"], "name": metadata["name"], "uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]});
+            json!({"apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": identity, "view": fact.view(object)})
+        };
+        let change = match change {
+            Change::Applied(object) => Change::Applied(reduced(&object)),
+            Change::Listed(object) => Change::Listed(reduced(&object)),
+            other => other,
+        };
+        let known = match &change {
+            Change::Applied(object) | Change::Listed(object) => {
+                ObjectKey::of(object).and_then(|key| self.objects.get(&key)).is_some_and(|known| known.object()["view"] == object["view"])
+            }
+            _ => false,
+        };
+        self.feed(change) && !known
+    }
+
     fn put(&mut self, mut object: Value) -> bool {
         let Some(key) = ObjectKey::of(&object) else { return false };
         if self.buried.get(&key).is_some_and(|uid| object["metadata"]["uid"] == uid.as_str()) {
             return false;
         }
         if let Some(known) = self.objects.get(&key)
-            && version(known) >= version(&object)
+            && known.version >= version(&object)
         {
             return false;
         }
@@ -257,7 +317,7 @@ impl Store {
             // As large as the object, and nothing reads it.
             annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
         }
-        self.objects.insert(key, Arc::new(object));
+        self.objects.insert(key, Known::new(&object));
         true
     }
 
@@ -269,7 +329,7 @@ impl Store {
         }
         // A write of ours may have been put in before this news came: a new object of that name, or the same one with our label
         // again. (To a watch by label, an object that loses it is deleted. The version is that of the deletion or of the loss.)
-        let outdated = self.objects.get(&key).is_none_or(|known| version(known) > version(object));
+        let outdated = self.objects.get(&key).is_none_or(|known| known.version > version(object));
         !outdated && self.objects.remove(&key).is_some()
     }
 }
@@ -283,7 +343,6 @@ pub(crate) fn version(object: &Value) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
     use weft_plan::kinds;
 
     #[test]
@@ -297,6 +356,24 @@ mod tests {
         assert_eq!((known(&cache), cache.blind_to(&key())), (None, Some("forbidden")));
         assert!(cache.refuse(&source(), None));
         assert_eq!((known(&cache), cache.blind_to(&key())), (Some(5), None));
+    }
+
+    #[test]
+    fn of_a_fact_only_the_view_is_kept_and_the_same_view_is_no_news() {
+        let source = Source::Fact(Fact::Nodes);
+        let node = |version: u64, runtime: &str| {
+            let metadata = json!({"name": "n", "uid": "u", "resourceVersion": version.to_string()});
+            json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": {"nodeInfo": {"containerRuntimeVersion": runtime}, "images": ["large"]}})
+        };
+        let mut cache = Cache::default();
+        cache.expect(source.clone());
+        assert!(cache.feed(&source, Change::Applied(node(1, "containerd://1"))));
+        assert!(!cache.feed(&source, Change::Applied(node(2, "containerd://1"))), "it is alive, which is no news");
+        assert!(cache.feed(&source, Change::Applied(node(3, "containerd://2"))));
+        assert_eq!(cache.facts().nodes["n"].container_runtime, "containerd://2");
+        assert!(!cache.stores[&source].objects.values().any(|known| known.text.contains("large")));
+        assert!(cache.feed(&source, Change::Deleted(node(4, "containerd://2"))));
+        assert!(cache.facts().nodes.is_empty());
     }
 
     #[test]

@@ -12,6 +12,9 @@ use crate::{cache::version, fence::Closed};
 /// How long one request may take. An API server that needs longer is as good as gone, and the pass is tried again.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(15);
 
+/// The pause after a failure that may be over at once.
+const BRIEFLY: Duration = Duration::from_millis(200);
+
 /// Why a request did not do what it should.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -57,6 +60,19 @@ impl Error {
     /// Whether somebody else wrote in between.
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Api(status) if status.code == 409)
+    }
+
+    /// How long to wait before the same is tried once more, if the failure may be over by then: the API server is overloaded and says
+    /// for how long (`Retry-After`), stumbled, or its connection broke.
+    pub fn passes_in(&self) -> Option<Duration> {
+        match self {
+            Self::Api(status) if matches!(status.code, 429 | 500..=599) => {
+                let seconds = status.details.as_ref().map(|details| details.retry_after_seconds).unwrap_or_default();
+                Some(Duration::from_secs(seconds.into()).max(BRIEFLY))
+            }
+            Self::Connection(_) => Some(BRIEFLY),
+            Self::Api(_) | Self::Timeout | Self::Fenced => None,
+        }
     }
 
     /// Whether the API server refuses because a field cannot be changed on an existing object: it has to be made anew.

@@ -23,7 +23,7 @@ use weft_plan::{
 };
 
 use crate::{
-    cache::Source,
+    cache::{Change, Source},
     cluster::Cluster,
     metrics::Metrics,
     objects::Objects,
@@ -37,6 +37,8 @@ use crate::{
 const GATHER: Duration = Duration::from_millis(10);
 /// How often status may tell of the progress of a teardown.
 const TEARDOWN_NEWS: Duration = Duration::from_secs(2);
+/// When to try again to list the resources.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// When to try again to remove what a resource left.
 const LEFTOVERS: Duration = Duration::from_secs(5);
 
@@ -106,9 +108,18 @@ impl Controller {
             watches.spawn(self.watching(watch));
         }
         let mut memories: HashMap<String, Memory> = HashMap::new();
+        let mut up_to_date = false;
         loop {
-            self.metrics.leads(self.domain.name(), *leading.borrow());
-            let due = if *leading.borrow_and_update() && self.shared.lock().may_act() { self.pass_all(&mut memories).await } else { None };
+            let leads = *leading.borrow_and_update();
+            self.metrics.leads(self.domain.name(), leads);
+            let acts = leads && self.shared.lock().may_act();
+            // The watch of a new leader may lag behind what the last one knew.
+            up_to_date = acts && (up_to_date || self.look_again().await);
+            let due = match acts {
+                true if up_to_date => self.pass_all(&mut memories).await,
+                true => Some(Instant::now() + LOOK_AGAIN),
+                false => None,
+            };
             let timer = async {
                 match due {
                     Some(due) => tokio::time::sleep_until(due.into()).await,
@@ -132,6 +143,28 @@ impl Controller {
         for memory in memories.values() {
             memory.retries.quiet().await;
         }
+    }
+
+    /// Makes sure that the resources are known as they are now. Returns whether that was possible.
+    async fn look_again(&self) -> bool {
+        let kind = self.domain.resource();
+        let resources = match self.cluster.list(kind, None, "").await {
+            Ok(resources) => resources,
+            Err(error) => {
+                tracing::warn!(%kind, %error, "could not be listed");
+                return false;
+            }
+        };
+        let mut cache = self.shared.lock();
+        for known in cache.resources() {
+            if !resources.iter().any(|resource| resource["metadata"]["uid"] == known["metadata"]["uid"]) {
+                cache.feed(&Source::Resources, Change::Deleted(Value::clone(&known)));
+            }
+        }
+        for resource in resources {
+            cache.feed(&Source::Resources, Change::Applied(resource));
+        }
+        true
     }
 
     /// A pass over every resource that needs one now. Returns when the next is due.
@@ -294,6 +327,10 @@ impl Controller {
         watches.push(watch(Source::Pods, kinds::POD, Some(domain.namespace()), domain.pod_selector(), String::new()));
         let operators = watch(Source::Operators, kinds::DEPLOYMENT, None, "", format!("metadata.name={}", domain.operator_name()));
         watches.push(operators);
+        for fact in domain.facts() {
+            let (kind, namespace, labels) = fact.objects();
+            watches.push(watch(Source::Fact(*fact), kind, namespace, labels, String::new()));
+        }
         for watch in &watches {
             self.shared.lock().expect(watch.source.clone());
         }

@@ -24,7 +24,7 @@ const IN_FLIGHT: usize = 16;
 const ATTEMPTS: usize = 4;
 
 /// How long a pass waits for one object.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What is applied at once inside a unit; each waits for the one before. Definitions, permissions and configuration do not need
 /// each other, and all that is bound or started needs them.
@@ -163,6 +163,8 @@ impl Objects {
         let Ok(_permit) = self.permits.acquire().await else { return Err(failed(FailureClass::Transient, "shutting down".to_owned())) };
         let mut live = known;
         let mut last = None;
+        // What fails again is told at once, and tried with growing pauses.
+        let mut again = self.retries.as_ref().is_some_and(|retries| retries.due(key).is_some());
         for _ in 0..ATTEMPTS {
             let wanted = match self.step(manifest, live.as_deref()) {
                 Step::Keep => return Ok(Outcome::Done),
@@ -174,7 +176,15 @@ impl Objects {
                 Ok(()) => return Ok(Outcome::Done),
                 // Somebody wrote in between, or it is there and we did not know: look.
                 Err(e) if e.is_conflict() => last = Some(e),
-                Err(e) => return Err(failed(e.class(), e.to_string())),
+                Err(e) => {
+                    let Some(pause) = e.passes_in().filter(|pause| !again && *pause < PATIENCE) else {
+                        return Err(failed(e.class(), e.to_string()));
+                    };
+                    // Once: what passes at once is not worth a word in status. Whether it was done all the same, a look tells.
+                    again = true;
+                    tokio::time::sleep(pause).await;
+                    last = Some(e);
+                }
             }
             live = self.cluster.get(key).await.map_err(|e| failed(e.class(), e.to_string()))?.map(Arc::new);
         }

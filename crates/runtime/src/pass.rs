@@ -83,8 +83,9 @@ pub async fn apply(controller: &Controller, resource: &Value, retries: &Arc<Retr
         Err(error) => return unusable(report, controller, &owner, &error),
     };
     // Validate and build.
+    let facts = controller.shared.lock().facts();
     let mut random = |bytes: &mut [u8]| rand::rng().fill_bytes(bytes);
-    let (decision, refusal) = decide(&*controller.domain, resource, &stored, &mut random);
+    let (decision, refusal) = decide(&*controller.domain, resource, &stored, &facts, &mut random);
     report.refusal = refusal;
     let Some(decision) = decision else { return Outcome::early(report, Vec::new()) };
     let mut units = owned(decision.units.clone(), &owner);
@@ -204,11 +205,11 @@ pub(crate) fn decide(
     domain: &dyn Domain,
     resource: &Value,
     stored: &Stored,
+    facts: &Facts,
     random: &mut dyn FnMut(&mut [u8]),
 ) -> (Option<Decision>, Option<Refusal>) {
-    let facts = Facts::default();
     let decided = stored.inventory.decided.as_ref();
-    let mut decide = |resource: &Value| domain.decide(Input { resource, record: stored.record.as_deref(), decided, facts: &facts, random });
+    let mut decide = |resource: &Value| domain.decide(Input { resource, record: stored.record.as_deref(), decided, facts, random });
     match decide(resource) {
         Ok(decision) => (Some(decision), None),
         Err(refusal) => {

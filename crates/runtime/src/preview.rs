@@ -6,8 +6,9 @@ use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
 use serde_json::Value;
 use weft_plan::{
-    Decision, Difference, Inventory, Manifest, Notice, ObjectKey, Refusal, Stage, Step, Unit, What, is_immutable, is_kept_for_ever, owned,
-    report::Blocked,
+    Decision, Difference, Facts, Inventory, Manifest, Notice, ObjectKey, Refusal, Stage, Step, Unit, What, is_immutable, is_kept_for_ever,
+    owned,
+    report::{Blocked, FailureClass},
 };
 
 use crate::{
@@ -119,7 +120,8 @@ impl Preview {
 pub async fn apply(objects: &Objects, resource: &Value, namespace: &str) -> Result<Preview, StoredError> {
     let blocked = presence::blocked(&objects.cluster, &*objects.domain).await?;
     let stored = stored::read(objects, namespace).await?;
-    let (decisions, refusal) = decisions(objects, resource, &stored);
+    let (facts, unseen) = facts(objects).await?;
+    let (decisions, refusal) = decisions(objects, resource, &stored, &facts);
     let Some([one, other]) = decisions.filter(|_| refusal.is_none()) else {
         return Ok(Preview { blocked, refusal, ..Preview::default() });
     };
@@ -135,6 +137,7 @@ pub async fn apply(objects: &Objects, resource: &Value, namespace: &str) -> Resu
     for (unit, other) in units.iter().zip(&others) {
         preview.units.push(UnitPreview { name: unit.name.clone(), changes: changes(objects, unit, other).await? });
     }
+    preview.notices.extend(unseen);
     for change in preview.units.iter().flat_map(|unit| &unit.changes) {
         if let Action::Leave { why } = &change.action {
             preview.notices.push(Notice { about: change.object.human(), message: why.clone() });
@@ -164,10 +167,31 @@ pub async fn teardown(objects: &Objects, namespace: &str) -> Result<Vec<Change>,
 }
 
 /// The decision, made twice with other dice: what the two do not agree on is drawn at random.
-fn decisions(objects: &Objects, resource: &Value, stored: &Stored) -> (Option<[Decision; 2]>, Option<Refusal>) {
-    let decide = |dice: u8| pass::decide(&*objects.domain, resource, stored, &mut |bytes: &mut [u8]| bytes.fill(dice));
+fn decisions(objects: &Objects, resource: &Value, stored: &Stored, facts: &Facts) -> (Option<[Decision; 2]>, Option<Refusal>) {
+    let decide = |dice: u8| pass::decide(&*objects.domain, resource, stored, facts, &mut |bytes: &mut [u8]| bytes.fill(dice));
     let ((one, refusal), (other, _)) = (decide(0x11), decide(0xee));
     (one.zip(other).map(|(one, other)| [one, other]), refusal)
+}
+
+/// What the domain must know of the cluster, and what of that whoever asks may not look at.
+async fn facts(objects: &Objects) -> Result<(Facts, Vec<Notice>), Error> {
+    let (mut facts, mut notices) = (Facts::default(), Vec::new());
+    for fact in objects.domain.facts() {
+        let (kind, namespace, labels) = fact.objects();
+        match objects.cluster.list(kind, namespace, &format!("labelSelector={labels}")).await {
+            Ok(items) => {
+                for item in items {
+                    facts.add(*fact, item["metadata"]["name"].as_str().unwrap_or_default(), &fact.view(&item));
+                }
+            }
+            Err(error) if error.class() == FailureClass::Forbidden => notices.push(Notice {
+                about: kind.plural.to_owned(),
+                message: format!("this is what would happen if the operator could not list them either: {error}"),
+            }),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((facts, notices))
 }
 
 async fn live(objects: &Objects, keys: Vec<ObjectKey>) -> Result<Vec<(ObjectKey, Option<Arc<Value>>)>, Error> {

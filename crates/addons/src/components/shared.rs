@@ -1,5 +1,9 @@
 //! What several components rest on.
 
+use k8s_openapi::{
+    api::networking::v1::{NetworkPolicyEgressRule, NetworkPolicyPort},
+    apimachinery::pkg::util::intstr::IntOrString,
+};
 use weft_plan::{Manifest, ManifestError};
 
 use crate::overlay::Overlay;
@@ -14,7 +18,41 @@ pub(crate) fn network_attachment_definition(overlay: &Overlay<'_>) -> Result<Vec
     overlay.load(&[include_str!("../../../../components/network-attachment-definition/crd.yaml")])
 }
 
-/// Policies that let labelled pods reach the API server and DNS.
+/// Policies that let labelled pods reach the API server, on the ports where it really listens, and DNS.
 pub(crate) fn network_policy(overlay: &Overlay<'_>) -> Result<Vec<Manifest>, ManifestError> {
-    overlay.load(&[include_str!("../../../../components/network-policy/egress.yaml")])
+    let mut policies = overlay.load(&[include_str!("../../../../components/network-policy/egress.yaml")])?;
+    let ports = &overlay.facts.api_server_ports;
+    let to_api_server = policies.iter_mut().find(|policy| policy.key().name == "cnao-allow-egress-to-cluster-api");
+    if let Some(policy) = to_api_server.filter(|_| !ports.is_empty()) {
+        policy.edit("/spec/egress/0", |rule: &mut NetworkPolicyEgressRule| {
+            let port = |port: &u16| NetworkPolicyPort {
+                protocol: Some("TCP".to_owned()),
+                port: Some(IntOrString::Int((*port).into())),
+                ..NetworkPolicyPort::default()
+            };
+            rule.ports = Some(ports.iter().map(port).collect());
+            Ok::<_, std::convert::Infallible>(())
+        })?;
+    }
+    Ok(policies)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use weft_plan::Facts;
+
+    use crate::testing;
+
+    #[test]
+    fn the_policy_for_the_api_server_follows_its_real_ports() {
+        let ports = |facts: &Facts| {
+            let decision = testing::decide_knowing(facts, &testing::resource(serde_json::json!({})));
+            let policy = testing::object(&decision, "NetworkPolicy", "cnao-allow-egress-to-cluster-api").clone();
+            let ports = policy["spec"]["egress"][0]["ports"].as_array().unwrap().clone();
+            ports.iter().map(|port| port["port"].as_u64().unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(ports(&Facts { api_server_ports: [443, 16443].into(), ..Facts::default() }), [443, 16443]);
+        assert_eq!(ports(&Facts::default()), [6443], "a guess, where nothing is known");
+    }
 }

@@ -177,7 +177,8 @@ async fn what_fails_for_long_is_tried_in_patience_and_alone() {
     }
     let first = proxy.requests().iter().find(|one| one.info.name == "multus" && one.info.resource == "daemonsets").unwrap().time;
     let seconds = Timestamp::now().duration_since(first).as_secs_f64();
-    let most = 2.0 + (1.0 + seconds / 0.25).log2();
+    // One more than the pauses allow: the first failure might have passed at once.
+    let most = 3.0 + (1.0 + seconds / 0.25).log2();
     assert!((failing.hits() as f64) <= most, "{} attempts in {seconds} s, not {most}", failing.hits());
     failing.remove();
     cluster.wait_available().await;

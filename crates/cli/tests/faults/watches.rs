@@ -224,3 +224,30 @@ async fn a_new_leader_forgets_nothing_that_the_last_one_noted() {
     Step::Delete.begin(&cluster).await;
     Step::Delete.finish(&cluster).await;
 }
+
+/// Nor may it act on an old specification: it would make again what the one before it had removed.
+#[tokio::test]
+async fn a_new_leader_acts_on_the_newest_specification() {
+    let cluster = Cluster::start_default().await;
+    let (proxy, others) = (Proxy::start(&cluster.control_plane).await.unwrap(), Proxy::start(&cluster.control_plane).await.unwrap());
+    let leader = Operator::start_via(&cluster, &others).await;
+    leader.wait_leading().await;
+    cluster.apply(&resource(&["multus: {}", "ovs: {}"])).await;
+    cluster.wait_available().await;
+    let next = Operator::start_via(&cluster, &proxy).await;
+    wait_until("the next one is warm", async || if next.http("/readyz").await.0 == 200 { Ok(()) } else { Err("no".into()) }).await;
+
+    let held = proxy.inject(of_operator().verb("watch").resource("networkaddonsconfigs"), Fault::HoldEvents(Events::All));
+    cluster.apply(&resource(&["multus: {}"])).await;
+    cluster.wait_available().await;
+    held.wait_hits(1, PATIENCE).await.unwrap();
+    leader.kill();
+    // Something that only a leader puts right.
+    cluster.delete(kinds::DAEMON_SET, NAMESPACE, "multus").await;
+    next.wait_leading().await;
+    wait_until("multus is back", async || cluster.get(kinds::DAEMON_SET, NAMESPACE, "multus").await.map(drop).ok_or("gone".into())).await;
+    held.remove();
+    cluster.wait_available().await;
+    let made = proxy.writes().into_iter().map(|write| write.info.name).filter(|name| name.starts_with("ovs-cni")).collect::<Vec<_>>();
+    assert!(made.is_empty(), "nobody wants these any more: {made:?}");
+}
