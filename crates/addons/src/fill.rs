@@ -9,10 +9,11 @@ use weft_api::addons::{
     KubeMacPool, KubeSecondaryDns, KubevirtIpamController, LinuxBridge, Macvtap, Multus, MultusDynamicNetworks, NetworkAddonsConfig,
     NetworkAddonsConfigSpec, NmState, Ovs, Placement, PlacementConfiguration, SelfSignConfiguration, TlsSecurityProfile,
 };
-use weft_plan::Notice;
+use weft_plan::{Facts, Notice};
 
 use crate::{
     mac::MacRange,
+    node,
     pull_policy::PullPolicy,
     tls::Tls,
     validate::{IpamController, RequestedMacPool, SecondaryDns, SelfSign, Valid, validate},
@@ -53,11 +54,15 @@ pub struct Effective {
     pub tls: Tls,
 }
 
-const DEFAULT_CRI_SOCKET: &str = "/run/crio/crio.sock";
 const DEFAULT_DEVICE_PLUGIN_CONFIG: &str = "macvtap-deviceplugin-config";
 
 /// Fills in what is open. Dice are thrown only for a MAC range that nothing else determines.
-pub fn fill(valid: Valid, previous: Option<&NetworkAddonsConfigSpec>, random: &mut dyn FnMut(&mut [u8])) -> (Effective, Vec<Notice>) {
+pub fn fill(
+    valid: Valid,
+    previous: Option<&NetworkAddonsConfigSpec>,
+    facts: &Facts,
+    random: &mut dyn FnMut(&mut [u8]),
+) -> (Effective, Vec<Notice>) {
     // No `..`: a setting that is new in `Valid` must be decided on here.
     let Valid {
         multus,
@@ -85,7 +90,7 @@ pub fn fill(valid: Valid, previous: Option<&NetworkAddonsConfigSpec>, random: &m
         kube_mac_pool: kube_mac_pool
             .map(|RequestedMacPool { range }| range.or_else(|| carried.mac_range()).unwrap_or_else(|| MacRange::random(random))),
         multus_dynamic_networks: multus_dynamic_networks
-            .map(|networks| networks.cri_socket.or_else(|| carried.cri_socket()).unwrap_or_else(|| DEFAULT_CRI_SOCKET.to_owned())),
+            .map(|networks| networks.cri_socket.or_else(|| carried.cri_socket()).unwrap_or_else(|| node::default_cri_socket(facts))),
         macvtap: macvtap.map(|macvtap| {
             macvtap
                 .device_plugin_config
@@ -101,7 +106,9 @@ pub fn fill(valid: Valid, previous: Option<&NetworkAddonsConfigSpec>, random: &m
         tls_profile,
         tls,
     };
-    (effective, carried.notices)
+    let Carried { mut notices, .. } = carried;
+    notices.extend(effective.multus_dynamic_networks.as_deref().and_then(|socket| node::other_cri_sockets(facts, socket)));
+    (effective, notices)
 }
 
 /// The certificates' rotation that the documentation has always promised.

@@ -13,7 +13,7 @@ fn spec(value: Value) -> NetworkAddonsConfigSpec {
 
 fn filled(asked: Value, previous: Option<Value>) -> (Effective, Vec<Notice>) {
     let valid = validate(&read(&resource(asked)).unwrap()).unwrap();
-    fill(valid, previous.map(spec).as_ref(), &mut loaded_dice)
+    fill(valid, previous.map(spec).as_ref(), &Facts::default(), &mut loaded_dice)
 }
 
 fn json_of(asked: Value, previous: Option<Value>) -> Value {

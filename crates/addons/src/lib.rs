@@ -15,6 +15,7 @@ pub mod duration;
 pub mod fill;
 mod labels;
 pub mod mac;
+mod node;
 mod original;
 mod overlay;
 pub mod pull_policy;
@@ -94,7 +95,7 @@ impl Domain for Addons {
         let resource = validate::read(input.resource).map_err(|problems| refusal(FAILED_TO_VALIDATE, problems))?;
         let valid = validate::validate(&resource).map_err(|problems| refusal(FAILED_TO_VALIDATE, problems))?;
         let previous = record::previous(input.decided, input.record).map_err(|problem| refusal(FAILED_TO_GET_PREVIOUS, vec![problem]))?;
-        let (effective, mut notices) = fill::fill(valid, previous.as_ref(), input.random);
+        let (effective, mut notices) = fill::fill(valid, previous.as_ref(), input.facts, input.random);
         notices.extend(build::notices(&effective));
         self.build(&resource, &effective, notices, input.facts).map_err(|error| {
             let message = format!("{error}; this is a defect of Weft, please report it");

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{Kind, kinds};
 
@@ -29,7 +29,7 @@ pub enum Platform {
     OpenShift,
 }
 
-/// What a node says of itself (`status.nodeInfo`).
+/// What a node says of itself (`status.nodeInfo`), and what its labels tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
     /// For example `containerd://1.7.27` or `cri-o://1.32.1`.
@@ -38,6 +38,8 @@ pub struct Node {
     pub kubelet_version: String,
     /// For example `Talos (v1.9.1)`.
     pub os_image: String,
+    /// Whether it carries MicroK8s' label: its kubelet does not tell.
+    pub is_microk8s: bool,
 }
 
 /// A stream of objects that facts are made from.
@@ -69,11 +71,20 @@ impl Fact {
         match self {
             Fact::Groups => object["spec"]["group"].clone(),
             Fact::ApiServer => object["ports"].clone(),
-            Fact::Nodes => object["status"]["nodeInfo"].clone(),
+            Fact::Nodes => json!({
+                "nodeInfo": {
+                    "containerRuntimeVersion": object["status"]["nodeInfo"]["containerRuntimeVersion"],
+                    "kubeletVersion": object["status"]["nodeInfo"]["kubeletVersion"],
+                    "osImage": object["status"]["nodeInfo"]["osImage"],
+                },
+                MICROK8S: object["metadata"]["labels"][MICROK8S],
+            }),
         }
     }
 }
 
+/// The label of MicroK8s' nodes.
+const MICROK8S: &str = "microk8s.io/cluster";
 /// An API group that only OpenShift 4 serves.
 const OPENSHIFT: &str = "config.openshift.io";
 
@@ -93,10 +104,12 @@ impl Facts {
                 self.api_server_ports.extend(ports.filter_map(|port| u16::try_from(port["port"].as_u64()?).ok()));
             }
             Fact::Nodes => {
+                let info = &view["nodeInfo"];
                 let node = Node {
-                    container_runtime: text(&view["containerRuntimeVersion"]),
-                    kubelet_version: text(&view["kubeletVersion"]),
-                    os_image: text(&view["osImage"]),
+                    container_runtime: text(&info["containerRuntimeVersion"]),
+                    kubelet_version: text(&info["kubeletVersion"]),
+                    os_image: text(&info["osImage"]),
+                    is_microk8s: view[MICROK8S] == "true",
                 };
                 self.nodes.insert(name.to_owned(), node);
             }
@@ -112,7 +125,6 @@ impl Facts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn facts(objects: &[(Fact, Value)]) -> Facts {
         let mut facts = Facts::default();
