@@ -13,7 +13,7 @@ use crate::{harness::*, user::*};
 type Writes = BTreeSet<String>;
 
 /// Fixed, so that a failure can be repeated.
-const SEED: u64 = 20_261_121;
+const SEED: u64 = 20_261_123;
 const EDITS: usize = 15;
 
 #[tokio::test]
@@ -56,7 +56,7 @@ fn edit(random: &mut StdRng, spec: &mut Value) -> &'static str {
         let name = ["component", "component", "range", "placement", "pull policy"].choose(random).unwrap();
         match *name {
             "component" => {
-                let field = *["multus", "linuxBridge", "ovs", "kubeMacPool"].choose(random).unwrap();
+                let field = *["multus", "linuxBridge", "ovs", "kubeMacPool", "macvtap", "kubeSecondaryDNS"].choose(random).unwrap();
                 let fields = spec.as_object_mut().unwrap();
                 if fields.remove(field).is_none() {
                     fields.insert(field.to_owned(), json!({}));

@@ -6,6 +6,8 @@ use weft_plan::kinds;
 use crate::{harness::*, user::*};
 
 const DEFINITION: &str = "networkaddonsconfigs.networkaddonsoperator.network.kubevirt.io";
+/// Other people's objects may live in them.
+const STAY: [&str; 2] = ["ipamclaims.k8s.cni.cncf.io", "network-attachment-definitions.k8s.cni.cncf.io"];
 
 #[tokio::test]
 async fn an_operator_at_work_takes_its_components_down() {
@@ -24,7 +26,7 @@ async fn an_operator_at_work_takes_its_components_down() {
     assert!(!run.stdout.contains("no operator is at work"), "{}", run.stdout);
     let teardown = cluster.audit().iter().filter(|event| event.verb == "delete" && event.code < 300).count();
     assert!(teardown > 20, "the operator did it: {teardown} deletions");
-    nothing_is_left(&cluster, &[DEFINITION, "network-attachment-definitions.k8s.cni.cncf.io"]).await;
+    nothing_is_left(&cluster, &[DEFINITION]).await;
     let again = weft(&cluster, &["uninstall", "--yes"]).await.ended(0);
     assert!(again.stdout.contains("Nothing of Weft is installed"), "{}", again.stdout);
 }
@@ -46,19 +48,18 @@ async fn it_does_the_same_when_the_operator_is_gone() {
     let run = weft(&cluster, &["uninstall", "--yes", "--crds"]).await.ended(0);
     assert!(run.stdout.contains("no operator is at work"), "{}", run.stdout);
     assert!(run.stdout.contains("CustomResourceDefinition network-attachment-definitions.k8s.cni.cncf.io: stays"), "{}", run.stdout);
-    nothing_is_left(&cluster, &["network-attachment-definitions.k8s.cni.cncf.io"]).await;
+    nothing_is_left(&cluster, &[]).await;
 }
 
 #[tokio::test]
 async fn a_single_operator_for_all_domains_goes_too() {
     let cluster = Cluster::start(ClusterOptions { manifests: &["--single"], may_be_forbidden: true, ..Default::default() }).await;
     assert_eq!(cluster.operator.human(), "Deployment weft-system/weft-operator");
-    let stays = [DEFINITION, "network-attachment-definitions.k8s.cni.cncf.io"];
     let operator = Operator::start_default(&cluster).await;
     cluster.install(&example("network-addons-config.yaml")).await;
     let run = weft(&cluster, &["uninstall", "--yes"]).await.ended(0);
     assert!(!run.stdout.contains("no operator is at work"), "{}", run.stdout);
-    nothing_is_left(&cluster, &stays).await;
+    nothing_is_left(&cluster, &[DEFINITION]).await;
     operator.kill();
 
     // Without a process, and without the Deployment that tells where it was and what it did.
@@ -69,7 +70,7 @@ async fn a_single_operator_for_all_domains_goes_too() {
     cluster.delete(kinds::DEPLOYMENT, "weft-system", "weft-operator").await;
     let run = weft(&cluster, &["uninstall", "--yes"]).await.ended(0);
     assert!(run.stdout.contains("no operator is at work"), "{}", run.stdout);
-    nothing_is_left(&cluster, &stays).await;
+    nothing_is_left(&cluster, &[DEFINITION]).await;
 }
 
 #[tokio::test]
@@ -88,7 +89,7 @@ async fn what_others_have_put_there_stays() {
     assert!(cluster.get(kinds::CLUSTER_ROLE, "", "multus").await.is_none());
     cluster.kubectl(&["-n", NAMESPACE, "delete", "configmap", "mine"]).await;
     weft(&cluster, &["uninstall", "--yes"]).await.ended(0);
-    nothing_is_left(&cluster, &[DEFINITION, "network-attachment-definitions.k8s.cni.cncf.io"]).await;
+    nothing_is_left(&cluster, &[DEFINITION]).await;
 }
 
 #[tokio::test]
@@ -109,7 +110,7 @@ async fn the_operator_that_weft_replaces_is_left_alone() {
     assert!(cluster.get(kinds::CLUSTER_ROLE, "", OPERATOR).await.is_some());
 }
 
-/// Whatever `weft manifests` installed and whatever came of the resource is gone, but for these definitions.
+/// Whatever `weft manifests` installed and whatever came of the resource is gone, but for these definitions and those that stay.
 async fn nothing_is_left(cluster: &Cluster, definitions: &[&str]) {
     for namespace in [NAMESPACE, cluster.operator_namespace()] {
         assert!(cluster.get(kinds::NAMESPACE, "", namespace).await.is_none(), "the namespace {namespace}");
@@ -123,7 +124,7 @@ async fn nothing_is_left(cluster: &Cluster, definitions: &[&str]) {
         .into_iter()
         .filter_map(|item| item.metadata.name)
         .collect();
-    let mut wanted: Vec<_> = definitions.iter().map(ToString::to_string).collect();
+    let mut wanted: Vec<_> = STAY.iter().chain(definitions).map(ToString::to_string).collect();
     wanted.sort();
     assert_eq!(left, wanted);
     for kind in [
