@@ -442,6 +442,28 @@ mod tests {
     }
 
     #[test]
+    fn a_secret_tells_where_it_differs_and_not_what_is_in_it() {
+        let entry = |manager: &str, operation: &str, fields: Value| json!({"manager": manager, "operation": operation, "fieldsV1": {"f:data": fields}});
+        let desired = json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": {"a": "new", "b": "new", "c": "kept"}});
+        let live = json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "data": {"a": "old", "c": "kept", "d": "theirs", "e": "dropped"},
+            "metadata": {"managedFields": [entry(ME, "Apply", json!({"f:a": {}, "f:c": {}, "f:e": {}})), entry("x", "Update", json!({"f:d": {}}))]}});
+        let lines: Vec<_> = compare(kinds::SECRET, &desired, &live, ME).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            lines,
+            [
+                r#"~ data.a: "***" -> "***""#,
+                r#"+ data.b: "***""#,
+                r#"~ type: "kubernetes.io/tls" -> "Opaque""#,
+                r#"- data.e: "***""#,
+                r#"- data.d: "***" (added by x)"#,
+            ]
+        );
+        let nothing = json!({"type": "Opaque"});
+        let whole = compare(kinds::SECRET, &json!({"data": {"a": "new"}}), &nothing, ME);
+        assert_eq!(whole.iter().map(ToString::to_string).collect::<Vec<_>>(), [r#"+ data: "***""#]);
+    }
+
+    #[test]
     fn quantities_are_compared_by_amount_and_only_where_quantities_are() {
         assert_eq!(quantity(&json!("0.1")), quantity(&json!("100m")));
         assert_eq!(quantity(&json!("1Gi")), quantity(&json!("1024Mi")));
