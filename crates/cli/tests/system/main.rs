@@ -13,6 +13,7 @@ mod deletion;
 mod drift;
 mod install;
 mod leftovers;
+mod macvtap;
 mod narrowed;
 mod process;
 mod rbac;

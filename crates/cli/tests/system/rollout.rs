@@ -70,7 +70,7 @@ async fn what_is_not_known_yet_is_not_claimed() {
     let cluster = Cluster::start_default().await;
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
     // KubeMacPool needs a Secret that is not there, and the API server is slow to say so.
-    let slow = proxy.inject(Match::any().verb("list").resource("secrets"), Fault::Hold);
+    let slow = proxy.inject(Match::any().verb("list").resource("secrets").name("kubemacpool-service"), Fault::Hold);
     let operator = Operator::start_via(&cluster, &proxy).await;
     cluster.apply(&example("network-addons-config.yaml")).await;
     slow.wait_hits(1, PATIENCE).await.unwrap();
