@@ -40,8 +40,8 @@ fn an_installation_has_all_its_objects_in_order() {
             format!("RoleBinding {name}"),
             format!("Role {name}-operands"),
             format!("RoleBinding {name}-operands"),
-            format!("Role {name}-events"),
-            format!("RoleBinding {name}-events"),
+            format!("Role {name}-default"),
+            format!("RoleBinding {name}-default"),
             format!("ClusterRole {name}-granted"),
             format!("ClusterRoleBinding {name}-granted"),
             format!("Role {name}-granted"),
@@ -193,7 +193,7 @@ fn another_namespace_is_used_throughout() {
     for object in &objects {
         let namespaces = [&object["metadata"]["namespace"], &object["subjects"][0]["namespace"]];
         for namespace in namespaces.into_iter().filter(|namespace| !namespace.is_null()) {
-            let expected = if title(object).ends_with("-events") && std::ptr::eq(namespace, &raw const object["metadata"]["namespace"]) {
+            let expected = if title(object).ends_with("-default") && std::ptr::eq(namespace, &raw const object["metadata"]["namespace"]) {
                 "default"
             } else {
                 "elsewhere"
