@@ -128,14 +128,17 @@ pub async fn apply(objects: &Objects, resource: &Value, namespace: &str) -> Resu
     let drawn = one.decided != other.decided;
     let (mut units, mut others) = (owned(one.units.clone(), &objects.owner), owned(other.units, &objects.owner));
     let live = certificates::read(objects, &one.certificates).await;
-    for units in [&mut units, &mut others] {
-        // What keeps a certificate from being made is in the way of its Secret too, and shows there.
-        certificates::fill(objects, &one.certificates, &live, units, Timestamp::now());
-    }
+    let filled = certificates::fill(objects, &one.certificates, &live, &mut units, Timestamp::now());
+    certificates::fill(objects, &one.certificates, &live, &mut others, Timestamp::now());
     let wanted = Inventory::of(&units, &one.made_by_operands, one.decided);
     let mut preview = Preview { blocked, drawn, notices: one.notices, ..Preview::default() };
     for (unit, other) in units.iter().zip(&others) {
-        preview.units.push(UnitPreview { name: unit.name.clone(), changes: changes(objects, unit, other).await? });
+        let mut changes = changes(objects, unit, other).await?;
+        if filled.failures.contains_key(&unit.name) {
+            // What is in the way of its Secret shows there, and holds back all of it.
+            changes.iter_mut().filter(|change| change.action.writes()).for_each(|change| change.action = Action::Wait);
+        }
+        preview.units.push(UnitPreview { name: unit.name.clone(), changes });
     }
     preview.notices.extend(unseen);
     for change in preview.units.iter().flat_map(|unit| &unit.changes) {

@@ -120,6 +120,8 @@ async fn somebody_elses_secret_is_left_alone_until_it_may_be_taken() {
     let status = cluster.wait_condition("Degraded", "True", "", AUTHORITY).await;
     let message = condition(&status, "Degraded")["message"].clone();
     assert!(message.as_str().unwrap().contains("weft.network/adopt=true"), "{message}");
+    let plan = weft(&cluster, &["plan", "-f", "-"]).await;
+    assert!(plan.contains("1 in conflict") && plan.contains("held back by a conflict") && !plan.contains("to create"), "{plan}");
     // Neither an empty Secret nor a webhook that trusts nobody.
     assert_eq!(cluster.get(kinds::SECRET, NAMESPACE, SECRET).await, None);
     assert_eq!(cluster.get(kinds::MUTATING_WEBHOOK_CONFIGURATION, "", WEBHOOK).await, None);
