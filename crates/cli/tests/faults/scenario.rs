@@ -26,9 +26,10 @@ pub fn resource(spec: &[&str]) -> String {
     spec.iter().fold(head.to_owned(), |text, line| format!("{text}  {line}\n"))
 }
 
-pub const FULL: [&str; 4] = [
+pub const FULL: [&str; 5] = [
     "multus: {}",
     "linuxBridge: {}",
+    "kubevirtIpamController: {}",
     r#"kubeMacPool: {rangeStart: "02:00:00:00:00:00", rangeEnd: "02:00:00:FF:FF:FF"}"#,
     "imagePullPolicy: Always",
 ];

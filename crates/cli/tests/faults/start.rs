@@ -101,7 +101,7 @@ async fn an_input_that_cannot_be_seen_stops_its_component_only() {
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
     for fault in [Fault::status(500), Fault::status(403), Fault::Hold] {
         println!("{fault:?}");
-        let unseen = proxy.inject(of_operator().verb("list").resource("secrets"), fault.clone());
+        let unseen = proxy.inject(of_operator().verb("list").resource("secrets").name("kubemacpool-service"), fault.clone());
         let operator = Operator::start_via(&cluster, &proxy).await;
         cluster.play_kubemacpool().await;
         cluster.apply(&resource(&FULL)).await;
