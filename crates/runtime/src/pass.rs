@@ -89,15 +89,15 @@ pub async fn apply(controller: &Controller, resource: &Value, retries: &Arc<Retr
     report.refusal = refusal;
     let Some(decision) = decision else { return Outcome::early(report, Vec::new()) };
     let mut units = owned(decision.units.clone(), &owner);
-    let live = certificates::read(&objects, &decision.certificates).await;
-    let filled = certificates::fill(&objects, &decision.certificates, &live, &mut units, Timestamp::now());
     let mut wanted = Inventory::of(&units, &decision.made_by_operands, decision.decided.clone());
     // What operands made stays listed until the resource goes: only then have their pods ended for sure and make it no more.
     wanted.made_by_operands.extend(stored.inventory.made_by_operands.iter().cloned());
 
     // Apply.
     let first_word = acknowledge(controller, resource, &report, &units);
-    if let Err(failure) = prepare(&objects, controller, resource, &stored.inventory, &wanted, first_word).await {
+    let prepared = prepare(&objects, controller, resource, &stored.inventory, &wanted, first_word);
+    let (prepared, live) = futures::join!(prepared, certificates::read(&objects, &decision.certificates));
+    if let Err(failure) = prepared {
         report.units =
             units.iter().map(|unit| UnitReport { name: unit.name.clone(), failures: Vec::new(), workloads: Vec::new() }).collect();
         if let Some(unit) = report.units.first_mut() {
@@ -105,6 +105,7 @@ pub async fn apply(controller: &Controller, resource: &Value, retries: &Arc<Retr
         }
         return Outcome::early(report, units);
     }
+    let filled = certificates::fill(&objects, &decision.certificates, &live, &mut units, Timestamp::now());
     let applied = join_all(units.iter().map(async |unit| match filled.failures.get(&unit.name) {
         Some(failures) => (failures.clone(), Vec::new()),
         None => objects.apply_unit(unit).await,
