@@ -13,11 +13,11 @@ use hyper_util::{
 };
 use kube::{
     Client, Config,
-    client::{Body, ClientBuilder, ConfigExt},
+    client::{ClientBuilder, ConfigExt},
 };
 use tower::{BoxError, ServiceBuilder};
 
-use crate::fence::Fence;
+use crate::fence::{self, Fence};
 
 /// How long a connection may lie idle and be used again. The API server closes it after 90 s, which is hyper's own limit too: a request
 /// sent just then would be lost.
@@ -40,12 +40,16 @@ pub fn connect(config: &Config, fence: &Fence) -> kube::Result<Client> {
     connector.set_read_timeout(config.read_timeout);
     connector.set_write_timeout(config.write_timeout);
     connector.set_reset_reader_on_write(config.reset_reader_on_write);
-    let http: Http<_, Body> = Http::builder(TokioExecutor::new()).pool_idle_timeout(IDLE).build(connector);
+    let http: Http<_, fence::Guarded<kube::client::Body>> = Http::builder(TokioExecutor::new()).pool_idle_timeout(IDLE).build(connector);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .map_err(BoxError::from)
+        .map_request({
+            let fence = fence.clone();
+            move |request| fence.guard(request)
+        })
         .service(http);
     Ok(ClientBuilder::new(service, config.default_namespace.clone()).with_layer(fence).build())
 }

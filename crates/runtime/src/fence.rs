@@ -4,6 +4,7 @@
 //! before. So the lease's end is checked where requests leave, at the last moment, not where decisions are made.
 
 use std::{
+    pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
     time::Instant,
@@ -11,6 +12,7 @@ use std::{
 
 use futures::future::{Either, Ready, ready};
 use http::{Method, Request};
+use http_body::{Body, Frame, SizeHint};
 use tower::{BoxError, Layer, Service};
 
 /// The request was not sent: this replica is not, or no longer, the leader.
@@ -40,14 +42,55 @@ impl Fence {
         self.lock().is_some_and(|deadline| Instant::now() < deadline)
     }
 
+    /// The request with a body that ends with an error if the fence is closed when it is sent: between the decision to send a request
+    /// and its last byte a connection may have to be made, and the process may be stopped.
+    pub fn guard<B>(&self, request: Request<B>) -> Request<Guarded<B>> {
+        let fence = (!Self::is_harmless(&request)).then(|| self.clone());
+        request.map(|body| Guarded { body, fence })
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
         self.open_until.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The lease itself is how a leader is found, and is guarded by its resourceVersion.
+    fn is_harmless<B>(request: &Request<B>) -> bool {
+        request.method() == Method::GET || request.uri().path().starts_with("/apis/coordination.k8s.io/")
+    }
+
     fn stops<B>(&self, request: &Request<B>) -> bool {
-        // The lease itself is how a leader is found, and is guarded by its resourceVersion.
-        let harmless = request.method() == Method::GET || request.uri().path().starts_with("/apis/coordination.k8s.io/");
-        !harmless && !self.is_open()
+        !Self::is_harmless(request) && !self.is_open()
+    }
+}
+
+/// A body that is sent only while the fence is open.
+pub struct Guarded<B> {
+    body: B,
+    fence: Option<Fence>,
+}
+
+impl<B> Body for Guarded<B>
+where
+    B: Body + Unpin,
+    B::Error: Into<BoxError>,
+{
+    type Data = B::Data;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, BoxError>>> {
+        match &self.fence {
+            // The API server drops a request whose body is shorter than announced.
+            Some(fence) if !fence.is_open() => Poll::Ready(Some(Err(Closed.into()))),
+            _ => Pin::new(&mut self.body).poll_frame(context).map_err(Into::into),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 
@@ -87,6 +130,7 @@ where
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use http_body_util::BodyExt;
     use std::time::Duration;
 
     fn request(method: Method, path: &str) -> Request<()> {
@@ -105,5 +149,21 @@ mod tests {
         assert!(!fence.stops(&write));
         fence.open_until(Instant::now());
         assert!(fence.stops(&write));
+    }
+
+    #[tokio::test]
+    async fn a_write_that_is_under_way_ends_when_the_fence_closes() {
+        let fence = Fence::default();
+        fence.open_until(Instant::now() + Duration::from_secs(60));
+        let guarded = |method| {
+            let request = Request::builder().method(method).uri("/api/v1/namespaces/n/configmaps/c");
+            fence.guard(request.body(kube::client::Body::from(b"{}".to_vec())).unwrap()).into_body()
+        };
+        let (sent, stopped, read) = (guarded(Method::PATCH), guarded(Method::PATCH), guarded(Method::GET));
+        assert_eq!(stopped.size_hint().exact(), Some(2), "the API server waits for as much");
+        assert_eq!(sent.collect().await.unwrap().to_bytes(), "{}");
+        fence.close();
+        assert!(stopped.collect().await.unwrap_err().is::<Closed>());
+        assert_eq!(read.collect().await.unwrap().to_bytes(), "{}");
     }
 }
