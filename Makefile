@@ -34,7 +34,7 @@ check: ## Check format and lints
 fmt: ## Format the code
 	cargo fmt --all
 
-generate: ## Write the generated files again: the CRDs and admission policies under deploy/
+generate: ## Write the generated files again: the CRDs and admission policies under deploy/, the API reference under docs/api/
 	cargo run --quiet -p weft-api --example generate
 
 bench: setup build ## Print Weft's figures beside the lower bound, measured in the same run

@@ -1,4 +1,4 @@
-//! The files in `deploy/` are what the types say.
+//! The files in `deploy/` and `docs/api/` are what the types say.
 #![allow(clippy::expect_used)]
 
 #[path = "../examples/generate/files.rs"]

@@ -1,4 +1,8 @@
-//! The generated files of `deploy/`: their names and what they hold.
+//! The generated files of `deploy/` and `docs/api/`: their names and what they hold.
+
+// By its path, since both the example and a test take this file in, from different folders.
+#[path = "reference.rs"]
+mod reference;
 
 use std::path::{Path, PathBuf};
 
@@ -7,10 +11,12 @@ use weft_api::addons;
 
 /// All generated files: path and text.
 pub fn all() -> Vec<(PathBuf, String)> {
-    let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let deploy = root.join("deploy");
     let crd = addons::crd();
     let crd_name = crd.metadata.name.clone().unwrap_or_default();
     vec![
+        (root.join("docs/api/network-addons-config.md"), reference::page(&crd)),
         (deploy.join(format!("crds/{crd_name}.yaml")), documents(&[crd])),
         (deploy.join("admission/network-addons-config.yaml"), documents(&addons::admission())),
     ]

@@ -1,4 +1,4 @@
-//! Writes the generated files of `deploy/`: the CRDs and the admission policies.
+//! Writes the generated files: the CRDs and the admission policies of `deploy/`, and the API reference of `docs/api/`.
 #![allow(clippy::expect_used)]
 
 mod files;

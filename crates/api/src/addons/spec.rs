@@ -64,7 +64,7 @@ pub struct NetworkAddonsConfigSpec {
     pub image_pull_policy: Option<String>,
 
     /// How long the certificates live that components issue for their own webhooks. Set all four intervals or none: left out, they
-    /// stay as they were last applied, the first time 48h, 24h, 24h and 12h.
+    /// stay as they were last applied, the first time 168h, 24h, 24h and 8h.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub self_sign_configuration: Option<SelfSignConfiguration>,
 
@@ -87,7 +87,7 @@ pub struct Multus {}
 #[serde(rename_all = "camelCase")]
 pub struct MultusDynamicNetworks {
     /// The path of the container runtime's socket on the nodes, for example /run/containerd/containerd.sock. Left out, it stays as it
-    /// was last applied; the first time it is /run/crio/crio.sock.
+    /// was last applied; the first time it is that of the runtime that most nodes report, or /run/crio/crio.sock if none is known.
     // 107 is what the kernel leaves for the path of a socket (unix(7): 108 bytes with the closing null).
     #[serde(rename = "hostCRISocketPath", default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 107), extend("x-kubernetes-validations" = rules::socket_path()))]
