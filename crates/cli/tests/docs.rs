@@ -27,7 +27,7 @@ fn documents() -> Vec<Document> {
         files.sort();
         files
     };
-    let files = in_folder(".").into_iter().chain(in_folder("docs"));
+    let files = [".", "docs", "docs/api"].into_iter().flat_map(in_folder);
     files
         .map(|file| Document {
             path: file.strip_prefix(root()).unwrap_or(&file).to_string_lossy().trim_start_matches("./").to_owned(),
