@@ -12,6 +12,7 @@ use std::{
 
 use common::{printed, root, weft_with_stdin};
 use regex::Regex;
+use serde_json::Value;
 
 /// A document, by its path from the root of the tree.
 struct Document {
@@ -65,6 +66,11 @@ impl Document {
             }
         }
         code
+    }
+
+    /// Its blocks of YAML.
+    fn yaml(&self) -> Vec<&str> {
+        self.text.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect()
     }
 
     /// The rows of the first table in a text, a cell each.
@@ -317,4 +323,39 @@ fn the_configuration_on_the_first_screen_is_valid() {
     let yaml = readme.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
     let run = weft_with_stdin(&root(), &["validate", "-f", "-"], yaml);
     assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+}
+
+/// What a NetworkAddonsConfig can have, as paths such as `kubeMacPool.rangeStart`. Parts of Kubernetes' own types carry no texts in the schema,
+/// and end the path.
+fn options(path: &str, schema: &Value, found: &mut BTreeSet<String>) {
+    let described = |field: &Value| field["description"].is_string();
+    let fields: Vec<_> = schema["properties"].as_object().into_iter().flatten().filter(|(_, field)| described(field)).collect();
+    if fields.is_empty() {
+        found.insert(path.to_owned());
+    }
+    for (name, field) in fields {
+        options(format!("{path}.{name}").trim_start_matches('.'), field, found);
+    }
+}
+
+#[test]
+fn every_option_has_an_example() {
+    let crd = serde_json::to_value(weft_api::addons::crd()).unwrap();
+    let mut options_there = BTreeSet::new();
+    options("", &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"], &mut options_there);
+    // Not deployed, other spellings, and what `type` says already.
+    for unneeded in
+        ["nmstate", "kubeSecondaryDNS.DOMAIN", "kubeSecondaryDNS.NAME_SERVER_IP", "tlsSecurityProfile.old", "tlsSecurityProfile.modern"]
+    {
+        assert!(options_there.remove(unneeded), "{unneeded} is no option any more: take it off this list");
+    }
+
+    let page = documents().into_iter().find(|document| document.path == "docs/addons.md").unwrap();
+    let examples: Vec<Value> = page.yaml().iter().flat_map(|yaml| common::objects(yaml)).collect();
+    let not_shown = |option: &&String| {
+        let pointer = format!("/spec/{}", option.replace('.', "/"));
+        !examples.iter().any(|example| example["kind"] == "NetworkAddonsConfig" && example.pointer(&pointer).is_some())
+    };
+    let missing: Vec<_> = options_there.iter().filter(not_shown).collect();
+    assert!(missing.is_empty(), "docs/addons.md has no example with {missing:?}: add one");
 }

@@ -10,6 +10,7 @@ mod certificates;
 mod components;
 mod conflict;
 mod deletion;
+mod documented;
 mod drift;
 mod install;
 mod leftovers;
