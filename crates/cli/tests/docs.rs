@@ -13,6 +13,7 @@ use std::{
 use common::{printed, root, weft_with_stdin};
 use regex::Regex;
 use serde_json::Value;
+use weft_addons::Image;
 
 /// A document, by its path from the root of the tree.
 struct Document {
@@ -323,6 +324,14 @@ fn the_configuration_on_the_first_screen_is_valid() {
     let yaml = readme.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
     let run = weft_with_stdin(&root(), &["validate", "-f", "-"], yaml);
     assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+}
+
+#[test]
+fn every_image_is_listed_and_nothing_else() {
+    let page = documents().into_iter().find(|document| document.path == "docs/addons.md").unwrap();
+    let listed: Vec<_> = Document::rows(page.section("Images")).iter().flat_map(|row| spans(&row.join(" "))).collect();
+    let images: Vec<_> = Image::ALL.iter().flat_map(|image| [image.env(), image.default_reference()]).collect();
+    assert_eq!(listed, images, "left: docs/addons.md, right: the code");
 }
 
 /// What a NetworkAddonsConfig can have, as paths such as `kubeMacPool.rangeStart`. Parts of Kubernetes' own types carry no texts in the schema,

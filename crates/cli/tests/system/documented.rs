@@ -13,7 +13,7 @@ async fn every_example_of_the_page_about_the_add_ons_becomes_available() {
     let cluster = Cluster::start_default().await;
     let _operator = Operator::start_default(&cluster).await;
     for example in examples {
-        // Removed by an example without KubeMacPool, as its own certificate manager's work is.
+        // An example without KubeMacPool removes what its certificate manager has made.
         cluster.play_kubemacpool().await;
         // kubectl refuses fields that are in no schema.
         cluster.apply(example).await;
