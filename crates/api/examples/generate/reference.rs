@@ -73,8 +73,9 @@ fn fields(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
 
 fn section(path: &str, schema: &Value) -> String {
     let mut section = format!("## {path}\n\n");
-    for text in std::iter::once(text(schema, "description")).filter(|text| !text.is_empty()) {
-        section += &format!("{text}\n\n");
+    let description = text(schema, "description");
+    if !description.is_empty() {
+        section += &format!("{description}\n\n");
     }
     let rules = rules(schema);
     if !rules.is_empty() {
@@ -104,7 +105,9 @@ fn limits(field: &Value) -> Vec<String> {
     let mut limits = Vec::new();
     let values = if field["enum"].is_array() { &field["enum"] } else { &field["items"]["enum"] };
     if values.is_array() {
-        let values = strings(values).into_iter().map(|value| if value.is_empty() { "empty text (as if left out)".to_owned() } else { format!("`{value}`") });
+        let values = strings(values)
+            .into_iter()
+            .map(|value| if value.is_empty() { "empty text (as if left out)".to_owned() } else { format!("`{value}`") });
         limits.push(format!("Allowed: {}.", values.collect::<Vec<_>>().join(", ")));
     }
     if let Some(default) = field.get("default") {
