@@ -12,8 +12,8 @@ use crate::{cache::version, fence::Closed};
 /// How long one request may take. An API server that needs longer is as good as gone, and the pass is tried again.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(15);
 
-/// The pause after a failure that may be over at once.
-const BRIEFLY: Duration = Duration::from_millis(200);
+/// The pause after what may be over at once.
+pub(crate) const BRIEFLY: Duration = Duration::from_millis(200);
 
 /// Why a request did not do what it should.
 #[derive(Debug, thiserror::Error)]

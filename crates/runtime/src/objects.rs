@@ -12,7 +12,7 @@ use weft_plan::{
 };
 
 use crate::{
-    cluster::{Cluster, Error},
+    cluster::{BRIEFLY, Cluster, Error},
     metrics::Metrics,
     retry::Retries,
     watch::Shared,
@@ -120,7 +120,8 @@ impl Objects {
         if retries.is_under_way(manifest.key()) {
             return Err(slow(manifest.key()));
         }
-        let outcome = if step == Step::Keep { Ok(Outcome::Done) } else { self.patiently(retries, manifest, known, &step, theirs).await };
+        let stays = step == Step::Keep && !known.as_deref().is_some_and(is_being_deleted);
+        let outcome = if stays { Ok(Outcome::Done) } else { self.patiently(retries, manifest, known, &step, theirs).await };
         retries.tried(manifest, &step, theirs, outcome.as_ref().err());
         outcome
     }
@@ -161,12 +162,26 @@ impl Objects {
         let key = manifest.key();
         let failed = |class, message: String| Failure { object: key.clone(), class, message };
         let Ok(_permit) = self.permits.acquire().await else { return Err(failed(FailureClass::Transient, "shutting down".to_owned())) };
+        let look = async || self.cluster.get(key).await.map(|live| live.map(Arc::new)).map_err(|e| failed(e.class(), e.to_string()));
         let mut live = known;
+        if live.as_deref().is_some_and(is_being_deleted) {
+            // It may be gone by now.
+            live = look().await?;
+        }
         let mut last = None;
         // What fails again is told at once, and tried with growing pauses.
         let mut again = self.retries.as_ref().is_some_and(|retries| retries.due(key).is_some());
         for _ in 0..ATTEMPTS {
             let wanted = match self.step(manifest, live.as_deref()) {
+                Step::Keep | Step::Change { .. } if live.as_deref().is_some_and(is_being_deleted) => {
+                    if again {
+                        return Err(failed(FailureClass::Transient, being_deleted(live.as_deref())));
+                    }
+                    again = true;
+                    tokio::time::sleep(BRIEFLY).await;
+                    live = look().await?;
+                    continue;
+                }
                 Step::Keep => return Ok(Outcome::Done),
                 Step::Leave { why } => return Ok(Outcome::Left(Left { object: key.clone(), why })),
                 Step::Foreign { why } => return Err(failed(FailureClass::Foreign, why)),
@@ -186,7 +201,7 @@ impl Objects {
                     last = Some(e);
                 }
             }
-            live = self.cluster.get(key).await.map_err(|e| failed(e.class(), e.to_string()))?.map(Arc::new);
+            live = look().await?;
         }
         let last = last.map(|e| e.to_string()).unwrap_or_default();
         Err(failed(FailureClass::Conflict, format!("somebody else keeps writing it: {last}")))
@@ -305,4 +320,14 @@ impl Objects {
 fn slow(object: &ObjectKey) -> Failure {
     let message = "the API server has not answered yet; an admission webhook may be slow".to_owned();
     Failure { object: object.clone(), class: FailureClass::Transient, message }
+}
+
+fn is_being_deleted(live: &Value) -> bool {
+    !live["metadata"]["deletionTimestamp"].is_null()
+}
+
+/// Somebody deletes it, and it is still there.
+fn being_deleted(live: Option<&Value>) -> String {
+    let finalizers = live.map(|live| live["metadata"]["finalizers"].to_string()).unwrap_or_default();
+    format!("somebody has deleted it, and finalizers still hold it: {finalizers}. It is made again once it is gone")
 }

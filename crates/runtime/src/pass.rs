@@ -367,9 +367,11 @@ pub async fn confirm(controller: &Controller, objects: &Objects, outcome: &Outco
     let selector = format!("{}={}", weft_plan::OWNER_LABEL, objects.owner.label());
     let lists =
         join_all(groups.keys().map(|(kind, namespace)| controller.cluster.list_metadata(*kind, namespace.as_deref(), &selector))).await;
-    let mut whole = true;
+    let (mut whole, mut going) = (true, Vec::new());
     for (keys, list) in groups.values().zip(lists) {
         let (items, version) = list?;
+        let is_going = |object: &&Value| !object["metadata"]["deletionTimestamp"].is_null();
+        going.extend(items.iter().filter(is_going).filter_map(ObjectKey::of).filter(|key| keys.contains(key)));
         let there: BTreeMap<_, _> =
             items.into_iter().filter_map(|object| Some((ObjectKey::of(&object)?, object["metadata"]["uid"].clone()))).collect();
         let mut cache = controller.shared.lock();
@@ -386,5 +388,11 @@ pub async fn confirm(controller: &Controller, objects: &Objects, outcome: &Outco
             }
         }
     }
-    Ok(whole)
+    // What is being deleted is as good as gone. The next pass sees that too, and says so.
+    for key in &going {
+        if let Some(live) = controller.cluster.get(key).await? {
+            objects.remember(&live);
+        }
+    }
+    Ok(whole && going.is_empty())
 }

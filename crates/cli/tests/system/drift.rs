@@ -276,3 +276,20 @@ async fn inventory(cluster: &Cluster) -> Inventory {
     let map = cluster.get(kinds::CONFIG_MAP, NAMESPACE, "weft-inventory-networkaddonsconfig-cluster").await.unwrap();
     Inventory::from_data(&map["data"]).unwrap()
 }
+
+#[tokio::test]
+async fn what_somebody_deletes_and_a_finalizer_holds_is_not_called_available() {
+    let cluster = Cluster::start_default().await;
+    let _operator = Operator::start_default(&cluster).await;
+    cluster.install(&example("network-addons-config.yaml")).await;
+    for (kind, name) in [(kinds::DAEMON_SET, "multus"), (kinds::CONFIG_MAP, "multus-daemon-config")] {
+        let old = cluster.patch(kind, NAMESPACE, name, json!({"metadata": {"finalizers": ["example.com/hold"]}})).await;
+        cluster.delete(kind, NAMESPACE, name).await;
+        let held = format!("{name}: somebody has deleted it, and finalizers still hold it: [\"example.com/hold\"]");
+        let status = cluster.wait_condition("Degraded", "True", "FailedToApply", &held).await;
+        assert_eq!(condition(&status, "Available")["status"], "False");
+        cluster.patch(kind, NAMESPACE, name, json!({"metadata": {"finalizers": null}})).await;
+        cluster.wait_available().await;
+        assert_ne!(cluster.get(kind, NAMESPACE, name).await.unwrap()["metadata"]["uid"], old["metadata"]["uid"]);
+    }
+}
