@@ -112,12 +112,19 @@ pub fn is_rolled_out(object: &Value) -> bool {
     }
 }
 
-/// What of an object is its author's: all but what the API server and the cluster's controllers say about it.
+/// What of an object is its author's: all but what the API server and the cluster's controllers say about it, and but for keys and
+/// certificates, which are drawn anew.
 pub fn content(object: &Value) -> Value {
     let mut content = object.clone();
     content["metadata"] = json!({"labels": object["metadata"]["labels"]});
     if let Some(fields) = content.as_object_mut() {
         fields.remove("status");
+    }
+    for value in content["data"].as_object_mut().filter(|_| object["kind"] == "Secret").into_iter().flatten() {
+        *value.1 = Value::Null;
+    }
+    for webhook in content["webhooks"].as_array_mut().into_iter().flatten() {
+        webhook["clientConfig"]["caBundle"] = Value::Null;
     }
     if let Some(spec) = content["spec"].as_object_mut() {
         spec.retain(|field, _| !matches!(field.as_str(), "clusterIP" | "clusterIPs"));

@@ -14,6 +14,9 @@ use crate::{
     wait,
 };
 
+/// Made once; then it is the user's.
+const MACVTAP_CONFIG: &str = "/macvtap-deviceplugin-config";
+
 /// What somebody does to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Disturbance {
@@ -38,8 +41,9 @@ pub async fn measure(setup: &Setup) -> Result<Vec<Figure>> {
     let since = Timestamp::now();
     let mut done = Vec::new();
     for what in [Disturbance::Deleted, Disturbance::Edited, Disturbance::AddedTo] {
-        // With its namespace everything else would go.
-        for object in applied.iter().filter(|object| object.kind() != "Namespace") {
+        // With its namespace everything else would go; and what belongs to the user may be edited.
+        let belongs_to_user = |object: &Applied| what != Disturbance::Deleted && object.title().ends_with(MACVTAP_CONFIG);
+        for object in applied.iter().filter(|object| object.kind() != "Namespace" && !belongs_to_user(object)) {
             done.extend(disturb(&lab, object, what).await.with_context(|| format!("{} is {what:?}", object.title()))?);
         }
         lab.wait_available().await?;

@@ -64,12 +64,15 @@ pub async fn measure(setup: &Setup) -> Result<Vec<Figure>> {
     ])
 }
 
-/// The components that a configuration asks for: its fields that are objects and lead to objects.
+/// The components that a configuration asks for and that no other one needs: its fields that are objects and lead to objects.
 fn components(config: &Value) -> Vec<&str> {
-    let optional = config["spec"].as_object().into_iter().flatten();
+    let spec = &config["spec"];
+    let is_needed = |name: &str| name == "multus" && spec["multusDynamicNetworks"].is_object();
+    let optional = spec.as_object().into_iter().flatten();
     optional
         .filter(|(name, value)| {
-            value.is_object() && !matches!(name.as_str(), "placementConfiguration" | "tlsSecurityProfile" | "selfSignConfiguration")
+            let is_option = matches!(name.as_str(), "placementConfiguration" | "tlsSecurityProfile" | "selfSignConfiguration");
+            value.is_object() && !is_option && !is_needed(name)
         })
         .map(|(name, _)| name.as_str())
         .collect()
