@@ -182,7 +182,11 @@ impl Objects {
                     live = look().await?;
                     continue;
                 }
-                Step::Keep => return Ok(Outcome::Done),
+                Step::Keep => {
+                    // Our watch is late, then.
+                    live.iter().filter(|live| self.has_label(live)).for_each(|live| self.remember(live));
+                    return Ok(Outcome::Done);
+                }
                 Step::Leave { why } => return Ok(Outcome::Left(Left { object: key.clone(), why })),
                 Step::Foreign { why } => return Err(failed(FailureClass::Foreign, why)),
                 wanted => wanted,
