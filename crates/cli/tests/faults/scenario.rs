@@ -141,7 +141,15 @@ pub fn counts(writes: &[Recorded]) -> BTreeMap<String, Counts> {
 pub fn assert_same_outcome(reference: &Outcome, outcome: &Outcome, when: &str) {
     assert_same(&reference.state, &outcome.state, when);
     for path in reference.writes.keys().chain(outcome.writes.keys()) {
-        let counts = |outcome: &Outcome| outcome.writes.get(path).copied().unwrap_or_default();
+        let counts = |outcome: &Outcome| {
+            let mut counts = outcome.writes.get(path).copied().unwrap_or_default();
+            // An authority and the certificate that it signs are written at once. Killed between the two, Weft does not know who
+            // signed the certificate, and makes it anew.
+            if path.contains("/secrets/") && counts.created == 1 && counts.changed == 1 {
+                counts.changed = 0;
+            }
+            counts
+        };
         assert_eq!(counts(reference), counts(outcome), "{when}: how often {path} was written (left: undisturbed)");
     }
 }
