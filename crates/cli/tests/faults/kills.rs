@@ -23,12 +23,16 @@ async fn reference(cluster: &Cluster, proxy: &Proxy) -> Vec<(Outcome, usize)> {
         proxy.clear();
         step.begin(cluster).await;
         step.finish(cluster).await;
-        let work = Match::any().user(OPERATOR_USER).writes();
-        let writes = proxy.writes().iter().filter(|write| work.selects(&write.info)).count();
-        outcomes.push((scenario::outcome(cluster, proxy).await, writes));
+        outcomes.push((scenario::outcome(cluster, proxy).await, writes(proxy)));
     }
     operator.terminate().await;
     outcomes
+}
+
+/// How many writes of the operator there were.
+fn writes(proxy: &Proxy) -> usize {
+    let work = Match::any().user(OPERATOR_USER).writes();
+    proxy.writes().iter().filter(|write| work.selects(&write.info)).count()
 }
 
 /// Takes a step while the operator is killed at its `n`-th write. Returns the operator that finished the work, and whether there was
@@ -41,7 +45,14 @@ async fn killed(cluster: &Cluster, proxy: &Proxy, mut operator: Operator, step: 
     step.begin(cluster).await;
     let was_killed = tokio::select! {
         _ = operator.wait() => true,
-        () = step.finish(cluster) => false,
+        () = step.finish(cluster) => {
+            // The last write of all finishes the step, and the kill that comes with it may be a moment later.
+            let is_dying = writes(proxy) >= n;
+            if is_dying {
+                operator.wait().await;
+            }
+            is_dying
+        }
     };
     proxy.heal();
     if was_killed {
