@@ -9,7 +9,7 @@ const CRIO: &str = "/run/crio/crio.sock";
 
 /// The socket of a node's container runtime, as its distribution puts it by default; `None` for a runtime that is not known.
 fn cri_socket(node: &Node) -> Option<&'static str> {
-    let Node { container_runtime, kubelet_version, os_image: _, is_microk8s } = node;
+    let Node { container_runtime, kubelet_version, is_microk8s } = node;
     // k3s and rke2 bring a containerd of their own, and so do k0s and MicroK8s.
     let marked = |mark: &str| kubelet_version.contains(mark);
     match container_runtime.split_once("://").map(|(runtime, _)| runtime)? {

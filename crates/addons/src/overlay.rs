@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 use serde_json::Value;
 use weft_api::addons::Placement;
-use weft_plan::{Facts, Manifest, ManifestError, Platform, kinds, parse_yaml};
+use weft_plan::{Facts, Manifest, ManifestError, kinds, parse_yaml};
 
 use crate::{Image, Settings, fill::Effective, settings::DEFAULT_NAMESPACE};
 
@@ -54,7 +54,7 @@ impl Overlay<'_> {
 
     /// Whether the cluster is OpenShift 4.
     pub(crate) fn is_openshift(&self) -> bool {
-        self.facts.platform == Platform::OpenShift
+        self.facts.is_openshift()
     }
 
     /// The folder of the nodes where the container runtime looks for CNI plugins.

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use serde_json::{Value, json};
-use weft_plan::{Decision, Domain, Facts, Input, Manifest, Platform, Refusal};
+use weft_plan::{Decision, Domain, Facts, Input, Manifest, OPENSHIFT, Refusal};
 
 use crate::{Addons, Settings};
 
@@ -49,7 +49,7 @@ pub(crate) fn decide_knowing(facts: &Facts, resource: &Value) -> Decision {
 
 /// As on OpenShift.
 pub(crate) fn decide_on_openshift(resource: &Value) -> Decision {
-    decide_knowing(&Facts { platform: Platform::OpenShift, ..Facts::default() }, resource)
+    decide_knowing(&Facts { groups: [OPENSHIFT.to_owned()].into(), ..Facts::default() }, resource)
 }
 
 pub(crate) fn objects(decision: &Decision) -> impl Iterator<Item = &Manifest> {

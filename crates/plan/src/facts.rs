@@ -9,24 +9,12 @@ use crate::{Kind, kinds};
 /// What is known of the cluster. Watched, so that what is installed later is noticed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Which kind of cluster this is.
-    pub platform: Platform,
     /// The API groups that are served, for example `cert-manager.io`.
     pub groups: BTreeSet<String>,
     /// The TCP ports where API servers listen, behind the Service `kubernetes`. Empty if that is not known.
     pub api_server_ports: BTreeSet<u16>,
     /// The nodes by name.
     pub nodes: BTreeMap<String, Node>,
-}
-
-/// Which kind of cluster this is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Platform {
-    /// Any Kubernetes.
-    #[default]
-    Kubernetes,
-    /// OpenShift 4.
-    OpenShift,
 }
 
 /// What a node says of itself (`status.nodeInfo`), and what its labels tell.
@@ -36,8 +24,6 @@ pub struct Node {
     pub container_runtime: String,
     /// With the distribution's mark, for example `v1.32.1+k3s1`.
     pub kubelet_version: String,
-    /// For example `Talos (v1.9.1)`.
-    pub os_image: String,
     /// Whether it carries MicroK8s' label: its kubelet does not tell.
     pub is_microk8s: bool,
 }
@@ -75,7 +61,6 @@ impl Fact {
                 "nodeInfo": {
                     "containerRuntimeVersion": object["status"]["nodeInfo"]["containerRuntimeVersion"],
                     "kubeletVersion": object["status"]["nodeInfo"]["kubeletVersion"],
-                    "osImage": object["status"]["nodeInfo"]["osImage"],
                 },
                 MICROK8S: object["metadata"]["labels"][MICROK8S],
             }),
@@ -85,20 +70,16 @@ impl Fact {
 
 /// The label of MicroK8s' nodes.
 const MICROK8S: &str = "microk8s.io/cluster";
+
 /// An API group that only OpenShift 4 serves.
-const OPENSHIFT: &str = "config.openshift.io";
+pub const OPENSHIFT: &str = "config.openshift.io";
 
 impl Facts {
     /// Adds what a [`Fact::view`] of the object of this name tells.
     pub fn add(&mut self, fact: Fact, name: &str, view: &Value) {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         match fact {
-            Fact::Groups => {
-                if text(view) == OPENSHIFT {
-                    self.platform = Platform::OpenShift;
-                }
-                self.groups.insert(text(view));
-            }
+            Fact::Groups => drop(self.groups.insert(text(view))),
             Fact::ApiServer => {
                 let ports = view.as_array().into_iter().flatten().filter(|port| port["protocol"].as_str().unwrap_or("TCP") == "TCP");
                 self.api_server_ports.extend(ports.filter_map(|port| u16::try_from(port["port"].as_u64()?).ok()));
@@ -108,7 +89,6 @@ impl Facts {
                 let node = Node {
                     container_runtime: text(&info["containerRuntimeVersion"]),
                     kubelet_version: text(&info["kubeletVersion"]),
-                    os_image: text(&info["osImage"]),
                     is_microk8s: view[MICROK8S] == "true",
                 };
                 self.nodes.insert(name.to_owned(), node);
@@ -116,9 +96,9 @@ impl Facts {
         }
     }
 
-    /// Whether an API group is served.
-    pub fn serves(&self, group: &str) -> bool {
-        self.groups.contains(group)
+    /// Whether this is OpenShift 4.
+    pub fn is_openshift(&self) -> bool {
+        self.groups.contains(OPENSHIFT)
     }
 }
 
@@ -138,9 +118,9 @@ mod tests {
     fn openshift_is_known_by_a_group_that_only_it_serves() {
         let service = |group: &str| json!({"metadata": {"name": format!("v1.{group}")}, "spec": {"group": group, "version": "v1"}});
         let plain = facts(&[(Fact::Groups, service("apps")), (Fact::Groups, service("cert-manager.io"))]);
-        assert!(plain.serves("cert-manager.io") && !plain.serves("monitoring.coreos.com"));
-        assert_eq!(plain.platform, Platform::Kubernetes);
-        assert_eq!(facts(&[(Fact::Groups, service("config.openshift.io"))]).platform, Platform::OpenShift);
+        assert_eq!(plain.groups, ["apps".to_owned(), "cert-manager.io".to_owned()].into());
+        assert!(!plain.is_openshift());
+        assert!(facts(&[(Fact::Groups, service("config.openshift.io"))]).is_openshift());
     }
 
     #[test]
@@ -151,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_node_says_what_it_runs() {
-        let info = json!({"containerRuntimeVersion": "containerd://1.7.27", "kubeletVersion": "v1.32.1+k3s1", "osImage": "Debian"});
+        let info = json!({"containerRuntimeVersion": "containerd://1.7.27", "kubeletVersion": "v1.32.1+k3s1"});
         let facts = facts(&[(Fact::Nodes, json!({"metadata": {"name": "n"}, "status": {"nodeInfo": info}}))]);
         assert_eq!(facts.nodes["n"].container_runtime, "containerd://1.7.27");
         assert_eq!(facts.nodes["n"].kubelet_version, "v1.32.1+k3s1");

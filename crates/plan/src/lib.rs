@@ -23,7 +23,7 @@ pub use certificate::{Certificate, Lifetime, Lifetimes, LifetimesError};
 pub use compare::{Difference, What, compare};
 pub use conditions::conditions;
 pub use domain::{Decision, Domain, Input, Notice, Problem, Refusal};
-pub use facts::{Fact, Facts, Node, Platform};
+pub use facts::{Fact, Facts, Node, OPENSHIFT};
 pub use inventory::{Inventory, InventoryError};
 pub use kind::{Kind, kinds};
 pub use object::{Manifest, ManifestError, ObjectKey, parse_yaml};

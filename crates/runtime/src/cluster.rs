@@ -245,8 +245,23 @@ fn path(key: &ObjectKey) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
     use weft_plan::kinds;
+
+    #[test]
+    fn what_may_be_over_at_once_is_tried_once_more() {
+        let status = |code: u16, seconds: u32| {
+            let status = json!({"code": code, "message": "no", "reason": "No", "details": {"retryAfterSeconds": seconds}});
+            Error::Api(serde_json::from_value(status).unwrap())
+        };
+        assert_eq!(status(500, 0).passes_in(), Some(BRIEFLY));
+        assert_eq!(status(429, 7).passes_in(), Some(Duration::from_secs(7)), "as the API server asks for");
+        assert_eq!(Error::Connection("cut".into()).passes_in(), Some(BRIEFLY));
+        for error in [status(403, 0), status(409, 0), status(422, 0), Error::Timeout, Error::Fenced] {
+            assert_eq!(error.passes_in(), None, "{error}");
+        }
+    }
 
     #[test]
     fn paths_are_those_of_the_api_server() {

@@ -1,7 +1,7 @@
 //! The KubeVirt IPAM controller, with its webhook.
 
 use k8s_openapi::api::core::v1::{Container, PodSpec};
-use weft_plan::{Certificate, Facts, Lifetimes, Manifest, ManifestError, ObjectKey, Platform, kinds};
+use weft_plan::{Certificate, Facts, Lifetimes, Manifest, ManifestError, ObjectKey, kinds};
 
 use crate::{
     Image, Settings,
@@ -78,7 +78,7 @@ fn for_openshift(objects: &mut Vec<Manifest>) -> Result<(), ManifestError> {
 /// The webhook's serving certificate, which Weft makes; on OpenShift its service CA does.
 pub(crate) fn certificate(settings: &Settings, facts: &Facts) -> Option<Certificate> {
     let secret = |name| ObjectKey::new(kinds::SECRET, &settings.namespace, name);
-    (facts.platform != Platform::OpenShift).then(|| Certificate {
+    (!facts.is_openshift()).then(|| Certificate {
         secret: secret(SECRET),
         authority: secret(AUTHORITY),
         dns_names: Certificate::service_names(SERVICE, &settings.namespace),
@@ -89,7 +89,7 @@ pub(crate) fn certificate(settings: &Settings, facts: &Facts) -> Option<Certific
 
 /// The Secret that OpenShift's service CA makes. It is named after the Service.
 pub(crate) fn made_by_service_ca(settings: &Settings, facts: &Facts) -> Option<ObjectKey> {
-    (facts.platform == Platform::OpenShift).then(|| ObjectKey::new(kinds::SECRET, &settings.namespace, SERVICE))
+    facts.is_openshift().then(|| ObjectKey::new(kinds::SECRET, &settings.namespace, SERVICE))
 }
 
 #[cfg(test)]

@@ -230,6 +230,24 @@ async fn a_request_that_is_never_answered_holds_up_nobody_for_ever() {
     scenario::wait_same(&expected, &cluster, "after the late one").await;
 }
 
+/// What passes at once is made good before anybody is told.
+#[tokio::test]
+async fn a_single_failure_is_not_told() {
+    let cluster = Cluster::start_default().await;
+    let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
+    let _operator = Operator::start_via(&cluster, &proxy).await;
+    let failing = proxy.inject(of_operator().verb("patch").resource("daemonsets").name("multus").times(1), Fault::status(500));
+    Step::Install.begin(&cluster).await;
+    failing.wait_hits(1, PATIENCE).await.unwrap();
+    cluster.wait_available().await;
+    let degraded = |write: &weft_testenv::proxy::Recorded| {
+        let body: serde_json::Value = serde_json::from_slice(&write.body).unwrap_or_default();
+        condition(&body["status"], "Degraded")["status"] == "True"
+    };
+    let told: Vec<_> = proxy.writes().into_iter().filter(degraded).map(|write| String::from_utf8(write.body.to_vec()).unwrap()).collect();
+    assert!(told.is_empty(), "{told:#?}");
+}
+
 pub async fn wait_component(cluster: &Cluster, name: &str, state: &str) {
     wait_until(&format!("{name} is {state}"), async || {
         let status = cluster.status().await;
