@@ -236,9 +236,12 @@ async fn a_single_failure_is_not_told() {
     let cluster = Cluster::start_default().await;
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
     let _operator = Operator::start_via(&cluster, &proxy).await;
+    cluster.install(&resource(&FULL)).await;
+    proxy.clear();
     let failing = proxy.inject(of_operator().verb("patch").resource("daemonsets").name("multus").times(1), Fault::status(500));
-    Step::Install.begin(&cluster).await;
+    cluster.delete(kinds::DAEMON_SET, NAMESPACE, "multus").await;
     failing.wait_hits(1, PATIENCE).await.unwrap();
+    wait_until("multus is back", async || cluster.get(kinds::DAEMON_SET, NAMESPACE, "multus").await.map(drop).ok_or("gone".into())).await;
     cluster.wait_available().await;
     let degraded = |write: &weft_testenv::proxy::Recorded| {
         let body: serde_json::Value = serde_json::from_slice(&write.body).unwrap_or_default();
