@@ -1,15 +1,14 @@
 //! Fills in what the user left open: from the previous configuration where a value must not change by itself, else by default.
 //!
 //! A value that the user gives always counts. Carried over are the MAC range, the pull policy, the certificates' rotation, the CRI
-//! socket and the device plugin's ConfigMap. Placement, TLS, DNS and the NAD namespace go back to their defaults as soon as they are
-//! left out.
+//! socket and the device plugin's ConfigMap. All else goes back to its default as soon as it is left out.
 
 use serde_json::Value;
 use weft_api::addons::{
     KubeMacPool, KubeSecondaryDns, KubevirtIpamController, LinuxBridge, Macvtap, Multus, MultusDynamicNetworks, NetworkAddonsConfig,
     NetworkAddonsConfigSpec, NmState, Ovs, Placement, PlacementConfiguration, SelfSignConfiguration, TlsSecurityProfile,
 };
-use weft_plan::{Facts, Notice};
+use weft_plan::{DriftPolicy, Facts, LogLevel, Notice};
 
 use crate::{
     mac::MacRange,
@@ -52,6 +51,10 @@ pub struct Effective {
     pub tls_profile: Option<TlsSecurityProfile>,
     /// What it means.
     pub tls: Tls,
+    /// What to do about differences that others have made.
+    pub drift: DriftPolicy,
+    /// What the operator logs; `None`: what it was started with.
+    pub log_level: Option<LogLevel>,
 }
 
 const DEFAULT_DEVICE_PLUGIN_CONFIG: &str = "macvtap-deviceplugin-config";
@@ -80,6 +83,8 @@ pub fn fill(
         workloads,
         tls_profile,
         tls,
+        drift,
+        log_level,
     } = valid;
     let mut carried = Carried { previous, notices: Vec::new() };
     let effective = Effective {
@@ -105,6 +110,8 @@ pub fn fill(
         workloads: workloads.unwrap_or_else(workloads_by_default),
         tls_profile,
         tls,
+        drift: drift.unwrap_or_default(),
+        log_level,
     };
     let Carried { mut notices, .. } = carried;
     notices.extend(effective.multus_dynamic_networks.as_deref().and_then(|socket| node::other_cri_sockets(facts, socket)));
@@ -223,10 +230,10 @@ impl Effective {
                 name_server_ip: dns.name_server_ip.map(|ip| ip.to_string()),
                 ..KubeSecondaryDns::default()
             }),
-            kubevirt_ipam_controller: self
-                .kubevirt_ipam_controller
-                .as_ref()
-                .map(|controller| KubevirtIpamController { default_network_nad_namespace: controller.nad_namespace.clone() }),
+            kubevirt_ipam_controller: self.kubevirt_ipam_controller.as_ref().map(|controller| KubevirtIpamController {
+                default_network_nad_namespace: controller.nad_namespace.clone(),
+                certificate_provider: controller.certificate_provider.map(|provider| provider.to_string()),
+            }),
             image_pull_policy: Some(self.image_pull_policy.to_string()),
             self_sign_configuration: Some(SelfSignConfiguration {
                 ca_rotate_interval: Some(self.self_sign.ca_rotate.to_string()),
@@ -239,6 +246,8 @@ impl Effective {
                 workloads: Some(recorded(&self.workloads)),
             }),
             tls_security_profile: self.tls_profile.clone(),
+            drift_policy: Some(self.drift.to_string()),
+            operator_log_level: self.log_level.map(|level| level.to_string()),
         }
     }
 

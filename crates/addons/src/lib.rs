@@ -140,6 +140,8 @@ impl Addons {
             record: Some(record::manifest(&self.settings, name, &decided, &labels)?),
             made_by_operands: build::made_by_operands(effective, &self.settings, facts),
             certificates: build::certificates(effective, &self.settings, facts),
+            drift: effective.drift,
+            log_level: effective.log_level,
             decided,
             notices,
         })

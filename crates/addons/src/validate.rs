@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use weft_api::addons::{
     KubeMacPool, KubeSecondaryDns, NAME, NetworkAddonsConfig, NetworkAddonsConfigSpec, Placement, SelfSignConfiguration, TlsSecurityProfile,
 };
-use weft_plan::Problem;
+use weft_plan::{DriftPolicy, LogLevel, Problem};
 
 use crate::{
     duration::GoDuration,
@@ -51,6 +51,10 @@ pub struct Valid {
     pub tls_profile: Option<TlsSecurityProfile>,
     /// What it means.
     pub tls: Tls,
+    /// What to do about differences that others have made.
+    pub drift: Option<DriftPolicy>,
+    /// What the operator logs.
+    pub log_level: Option<LogLevel>,
 }
 
 /// KubeMacPool as asked for.
@@ -90,6 +94,18 @@ pub struct SecondaryDns {
 pub struct IpamController {
     /// The namespace of the default network's NetworkAttachmentDefinition.
     pub nad_namespace: Option<String>,
+    /// Who makes the webhook's certificate, if that was said.
+    pub certificate_provider: Option<CertificateProvider>,
+}
+
+weft_plan::choice! {
+    /// Who makes the serving certificate of a webhook.
+    pub enum CertificateProvider("a provider of certificates") {
+        /// Weft itself.
+        Weft,
+        /// cert-manager.
+        CertManager,
+    }
 }
 
 /// Rotation of the certificates that components issue for themselves.
@@ -179,6 +195,8 @@ pub fn validate(resource: &NetworkAddonsConfig) -> Result<Valid, Vec<Problem>> {
                 is_dns_label,
                 "is not the name of a namespace: at most 63 of a-z, 0-9 and -, a letter or digit at both ends",
             ),
+            certificate_provider: problems
+                .parse("spec.kubevirtIpamController.certificateProvider", given(&controller.certificate_provider)),
         }),
         image_pull_policy: problems.parse("spec.imagePullPolicy", given(&spec.image_pull_policy)),
         self_sign: spec.self_sign_configuration.as_ref().and_then(|rotation| self_sign(rotation, &mut problems)),
@@ -186,6 +204,8 @@ pub fn validate(resource: &NetworkAddonsConfig) -> Result<Valid, Vec<Problem>> {
         workloads: placement.workloads.map(without_empty_parts),
         tls_profile: spec.tls_security_profile.clone(),
         tls,
+        drift: problems.parse("spec.driftPolicy", given(&spec.drift_policy)),
+        log_level: problems.parse("spec.operatorLogLevel", given(&spec.operator_log_level)),
     };
     if problems.0.is_empty() { Ok(valid) } else { Err(problems.0) }
 }

@@ -26,6 +26,7 @@ fn what_works_is_accepted() {
         json!({"selfSignConfiguration": {"caRotateInterval": "168h", "caOverlapInterval": "24h", "certRotateInterval": "24h", "certOverlapInterval": "24h"}}),
         json!({"selfSignConfiguration": {}}),
         json!({"tlsSecurityProfile": {"type": "Old", "old": null}}),
+        json!({"driftPolicy": "Report", "operatorLogLevel": "Warning", "kubevirtIpamController": {"certificateProvider": "CertManager"}}),
         json!({"placementConfiguration": {"infra": {}, "workloads": {"nodeSelector": {"a": "b"}}}}),
     ] {
         assert_eq!(problems(&resource(spec.clone())), Vec::<String>::new(), "{spec}");
@@ -73,6 +74,10 @@ fn what_cannot_work_is_refused_by_field() {
             vec!["spec.kubevirtIpamController.defaultNetworkNADNamespace"],
         ),
         (json!({"tlsSecurityProfile": {}}), vec!["spec.tlsSecurityProfile.type"]),
+        (
+            json!({"driftPolicy": "report", "operatorLogLevel": "2", "kubevirtIpamController": {"certificateProvider": "cert-manager"}}),
+            vec!["spec.kubevirtIpamController.certificateProvider", "spec.driftPolicy", "spec.operatorLogLevel"],
+        ),
         (
             json!({"selfSignConfiguration": {"caRotateInterval": "1h"}}),
             vec![

@@ -35,7 +35,10 @@ fn right() -> Vec<Act> {
         ),
         ("macvtap", vec![Value::Null, json!({}), json!({"devicePluginConfig": "mine"})]),
         ("kubeSecondaryDNS", vec![Value::Null, json!({}), json!({"domain": "vm.example", "nameServerIP": "192.0.2.53"})]),
-        ("kubevirtIpamController", vec![Value::Null, json!({}), json!({"defaultNetworkNADNamespace": "ovn"})]),
+        (
+            "kubevirtIpamController",
+            vec![Value::Null, json!({}), json!({"defaultNetworkNADNamespace": "ovn", "certificateProvider": "CertManager"})],
+        ),
         ("imagePullPolicy", vec![Value::Null, json!("Always"), json!("Never")]),
         (
             "selfSignConfiguration",
@@ -46,6 +49,8 @@ fn right() -> Vec<Act> {
         ),
         ("placementConfiguration", vec![Value::Null, json!({"infra": {"nodeSelector": {"for": "infra"}}})]),
         ("tlsSecurityProfile", vec![Value::Null, json!({"type": "Intermediate", "intermediate": {}})]),
+        ("driftPolicy", vec![Value::Null, json!("Report")]),
+        ("operatorLogLevel", vec![Value::Null, json!("Debug")]),
     ];
     edits.into_iter().flat_map(|(field, values)| values.into_iter().map(move |value| Act::Edit(field, value))).collect()
 }
@@ -60,6 +65,9 @@ fn wrong() -> Vec<Act> {
         Act::Edit("kubeSecondaryDNS", json!({"domain": "a\nb: c"})),
         Act::Edit("selfSignConfiguration", json!({"caRotateInterval": "1h0m0s"})),
         Act::Edit("macvtap", json!({"devicePluginConfig": "Not A Name"})),
+        Act::Edit("driftPolicy", json!("Ignore")),
+        Act::Edit("operatorLogLevel", json!("0")),
+        Act::Edit("kubevirtIpamController", json!({"certificateProvider": "cert-manager"})),
     ]
 }
 

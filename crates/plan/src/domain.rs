@@ -86,8 +86,38 @@ pub struct Decision {
     pub made_by_operands: Vec<ObjectKey>,
     /// Certificates that the runtime makes and renews, in objects that the units leave empty.
     pub certificates: Vec<Certificate>,
+    /// What to do about differences that others have made.
+    pub drift: DriftPolicy,
+    /// What the operator logs; `None`: what it was started with.
+    pub log_level: Option<LogLevel>,
     /// What the user should know and that is no error.
     pub notices: Vec<Notice>,
+}
+
+crate::choice! {
+    /// What to do about an object that somebody has edited or deleted.
+    #[derive(Default)]
+    pub enum DriftPolicy("a drift policy") {
+        /// Put it right at once.
+        #[default]
+        Repair,
+        /// Leave it as it is and say so.
+        Report,
+    }
+}
+
+crate::choice! {
+    /// From which level on the operator logs.
+    pub enum LogLevel("a log level") {
+        /// Everything.
+        Debug,
+        /// What is done.
+        Info,
+        /// What may be wrong.
+        Warning,
+        /// What is wrong.
+        Error,
+    }
 }
 
 /// Something worth telling that stops nothing, for example a field that has no effect yet.

@@ -5,6 +5,7 @@
 
 mod applied;
 mod certificate;
+mod choice;
 mod compare;
 mod conditions;
 mod domain;
@@ -20,9 +21,10 @@ mod unit;
 
 pub use applied::{applied, differences};
 pub use certificate::{Certificate, Lifetime, Lifetimes, LifetimesError};
+pub use choice::NotAChoice;
 pub use compare::{Difference, What, compare};
 pub use conditions::conditions;
-pub use domain::{Decision, Domain, Input, Notice, Problem, Refusal};
+pub use domain::{Decision, Domain, DriftPolicy, Input, LogLevel, Notice, Problem, Refusal};
 pub use facts::{Fact, Facts, Node, OPENSHIFT};
 pub use inventory::{Inventory, InventoryError};
 pub use kind::{Kind, kinds};

@@ -14,7 +14,8 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use weft_api::Condition;
 use weft_plan::{
-    Certificate, Decision, Domain, Input, Kind, Lifetimes, Manifest, ObjectKey, Owner, Refusal, Unit, kinds, owned, report::Report,
+    Certificate, Decision, Domain, DriftPolicy, Input, Kind, Lifetimes, Manifest, ObjectKey, Owner, Refusal, Unit, kinds, owned,
+    report::Report,
 };
 use weft_runtime::{
     cluster::Cluster,
@@ -92,7 +93,16 @@ impl Domain for Hooks {
 
     fn decide(&self, input: Input<'_>) -> Result<Decision, Refusal> {
         let decided = input.resource["spec"].clone();
-        Ok(Decision { units: units(), decided, record: None, made_by_operands: vec![], certificates: vec![certificate()], notices: vec![] })
+        Ok(Decision {
+            units: units(),
+            decided,
+            record: None,
+            made_by_operands: vec![],
+            certificates: vec![certificate()],
+            drift: DriftPolicy::Repair,
+            log_level: None,
+            notices: vec![],
+        })
     }
 
     fn status(&self, _: &Value, conditions: Vec<Condition>, report: &Report, _: &[Unit]) -> Value {

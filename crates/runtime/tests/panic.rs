@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use weft_api::Condition;
-use weft_plan::{Decision, Domain, Input, Kind, Manifest, ObjectKey, Refusal, Unit, kinds, report::Report};
+use weft_plan::{Decision, Domain, DriftPolicy, Input, Kind, Manifest, ObjectKey, Refusal, Unit, kinds, report::Report};
 use weft_runtime::{
     cluster::Cluster,
     controller::{Config, Controller},
@@ -67,6 +67,8 @@ impl Domain for Fragile {
             record: None,
             made_by_operands: vec![],
             certificates: vec![],
+            drift: DriftPolicy::Repair,
+            log_level: None,
             notices: vec![],
         })
     }

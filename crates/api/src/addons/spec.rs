@@ -13,6 +13,12 @@ use super::{PlacementConfiguration, TlsSecurityProfile, rules};
 /// The values of `imagePullPolicy`. The empty text means that nothing is said.
 const PULL_POLICIES: [&str; 4] = ["Always", "IfNotPresent", "Never", ""];
 
+const DRIFT_POLICIES: [&str; 2] = ["Repair", "Report"];
+
+const LOG_LEVELS: [&str; 4] = ["Debug", "Info", "Warning", "Error"];
+
+const CERTIFICATE_PROVIDERS: [&str; 2] = ["Weft", "CertManager"];
+
 /// What the cluster's network shall consist of. A component is deployed while its field is there, be it as `{}`, and is removed when
 /// the field is removed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -76,6 +82,18 @@ pub struct NetworkAddonsConfigSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("nullable" = true))]
     pub tls_security_profile: Option<TlsSecurityProfile>,
+
+    /// What happens to an object of a component that somebody edits or deletes: Repair (it is put right at once) or Report (it is left
+    /// as it is, and the status names it). Left out, it is Repair. A change of this configuration is carried out either way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = DRIFT_POLICIES))]
+    pub drift_policy: Option<String>,
+
+    /// From which level on the operator logs: Debug, Info, Warning or Error. It follows at once, without a restart. Left out, it is the
+    /// level that the operator was started with (CNAO_LOG_LEVEL).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = LOG_LEVELS))]
+    pub operator_log_level: Option<String>,
 }
 
 /// Multus has no settings.
@@ -188,6 +206,12 @@ pub struct KubevirtIpamController {
     #[serde(rename = "defaultNetworkNADNamespace", default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63), extend("x-kubernetes-validations" = rules::namespace_name()))]
     pub default_network_nad_namespace: Option<String>,
+
+    /// Who makes the certificate of the webhook: Weft, or CertManager if cert-manager is installed. Left out, it is Weft, and on
+    /// OpenShift its service CA.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = CERTIFICATE_PROVIDERS))]
+    pub certificate_provider: Option<String>,
 }
 
 /// The configuration of the nodes' networks has no settings here.

@@ -54,7 +54,7 @@ ovs: {}
 kubeMacPool: {rangeStart: '02:00:00:00:00:00', rangeEnd: 'FE:FF:FF:FF:FF:FF'}
 macvtap: {devicePluginConfig: macvtap-deviceplugin-config}
 kubeSecondaryDNS: {domain: secondary.example.com, nameServerIP: 192.0.2.53}
-kubevirtIpamController: {defaultNetworkNADNamespace: ovn-kubernetes}
+kubevirtIpamController: {defaultNetworkNADNamespace: ovn-kubernetes, certificateProvider: CertManager}
 nmstate: {}
 imagePullPolicy: IfNotPresent
 selfSignConfiguration: {caRotateInterval: 168h, caOverlapInterval: 24h, certRotateInterval: 24h, certOverlapInterval: 8h}
@@ -72,6 +72,8 @@ placementConfiguration:
 tlsSecurityProfile:
   type: Custom
   custom: {ciphers: [ECDHE-RSA-AES128-GCM-SHA256], minTLSVersion: VersionTLS12, groups: [X25519MLKEM768, X25519]}
+driftPolicy: Report
+operatorLogLevel: Debug
 ",
     ),
     accepted(
@@ -250,6 +252,13 @@ pub const REFUSED_BY_RULE: &[Refused] = &[
 /// Refused by the rest of the schema: types, enumerations, lengths.
 pub const REFUSED_BY_SCHEMA: &[Refused] = &[
     refused("{imagePullPolicy: always}", "spec.imagePullPolicy", "supported values: \"Always\", \"IfNotPresent\", \"Never\""),
+    refused("{driftPolicy: report}", "spec.driftPolicy", "supported values: \"Repair\", \"Report\""),
+    refused("{operatorLogLevel: '0'}", "spec.operatorLogLevel", "supported values: \"Debug\", \"Info\", \"Warning\", \"Error\""),
+    refused(
+        "{kubevirtIpamController: {certificateProvider: cert-manager}}",
+        "spec.kubevirtIpamController.certificateProvider",
+        "supported values: \"Weft\", \"CertManager\"",
+    ),
     refused("{multus: true}", "spec.multus", "must be of type object"),
     refused("{kubeMacPool: {rangeStart: 1}}", "spec.kubeMacPool.rangeStart", "must be of type string"),
     refused(
