@@ -126,6 +126,14 @@ mod linux_bridge {
     }
 
     #[test]
+    fn an_image_without_its_plugins_is_no_success() {
+        let host = Host::new();
+        fs::remove_file(host.from.path().join("bridge")).unwrap();
+        assert!(!host.start().wait_with_output().unwrap().status.success());
+        assert!(!host.path("bridge").exists() && !host.path("cnv-bridge").exists());
+    }
+
+    #[test]
     fn a_damaged_plugin_is_not_installed() {
         let host = Host::new();
         fs::write(host.from.path().join("bridge"), "damaged").unwrap();

@@ -368,3 +368,35 @@ fn every_option_has_an_example() {
     let missing: Vec<_> = options_there.iter().filter(not_shown).collect();
     assert!(missing.is_empty(), "docs/addons.md has no example with {missing:?}: add one");
 }
+
+/// Whether there is a test of this name, `file::function` by its file below `crates/`, and it runs.
+fn is_test(name: &str) -> bool {
+    let Some((file, function)) = name.split_once("::") else { return false };
+    let text = fs::read_to_string(root().join("crates").join(file)).unwrap_or_default();
+    // The attributes in front of the function, a line each, and maybe comments.
+    let test = format!(r"((?:[ \t]*(?:#\[[^\n]*\]|//[^\n]*)\n)+)[ \t]*(?:async )?fn {}\(", regex::escape(function));
+    let Some(found) = Regex::new(&test).unwrap().captures(&text) else { return false };
+    let attributes: Vec<_> = found[1].lines().map(str::trim).filter(|line| line.starts_with("#[")).collect();
+    attributes.iter().any(|line| matches!(*line, "#[test]" | "#[tokio::test]")) && !attributes.iter().any(|line| line.contains("ignore"))
+}
+
+#[test]
+fn every_known_problem_is_shown_by_a_test_or_says_why_not() {
+    let page = documents().into_iter().find(|document| document.path == "docs/known-problems.md").unwrap();
+    let rows: Vec<_> =
+        ["Found by reading its code", "From its tracker"].into_iter().flat_map(|heading| Document::rows(page.section(heading))).collect();
+    assert!(rows.len() >= 40, "{} rows: is this test still reading the page?", rows.len());
+    for row in rows {
+        let [problem, weft, shown] = &row[..] else { panic!("three columns: {row:?}") };
+        assert!(!weft.is_empty(), "{problem}");
+        if shown.strip_prefix("none: ").is_some_and(|why| !why.is_empty()) {
+            continue;
+        }
+        let tests = spans(shown);
+        assert!(!tests.is_empty(), "{problem}: name a test, or write `none: ` and why");
+        for test in tests {
+            assert!(is_test(&test), "{problem}: there is no test {test}");
+        }
+    }
+    assert!(!is_test("cli/tests/docs.rs::is_test") && !is_test("cli/tests/docs.rs::nothing"), "what is no test is no test");
+}

@@ -13,6 +13,7 @@ mod deletion;
 mod documented;
 mod drift;
 mod install;
+mod known;
 mod leftovers;
 mod macvtap;
 mod narrowed;
