@@ -28,11 +28,13 @@ pub struct OperatorOptions<'a> {
     pub lease_seconds: u64,
     /// `--pod-name`
     pub pod_name: &'a str,
+    /// Variables that the Deployment sets otherwise, as in a later version.
+    pub environment: &'a [(&'a str, &'a str)],
 }
 
 impl Default for OperatorOptions<'_> {
     fn default() -> Self {
-        Self { proxy: None, lease_seconds: 3, pod_name: OPERATOR }
+        Self { proxy: None, lease_seconds: 3, pod_name: OPERATOR, environment: &[] }
     }
 }
 
@@ -63,6 +65,7 @@ impl Operator {
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .envs(&cluster.operator_env)
+            .envs(options.environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(output.try_clone().unwrap())
             .stderr(output);

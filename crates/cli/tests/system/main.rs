@@ -6,6 +6,7 @@
 mod harness;
 
 mod anew;
+mod carry_over;
 mod certificates;
 mod components;
 mod conflict;

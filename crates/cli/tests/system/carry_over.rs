@@ -1,0 +1,216 @@
+//! What is decided once stays decided: over restarts and upgrades of the operator, on the way from cluster-network-addons-operator and back.
+//! And it is forgotten with the resource.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+use weft_plan::kinds;
+use weft_testenv::proxy::{Fault, Match, Proxy};
+
+use crate::{
+    deletion::{all_is_gone, gone},
+    harness::*,
+    install::passes,
+};
+
+const RECORD: &str = "cluster-networks-addons-operator-applied-cluster";
+const INVENTORY: &str = "weft-inventory-networkaddonsconfig-cluster";
+const RANGE: &str = "kubemacpool-mac-range-config";
+
+fn configuration(spec: Value) -> String {
+    let api = "networkaddonsoperator.network.kubevirt.io/v1";
+    json!({"apiVersion": api, "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"}, "spec": spec}).to_string()
+}
+
+/// The range that KubeMacPool is told.
+async fn range(cluster: &Cluster) -> Value {
+    cluster.get(kinds::CONFIG_MAP, NAMESPACE, RANGE).await.expect("KubeMacPool's range")["data"].clone()
+}
+
+/// The record, which is JSON in a text.
+async fn record(cluster: &Cluster) -> Option<Value> {
+    let map = cluster.get(kinds::CONFIG_MAP, NAMESPACE, RECORD).await?;
+    Some(serde_json::from_str(map["data"]["applied"].as_str().expect("data.applied")).expect("JSON"))
+}
+
+async fn a_pass(operator: &Operator) {
+    wait_until("a pass", async || passes(operator).await.gt(&0.0).then_some(()).ok_or("none yet".into())).await;
+}
+
+#[tokio::test]
+async fn a_random_range_survives_restart_upgrade_and_the_way_to_cnao_and_back() {
+    let cluster = Cluster::start(ClusterOptions { nodes: 1, ..Default::default() }).await;
+    let operator = Operator::start_default(&cluster).await;
+    cluster.install(&configuration(json!({"kubeMacPool": {}}))).await;
+    let drawn = range(&cluster).await;
+    let (start, end) = (drawn["RANGE_START"].as_str().unwrap(), drawn["RANGE_END"].as_str().unwrap());
+    assert!(start.starts_with("02:") && start.ends_with(":00:00:00") && end.ends_with(":ff:ff:ff"), "{drawn}");
+    assert_eq!(cluster.resource().await.unwrap()["spec"], json!({"kubeMacPool": {}}), "nobody writes into the specification");
+
+    // A restart.
+    operator.kill();
+    let operator = Operator::start_default(&cluster).await;
+    a_pass(&operator).await;
+    cluster.wait_available().await;
+    assert_eq!(range(&cluster).await, drawn);
+
+    // An upgrade.
+    operator.terminate().await;
+    let upgraded = OperatorOptions { environment: &[("OPERATOR_VERSION", "99.0.0")], ..Default::default() };
+    let operator = Operator::start(&cluster, upgraded).await;
+    wait_until("the upgrade is complete", async || match cluster.status().await {
+        status if status["observedVersion"] == "99.0.0" => Ok(()),
+        status => Err(format!("{status:#}")),
+    })
+    .await;
+    cluster.wait_available().await;
+    assert_eq!(range(&cluster).await, drawn);
+
+    // To CNAO: what it reads holds the range, beside all else in its own form.
+    operator.terminate().await;
+    cluster.kubectl(&["-n", NAMESPACE, "scale", "deployment", OPERATOR, "--replicas=0"]).await;
+    let released =
+        Command::new(weft_binary()).args(["release", "addons", "--yes"]).env("KUBECONFIG", cluster.control_plane.kubeconfig()).output();
+    let released = released.unwrap();
+    assert!(released.status.success(), "{}", String::from_utf8_lossy(&released.stderr));
+    assert_eq!(cluster.get(kinds::CONFIG_MAP, NAMESPACE, INVENTORY).await, None, "Weft itself remembers nothing any more");
+    let record = record(&cluster).await.expect("the record stays");
+    assert_eq!(record["kubeMacPool"], json!({"rangeStart": start, "rangeEnd": end}));
+    assert_eq!(record["selfSignConfiguration"]["caRotateInterval"], "168h0m0s");
+    assert_eq!(
+        (&record["imagePullPolicy"], &record["placementConfiguration"]["workloads"]["affinity"]),
+        (&json!("IfNotPresent"), &json!({}))
+    );
+
+    // And back.
+    let _operator = Operator::start_default(&cluster).await;
+    wait_until("Weft has it again", async || cluster.get(kinds::CONFIG_MAP, NAMESPACE, INVENTORY).await.map(drop).ok_or("not yet".into()))
+        .await;
+    cluster.wait_available().await;
+    assert_eq!(range(&cluster).await, drawn);
+}
+
+/// As CNAO 0.102 writes it.
+const OF_CNAO: &str = r#"{"multus":{},"kubeMacPool":{"rangeStart":"02:5f:11:00:00:00","rangeEnd":"02:5f:11:ff:ff:ff"},"imagePullPolicy":"IfNotPresent","selfSignConfiguration":{"caRotateInterval":"48h0m0s","caOverlapInterval":"24h0m0s","certRotateInterval":"24h0m0s","certOverlapInterval":"12h0m0s"},"placementConfiguration":{"infra":{"affinity":{}},"workloads":{"nodeSelector":{"kubernetes.io/os":"linux"},"affinity":{},"tolerations":[{"key":"node.kubernetes.io/unschedulable","operator":"Exists","effect":"NoSchedule"}]}}}"#;
+
+#[tokio::test]
+async fn a_record_of_cnao_is_gone_on_from() {
+    let cluster = Cluster::start(ClusterOptions { nodes: 1, ..Default::default() }).await;
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": RECORD, "namespace": NAMESPACE}, "data": {"applied": OF_CNAO}});
+    cluster.apply(&map.to_string()).await;
+    let _operator = Operator::start_default(&cluster).await;
+    cluster.install(&configuration(json!({"multus": {}, "kubeMacPool": {}}))).await;
+    assert_eq!(range(&cluster).await, json!({"RANGE_START": "02:5f:11:00:00:00", "RANGE_END": "02:5f:11:ff:ff:ff"}));
+    let manager = cluster.get(kinds::DEPLOYMENT, NAMESPACE, "kubemacpool-cert-manager").await.unwrap();
+    let environment = manager["spec"]["template"]["spec"]["containers"][0]["env"].as_array().unwrap();
+    assert!(environment.contains(&json!({"name": "CERT_OVERLAP_INTERVAL", "value": "12h0m0s"})), "its rotation too: {environment:#?}");
+    assert_eq!(record(&cluster).await.unwrap()["kubeMacPool"], serde_json::from_str::<Value>(OF_CNAO).unwrap()["kubeMacPool"]);
+}
+
+#[tokio::test]
+async fn the_record_is_written_last_and_not_while_something_fails() {
+    let cluster = Cluster::start(ClusterOptions { nodes: 1, ..Default::default() }).await;
+    let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
+    let _operator = Operator::start_via(&cluster, &proxy).await;
+    let failing = proxy.inject(Match::any().user(OPERATOR_USER).verb("patch").resource("daemonsets").name("multus"), Fault::status(500));
+    cluster.apply(&configuration(json!({"multus": {}, "linuxBridge": {}}))).await;
+    cluster.wait_condition("Degraded", "True", "FailedToApply", "multus").await;
+    assert_eq!(record(&cluster).await, None, "what is not applied is not recorded as applied");
+    failing.remove();
+    cluster.wait_available().await;
+    assert!(record(&cluster).await.is_some());
+    let work = Match::any().user(OPERATOR_USER).writes();
+    let carried_out = proxy.writes().into_iter().filter(|write| work.selects(&write.info) && write.code.is_some_and(|code| code < 300));
+    let names: Vec<_> = carried_out.filter(|write| write.info.resource != "networkaddonsconfigs").map(|write| write.info.name).collect();
+    let at = |name: &str| names.iter().position(|other| other == name).unwrap_or_else(|| panic!("{name} in {names:?}"));
+    assert!(
+        names[at(RECORD)..].iter().all(|name| name == RECORD || name == INVENTORY),
+        "after the record only Weft's own notes: {names:?}"
+    );
+    assert!(at(RECORD) > at("multus") && at(INVENTORY) < at("multus"), "{names:?}");
+}
+
+#[tokio::test]
+async fn a_resource_that_is_created_again_begins_like_the_first() {
+    let cluster = Cluster::start(ClusterOptions { nodes: 1, ..Default::default() }).await;
+    let _operator = Operator::start_default(&cluster).await;
+    let configuration = configuration(json!({"kubeMacPool": {}, "ovs": {}, "kubevirtIpamController": {}}));
+    cluster.install(&configuration).await;
+    let (whole, first) = (cluster.snapshot().await, range(&cluster).await);
+
+    // Deleted, and created again when it is gone.
+    cluster.kubectl(&["delete", "networkaddonsconfig", "cluster"]).await;
+    all_is_gone(&cluster, "kubectl delete").await;
+    cluster.install(&configuration).await;
+    let second = range(&cluster).await;
+    assert_ne!(first, second, "what was decided is forgotten");
+    same_but_for_the_range(&whole, &cluster, "created again").await;
+
+    // Created again at once, while the teardown runs: somebody's finalizer keeps it from its end for a while.
+    for cascade in ["background", "foreground"] {
+        let held = json!({"metadata": {"finalizers": ["example.com/hold"]}});
+        cluster.patch(kinds::DAEMON_SET, NAMESPACE, "ovs-cni-amd64", held).await;
+        let before = range(&cluster).await;
+        let old = cluster.resource().await.unwrap()["metadata"]["uid"].clone();
+        cluster.kubectl(&["delete", "networkaddonsconfig", "cluster", "--wait=false", &format!("--cascade={cascade}")]).await;
+        let create = async || cluster.control_plane.kubectl_with_input(&["create", "-f", "-"], &configuration).await;
+        cluster.wait_condition("Progressing", "True", "Removing", "ovs-cni-amd64").await;
+        let refused = create().await.expect_err("the old one is still there").to_string();
+        assert!(refused.contains("already exists"), "{refused}");
+        cluster.patch(kinds::DAEMON_SET, NAMESPACE, "ovs-cni-amd64", json!({"metadata": {"finalizers": null}})).await;
+        wait_until("it is created again", async || create().await.map(drop).map_err(|error| error.to_string())).await;
+        cluster.play_kubemacpool().await;
+        cluster.wait_available().await;
+        assert_ne!(cluster.resource().await.unwrap()["metadata"]["uid"], old);
+        assert_ne!(range(&cluster).await, before, "--cascade={cascade}");
+        same_but_for_the_range(&whole, &cluster, &format!("created again at once, --cascade={cascade}")).await;
+        no_owner_but_the_resource(&cluster).await;
+    }
+
+    // Somebody takes the finalizer off by hand, and creates it again at once: what is there belongs to a resource that is gone.
+    cluster.kubectl(&["delete", "networkaddonsconfig", "cluster", "--wait=false"]).await;
+    let patch = ["patch", "networkaddonsconfig", "cluster", "--type=merge", "-p", r#"{"metadata":{"finalizers":null}}"#];
+    if cluster.control_plane.kubectl(&patch).await.is_err() {
+        gone(&cluster).await;
+    }
+    wait_until("it is created again", async || {
+        let created = cluster.control_plane.kubectl_with_input(&["create", "-f", "-"], &configuration).await;
+        created.map(drop).map_err(|error| error.to_string())
+    })
+    .await;
+    cluster.play_kubemacpool().await;
+    wait_until("all is as it was", async || {
+        let differences = without_range(&whole).diff(&without_range(&cluster.snapshot().await));
+        if differences.is_empty() { Ok(()) } else { Err(differences.join("\n")) }
+    })
+    .await;
+    no_owner_but_the_resource(&cluster).await;
+}
+
+async fn same_but_for_the_range(whole: &Snapshot, cluster: &Cluster, when: &str) {
+    assert_same(&without_range(whole), &without_range(&cluster.snapshot().await), when);
+}
+
+/// The range is in KubeMacPool's ConfigMap, and in Weft's notes.
+fn without_range(snapshot: &Snapshot) -> Snapshot {
+    let mut snapshot = snapshot.clone();
+    snapshot.objects.retain(|name, _| ![RANGE, RECORD, INVENTORY].iter().any(|range| name.ends_with(range)));
+    // Who created it by which command of kubectl is the test's own.
+    if let Some(resource) = snapshot.objects.get_mut("NetworkAddonsConfig cluster") {
+        resource["metadata"].as_object_mut().unwrap().retain(|field, _| !matches!(field.as_str(), "writers" | "annotations"));
+    }
+    snapshot
+}
+
+/// All that is owned by a NetworkAddonsConfig is owned by the one that is there.
+async fn no_owner_but_the_resource(cluster: &Cluster) {
+    let uid = cluster.resource().await.unwrap()["metadata"]["uid"].clone();
+    for kind in [kinds::DEPLOYMENT, kinds::DAEMON_SET, kinds::SECRET, kinds::CLUSTER_ROLE, kinds::MUTATING_WEBHOOK_CONFIGURATION] {
+        for object in cluster.api(kind, NAMESPACE).list(&Default::default()).await.unwrap() {
+            let owners = object.metadata.owner_references.into_iter().flatten().filter(|owner| owner.kind == "NetworkAddonsConfig");
+            for owner in owners {
+                assert_eq!(uid, owner.uid, "{kind} {:?}", object.metadata.name);
+            }
+        }
+    }
+}
