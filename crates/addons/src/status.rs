@@ -25,6 +25,7 @@ pub(crate) fn status(settings: &Settings, previous: &Value, conditions: Vec<Cond
         // Reached only once everything works; kept while something is wrong again.
         observed_version: if available { Some(settings.version.clone()) } else { previous.observed_version },
         conditions,
+        effective_configuration: report.effective.clone().or(previous.effective_configuration),
         components: components(report),
         containers: if nothing_applied && units.is_empty() { previous.containers } else { containers(units) },
     };

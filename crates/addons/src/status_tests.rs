@@ -51,6 +51,16 @@ fn the_observed_version_follows_only_once_everything_works() {
 }
 
 #[test]
+fn the_configuration_in_force_is_shown_and_kept_while_it_is_not_known() {
+    let decided = decide(&yaml(EXAMPLE_0_23)).decided;
+    let known = Report { effective: Some(decided.clone()), ..Report::default() };
+    let shown = write(json!({"effectiveConfiguration": {"multus": {}}}), "True", &known, &[]);
+    assert_eq!(shown["effectiveConfiguration"], decided);
+    let starting = Report { starting: true, ..Report::default() };
+    assert_eq!(write(shown, "False", &starting, &[])["effectiveConfiguration"], decided);
+}
+
+#[test]
 fn a_refused_configuration_leaves_the_containers_as_they_were() {
     let previous = json!({"containers": [{"parentKind": "DaemonSet", "parentName": "multus", "name": "kube-multus", "image": "x"}]});
     let refusal = Some(Refusal { reason: "FailedToValidate", problems: Vec::new() });

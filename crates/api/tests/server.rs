@@ -167,6 +167,9 @@ fn status() -> NetworkAddonsConfigStatus {
         target_version: Some("1.2.3".into()),
         observed_version: Some("1.2.3".into()),
         conditions: vec![condition("Available", "True"), condition("Progressing", "False"), condition("Degraded", "False")],
+        effective_configuration: Some(
+            json!({"multus": {}, "kubeMacPool": {"rangeStart": "02:00:00:00:00:00"}, "unknown": {"to": ["the schema"]}}),
+        ),
         components: vec![ComponentStatus { name: "multus".into(), state: "Available".into(), message: Some("all is well".into()) }],
         containers: vec![container("install-multus"), container("kube-multus")],
     }

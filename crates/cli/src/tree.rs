@@ -174,7 +174,7 @@ fn resource(lines: &mut Vec<String>, kind: &str, overview: &Overview, style: Sty
     }
     for (index, component) in overview.components.iter().enumerate() {
         let last = index + 1 == overview.components.len();
-        branch(lines, component, last, style);
+        branch(lines, component, &settings(component, overview), last, style);
     }
 }
 
@@ -186,10 +186,18 @@ fn is_told_below(line: &str, overview: &Overview) -> bool {
     })
 }
 
-fn branch(lines: &mut Vec<String>, component: &Component, last: bool, style: Style) {
+/// What is set for a component, also what was left open in its specification.
+fn settings(component: &Component, overview: &Overview) -> String {
+    let effective = overview.resource["status"]["effectiveConfiguration"][&component.name].as_object();
+    let settings = effective.into_iter().flatten().filter_map(|(name, value)| Some(format!("{name} {}", value.as_str()?)));
+    let settings = settings.collect::<Vec<_>>().join(", ");
+    if settings.is_empty() { settings } else { format!(" ({settings})") }
+}
+
+fn branch(lines: &mut Vec<String>, component: &Component, settings: &str, last: bool, style: Style) {
     let (turn, rail) = if last { ("└─", "   ") } else { ("├─", "│  ") };
     let state = state(component);
-    lines.push(format!("{} {} {}", style.dim(turn), component.name, paint(style, &state.0, &state.1)));
+    lines.push(format!("{} {} {}{}", style.dim(turn), component.name, paint(style, &state.0, &state.1), style.dim(settings)));
     let workloads = component.workloads.iter().map(|workload| leaf(workload, style));
     // What a workload says of itself is newer than what status says of it.
     let messages =
@@ -245,6 +253,7 @@ fn resource_json(kind: &str, overview: &Overview) -> Value {
         "version": status["observedVersion"],
         "deleting": overview.is_going(),
         "conditions": conditions(overview).collect::<Vec<_>>(),
+        "effectiveConfiguration": status["effectiveConfiguration"],
         "components": overview.components.iter().map(component_json).collect::<Vec<_>>(),
     })
 }

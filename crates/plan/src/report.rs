@@ -1,5 +1,7 @@
 //! What came of a pass, for status, events and people.
 
+use serde_json::Value;
+
 use crate::{Notice, ObjectKey, Refusal, rollout::Rollout};
 
 /// The outcome of one pass over one resource.
@@ -9,6 +11,9 @@ pub struct Report {
     pub generation: i64,
     /// Why the resource is refused; the units are then those of the last good configuration.
     pub refusal: Option<Refusal>,
+    /// The complete configuration that is in force, every default filled in: while a resource is refused, the last good one. `None` if it
+    /// could not be found out.
+    pub effective: Option<Value>,
     /// What keeps Weft from writing at all, for example the original's operator that still runs.
     pub blocked: Option<Blocked>,
     /// The resource is being deleted, and its objects with it.

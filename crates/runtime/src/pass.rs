@@ -105,6 +105,8 @@ pub async fn apply(controller: &Controller, resource: &Value, retries: &Arc<Retr
         }
         return Outcome::early(report, units);
     }
+    // Not before it is in the inventory: a pass after a crash may draw another MAC range.
+    report.effective = Some(decision.decided.clone());
     let filled = certificates::fill(&objects, &decision.certificates, &live, &mut units, Timestamp::now());
     let applied = join_all(units.iter().map(async |unit| match filled.failures.get(&unit.name) {
         Some(failures) => (failures.clone(), Vec::new()),

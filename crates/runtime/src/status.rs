@@ -1,7 +1,7 @@
 //! Status: written only when it says something new, and never Available on old knowledge.
 
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use weft_plan::{ObjectKey, Unit, conditions, manager, report::Report};
 
 use crate::{cluster::Error, controller::Controller, events};
@@ -34,12 +34,8 @@ pub fn condition<'a>(status: &'a Value, name: &str) -> Option<&'a Value> {
 /// Writes a status, and the events that its changes are worth. A resource that is gone needs none.
 pub async fn write(controller: &Controller, resource: &Value, status: &Value) -> Result<(), Error> {
     let key = ObjectKey::new(controller.domain.resource(), "", resource["metadata"]["name"].as_str().unwrap_or_default());
-    // Fields that are no longer said go: in a merge patch a null says so. The uid keeps it from another resource of that name.
-    let mut patch = status.as_object().cloned().unwrap_or_default();
-    for field in resource["status"].as_object().map(Map::keys).into_iter().flatten() {
-        patch.entry(field.clone()).or_insert(Value::Null);
-    }
-    let body = json!({"metadata": {"uid": resource["metadata"]["uid"]}, "status": patch});
+    // The uid keeps it from another resource of that name.
+    let body = json!({"metadata": {"uid": resource["metadata"]["uid"]}, "status": merge_patch(&resource["status"], status)});
     match controller.cluster.merge_patch(&key, "status", &body, &manager(&*controller.domain)).await {
         Ok(written) => {
             controller.shared.lock().wrote(&written);
@@ -52,5 +48,29 @@ pub async fn write(controller: &Controller, resource: &Value, status: &Value) ->
             tracing::warn!(%error, "status could not be written");
             Err(error)
         }
+    }
+}
+
+/// The merge patch (RFC 7386) that makes `new` of `old`: all of `new`, and a null for each field that goes, at any depth.
+fn merge_patch(old: &Value, new: &Value) -> Value {
+    let (Value::Object(old), Value::Object(new)) = (old, new) else { return new.clone() };
+    let gone = old.keys().filter(|field| !new.contains_key(*field)).map(|field| (field.clone(), Value::Null));
+    let said = new.iter().map(|(field, value)| (field.clone(), merge_patch(old.get(field).unwrap_or(&Value::Null), value)));
+    gone.chain(said).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_longer_said_goes_at_any_depth() {
+        let old = json!({"a": 1, "b": {"c": {"d": 1, "e": [1]}, "f": 1}, "g": "text"});
+        for new in [json!({"b": {"c": {"e": [2]}}, "g": {}}), json!({}), json!({"b": {}, "g": {"h": {"i": 1}}}), old.clone()] {
+            let mut patched = old.clone();
+            json_patch::merge(&mut patched, &merge_patch(&old, &new));
+            assert_eq!(patched, new);
+        }
+        assert_eq!(merge_patch(&Value::Null, &old), old);
     }
 }

@@ -135,6 +135,7 @@ fn type_of(field: &Value) -> String {
     match (name, field["format"].as_str()) {
         ("array", _) => format!("list of {}", type_of(&field["items"])),
         ("object", _) if field["additionalProperties"].is_object() => format!("map of {}", type_of(&field["additionalProperties"])),
+        ("object", _) if field["x-kubernetes-preserve-unknown-fields"] == true => "object".to_owned(),
         ("object", _) if fields(field).next().is_none() => "object, written `{}`".to_owned(),
         (name, Some(format)) => format!("{name} ({format})"),
         (name, None) => name.to_owned(),

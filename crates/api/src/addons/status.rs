@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::Condition;
 
@@ -31,6 +32,13 @@ pub struct NetworkAddonsConfigStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+
+    /// The configuration that is in force, in the form of the specification, with everything filled in that was left open there: a
+    /// random MAC range, what stays from before, defaults. While a change is refused it is the last good one.
+    // Not typed: the schema of the specification would be there once more, in both versions, and with it the CRD twice as large.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("type" = "object", "x-kubernetes-preserve-unknown-fields" = true))]
+    pub effective_configuration: Option<Value>,
 
     /// The state of each component.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -36,6 +36,7 @@ async fn the_tree_from_nothing_to_available() {
         "NetworkAddonsConfig cluster: Available (version",
         "├─ multus Available",
         "│  └─ DaemonSet multus 2/2 ready",
+        "├─ kubeMacPool Available (rangeEnd 02:00:00:FF:FF:FF, rangeStart 02:00:00:00:00:00)",
         "led by cluster-network-addons-operator_",
     ] {
         assert!(tree.contains(line), "{line}\n{tree}");
