@@ -4,6 +4,8 @@
 
 #[path = "../harness/mod.rs"]
 mod harness;
+#[path = "../../../addons/tests/common/options.rs"]
+mod options;
 
 mod anew;
 mod carry_over;
@@ -23,3 +25,4 @@ mod rbac;
 mod refused;
 mod replicas;
 mod rollout;
+mod rolls;
