@@ -3,14 +3,19 @@
 //! A value that the user gives always counts. Carried over are the MAC range, the pull policy, the certificates' rotation, the CRI
 //! socket and the device plugin's ConfigMap. All else goes back to its default as soon as it is left out.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 use weft_api::addons::{
-    KubeMacPool, KubeSecondaryDns, KubevirtIpamController, LinuxBridge, Macvtap, Multus, MultusDynamicNetworks, NetworkAddonsConfig,
-    NetworkAddonsConfigSpec, NmState, Ovs, Placement, PlacementConfiguration, SelfSignConfiguration, TlsSecurityProfile,
+    ImagePullSecret, Images, KubeMacPool, KubeSecondaryDns, KubevirtIpamController, LinuxBridge, Macvtap, Multus, MultusDynamicNetworks,
+    NetworkAddonsConfig, NetworkAddonsConfigSpec, NmState, Ovs, Placement, PlacementConfiguration, SelfSignConfiguration,
+    TlsSecurityProfile,
 };
 use weft_plan::{DriftPolicy, Facts, LogLevel, Notice};
 
 use crate::{
+    Image, Settings,
+    image::{ImageReference, Registry},
     mac::MacRange,
     node,
     pull_policy::PullPolicy,
@@ -39,6 +44,12 @@ pub struct Effective {
     pub kube_secondary_dns: Option<SecondaryDns>,
     /// The KubeVirt IPAM controller is wanted.
     pub kubevirt_ipam_controller: Option<IpamController>,
+    /// Images that are named; the others are those of the settings.
+    pub images: BTreeMap<Image, ImageReference>,
+    /// The registry of the others.
+    pub image_registry: Option<Registry>,
+    /// Names of Secrets for pulling images.
+    pub image_pull_secrets: Vec<String>,
     /// When images are pulled.
     pub image_pull_policy: PullPolicy,
     /// Rotation of certificates.
@@ -77,6 +88,9 @@ pub fn fill(
         macvtap,
         kube_secondary_dns,
         kubevirt_ipam_controller,
+        images,
+        image_registry,
+        image_pull_secrets,
         image_pull_policy,
         self_sign,
         infra,
@@ -104,6 +118,9 @@ pub fn fill(
         }),
         kube_secondary_dns,
         kubevirt_ipam_controller,
+        images,
+        image_registry,
+        image_pull_secrets,
         image_pull_policy: image_pull_policy.or_else(|| carried.image_pull_policy()).unwrap_or_default(),
         self_sign: self_sign.or_else(|| carried.self_sign()).unwrap_or_default(),
         infra: infra.unwrap_or_else(infra_by_default),
@@ -234,6 +251,10 @@ impl Effective {
                 default_network_nad_namespace: controller.nad_namespace.clone(),
                 certificate_provider: controller.certificate_provider.map(|provider| provider.to_string()),
             }),
+            images: (!self.images.is_empty()).then(|| self.named_images()),
+            image_registry: self.image_registry.as_ref().map(ToString::to_string),
+            image_pull_secrets: (!self.image_pull_secrets.is_empty())
+                .then(|| self.image_pull_secrets.iter().map(|name| ImagePullSecret { name: name.clone() }).collect()),
             image_pull_policy: Some(self.image_pull_policy.to_string()),
             self_sign_configuration: Some(SelfSignConfiguration {
                 ca_rotate_interval: Some(self.self_sign.ca_rotate.to_string()),
@@ -248,6 +269,31 @@ impl Effective {
             tls_security_profile: self.tls_profile.clone(),
             drift_policy: Some(self.drift.to_string()),
             operator_log_level: self.log_level.map(|level| level.to_string()),
+        }
+    }
+
+    fn named_images(&self) -> Images {
+        let named = |image| self.images.get(&image).map(ToString::to_string);
+        Images {
+            multus: named(Image::Multus),
+            multus_dynamic_networks_controller: named(Image::MultusDynamicNetworks),
+            linux_bridge: named(Image::LinuxBridge),
+            linux_bridge_marker: named(Image::LinuxBridgeMarker),
+            kube_mac_pool: named(Image::KubeMacPool),
+            ovs_cni: named(Image::OvsCni),
+            macvtap_cni: named(Image::MacvtapCni),
+            kube_secondary_dns: named(Image::KubeSecondaryDns),
+            core_dns: named(Image::CoreDns),
+            kubevirt_ipam_controller: named(Image::KubevirtIpamController),
+        }
+    }
+
+    /// The image that a component runs: the one that is named, else that of the settings, from the registry that holds copies.
+    pub(crate) fn image(&self, image: Image, settings: &Settings) -> String {
+        match (self.images.get(&image), &self.image_registry) {
+            (Some(named), _) => named.to_string(),
+            (None, Some(registry)) => registry.copy_of(settings.image(image)),
+            (None, None) => settings.image(image).to_owned(),
         }
     }
 

@@ -13,6 +13,7 @@ pub mod build;
 pub(crate) mod components;
 pub mod duration;
 pub mod fill;
+pub mod image;
 mod labels;
 pub mod mac;
 mod node;

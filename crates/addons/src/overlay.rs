@@ -1,6 +1,6 @@
 //! What a configuration changes in the manifests under `components/`.
 
-use k8s_openapi::api::core::v1::{Container, PodSpec};
+use k8s_openapi::api::core::v1::{Container, LocalObjectReference, PodSpec};
 use serde_json::Value;
 use weft_api::addons::Placement;
 use weft_plan::{Facts, Manifest, ManifestError, kinds, parse_yaml};
@@ -34,7 +34,7 @@ impl Overlay<'_> {
         Ok(manifests)
     }
 
-    /// Sets image and pull policy of every container, and the placement of the pods. `images` names each container's image; a
+    /// Sets image and pull policy of every container, and the pull secrets and the placement of the pods. `images` names each container's image; a
     /// container without one is an error, so that none is forgotten.
     pub(crate) fn workload(&self, manifest: &mut Manifest, images: &[(&str, Image)], placement: &Placement) -> Result<(), ManifestError> {
         manifest.edit(POD_SPEC, |pod: &mut PodSpec| {
@@ -42,9 +42,11 @@ impl Overlay<'_> {
                 let Some((_, image)) = images.iter().find(|(name, _)| *name == container.name) else {
                     return Err(format!("no image is known for container {}", container.name));
                 };
-                container.image = Some(self.settings.image(*image).to_owned());
+                container.image = Some(self.effective.image(*image, self.settings));
                 container.image_pull_policy = Some(self.effective.image_pull_policy.to_string());
             }
+            let secrets = self.effective.image_pull_secrets.iter().map(|name| LocalObjectReference { name: name.clone() });
+            pod.image_pull_secrets = Some(secrets.collect::<Vec<_>>()).filter(|secrets| !secrets.is_empty());
             pod.node_selector = placement.node_selector.clone();
             pod.affinity = placement.affinity.clone();
             pod.tolerations = placement.tolerations.clone();

@@ -1,4 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::{Value, json};
 
 use crate::{
@@ -8,7 +10,7 @@ use crate::{
 
 #[test]
 fn every_container_can_be_diagnosed_and_scheduled() {
-    let images: Vec<(String, Image)> = Image::ALL.iter().map(|image| (format!("registry.example/{image:?}:1"), *image)).collect();
+    let images: Vec<(String, Image)> = Image::ALL.iter().map(|image| (format!("registry.example/x:{image:?}"), *image)).collect();
     let env = |name: &str| images.iter().find(|(_, image)| image.env() == name).map(|(reference, _)| reference.clone());
     let decision = decide_with(Settings::from_env(env).unwrap(), &full(), None, None).unwrap();
     let containers = containers(&decision);
@@ -25,6 +27,69 @@ fn every_container_can_be_diagnosed_and_scheduled() {
             container["image"]
         );
     }
+}
+
+/// The workloads whose pod templates differ.
+fn rolled(one: &weft_plan::Decision, other: &weft_plan::Decision) -> BTreeSet<String> {
+    let templates = |decision| -> BTreeMap<String, Value> {
+        objects(decision)
+            .map(|object| (object.key().name.clone(), object.body().pointer("/spec/template").cloned().unwrap_or_default()))
+            .collect()
+    };
+    let (one, other) = (templates(one), templates(other));
+    one.into_iter().filter(|(name, template)| other[name] != *template).map(|(name, _)| name).collect()
+}
+
+#[test]
+fn an_image_that_is_named_rolls_the_pods_that_run_it_and_no_others() {
+    let before = decide(&full());
+    for image in Image::ALL {
+        let mut resource = full();
+        resource["spec"]["images"] = json!({image.field(): "registry.example/mine:v1"});
+        let after = decide(&resource);
+        let of_it: BTreeSet<_> = containers(&before)
+            .into_iter()
+            .filter(|(_, container)| container["image"] == image.default_reference())
+            .map(|(name, _)| name)
+            .collect();
+        assert!(!of_it.is_empty());
+        assert_eq!(rolled(&before, &after), of_it, "{image:?}");
+        let mine = containers(&after).into_iter().filter(|(_, container)| container["image"] == "registry.example/mine:v1");
+        assert_eq!(mine.map(|(name, _)| name).collect::<BTreeSet<_>>(), of_it);
+    }
+}
+
+#[test]
+fn a_registry_replaces_that_of_every_image_that_is_not_named() {
+    let mut resource = full();
+    resource["spec"]["imageRegistry"] = json!("registry.example:5000/mirror");
+    resource["spec"]["images"] = json!({"coreDNS": "registry.example/coredns:v1"});
+    let env = |name: &str| (name == "MULTUS_IMAGE").then(|| "other.example/team/multus:v9".to_owned());
+    let decision = decide_with(Settings::from_env(env).unwrap(), &resource, None, None).unwrap();
+    let containers = containers(&decision);
+    let images: BTreeSet<_> = containers.iter().map(|(_, container)| container["image"].as_str().unwrap()).collect();
+    assert!(images.contains("registry.example:5000/mirror/team/multus:v9"), "the environment's too: {images:?}");
+    assert!(images.contains(
+        "registry.example:5000/mirror/kubevirt/cni-default-plugins@sha256:976a24392c2a096c38c2663d234b2d3131f5c24558889196d30b9ac1b6716788"
+    ));
+    for image in images.into_iter().filter(|image| *image != "registry.example/coredns:v1") {
+        assert!(image.starts_with("registry.example:5000/mirror/"), "{image}");
+    }
+}
+
+#[test]
+fn every_pod_can_pull_with_the_secrets() {
+    let mut resource = full();
+    resource["spec"]["imagePullSecrets"] = json!([{"name": "mirror"}, {"name": "other"}]);
+    let decision = decide(&resource);
+    let mut pods = 0;
+    for object in objects(&decision) {
+        if let Some(pod) = object.body().pointer("/spec/template/spec") {
+            assert_eq!(pod["imagePullSecrets"], json!([{"name": "mirror"}, {"name": "other"}]), "{}", object.key());
+            pods += 1;
+        }
+    }
+    assert_eq!(pods, 10);
 }
 
 #[test]

@@ -2,6 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use weft_api::addons::Images;
+
+use crate::image::{ImageReference, ImageReferenceError};
+
 /// The settings of the domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -32,19 +36,19 @@ pub enum SettingsError {
         value: String,
     },
     /// A variable that names an image holds something else.
-    #[error("environment variable {variable}: {value:?} is not a container image: it must not contain blanks; unset it to use {default}")]
+    #[error("environment variable {variable}: {source}; unset it to use {default}")]
     Image {
         /// the variable
         variable: &'static str,
-        /// what it holds
-        value: String,
+        /// what is wrong with what it holds
+        source: ImageReferenceError,
         /// what is used when it is unset
         default: &'static str,
     },
 }
 
 macro_rules! images {
-    ($($name:ident = $env:literal, $default:literal, $doc:literal;)*) => {
+    ($($name:ident = $field:literal, $env:literal, $default:literal, $doc:literal;)*) => {
         /// An image of a component.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Image {
@@ -54,6 +58,11 @@ macro_rules! images {
         impl Image {
             /// All of them.
             pub const ALL: &[Image] = &[$(Image::$name),*];
+
+            /// Its field in `spec.images`.
+            pub fn field(self) -> &'static str {
+                match self { $(Image::$name => $field,)* }
+            }
 
             /// The environment variable that sets it.
             pub fn env(self) -> &'static str {
@@ -69,16 +78,47 @@ macro_rules! images {
 }
 
 images! {
-    Multus = "MULTUS_IMAGE", "ghcr.io/k8snetworkplumbingwg/multus-cni:v4.3.0-thick", "Multus, the thick variant.";
-    MultusDynamicNetworks = "MULTUS_DYNAMIC_NETWORKS_CONTROLLER_IMAGE", "ghcr.io/k8snetworkplumbingwg/multus-dynamic-networks-controller:v0.3.8", "The dynamic networks controller.";
-    LinuxBridge = "LINUX_BRIDGE_IMAGE", "quay.io/kubevirt/cni-default-plugins@sha256:976a24392c2a096c38c2663d234b2d3131f5c24558889196d30b9ac1b6716788", "The CNI plugins bridge and tuning. By digest: upstream publishes no usable tag.";
-    LinuxBridgeMarker = "LINUX_BRIDGE_MARKER_IMAGE", "quay.io/kubevirt/bridge-marker:0.13.0", "The bridge marker.";
-    KubeMacPool = "KUBEMACPOOL_IMAGE", "quay.io/kubevirt/kubemacpool:v0.51.0-28-g0e9285f", "KubeMacPool and its certificate manager.";
-    OvsCni = "OVS_CNI_IMAGE", "ghcr.io/k8snetworkplumbingwg/ovs-cni-plugin:v0.39.0", "The OVS CNI plugins and the OVS marker.";
-    MacvtapCni = "MACVTAP_CNI_IMAGE", "quay.io/kubevirt/macvtap-cni:v0.13.2", "The macvtap CNI plugin and its device plugin.";
-    KubeSecondaryDns = "KUBE_SECONDARY_DNS_IMAGE", "ghcr.io/kubevirt/kubesecondarydns:v0.0.23", "The secondary DNS's watcher of virtual machines.";
-    CoreDns = "CORE_DNS_IMAGE", "registry.k8s.io/coredns/coredns:v1.10.1", "The secondary DNS's server.";
-    KubevirtIpamController = "KUBEVIRT_IPAM_CONTROLLER_IMAGE", "ghcr.io/kubevirt/ipam-controller:v0.6.3", "The KubeVirt IPAM controller.";
+    Multus = "multus", "MULTUS_IMAGE", "ghcr.io/k8snetworkplumbingwg/multus-cni:v4.3.0-thick", "Multus, the thick variant.";
+    MultusDynamicNetworks = "multusDynamicNetworksController", "MULTUS_DYNAMIC_NETWORKS_CONTROLLER_IMAGE", "ghcr.io/k8snetworkplumbingwg/multus-dynamic-networks-controller:v0.3.8", "The dynamic networks controller.";
+    LinuxBridge = "linuxBridge", "LINUX_BRIDGE_IMAGE", "quay.io/kubevirt/cni-default-plugins@sha256:976a24392c2a096c38c2663d234b2d3131f5c24558889196d30b9ac1b6716788", "The CNI plugins bridge and tuning. By digest: upstream publishes no usable tag.";
+    LinuxBridgeMarker = "linuxBridgeMarker", "LINUX_BRIDGE_MARKER_IMAGE", "quay.io/kubevirt/bridge-marker:0.13.0", "The bridge marker.";
+    KubeMacPool = "kubeMacPool", "KUBEMACPOOL_IMAGE", "quay.io/kubevirt/kubemacpool:v0.51.0-28-g0e9285f", "KubeMacPool and its certificate manager.";
+    OvsCni = "ovsCni", "OVS_CNI_IMAGE", "ghcr.io/k8snetworkplumbingwg/ovs-cni-plugin:v0.39.0", "The OVS CNI plugins and the OVS marker.";
+    MacvtapCni = "macvtapCni", "MACVTAP_CNI_IMAGE", "quay.io/kubevirt/macvtap-cni:v0.13.2", "The macvtap CNI plugin and its device plugin.";
+    KubeSecondaryDns = "kubeSecondaryDNS", "KUBE_SECONDARY_DNS_IMAGE", "ghcr.io/kubevirt/kubesecondarydns:v0.0.23", "The secondary DNS's watcher of virtual machines.";
+    CoreDns = "coreDNS", "CORE_DNS_IMAGE", "registry.k8s.io/coredns/coredns:v1.10.1", "The secondary DNS's server.";
+    KubevirtIpamController = "kubevirtIpamController", "KUBEVIRT_IPAM_CONTROLLER_IMAGE", "ghcr.io/kubevirt/ipam-controller:v0.6.3", "The KubeVirt IPAM controller.";
+}
+
+impl Image {
+    /// What a configuration says of it.
+    pub(crate) fn of(self, images: &Images) -> &Option<String> {
+        // No `..`: an image that is new there has to be told of here.
+        let Images {
+            multus,
+            multus_dynamic_networks_controller,
+            linux_bridge,
+            linux_bridge_marker,
+            kube_mac_pool,
+            ovs_cni,
+            macvtap_cni,
+            kube_secondary_dns,
+            core_dns,
+            kubevirt_ipam_controller,
+        } = images;
+        match self {
+            Self::Multus => multus,
+            Self::MultusDynamicNetworks => multus_dynamic_networks_controller,
+            Self::LinuxBridge => linux_bridge,
+            Self::LinuxBridgeMarker => linux_bridge_marker,
+            Self::KubeMacPool => kube_mac_pool,
+            Self::OvsCni => ovs_cni,
+            Self::MacvtapCni => macvtap_cni,
+            Self::KubeSecondaryDns => kube_secondary_dns,
+            Self::CoreDns => core_dns,
+            Self::KubevirtIpamController => kubevirt_ipam_controller,
+        }
+    }
 }
 
 impl Default for Settings {
@@ -114,10 +154,10 @@ impl Settings {
             let Some(value) = get(image.env()) else {
                 continue;
             };
-            if value.contains(char::is_whitespace) {
-                return Err(SettingsError::Image { variable: image.env(), value, default: image.default_reference() });
-            }
-            *reference = value;
+            let parsed = value.parse::<ImageReference>();
+            *reference = parsed
+                .map_err(|source| SettingsError::Image { variable: image.env(), source, default: image.default_reference() })?
+                .to_string();
         }
         Ok(settings)
     }
@@ -168,6 +208,9 @@ mod tests {
             read(&[("OPERAND_NAMESPACE", "Not-A-Namespace")]),
             Err(SettingsError::Namespace { variable: "OPERAND_NAMESPACE", .. })
         ));
-        assert!(matches!(read(&[("CORE_DNS_IMAGE", "a b")]), Err(SettingsError::Image { variable: "CORE_DNS_IMAGE", .. })));
+        assert!(matches!(
+            read(&[("CORE_DNS_IMAGE", "registry.example/Core:1")]),
+            Err(SettingsError::Image { variable: "CORE_DNS_IMAGE", .. })
+        ));
     }
 }

@@ -3,16 +3,19 @@
 //! Most rules are in the schema too, as CEL, so that `kubectl apply` already refuses. They are checked again because a stored object
 //! may be older than the schema.
 
-use std::net::IpAddr;
+use std::{collections::BTreeMap, net::IpAddr};
 
 use serde_json::{Value, json};
 use weft_api::addons::{
-    KubeMacPool, KubeSecondaryDns, NAME, NetworkAddonsConfig, NetworkAddonsConfigSpec, Placement, SelfSignConfiguration, TlsSecurityProfile,
+    ImagePullSecret, Images, KubeMacPool, KubeSecondaryDns, NAME, NetworkAddonsConfig, NetworkAddonsConfigSpec, Placement,
+    SelfSignConfiguration, TlsSecurityProfile,
 };
 use weft_plan::{DriftPolicy, LogLevel, Problem};
 
 use crate::{
+    Image,
     duration::GoDuration,
+    image::{ImageReference, Registry},
     mac::{MacAddress, MacError, MacRange},
     pull_policy::PullPolicy,
     tls::Tls,
@@ -39,6 +42,12 @@ pub struct Valid {
     pub kube_secondary_dns: Option<SecondaryDns>,
     /// The KubeVirt IPAM controller is wanted.
     pub kubevirt_ipam_controller: Option<IpamController>,
+    /// Images that are named.
+    pub images: BTreeMap<Image, ImageReference>,
+    /// The registry of all other images.
+    pub image_registry: Option<Registry>,
+    /// Names of Secrets for pulling them.
+    pub image_pull_secrets: Vec<String>,
     /// When images are pulled.
     pub image_pull_policy: Option<PullPolicy>,
     /// Rotation of certificates.
@@ -198,6 +207,9 @@ pub fn validate(resource: &NetworkAddonsConfig) -> Result<Valid, Vec<Problem>> {
             certificate_provider: problems
                 .parse("spec.kubevirtIpamController.certificateProvider", given(&controller.certificate_provider)),
         }),
+        images: spec.images.as_ref().map(|named| images(named, &mut problems)).unwrap_or_default(),
+        image_registry: problems.parse("spec.imageRegistry", given(&spec.image_registry)),
+        image_pull_secrets: image_pull_secrets(spec.image_pull_secrets.as_deref().unwrap_or_default(), &mut problems),
         image_pull_policy: problems.parse("spec.imagePullPolicy", given(&spec.image_pull_policy)),
         self_sign: spec.self_sign_configuration.as_ref().and_then(|rotation| self_sign(rotation, &mut problems)),
         infra: placement.infra.map(without_empty_parts),
@@ -304,6 +316,31 @@ fn self_sign(rotation: &SelfSignConfiguration, problems: &mut Problems) -> Optio
     not_longer((&cert_rotate, "certRotateInterval"), (&ca_rotate, "caRotateInterval"));
     not_longer((&cert_overlap, "certOverlapInterval"), (&cert_rotate, "certRotateInterval"));
     Some(SelfSign { ca_rotate: ca_rotate?, ca_overlap: ca_overlap?, cert_rotate: cert_rotate?, cert_overlap: cert_overlap? })
+}
+
+fn images(images: &Images, problems: &mut Problems) -> BTreeMap<Image, ImageReference> {
+    let references = Image::ALL.iter().filter_map(|image| {
+        let field = format!("spec.images.{}", image.field());
+        Some((*image, problems.parse(&field, given(image.of(images)))?))
+    });
+    references.collect()
+}
+
+fn image_pull_secrets(secrets: &[ImagePullSecret], problems: &mut Problems) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for (index, ImagePullSecret { name }) in secrets.iter().enumerate() {
+        let field = format!("spec.imagePullSecrets[{index}].name");
+        if !is_object_name(name) {
+            problems.push(
+                &field,
+                format!("{name:?} is not the name of a Secret: at most 253 of a-z, 0-9, - and ., a letter or digit at both ends"),
+            );
+        } else if names.contains(name) {
+            problems.push(&field, format!("{name:?} is there already: name each Secret once"));
+        }
+        names.push(name.clone());
+    }
+    names
 }
 
 /// `affinity: {}` and the like say nothing; leaving them out makes equal what means the same.

@@ -26,6 +26,7 @@ fn what_works_is_accepted() {
         json!({"selfSignConfiguration": {"caRotateInterval": "168h", "caOverlapInterval": "24h", "certRotateInterval": "24h", "certOverlapInterval": "24h"}}),
         json!({"selfSignConfiguration": {}}),
         json!({"tlsSecurityProfile": {"type": "Old", "old": null}}),
+        json!({"images": {"coreDNS": "", "multus": "registry.example/multus:v1"}, "imageRegistry": "registry.example/mirror", "imagePullSecrets": [{"name": "mirror"}]}),
         json!({"driftPolicy": "Report", "operatorLogLevel": "Warning", "kubevirtIpamController": {"certificateProvider": "CertManager"}}),
         json!({"placementConfiguration": {"infra": {}, "workloads": {"nodeSelector": {"a": "b"}}}}),
     ] {
@@ -72,6 +73,16 @@ fn what_cannot_work_is_refused_by_field() {
         (
             json!({"kubevirtIpamController": {"defaultNetworkNADNamespace": "a.b"}}),
             vec!["spec.kubevirtIpamController.defaultNetworkNADNamespace"],
+        ),
+        (
+            json!({"images": {"coreDNS": "Core DNS", "multus": "a@sha256:0"}, "imageRegistry": "mirror", "imagePullSecrets": [{"name": "a"}, {"name": "A"}, {"name": "a"}]}),
+            vec![
+                "spec.images.multus",
+                "spec.images.coreDNS",
+                "spec.imageRegistry",
+                "spec.imagePullSecrets[1].name",
+                "spec.imagePullSecrets[2].name",
+            ],
         ),
         (json!({"tlsSecurityProfile": {}}), vec!["spec.tlsSecurityProfile.type"]),
         (

@@ -83,7 +83,8 @@ fn the_table_has_a_case_for_and_against_each_rule() {
     all.retain(|(path, _)| path != "metadata.name");
     assert!(all.len() > 20, "{all:?}");
     for (path, message) in all {
-        let pointer = format!("/{}", path.replace('.', "/"));
+        let path = path.replace("[]", "[0]");
+        let pointer = format!("/{}", path.replace('[', ".").replace(']', "").replace('.', "/"));
         assert!(
             ACCEPTED.iter().any(|case| object("v1", case.spec).pointer(&pointer).is_some_and(|value| value != "" && !value.is_null())),
             "{path}: no case in which \"{message}\" holds"

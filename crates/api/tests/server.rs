@@ -40,7 +40,8 @@ async fn eventually<T, E: std::fmt::Display>(ask: impl AsyncFn() -> Result<T, E>
 /// Applies files with kubectl, as users do, and waits until the definition is served.
 async fn apply(cluster: &ControlPlane, files: &Path) {
     cluster.kubectl(&["apply", "-f", files.to_str().unwrap()]).await.unwrap();
-    cluster.kubectl(&["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"]).await.unwrap();
+    // kubectl gives up on a definition that has no conditions yet.
+    eventually(async || cluster.kubectl(&["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"]).await).await;
     // Established does not mean served.
     eventually(async || objects(cluster, "v1alpha1").list(&ListParams::default()).await).await;
 }

@@ -5,6 +5,7 @@
 
 mod admission;
 mod crd;
+mod images;
 mod placement;
 mod resource;
 mod rules;
@@ -14,6 +15,7 @@ mod tls;
 
 pub use admission::admission;
 pub use crd::crd;
+pub use images::{ImagePullSecret, Images};
 pub use placement::{Placement, PlacementConfiguration};
 pub use resource::NetworkAddonsConfig;
 pub use spec::{

@@ -30,6 +30,12 @@ const OBJECT_NAME: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*
 /// The name of a namespace.
 const DNS_LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 
+/// The host of a registry, in the grammar of <https://github.com/distribution/reference>.
+const HOST: &str = "([0-9A-Za-z]([0-9A-Za-z-]*[0-9A-Za-z])?([.][0-9A-Za-z]([0-9A-Za-z-]*[0-9A-Za-z])?)*|\\\\[[0-9A-Fa-f:]+\\\\])(:[0-9]+)?";
+
+/// The path of an image in its registry, in the same grammar.
+const IMAGE_PATH: &str = "[0-9a-z]+(([.]|_|__|-+)[0-9a-z]+)*(/[0-9a-z]+(([.]|_|__|-+)[0-9a-z]+)*)*";
+
 /// An absolute path without empty parts. No colon: Kubernetes refuses it in the path of a mount.
 const PATH: &str = "^(/[^/:[:cntrl:]]+)+$";
 
@@ -90,6 +96,33 @@ pub(super) fn socket_path() -> [Rule; 1] {
     [rule(
         format!("self == '' || (self.matches('{PATH}') && !self.matches('/[.][.]?(/|$)'))"),
         "must be an absolute path without '.', '..', '//', ':' or a slash at the end, for example /run/containerd/containerd.sock",
+    )]
+}
+
+/// For an image.
+pub(super) fn image() -> [Rule; 1] {
+    [matches(
+        &format!(
+            "^(({HOST})/)?{IMAGE_PATH}(:[0-9A-Za-z_][0-9A-Za-z_.-]{{0,127}})?(@(sha256:[0-9a-f]{{64}}|sha384:[0-9a-f]{{96}}|sha512:[0-9a-f]{{128}}))?$"
+        ),
+        "must be the reference of a container image, for example registry.example/team/image:v1 or registry.example/team/image@sha256:...",
+    )]
+}
+
+/// For `imageRegistry`. Container runtimes take what has neither a dot nor a port for a folder of docker.io.
+pub(super) fn registry() -> [Rule; 1] {
+    let (registry, host) = (format!("^({HOST})(/{IMAGE_PATH})?$"), "^(localhost|[^/]*[.:A-Z][^/]*)(/|$)");
+    [rule(
+        format!("self == '' || (self.matches('{registry}') && self.matches('{host}'))"),
+        "must be a registry, for example registry.example, registry.example:5000 or registry.example/mirror, without https:// and without a slash at the end",
+    )]
+}
+
+/// For an entry of `imagePullSecrets`.
+pub(super) fn secret_name() -> [Rule; 1] {
+    [rule(
+        format!("self.matches('{OBJECT_NAME}')"),
+        "must be the name of a Secret: lower-case letters, digits, '-' and '.', a letter or digit at both ends",
     )]
 }
 

@@ -8,7 +8,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{PlacementConfiguration, TlsSecurityProfile, rules};
+use super::{ImagePullSecret, Images, PlacementConfiguration, TlsSecurityProfile, rules};
 
 /// The values of `imagePullPolicy`. The empty text means that nothing is said.
 const PULL_POLICIES: [&str; 4] = ["Always", "IfNotPresent", "Never", ""];
@@ -62,6 +62,21 @@ pub struct NetworkAddonsConfigSpec {
     /// node agent; the status says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nmstate: Option<NmState>,
+
+    /// Images of the components, each instead of the one that the operator would use. A change rolls the pods that run it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub images: Option<Images>,
+
+    /// A registry, or a folder of one, that holds copies of the images under their own paths, for example registry.example/mirror: the
+    /// host of each image that is not named in images is replaced by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 255), extend("x-kubernetes-validations" = rules::registry()))]
+    pub image_registry: Option<String>,
+
+    /// Secrets with the credentials of registries, in the namespace of the components, for all their pods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub image_pull_secrets: Option<Vec<ImagePullSecret>>,
 
     /// When the images of the components are pulled: Always, IfNotPresent or Never. Left out, it stays as it was last applied; the
     /// first time it is IfNotPresent.

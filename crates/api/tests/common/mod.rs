@@ -56,6 +56,19 @@ macvtap: {devicePluginConfig: macvtap-deviceplugin-config}
 kubeSecondaryDNS: {domain: secondary.example.com, nameServerIP: 192.0.2.53}
 kubevirtIpamController: {defaultNetworkNADNamespace: ovn-kubernetes, certificateProvider: CertManager}
 nmstate: {}
+images:
+  multus: registry.example:5000/team/multus__x--y.z:V1.0_a-b
+  multusDynamicNetworksController: a
+  linuxBridge: 'registry.example/a@sha256:976a24392c2a096c38c2663d234b2d3131f5c24558889196d30b9ac1b6716788'
+  linuxBridgeMarker: '[2001:db8::1]:5000/a/b'
+  kubeMacPool: 'a:v1@sha256:976a24392c2a096c38c2663d234b2d3131f5c24558889196d30b9ac1b6716788'
+  ovsCni: localhost/a
+  macvtapCni: team/a:1
+  kubeSecondaryDNS: 10.0.0.1:5000/a
+  coreDNS: registry.k8s.io/coredns/coredns:v1.10.1
+  kubevirtIpamController: UPPER/a
+imageRegistry: registry.example:5000/mirror/of-all
+imagePullSecrets: [{name: mirror}, {name: mirror.two}]
 imagePullPolicy: IfNotPresent
 selfSignConfiguration: {caRotateInterval: 168h, caOverlapInterval: 24h, certRotateInterval: 24h, certOverlapInterval: 8h}
 placementConfiguration:
@@ -89,6 +102,8 @@ kubevirtIpamController: {defaultNetworkNADNamespace: ''}
 selfSignConfiguration: {caRotateInterval: '', caOverlapInterval: '', certRotateInterval: '', certOverlapInterval: ''}
 ",
     ),
+    accepted("a registry without a path", "{imageRegistry: localhost}"),
+    accepted("no image at all", "{images: {multus: ''}, imageRegistry: '', imagePullSecrets: []}"),
     accepted("one end of a range is empty, the other is not there", "{kubeMacPool: {rangeStart: ''}}"),
     accepted("an empty block of intervals", "{selfSignConfiguration: {}}"),
     accepted("the capitals of CNAO 0.102's README", "{kubeSecondaryDNS: {DOMAIN: example.com, NAME_SERVER_IP: 10.0.0.1}}"),
@@ -124,6 +139,9 @@ const CONFIG_MAP: &str = "must be the name of a ConfigMap";
 const NAMESPACE: &str = "must be the name of a namespace";
 const DURATION: &str = "must be a duration";
 const ZERO: &str = "must be longer than zero";
+const IMAGE: &str = "must be the reference of a container image";
+const REGISTRY: &str = "must be a registry";
+const SECRET: &str = "must be the name of a Secret";
 const FOUR: &str = "the four intervals belong together";
 
 /// Refused by a CEL rule.
@@ -174,6 +192,25 @@ pub const REFUSED_BY_RULE: &[Refused] = &[
         "spec.multusDynamicNetworks.hostCRISocketPath",
         PATH,
     ),
+    refused("{images: {multus: 'registry.example/Multus'}}", "spec.images.multus", IMAGE),
+    refused("{images: {multusDynamicNetworksController: 'a b'}}", "spec.images.multusDynamicNetworksController", IMAGE),
+    refused("{images: {linuxBridge: 'a@sha256:00'}}", "spec.images.linuxBridge", IMAGE),
+    refused("{images: {linuxBridgeMarker: 'https://registry.example/a'}}", "spec.images.linuxBridgeMarker", IMAGE),
+    refused("{images: {kubeMacPool: 'a:'}}", "spec.images.kubeMacPool", IMAGE),
+    refused("{images: {ovsCni: 'a//b'}}", "spec.images.ovsCni", IMAGE),
+    refused("{images: {macvtapCni: 'a/'}}", "spec.images.macvtapCni", IMAGE),
+    refused("{images: {kubeSecondaryDNS: \"a\n\"}}", "spec.images.kubeSecondaryDNS", IMAGE),
+    refused("{images: {coreDNS: '-r.example/a'}}", "spec.images.coreDNS", IMAGE),
+    refused("{images: {kubevirtIpamController: 'a___b'}}", "spec.images.kubevirtIpamController", IMAGE),
+    refused("{imageRegistry: mirror}", "spec.imageRegistry", REGISTRY),
+    refused("{imageRegistry: mirror/x}", "spec.imageRegistry", REGISTRY),
+    refused("{imageRegistry: 'https://registry.example'}", "spec.imageRegistry", REGISTRY),
+    refused("{imageRegistry: registry.example/}", "spec.imageRegistry", REGISTRY),
+    refused("{imageRegistry: registry.example/Mirror}", "spec.imageRegistry", REGISTRY),
+    refused("{imageRegistry: 'registry.example/a:v1'}", "spec.imageRegistry", REGISTRY),
+    refused("{imageRegistry: 'registry.example:/a'}", "spec.imageRegistry", REGISTRY),
+    refused("{imagePullSecrets: [{name: Mirror}]}", "spec.imagePullSecrets[0].name", SECRET),
+    refused("{imagePullSecrets: [{name: ''}]}", "spec.imagePullSecrets[0].name", SECRET),
     refused("{macvtap: {devicePluginConfig: Macvtap}}", "spec.macvtap.devicePluginConfig", CONFIG_MAP),
     refused("{macvtap: {devicePluginConfig: 'a: b'}}", "spec.macvtap.devicePluginConfig", CONFIG_MAP),
     refused("{macvtap: {devicePluginConfig: a..b}}", "spec.macvtap.devicePluginConfig", CONFIG_MAP),
@@ -252,6 +289,8 @@ pub const REFUSED_BY_RULE: &[Refused] = &[
 /// Refused by the rest of the schema: types, enumerations, lengths.
 pub const REFUSED_BY_SCHEMA: &[Refused] = &[
     refused("{imagePullPolicy: always}", "spec.imagePullPolicy", "supported values: \"Always\", \"IfNotPresent\", \"Never\""),
+    refused("{imagePullSecrets: [{name: a}, {name: a}]}", "spec.imagePullSecrets[1]", "Duplicate value"),
+    refused("{imagePullSecrets: [{}]}", "spec.imagePullSecrets[0].name", "Required value"),
     refused("{driftPolicy: report}", "spec.driftPolicy", "supported values: \"Repair\", \"Report\""),
     refused("{operatorLogLevel: '0'}", "spec.operatorLogLevel", "supported values: \"Debug\", \"Info\", \"Warning\", \"Error\""),
     refused(

@@ -34,4 +34,14 @@ async fn every_example_of_the_page_about_the_add_ons_becomes_available() {
 }
 
 /// Fields of the spec that are no add-ons.
-const OPTIONS: [&str; 4] = ["imagePullPolicy", "placementConfiguration", "selfSignConfiguration", "tlsSecurityProfile"];
+const OPTIONS: [&str; 9] = [
+    "driftPolicy",
+    "imagePullPolicy",
+    "imagePullSecrets",
+    "imageRegistry",
+    "images",
+    "operatorLogLevel",
+    "placementConfiguration",
+    "selfSignConfiguration",
+    "tlsSecurityProfile",
+];
