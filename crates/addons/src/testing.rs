@@ -49,7 +49,7 @@ pub(crate) fn decide_knowing(facts: &Facts, resource: &Value) -> Decision {
 
 /// As on OpenShift.
 pub(crate) fn decide_on_openshift(resource: &Value) -> Decision {
-    decide_knowing(&Facts { groups: [OPENSHIFT.to_owned()].into(), ..Facts::default() }, resource)
+    decide_knowing(&Facts { definitions: [OPENSHIFT.to_owned()].into(), ..Facts::default() }, resource)
 }
 
 pub(crate) fn objects(decision: &Decision) -> impl Iterator<Item = &Manifest> {

@@ -9,8 +9,9 @@ use crate::{Kind, kinds};
 /// What is known of the cluster. Watched, so that what is installed later is noticed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// The API groups that are served, for example `cert-manager.io`.
-    pub groups: BTreeSet<String>,
+    /// The kinds that the cluster serves beside those of Kubernetes, by the names of their definitions, as far as anything depends on
+    /// them: for example `certificates.cert-manager.io`.
+    pub definitions: BTreeSet<String>,
     /// The TCP ports where API servers listen, behind the Service `kubernetes`. Empty if that is not known.
     pub api_server_ports: BTreeSet<u16>,
     /// The nodes by name.
@@ -31,31 +32,51 @@ pub struct Node {
 /// A stream of objects that facts are made from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Fact {
-    /// APIServices: which API groups are served.
-    Groups,
+    /// CustomResourceDefinitions: which kinds are served beside those of Kubernetes.
+    Definitions,
     /// EndpointSlices of the Service `kubernetes`.
     ApiServer,
     /// Nodes.
     Nodes,
 }
 
+/// Objects to look at: all of a kind, or those that a selector chooses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Selection {
+    /// Their kind.
+    pub kind: Kind,
+    /// One namespace, or all.
+    pub namespace: Option<&'static str>,
+    /// Label selector, empty for all.
+    pub labels: &'static str,
+    /// Field selector, empty for all.
+    pub fields: &'static str,
+    /// Whether their metadata is enough.
+    pub metadata_only: bool,
+}
+
 impl Fact {
     /// All of them.
-    pub const ALL: [Fact; 3] = [Fact::Groups, Fact::ApiServer, Fact::Nodes];
+    pub const ALL: [Fact; 3] = [Fact::Definitions, Fact::ApiServer, Fact::Nodes];
 
-    /// What to watch: kind, namespace, labels.
-    pub fn objects(self) -> (Kind, Option<&'static str>, &'static str) {
+    /// What to watch.
+    pub fn objects(self) -> Selection {
+        let all = |kind| Selection { kind, namespace: None, labels: "", fields: "", metadata_only: false };
         match self {
-            Fact::Groups => (kinds::API_SERVICE, None, ""),
-            Fact::ApiServer => (kinds::ENDPOINT_SLICE, Some("default"), "kubernetes.io/service-name=kubernetes"),
-            Fact::Nodes => (kinds::NODE, None, ""),
+            Fact::Definitions => Selection { metadata_only: true, ..all(kinds::CUSTOM_RESOURCE_DEFINITION) },
+            Fact::ApiServer => {
+                Selection { namespace: Some("default"), labels: "kubernetes.io/service-name=kubernetes", ..all(kinds::ENDPOINT_SLICE) }
+            }
+            Fact::Nodes => all(kinds::NODE),
         }
     }
 
-    /// What is worth keeping of an object, which may be much larger.
+    /// What is worth keeping of an object, which may be much larger. Null: nothing, it is of no interest.
     pub fn view(self, object: &Value) -> Value {
         match self {
-            Fact::Groups => object["spec"]["group"].clone(),
+            // One that is being deleted takes its objects along, and no new ones.
+            Fact::Definitions if !object["metadata"]["deletionTimestamp"].is_null() => Value::Null,
+            Fact::Definitions => object["metadata"]["name"].as_str().filter(|name| matters(name)).map_or(Value::Null, Value::from),
             Fact::ApiServer => object["ports"].clone(),
             Fact::Nodes => json!({
                 "nodeInfo": {
@@ -68,18 +89,23 @@ impl Fact {
     }
 }
 
+/// Whether anything depends on the definition of this name.
+fn matters(definition: &str) -> bool {
+    definition == OPENSHIFT || kinds::ALL.iter().any(|kind| kind.is_optional() && kind.definition() == definition)
+}
+
 /// The label of MicroK8s' nodes.
 const MICROK8S: &str = "microk8s.io/cluster";
 
-/// An API group that only OpenShift 4 serves.
-pub const OPENSHIFT: &str = "config.openshift.io";
+/// The definition of a kind that every OpenShift 4 has, and nothing else.
+pub const OPENSHIFT: &str = "clusterversions.config.openshift.io";
 
 impl Facts {
     /// Adds what a [`Fact::view`] of the object of this name tells.
     pub fn add(&mut self, fact: Fact, name: &str, view: &Value) {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         match fact {
-            Fact::Groups => drop(self.groups.insert(text(view))),
+            Fact::Definitions => drop(self.definitions.insert(text(view))),
             Fact::ApiServer => {
                 let ports = view.as_array().into_iter().flatten().filter(|port| port["protocol"].as_str().unwrap_or("TCP") == "TCP");
                 self.api_server_ports.extend(ports.filter_map(|port| u16::try_from(port["port"].as_u64()?).ok()));
@@ -98,7 +124,12 @@ impl Facts {
 
     /// Whether this is OpenShift 4.
     pub fn is_openshift(&self) -> bool {
-        self.groups.contains(OPENSHIFT)
+        self.definitions.contains(OPENSHIFT)
+    }
+
+    /// Whether the cluster serves a kind.
+    pub fn serves(&self, kind: Kind) -> bool {
+        !kind.is_optional() || self.definitions.contains(&kind.definition())
     }
 }
 
@@ -109,18 +140,25 @@ mod tests {
     fn facts(objects: &[(Fact, Value)]) -> Facts {
         let mut facts = Facts::default();
         for (fact, object) in objects {
-            facts.add(*fact, object["metadata"]["name"].as_str().unwrap_or_default(), &fact.view(object));
+            let view = fact.view(object);
+            if !view.is_null() {
+                facts.add(*fact, object["metadata"]["name"].as_str().unwrap_or_default(), &view);
+            }
         }
         facts
     }
 
     #[test]
-    fn openshift_is_known_by_a_group_that_only_it_serves() {
-        let service = |group: &str| json!({"metadata": {"name": format!("v1.{group}")}, "spec": {"group": group, "version": "v1"}});
-        let plain = facts(&[(Fact::Groups, service("apps")), (Fact::Groups, service("cert-manager.io"))]);
-        assert_eq!(plain.groups, ["apps".to_owned(), "cert-manager.io".to_owned()].into());
+    fn what_a_cluster_serves_is_known_by_its_definitions() {
+        let definition = |name: &str| (Fact::Definitions, json!({"metadata": {"name": name}}));
+        let plain = facts(&[definition("certificates.cert-manager.io"), definition("widgets.example.com")]);
+        assert_eq!(plain.definitions, ["certificates.cert-manager.io".to_owned()].into(), "of the others nothing is kept");
+        assert!(plain.serves(kinds::CERTIFICATE) && !plain.serves(kinds::ISSUER) && plain.serves(kinds::CONFIG_MAP));
         assert!(!plain.is_openshift());
-        assert!(facts(&[(Fact::Groups, service("config.openshift.io"))]).is_openshift());
+        assert!(facts(&[definition("clusterversions.config.openshift.io")]).is_openshift());
+        let mut going = definition("certificates.cert-manager.io");
+        going.1["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        assert!(!facts(&[going]).serves(kinds::CERTIFICATE));
     }
 
     #[test]

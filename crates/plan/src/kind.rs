@@ -25,6 +25,16 @@ impl Kind {
         if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
     }
 
+    /// Whether a cluster may lack it: then it comes and goes with its definition, see [`Kind::definition`].
+    pub fn is_optional(&self) -> bool {
+        kinds::OPTIONAL_GROUPS.contains(&self.group)
+    }
+
+    /// The name of its CustomResourceDefinition, for example `certificates.cert-manager.io`.
+    pub fn definition(&self) -> String {
+        format!("{}.{}", self.plural, self.group)
+    }
+
     /// The kind that an object's `apiVersion` and `kind` name, in any version of it.
     pub fn find(api_version: &str, kind: &str) -> Option<Kind> {
         let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
@@ -62,6 +72,9 @@ pub mod kinds {
         };
     }
 
+    /// Groups of what others install, or do not.
+    pub const OPTIONAL_GROUPS: [&str; 4] = ["cert-manager.io", "monitoring.coreos.com", "operator.openshift.io", "security.openshift.io"];
+
     kinds! {
         NAMESPACE = "", "v1", "Namespace", "namespaces", false;
         SERVICE_ACCOUNT = "", "v1", "ServiceAccount", "serviceaccounts", true;
@@ -73,7 +86,6 @@ pub mod kinds {
         DAEMON_SET = "apps", "v1", "DaemonSet", "daemonsets", true;
         DEPLOYMENT = "apps", "v1", "Deployment", "deployments", true;
         ENDPOINT_SLICE = "discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", true;
-        API_SERVICE = "apiregistration.k8s.io", "v1", "APIService", "apiservices", false;
         LEASE = "coordination.k8s.io", "v1", "Lease", "leases", true;
         EVENT = "events.k8s.io", "v1", "Event", "events", true;
         ROLE = "rbac.authorization.k8s.io", "v1", "Role", "roles", true;
@@ -87,6 +99,12 @@ pub mod kinds {
         VALIDATING_WEBHOOK_CONFIGURATION = "admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", false;
         VALIDATING_ADMISSION_POLICY = "admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies", false;
         VALIDATING_ADMISSION_POLICY_BINDING = "admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", false;
+        CERTIFICATE = "cert-manager.io", "v1", "Certificate", "certificates", true;
+        ISSUER = "cert-manager.io", "v1", "Issuer", "issuers", true;
+        SERVICE_MONITOR = "monitoring.coreos.com", "v1", "ServiceMonitor", "servicemonitors", true;
+        PROMETHEUS_RULE = "monitoring.coreos.com", "v1", "PrometheusRule", "prometheusrules", true;
+        OPENSHIFT_NETWORK = "operator.openshift.io", "v1", "Network", "networks", false;
+        SECURITY_CONTEXT_CONSTRAINTS = "security.openshift.io", "v1", "SecurityContextConstraints", "securitycontextconstraints", false;
         NETWORK_ADDONS_CONFIG = "networkaddonsoperator.network.kubevirt.io", "v1", "NetworkAddonsConfig", "networkaddonsconfigs", false;
     }
 }
@@ -94,6 +112,15 @@ pub mod kinds {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_cluster_serves_the_kinds_of_kubernetes_itself() {
+        let of_kubernetes = |kind: &Kind| !kind.group.contains('.') || kind.group.ends_with(".k8s.io");
+        for kind in kinds::ALL.iter().filter(|kind| **kind != kinds::NETWORK_ADDONS_CONFIG) {
+            assert_eq!(kind.is_optional(), !of_kubernetes(kind), "{kind}");
+        }
+        assert_eq!(kinds::CERTIFICATE.definition(), "certificates.cert-manager.io");
+    }
 
     #[test]
     fn a_kind_is_found_in_any_version_of_its_group() {

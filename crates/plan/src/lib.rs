@@ -25,7 +25,7 @@ pub use choice::NotAChoice;
 pub use compare::{Difference, What, compare};
 pub use conditions::conditions;
 pub use domain::{Decision, Domain, DriftPolicy, Input, LogLevel, Notice, Problem, Refusal};
-pub use facts::{Fact, Facts, Node, OPENSHIFT};
+pub use facts::{Fact, Facts, Node, OPENSHIFT, Selection};
 pub use inventory::{Inventory, InventoryError};
 pub use kind::{Kind, kinds};
 pub use object::{Manifest, ManifestError, ObjectKey, parse_yaml};

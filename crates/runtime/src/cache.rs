@@ -13,7 +13,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use weft_plan::{Fact, Facts, Kind, ObjectKey, rollout::PodView};
+use weft_plan::{Fact, Facts, Kind, ObjectKey, kinds, rollout::PodView};
 
 /// A stream of objects that the cache is fed from. One kind may come from several.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -30,6 +30,15 @@ pub enum Source {
     Fact(Fact),
     /// One object that a workload or a decision depends on, whosever it is. Metadata only.
     Named(ObjectKey),
+}
+
+/// Why a stream tells nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Silence {
+    /// The API server lets us read nothing of it, in these words.
+    Refused(String),
+    /// The cluster does not serve the kind, or not yet.
+    NotServed,
 }
 
 /// What a stream says.
@@ -59,8 +68,7 @@ pub struct Cache {
 #[derive(Default)]
 struct Store {
     complete: bool,
-    /// Why the API server lets us read nothing of it.
-    refused: Option<String>,
+    silence: Option<Silence>,
     objects: HashMap<ObjectKey, Known>,
     /// Seen since the stream started over; `None` while it runs.
     listed: Option<HashSet<ObjectKey>>,
@@ -100,7 +108,7 @@ impl Cache {
 
     /// Whether every stream has listed everything at least once.
     pub fn is_complete(&self) -> bool {
-        !self.stores.is_empty() && self.stores.values().all(|store| store.complete)
+        !self.stores.is_empty() && self.stores.values().all(|store| store.complete || store.silence == Some(Silence::NotServed))
     }
 
     /// Whether this stream has listed everything at least once.
@@ -120,23 +128,23 @@ impl Cache {
         !self.stores.is_empty() && self.stores.iter().all(|(source, store)| store.is_settled(source))
     }
 
-    /// Notes that the API server refuses a stream, with its words, or refuses it no longer. Returns whether that is new.
-    pub fn refuse(&mut self, source: &Source, why: Option<String>) -> bool {
+    /// Notes that a stream tells nothing, or that it speaks again. Returns whether that is new.
+    pub fn silence(&mut self, source: &Source, why: Option<Silence>) -> bool {
         let Some(store) = self.stores.get_mut(source) else { return false };
-        let new = store.refused != why;
-        store.refused = why;
+        let new = store.silence != why;
+        store.silence = why;
         new
     }
 
     /// Why a stream is refused, if it is.
     pub fn refusal(&self, source: &Source) -> Option<&str> {
-        self.stores.get(source)?.refused.as_deref()
+        self.stores.get(source)?.refusal()
     }
 
     /// Whether all objects of Weft's of this kind and place are known.
     pub fn sees_all_like(&self, key: &ObjectKey) -> bool {
         let sources = [Source::Owned(key.kind, key.namespace.clone()), Source::Owned(key.kind, None)];
-        sources.iter().filter_map(|source| self.stores.get(source)).any(|store| store.complete && store.refused.is_none())
+        sources.iter().filter_map(|source| self.stores.get(source)).any(|store| store.complete && store.silence.is_none())
     }
 
     /// Whether objects of Weft's of this kind and place cannot be watched, and why.
@@ -190,7 +198,7 @@ impl Cache {
         let sources = [Source::Owned(key.kind, key.namespace.clone()), Source::Owned(key.kind, None)];
         sources
             .iter()
-            .find_map(|source| self.stores.get(source).filter(|store| store.refused.is_none())?.objects.get(key).map(Known::object))
+            .find_map(|source| self.stores.get(source).filter(|store| store.refusal().is_none())?.objects.get(key).map(Known::object))
     }
 
     /// The resources of the domain.
@@ -203,11 +211,29 @@ impl Cache {
         self.stores.get(&Source::Operators).map(|store| store.objects.values().map(Known::object).collect()).unwrap_or_default()
     }
 
-    /// What is known of the cluster.
+    /// Which kinds the cluster serves beside those of Kubernetes, by their definitions.
+    pub fn definitions(&self) -> Facts {
+        self.facts_of(|fact| fact == Fact::Definitions)
+    }
+
+    /// What is known of the cluster. A kind that a cluster may lack counts as served once its own stream has told what there is: who
+    /// acts on it then knows what Weft has of it, and the API server is ready to take more.
     pub fn facts(&self) -> Facts {
+        let mut facts = self.facts_of(|_| true);
+        let has_told = |(source, store): &(&Source, &Store)| store.is_settled(source) && store.silence != Some(Silence::NotServed);
+        let told: HashSet<_> = self.stores.iter().filter(has_told).filter_map(|(source, _)| source.kind()).collect();
+        for kind in kinds::ALL.iter().filter(|kind| kind.is_optional() && !told.contains(kind)) {
+            facts.definitions.remove(&kind.definition());
+        }
+        facts
+    }
+
+    fn facts_of(&self, wanted: impl Fn(Fact) -> bool) -> Facts {
         let mut facts = Facts::default();
         for (source, store) in &self.stores {
-            if let Source::Fact(fact) = source {
+            if let Source::Fact(fact) = source
+                && wanted(*fact)
+            {
                 store.objects.iter().for_each(|(key, object)| facts.add(*fact, &key.name, &object.object()["view"]));
             }
         }
@@ -252,9 +278,27 @@ impl Cache {
     }
 }
 
+impl Source {
+    /// The kind of a stream that tells of the kind as such.
+    fn kind(&self) -> Option<Kind> {
+        match self {
+            Self::Owned(kind, _) => Some(*kind),
+            Self::Fact(fact) => Some(fact.objects().kind),
+            Self::Resources | Self::Pods | Self::Operators | Self::Named(_) => None,
+        }
+    }
+}
+
 impl Store {
     fn is_settled(&self, source: &Source) -> bool {
-        self.complete || self.refused.is_some() && *source != Source::Resources
+        self.complete || self.silence.is_some() && *source != Source::Resources
+    }
+
+    fn refusal(&self) -> Option<&str> {
+        match &self.silence {
+            Some(Silence::Refused(why)) => Some(why),
+            Some(Silence::NotServed) | None => None,
+        }
     }
 
     fn feed(&mut self, change: Change) -> bool {
@@ -282,7 +326,8 @@ impl Store {
         }
     }
 
-    /// Keeps the view of a fact alone; what is the same to it is no news. (Nodes say every few minutes that they are alive.)
+    /// Keeps the view of a fact alone, if there is any; what is the same to it is no news. (Nodes say every few minutes that they are
+    /// alive.)
     fn feed_fact(&mut self, fact: Fact, change: Change) -> bool {
         let reduced = |object: &Value| {
             let metadata = &object["metadata"];
@@ -290,6 +335,8 @@ impl Store {
             json!({"apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": identity, "view": fact.view(object)})
         };
         let change = match change {
+            Change::Applied(object) if fact.view(&object).is_null() => Change::Deleted(reduced(&object)),
+            Change::Listed(object) if fact.view(&object).is_null() => return false,
             Change::Applied(object) => Change::Applied(reduced(&object)),
             Change::Listed(object) => Change::Listed(reduced(&object)),
             other => other,
@@ -343,18 +390,45 @@ pub(crate) fn version(object: &Value) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_plan::kinds;
+
+    #[test]
+    fn a_kind_that_a_cluster_may_lack_is_served_once_its_stream_has_spoken() {
+        let definitions = Source::Fact(Fact::Definitions);
+        let definition = |version: u64, name: &str| json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": name, "uid": name, "resourceVersion": version.to_string()}});
+        let mut cache = Cache::default();
+        cache.expect(definitions.clone());
+        cache.feed(&definitions, Change::Restarted);
+        assert!(!cache.feed(&definitions, Change::Listed(definition(1, "widgets.example.com"))), "nothing depends on it");
+        assert!(cache.feed(&definitions, Change::Listed(definition(2, "issuers.cert-manager.io"))));
+        cache.feed(&definitions, Change::Complete);
+        let serves = |cache: &Cache| cache.facts().serves(kinds::ISSUER);
+        assert!(cache.definitions().serves(kinds::ISSUER) && !serves(&cache), "nobody watches it yet");
+
+        let issuers = Source::Owned(kinds::ISSUER, Some("n".into()));
+        cache.expect(issuers.clone());
+        assert!(!cache.may_act());
+        cache.silence(&issuers, Some(Silence::NotServed));
+        assert!(cache.may_act() && cache.is_complete() && !serves(&cache), "the API server is not ready for it");
+        cache.silence(&issuers, None);
+        cache.feed(&issuers, Change::Complete);
+        assert!(cache.may_act() && serves(&cache));
+
+        let mut going = definition(3, "issuers.cert-manager.io");
+        going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        assert!(cache.feed(&definitions, Change::Applied(going)));
+        assert!(!serves(&cache));
+    }
 
     #[test]
     fn what_may_not_be_seen_is_not_known_and_holds_up_nothing() {
         let mut cache = cache();
         cache.wrote(&object(5, "a"));
         assert!(!cache.is_settled());
-        assert!(cache.refuse(&source(), Some("forbidden".into())));
-        assert!(!cache.refuse(&source(), Some("forbidden".into())), "that is no news");
+        assert!(cache.silence(&source(), Some(Silence::Refused("forbidden".into()))));
+        assert!(!cache.silence(&source(), Some(Silence::Refused("forbidden".into()))), "that is no news");
         assert!(cache.is_settled() && !cache.is_complete());
         assert_eq!((known(&cache), cache.blind_to(&key())), (None, Some("forbidden")));
-        assert!(cache.refuse(&source(), None));
+        assert!(cache.silence(&source(), None));
         assert_eq!((known(&cache), cache.blind_to(&key())), (Some(5), None));
     }
 
@@ -383,7 +457,7 @@ mod tests {
         cache.feed(&source(), Change::Complete);
         cache.expect(Source::Named(key()));
         assert!(cache.may_act() && !cache.is_settled());
-        cache.refuse(&Source::Named(key()), Some("no answer".into()));
+        cache.silence(&Source::Named(key()), Some(Silence::Refused("no answer".into())));
         assert!(cache.may_act() && cache.is_settled());
     }
 

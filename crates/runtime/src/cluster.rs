@@ -137,11 +137,14 @@ impl Cluster {
     }
 
     /// The objects of a kind that match a label selector, in one namespace or everywhere, and the resourceVersion at which these
-    /// were all. Metadata only.
+    /// were all. Metadata only. Of a kind that the cluster does not serve, there are none.
     pub async fn list_metadata(&self, kind: Kind, namespace: Option<&str>, selector: &str) -> Result<(Vec<Value>, u64), Error> {
         let url = format!("{}?labelSelector={selector}", collection(kind, namespace));
         let request = Request::get(url).header(header::ACCEPT, "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1");
-        let list = self.call(request, None).await?;
+        let list = match self.call(request, None).await {
+            Err(error) if error.is_not_found() && kind.is_optional() => return Ok((Vec::new(), u64::MAX)),
+            list => list?,
+        };
         let items = list["items"].as_array().cloned().unwrap_or_default();
         Ok((items.into_iter().map(|item| typed(item, kind)).collect(), version(&list)))
     }

@@ -3,7 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     panic::AssertUnwindSafe,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -11,13 +11,10 @@ use futures::FutureExt;
 use jiff::Timestamp;
 use kube::runtime::events::Recorder;
 use serde_json::Value;
-use tokio::{
-    sync::watch as channel,
-    task::{JoinHandle, JoinSet},
-};
+use tokio::{sync::watch as channel, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 use weft_plan::{
-    Domain, Kind, OWNER_LABEL, ObjectKey, Owner, Unit, kinds,
+    Domain, Kind, OWNER_LABEL, ObjectKey, Owner, Selection, Unit, kinds,
     report::{Failure, FailureClass, Report, UnitReport},
     rollout,
 };
@@ -31,6 +28,7 @@ use crate::{
     retry::{Pause, Retries},
     status, teardown,
     watch::{self, Shared, Watch},
+    watches::Watches,
 };
 
 /// Changes that come within this time are one change.
@@ -59,7 +57,10 @@ pub struct Controller {
     pub(crate) metrics: Metrics,
     pub(crate) config: Config,
     pub(crate) recorder: Recorder,
-    named: Mutex<HashMap<ObjectKey, JoinHandle<()>>>,
+    /// Of kinds that a cluster may lack.
+    served: Watches,
+    /// Of single objects.
+    named: Watches,
 }
 
 /// What is remembered of a resource between passes: only when to look again.
@@ -94,7 +95,9 @@ impl Controller {
     pub fn new(domain: Arc<dyn Domain>, cluster: Cluster, shared: Shared, metrics: Metrics, config: Config) -> Self {
         let reporter = crate::events::reporter(domain.name(), &config.instance);
         let recorder = Recorder::new(cluster.client().clone(), reporter);
-        Self { domain, cluster, shared, metrics, config, recorder, named: Mutex::default() }
+        let watches = || Watches::new(cluster.client().clone(), shared.clone(), metrics.clone());
+        let (served, named) = (watches(), watches());
+        Self { domain, cluster, shared, metrics, config, recorder, served, named }
     }
 
     pub(crate) fn objects(&self, owner: Owner) -> Objects {
@@ -104,14 +107,18 @@ impl Controller {
     /// Runs until `stop`; acts only while `leading`. The watches run always, so that a new leader starts warm.
     pub async fn run(self, mut leading: channel::Receiver<bool>, stop: CancellationToken) {
         let mut watches = JoinSet::new();
-        for watch in self.watches() {
-            watches.spawn(self.watching(watch));
+        let (while_served, always): (Vec<_>, Vec<_>) = self.watches().into_iter().partition(|watch| watch.kind.is_optional());
+        for watch in always {
+            self.shared.lock().expect(watch.source.clone());
+            watches.spawn(watch::run(watch, self.cluster.client().clone(), self.shared.clone(), self.metrics.clone()));
         }
         let mut memories: HashMap<String, Memory> = HashMap::new();
         let mut up_to_date = false;
         loop {
             let leads = *leading.borrow_and_update();
             self.metrics.leads(self.domain.name(), leads);
+            let definitions = self.shared.lock().definitions();
+            self.served.set(while_served.iter().filter(|watch| definitions.serves(watch.kind)).cloned());
             let acts = leads && self.shared.lock().may_act();
             // The watch of a new leader may lag behind what the last one knew.
             up_to_date = acts && (up_to_date || self.look_again().await);
@@ -295,7 +302,7 @@ impl Controller {
         latest.unwrap_or_else(|| Arc::new(resource.clone()))
     }
 
-    /// Everything that is always watched.
+    /// Everything that is watched whatever the resources say; of kinds that a cluster may lack, while it serves them.
     fn watches(&self) -> Vec<Watch> {
         let watch = |source, kind, namespace: Option<&str>, labels: &str, fields: String| Watch {
             source,
@@ -328,17 +335,10 @@ impl Controller {
         let operators = watch(Source::Operators, kinds::DEPLOYMENT, None, "", format!("metadata.name={}", domain.operator_name()));
         watches.push(operators);
         for fact in domain.facts() {
-            let (kind, namespace, labels) = fact.objects();
-            watches.push(watch(Source::Fact(*fact), kind, namespace, labels, String::new()));
-        }
-        for watch in &watches {
-            self.shared.lock().expect(watch.source.clone());
+            let Selection { kind, namespace, labels, fields, metadata_only } = fact.objects();
+            watches.push(Watch { metadata_only, ..watch(Source::Fact(*fact), kind, namespace, labels, fields.to_owned()) });
         }
         watches
-    }
-
-    fn watching(&self, watch: Watch) -> impl Future<Output = ()> + use<> {
-        watch::run(watch, self.cluster.client().clone(), self.shared.clone(), self.metrics.clone())
     }
 
     /// Watches, by name, what these units depend on and Weft does not make: what their workloads need, and the objects of others that
@@ -347,29 +347,14 @@ impl Controller {
         let objects = || units.iter().flat_map(|unit| &unit.objects);
         let ours: HashSet<_> = objects().map(weft_plan::Manifest::key).collect();
         let inputs = objects().flat_map(|object| rollout::inputs(object.body())).filter(|key| !ours.contains(key));
-        let needed: HashSet<_> = inputs.chain(in_the_way).collect();
-        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
-        named.retain(|key, task| {
-            let keep = needed.contains(key);
-            if !keep {
-                task.abort();
-                self.shared.lock().retire(&Source::Named(key.clone()));
-            }
-            keep
-        });
-        for key in needed {
-            named.entry(key.clone()).or_insert_with(|| {
-                self.shared.lock().expect(Source::Named(key.clone()));
-                tokio::spawn(self.watching(Watch {
-                    kind: key.kind,
-                    namespace: key.namespace.clone(),
-                    labels: String::new(),
-                    fields: format!("metadata.name={}", key.name),
-                    metadata_only: true,
-                    source: Source::Named(key),
-                }))
-            });
-        }
+        self.named.set(inputs.chain(in_the_way).map(|key| Watch {
+            kind: key.kind,
+            namespace: key.namespace.clone(),
+            labels: String::new(),
+            fields: format!("metadata.name={}", key.name),
+            metadata_only: true,
+            source: Source::Named(key),
+        }));
     }
 }
 

@@ -23,3 +23,4 @@ pub mod status;
 pub mod stored;
 pub mod teardown;
 pub mod watch;
+mod watches;

@@ -6,8 +6,8 @@ use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
 use serde_json::Value;
 use weft_plan::{
-    Decision, Difference, Facts, Inventory, Manifest, Notice, ObjectKey, Refusal, Stage, Step, Unit, What, is_immutable, is_kept_for_ever,
-    owned,
+    Decision, Difference, Facts, Inventory, Manifest, Notice, ObjectKey, Refusal, Selection, Stage, Step, Unit, What, is_immutable,
+    is_kept_for_ever, owned,
     report::{Blocked, FailureClass},
 };
 
@@ -180,11 +180,18 @@ fn decisions(objects: &Objects, resource: &Value, stored: &Stored, facts: &Facts
 async fn facts(objects: &Objects) -> Result<(Facts, Vec<Notice>), Error> {
     let (mut facts, mut notices) = (Facts::default(), Vec::new());
     for fact in objects.domain.facts() {
-        let (kind, namespace, labels) = fact.objects();
-        match objects.cluster.list(kind, namespace, &format!("labelSelector={labels}")).await {
+        let Selection { kind, namespace, labels, fields, metadata_only } = fact.objects();
+        if !facts.serves(kind) {
+            continue;
+        }
+        let found = match metadata_only {
+            true => objects.cluster.list_metadata(kind, namespace, labels).await.map(|(items, _)| items),
+            false => objects.cluster.list(kind, namespace, &format!("labelSelector={labels}&fieldSelector={fields}")).await,
+        };
+        match found {
             Ok(items) => {
-                for item in items {
-                    facts.add(*fact, item["metadata"]["name"].as_str().unwrap_or_default(), &fact.view(&item));
+                for (item, view) in items.iter().map(|item| (item, fact.view(item))).filter(|(_, view)| !view.is_null()) {
+                    facts.add(*fact, item["metadata"]["name"].as_str().unwrap_or_default(), &view);
                 }
             }
             Err(error) if error.class() == FailureClass::Forbidden => notices.push(Notice {

@@ -19,7 +19,7 @@ use weft_plan::Kind;
 
 use crate::{
     backoff::Backoff,
-    cache::{Cache, Change, Source},
+    cache::{Cache, Change, Silence, Source},
     metrics::Metrics,
 };
 
@@ -113,12 +113,11 @@ async fn drain<K: Serialize, S: Stream<Item = watcher::Result<Event<K>>>>(
             let change = match next {
                 Ok(Some(Ok(event))) => change(event, watch.kind),
                 Ok(Some(Err(error))) => {
-                    let pause = backoff.next_pause().min(longest_pause(&error));
+                    let pause = backoff.next_pause().min(longest_pause(&error, watch.kind));
                     metrics.watch_failed(watch.kind);
                     let why = answer(&error).map_or_else(|| error.to_string(), |status| status.message.clone());
                     tracing::warn!(kind = %watch.kind, error = %why, ?pause, "watch failed; starting it again");
-                    let forbidden = answer(&error).is_some_and(kube::core::Status::is_forbidden);
-                    failed(&watch, forbidden, why, shared);
+                    failed(&watch, answer(&error).map(|status| status.code), why, shared);
                     tokio::time::sleep(pause).await;
                     continue;
                 }
@@ -127,7 +126,7 @@ async fn drain<K: Serialize, S: Stream<Item = watcher::Result<Event<K>>>>(
                     metrics.watch_failed(watch.kind);
                     let why = format!("no answer to a list within {} s", LIST_TIMEOUT.as_secs());
                     tracing::warn!(kind = %watch.kind, error = %why, "watch failed; starting it again");
-                    failed(&watch, false, why, shared);
+                    failed(&watch, None, why, shared);
                     break;
                 }
             };
@@ -138,7 +137,7 @@ async fn drain<K: Serialize, S: Stream<Item = watcher::Result<Event<K>>>>(
                 backoff.reset();
             }
             let mut cache = shared.lock();
-            let allowed_again = !begins && cache.refuse(&watch.source, None);
+            let allowed_again = !begins && cache.silence(&watch.source, None);
             if cache.feed(&watch.source, change) || allowed_again {
                 shared.ring();
             }
@@ -147,11 +146,17 @@ async fn drain<K: Serialize, S: Stream<Item = watcher::Result<Event<K>>>>(
 }
 
 /// Notes why a stream is not to be waited for: a missing permission lasts until somebody changes a role; and what a single workload
-/// looks at holds up no other, whatever keeps us from a first look.
-fn failed(watch: &Watch, forbidden: bool, why: String, shared: &Shared) {
+/// looks at, or what not every cluster has, holds up nothing else, whatever keeps us from a first look.
+fn failed(watch: &Watch, code: Option<u16>, why: String, shared: &Shared) {
     let mut cache = shared.lock();
-    let dispensable = matches!(watch.source, Source::Named(_)) && !cache.has_spoken(&watch.source);
-    if (forbidden || dispensable) && cache.refuse(&watch.source, Some(why)) {
+    let dispensable = matches!(watch.source, Source::Named(_)) || watch.kind.is_optional();
+    let silence = match code {
+        Some(404) if watch.kind.is_optional() => Silence::NotServed,
+        Some(403) => Silence::Refused(why),
+        _ if dispensable && !cache.has_spoken(&watch.source) => Silence::Refused(why),
+        _ => return,
+    };
+    if cache.silence(&watch.source, Some(silence)) {
         shared.ring();
     }
 }
@@ -178,9 +183,9 @@ fn answer(error: &watcher::Error) -> Option<&kube::core::Status> {
 }
 
 /// What somebody has to install or to permit first is looked for more often: they wait for us then, and one request costs little.
-fn longest_pause(error: &watcher::Error) -> Duration {
+fn longest_pause(error: &watcher::Error, kind: Kind) -> Duration {
     match answer(error).map(|status| status.code) {
-        Some(404) => Duration::from_secs(1),
+        Some(404) if !kind.is_optional() => Duration::from_secs(1),
         Some(403) => Duration::from_secs(5),
         _ => Duration::from_secs(30),
     }
