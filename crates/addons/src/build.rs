@@ -1,6 +1,6 @@
 //! From the complete configuration to units of objects.
 
-use weft_plan::{Certificate, Facts, Kind, Manifest, ManifestError, Notice, ObjectKey, Unit, kinds};
+use weft_plan::{Certificate, Facts, Kind, Manifest, ManifestError, Notice, ObjectKey, Unit, Wait, kinds};
 
 use crate::{
     Settings,
@@ -28,6 +28,8 @@ pub const KINDS: &[Kind] = &[
     kinds::DAEMON_SET,
     kinds::DEPLOYMENT,
     kinds::MUTATING_WEBHOOK_CONFIGURATION,
+    kinds::ISSUER,
+    kinds::CERTIFICATE,
 ];
 
 /// Why objects could not be built. Manifests and overlays are ours, so each of these is a defect of Weft.
@@ -91,15 +93,28 @@ pub(crate) fn made_by_operands(effective: &Effective, settings: &Settings, facts
     if effective.kube_mac_pool.is_some() {
         made.extend(kube_mac_pool::made_by_it(settings));
     }
-    if effective.kubevirt_ipam_controller.is_some() {
-        made.extend(kubevirt_ipam_controller::made_by_service_ca(settings, facts));
+    if let Some(controller) = &effective.kubevirt_ipam_controller {
+        made.extend(kubevirt_ipam_controller::made_by_others(controller, settings, facts));
     }
     made
 }
 
 /// Certificates that Weft makes for the components.
 pub(crate) fn certificates(effective: &Effective, settings: &Settings, facts: &Facts) -> Vec<Certificate> {
-    effective.kubevirt_ipam_controller.iter().filter_map(|_| kubevirt_ipam_controller::certificate(settings, facts)).collect()
+    let controllers = effective.kubevirt_ipam_controller.iter();
+    controllers.filter_map(|controller| kubevirt_ipam_controller::certificate(controller, settings, facts)).collect()
+}
+
+/// What the cluster lacks for the components.
+pub(crate) fn waits(effective: &Effective, settings: &Settings, facts: &Facts) -> Vec<Wait> {
+    let lacks =
+        effective.kubevirt_ipam_controller.as_ref().and_then(|controller| kubevirt_ipam_controller::lacks(controller, settings, facts));
+    lacks.into_iter().map(|(object, message)| Wait { unit: "kubevirtIpamController".to_owned(), object, message }).collect()
+}
+
+/// Objects that the operator that Weft replaces makes, and Weft makes no more or not always.
+pub(crate) fn obsolete(settings: &Settings) -> Vec<(ObjectKey, &'static str)> {
+    kubevirt_ipam_controller::of_cert_manager(settings).into_iter().map(|key| (key, "kubevirtIpamController")).collect()
 }
 
 /// What is asked for and has no objects yet, and what is spelt in an outdated way.

@@ -7,7 +7,7 @@ use weft_plan::Domain;
 use super::*;
 use crate::{
     Addons,
-    testing::{EXAMPLE, EXAMPLE_0_23, decide, full, object, objects, resource, yaml},
+    testing::{EXAMPLE, EXAMPLE_0_23, decide, decide_everywhere, full, object, objects, resource, yaml},
 };
 
 fn names(decision: &weft_plan::Decision) -> Vec<String> {
@@ -97,7 +97,10 @@ fn every_component_stands_alone() {
 
 #[test]
 fn the_declared_kinds_are_those_of_the_units() {
-    let used: BTreeSet<Kind> = objects(&decide(&full())).map(|object| object.key().kind).collect();
+    let mut by_cert_manager = full();
+    by_cert_manager["spec"]["kubevirtIpamController"]["certificateProvider"] = "CertManager".into();
+    let all = [full(), by_cert_manager].iter().flat_map(decide_everywhere).collect::<Vec<_>>();
+    let used: BTreeSet<Kind> = all.iter().flat_map(objects).map(|object| object.key().kind).collect();
     assert_eq!(used, Addons::new(Settings::default()).kinds().iter().copied().collect());
 }
 

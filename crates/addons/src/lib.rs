@@ -112,6 +112,10 @@ impl Domain for Addons {
         original::made(&self.settings, live)
     }
 
+    fn obsolete(&self) -> Vec<(ObjectKey, &'static str)> {
+        build::obsolete(&self.settings)
+    }
+
     fn is_original_operator(&self, deployment: &Value) -> bool {
         original::is_operator(deployment)
     }
@@ -141,6 +145,7 @@ impl Addons {
             record: Some(record::manifest(&self.settings, name, &decided, &labels)?),
             made_by_operands: build::made_by_operands(effective, &self.settings, facts),
             certificates: build::certificates(effective, &self.settings, facts),
+            waits: build::waits(effective, &self.settings, facts),
             drift: effective.drift,
             log_level: effective.log_level,
             decided,

@@ -4,13 +4,14 @@ use serde_json::Value;
 use weft_api::addons::{GROUP, KIND};
 use weft_plan::{ObjectKey, kinds};
 
-use crate::{Settings, labels::VERSION_LABEL, record};
+use crate::{Settings, components::kubevirt_ipam_controller, labels::VERSION_LABEL, record};
 
 /// The name of its Deployment, and of Weft's.
 pub(crate) const OPERATOR: &str = "cluster-network-addons-operator";
 
 /// Whether it made this object: it owns it through the resource, or has labelled it with its version. Its records and the namespace
-/// that it shares with its operands it marks in neither way; these are known by name.
+/// that it shares with its operands it marks in neither way; these are known by name. Nor does cert-manager mark the Secret that it makes
+/// on its behalf.
 pub(crate) fn made(settings: &Settings, live: &Value) -> bool {
     let owned = live.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten().any(|owner| {
         owner["kind"] == KIND
@@ -20,7 +21,7 @@ pub(crate) fn made(settings: &Settings, live: &Value) -> bool {
     let known = ObjectKey::of(live).is_some_and(|key| {
         key == record::key(settings, weft_api::addons::NAME) || key == ObjectKey::new(kinds::NAMESPACE, "", &settings.namespace)
     });
-    owned || labelled || known
+    owned || labelled || known || kubevirt_ipam_controller::is_made_by_cert_manager(settings, live)
 }
 
 /// On Weft's own Deployment, to tell it from the original's, which has the same name.

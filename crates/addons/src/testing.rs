@@ -52,6 +52,11 @@ pub(crate) fn decide_on_openshift(resource: &Value) -> Decision {
     decide_knowing(&Facts { definitions: [OPENSHIFT.to_owned()].into(), ..Facts::default() }, resource)
 }
 
+/// What the resource leads to on each sort of cluster.
+pub(crate) fn decide_everywhere(resource: &Value) -> Vec<Decision> {
+    Facts::of_every_sort_of_cluster().iter().map(|facts| decide_knowing(facts, resource)).collect()
+}
+
 pub(crate) fn objects(decision: &Decision) -> impl Iterator<Item = &Manifest> {
     decision.units.iter().flat_map(|unit| &unit.objects)
 }

@@ -179,9 +179,14 @@ fn broken_rules(schema: &Value, entry: &Entry, resource: &Value) -> Vec<BrokenRu
         .collect()
 }
 
-/// What the domain makes of the resource on a cluster that it has not been applied to. Dice always fall the same way, so that
+/// What the domain makes of the resource on a cluster of which nothing is known and that it has not been applied to. Dice always fall the same way, so that
 /// equal input gives equal output; the flag tells whether they were used.
 pub fn decide(domain: &dyn Domain, resource: &Value) -> (std::result::Result<Decision, weft_plan::Refusal>, bool) {
+    decide_knowing(&Facts::default(), domain, resource)
+}
+
+/// The same on a cluster of which this is known.
+pub fn decide_knowing(facts: &Facts, domain: &dyn Domain, resource: &Value) -> (std::result::Result<Decision, weft_plan::Refusal>, bool) {
     let mut drawn = false;
     let mut random = |buffer: &mut [u8]| {
         drawn = true;
@@ -189,7 +194,7 @@ pub fn decide(domain: &dyn Domain, resource: &Value) -> (std::result::Result<Dec
             *byte = value;
         }
     };
-    let input = Input { resource, record: None, decided: None, facts: &Facts::default(), random: &mut random };
+    let input = Input { resource, record: None, decided: None, facts, random: &mut random };
     let decision = domain.decide(input);
     (decision, drawn)
 }

@@ -36,10 +36,20 @@ pub struct Install {
     /// Names of the files that `weft manifests -o` writes for the definition and the example.
     pub definition_file: &'static str,
     pub example_file: &'static str,
+    /// Values in the example that lead to other objects than the ones it has: where it has the field, its owner may be asked for them.
+    pub alternatives: &'static [Alternative],
     /// What can be chosen by `--components`.
     pub components: &'static [Component],
     /// Environment variables that name an image, each with its default.
     pub images: fn() -> Vec<(&'static str, &'static str)>,
+}
+
+/// Another value of a field.
+pub struct Alternative {
+    /// The object that has the field, as a JSON pointer.
+    pub inside: &'static str,
+    pub field: &'static str,
+    pub value: &'static str,
 }
 
 /// A part of a domain that can be chosen by itself.
@@ -75,6 +85,7 @@ pub const ALL: &[Entry] = &[Entry {
         example_yaml: include_str!("../../../deploy/addons/example.yaml"),
         definition_file: "network-addons-config.crd.yaml",
         example_file: "network-addons-config-example.cr.yaml",
+        alternatives: &[Alternative { inside: "/spec/kubevirtIpamController", field: "certificateProvider", value: "CertManager" }],
         components: &[
             Component { name: "multus", field: "multus" },
             Component { name: "multus-dynamic-networks", field: "multusDynamicNetworks" },

@@ -54,7 +54,7 @@ fn sign(action: &Action) -> Sign {
         Action::Release => sign("=", "release", "to stay without Weft's label"),
         Action::Leave { .. } => sign("=", "leave", "left to others"),
         Action::Conflict { .. } => sign("!", "conflict", "in conflict"),
-        Action::Wait => sign("…", "wait", "held back by a conflict"),
+        Action::Wait => sign("…", "wait", "held back"),
         Action::Keep => sign("=", "keep", "as they should be"),
     }
 }
@@ -67,7 +67,7 @@ const TOTALS: [&str; 10] = [
     "to take over",
     "to delete",
     "in conflict",
-    "held back by a conflict",
+    "held back",
     "to stay without Weft's label",
     "left to others",
     "as they should be",
@@ -192,7 +192,7 @@ fn object(out: &mut String, change: &Change, style: Style) {
         Action::Conflict { why } => (style.bad(sign), Some(why.as_str())),
         Action::Leave { why } => (style.dim(sign), Some(why.as_str())),
         Action::Release => (style.dim(sign), Some("stays, without Weft's label: other people's objects may live in it")),
-        Action::Wait => (style.dim(sign), Some("waits until the conflict is resolved")),
+        Action::Wait => (style.dim(sign), Some("waits for what is in its way, or missing")),
         _ => (style.pending(sign), None),
     };
     let name = change.object.human();

@@ -102,8 +102,9 @@ fn progressing(report: &Report, degraded: &Verdict) -> Verdict {
             if left.is_empty() { "removing all components".to_owned() } else { format!("waiting for {}", left.join(", ")) },
         );
     }
-    let waits_for_people =
-        |class: FailureClass| matches!(class, FailureClass::Invalid | FailureClass::Foreign | FailureClass::Forbidden | FailureClass::Bug);
+    let waits_for_people = |class: FailureClass| {
+        matches!(class, FailureClass::Absent | FailureClass::Invalid | FailureClass::Foreign | FailureClass::Forbidden | FailureClass::Bug)
+    };
     let mut classes = report.units.iter().flat_map(|unit| &unit.failures).map(|failure| failure.class);
     if report.refusal.is_some() || degraded.status && classes.any(waits_for_people) {
         return verdict(false, "InvalidConfiguration", "somebody has to act: the Degraded condition says what is wrong and what to do");

@@ -48,6 +48,11 @@ pub trait Domain: Send + Sync + 'static {
     /// Whether a live object was made by the operator that this domain replaces, so that Weft may take it over.
     fn made_by_original(&self, live: &Value) -> bool;
 
+    /// Objects of that operator that Weft does without, each with the unit that it belonged to: they go when Weft takes over.
+    fn obsolete(&self) -> Vec<(ObjectKey, &'static str)> {
+        Vec::new()
+    }
+
     /// Whether a Deployment is that operator itself, still installed. While it is there Weft writes nothing in this domain.
     fn is_original_operator(&self, deployment: &Value) -> bool;
 
@@ -86,6 +91,8 @@ pub struct Decision {
     pub made_by_operands: Vec<ObjectKey>,
     /// Certificates that the runtime makes and renews, in objects that the units leave empty.
     pub certificates: Vec<Certificate>,
+    /// Units that the cluster lacks something for. They stay as they are until it is there, and status says what it is.
+    pub waits: Vec<Wait>,
     /// What to do about differences that others have made.
     pub drift: DriftPolicy,
     /// What the operator logs; `None`: what it was started with.
@@ -118,6 +125,17 @@ crate::choice! {
         /// What is wrong.
         Error,
     }
+}
+
+/// A unit that cannot be applied on this cluster as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// The unit's name.
+    pub unit: String,
+    /// The object that cannot be.
+    pub object: ObjectKey,
+    /// What is missing, and the way out.
+    pub message: String,
 }
 
 /// Something worth telling that stops nothing, for example a field that has no effect yet.

@@ -101,6 +101,15 @@ const MICROK8S: &str = "microk8s.io/cluster";
 pub const OPENSHIFT: &str = "clusterversions.config.openshift.io";
 
 impl Facts {
+    /// Of clusters that differ in which kinds they serve: none beside those of Kubernetes, all that others bring, and those of OpenShift
+    /// too. Together they lead to everything that Weft may ever have to write.
+    pub fn of_every_sort_of_cluster() -> [Self; 3] {
+        let optional: BTreeSet<String> = kinds::ALL.iter().filter(|kind| kind.is_optional()).map(Kind::definition).collect();
+        let mut openshift = optional.clone();
+        openshift.insert(OPENSHIFT.to_owned());
+        [BTreeSet::new(), optional, openshift].map(|definitions| Self { definitions, ..Self::default() })
+    }
+
     /// Adds what a [`Fact::view`] of the object of this name tells.
     pub fn add(&mut self, fact: Fact, name: &str, view: &Value) {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use crate::{Kind, ManifestError, ObjectKey, Unit};
+use crate::{Facts, Kind, ManifestError, ObjectKey, Unit};
 
 /// What Weft has in the cluster for one resource.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -62,9 +62,15 @@ impl Inventory {
         self
     }
 
-    /// What is in this inventory and not in the other.
-    pub fn without<'a>(&'a self, other: &'a Inventory) -> impl Iterator<Item = &'a ObjectKey> {
-        self.objects.keys().filter(|key| !other.objects.contains_key(*key))
+    /// What is in this inventory and has to go, where the other is what is wanted.
+    ///
+    /// What somebody else makes from now on under the same name is theirs. What went with its kind is gone already. And what a unit had
+    /// before stays until the unit is what it should be: `held` names those that are not.
+    pub fn surplus(&self, wanted: &Inventory, facts: &Facts, held: impl Fn(&str) -> bool) -> Vec<ObjectKey> {
+        let is_surplus = |(key, unit): &(&ObjectKey, &String)| {
+            !wanted.objects.contains_key(*key) && !wanted.made_by_operands.contains(*key) && facts.serves(key.kind) && !held(unit)
+        };
+        self.objects.iter().filter(is_surplus).map(|(key, _)| key.clone()).collect()
     }
 
     /// The `data` of the ConfigMap.
@@ -126,6 +132,22 @@ mod tests {
         let old = Inventory { objects: [(key("a"), "x".to_owned()), (key("b"), "x".to_owned())].into(), ..Default::default() };
         let new = Inventory { objects: [(key("b"), "x".to_owned()), (key("c"), "x".to_owned())].into(), ..Default::default() };
         assert_eq!(old.clone().and(&new).objects.len(), 3);
-        assert_eq!(old.without(&new).collect::<Vec<_>>(), [&key("a")]);
+        assert_eq!(old.surplus(&new, &Facts::default(), |_| false), [key("a")]);
+    }
+
+    #[test]
+    fn what_is_held_handed_over_or_gone_with_its_kind_is_no_surplus() {
+        let issuer = ObjectKey::new(kinds::ISSUER, "n", "i");
+        let old = Inventory { objects: [(key("a"), "x".to_owned()), (issuer.clone(), "x".to_owned())].into(), ..Default::default() };
+        let none = Inventory::default();
+        let served = Facts { definitions: [kinds::ISSUER.definition()].into(), ..Facts::default() };
+        assert_eq!(
+            old.surplus(&none, &served, |_| false),
+            [issuer.clone(), key("a")].into_iter().collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>()
+        );
+        assert_eq!(old.surplus(&none, &Facts::default(), |_| false), [key("a")], "nobody serves it");
+        assert_eq!(old.surplus(&none, &served, |unit| unit == "x"), []);
+        let handed_over = Inventory { made_by_operands: [key("a")].into(), ..Default::default() };
+        assert_eq!(old.surplus(&handed_over, &served, |_| false), [issuer]);
     }
 }

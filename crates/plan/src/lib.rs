@@ -24,7 +24,7 @@ pub use certificate::{Certificate, Lifetime, Lifetimes, LifetimesError};
 pub use choice::NotAChoice;
 pub use compare::{Difference, What, compare};
 pub use conditions::conditions;
-pub use domain::{Decision, Domain, DriftPolicy, Input, LogLevel, Notice, Problem, Refusal};
+pub use domain::{Decision, Domain, DriftPolicy, Input, LogLevel, Notice, Problem, Refusal, Wait};
 pub use facts::{Fact, Facts, Node, OPENSHIFT, Selection};
 pub use inventory::{Inventory, InventoryError};
 pub use kind::{Kind, kinds};

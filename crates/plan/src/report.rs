@@ -62,6 +62,8 @@ pub struct Failure {
 /// What a failure calls for: the class, not the place where it arose, chooses retry and reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FailureClass {
+    /// The cluster lacks what the unit needs: waits until it is there, which facts tell.
+    Absent,
     /// The API server refuses the object as it is: waits for a change.
     Invalid,
     /// The object belongs to somebody else: waits for a change of it.

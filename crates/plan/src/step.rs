@@ -138,7 +138,7 @@ pub fn step(manifest: &Manifest, live: Option<&Value>, owner: &Owner, made_by_or
     if manifest.mode() == Mode::CreateOnly {
         return Step::Keep;
     }
-    let differences = || compare::compare(kind, &effective_body(manifest, live), live, &owner.manager);
+    let differences = || compare::compare(kind, &effective_body(manifest, live, &owner.manager), live, &owner.manager);
     if ours {
         let differences = differences();
         let take = differences.iter().any(|difference| matches!(difference.what, compare::What::Added { .. }));
@@ -164,15 +164,33 @@ pub fn step(manifest: &Manifest, live: Option<&Value>, owner: &Owner, made_by_or
     }
 }
 
-/// The body to apply: the manifest without what somebody else decides by right on this object.
-pub fn effective_body(manifest: &Manifest, live: &Value) -> Value {
+/// The body to apply: the manifest without what somebody else decides by right on this object, and with what is Weft's until somebody
+/// else decides it.
+pub fn effective_body(manifest: &Manifest, live: &Value, manager: &str) -> Value {
     let mut body = manifest.body().clone();
     if fields::is_autoscaled(live)
         && let Some(spec) = body["spec"].as_object_mut()
     {
         spec.remove("replicas");
     }
+    keep_trust(&mut body, live, manager);
     body
+}
+
+/// Where somebody else is to fill in what a webhook trusts, what Weft filled in stays until they do: in between nobody could be called.
+/// (Who changes a value by an update owns it from then on: Kubernetes documentation, "Server-Side Apply".)
+fn keep_trust(body: &mut Value, live: &Value, manager: &str) {
+    let webhooks = body.get_mut("webhooks").and_then(Value::as_array_mut).into_iter().flatten();
+    for webhook in webhooks.filter(|webhook| webhook["clientConfig"]["caBundle"].is_null()) {
+        let is_it = |other: &&Value| other["name"] == webhook["name"];
+        let Some(known) = live["webhooks"].as_array().into_iter().flatten().find(is_it) else { continue };
+        let key = format!("k:{}", json!({"name": webhook["name"]}));
+        let owned = fields::applied_by(live, manager)
+            .is_some_and(|ours| ours.get("f:webhooks").is_some_and(|hooks| !hooks[&key]["f:clientConfig"]["f:caBundle"].is_null()));
+        if owned {
+            webhook["clientConfig"]["caBundle"] = known["clientConfig"]["caBundle"].clone();
+        }
+    }
 }
 
 /// The merge patch that makes others' fields ours where Weft answers for all of them, and on a take-over ends the old ownership,
@@ -300,7 +318,21 @@ mod tests {
         )
         .unwrap();
         let live = json!({"metadata": {"managedFields": [{"manager": "kube-controller-manager", "operation": "Update", "subresource": "scale", "fieldsV1": {"f:spec": {"f:replicas": {}}}}]}});
-        assert_eq!(effective_body(&deployment, &live)["spec"], json!({}));
-        assert_eq!(effective_body(&deployment, &json!({}))["spec"], json!({"replicas": 1}));
+        assert_eq!(effective_body(&deployment, &live, "weft/addons")["spec"], json!({}));
+        assert_eq!(effective_body(&deployment, &json!({}), "weft/addons")["spec"], json!({"replicas": 1}));
+    }
+
+    #[test]
+    fn a_webhook_trusts_what_weft_said_until_somebody_else_says() {
+        let hooks = |bundle: Value| json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration", "metadata": {"name": "m"}, "webhooks": [{"name": "w", "clientConfig": bundle}]});
+        let wanted = Manifest::new(hooks(json!({"service": {"name": "s"}}))).unwrap();
+        let mut live = hooks(json!({"service": {"name": "s"}, "caBundle": "Zmlyc3Q="}));
+        let bundle = |live: &Value| effective_body(&wanted, live, "weft/addons")["webhooks"][0]["clientConfig"]["caBundle"].clone();
+        assert_eq!(bundle(&live), Value::Null, "it is not Weft's");
+        let fields = json!({"f:webhooks": {"k:{\"name\":\"w\"}": {"f:clientConfig": {"f:caBundle": {}}}}});
+        live["metadata"]["managedFields"] = json!([{"manager": "weft/addons", "operation": "Apply", "fieldsV1": fields}]);
+        assert_eq!(bundle(&live), "Zmlyc3Q=");
+        let own = Manifest::new(hooks(json!({"caBundle": "b3duIQ=="}))).unwrap();
+        assert_eq!(effective_body(&own, &live, "weft/addons")["webhooks"][0]["clientConfig"]["caBundle"], "b3duIQ==");
     }
 }

@@ -223,7 +223,7 @@ impl Objects {
             let taken = self.cluster.merge_patch(key, "", &patch, manager).await?;
             self.remember(&taken);
         }
-        match self.apply(key, &effective_body(manifest, live)).await {
+        match self.apply(key, &effective_body(manifest, live, manager)).await {
             Err(e) if e.is_immutable_field() => {
                 tracing::info!(object = %key.human(), reason = %e, "made anew: a field changes that cannot be changed in place");
                 let uid = live["metadata"]["uid"].as_str().unwrap_or_default();
@@ -274,9 +274,11 @@ impl Objects {
         self.shared.as_ref().is_some_and(|shared| shared.lock().sees_all_like(key))
     }
 
-    /// Whether an object goes when it is no longer wanted: it is ours, and of a kind that is not kept for ever.
+    /// Whether an object goes when it is no longer wanted: it is ours, or the original's and of no use any more, and of a kind that is
+    /// not kept for ever.
     pub fn may_remove(&self, key: &ObjectKey, live: &Value) -> bool {
-        !is_kept_for_ever(key.kind) && self.owner.owns(live)
+        let obsolete = || self.domain.made_by_original(live) && self.domain.obsolete().iter().any(|(obsolete, _)| obsolete == key);
+        !is_kept_for_ever(key.kind) && (self.owner.owns(live) || obsolete())
     }
 
     /// Whether it carries the label of our owner.

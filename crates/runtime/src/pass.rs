@@ -1,7 +1,7 @@
 //! One pass over one resource: what else must be known, what is wanted, what is there, what is done, what came of it.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
 };
 
@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use rand::RngCore;
 use serde_json::{Value, json};
 use weft_plan::{
-    Decision, Domain, Facts, Input, Inventory, Mode, Notice, ObjectKey, Owner, Refusal, Stage, Unit, kinds, owned,
+    Decision, Domain, Facts, Input, Inventory, Mode, Notice, ObjectKey, Owner, Refusal, Stage, Unit, Wait, kinds, owned,
     report::{Blocked, Failure, FailureClass, Removal, Report, UnitReport, WorkloadReport},
     rollout::{self, Rollout},
 };
@@ -89,7 +89,8 @@ pub async fn apply(controller: &Controller, resource: &Value, retries: &Arc<Retr
     report.refusal = refusal;
     let Some(decision) = decision else { return Outcome::early(report, Vec::new()) };
     let mut units = owned(decision.units.clone(), &owner);
-    let mut wanted = Inventory::of(&units, &decision.made_by_operands, decision.decided.clone());
+    let asked_for = Inventory::of(&units, &decision.made_by_operands, decision.decided.clone());
+    let mut wanted = asked_for.clone();
     // What operands made stays listed until the resource goes: only then have their pods ended for sure and make it no more.
     wanted.made_by_operands.extend(stored.inventory.made_by_operands.iter().cloned());
 
@@ -108,14 +109,16 @@ pub async fn apply(controller: &Controller, resource: &Value, retries: &Arc<Retr
     // Not before it is in the inventory: a pass after a crash may draw another MAC range.
     report.effective = Some(decision.decided.clone());
     let filled = certificates::fill(&objects, &decision.certificates, &live, &mut units, Timestamp::now());
-    let applied = join_all(units.iter().map(async |unit| match filled.failures.get(&unit.name) {
+    let waiting = waiting(&filled.failures, &decision.waits);
+    let applied = join_all(units.iter().map(async |unit| match waiting.get(&*unit.name) {
         Some(failures) => (failures.clone(), Vec::new()),
         None => objects.apply_unit(unit).await,
     }))
     .await;
     let in_the_way = applied.iter().flat_map(|(failures, _)| failures).filter(|failure| failure.class == FailureClass::Foreign);
     controller.watch_named(&units, in_the_way.map(|failure| failure.object.clone()));
-    let surplus: Vec<_> = stored.inventory.without(&wanted).cloned().collect();
+    let has_failed = |name: &str| units.iter().zip(&applied).any(|(unit, (failures, _))| unit.name == name && !failures.is_empty());
+    let surplus = stored.inventory.surplus(&asked_for, &facts, has_failed);
     report.removals = remove(&objects, &surplus).await;
     let clean = report.removals.is_empty() && applied.iter().all(|(failures, _)| failures.is_empty());
     if clean {
@@ -140,6 +143,15 @@ pub async fn apply(controller: &Controller, resource: &Value, retries: &Arc<Retr
         _ => None,
     });
     Outcome { deadline: deadline.chain(filled.next).min(), report, units, left: left_to_others }
+}
+
+/// Why units are not applied, by their names.
+pub(crate) fn waiting<'a>(certificates: &'a HashMap<String, Vec<Failure>>, waits: &'a [Wait]) -> BTreeMap<&'a str, Vec<Failure>> {
+    let mut all: BTreeMap<&str, Vec<Failure>> = certificates.iter().map(|(unit, failures)| (&**unit, failures.clone())).collect();
+    for Wait { unit, object, message } in waits {
+        all.entry(unit).or_default().push(Failure { object: object.clone(), class: FailureClass::Absent, message: message.clone() });
+    }
+    all
 }
 
 /// Whether the operator that Weft replaces is still there, among the Deployments of its name.

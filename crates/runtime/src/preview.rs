@@ -131,11 +131,13 @@ pub async fn apply(objects: &Objects, resource: &Value, namespace: &str) -> Resu
     let filled = certificates::fill(objects, &one.certificates, &live, &mut units, Timestamp::now());
     certificates::fill(objects, &one.certificates, &live, &mut others, Timestamp::now());
     let wanted = Inventory::of(&units, &one.made_by_operands, one.decided);
+    let waiting = pass::waiting(&filled.failures, &one.waits);
     let mut preview = Preview { blocked, drawn, notices: one.notices, ..Preview::default() };
+    preview.notices.extend(one.waits.iter().map(|wait| Notice { about: wait.unit.clone(), message: wait.message.clone() }));
     for (unit, other) in units.iter().zip(&others) {
         let mut changes = changes(objects, unit, other).await?;
-        if filled.failures.contains_key(&unit.name) {
-            // What is in the way of its Secret shows there, and holds back all of it.
+        if waiting.contains_key(&*unit.name) {
+            // What is in the way of its Secret, or missing, holds back all of it.
             changes.iter_mut().filter(|change| change.action.writes()).for_each(|change| change.action = Action::Wait);
         }
         preview.units.push(UnitPreview { name: unit.name.clone(), changes });
@@ -146,7 +148,9 @@ pub async fn apply(objects: &Objects, resource: &Value, namespace: &str) -> Resu
             preview.notices.push(Notice { about: change.object.human(), message: why.clone() });
         }
     }
-    let mut surplus: Vec<_> = stored.inventory.without(&wanted).cloned().collect();
+    let waits = |change: &Change| matches!(change.action, Action::Conflict { .. } | Action::Wait);
+    let held = |name: &str| preview.units.iter().any(|unit| unit.name == name && unit.changes.iter().any(waits));
+    let mut surplus = stored.inventory.surplus(&wanted, &facts, held);
     surplus.sort_by_key(|key| std::cmp::Reverse(Stage::of(key.kind)));
     preview.removals = removals(objects, surplus).await?;
     Ok(preview)

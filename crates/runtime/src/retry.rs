@@ -22,7 +22,7 @@ fn bounds(class: FailureClass) -> (Duration, Duration) {
     let (first, longest) = match class {
         FailureClass::Conflict => (50, 5_000),
         FailureClass::Transient => (500, 15_000),
-        FailureClass::Forbidden | FailureClass::Foreign | FailureClass::Invalid => (1_000, 30_000),
+        FailureClass::Absent | FailureClass::Forbidden | FailureClass::Foreign | FailureClass::Invalid => (1_000, 30_000),
         FailureClass::Bug => (1_000, 60_000),
     };
     (Duration::from_millis(first), Duration::from_millis(longest))

@@ -98,6 +98,7 @@ impl Domain for Hooks {
             decided,
             record: None,
             made_by_operands: vec![],
+            waits: Vec::new(),
             certificates: vec![certificate()],
             drift: DriftPolicy::Repair,
             log_level: None,

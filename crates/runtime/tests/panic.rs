@@ -66,6 +66,7 @@ impl Domain for Fragile {
             decided: spec.clone(),
             record: None,
             made_by_operands: vec![],
+            waits: Vec::new(),
             certificates: vec![],
             drift: DriftPolicy::Repair,
             log_level: None,

@@ -28,6 +28,7 @@
 mod audit;
 mod builder;
 mod control_plane;
+mod definitions;
 mod nodes;
 mod pki;
 mod process;
@@ -40,6 +41,7 @@ mod workdir;
 pub use audit::AuditEvent;
 pub use builder::Builder;
 pub use control_plane::{ADMIN, ControlPlane, client_from};
+pub use definitions::definition;
 pub use process::{bound_command, spawn_bound};
 pub use programs::Programs;
 pub use stages::{Pods, Stage, Stuck};

@@ -1,31 +1,56 @@
 //! The KubeVirt IPAM controller, with its webhook.
 
 use k8s_openapi::api::core::v1::{Container, PodSpec};
+use serde_json::Value;
 use weft_plan::{Certificate, Facts, Lifetimes, Manifest, ManifestError, ObjectKey, kinds};
 
 use crate::{
     Image, Settings,
     overlay::{Overlay, POD_SPEC, containers, set_mount_path},
     tls::Tls,
-    validate::IpamController,
+    validate::{CertificateProvider, IpamController},
 };
 
-const FILES: [&str; 6] = [
+const FILES: [&str; 5] = [
     include_str!("../../../../components/kubevirt-ipam-controller/crd.yaml"),
     include_str!("../../../../components/kubevirt-ipam-controller/rbac.yaml"),
     include_str!("../../../../components/kubevirt-ipam-controller/service.yaml"),
-    include_str!("../../../../components/kubevirt-ipam-controller/certificate.yaml"),
     include_str!("../../../../components/kubevirt-ipam-controller/deployment.yaml"),
     include_str!("../../../../components/kubevirt-ipam-controller/webhook.yaml"),
 ];
+/// The certificate of the webhook, by who makes it.
+const OF_WEFT: &str = include_str!("../../../../components/kubevirt-ipam-controller/certificate.yaml");
+const OF_CERT_MANAGER: &str = include_str!("../../../../components/kubevirt-ipam-controller/cert-manager.yaml");
 
 const SERVICE: &str = "kubevirt-ipam-controller-webhook-service";
 const SECRET: &str = "webhook-server-cert";
 const AUTHORITY: &str = "kubevirt-ipam-controller-ca";
 const WEBHOOK: &str = "kubevirt-ipam-controller-mutating-webhook-configuration";
+const CERTIFICATE: &str = "kubevirt-ipam-controller-serving-cert";
+const ISSUER: &str = "kubevirt-ipam-controller-selfsigned-issuer";
 const CERTIFICATE_VOLUME: &str = "cert";
 /// Where OpenShift's controller finds its certificate.
 const OPENSHIFT_CERTIFICATES: &str = "/etc/ipam-controller/certificates";
+
+/// Who makes the certificate.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Weft,
+    CertManager,
+    /// OpenShift's own.
+    ServiceCa,
+}
+
+impl Source {
+    fn of(controller: &IpamController, facts: &Facts) -> Self {
+        match controller.certificate_provider {
+            Some(CertificateProvider::Weft) => Self::Weft,
+            Some(CertificateProvider::CertManager) => Self::CertManager,
+            None if facts.is_openshift() => Self::ServiceCa,
+            None => Self::Weft,
+        }
+    }
+}
 
 pub(crate) fn objects(overlay: &Overlay<'_>, controller: &IpamController) -> Result<Vec<Manifest>, ManifestError> {
     let mut objects = overlay.load(&FILES)?;
@@ -37,7 +62,15 @@ pub(crate) fn objects(overlay: &Overlay<'_>, controller: &IpamController) -> Res
         })?;
     }
     if overlay.is_openshift() {
-        for_openshift(&mut objects)?;
+        for_openshift(&mut objects);
+    }
+    match Source::of(controller, overlay.facts) {
+        Source::Weft => objects.extend(overlay.load(&[OF_WEFT])?),
+        Source::CertManager => {
+            objects.extend(overlay.load(&[OF_CERT_MANAGER])?);
+            by_cert_manager(&mut objects, overlay.settings)?;
+        }
+        Source::ServiceCa => by_service_ca(&mut objects)?,
     }
     Ok(objects)
 }
@@ -48,26 +81,24 @@ fn arguments(container: &mut Container, controller: &IpamController, tls: &Tls) 
     tls.set_arguments(args);
 }
 
-/// OpenShift has the definition of IPAMClaim already, and its service CA issues the certificate and fills in the CA bundle.
-fn for_openshift(objects: &mut Vec<Manifest>) -> Result<(), ManifestError> {
-    objects.retain(|object| !matches!(object.key().kind, kinds::CUSTOM_RESOURCE_DEFINITION | kinds::SECRET));
+/// OpenShift has the definition of IPAMClaim already, and chooses the user of the pods.
+fn for_openshift(objects: &mut Vec<Manifest>) {
+    objects.retain(|object| object.key().kind != kinds::CUSTOM_RESOURCE_DEFINITION);
+    for object in objects.iter_mut().filter(|object| object.key().kind == kinds::DEPLOYMENT) {
+        object.set_pod_annotation("openshift.io/required-scc", "restricted-v2");
+    }
+}
+
+/// Its injector fills in the CA bundle.
+fn by_cert_manager(objects: &mut [Manifest], settings: &Settings) -> Result<(), ManifestError> {
     for object in objects {
         match object.key().kind {
-            kinds::SERVICE => object.set_annotation("service.beta.openshift.io/serving-cert-secret-name", SERVICE),
-            kinds::MUTATING_WEBHOOK_CONFIGURATION => object.set_annotation("service.beta.openshift.io/inject-cabundle", "true"),
-            kinds::DEPLOYMENT => {
-                object.set_pod_annotation("openshift.io/required-scc", "restricted-v2");
-                object.edit(POD_SPEC, |pod: &mut PodSpec| {
-                    set_mount_path(pod, CERTIFICATE_VOLUME, OPENSHIFT_CERTIFICATES)?;
-                    for arg in containers(pod).flat_map(|container| container.args.iter_mut().flatten()) {
-                        if arg.starts_with("--certificates-dir=") {
-                            *arg = format!("--certificates-dir={OPENSHIFT_CERTIFICATES}");
-                        }
-                    }
-                    let secrets = pod.volumes.iter_mut().flatten().filter_map(|volume| volume.secret.as_mut());
-                    secrets.for_each(|secret| secret.secret_name = Some(SERVICE.to_owned()));
-                    Ok::<_, String>(())
-                })?;
+            kinds::CERTIFICATE => object.edit("/spec/dnsNames", |names: &mut Vec<String>| {
+                *names = Certificate::service_names(SERVICE, &settings.namespace);
+                Ok::<_, String>(())
+            })?,
+            kinds::MUTATING_WEBHOOK_CONFIGURATION => {
+                object.set_annotation("cert-manager.io/inject-ca-from", &format!("{}/{CERTIFICATE}", settings.namespace));
             }
             _ => {}
         }
@@ -75,10 +106,33 @@ fn for_openshift(objects: &mut Vec<Manifest>) -> Result<(), ManifestError> {
     Ok(())
 }
 
-/// The webhook's serving certificate, which Weft makes; on OpenShift its service CA does.
-pub(crate) fn certificate(settings: &Settings, facts: &Facts) -> Option<Certificate> {
+/// It issues the certificate under the name of the Service, and fills in the CA bundle.
+fn by_service_ca(objects: &mut [Manifest]) -> Result<(), ManifestError> {
+    for object in objects {
+        match object.key().kind {
+            kinds::SERVICE => object.set_annotation("service.beta.openshift.io/serving-cert-secret-name", SERVICE),
+            kinds::MUTATING_WEBHOOK_CONFIGURATION => object.set_annotation("service.beta.openshift.io/inject-cabundle", "true"),
+            kinds::DEPLOYMENT => object.edit(POD_SPEC, |pod: &mut PodSpec| {
+                set_mount_path(pod, CERTIFICATE_VOLUME, OPENSHIFT_CERTIFICATES)?;
+                for arg in containers(pod).flat_map(|container| container.args.iter_mut().flatten()) {
+                    if arg.starts_with("--certificates-dir=") {
+                        *arg = format!("--certificates-dir={OPENSHIFT_CERTIFICATES}");
+                    }
+                }
+                let secrets = pod.volumes.iter_mut().flatten().filter_map(|volume| volume.secret.as_mut());
+                secrets.for_each(|secret| secret.secret_name = Some(SERVICE.to_owned()));
+                Ok::<_, String>(())
+            })?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The webhook's serving certificate, if Weft makes it.
+pub(crate) fn certificate(controller: &IpamController, settings: &Settings, facts: &Facts) -> Option<Certificate> {
     let secret = |name| ObjectKey::new(kinds::SECRET, &settings.namespace, name);
-    (!facts.is_openshift()).then(|| Certificate {
+    (Source::of(controller, facts) == Source::Weft).then(|| Certificate {
         secret: secret(SECRET),
         authority: secret(AUTHORITY),
         dns_names: Certificate::service_names(SERVICE, &settings.namespace),
@@ -87,9 +141,38 @@ pub(crate) fn certificate(settings: &Settings, facts: &Facts) -> Option<Certific
     })
 }
 
-/// The Secret that OpenShift's service CA makes. It is named after the Service.
-pub(crate) fn made_by_service_ca(settings: &Settings, facts: &Facts) -> Option<ObjectKey> {
-    facts.is_openshift().then(|| ObjectKey::new(kinds::SECRET, &settings.namespace, SERVICE))
+/// The Secret that somebody else makes.
+pub(crate) fn made_by_others(controller: &IpamController, settings: &Settings, facts: &Facts) -> Option<ObjectKey> {
+    let name = match Source::of(controller, facts) {
+        Source::Weft => return None,
+        Source::CertManager => SECRET,
+        Source::ServiceCa => SERVICE,
+    };
+    Some(ObjectKey::new(kinds::SECRET, &settings.namespace, name))
+}
+
+/// What is missing of cert-manager, where it is to make the certificate.
+pub(crate) fn lacks(controller: &IpamController, settings: &Settings, facts: &Facts) -> Option<(ObjectKey, String)> {
+    let [issuer, certificate] = of_cert_manager(settings);
+    let missing = [certificate, issuer].into_iter().find(|key| !facts.serves(key.kind));
+    let missing = missing.filter(|_| Source::of(controller, facts) == Source::CertManager)?;
+    let message = format!(
+        "the cluster does not have {}: install cert-manager, and Weft goes on by itself; or have Weft make the certificate: spec.kubevirtIpamController.certificateProvider: Weft",
+        missing.kind
+    );
+    Some((missing, message))
+}
+
+/// The objects of cert-manager. The operator that Weft replaces always has them.
+pub(crate) fn of_cert_manager(settings: &Settings) -> [ObjectKey; 2] {
+    [(kinds::ISSUER, ISSUER), (kinds::CERTIFICATE, CERTIFICATE)].map(|(kind, name)| ObjectKey::new(kind, &settings.namespace, name))
+}
+
+/// Whether cert-manager has made this Secret for the webhook
+/// (<https://cert-manager.io/docs/reference/annotations/#cert-managerio-certificate-name>).
+pub(crate) fn is_made_by_cert_manager(settings: &Settings, secret: &Value) -> bool {
+    ObjectKey::of(secret) == Some(ObjectKey::new(kinds::SECRET, &settings.namespace, SECRET))
+        && secret["metadata"]["annotations"]["cert-manager.io/certificate-name"] == CERTIFICATE
 }
 
 #[cfg(test)]
@@ -99,7 +182,7 @@ mod tests {
     use weft_plan::{Decision, rollout};
 
     use super::*;
-    use crate::testing::{decide, decide_on_openshift, object, objects, resource};
+    use crate::testing::{decide, decide_knowing, decide_on_openshift, object, objects, resource};
 
     const MANAGER: &str = "kubevirt-ipam-controller-manager";
 
@@ -154,6 +237,63 @@ mod tests {
     fn it_waits_for_its_certificate() {
         let secret = ObjectKey::new(kinds::SECRET, "cluster-network-addons", SECRET);
         assert_eq!(rollout::inputs(object(&decide(&ipam(json!({}))), "Deployment", MANAGER)), [secret]);
+    }
+
+    fn with_cert_manager() -> Facts {
+        Facts { definitions: [kinds::CERTIFICATE, kinds::ISSUER].map(|kind| kind.definition()).into(), ..Facts::default() }
+    }
+
+    #[test]
+    fn cert_manager_makes_the_certificate_where_it_is_asked_to() {
+        let resource = ipam(json!({"kubevirtIpamController": {"certificateProvider": "CertManager"}}));
+        let decision = decide_knowing(&with_cert_manager(), &resource);
+        assert_eq!((&decision.certificates[..], &decision.waits[..]), (&[][..], &[][..]));
+        assert!(objects(&decision).all(|object| object.key().kind != kinds::SECRET), "it writes the Secret itself");
+        assert_eq!(decision.made_by_operands, [ObjectKey::new(kinds::SECRET, "cluster-network-addons", SECRET)]);
+        let certificate = &object(&decision, "Certificate", CERTIFICATE)["spec"];
+        assert_eq!(certificate["secretName"], SECRET);
+        let by_weft = decide(&ipam(json!({}))).certificates[0].clone();
+        assert_eq!(certificate["dnsNames"], json!(by_weft.dns_names));
+        assert_eq!(certificate["issuerRef"]["name"], ISSUER);
+        assert_eq!(object(&decision, "Issuer", ISSUER)["spec"], json!({"selfSigned": {}}));
+        let webhook = object(&decision, "MutatingWebhookConfiguration", WEBHOOK);
+        assert_eq!(webhook["metadata"]["annotations"]["cert-manager.io/inject-ca-from"], format!("cluster-network-addons/{CERTIFICATE}"));
+    }
+
+    #[test]
+    fn without_cert_manager_it_waits_and_says_so() {
+        let resource = ipam(json!({"kubevirtIpamController": {"certificateProvider": "CertManager"}}));
+        let waits = decide(&resource).waits;
+        assert_eq!(waits.len(), 1);
+        assert_eq!(
+            (&*waits[0].unit, waits[0].object.human()),
+            ("kubevirtIpamController", format!("Certificate cluster-network-addons/{CERTIFICATE}"))
+        );
+        assert!(
+            waits[0].message.contains("install cert-manager") && waits[0].message.contains("certificateProvider: Weft"),
+            "{}",
+            waits[0].message
+        );
+        assert_eq!(decide_knowing(&with_cert_manager(), &ipam(json!({}))).waits, [], "it is there, and not asked for");
+    }
+
+    #[test]
+    fn a_provider_that_is_named_is_used_on_openshift_too() {
+        let provided = |provider: &str| decide_on_openshift(&ipam(json!({"kubevirtIpamController": {"certificateProvider": provider}})));
+        let weft = provided("Weft");
+        assert_eq!(weft.certificates.len(), 1);
+        assert_eq!(pod(&weft)["volumes"][0]["secret"]["secretName"], SECRET);
+        assert_eq!(object(&weft, "Service", SERVICE)["metadata"]["annotations"], Value::Null);
+        assert_eq!(provided("CertManager").waits.len(), 1);
+    }
+
+    #[test]
+    fn the_secret_of_cert_manager_is_known() {
+        let settings = Settings::default();
+        let secret = |name: &str, certificate: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": "cluster-network-addons", "name": name, "annotations": {"cert-manager.io/certificate-name": certificate}}});
+        assert!(is_made_by_cert_manager(&settings, &secret(SECRET, CERTIFICATE)));
+        assert!(!is_made_by_cert_manager(&settings, &secret(SECRET, "another")));
+        assert!(!is_made_by_cert_manager(&settings, &secret("another", CERTIFICATE)));
     }
 
     #[test]

@@ -5,7 +5,7 @@ mod rbac;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
-use weft_plan::{Decision, Manifest};
+use weft_plan::{Decision, Facts, Manifest, ObjectKey};
 
 use crate::{
     check,
@@ -94,7 +94,8 @@ struct Domain {
     /// The namespace of its operands.
     operands: String,
     example: Value,
-    decision: Decision,
+    /// Everything that the chosen components may have, on whatever cluster and by whatever choice.
+    decisions: Vec<Decision>,
 }
 
 impl Domain {
@@ -111,12 +112,18 @@ impl Domain {
         };
         let example = example(entry, options.components)?;
         let environment = Environment::default().with_namespaces(&names.namespace, operands);
-        let (decision, _) = check::decide(&*entry.open(&environment)?.0, &example);
-        let decision = decision.map_err(|refusal| {
-            let problems: Vec<String> = refusal.problems.iter().map(ToString::to_string).collect();
-            anyhow::anyhow!("the components {} do not go together: {}", options.components.join(", "), problems.join("; "))
-        })?;
-        Ok(Self { entry, names, operands: operands.to_owned(), example, decision })
+        let domain = entry.open(&environment)?.0;
+        let mut decisions = Vec::new();
+        for facts in Facts::of_every_sort_of_cluster() {
+            for resource in std::iter::once(example.clone()).chain(alternatives(entry, &example)) {
+                let (decision, _) = check::decide_knowing(&facts, &*domain, &resource);
+                decisions.push(decision.map_err(|refusal| {
+                    let problems: Vec<String> = refusal.problems.iter().map(ToString::to_string).collect();
+                    anyhow::anyhow!("the components {} do not go together: {}", options.components.join(", "), problems.join("; "))
+                })?);
+            }
+        }
+        Ok(Self { entry, names, operands: operands.to_owned(), example, decisions })
     }
 
     fn operand_names(&self) -> Names {
@@ -124,11 +131,11 @@ impl Domain {
     }
 
     fn rbac(&self) -> Result<Vec<Value>> {
-        let objects: Vec<&Manifest> = self.decision.units.iter().flat_map(|unit| &unit.objects).collect();
+        let objects: Vec<&Manifest> = self.decisions.iter().flat_map(|decision| &decision.units).flat_map(|unit| &unit.objects).collect();
+        let made_by_operands: Vec<ObjectKey> = self.decisions.iter().flat_map(|decision| &decision.made_by_operands).cloned().collect();
         let base = read(self.entry.install.rbac_yaml)?;
         let placed = overlay::placed(base, &self.names, &self.operands);
-        rbac::complete(placed, &objects, &self.decision.made_by_operands, &self.operands)
-            .with_context(|| format!("the roles of {}", self.entry.name))
+        rbac::complete(placed, &objects, &made_by_operands, &self.operands).with_context(|| format!("the roles of {}", self.entry.name))
     }
 
     fn images(&self) -> Vec<(&'static str, String)> {
@@ -141,6 +148,15 @@ impl Domain {
         variables.extend(self.images());
         variables
     }
+}
+
+/// The example with other values where there are some.
+fn alternatives(entry: &Entry, example: &Value) -> impl Iterator<Item = Value> {
+    entry.install.alternatives.iter().filter_map(|alternative| {
+        let mut other = example.clone();
+        other.pointer_mut(alternative.inside)?[alternative.field] = alternative.value.into();
+        Some(other)
+    })
 }
 
 /// The example of a domain with the chosen components only.

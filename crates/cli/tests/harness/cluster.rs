@@ -115,6 +115,16 @@ impl Cluster {
         self.control_plane.kubectl_with_input(&["apply", "-f", "-"], yaml).await.unwrap()
     }
 
+    /// Installs the definitions of these names, the real ones, and waits until the API server serves them.
+    pub async fn define(&self, definitions: &[&str]) {
+        for name in definitions {
+            self.apply(&weft_testenv::definition(name).unwrap()).await;
+        }
+        for name in definitions {
+            self.kubectl(&["wait", "--for=condition=Established", "--timeout=60s", &format!("crd/{name}")]).await;
+        }
+    }
+
     /// The API of a kind, as admin; `namespace` is ignored for kinds without namespaces.
     pub fn api(&self, kind: Kind, namespace: &str) -> Api<DynamicObject> {
         let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(kind.group, kind.version, kind.kind), kind.plural);
@@ -220,7 +230,8 @@ impl Cluster {
         self.play_certificate("kubemacpool-service").await;
     }
 
-    async fn play_certificate(&self, name: &str) {
+    /// The Secret of a server's certificate, as whoever makes it in life.
+    pub async fn play_certificate(&self, name: &str) {
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": NAMESPACE}, "type": "kubernetes.io/tls",
             "data": {"tls.crt": "", "tls.key": ""}});
         let params = PatchParams::apply("kubemacpool").force();

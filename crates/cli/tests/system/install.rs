@@ -117,7 +117,7 @@ fn component_states(resource: &Value) -> serde_json::Map<String, Value> {
 }
 
 /// Over several renewals of the lease, all that the operator says to the API server is that it lives.
-async fn idle(cluster: &Cluster, proxy: &Proxy) {
+pub async fn idle(cluster: &Cluster, proxy: &Proxy) {
     let since = restart_mark(proxy);
     let renewals = |requests: &[Recorded]| {
         requests.iter().filter(|request| request.info.resource == "leases" && request.info.verb == "update").count()

@@ -9,6 +9,7 @@ mod options;
 
 mod anew;
 mod carry_over;
+mod cert_manager;
 mod certificates;
 mod components;
 mod conflict;

@@ -78,9 +78,20 @@ async fn a_permission_taken_away_is_named_and_holds_up_only_what_needs_it() {
 async fn no_rule_is_missing_and_none_is_unused() {
     // That none is missing is seen by every test: a 403 fails it, see `Cluster`.
     let cluster = Cluster::start_default().await;
+    cluster.define(&["certificates.cert-manager.io", "issuers.cert-manager.io"]).await;
     let _operator = Operator::start_default(&cluster).await;
     cluster.install(&example("network-addons-config.yaml")).await;
     let rendered = rendered_rules(&cluster).await;
+    // With cert-manager, and without it again.
+    for provider in [json!("CertManager"), json!(null)] {
+        cluster.patch_resource(json!({"spec": {"kubevirtIpamController": {"certificateProvider": provider}}})).await;
+        cluster.wait_available().await;
+    }
+    // It turns out to be OpenShift, whose service CA makes that certificate.
+    cluster.define(&["clusterversions.config.openshift.io"]).await;
+    cluster.wait_condition("Progressing", "True", "", "kubevirt-ipam-controller-webhook-service").await;
+    cluster.play_certificate("kubevirt-ipam-controller-webhook-service").await;
+    cluster.wait_available().await;
     // Available for a second time: the event is counted up.
     cluster.patch_resource(json!({"spec": {"ovs": null}})).await;
     cluster.wait_available().await;
@@ -89,6 +100,7 @@ async fn no_rule_is_missing_and_none_is_unused() {
     cluster.play_kubemacpool().await;
     cluster.wait_available().await;
     cluster.kubectl(&["delete", "networkaddonsconfig", "cluster"]).await;
+    cluster.kubectl(&["delete", "crd", "clusterversions.config.openshift.io"]).await;
     // Once more, where others made everything before, and give it to Weft.
     for mut object in render("network-addons-config.yaml") {
         if object["kind"] != "Namespace" {
