@@ -6,85 +6,16 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+#[path = "common/histories.rs"]
+mod histories;
+
 use std::collections::BTreeMap;
 
+use histories::{Act, CARRIED, acts, at_once, is_open};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use weft_addons::{Addons, Settings};
 use weft_plan::{Decision, Domain, Facts, Input, Inventory, Mode, ObjectKey, Refusal, is_kept_for_ever};
-
-/// What somebody does.
-#[derive(Clone, Debug)]
-enum Act {
-    /// Sets a field of the specification, or takes it away.
-    Edit(&'static str, Value),
-    /// Deletes the resource and creates it again as it was.
-    Recreate,
-}
-
-/// Values of a field that are right on their own; null takes the field away.
-fn right() -> Vec<Act> {
-    let edits = [
-        ("multus", vec![Value::Null, json!({})]),
-        ("multusDynamicNetworks", vec![Value::Null, json!({}), json!({"hostCRISocketPath": "/run/k0s/containerd.sock"})]),
-        ("linuxBridge", vec![Value::Null, json!({})]),
-        ("ovs", vec![Value::Null, json!({})]),
-        (
-            "kubeMacPool",
-            vec![Value::Null, json!({}), json!({}), json!({"rangeStart": "02:00:00:00:00:00", "rangeEnd": "02:00:00:00:FF:FF"})],
-        ),
-        ("macvtap", vec![Value::Null, json!({}), json!({"devicePluginConfig": "mine"})]),
-        ("kubeSecondaryDNS", vec![Value::Null, json!({}), json!({"domain": "vm.example", "nameServerIP": "192.0.2.53"})]),
-        (
-            "kubevirtIpamController",
-            vec![Value::Null, json!({}), json!({"defaultNetworkNADNamespace": "ovn", "certificateProvider": "CertManager"})],
-        ),
-        ("images", vec![Value::Null, json!({}), json!({"ovsCni": "registry.example/ovs:v1"})]),
-        ("imageRegistry", vec![Value::Null, json!("registry.example/mirror")]),
-        ("imagePullSecrets", vec![Value::Null, json!([]), json!([{"name": "mirror"}])]),
-        ("imagePullPolicy", vec![Value::Null, json!("Always"), json!("Never")]),
-        (
-            "selfSignConfiguration",
-            vec![
-                Value::Null,
-                json!({"caRotateInterval": "100h0m0s", "caOverlapInterval": "20h0m0s", "certRotateInterval": "50h0m0s", "certOverlapInterval": "10h0m0s"}),
-            ],
-        ),
-        ("placementConfiguration", vec![Value::Null, json!({"infra": {"nodeSelector": {"for": "infra"}}})]),
-        ("tlsSecurityProfile", vec![Value::Null, json!({"type": "Intermediate", "intermediate": {}})]),
-        ("driftPolicy", vec![Value::Null, json!("Report")]),
-        ("operatorLogLevel", vec![Value::Null, json!("Debug")]),
-    ];
-    edits.into_iter().flat_map(|(field, values)| values.into_iter().map(move |value| Act::Edit(field, value))).collect()
-}
-
-/// Values that are refused, whatever the others are.
-fn wrong() -> Vec<Act> {
-    vec![
-        Act::Edit("kubeMacPool", json!({"rangeStart": "02:00:00:00:00:00"})),
-        Act::Edit("kubeMacPool", json!({"rangeStart": "0a:00:00:00:00:00", "rangeEnd": "02:00:00:00:00:ff"})),
-        Act::Edit("imagePullPolicy", json!("Sometimes")),
-        Act::Edit("tlsSecurityProfile", json!({})),
-        Act::Edit("kubeSecondaryDNS", json!({"domain": "a\nb: c"})),
-        Act::Edit("selfSignConfiguration", json!({"caRotateInterval": "1h0m0s"})),
-        Act::Edit("macvtap", json!({"devicePluginConfig": "Not A Name"})),
-        Act::Edit("images", json!({"ovsCni": "not an image"})),
-        Act::Edit("imageRegistry", json!("https://registry.example")),
-        Act::Edit("imagePullSecrets", json!([{"name": "Not A Name"}])),
-        Act::Edit("driftPolicy", json!("Ignore")),
-        Act::Edit("operatorLogLevel", json!("0")),
-        Act::Edit("kubevirtIpamController", json!({"certificateProvider": "cert-manager"})),
-    ]
-}
-
-fn acts() -> impl Strategy<Value = Vec<Act>> {
-    let act = prop_oneof![
-        8 => prop::sample::select(right()),
-        2 => prop::sample::select(wrong()),
-        1 => Just(Act::Recreate),
-    ];
-    prop::collection::vec(act, 1..8)
-}
 
 /// Dice that never show the same twice.
 #[derive(Default)]
@@ -158,20 +89,6 @@ impl Cluster {
     }
 }
 
-/// The fields that keep their value when they are left out: where the value is, and the field of the add-on without which it is gone.
-const CARRIED: [(&str, &str); 5] = [
-    ("/kubeMacPool", "kubeMacPool"),
-    ("/imagePullPolicy", ""),
-    ("/selfSignConfiguration", ""),
-    ("/multusDynamicNetworks/hostCRISocketPath", "multusDynamicNetworks"),
-    ("/macvtap/devicePluginConfig", "macvtap"),
-];
-
-/// Whether a specification leaves such a field open.
-fn is_open(spec: &Value, pointer: &str) -> bool {
-    spec.pointer(pointer).is_none_or(|value| value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty))
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -220,21 +137,9 @@ proptest! {
         cluster.pass(&spec, &mut dice);
         prop_assert_eq!(&cluster, &end);
         // Asked for at once, with what was kept or drawn on the way.
-        let mut at_once = good;
-        for (pointer, addon) in CARRIED {
-            if !cluster.inventory.objects.is_empty() && (addon.is_empty() || !at_once[addon].is_null()) && is_open(&at_once, pointer) {
-                let field = pointer.trim_start_matches('/').split('/').collect::<Vec<_>>();
-                let value = end.decided().pointer(pointer).cloned().unwrap();
-                match field[..] {
-                    [field] => at_once[field] = value,
-                    [outer, inner] => at_once[outer][inner] = value,
-                    _ => unreachable!(),
-                }
-            }
-        }
         if !end.inventory.objects.is_empty() {
             let mut other = Cluster::default();
-            prop_assert!(other.pass(&at_once, &mut dice));
+            prop_assert!(other.pass(&at_once(&good, &end.decided()), &mut dice));
             prop_assert_eq!(other.mortal(), end.mortal());
             prop_assert_eq!((other.inventory, other.record), (end.inventory, end.record));
         }

@@ -11,7 +11,7 @@ use weft_testenv::{
 };
 
 use crate::{
-    harness::{Cluster, NAMESPACE, OPERATOR_USER, Operator, wait_until},
+    harness::{Cluster, NAMESPACE, OPERATOR_USER, Operator, seed, wait_until},
     scenario::{self, Outcome, STEPS, Step},
 };
 
@@ -86,8 +86,8 @@ async fn killed_at_any_write_it_comes_to_the_same_end() {
     let cluster = Cluster::start_default().await;
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
     let reference = reference(&cluster, &proxy).await;
-    let seed = std::env::var("WEFT_SEED").ok().map_or_else(rand::random, |seed| seed.parse().expect("WEFT_SEED is a number"));
-    println!("WEFT_SEED={seed}; writes a step: {:?}", reference.iter().map(|(_, writes)| writes).collect::<Vec<_>>());
+    let seed = seed();
+    println!("writes a step: {:?}", reference.iter().map(|(_, writes)| writes).collect::<Vec<_>>());
     let mut random = StdRng::seed_from_u64(seed);
     let plans: Vec<_> = reference.iter().map(|(_, writes)| chosen(*writes, &mut random)).collect();
 

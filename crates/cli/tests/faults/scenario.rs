@@ -20,6 +20,8 @@ pub enum Step {
 
 pub const STEPS: [Step; 4] = [Step::Install, Step::Change, Step::Remove, Step::Delete];
 
+pub use crate::harness::is_exhaustive;
+
 /// The resource with these lines of specification.
 pub fn resource(spec: &[&str]) -> String {
     let head = "apiVersion: networkaddonsoperator.network.kubevirt.io/v1\nkind: NetworkAddonsConfig\nmetadata: {name: cluster}\nspec:\n";
@@ -61,11 +63,6 @@ impl Step {
 
 /// The definitions that stay for good: other people's objects may live in them.
 const STAY: [&str; 2] = ["ipamclaims.k8s.cni.cncf.io", "network-attachment-definitions.k8s.cni.cncf.io"];
-
-/// Whether everything is to be tried, however long that takes.
-pub fn is_exhaustive() -> bool {
-    std::env::var_os("WEFT_EXHAUSTIVE").is_some_and(|value| value == "1")
-}
 
 /// Waits until the resource is gone, and makes sure that nothing else is left.
 pub async fn gone(cluster: &Cluster) {

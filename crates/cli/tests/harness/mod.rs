@@ -14,3 +14,15 @@ pub use cluster::{Cluster, ClusterOptions, NAMESPACE, OPERATOR, OPERATOR_USER, c
 pub use operator::{Operator, OperatorOptions};
 pub use snapshot::{Snapshot, assert_same};
 pub use wait::{PATIENCE, wait_until, wait_within};
+
+/// Whether everything is to be tried, however long that takes: `make test-long`.
+pub fn is_exhaustive() -> bool {
+    std::env::var_os("WEFT_EXHAUSTIVE").is_some_and(|value| value == "1")
+}
+
+/// Where the dice of a test begin: `WEFT_SEED`, to see a failure again, or any number. It is printed, so a failing test shows it.
+pub fn seed() -> u64 {
+    let seed = std::env::var("WEFT_SEED").ok().map_or_else(rand::random, |seed| seed.parse().expect("WEFT_SEED is a number"));
+    println!("WEFT_SEED={seed}");
+    seed
+}

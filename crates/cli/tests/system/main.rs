@@ -4,6 +4,8 @@
 
 #[path = "../harness/mod.rs"]
 mod harness;
+#[path = "../../../addons/tests/common/histories.rs"]
+mod histories;
 #[path = "../../../addons/tests/common/options.rs"]
 mod options;
 
@@ -20,6 +22,7 @@ mod install;
 mod known;
 mod leftovers;
 mod macvtap;
+mod model;
 mod narrowed;
 mod process;
 mod rbac;
