@@ -24,7 +24,7 @@ demo: setup build ## Show it: a real control plane, Weft installed as a user wou
 test: setup ## Run all tests; each suite prints its time
 	@scripts/test
 
-test-long: setup ## Run all tests, the fault tests exhaustively: a kill before and after every single write
+test-long: setup ## Run all tests, some exhaustively: a kill before and after every single write, five times the random histories
 	@WEFT_EXHAUSTIVE=1 scripts/test
 
 check: ## Check format and lints
