@@ -310,7 +310,8 @@ fn every_variable_of_ours_is_read_somewhere() {
     let readers = ["Makefile", "scripts/control-plane", "scripts/test", "scripts/demo", "scripts/setup"]
         .map(|file| fs::read_to_string(root().join(file)).unwrap_or_default());
     let code: String = sources(&["cli", "operator", "testenv", "runtime"]).into_values().chain(readers).collect();
-    let harness = fs::read_to_string(root().join("crates/cli/tests/harness/cluster.rs")).unwrap();
+    let harness =
+        ["cluster.rs", "mod.rs"].map(|file| fs::read_to_string(root().join("crates/cli/tests/harness").join(file)).unwrap()).concat();
     for document in documents() {
         for name in all(&document.text, r"\b(WEFT_[A-Z_]+)\b") {
             assert!(code.contains(&name) || harness.contains(&name), "{}: {name}", document.path);

@@ -36,8 +36,21 @@ pub fn changes() -> Vec<Change> {
     let anywhere = || json!({"tolerations": [{"operator": "Exists"}], "affinity": {}, "nodeSelector": {}});
     let custom = json!({"type": "Custom", "intermediate": null, "custom": {"minTLSVersion": "VersionTLS12",
         "ciphers": ["ECDHE-RSA-AES128-GCM-SHA256"], "groups": ["X25519"]}});
+    let image = |field: &str, rolls: &[&'static str]| goes_back(json!({"images": {field: "registry.example/another:v1"}}), rolls);
     vec![
         stays(json!({"imagePullPolicy": "Always"}), &everything),
+        goes_back(json!({"imagePullSecrets": [{"name": "mirror"}]}), &everything),
+        goes_back(json!({"imageRegistry": "registry.example/mirror"}), &everything),
+        image("multus", &["multus"]),
+        image("multusDynamicNetworksController", &["dynamic-networks-controller-ds"]),
+        image("linuxBridge", &["kube-cni-linux-bridge-plugin"]),
+        image("linuxBridgeMarker", &["bridge-marker"]),
+        image("kubeMacPool", &[POOL, POOL_CERTIFICATES]),
+        image("ovsCni", &["ovs-cni-amd64"]),
+        image("macvtapCni", &["macvtap-cni"]),
+        image("kubeSecondaryDNS", &[DNS]),
+        image("coreDNS", &[DNS]),
+        image("kubevirtIpamController", &[IPAM]),
         goes_back(json!({"placementConfiguration": {"infra": anywhere()}}), &DEPLOYMENTS),
         goes_back(json!({"placementConfiguration": {"workloads": anywhere()}}), &DAEMON_SETS),
         goes_back(json!({"tlsSecurityProfile": {"type": "Intermediate", "intermediate": {}}}), &[POOL, IPAM]),

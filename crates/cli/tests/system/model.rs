@@ -202,14 +202,20 @@ impl World {
         serde_json::from_str(map["data"]["decided"].as_str().expect("what was decided")).unwrap()
     }
 
-    /// Everything but what differs by the way itself: who wrote what in the resource, whether what it asks for is refused, and definitions
-    /// that an earlier one has left.
+    /// Everything but what differs by the way itself: who wrote what in the resource, and whether what it asks for is refused; definitions
+    /// that an earlier one has left; and the Secrets of a KubeMacPool that is gone, since its pods may still write them until the resource
+    /// goes.
     async fn snapshot(&self) -> Snapshot {
         let mut snapshot = self.cluster.snapshot().await;
         snapshot.objects.retain(|title, object| {
             let is_left = title.starts_with("CustomResourceDefinition ") && object["metadata"]["labels"][weft_plan::OWNER_LABEL].is_null();
             title != "NetworkAddonsConfig cluster" && !is_left
         });
+        if !snapshot.objects.keys().any(|title| title.ends_with("/kubemacpool-cert-manager")) {
+            snapshot.objects.remove(&format!("Secret {NAMESPACE}/kubemacpool-service"));
+            let inventory = snapshot.objects.get_mut(&format!("ConfigMap {NAMESPACE}/{INVENTORY}")).expect("the inventory");
+            inventory["data"].as_object_mut().unwrap().remove("made-by-operands");
+        }
         snapshot
     }
 }
