@@ -6,7 +6,7 @@ use weft_api::{
     addons::{ComponentStatus, Container, NetworkAddonsConfigStatus},
 };
 use weft_plan::{
-    Unit,
+    Deviation, Unit, drift,
     report::{Report, UnitReport},
     rollout::Rollout,
 };
@@ -18,15 +18,18 @@ pub(crate) fn status(settings: &Settings, previous: &Value, conditions: Vec<Cond
     let previous: NetworkAddonsConfigStatus = serde_json::from_value(previous.clone()).unwrap_or_default();
     let available = conditions.iter().any(|condition| condition.type_ == "Available" && condition.status == "True");
     let nothing_applied = report.refusal.is_some() || report.blocked.is_some();
+    // Of a version that waits for the end of a pause, the objects are not there yet.
+    let reached = available && (report.paused.is_none() || report.drift.is_empty());
     let status = NetworkAddonsConfigStatus {
         observed_generation: Some(report.generation),
         operator_version: Some(settings.version.clone()),
         target_version: Some(settings.version.clone()),
         // Reached only once everything works; kept while something is wrong again.
-        observed_version: if available { Some(settings.version.clone()) } else { previous.observed_version },
+        observed_version: if reached { Some(settings.version.clone()) } else { previous.observed_version },
         conditions,
         effective_configuration: report.effective.clone().or(previous.effective_configuration),
         components: components(report),
+        drift: drift::listed(&report.drift),
         containers: if nothing_applied && units.is_empty() { previous.containers } else { containers(units) },
     };
     serde_json::to_value(status).unwrap_or_default()
@@ -60,7 +63,16 @@ fn components(report: &Report) -> Vec<ComponentStatus> {
         .units
         .iter()
         .map(|unit| {
-            let (state, mut messages) = state(unit);
+            let (mut state, mut messages) = state(unit);
+            for drift in report.drift.iter().filter(|drift| drift.unit == unit.name) {
+                match drift.deviation {
+                    Deviation::Missing | Deviation::BeingDeleted => state = "Degraded",
+                    Deviation::Pending if state != "Degraded" => state = "NotDeployed",
+                    _ => continue,
+                }
+                messages.retain(|message| !message.starts_with(&drift.object.human()));
+                messages.push(format!("{}, and left so", drift.human()));
+            }
             messages.extend(notices(&unit.name));
             ComponentStatus { name: unit.name.clone(), state: state.to_owned(), message: join(&messages) }
         })

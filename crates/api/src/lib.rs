@@ -3,7 +3,7 @@
 //! One module a domain; what all domains share lies beside them:
 //!
 //! - [`addons`]: `NetworkAddonsConfig`, the add-ons of a cluster's network;
-//! - [`Condition`]: an entry of `status.conditions`, the same in every domain.
+//! - [`Condition`] and [`DriftedObject`]: entries of `status.conditions` and `status.drift`, the same in every domain.
 //!
 //! The types read more than the schema admits. A stored object may be older than the schema and break one of its rules, and a
 //! type that refused it would stop the watch of all objects of its kind. So choices (`imagePullPolicy`, the TLS ciphers ...) are
@@ -12,6 +12,8 @@
 
 pub mod addons;
 mod condition;
+mod drift;
 mod schema;
 
 pub use condition::Condition;
+pub use drift::{DriftedField, DriftedObject};

@@ -10,8 +10,8 @@ use common::{ACCEPTED, REFUSED_BY_RULE, REFUSED_BY_SCHEMA, Refused, object};
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, PropagationPolicy};
 use kube::core::{ApiResource, GroupVersionKind, Status};
 use serde_json::{Value, json};
-use weft_api::Condition;
 use weft_api::addons::{self, ComponentStatus, Container, NetworkAddonsConfig, NetworkAddonsConfigStatus};
+use weft_api::{Condition, DriftedField, DriftedObject};
 use weft_testenv::ControlPlane;
 
 const VERSIONS: [&str; 2] = ["v1", "v1alpha1"];
@@ -172,6 +172,18 @@ fn status() -> NetworkAddonsConfigStatus {
             json!({"multus": {}, "kubeMacPool": {"rangeStart": "02:00:00:00:00:00"}, "unknown": {"to": ["the schema"]}}),
         ),
         components: vec![ComponentStatus { name: "multus".into(), state: "Available".into(), message: Some("all is well".into()) }],
+        drift: vec![DriftedObject {
+            kind: "DaemonSet".into(),
+            namespace: Some("cluster-network-addons".into()),
+            name: "multus".into(),
+            state: "Changed".into(),
+            fields: vec![DriftedField {
+                path: "spec.x".into(),
+                desired: Some("1".into()),
+                actual: Some("2".into()),
+                added_by: Some("kubectl-edit".into()),
+            }],
+        }],
         containers: vec![container("install-multus"), container("kube-multus")],
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use serde_json::{Value, json};
-use weft_plan::{Difference, What};
+use weft_plan::{Deviation, Difference, PAUSE_ANNOTATION, What};
 use weft_runtime::preview::{Action, Change, Preview};
 
 use crate::output::Style;
@@ -52,6 +52,7 @@ fn sign(action: &Action) -> Sign {
         Action::TakeOver { .. } => sign("^", "take-over", "to take over"),
         Action::Delete => sign("-", "delete", "to delete"),
         Action::Release => sign("=", "release", "to stay without Weft's label"),
+        Action::Drift { .. } => sign("?", "drift", "changed by others and left so"),
         Action::Leave { .. } => sign("=", "leave", "left to others"),
         Action::Conflict { .. } => sign("!", "conflict", "in conflict"),
         Action::Wait => sign("…", "wait", "held back"),
@@ -60,7 +61,7 @@ fn sign(action: &Action) -> Sign {
 }
 
 /// The order of the summary.
-const TOTALS: [&str; 10] = [
+const TOTALS: [&str; 11] = [
     "to create",
     "to change",
     "to make anew",
@@ -68,6 +69,7 @@ const TOTALS: [&str; 10] = [
     "to delete",
     "in conflict",
     "held back",
+    "changed by others and left so",
     "to stay without Weft's label",
     "left to others",
     "as they should be",
@@ -110,12 +112,17 @@ impl Planned {
             }
         }
         if !self.changes_something() {
-            line(out, &format!("{}: nothing would change", self.title));
+            line(out, &format!("{}{}: nothing would change", if out.is_empty() { "" } else { "\n" }, self.title));
         } else {
             line(out, &format!("\n{}", self.totals()));
         }
         for note in self.all_notes() {
             line(out, &format!("{}: {note}", style.pending("note")));
+        }
+        if let Some(value) = &self.preview.paused {
+            let why =
+                format!("the annotation {PAUSE_ANNOTATION} is {value:?}: Weft would write nothing now; what is planned here follows later");
+            line(out, &format!("{}: {why}", style.pending("paused")));
         }
         if let Some(blocked) = &self.preview.blocked {
             line(
@@ -170,6 +177,7 @@ impl Planned {
             "changes": self.changes_something(),
             "effect": effect,
             "differences": differences.iter().map(difference_json).collect::<Vec<_>>(),
+            "paused": self.preview.paused.is_some(),
             "blocked": self.preview.blocked.as_ref().map(|blocked| json!({"reason": blocked.reason, "message": blocked.message})),
             "components": components,
             "removals": self.preview.removals.iter().map(object_json).collect::<Vec<_>>(),
@@ -193,6 +201,7 @@ fn object(out: &mut String, change: &Change, style: Style) {
         Action::Leave { why } => (style.dim(sign), Some(why.as_str())),
         Action::Release => (style.dim(sign), Some("stays, without Weft's label: other people's objects may live in it")),
         Action::Wait => (style.dim(sign), Some("waits for what is in its way, or missing")),
+        Action::Drift { deviation } => (style.pending(sign), Some(left_so(deviation))),
         _ => (style.pending(sign), None),
     };
     let name = change.object.human();
@@ -201,8 +210,24 @@ fn object(out: &mut String, change: &Change, style: Style) {
         Some(why) => line(out, &format!("  {painted} {name}: {why}")),
         None => line(out, &format!("  {painted} {name}")),
     }
-    if let Action::Change { differences } | Action::Replace { differences } | Action::TakeOver { differences } = &change.action {
+    if let Some(differences) = differences(&change.action) {
         fields(out, differences, style);
+    }
+}
+
+fn left_so(deviation: &Deviation) -> &'static str {
+    match deviation {
+        Deviation::Missing => "is missing, and left so: driftPolicy is Report",
+        Deviation::BeingDeleted => "is being deleted, and left so: driftPolicy is Report",
+        Deviation::Changed(_) | Deviation::Pending | Deviation::Unwanted => "left as it is: driftPolicy is Report",
+    }
+}
+
+fn differences(action: &Action) -> Option<&[Difference]> {
+    match action {
+        Action::Change { differences } | Action::Replace { differences } | Action::TakeOver { differences } => Some(differences),
+        Action::Drift { deviation: Deviation::Changed(differences) } => Some(differences),
+        _ => None,
     }
 }
 
@@ -230,11 +255,12 @@ fn object_json(change: &Change) -> Value {
     if let Some(namespace) = &change.object.namespace {
         object["namespace"] = namespace.clone().into();
     }
+    if let Some(differences) = differences(&change.action) {
+        object["differences"] = differences.iter().map(difference_json).collect();
+    }
     match &change.action {
-        Action::Change { differences } | Action::Replace { differences } | Action::TakeOver { differences } => {
-            object["differences"] = differences.iter().map(difference_json).collect();
-        }
         Action::Conflict { why } | Action::Leave { why } => object["why"] = why.clone().into(),
+        Action::Drift { deviation } => object["why"] = left_so(deviation).into(),
         _ => {}
     }
     object

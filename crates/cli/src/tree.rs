@@ -164,18 +164,33 @@ fn resource(lines: &mut Vec<String>, kind: &str, overview: &Overview, style: Sty
         style.dim(&format!("({about})"))
     ));
     // Available=False refers to the others, and Blocked is told of by who blocks.
-    for condition in conditions(overview)
-        .filter(|condition| condition["status"] == "True" && matches!(condition["type"].as_str(), Some("Progressing" | "Degraded")))
-    {
+    let told = |condition: &&Value| matches!(condition["type"].as_str(), Some("Progressing" | "Degraded" | "Paused" | "Drifted"));
+    for condition in conditions(overview).filter(|condition| condition["status"] == "True").filter(told) {
         let text = |field: &str| condition[field].as_str().unwrap_or_default();
         for line in text("message").lines().filter(|line| !is_told_below(line, overview)) {
             lines.push(format!("{} {} {}: {line}", style.dim("│"), text("type"), text("reason")));
         }
     }
+    for line in overview.resource["status"]["drift"].as_array().into_iter().flatten().flat_map(drifted) {
+        lines.push(format!("{} {}", style.dim("│"), style.pending(&line)));
+    }
     for (index, component) in overview.components.iter().enumerate() {
         let last = index + 1 == overview.components.len();
         branch(lines, component, &settings(component, overview), last, style);
     }
+}
+
+/// A line for the object, and one for each field.
+fn drifted(object: &Value) -> Vec<String> {
+    let text = |value: &Value| value.as_str().unwrap_or("nothing").to_owned();
+    let place = object["namespace"].as_str().map(|namespace| format!("{namespace}/")).unwrap_or_default();
+    let title = format!("{} {place}{}: {}", text(&object["kind"]), text(&object["name"]), text(&object["state"]));
+    let fields = object["fields"].as_array().into_iter().flatten();
+    let fields = fields.map(|field| {
+        let by = field["addedBy"].as_str().map(|by| format!(", added by {by}")).unwrap_or_default();
+        format!("  {} is {}, should be {}{by}", text(&field["path"]), text(&field["actual"]), text(&field["desired"]))
+    });
+    std::iter::once(title).chain(fields).collect()
 }
 
 /// Whether a component says so itself, or the workload that a line of a condition is about.
@@ -254,6 +269,7 @@ fn resource_json(kind: &str, overview: &Overview) -> Value {
         "deleting": overview.is_going(),
         "conditions": conditions(overview).collect::<Vec<_>>(),
         "effectiveConfiguration": status["effectiveConfiguration"],
+        "drift": status["drift"].as_array().cloned().unwrap_or_default(),
         "components": overview.components.iter().map(component_json).collect::<Vec<_>>(),
     })
 }

@@ -240,7 +240,7 @@ fn status_page() -> Document {
 fn every_condition_reason_and_event_is_listed_and_nothing_else() {
     let sources = sources(&["plan", "runtime", "addons"]);
     let text_of = |end: &str| sources.iter().find(|(path, _)| path.ends_with(end)).unwrap().1;
-    const TYPES: [&str; 6] = ["Available", "Progressing", "Degraded", "Blocked", "True", "False"];
+    const TYPES: [&str; 8] = ["Available", "Progressing", "Degraded", "Blocked", "Paused", "Drifted", "True", "False"];
     let mut reasons = all(text_of("plan/src/conditions.rs"), r#""([A-Z][A-Za-z]+)""#);
     reasons.retain(|word| !TYPES.contains(&word.as_str()));
     for text in sources.values() {
@@ -253,12 +253,14 @@ fn every_condition_reason_and_event_is_listed_and_nothing_else() {
     let listed: BTreeSet<String> = rows.iter().flat_map(|row| spans(&row[2])).collect();
     assert_eq!(listed, reasons, "left: docs/status.md, right: the code");
     let types: BTreeSet<String> = rows.iter().flat_map(|row| spans(&row[0])).collect();
-    assert_eq!(types, TYPES[..4].iter().map(|name| (*name).to_owned()).collect());
+    assert_eq!(types, TYPES[..6].iter().map(|name| (*name).to_owned()).collect());
 
     let mut events = all(text_of("runtime/src/events.rs"), r#"reason: "([A-Za-z]+)""#);
     events.extend(
         all(text_of("runtime/src/events.rs"), r#"reason: format!\("([A-Za-z]+): "#).into_iter().map(|word| format!("{word}: REASON")),
     );
+    // Conditions that are events under their own name.
+    events.extend(all(text_of("runtime/src/events.rs"), r#"\("([A-Z][A-Za-z]+)", (?:true|false)\)"#));
     events.extend(sources.values().flat_map(|text| all(text, r#"Blocked \{\s*reason: "([A-Z][A-Za-z]+)""#)));
     let listed: BTreeSet<String> = Document::rows(page.section("Events")).iter().flat_map(|row| spans(&row[1])).collect();
     assert_eq!(listed, events, "left: docs/status.md, right: the code");

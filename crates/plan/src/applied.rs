@@ -21,6 +21,10 @@ pub fn applied(file: &Value, live: Option<&Value>, kind: Kind) -> Value {
     let Some(live) = live else { return without_nulls(file) };
     let last: Option<Value> = live["metadata"]["annotations"][LAST_APPLIED].as_str().and_then(|text| serde_json::from_str(text).ok());
     let mut merged = live.clone();
+    if file["metadata"]["annotations"].is_null() {
+        // kubectl always puts one of its own there, so others' stay.
+        file["metadata"]["annotations"] = Value::Object(Map::new());
+    }
     for part in ["labels", "annotations"] {
         merged["metadata"][part] =
             merge(&live["metadata"][part], &file["metadata"][part], last.as_ref().map(|last| &last["metadata"][part]));
@@ -101,6 +105,14 @@ mod tests {
         let last = json!({"spec": {"multus": {}, "ovs": {}}});
         let after = applied(&json!({"spec": {"multus": {}}}), Some(&live(Some(last))), kinds::NETWORK_ADDONS_CONFIG);
         assert_eq!(after["spec"].get("ovs"), None);
+    }
+
+    #[test]
+    fn annotations_of_others_stay_though_the_file_has_none() {
+        let mut live = live(Some(json!({"metadata": {"annotations": {}}, "spec": {}})));
+        live["metadata"]["annotations"]["weft.network/pause"] = json!("true");
+        let after = applied(&json!({"spec": {}}), Some(&live), kinds::NETWORK_ADDONS_CONFIG);
+        assert_eq!(after["metadata"]["annotations"]["weft.network/pause"], "true");
     }
 
     #[test]

@@ -72,8 +72,13 @@ impl std::fmt::Display for Difference {
 }
 
 fn brief(value: &Value) -> String {
+    shortened(value, 160)
+}
+
+/// A value as JSON, cut after so many characters.
+pub(crate) fn shortened(value: &Value, characters: usize) -> String {
     let text = value.to_string();
-    match text.char_indices().nth(160) {
+    match text.char_indices().nth(characters) {
         Some((cut, _)) => format!("{}…", &text[..cut]),
         None => text,
     }

@@ -6,7 +6,8 @@ use serde_json::Value;
 use weft_api::Condition;
 
 use crate::{
-    report::{FailureClass, Report},
+    drift::{self, PAUSE_ANNOTATION},
+    report::{FailureClass, Paused, Report},
     rollout::Rollout,
 };
 
@@ -26,8 +27,8 @@ fn plain(status: bool) -> Verdict {
     verdict(status, "", "")
 }
 
-/// The conditions of a resource after a pass: Available, Progressing and Degraded, and Blocked while somebody else holds the
-/// domain. Conditions of other types are not kept: they were written by versions long gone.
+/// The conditions of a resource after a pass: Available, Progressing and Degraded; and while they hold, Blocked (somebody else has the
+/// domain), Paused and Drifted (objects are left as they should not be). Conditions of other types are not kept: they were written by versions long gone.
 ///
 /// `previous` is the status as it stands; a condition whose status does not change keeps its transition time.
 pub fn conditions(report: &Report, previous: &Value, now: Timestamp) -> Vec<Condition> {
@@ -41,10 +42,10 @@ pub fn conditions(report: &Report, previous: &Value, now: Timestamp) -> Vec<Cond
     let degraded = degraded(report);
     let progressing = progressing(report, &degraded);
     let available = available(report, &degraded, &progressing);
-    [("Available", available), ("Progressing", progressing), ("Degraded", degraded)]
-        .iter()
-        .map(|(name, verdict)| condition(name, verdict, report.generation, &previous, now))
-        .collect()
+    let mut verdicts = vec![("Available", available), ("Progressing", progressing), ("Degraded", degraded)];
+    verdicts.extend(report.paused.as_ref().map(|paused| ("Paused", paused_by(paused, report.removing))));
+    verdicts.extend((!report.drift.is_empty()).then(|| ("Drifted", drifted(report))));
+    verdicts.iter().map(|(name, verdict)| condition(name, verdict, report.generation, &previous, now)).collect()
 }
 
 fn condition(name: &str, verdict: &Verdict, generation: i64, previous: &[Condition], now: Timestamp) -> Condition {
@@ -67,6 +68,33 @@ fn seconds(now: Timestamp) -> Timestamp {
     Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
 
+fn paused_by(paused: &Paused, removing: bool) -> Verdict {
+    let value = &paused.value;
+    let taken = if value == "true" { "" } else { ", which counts as true" };
+    let after = if removing { "then the components are removed" } else { "then Weft goes on" };
+    let message = format!(
+        "the annotation {PAUSE_ANNOTATION} is {value:?}{taken}: nothing is written but this status. Remove it or set it to false, {after}"
+    );
+    verdict(true, "Annotated", message)
+}
+
+fn drifted(report: &Report) -> Verdict {
+    let (reason, why) = match report.paused {
+        Some(_) => ("ResourcePaused", "the resource is paused"),
+        None => ("Reported", "driftPolicy is Report"),
+    };
+    let count = match report.drift.len() {
+        1 => "1 object is not as it should be and is".to_owned(),
+        count => format!("{count} objects are not as they should be and are"),
+    };
+    verdict(true, reason, format!("{count} left so, since {why}: {}", drift::human(&report.drift)))
+}
+
+/// Whether the resource asks for something that a pause keeps from being done.
+fn is_pending(report: &Report) -> bool {
+    report.paused.as_ref().is_some_and(|paused| paused.pending)
+}
+
 fn degraded(report: &Report) -> Verdict {
     if let Some(refusal) = &report.refusal {
         let problems: Vec<_> = refusal.problems.iter().map(ToString::to_string).collect();
@@ -86,6 +114,15 @@ fn degraded(report: &Report) -> Verdict {
     if !blockers.is_empty() {
         return verdict(true, "FailedToDeleteObjects", blockers.join("\n"));
     }
+    let lost: Vec<_> = report.drift.iter().filter(|drift| drift.is_loss()).cloned().collect();
+    if !lost.is_empty() {
+        let way_out = if report.paused.is_some() { "end the pause" } else { "set driftPolicy to Repair" };
+        return verdict(
+            true,
+            "ObjectsMissing",
+            format!("not there, and left so: {}. To have all of it again, {way_out}", drift::human(&lost)),
+        );
+    }
     let stuck = rollouts(report, |rollout| match rollout {
         Rollout::Stuck { message, .. } => Some(message),
         _ => None,
@@ -94,6 +131,9 @@ fn degraded(report: &Report) -> Verdict {
 }
 
 fn progressing(report: &Report, degraded: &Verdict) -> Verdict {
+    if report.removing && report.paused.is_some() {
+        return verdict(false, "ResourcePaused", "nothing is removed during the pause");
+    }
     if report.removing {
         let left: Vec<_> = report.removals.iter().map(|removal| removal.object.human()).collect();
         return verdict(
@@ -108,6 +148,12 @@ fn progressing(report: &Report, degraded: &Verdict) -> Verdict {
     let mut classes = report.units.iter().flat_map(|unit| &unit.failures).map(|failure| failure.class);
     if report.refusal.is_some() || degraded.status && classes.any(waits_for_people) {
         return verdict(false, "InvalidConfiguration", "somebody has to act: the Degraded condition says what is wrong and what to do");
+    }
+    if is_pending(report) {
+        return verdict(false, "ResourcePaused", "what the configuration asks for waits for the end of the pause");
+    }
+    if degraded.status && degraded.reason == "ObjectsMissing" {
+        return verdict(false, "ObjectsMissing", "somebody has to act: the Degraded condition says what is wrong and what to do");
     }
     if report.starting {
         return verdict(true, "Deploying", "applying the configuration");
@@ -127,8 +173,12 @@ fn available(report: &Report, degraded: &Verdict, progressing: &Verdict) -> Verd
         verdict(false, "Removing", "the configuration is being deleted")
     } else if degraded.status && degraded.reason == "RolloutStuck" {
         verdict(false, "Failing", "pods of a component are in trouble: see Degraded")
+    } else if degraded.status && degraded.reason == "ObjectsMissing" {
+        verdict(false, "Failing", "objects are missing: see Degraded")
     } else if degraded.status {
         verdict(false, "Failing", "the configuration could not be applied as it is: see Degraded")
+    } else if is_pending(report) {
+        verdict(false, "ResourcePaused", "what the configuration asks for waits for the end of the pause")
     } else if progressing.status {
         verdict(false, "Startup", "the configuration is being applied")
     } else {
@@ -151,7 +201,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::{
-        ObjectKey, Problem, Refusal, kinds,
+        Deviation, Difference, Drift, ObjectKey, Problem, Refusal, What, kinds,
         report::{Blocked, Failure, UnitReport, WorkloadReport},
     };
     use serde_json::json;
@@ -215,6 +265,67 @@ mod tests {
             assert!(lines[0].starts_with("Available=False Failing"), "{lines:?}");
             assert!(lines[2].starts_with(&format!("Degraded=True {reason}")), "{lines:?}");
         }
+    }
+
+    fn drift(deviation: Deviation) -> Drift {
+        Drift { unit: "multus".into(), object: ObjectKey::new(kinds::CONFIG_MAP, "n", "c"), deviation }
+    }
+
+    fn changed() -> Drift {
+        drift(Deviation::Changed(vec![Difference { path: "data.k".into(), what: What::Missing { desired: json!("v") } }]))
+    }
+
+    #[test]
+    fn what_is_changed_and_left_so_is_told_and_no_harm() {
+        assert_eq!(
+            shown(&Report { drift: vec![changed()], ..report(vec![unit(vec![], Rollout::Ready)]) }),
+            [
+                "Available=True",
+                "Progressing=False",
+                "Degraded=False",
+                "Drifted=True Reported 1 object is not as it should be and is left so, since driftPolicy is Report: ConfigMap n/c (data.k)"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_missing_and_left_so_is_not_available() {
+        let nothing_yet = Rollout::Progressing { message: "does not exist yet".into(), deadline: None };
+        let lines = shown(&Report { drift: vec![changed(), drift(Deviation::Missing)], ..report(vec![unit(vec![], nothing_yet)]) });
+        assert_eq!(lines[0], "Available=False Failing objects are missing: see Degraded");
+        assert!(lines[1].starts_with("Progressing=False ObjectsMissing"), "{lines:?}");
+        assert_eq!(
+            lines[2],
+            "Degraded=True ObjectsMissing not there, and left so: ConfigMap n/c (missing). To have all of it again, set driftPolicy to Repair"
+        );
+        assert!(lines[3].starts_with("Drifted=True Reported 2 objects"), "{lines:?}");
+    }
+
+    #[test]
+    fn a_pause_is_told_and_available_stays_true_only_about_what_is_there() {
+        let paused = |value: &str, pending| Some(Paused { value: value.into(), pending });
+        let quiet = Report { paused: paused("true", false), ..report(vec![unit(vec![], Rollout::Ready)]) };
+        assert_eq!(
+            shown(&quiet),
+            [
+                "Available=True",
+                "Progressing=False",
+                "Degraded=False",
+                "Paused=True Annotated the annotation weft.network/pause is \"true\": nothing is written but this status. Remove it or set it to false, then Weft goes on"
+            ]
+        );
+        assert!(shown(&Report { paused: paused("yes", false), ..quiet.clone() })[3].contains("is \"yes\", which counts as true: nothing"));
+        let waiting = shown(&Report { paused: paused("true", true), drift: vec![drift(Deviation::Pending)], ..quiet.clone() });
+        assert_eq!(waiting[0], "Available=False ResourcePaused what the configuration asks for waits for the end of the pause");
+        assert!(waiting[1].starts_with("Progressing=False ResourcePaused"), "{waiting:?}");
+        assert_eq!(waiting[2], "Degraded=False", "that it is not there yet is no failure");
+        assert!(waiting[4].starts_with("Drifted=True ResourcePaused 1 object"), "{waiting:?}");
+        let lost = shown(&Report { drift: vec![drift(Deviation::BeingDeleted)], ..quiet.clone() });
+        assert!(lost[0].starts_with("Available=False Failing") && lost[2].ends_with("end the pause"), "{lost:?}");
+        let going = shown(&Report { removing: true, ..quiet });
+        assert_eq!(going[0], "Available=False Removing the configuration is being deleted");
+        assert_eq!(going[1], "Progressing=False ResourcePaused nothing is removed during the pause");
+        assert!(going[3].ends_with("then the components are removed"), "{going:?}");
     }
 
     #[test]

@@ -16,6 +16,9 @@ pub struct Inventory {
     pub objects: BTreeMap<ObjectKey, String>,
     /// Objects that operands make, which go when the resource goes.
     pub made_by_operands: BTreeSet<ObjectKey>,
+    /// A digest of what was applied last of each object, where drift is only reported (see [`crate::drift`]). An object that is about to
+    /// be applied in another form has none: after a crash it counts as wanted anew.
+    pub applied: BTreeMap<ObjectKey, String>,
     /// The complete configuration that was decided on, see [`crate::Decision::decided`].
     pub decided: Option<Value>,
 }
@@ -38,6 +41,7 @@ pub enum InventoryError {
 
 const OBJECTS: &str = "objects";
 const MADE_BY_OPERANDS: &str = "made-by-operands";
+const APPLIED: &str = "applied";
 const DECIDED: &str = "decided";
 
 impl Inventory {
@@ -50,14 +54,15 @@ impl Inventory {
     /// What is in the cluster once these units are.
     pub fn of(units: &[Unit], made_by_operands: &[ObjectKey], decided: Value) -> Self {
         let objects = units.iter().flat_map(|unit| unit.objects.iter().map(|object| (object.key().clone(), unit.name.clone()))).collect();
-        Self { objects, made_by_operands: made_by_operands.iter().cloned().collect(), decided: Some(decided) }
+        Self { objects, made_by_operands: made_by_operands.iter().cloned().collect(), applied: BTreeMap::new(), decided: Some(decided) }
     }
 
-    /// Old and new together, with what was decided for the new.
+    /// Old and new together, with what was decided for the new and is known to be applied of it.
     #[must_use]
     pub fn and(mut self, new: &Inventory) -> Self {
         self.objects.extend(new.objects.clone());
         self.made_by_operands.extend(new.made_by_operands.clone());
+        self.applied.clone_from(&new.applied);
         self.decided.clone_from(&new.decided);
         self
     }
@@ -76,6 +81,9 @@ impl Inventory {
     /// The `data` of the ConfigMap.
     pub fn to_data(&self) -> Value {
         let mut data = json!({ OBJECTS: text(&self.objects), MADE_BY_OPERANDS: text(&self.made_by_operands) });
+        if !self.applied.is_empty() {
+            data[APPLIED] = text(&self.applied);
+        }
         if let Some(decided) = &self.decided {
             data[DECIDED] = decided.to_string().into();
         }
@@ -90,6 +98,7 @@ impl Inventory {
         Ok(Self {
             objects: read(data, OBJECTS)?.unwrap_or_default(),
             made_by_operands: read(data, MADE_BY_OPERANDS)?.unwrap_or_default(),
+            applied: read(data, APPLIED)?.unwrap_or_default(),
             decided: read(data, DECIDED)?,
         })
     }
@@ -120,6 +129,7 @@ mod tests {
         let inventory = Inventory {
             objects: [(key("a"), "multus".to_owned()), (ObjectKey::new(kinds::CLUSTER_ROLE, "", "b"), "ovs".to_owned())].into(),
             made_by_operands: [key("s")].into(),
+            applied: [(key("a"), "0123".to_owned())].into(),
             decided: Some(json!({"range": "02:00"})),
         };
         assert_eq!(Inventory::from_data(&inventory.to_data()).unwrap(), inventory);

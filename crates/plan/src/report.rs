@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{Notice, ObjectKey, Refusal, rollout::Rollout};
+use crate::{Drift, Notice, ObjectKey, Refusal, rollout::Rollout};
 
 /// The outcome of one pass over one resource.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -16,6 +16,10 @@ pub struct Report {
     pub effective: Option<Value>,
     /// What keeps Weft from writing at all, for example the original's operator that still runs.
     pub blocked: Option<Blocked>,
+    /// The resource is paused: nothing is written in its name.
+    pub paused: Option<Paused>,
+    /// What is not as it should be and is left so.
+    pub drift: Vec<Drift>,
     /// The resource is being deleted, and its objects with it.
     pub removing: bool,
     /// Not applied yet: the first word on a new generation, before the work starts.
@@ -35,6 +39,15 @@ pub struct Blocked {
     pub reason: &'static str,
     /// Who blocks, and the command that resolves it.
     pub message: String,
+}
+
+/// Why nothing is written in the name of a resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Paused {
+    /// What the annotation says: `true`, or something that is taken as it.
+    pub value: String,
+    /// Whether the resource asks for something that is not there because of the pause.
+    pub pending: bool,
 }
 
 /// One unit after a pass.

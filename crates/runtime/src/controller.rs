@@ -72,11 +72,13 @@ struct Memory {
     pause: Option<Pause>,
     due: Option<Instant>,
     last_news: Option<Instant>,
+    /// How many objects were left as they should not be.
+    drifted: usize,
 }
 
 impl Memory {
     fn of(resource: &Value) -> Self {
-        Self { generation: generation(resource), retries: Arc::default(), pause: None, due: None, last_news: None }
+        Self { generation: generation(resource), retries: Arc::default(), pause: None, due: None, last_news: None, drifted: 0 }
     }
 
     /// When to try again, if at all, after a failure of this class that is no single object's.
@@ -209,6 +211,7 @@ impl Controller {
         for (gauge, help, value) in self.domain.gauges(wanted.map(|resource| &**resource)) {
             self.metrics.set(gauge, help, value);
         }
+        self.metrics.drifted(self.domain.name(), memories.values().map(|memory| memory.drifted).sum());
         memories.values().filter_map(|memory| memory.due).chain(leftovers).min()
     }
 
@@ -253,6 +256,7 @@ impl Controller {
             outcome = pass::apply(self, resource, &memory.retries).await;
         }
         self.metrics.passed(domain, outcome_name(&outcome));
+        memory.drifted = outcome.report.drift.len();
         let latest = self.latest(resource);
         let objects_due = outcome.failures().filter_map(|failure| memory.retries.due(&failure.object)).min();
         // What a cluster lacks comes with news.
@@ -364,6 +368,7 @@ fn outcome_name(outcome: &pass::Outcome) -> &'static str {
     match &outcome.report {
         report if report.blocked.is_some() => "blocked",
         report if report.refusal.is_some() => "refused",
+        report if report.paused.is_some() => "paused",
         _ if outcome.failures().next().is_some() || outcome.is_held_up() => "failed",
         _ => "ok",
     }

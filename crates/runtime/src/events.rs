@@ -83,6 +83,11 @@ fn notes(before: &Value, after: &Value) -> Vec<Note> {
     if let Some((reason, message)) = turned("Blocked") {
         notes.push(Note { warning: true, reason, message: shorten(message) });
     }
+    for (condition, warning) in [("Paused", false), ("Drifted", true)] {
+        if let Some((_, message)) = turned(condition) {
+            notes.push(Note { warning, reason: condition.to_owned(), message: shorten(message) });
+        }
+    }
     notes
 }
 
@@ -130,6 +135,13 @@ mod tests {
         assert_eq!(reasons(&json!({}), &ready), ["Available"], "also when nothing was ever seen to progress");
         assert_eq!(reasons(&ready, &failed), ["Modified", "Failed: FailedToValidate"]);
         assert_eq!(reasons(&failed, &failed), Vec::<String>::new());
+        let mut drifted = ready.clone();
+        drifted["conditions"]
+            .as_array_mut()
+            .into_iter()
+            .for_each(|all| all.push(json!({"type": "Drifted", "status": "True", "reason": "Reported"})));
+        assert_eq!(reasons(&ready, &drifted), ["Drifted"]);
+        assert_eq!(reasons(&drifted, &drifted), Vec::<String>::new());
         let removing = status(3, &[("Available", "False", "Removing"), ("Progressing", "True", "Removing"), ("Degraded", "False", "")]);
         assert_eq!(reasons(&ready, &removing), Vec::<String>::new());
     }

@@ -40,6 +40,7 @@ pub struct Metrics {
     writes: Family<WriteLabel, Counter>,
     passes: Family<PassLabel, Counter>,
     leading: Family<DomainLabel, Gauge>,
+    drifted: Family<DomainLabel, Gauge>,
     gauges: Arc<Mutex<std::collections::HashMap<&'static str, Gauge<f64, AtomicU64>>>>,
 }
 
@@ -51,6 +52,7 @@ impl Default for Metrics {
             writes: Family::default(),
             passes: Family::default(),
             leading: Family::default(),
+            drifted: Family::default(),
             gauges: Arc::default(),
         };
         let mut registry = metrics.registry.lock().unwrap_or_else(PoisonError::into_inner);
@@ -58,6 +60,7 @@ impl Default for Metrics {
         registry.register("weft_writes", "Writes to the API server that succeeded", metrics.writes.clone());
         registry.register("weft_passes", "Passes over a resource, by outcome", metrics.passes.clone());
         registry.register("weft_leading", "1 while this replica is the leader of the domain", metrics.leading.clone());
+        registry.register("weft_drifted_objects", "Objects that are not as they should be and are left so", metrics.drifted.clone());
         drop(registry);
         metrics
     }
@@ -74,7 +77,7 @@ impl Metrics {
         self.writes.get_or_create(&WriteLabel { domain, operation, kind: kind.to_string() }).inc();
     }
 
-    /// A pass ended; `outcome` is `ok`, `failed`, `refused`, `blocked` or `panic`.
+    /// A pass ended; `outcome` is `ok`, `failed`, `refused`, `blocked`, `paused` or `panic`.
     pub fn passed(&self, domain: &'static str, outcome: &'static str) {
         self.passes.get_or_create(&PassLabel { domain, outcome }).inc();
     }
@@ -82,6 +85,11 @@ impl Metrics {
     /// Whether this replica leads the domain.
     pub fn leads(&self, domain: &'static str, leads: bool) {
         self.leading.get_or_create(&DomainLabel { domain }).set(leads.into());
+    }
+
+    /// How many objects of the domain are not as they should be and are left so.
+    pub fn drifted(&self, domain: &'static str, objects: usize) {
+        self.drifted.get_or_create(&DomainLabel { domain }).set(i64::try_from(objects).unwrap_or(i64::MAX));
     }
 
     /// Sets a gauge of a domain, under the name that the original's users know.

@@ -1,12 +1,16 @@
 //! Carries out what `weft-plan` decides for single objects: apply, take over, make anew, delete.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures::future::join_all;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use weft_plan::{
-    Domain, Manifest, ObjectKey, Owner, Stage, Step, Unit, effective_body, is_kept_for_ever,
+    Deviation, Domain, Drift, Hold, Manifest, ObjectKey, Owner, Stage, Step, Unit, effective_body, is_kept_for_ever,
     report::{Failure, FailureClass},
     step, take_patch,
 };
@@ -38,6 +42,23 @@ pub enum Outcome {
     Done,
     /// It is somebody else's and stays as it is.
     Left(Left),
+    /// It is not as it should be, and its resource wants it to stay so. With the object, if it is there without our label.
+    Held(Deviation, Option<Arc<Value>>),
+}
+
+/// What became of the objects of a unit.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Applied {
+    /// What failed.
+    pub failures: Vec<Failure>,
+    /// What is left to others.
+    pub left: Vec<Left>,
+    /// What is not as it should be and stays so.
+    pub drift: Vec<Drift>,
+    /// Objects among these that have lost our label, so that no watch shows them.
+    pub unlabelled: HashMap<ObjectKey, Arc<Value>>,
+    /// Digests of what is applied, where they are asked for.
+    pub digests: BTreeMap<ObjectKey, String>,
 }
 
 /// An object that is left to somebody else.
@@ -59,19 +80,31 @@ pub struct Objects {
     pub(crate) owner: Owner,
     pub(crate) metrics: Metrics,
     retries: Option<Arc<Retries>>,
+    hold: Hold,
     permits: Arc<Semaphore>,
 }
 
 impl Objects {
     /// On behalf of `owner`.
     pub fn new(cluster: Cluster, shared: Option<Shared>, domain: Arc<dyn Domain>, owner: Owner, metrics: Metrics) -> Self {
-        Self { cluster, shared, domain, owner, metrics, retries: None, permits: Arc::new(Semaphore::new(IN_FLIGHT)) }
+        Self { cluster, shared, domain, owner, metrics, retries: None, hold: Hold::Nothing, permits: Arc::new(Semaphore::new(IN_FLIGHT)) }
     }
 
     /// With what is known of earlier failures.
     #[must_use]
     pub fn with_retries(self, retries: Arc<Retries>) -> Self {
         Self { retries: Some(retries), ..self }
+    }
+
+    /// With steps that are not to be carried out.
+    #[must_use]
+    pub fn with_hold(self, hold: Hold) -> Self {
+        Self { hold, ..self }
+    }
+
+    /// Whether an object that was there before is not made anew, see [`Hold::expects`].
+    pub(crate) fn expects(&self, object: &ObjectKey) -> bool {
+        self.hold.expects(object)
     }
 
     /// The object as it is: from the cache if it is Weft's, else by asking, since whatever is not labelled as Weft's is not
@@ -89,29 +122,45 @@ impl Objects {
     }
 
     /// Applies a unit step by step. A step that fails holds back the later ones of this unit: a workload without its
-    /// permissions or a webhook without its server would do harm. Returns what failed, and what was left to others.
-    pub async fn apply_unit(&self, unit: &Unit) -> (Vec<Failure>, Vec<Left>) {
-        let (mut failures, mut left) = (Vec::new(), Vec::new());
+    /// permissions or a webhook without its server would do harm.
+    pub async fn apply_unit(&self, unit: &Unit) -> Applied {
+        let mut applied = Applied::default();
         for step in STEPS {
             let objects = unit.objects.iter().filter(|object| step.contains(&Stage::of(object.key().kind)));
-            for outcome in join_all(objects.map(|object| self.ensure(object))).await {
+            for (object, outcome) in join_all(objects.map(async |object| (object, self.ensure(object).await))).await {
+                let key = object.key();
+                if matches!(self.hold, Hold::Drift(_)) && matches!(outcome, Ok(Outcome::Done | Outcome::Held(..))) {
+                    applied.digests.insert(key.clone(), object.hash());
+                }
                 match outcome {
                     Ok(Outcome::Done) => {}
-                    Ok(Outcome::Left(one)) => left.push(one),
-                    Err(failure) => failures.push(failure),
+                    Ok(Outcome::Left(one)) => applied.left.push(one),
+                    Ok(Outcome::Held(deviation, unlabelled)) => {
+                        applied.drift.push(Drift { unit: unit.name.clone(), object: key.clone(), deviation });
+                        applied.unlabelled.extend(unlabelled.map(|live| (key.clone(), live)));
+                    }
+                    Err(failure) => applied.failures.push(failure),
                 }
             }
-            if !failures.is_empty() {
+            if !applied.failures.is_empty() {
                 break;
             }
         }
-        (failures, left)
+        applied
     }
 
     /// Makes one object what it should be.
     pub async fn ensure(&self, manifest: &Manifest) -> Result<Outcome, Failure> {
-        let known = self.shared.as_ref().and_then(|shared| shared.lock().owned(manifest.key()));
+        let mut known = self.shared.as_ref().and_then(|shared| shared.lock().owned(manifest.key()));
+        let mut unlabelled = None;
+        if known.is_none() && self.hold.expects(manifest.key()) {
+            known = self.look_for(manifest.key()).await?;
+            unlabelled.clone_from(&known);
+        }
         let step = self.step(manifest, known.as_deref());
+        if let Some(deviation) = self.hold.holds(manifest, &step, known.as_deref()) {
+            return Ok(Outcome::Held(deviation, unlabelled));
+        }
         let Some(retries) = &self.retries else { return self.attempt(manifest, known).await };
         let theirs = self.shared.as_ref().and_then(|shared| shared.lock().named_version(manifest.key()));
         if let Some(failure) = retries.too_soon(manifest, &step, theirs) {
@@ -124,6 +173,18 @@ impl Objects {
         let outcome = if stays { Ok(Outcome::Done) } else { self.patiently(retries, manifest, known, &step, theirs).await };
         retries.tried(manifest, &step, theirs, outcome.as_ref().err());
         outcome
+    }
+
+    /// An object that is not among ours: it is gone, or has lost our label. Where a watch by its name tells that it is gone, no request is
+    /// needed.
+    async fn look_for(&self, key: &ObjectKey) -> Result<Option<Arc<Value>>, Failure> {
+        if self.shared.as_ref().is_some_and(|shared| shared.lock().exists(key) == Some(false)) {
+            return Ok(None);
+        }
+        let failed = |error: Error| Failure { object: key.clone(), class: error.class(), message: error.to_string() };
+        let found = self.cluster.get(key).await.map_err(failed)?;
+        found.iter().filter(|found| self.has_label(found)).for_each(|found| self.remember(found));
+        Ok(found.map(Arc::new))
     }
 
     /// An attempt that is left to itself if the API server takes long over it (an admission webhook may, for half a minute): the pass

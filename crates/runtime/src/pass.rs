@@ -10,8 +10,9 @@ use jiff::Timestamp;
 use rand::RngCore;
 use serde_json::{Value, json};
 use weft_plan::{
-    Decision, Domain, Facts, Input, Inventory, Mode, Notice, ObjectKey, Owner, Refusal, Stage, Unit, Wait, kinds, owned,
-    report::{Blocked, Failure, FailureClass, Removal, Report, UnitReport, WorkloadReport},
+    Decision, Deviation, Domain, Drift, DriftPolicy, Facts, Hold, Input, Inventory, Mode, Notice, ObjectKey, Owner, Refusal, Stage, Unit,
+    Wait, drift, kinds, owned,
+    report::{Blocked, Failure, FailureClass, Paused, Removal, Report, UnitReport, WorkloadReport},
     rollout::{self, Rollout},
 };
 
@@ -19,7 +20,7 @@ use crate::{
     cache::{self, Source},
     certificates,
     controller::Controller,
-    objects::Objects,
+    objects::{Applied, Objects},
     retry::Retries,
     status,
     stored::{self, Stored, StoredError},
@@ -35,7 +36,7 @@ pub struct Outcome {
     pub report: Report,
     /// The units as they were applied.
     pub units: Vec<Unit>,
-    /// Objects of these units that are left to others.
+    /// Objects of these units that are left as they are.
     pub left: HashSet<ObjectKey>,
     /// When something changes by time alone.
     pub deadline: Option<Timestamp>,
@@ -70,7 +71,8 @@ pub async fn apply(controller: &Controller, resource: &Value, retries: &Arc<Retr
     let owner = Owner::of(&*controller.domain, resource);
     let objects = controller.objects(owner.clone()).with_retries(Arc::clone(retries));
     let generation = resource["metadata"]["generation"].as_i64().unwrap_or_default();
-    let mut report = Report { generation, ..Report::default() };
+    let paused = drift::pause(resource).map(|value| Paused { value: value.to_owned(), pending: false });
+    let mut report = Report { generation, paused, ..Report::default() };
 
     let operators = controller.shared.lock().operators();
     if let Some(blocked) = blocked(&*controller.domain, operators.iter().map(|operator| &**operator)).or_else(|| blindfolded(controller)) {
@@ -89,16 +91,24 @@ pub async fn apply(controller: &Controller, resource: &Value, retries: &Arc<Retr
     report.refusal = refusal;
     let Some(decision) = decision else { return Outcome::early(report, Vec::new()) };
     let mut units = owned(decision.units.clone(), &owner);
+    let live = certificates::read(&objects, &decision.certificates).await;
+    let filled = certificates::fill(&objects, &decision.certificates, &live, &mut units, Timestamp::now());
     let asked_for = Inventory::of(&units, &decision.made_by_operands, decision.decided.clone());
     let mut wanted = asked_for.clone();
     // What operands made stays listed until the resource goes: only then have their pods ended for sure and make it no more.
     wanted.made_by_operands.extend(stored.inventory.made_by_operands.iter().cloned());
+    let hold = Hold::of(resource, decision.drift, &stored.inventory, &units);
+    wanted.applied = hold.unchanged();
+    let objects = objects.with_hold(hold);
+    if report.paused.is_some() {
+        report.notices = decision.notices;
+        let surplus = stored.inventory.surplus(&asked_for, &facts, |_| false);
+        return look(controller, &objects, units, surplus, &decision.decided, &stored.inventory, report).await;
+    }
 
     // Apply.
     let first_word = acknowledge(controller, resource, &report, &units);
-    let prepared = prepare(&objects, controller, resource, &stored.inventory, &wanted, first_word);
-    let (prepared, live) = futures::join!(prepared, certificates::read(&objects, &decision.certificates));
-    if let Err(failure) = prepared {
+    if let Err(failure) = prepare(&objects, controller, resource, &stored.inventory, &wanted, first_word).await {
         report.units =
             units.iter().map(|unit| UnitReport { name: unit.name.clone(), failures: Vec::new(), workloads: Vec::new() }).collect();
         if let Some(unit) = report.units.first_mut() {
@@ -108,41 +118,91 @@ pub async fn apply(controller: &Controller, resource: &Value, retries: &Arc<Retr
     }
     // Not before it is in the inventory: a pass after a crash may draw another MAC range.
     report.effective = Some(decision.decided.clone());
-    let filled = certificates::fill(&objects, &decision.certificates, &live, &mut units, Timestamp::now());
     let waiting = waiting(&filled.failures, &decision.waits);
     let applied = join_all(units.iter().map(async |unit| match waiting.get(&*unit.name) {
-        Some(failures) => (failures.clone(), Vec::new()),
+        Some(failures) => Applied { failures: failures.clone(), ..Applied::default() },
         None => objects.apply_unit(unit).await,
     }))
     .await;
-    let in_the_way = applied.iter().flat_map(|(failures, _)| failures).filter(|failure| failure.class == FailureClass::Foreign);
-    controller.watch_named(&units, in_the_way.map(|failure| failure.object.clone()));
-    let has_failed = |name: &str| units.iter().zip(&applied).any(|(unit, (failures, _))| unit.name == name && !failures.is_empty());
+    let has_failed = |name: &str| units.iter().zip(&applied).any(|(unit, applied)| unit.name == name && !applied.failures.is_empty());
     let surplus = stored.inventory.surplus(&asked_for, &facts, has_failed);
     report.removals = remove(&objects, &surplus).await;
-    let clean = report.removals.is_empty() && applied.iter().all(|(failures, _)| failures.is_empty());
+    let clean = report.removals.is_empty() && applied.iter().all(|unit| unit.failures.is_empty());
+    wanted.applied.extend(applied.iter().flat_map(|unit| unit.digests.clone()));
     if clean {
         settle(&objects, controller, &wanted, &decision, &mut report).await;
+    } else if decision.drift == DriftPolicy::Report {
+        // What did succeed is known to be applied, whatever holds up the rest.
+        let both = stored.inventory.and(&wanted);
+        note(&objects, controller, &both, &mut report).await;
     }
 
     // Report.
-    let now = Timestamp::now();
-    let mut notices = decision.notices;
-    let mut left_to_others = HashSet::new();
-    for (unit, (mut failures, left)) in units.iter().zip(applied) {
-        failures.extend(unseen(controller, unit));
-        for one in left {
-            notices.push(Notice { about: unit.name.clone(), message: format!("{} {}", one.object.human(), one.why) });
-            left_to_others.insert(one.object);
+    report.notices = decision.notices;
+    reported(controller, &objects, units, applied, report, filled.next)
+}
+
+/// A pass over a resource that is paused: how everything is, and nothing is written.
+async fn look(
+    controller: &Controller,
+    objects: &Objects,
+    units: Vec<Unit>,
+    surplus: Vec<ObjectKey>,
+    decided: &Value,
+    stored: &Inventory,
+    mut report: Report,
+) -> Outcome {
+    let found = join_all(units.iter().map(|unit| objects.apply_unit(unit))).await;
+    for object in surplus {
+        let live = controller.shared.lock().owned(&object);
+        if live.is_some_and(|live| objects.may_remove(&object, &live)) {
+            report.drift.push(Drift { unit: String::new(), object, deviation: Deviation::Unwanted });
         }
-        report.units.push(UnitReport { name: unit.name.clone(), failures, workloads: workloads(controller, unit, now) });
     }
-    report.notices = notices;
+    let differs = !report.drift.is_empty() || found.iter().any(|unit| !unit.drift.is_empty());
+    if let Some(paused) = &mut report.paused {
+        paused.pending = differs && stored.decided.as_ref() != Some(decided);
+    }
+    report.effective.clone_from(&stored.decided);
+    reported(controller, objects, units, found, report, None)
+}
+
+/// What is to be said after all objects have been looked at, and what is to be watched from then on. `next` is when a certificate is due.
+fn reported(
+    controller: &Controller,
+    objects: &Objects,
+    units: Vec<Unit>,
+    applied: Vec<Applied>,
+    mut report: Report,
+    next: Option<Timestamp>,
+) -> Outcome {
+    let now = Timestamp::now();
+    let foreign = applied.iter().flat_map(|unit| &unit.failures).filter(|failure| failure.class == FailureClass::Foreign);
+    let held = applied.iter().flat_map(|unit| &unit.drift).map(|drift| &drift.object);
+    // No watch by our label tells of what has lost it.
+    let unlabelled: HashSet<_> = held.filter(|key| controller.shared.lock().owned(key).is_none()).cloned().collect();
+    let expected = unlabelled.iter().filter(|key| objects.expects(key));
+    controller.watch_named(&units, foreign.map(|failure| &failure.object).chain(expected).cloned());
+    let mut left = unlabelled;
+    for (unit, mut applied) in units.iter().zip(applied) {
+        applied.failures.extend(unseen(controller, unit));
+        for one in applied.left {
+            report.notices.push(Notice { about: unit.name.clone(), message: format!("{} {}", one.object.human(), one.why) });
+            left.insert(one.object);
+        }
+        report.drift.extend(applied.drift.into_iter().filter(Drift::is_visible));
+        report.units.push(UnitReport {
+            name: unit.name.clone(),
+            failures: applied.failures,
+            workloads: workloads(controller, unit, &applied.unlabelled, now),
+        });
+    }
+    report.drift.sort_by_key(Drift::rank);
     let deadline = report.units.iter().flat_map(|unit| &unit.workloads).filter_map(|workload| match workload.rollout {
         Rollout::Progressing { deadline, .. } => deadline,
         _ => None,
     });
-    Outcome { deadline: deadline.chain(filled.next).min(), report, units, left: left_to_others }
+    Outcome { deadline: deadline.chain(next).min(), report, units, left }
 }
 
 /// Why units are not applied, by their names.
@@ -308,24 +368,32 @@ pub(crate) async fn take_finalizer(objects: &Objects, key: &ObjectKey, resource:
 
 /// Everything is applied and pruned: the record for the original, and just the new names.
 async fn settle(objects: &Objects, controller: &Controller, wanted: &Inventory, decision: &Decision, report: &mut Report) {
-    let namespace = &controller.config.namespace;
     let record = async {
         match &decision.record {
             Some(record) => stored::write_record(objects, record).await.map_err(|e| (record.key().clone(), e)),
             None => Ok(()),
         }
     };
-    let inventory = async {
-        stored::write_inventory(objects, namespace, wanted).await.map_err(|e| (stored::inventory_key(namespace, &objects.owner), e))
-    };
-    let (record, inventory) = futures::join!(record, inventory);
-    let failures: Vec<_> = [record, inventory]
-        .into_iter()
-        .filter_map(Result::err)
-        .map(|(object, error)| Failure { object, class: error.class(), message: error.to_string() })
-        .collect();
-    if !failures.is_empty() {
-        report.units.push(UnitReport { name: "inventory".to_owned(), failures, workloads: Vec::new() });
+    let (record, ()) = futures::join!(record, note(objects, controller, wanted, report));
+    if let Err((object, error)) = record {
+        unwritten(report, object, &error);
+    }
+}
+
+/// Makes the inventory this one.
+async fn note(objects: &Objects, controller: &Controller, inventory: &Inventory, report: &mut Report) {
+    let namespace = &controller.config.namespace;
+    if let Err(error) = stored::write_inventory(objects, namespace, inventory).await {
+        unwritten(report, stored::inventory_key(namespace, &objects.owner), &error);
+    }
+}
+
+fn unwritten(report: &mut Report, object: ObjectKey, error: &crate::cluster::Error) {
+    const NAME: &str = "inventory";
+    let failure = Failure { object, class: error.class(), message: error.to_string() };
+    match report.units.iter_mut().find(|unit| unit.name == NAME) {
+        Some(unit) => unit.failures.push(failure),
+        None => report.units.push(UnitReport { name: NAME.to_owned(), failures: vec![failure], workloads: Vec::new() }),
     }
 }
 
@@ -349,13 +417,13 @@ pub(crate) async fn remove(objects: &Objects, surplus: &[ObjectKey]) -> Vec<Remo
     left
 }
 
-/// How the workloads of a unit roll out.
-fn workloads(controller: &Controller, unit: &Unit, now: Timestamp) -> Vec<WorkloadReport> {
+/// How the workloads of a unit roll out. `unlabelled` are those that no watch by our label shows.
+fn workloads(controller: &Controller, unit: &Unit, unlabelled: &HashMap<ObjectKey, Arc<Value>>, now: Timestamp) -> Vec<WorkloadReport> {
     let cache = controller.shared.lock();
     let of_unit = unit.objects.iter().map(weft_plan::Manifest::key).filter(|key| is_workload(key) && cache.blind_to(key).is_none());
     of_unit
         .map(|key| {
-            let rollout = match cache.owned(key) {
+            let rollout = match cache.owned(key).or_else(|| unlabelled.get(key).cloned()) {
                 None => Rollout::Progressing { message: "does not exist yet".to_owned(), deadline: None },
                 Some(live) => {
                     let missing: Vec<_> = rollout::inputs(&live)

@@ -6,8 +6,8 @@ use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
 use serde_json::Value;
 use weft_plan::{
-    Decision, Difference, Facts, Inventory, Manifest, Notice, ObjectKey, Refusal, Selection, Stage, Step, Unit, What, is_immutable,
-    is_kept_for_ever, owned,
+    Decision, Deviation, Difference, Facts, Hold, Inventory, Manifest, Notice, ObjectKey, Refusal, Selection, Stage, Step, Unit, What,
+    drift, is_immutable, is_kept_for_ever, owned,
     report::{Blocked, FailureClass},
 };
 
@@ -29,6 +29,8 @@ pub const DRAWN: &str = "<drawn at random when applied>";
 pub struct Preview {
     /// Why nothing at all is written for now. The rest says what follows once that is over.
     pub blocked: Option<Blocked>,
+    /// What the pause annotation says, if the resource is paused. The rest says what follows once that is over.
+    pub paused: Option<String>,
     /// Why the resource is refused; then there is nothing else.
     pub refusal: Option<Refusal>,
     /// What happens to each component's objects, in the order of work.
@@ -85,6 +87,11 @@ pub enum Action {
     Delete,
     /// It stays, and only Weft's label goes from it: other people's objects may live in it.
     Release,
+    /// It is not as it should be, and is left so, since the resource wants drift to be reported only.
+    Drift {
+        /// How it deviates.
+        deviation: Deviation,
+    },
     /// It stays as it is.
     Leave {
         /// Why.
@@ -132,10 +139,15 @@ pub async fn apply(objects: &Objects, resource: &Value, namespace: &str) -> Resu
     certificates::fill(objects, &one.certificates, &live, &mut others, Timestamp::now());
     let wanted = Inventory::of(&units, &one.made_by_operands, one.decided);
     let waiting = pass::waiting(&filled.failures, &one.waits);
-    let mut preview = Preview { blocked, drawn, notices: one.notices, ..Preview::default() };
+    let paused = drift::pause(resource).map(str::to_owned);
+    let hold = match Hold::of(resource, one.drift, &stored.inventory, &units) {
+        Hold::Everything(_) => Hold::Nothing,
+        hold => hold,
+    };
+    let mut preview = Preview { blocked, paused, drawn, notices: one.notices, ..Preview::default() };
     preview.notices.extend(one.waits.iter().map(|wait| Notice { about: wait.unit.clone(), message: wait.message.clone() }));
     for (unit, other) in units.iter().zip(&others) {
-        let mut changes = changes(objects, unit, other).await?;
+        let mut changes = changes(objects, &hold, unit, other).await?;
         if waiting.contains_key(&*unit.name) {
             // What is in the way of its Secret, or missing, holds back all of it.
             changes.iter_mut().filter(|change| change.action.writes()).for_each(|change| change.action = Action::Wait);
@@ -213,7 +225,7 @@ async fn live(objects: &Objects, keys: Vec<ObjectKey>) -> Result<Vec<(ObjectKey,
     stream::iter(keys.into_iter().map(look)).buffered(IN_FLIGHT).try_collect().await
 }
 
-async fn changes(objects: &Objects, unit: &Unit, other: &Unit) -> Result<Vec<Change>, Error> {
+async fn changes(objects: &Objects, hold: &Hold, unit: &Unit, other: &Unit) -> Result<Vec<Change>, Error> {
     let mut pairs: Vec<(&Manifest, &Manifest)> = unit.objects.iter().zip(&other.objects).collect();
     pairs.sort_by_key(|(manifest, _)| Stage::of(manifest.key().kind));
     let live = live(objects, pairs.iter().map(|(manifest, _)| manifest.key().clone()).collect()).await?;
@@ -221,7 +233,11 @@ async fn changes(objects: &Objects, unit: &Unit, other: &Unit) -> Result<Vec<Cha
     let mut changes = Vec::new();
     for ((manifest, other), (object, live)) in pairs.into_iter().zip(live) {
         let stage = Stage::of(object.kind);
-        let mut action = action(&object, objects.step(manifest, live.as_deref()), &objects.step(other, live.as_deref()));
+        let step = objects.step(manifest, live.as_deref());
+        let mut action = match hold.holds(manifest, &step, live.as_deref()) {
+            Some(deviation) => Action::Drift { deviation },
+            None => action(&object, step, &objects.step(other, live.as_deref())),
+        };
         // A stage that fails holds back the later ones.
         if conflict.is_some_and(|failed| failed < stage) && action != Action::Keep {
             action = Action::Wait;

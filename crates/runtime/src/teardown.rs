@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use futures::future::join_all;
 use serde_json::Value;
 use weft_plan::{
-    Inventory, OWNER_LABEL, ObjectKey, Owner, Stage, is_kept_for_ever, kinds,
-    report::{Removal, Report},
+    Inventory, OWNER_LABEL, ObjectKey, Owner, Stage, drift, is_kept_for_ever, kinds,
+    report::{Paused, Removal, Report},
     rollout::PodView,
 };
 
@@ -19,6 +19,10 @@ pub async fn step(controller: &Controller, resource: &Value) -> Option<Report> {
     let objects = controller.objects(owner);
     let generation = resource["metadata"]["generation"].as_i64().unwrap_or_default();
     let report = |removals| Report { generation, removing: true, removals, ..Report::default() };
+    if let Some(value) = drift::pause(resource) {
+        let paused = Some(Paused { value: value.to_owned(), pending: false });
+        return Some(Report { paused, ..report(Vec::new()) });
+    }
     let inventory = match stored::read(&objects, &controller.config.namespace).await {
         Ok(stored) => stored.inventory,
         Err(error) => {

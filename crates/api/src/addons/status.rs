@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::Condition;
+use crate::{Condition, DriftedObject};
 
 /// What became of the specification.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -28,7 +28,8 @@ pub struct NetworkAddonsConfigStatus {
     pub observed_version: Option<String>,
 
     /// The state as a whole: Available (all components work), Progressing (something is being rolled out), Degraded (something failed
-    /// and the message says what), and Blocked while another operator holds the components.
+    /// and the message says what); and while they hold, Blocked (another operator holds the components), Paused and Drifted (objects
+    /// are not as they should be and are left so).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -44,6 +45,12 @@ pub struct NetworkAddonsConfigStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub components: Vec<ComponentStatus>,
+
+    /// Objects that somebody has changed or deleted and that are left so, because driftPolicy is Report or the resource is paused. The
+    /// first few, if they are many.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub drift: Vec<DriftedObject>,
 
     /// The containers of all components, init containers included, with their images.
     // The key is unique: within a pod an init container may not share its name with a container.

@@ -175,13 +175,18 @@ impl Cluster {
 
     /// Waits until status says, about the latest generation, that all is well.
     pub async fn wait_available(&self) -> Value {
+        self.wait_available_and(&[]).await
+    }
+
+    /// Waits until status says, about the latest generation, that all is well, and that just these other conditions hold.
+    pub async fn wait_available_and(&self, others: &[&str]) -> Value {
         wait_until("the NetworkAddonsConfig is Available", async || {
             let resource = self.resource().await.ok_or("there is none")?;
             let conditions = conditions(&resource["status"]);
             let known = resource["status"]["observedGeneration"] == resource["metadata"]["generation"];
-            let well = ["Available=True", "Progressing=False", "Degraded=False"];
-            if known && conditions.len() == 3 && well.iter().all(|wanted| conditions.iter().any(|condition| condition.starts_with(wanted)))
-            {
+            let well = ["Available=True", "Progressing=False", "Degraded=False"].map(str::to_owned);
+            let mut wanted = well.into_iter().chain(others.iter().map(|other| format!("{other}=True")));
+            if known && conditions.len() == 3 + others.len() && wanted.all(|wanted| conditions.contains(&wanted)) {
                 return Ok(resource);
             }
             Err(format!("generation {}, status {:#}", resource["metadata"]["generation"], resource["status"]))

@@ -18,6 +18,7 @@ mod conflict;
 mod deletion;
 mod documented;
 mod drift;
+mod held;
 mod install;
 mod known;
 mod leftovers;

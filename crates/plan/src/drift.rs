@@ -1,0 +1,328 @@
+//! What is held back: objects that are not as they should be and are left so, because their resource asks for that.
+//!
+//! Whether a difference is drift or a change of wish, the live object cannot tell: a field that Weft applied and somebody has deleted
+//! looks like one that is wanted for the first time. So under `Report` the inventory has a digest of what was applied last of each
+//! object. Wanted as before, and different: that is drift.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use weft_api::{DriftedField, DriftedObject};
+
+use crate::{Difference, DriftPolicy, Inventory, Manifest, ObjectKey, Step, Unit, What, compare::shortened};
+
+/// Annotation on a resource: as long as it is there, nothing is written in its name but its status. The value is `true`.
+pub const PAUSE_ANNOTATION: &str = "weft.network/pause";
+
+/// How many objects status lists, how many fields of each, and how many characters of a value: so that status stays small, however much
+/// has been changed.
+const LISTED: (usize, usize, usize) = (10, 5, 100);
+
+/// What the pause annotation of a resource says, unless it is absent or `false`. Other texts than `true` count as it: whoever writes
+/// `yes` wants a pause, and nothing is lost by one.
+pub fn pause(resource: &Value) -> Option<&str> {
+    let value = resource["metadata"]["annotations"][PAUSE_ANNOTATION].as_str()?;
+    (value != "false").then_some(value)
+}
+
+/// Which steps are not carried out.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Hold {
+    /// None: all are.
+    #[default]
+    Nothing,
+    /// Those that would put drift right. Here are the objects that are wanted just as they were applied last, with the digests of that.
+    Drift(BTreeMap<ObjectKey, String>),
+    /// All that write. Here is what there was of the resource before.
+    Everything(BTreeSet<ObjectKey>),
+}
+
+impl Hold {
+    /// What a resource asks for that leads to these units.
+    pub fn of(resource: &Value, policy: DriftPolicy, inventory: &Inventory, units: &[Unit]) -> Self {
+        match policy {
+            _ if pause(resource).is_some() => Self::Everything(inventory.objects.keys().cloned().collect()),
+            DriftPolicy::Repair => Self::Nothing,
+            DriftPolicy::Report => {
+                let objects = units.iter().flat_map(|unit| &unit.objects);
+                let unchanged = objects.filter_map(|object| {
+                    let digest = inventory.applied.get(object.key())?;
+                    (*digest == object.hash()).then(|| (object.key().clone(), digest.clone()))
+                });
+                Self::Drift(unchanged.collect())
+            }
+        }
+    }
+
+    /// What is wanted just as it was applied last, as far as that matters.
+    pub fn unchanged(&self) -> BTreeMap<ObjectKey, String> {
+        match self {
+            Self::Drift(unchanged) => unchanged.clone(),
+            Self::Nothing | Self::Everything(_) => BTreeMap::new(),
+        }
+    }
+
+    /// Whether this object was there before, and a step that makes it anew would be held back: then it is worth a look whether it has only
+    /// lost its label.
+    pub fn expects(&self, object: &ObjectKey) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Drift(unchanged) => unchanged.contains_key(object),
+            Self::Everything(before) => before.contains(object),
+        }
+    }
+
+    /// How the object deviates, if that is left so.
+    pub fn holds(&self, manifest: &Manifest, step: &Step, live: Option<&Value>) -> Option<Deviation> {
+        match self {
+            Self::Nothing => return None,
+            Self::Drift(unchanged) if !unchanged.contains_key(manifest.key()) => return None,
+            Self::Drift(_) | Self::Everything(_) => {}
+        }
+        let is_going = live.is_some_and(|live| !live["metadata"]["deletionTimestamp"].is_null());
+        match step {
+            Step::Create if self.expects(manifest.key()) => Some(Deviation::Missing),
+            Step::Create => Some(Deviation::Pending),
+            Step::Keep | Step::Change { .. } if is_going => Some(Deviation::BeingDeleted),
+            Step::Change { differences, .. } => Some(Deviation::Changed(differences.clone())),
+            // Its owner has agreed to it just now.
+            Step::TakeOver { .. } if !matches!(self, Self::Everything(_)) => None,
+            Step::TakeOver { differences } => Some(Deviation::Changed(differences.clone())),
+            Step::Keep | Step::Leave { .. } | Step::Foreign { .. } => None,
+        }
+    }
+}
+
+/// An object that is left as it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Drift {
+    /// The unit that it belongs to; empty if it belongs to none any more.
+    pub unit: String,
+    /// Which object.
+    pub object: ObjectKey,
+    /// How it deviates from what is wanted.
+    pub deviation: Deviation,
+}
+
+/// How an object deviates from what is wanted.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Deviation {
+    /// It was there, and is not any more.
+    Missing,
+    /// Somebody has deleted it, and finalizers hold it.
+    BeingDeleted,
+    /// Fields differ.
+    Changed(Vec<Difference>),
+    /// It is not there yet.
+    Pending,
+    /// It is there and not wanted any more.
+    Unwanted,
+}
+
+impl Drift {
+    /// Whether the object was there, and is not any more or soon will not be.
+    pub fn is_loss(&self) -> bool {
+        matches!(self.deviation, Deviation::Missing | Deviation::BeingDeleted)
+    }
+
+    /// The weight: what is worse comes first, since a list may be cut.
+    pub fn rank(&self) -> usize {
+        match self.deviation {
+            Deviation::Missing | Deviation::BeingDeleted => 0,
+            Deviation::Changed(_) => 1,
+            Deviation::Pending => 2,
+            Deviation::Unwanted => 3,
+        }
+    }
+
+    /// Whether there is something to say: the same value under another owner is no news.
+    pub fn is_visible(&self) -> bool {
+        !matches!(&self.deviation, Deviation::Changed(differences) if differences.iter().all(|one| one.what == What::Unowned))
+    }
+
+    /// The object and the first field, for people: `DaemonSet n/multus (spec.x)`.
+    pub fn human(&self) -> String {
+        let what = match &self.deviation {
+            Deviation::Missing => "missing".to_owned(),
+            Deviation::BeingDeleted => "being deleted".to_owned(),
+            Deviation::Pending => "not there yet".to_owned(),
+            Deviation::Unwanted => "not wanted any more".to_owned(),
+            Deviation::Changed(differences) => {
+                let mut paths = visible(differences).map(|difference| difference.path.as_str());
+                let first = paths.next().unwrap_or_default().to_owned();
+                match paths.count() {
+                    0 => first,
+                    more => format!("{first} and {more} more"),
+                }
+            }
+        };
+        format!("{} ({what})", self.object.human())
+    }
+
+    fn listed(&self) -> DriftedObject {
+        let (state, fields) = match &self.deviation {
+            Deviation::Missing => ("Missing", Vec::new()),
+            Deviation::BeingDeleted => ("BeingDeleted", Vec::new()),
+            Deviation::Pending => ("Pending", Vec::new()),
+            Deviation::Unwanted => ("Unwanted", Vec::new()),
+            Deviation::Changed(differences) => ("Changed", visible(differences).take(LISTED.1).map(field).collect()),
+        };
+        let ObjectKey { kind, namespace, name } = self.object.clone();
+        DriftedObject { kind: kind.kind.to_owned(), namespace, name, state: state.to_owned(), fields }
+    }
+}
+
+/// The objects for people, the first few of them.
+pub(crate) fn human(drift: &[Drift]) -> String {
+    let mut names: Vec<_> = drift.iter().take(LISTED.0).map(Drift::human).collect();
+    if drift.len() > LISTED.0 {
+        names.push(format!("and {} more", drift.len() - LISTED.0));
+    }
+    names.join(", ")
+}
+
+/// `status.drift`
+pub fn listed(drift: &[Drift]) -> Vec<DriftedObject> {
+    drift.iter().take(LISTED.0).map(Drift::listed).collect()
+}
+
+fn visible(differences: &[Difference]) -> impl Iterator<Item = &Difference> {
+    differences.iter().filter(|difference| difference.what != What::Unowned)
+}
+
+fn field(difference: &Difference) -> DriftedField {
+    let text = |value: &Value| Some(shortened(value, LISTED.2));
+    let path = difference.path.clone();
+    match &difference.what {
+        What::Missing { desired } => DriftedField { path, desired: text(desired), ..Default::default() },
+        What::Changed { live, desired } => DriftedField { path, desired: text(desired), actual: text(live), ..Default::default() },
+        What::Added { live, by } => DriftedField { path, actual: text(live), added_by: Some(by.clone()), ..Default::default() },
+        What::Dropped { live } => DriftedField { path, actual: text(live), ..Default::default() },
+        What::Unowned => DriftedField { path, ..Default::default() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::{Owner, kinds, step};
+    use serde_json::json;
+
+    fn owner() -> Owner {
+        Owner { kind: kinds::NETWORK_ADDONS_CONFIG, name: "cluster".into(), uid: None, manager: "weft/addons".into() }
+    }
+
+    fn manifest(data: &Value) -> Manifest {
+        let mut map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "n", "labels": {"l": "l"}}});
+        map["data"] = data.clone();
+        Manifest::new(map).unwrap()
+    }
+
+    /// As the API server has it after Weft applied `data`; somebody then made it `now`.
+    fn live(data: &Value, now: &Value) -> Value {
+        let fields: serde_json::Map<_, _> = data
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter(|(key, value)| now[*key] == **value)
+            .map(|(key, _)| (format!("f:{key}"), json!({})))
+            .collect();
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "data": now, "metadata": {"name": "c", "namespace": "n", "labels": {"l": "l"}, "managedFields": [
+            {"manager": "weft/addons", "operation": "Apply", "fieldsV1": {"f:metadata": {"f:labels": {"f:l": {}}}, "f:data": fields}}]}})
+    }
+
+    /// Drift is reported, and this is what was applied last.
+    fn report(applied: &Manifest, wanted: &Manifest) -> Hold {
+        let inventory = Inventory { applied: [(applied.key().clone(), applied.hash())].into(), ..Inventory::default() };
+        Hold::of(&json!({}), DriftPolicy::Report, &inventory, &[Unit { name: "u".into(), objects: vec![wanted.clone()] }])
+    }
+
+    fn held(hold: &Hold, manifest: &Manifest, live: Option<&Value>) -> Option<Deviation> {
+        hold.holds(manifest, &step(manifest, live, &owner(), false), live)
+    }
+
+    #[test]
+    fn what_is_wanted_as_before_and_differs_is_drift_and_what_is_wanted_anew_is_not() {
+        let before = manifest(&json!({"a": "1"}));
+        let same = report(&before, &before);
+        let edited = live(&json!({"a": "1"}), &json!({"a": "2"}));
+        assert!(matches!(held(&same, &before, Some(&edited)), Some(Deviation::Changed(_))));
+        assert_eq!(held(&same, &before, None), Some(Deviation::Missing));
+        // A deleted field, which its owners tell as little as one that was never there.
+        assert!(matches!(held(&same, &before, Some(&live(&json!({"a": "1"}), &json!({})))), Some(Deviation::Changed(_))));
+        let anew = manifest(&json!({"a": "3"}));
+        let new = report(&before, &anew);
+        assert_eq!(held(&new, &anew, Some(&edited)), None);
+        assert_eq!(held(&new, &anew, None), None);
+        assert_eq!((new.unchanged().len(), same.unchanged().len()), (0, 1));
+        assert_eq!(held(&Hold::Nothing, &before, None), None);
+        assert_eq!(held(&same, &before, Some(&live(&json!({"a": "1"}), &json!({"a": "1"})))), None, "nothing differs");
+    }
+
+    #[test]
+    fn what_somebody_deletes_and_a_finalizer_holds_is_left_to_go() {
+        let map = manifest(&json!({"a": "1"}));
+        let mut going = live(&json!({"a": "1"}), &json!({"a": "1"}));
+        going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        assert_eq!(held(&report(&map, &map), &map, Some(&going)), Some(Deviation::BeingDeleted));
+        assert_eq!(held(&Hold::Nothing, &map, Some(&going)), None);
+    }
+
+    #[test]
+    fn a_pause_holds_back_every_write_and_a_policy_no_agreement() {
+        let map = manifest(&json!({"a": "1"}));
+        assert_eq!(held(&Hold::Everything(BTreeSet::new()), &map, None), Some(Deviation::Pending));
+        assert_eq!(held(&Hold::Everything([map.key().clone()].into()), &map, None), Some(Deviation::Missing));
+        let theirs = json!({"metadata": {"annotations": {"weft.network/adopt": "true"}}, "data": {"a": "1"}});
+        assert!(matches!(held(&Hold::Everything(BTreeSet::new()), &map, Some(&theirs)), Some(Deviation::Changed(_))));
+        assert_eq!(held(&report(&map, &map), &map, Some(&theirs)), None, "its owner has agreed");
+    }
+
+    #[test]
+    fn the_annotation_pauses_unless_it_says_false() {
+        let resource = |value: Value| json!({"metadata": {"annotations": {PAUSE_ANNOTATION: value}}});
+        assert_eq!(pause(&resource(json!("true"))), Some("true"));
+        assert_eq!(pause(&resource(json!("yes"))), Some("yes"));
+        assert_eq!(pause(&resource(json!("false"))), None);
+        assert_eq!(pause(&json!({"metadata": {}})), None);
+        let inventory = Inventory::default();
+        assert_eq!(Hold::of(&resource(json!("true")), DriftPolicy::Report, &inventory, &[]), Hold::Everything(BTreeSet::new()));
+        assert_eq!(Hold::of(&resource(json!("false")), DriftPolicy::Report, &inventory, &[]), Hold::Drift(BTreeMap::new()));
+        assert_eq!(Hold::of(&json!({}), DriftPolicy::Repair, &inventory, &[]), Hold::Nothing);
+    }
+
+    #[test]
+    fn status_lists_a_few_and_hides_what_is_secret() {
+        let secret =
+            |value: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "n"}, "data": {"k": value}});
+        let mut found = secret("bXk=");
+        found["metadata"]["managedFields"] = json!([{"manager": "weft/addons", "operation": "Apply", "fieldsV1": {"f:data": {"f:k": {}}}}]);
+        let wanted = Manifest::new(secret("eW91cg==")).unwrap();
+        let deviation = held(&Hold::Everything(BTreeSet::new()), &wanted, Some(&found)).unwrap();
+        let drift = Drift { unit: "u".into(), object: wanted.key().clone(), deviation };
+        let all = listed(std::slice::from_ref(&drift));
+        assert_eq!(
+            serde_json::to_value(&all).unwrap(),
+            json!([{"kind": "Secret", "namespace": "n", "name": "s", "state": "Changed", "fields": [{"path": "data.k", "desired": "\"***\"", "actual": "\"***\""}]}])
+        );
+        let long = "x".repeat(1000);
+        let fields = (0..50).map(|n| Difference { path: format!("spec.f{n}"), what: What::Missing { desired: json!(long) } }).collect();
+        let large = Drift { deviation: Deviation::Changed(fields), ..drift };
+        let many = vec![large; 500];
+        let size = serde_json::to_string(&listed(&many)).unwrap().len();
+        assert!(size < 10_000, "{size}");
+        assert!(human(&many).ends_with("and 490 more"), "{}", human(&many));
+    }
+
+    #[test]
+    fn the_same_value_under_another_owner_is_not_worth_a_word() {
+        let what = |what| Drift {
+            unit: String::new(),
+            object: ObjectKey::new(kinds::CONFIG_MAP, "n", "c"),
+            deviation: Deviation::Changed(vec![Difference { path: "data.a".into(), what }]),
+        };
+        assert!(!what(What::Unowned).is_visible());
+        assert!(what(What::Dropped { live: json!(1) }).is_visible());
+    }
+}
