@@ -1,5 +1,6 @@
 //! From the complete configuration to units of objects.
 
+use k8s_openapi::api::core::v1::PodSpec;
 use weft_plan::{Certificate, Facts, Kind, Manifest, ManifestError, Notice, ObjectKey, Unit, Wait, kinds};
 
 use crate::{
@@ -9,7 +10,7 @@ use crate::{
     },
     fill::Effective,
     labels::Labels,
-    overlay::Overlay,
+    overlay::{Overlay, POD_SPEC},
 };
 
 /// Every kind that a unit may hold.
@@ -78,6 +79,15 @@ pub(crate) fn units(effective: &Effective, settings: &Settings, facts: &Facts, l
     }
     units.push(("network-policy", shared::network_policy(&overlay)?));
 
+    for (component, object) in units.iter_mut().flat_map(|(component, objects)| objects.iter_mut().map(|object| (*component, object))) {
+        if matches!(object.key().kind, kinds::DAEMON_SET | kinds::DEPLOYMENT) {
+            let workload = object.key().name.clone();
+            object.edit(POD_SPEC, |pod: &mut PodSpec| {
+                effective.resources.apply(component, &workload, pod);
+                Ok::<_, String>(())
+            })?;
+        }
+    }
     let labelled = |mut objects: Vec<Manifest>| {
         // The operator's own namespace belongs to whoever installed the operator.
         let own_namespace = ObjectKey::new(kinds::NAMESPACE, "", &settings.operator_namespace);

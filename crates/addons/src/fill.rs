@@ -19,6 +19,7 @@ use crate::{
     mac::MacRange,
     node,
     pull_policy::PullPolicy,
+    resources::Resources,
     tls::Tls,
     validate::{IpamController, RequestedMacPool, SecondaryDns, SelfSign, Valid, validate},
 };
@@ -54,6 +55,8 @@ pub struct Effective {
     pub image_pull_policy: PullPolicy,
     /// Rotation of certificates.
     pub self_sign: SelfSign,
+    /// Requests and limits of containers.
+    pub resources: Resources,
     /// Where components run that serve the cluster as a whole.
     pub infra: Placement,
     /// Where components run that serve the pods of a node.
@@ -93,6 +96,7 @@ pub fn fill(
         image_pull_secrets,
         image_pull_policy,
         self_sign,
+        resources,
         infra,
         workloads,
         tls_profile,
@@ -123,6 +127,7 @@ pub fn fill(
         image_pull_secrets,
         image_pull_policy: image_pull_policy.or_else(|| carried.image_pull_policy()).unwrap_or_default(),
         self_sign: self_sign.or_else(|| carried.self_sign()).unwrap_or_default(),
+        resources,
         infra: infra.unwrap_or_else(infra_by_default),
         workloads: workloads.unwrap_or_else(workloads_by_default),
         tls_profile,
@@ -262,6 +267,7 @@ impl Effective {
                 cert_rotate_interval: Some(self.self_sign.cert_rotate.to_string()),
                 cert_overlap_interval: Some(self.self_sign.cert_overlap.to_string()),
             }),
+            resources: self.resources.to_spec(),
             placement_configuration: Some(PlacementConfiguration {
                 infra: Some(recorded(&self.infra)),
                 workloads: Some(recorded(&self.workloads)),

@@ -21,6 +21,7 @@ mod original;
 mod overlay;
 pub mod pull_policy;
 pub mod record;
+pub mod resources;
 pub mod settings;
 pub mod status;
 #[cfg(test)]

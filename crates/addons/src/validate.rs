@@ -18,6 +18,7 @@ use crate::{
     image::{ImageReference, Registry},
     mac::{MacAddress, MacError, MacRange},
     pull_policy::PullPolicy,
+    resources::Resources,
     tls::Tls,
 };
 
@@ -52,6 +53,8 @@ pub struct Valid {
     pub image_pull_policy: Option<PullPolicy>,
     /// Rotation of certificates.
     pub self_sign: Option<SelfSign>,
+    /// Requests and limits of containers.
+    pub resources: Resources,
     /// Where components run that serve the cluster as a whole.
     pub infra: Option<Placement>,
     /// Where components run that serve the pods of a node.
@@ -174,6 +177,10 @@ pub fn validate(resource: &NetworkAddonsConfig) -> Result<Valid, Vec<Problem>> {
         problems.0.extend(wrong);
         Tls::default()
     });
+    let resources = Resources::of(spec.resources.as_deref().unwrap_or_default()).unwrap_or_else(|wrong| {
+        problems.0.extend(wrong);
+        Resources::default()
+    });
     let valid = Valid {
         multus: spec.multus.is_some(),
         linux_bridge: spec.linux_bridge.is_some(),
@@ -212,6 +219,7 @@ pub fn validate(resource: &NetworkAddonsConfig) -> Result<Valid, Vec<Problem>> {
         image_pull_secrets: image_pull_secrets(spec.image_pull_secrets.as_deref().unwrap_or_default(), &mut problems),
         image_pull_policy: problems.parse("spec.imagePullPolicy", given(&spec.image_pull_policy)),
         self_sign: spec.self_sign_configuration.as_ref().and_then(|rotation| self_sign(rotation, &mut problems)),
+        resources,
         infra: placement.infra.map(without_empty_parts),
         workloads: placement.workloads.map(without_empty_parts),
         tls_profile: spec.tls_security_profile.clone(),

@@ -27,6 +27,7 @@ fn what_works_is_accepted() {
         json!({"selfSignConfiguration": {}}),
         json!({"tlsSecurityProfile": {"type": "Old", "old": null}}),
         json!({"images": {"coreDNS": "", "multus": "registry.example/multus:v1"}, "imageRegistry": "registry.example/mirror", "imagePullSecrets": [{"name": "mirror"}]}),
+        json!({"resources": [{"component": "ovs", "container": "ovs-cni-marker", "requests": {"cpu": 1}}]}),
         json!({"driftPolicy": "Report", "operatorLogLevel": "Warning", "kubevirtIpamController": {"certificateProvider": "CertManager"}}),
         json!({"placementConfiguration": {"infra": {}, "workloads": {"nodeSelector": {"a": "b"}}}}),
     ] {
@@ -84,6 +85,7 @@ fn what_cannot_work_is_refused_by_field() {
                 "spec.imagePullSecrets[2].name",
             ],
         ),
+        (json!({"resources": [{"component": "ovs"}, {"component": "ovn"}]}), vec!["spec.resources[1].component"]),
         (json!({"tlsSecurityProfile": {}}), vec!["spec.tlsSecurityProfile.type"]),
         (
             json!({"driftPolicy": "report", "operatorLogLevel": "2", "kubevirtIpamController": {"certificateProvider": "cert-manager"}}),

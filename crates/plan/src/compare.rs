@@ -278,7 +278,7 @@ fn same(path: &str, desired: &Value, live: &Value) -> bool {
             desired.len() == live.len() && desired.iter().zip(live).all(|(wanted, found)| same(path, wanted, found))
         }
         _ if desired == live => true,
-        _ if holds_quantities(path) => matches!((quantity(desired), quantity(live)), (Some(a), Some(b)) if a == b),
+        _ if holds_quantities(path) => matches!((quantity_of(desired), quantity_of(live)), (Some(a), Some(b)) if a == b),
         _ => false,
     }
 }
@@ -302,9 +302,13 @@ fn holds_quantities(path: &str) -> bool {
         || path.ends_with(".divisor")
 }
 
-/// A quantity in billionths, exactly (apimachinery, `resource.Quantity`): the API server rewrites `0.1` as `100m`.
-fn quantity(value: &Value) -> Option<i128> {
-    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+fn quantity_of(value: &Value) -> Option<i128> {
+    value.as_str().map_or_else(|| quantity(&value.to_string()), quantity)
+}
+
+/// A quantity in billionths, exactly (apimachinery, `resource.Quantity`): the API server rewrites `0.1` as `100m`. `None` for what is
+/// none, and for what is finer than a billionth or beyond 10^20.
+pub fn quantity(text: &str) -> Option<i128> {
     let digits = text.find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-')).unwrap_or(text.len());
     let (number, suffix) = text.split_at(digits);
     let scale: i128 = match suffix {
@@ -316,11 +320,18 @@ fn quantity(value: &Value) -> Option<i128> {
         "M" => 1_000_000_000_000_000,
         "G" => 1_000_000_000_000_000_000,
         "T" => 1_000_000_000_000_000_000_000,
+        "P" => 1_000_000_000_000_000_000_000_000,
+        "E" => 1_000_000_000_000_000_000_000_000_000,
         "Ki" => 1_000_000_000 << 10,
         "Mi" => 1_000_000_000 << 20,
         "Gi" => 1_000_000_000 << 30,
         "Ti" => 1_000_000_000 << 40,
-        _ => return None,
+        "Pi" => 1_000_000_000 << 50,
+        "Ei" => 1_000_000_000 << 60,
+        _ => {
+            let exponent: u32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
+            10_i128.checked_pow(exponent.checked_add(9)?)?
+        }
     };
     let (whole, part) = number.split_once('.').unwrap_or((number, ""));
     let places = u32::try_from(part.len()).ok().filter(|places| *places <= 9)?;
@@ -470,9 +481,14 @@ mod tests {
 
     #[test]
     fn quantities_are_compared_by_amount_and_only_where_quantities_are() {
-        assert_eq!(quantity(&json!("0.1")), quantity(&json!("100m")));
-        assert_eq!(quantity(&json!("1Gi")), quantity(&json!("1024Mi")));
-        assert_ne!(quantity(&json!("1G")), quantity(&json!("1Gi")));
+        assert_eq!(quantity("0.1"), quantity("100m"));
+        assert_eq!(quantity("1Gi"), quantity("1024Mi"));
+        assert_ne!(quantity("1G"), quantity("1Gi"));
+        assert_eq!(quantity("1e3"), quantity("1k"));
+        assert_eq!(quantity("1E3"), quantity("1000"));
+        for wrong in ["", "1 Gi", "Gi", "1gi", "1e", "x", "1.2.3", "9999999999999999999E"] {
+            assert_eq!(quantity(wrong), None, "{wrong:?}");
+        }
         assert!(same("spec.resources.requests.cpu", &json!("1"), &json!("1000m")));
         assert!(!same("data.value", &json!("1"), &json!("1000m")));
     }

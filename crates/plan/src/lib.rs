@@ -23,7 +23,7 @@ mod unit;
 pub use applied::{applied, differences};
 pub use certificate::{Certificate, Lifetime, Lifetimes, LifetimesError};
 pub use choice::NotAChoice;
-pub use compare::{Difference, What, compare};
+pub use compare::{Difference, What, compare, quantity};
 pub use conditions::conditions;
 pub use domain::{Decision, Domain, DriftPolicy, Input, LogLevel, Notice, Problem, Refusal, Wait};
 pub use drift::{Deviation, Drift, Hold, PAUSE_ANNOTATION};

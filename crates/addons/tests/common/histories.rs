@@ -33,6 +33,8 @@ pub fn right() -> Vec<Act> {
         ("images", vec![Value::Null, json!({}), json!({"ovsCni": "registry.example/ovs:v1"})]),
         ("imageRegistry", vec![Value::Null, json!("registry.example/mirror")]),
         ("imagePullSecrets", vec![Value::Null, json!([]), json!([{"name": "mirror"}])]),
+        ("hostPaths", vec![Value::Null, json!({}), json!({"preset": "K3s"}), json!({"cniBinDir": "/plugins"})]),
+        ("resources", vec![Value::Null, json!([]), json!([{"component": "multus", "limits": {"memory": "1Gi"}}])]),
         ("imagePullPolicy", vec![Value::Null, json!("Always"), json!("Never")]),
         (
             "selfSignConfiguration",
@@ -62,6 +64,8 @@ pub fn wrong() -> Vec<Act> {
         Act::Edit("images", json!({"ovsCni": "not an image"})),
         Act::Edit("imageRegistry", json!("https://registry.example")),
         Act::Edit("imagePullSecrets", json!([{"name": "Not A Name"}])),
+        Act::Edit("hostPaths", json!({"kubeletDir": "here"})),
+        Act::Edit("resources", json!([{"component": "multus", "limits": {"memory": "much"}}])),
         Act::Edit("driftPolicy", json!("Ignore")),
         Act::Edit("operatorLogLevel", json!("0")),
         Act::Edit("kubevirtIpamController", json!({"certificateProvider": "cert-manager"})),

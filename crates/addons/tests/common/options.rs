@@ -38,6 +38,7 @@ pub fn changes() -> Vec<Change> {
         "ciphers": ["ECDHE-RSA-AES128-GCM-SHA256"], "groups": ["X25519"]}});
     let image = |field: &str, rolls: &[&'static str]| goes_back(json!({"images": {field: "registry.example/another:v1"}}), rolls);
     vec![
+        goes_back(json!({"resources": [{"component": "multus", "container": "kube-multus", "limits": {"memory": "1Gi"}}]}), &["multus"]),
         stays(json!({"imagePullPolicy": "Always"}), &everything),
         goes_back(json!({"imagePullSecrets": [{"name": "mirror"}]}), &everything),
         goes_back(json!({"imageRegistry": "registry.example/mirror"}), &everything),

@@ -8,6 +8,7 @@ mod crd;
 mod images;
 mod placement;
 mod resource;
+mod resources;
 mod rules;
 mod spec;
 mod status;
@@ -18,6 +19,7 @@ pub use crd::crd;
 pub use images::{ImagePullSecret, Images};
 pub use placement::{Placement, PlacementConfiguration};
 pub use resource::NetworkAddonsConfig;
+pub use resources::{Amounts, CONTAINERS, ContainerResources, QuantityText};
 pub use spec::{
     KubeMacPool, KubeSecondaryDns, KubevirtIpamController, LinuxBridge, Macvtap, Multus, MultusDynamicNetworks, NetworkAddonsConfigSpec,
     NmState, Ovs, SelfSignConfiguration,

@@ -229,7 +229,8 @@ status:
 
     /// A value with every field that the schema has.
     fn example(schema: &Value) -> Value {
-        match schema["type"].as_str().unwrap() {
+        // What may be of two types has none.
+        match schema["type"].as_str().unwrap_or("string") {
             "object" => {
                 let properties = schema["properties"].as_object().into_iter().flatten();
                 let mut object: serde_json::Map<_, _> = properties.map(|(name, schema)| (name.clone(), example(schema))).collect();

@@ -12,7 +12,7 @@
 
 use kube_core::Rule;
 
-use super::NAME;
+use super::{CONTAINERS, NAME};
 
 /// Six octets, in one of the notations of Go's `net.ParseMAC`: `02:00:00:00:00:01`, `02-00-00-00-00-01` or `0200.0000.0001`.
 const MAC: &str = "^([0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}|[0-9A-Fa-f]{2}(-[0-9A-Fa-f]{2}){5}|[0-9A-Fa-f]{4}([.][0-9A-Fa-f]{4}){2})$";
@@ -124,6 +124,34 @@ pub(super) fn secret_name() -> [Rule; 1] {
         format!("self.matches('{OBJECT_NAME}')"),
         "must be the name of a Secret: lower-case letters, digits, '-' and '.', a letter or digit at both ends",
     )]
+}
+
+/// For an entry of `resources`.
+pub(super) fn resources() -> [Rule; 2] {
+    let known = |name: fn(&(&'static str, &'static str, &'static str)) -> &'static str| {
+        let mut of_component = std::collections::BTreeMap::<_, Vec<_>>::new();
+        for container in &CONTAINERS {
+            of_component.entry(container.0).or_default().push(format!("'{}'", name(container)));
+        }
+        let lists = of_component.into_iter().map(|(component, mut names)| {
+            names.dedup();
+            format!("'{component}': [{}]", names.join(", "))
+        });
+        format!("{{{}}}", lists.collect::<Vec<_>>().join(", "))
+    };
+    let one_of = |field: &str, known: String| {
+        format!("!has(self.{field}) || self.{field} == '' || !(self.component in {known}) || self.{field} in {known}[self.component]")
+    };
+    [
+        rule(
+            one_of("workload", known(|(_, workload, _)| workload)),
+            "workload must be a DaemonSet or Deployment of the component: status.containers has their names in parentName",
+        ),
+        rule(
+            one_of("container", known(|(_, _, container)| container)),
+            "container must be a container of the component: status.containers has their names in name",
+        ),
+    ]
 }
 
 /// For `devicePluginConfig`.

@@ -70,6 +70,9 @@ images:
 imageRegistry: registry.example:5000/mirror/of-all
 imagePullSecrets: [{name: mirror}, {name: mirror.two}]
 imagePullPolicy: IfNotPresent
+resources:
+- {component: kubeMacPool, workload: kubemacpool-cert-manager, container: manager, requests: {cpu: 1, memory: 64Mi}, limits: {cpu: '1.5', ephemeral-storage: 1e9}}
+- {component: multus, workload: '', container: ''}
 selfSignConfiguration: {caRotateInterval: 168h, caOverlapInterval: 24h, certRotateInterval: 24h, certOverlapInterval: 8h}
 placementConfiguration:
   infra:
@@ -202,6 +205,12 @@ pub const REFUSED_BY_RULE: &[Refused] = &[
     refused("{images: {kubeSecondaryDNS: \"a\n\"}}", "spec.images.kubeSecondaryDNS", IMAGE),
     refused("{images: {coreDNS: '-r.example/a'}}", "spec.images.coreDNS", IMAGE),
     refused("{images: {kubevirtIpamController: 'a___b'}}", "spec.images.kubevirtIpamController", IMAGE),
+    refused(
+        "{resources: [{component: ovs, workload: multus}]}",
+        "spec.resources[0]",
+        "workload must be a DaemonSet or Deployment of the component",
+    ),
+    refused("{resources: [{component: ovs, container: manager}]}", "spec.resources[0]", "container must be a container of the component"),
     refused("{imageRegistry: mirror}", "spec.imageRegistry", REGISTRY),
     refused("{imageRegistry: mirror/x}", "spec.imageRegistry", REGISTRY),
     refused("{imageRegistry: 'https://registry.example'}", "spec.imageRegistry", REGISTRY),
@@ -291,6 +300,9 @@ pub const REFUSED_BY_SCHEMA: &[Refused] = &[
     refused("{imagePullPolicy: always}", "spec.imagePullPolicy", "supported values: \"Always\", \"IfNotPresent\", \"Never\""),
     refused("{imagePullSecrets: [{name: a}, {name: a}]}", "spec.imagePullSecrets[1]", "Duplicate value"),
     refused("{imagePullSecrets: [{}]}", "spec.imagePullSecrets[0].name", "Required value"),
+    refused("{resources: [{component: nmstate}]}", "spec.resources[0].component", "Unsupported value"),
+    refused("{resources: [{component: ovs, requests: {cpu: '-1'}}]}", "spec.resources[0].requests.cpu", "should match"),
+    refused("{resources: [{component: ovs, limits: {memory: 1 Gi}}]}", "spec.resources[0].limits.memory", "should match"),
     refused("{driftPolicy: report}", "spec.driftPolicy", "supported values: \"Repair\", \"Report\""),
     refused("{operatorLogLevel: '0'}", "spec.operatorLogLevel", "supported values: \"Debug\", \"Info\", \"Warning\", \"Error\""),
     refused(

@@ -34,7 +34,7 @@ async fn every_example_of_the_page_about_the_add_ons_becomes_available() {
 }
 
 /// Fields of the spec that are no add-ons.
-const OPTIONS: [&str; 9] = [
+const OPTIONS: [&str; 10] = [
     "driftPolicy",
     "imagePullPolicy",
     "imagePullSecrets",
@@ -42,6 +42,7 @@ const OPTIONS: [&str; 9] = [
     "images",
     "operatorLogLevel",
     "placementConfiguration",
+    "resources",
     "selfSignConfiguration",
     "tlsSecurityProfile",
 ];
