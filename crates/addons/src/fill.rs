@@ -15,9 +15,9 @@ use weft_plan::{DriftPolicy, Facts, LogLevel, Notice};
 
 use crate::{
     Image, Settings,
+    host::{self, HostPaths},
     image::{ImageReference, Registry},
     mac::MacRange,
-    node,
     pull_policy::PullPolicy,
     resources::Resources,
     tls::Tls,
@@ -55,6 +55,8 @@ pub struct Effective {
     pub image_pull_policy: PullPolicy,
     /// Rotation of certificates.
     pub self_sign: SelfSign,
+    /// Where the nodes have what components need of them.
+    pub host_paths: HostPaths,
     /// Requests and limits of containers.
     pub resources: Resources,
     /// Where components run that serve the cluster as a whole.
@@ -96,6 +98,7 @@ pub fn fill(
         image_pull_secrets,
         image_pull_policy,
         self_sign,
+        host_paths,
         resources,
         infra,
         workloads,
@@ -112,8 +115,9 @@ pub fn fill(
         nmstate,
         kube_mac_pool: kube_mac_pool
             .map(|RequestedMacPool { range }| range.or_else(|| carried.mac_range()).unwrap_or_else(|| MacRange::random(random))),
-        multus_dynamic_networks: multus_dynamic_networks
-            .map(|networks| networks.cri_socket.or_else(|| carried.cri_socket()).unwrap_or_else(|| node::default_cri_socket(facts))),
+        multus_dynamic_networks: multus_dynamic_networks.map(|networks| {
+            networks.cri_socket.or_else(|| carried.cri_socket()).unwrap_or_else(|| host::default_cri_socket(facts, host_paths.preset))
+        }),
         macvtap: macvtap.map(|macvtap| {
             macvtap
                 .device_plugin_config
@@ -127,6 +131,7 @@ pub fn fill(
         image_pull_secrets,
         image_pull_policy: image_pull_policy.or_else(|| carried.image_pull_policy()).unwrap_or_default(),
         self_sign: self_sign.or_else(|| carried.self_sign()).unwrap_or_default(),
+        host_paths: host_paths.fill(facts),
         resources,
         infra: infra.unwrap_or_else(infra_by_default),
         workloads: workloads.unwrap_or_else(workloads_by_default),
@@ -136,7 +141,11 @@ pub fn fill(
         log_level,
     };
     let Carried { mut notices, .. } = carried;
-    notices.extend(effective.multus_dynamic_networks.as_deref().and_then(|socket| node::other_cri_sockets(facts, socket)));
+    notices.extend(effective.multus_dynamic_networks.as_deref().and_then(|socket| host::other_cri_sockets(facts, socket)));
+    if let Some(about) = effective.first_with_plugins() {
+        let elsewhere = host_paths.elsewhere(facts, &effective.host_paths);
+        notices.extend(elsewhere.map(|message| Notice { about: about.to_owned(), message }));
+    }
     (effective, notices)
 }
 
@@ -267,6 +276,7 @@ impl Effective {
                 cert_rotate_interval: Some(self.self_sign.cert_rotate.to_string()),
                 cert_overlap_interval: Some(self.self_sign.cert_overlap.to_string()),
             }),
+            host_paths: Some(self.host_paths.to_spec()),
             resources: self.resources.to_spec(),
             placement_configuration: Some(PlacementConfiguration {
                 infra: Some(recorded(&self.infra)),
@@ -276,6 +286,12 @@ impl Effective {
             drift_policy: Some(self.drift.to_string()),
             operator_log_level: self.log_level.map(|level| level.to_string()),
         }
+    }
+
+    /// The first of the components that put something into folders of the nodes.
+    fn first_with_plugins(&self) -> Option<&'static str> {
+        let all = [("multus", self.multus), ("linuxBridge", self.linux_bridge), ("ovs", self.ovs), ("macvtap", self.macvtap.is_some())];
+        all.into_iter().find(|(_, deployed)| *deployed).map(|(name, _)| name)
     }
 
     fn named_images(&self) -> Images {

@@ -58,11 +58,6 @@ impl Overlay<'_> {
     pub(crate) fn is_openshift(&self) -> bool {
         self.facts.is_openshift()
     }
-
-    /// The folder of the nodes where the container runtime looks for CNI plugins.
-    pub(crate) fn cni_bin_dir(&self) -> &'static str {
-        if self.is_openshift() { "/var/lib/cni/bin" } else { "/opt/cni/bin" }
-    }
 }
 
 /// Sets the path on the nodes that a volume stands for.
@@ -73,7 +68,10 @@ pub(crate) fn set_host_path(pod: &mut PodSpec, volume: &str, path: &str) -> Resu
     let mut volumes = pod.volumes.iter_mut().flatten();
     let source = volumes.find(|candidate| candidate.name == volume).and_then(|volume| volume.host_path.as_mut());
     let source = source.ok_or_else(|| format!("there is no volume {volume} with a path on the nodes"))?;
-    path.clone_into(&mut source.path);
+    // Written otherwise, it is the same folder: no reason to restart pods.
+    if source.path.trim_end_matches('/') != path {
+        path.clone_into(&mut source.path);
+    }
     Ok(())
 }
 

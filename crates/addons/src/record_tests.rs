@@ -33,7 +33,7 @@ fn the_record_is_the_complete_configuration_and_leads_back_to_it() {
 }
 
 /// What is filled in and the original does not know; its decoder passes over it.
-const ADDITIONS: [&str; 1] = ["driftPolicy"];
+const ADDITIONS: [&str; 2] = ["driftPolicy", "hostPaths"];
 
 /// As the original writes it: every default filled in, empty affinities kept, fields in any order.
 #[test]

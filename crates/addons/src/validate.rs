@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, net::IpAddr};
 
 use serde_json::{Value, json};
 use weft_api::addons::{
-    ImagePullSecret, Images, KubeMacPool, KubeSecondaryDns, NAME, NetworkAddonsConfig, NetworkAddonsConfigSpec, Placement,
+    HostPaths, ImagePullSecret, Images, KubeMacPool, KubeSecondaryDns, NAME, NetworkAddonsConfig, NetworkAddonsConfigSpec, Placement,
     SelfSignConfiguration, TlsSecurityProfile,
 };
 use weft_plan::{DriftPolicy, LogLevel, Problem};
@@ -15,6 +15,7 @@ use weft_plan::{DriftPolicy, LogLevel, Problem};
 use crate::{
     Image,
     duration::GoDuration,
+    host::RequestedPaths,
     image::{ImageReference, Registry},
     mac::{MacAddress, MacError, MacRange},
     pull_policy::PullPolicy,
@@ -53,6 +54,8 @@ pub struct Valid {
     pub image_pull_policy: Option<PullPolicy>,
     /// Rotation of certificates.
     pub self_sign: Option<SelfSign>,
+    /// Where the nodes have what components need of them.
+    pub host_paths: RequestedPaths,
     /// Requests and limits of containers.
     pub resources: Resources,
     /// Where components run that serve the cluster as a whole.
@@ -191,7 +194,7 @@ pub fn validate(resource: &NetworkAddonsConfig) -> Result<Valid, Vec<Problem>> {
             cri_socket: problems.text(
                 "spec.multusDynamicNetworks.hostCRISocketPath",
                 &networks.host_cri_socket_path,
-                is_path,
+                is_socket,
                 "is not the absolute path of a socket: write it like /run/containerd/containerd.sock, without '.', '..', '//' and ':'",
             ),
         }),
@@ -219,6 +222,7 @@ pub fn validate(resource: &NetworkAddonsConfig) -> Result<Valid, Vec<Problem>> {
         image_pull_secrets: image_pull_secrets(spec.image_pull_secrets.as_deref().unwrap_or_default(), &mut problems),
         image_pull_policy: problems.parse("spec.imagePullPolicy", given(&spec.image_pull_policy)),
         self_sign: spec.self_sign_configuration.as_ref().and_then(|rotation| self_sign(rotation, &mut problems)),
+        host_paths: spec.host_paths.as_ref().map(|paths| host_paths(paths, &mut problems)).unwrap_or_default(),
         resources,
         infra: placement.infra.map(without_empty_parts),
         workloads: placement.workloads.map(without_empty_parts),
@@ -326,6 +330,23 @@ fn self_sign(rotation: &SelfSignConfiguration, problems: &mut Problems) -> Optio
     Some(SelfSign { ca_rotate: ca_rotate?, ca_overlap: ca_overlap?, cert_rotate: cert_rotate?, cert_overlap: cert_overlap? })
 }
 
+fn host_paths(paths: &HostPaths, problems: &mut Problems) -> RequestedPaths {
+    // No `..`: a folder that is new there has to be told of here.
+    let HostPaths { preset, cni_bin_dir, cni_config_dir, kubelet_dir, network_namespace_dir } = paths;
+    let preset = problems.parse("spec.hostPaths.preset", given(preset));
+    let mut folder = |field: &str, path: &Option<String>| {
+        let complaint = "is not the absolute path of a folder: write it like /opt/cni/bin, without '.', '..', '//' and ':'";
+        problems.text(&format!("spec.hostPaths.{field}"), path, is_absolute, complaint)
+    };
+    RequestedPaths {
+        preset,
+        cni_bin_dir: folder("cniBinDir", cni_bin_dir),
+        cni_config_dir: folder("cniConfigDir", cni_config_dir),
+        kubelet_dir: folder("kubeletDir", kubelet_dir),
+        network_namespace_dir: folder("networkNamespaceDir", network_namespace_dir),
+    }
+}
+
 fn images(images: &Images, problems: &mut Problems) -> BTreeMap<Image, ImageReference> {
     let references = Image::ALL.iter().filter_map(|image| {
         let field = format!("spec.images.{}", image.field());
@@ -416,10 +437,15 @@ fn is_dns_domain(text: &str) -> bool {
     is_object_name(text) && text.split('.').all(|part| part.len() <= 63)
 }
 
-/// An absolute path in normal form. No colon: Kubernetes refuses it in a mount. 107 bytes are what a socket address holds.
-fn is_path(text: &str) -> bool {
+/// The absolute path of a socket: 107 bytes are what a socket address holds.
+fn is_socket(text: &str) -> bool {
+    text.len() <= 107 && is_absolute(text)
+}
+
+/// An absolute path in normal form, of at most 255 bytes. No colon: Kubernetes refuses it in a mount.
+fn is_absolute(text: &str) -> bool {
     let parts = text.strip_prefix('/').map(|rest| rest.split('/'));
-    text.len() <= 107
+    text.len() <= 255
         && parts.is_some_and(|mut parts| {
             parts.all(|part| !matches!(part, "" | "." | "..") && !part.contains(|c: char| c == ':' || c.is_control()))
         })

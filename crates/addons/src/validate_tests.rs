@@ -28,6 +28,7 @@ fn what_works_is_accepted() {
         json!({"tlsSecurityProfile": {"type": "Old", "old": null}}),
         json!({"images": {"coreDNS": "", "multus": "registry.example/multus:v1"}, "imageRegistry": "registry.example/mirror", "imagePullSecrets": [{"name": "mirror"}]}),
         json!({"resources": [{"component": "ovs", "container": "ovs-cni-marker", "requests": {"cpu": 1}}]}),
+        json!({"hostPaths": {"preset": "Talos", "kubeletDir": "/data/kubelet", "cniBinDir": ""}}),
         json!({"driftPolicy": "Report", "operatorLogLevel": "Warning", "kubevirtIpamController": {"certificateProvider": "CertManager"}}),
         json!({"placementConfiguration": {"infra": {}, "workloads": {"nodeSelector": {"a": "b"}}}}),
     ] {
@@ -86,6 +87,16 @@ fn what_cannot_work_is_refused_by_field() {
             ],
         ),
         (json!({"resources": [{"component": "ovs"}, {"component": "ovn"}]}), vec!["spec.resources[1].component"]),
+        (
+            json!({"hostPaths": {"preset": "Minikube", "cniBinDir": "bin", "cniConfigDir": "/a/./b", "kubeletDir": "/a//b", "networkNamespaceDir": "/a/"}}),
+            vec![
+                "spec.hostPaths.preset",
+                "spec.hostPaths.cniBinDir",
+                "spec.hostPaths.cniConfigDir",
+                "spec.hostPaths.kubeletDir",
+                "spec.hostPaths.networkNamespaceDir",
+            ],
+        ),
         (json!({"tlsSecurityProfile": {}}), vec!["spec.tlsSecurityProfile.type"]),
         (
             json!({"driftPolicy": "report", "operatorLogLevel": "2", "kubevirtIpamController": {"certificateProvider": "cert-manager"}}),

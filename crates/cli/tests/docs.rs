@@ -13,7 +13,7 @@ use std::{
 use common::{printed, root, weft_with_stdin};
 use regex::Regex;
 use serde_json::Value;
-use weft_addons::Image;
+use weft_addons::{Image, host::Preset};
 
 /// A document, by its path from the root of the tree.
 struct Document {
@@ -335,6 +335,21 @@ fn every_image_is_listed_and_nothing_else() {
     let listed: Vec<_> = Document::rows(page.section("Images")).iter().flat_map(|row| spans(&row.join(" "))).collect();
     let images: Vec<_> = Image::ALL.iter().flat_map(|image| [image.env(), image.default_reference()]).collect();
     assert_eq!(listed, images, "left: docs/addons.md, right: the code");
+}
+
+#[test]
+fn every_preset_of_host_paths_is_listed_with_its_folders() {
+    let page = documents().into_iter().find(|document| document.path == "docs/addons.md").unwrap();
+    let (_, section) = page.text.split_once("\n### hostPaths\n").unwrap();
+    let listed: Vec<_> = Document::rows(section).iter().map(|row| (spans(&row[0]).join(""), spans(&row[2..].join(" ")))).collect();
+    let presets: Vec<_> = Preset::ALL
+        .iter()
+        .map(|preset| {
+            let paths = preset.paths();
+            (preset.to_string(), vec![paths.cni_bin_dir, paths.cni_config_dir, paths.kubelet_dir, paths.network_namespace_dir])
+        })
+        .collect();
+    assert_eq!(listed, presets, "left: docs/addons.md, right: the code");
 }
 
 /// What a NetworkAddonsConfig can have, as paths such as `kubeMacPool.rangeStart`. Parts of Kubernetes' own types carry no texts in the schema,

@@ -25,6 +25,10 @@ pub struct Node {
     pub container_runtime: String,
     /// With the distribution's mark, for example `v1.32.1+k3s1`.
     pub kubelet_version: String,
+    /// For example `Ubuntu 24.04.1 LTS` or `Talos (v1.10.3)`.
+    pub os_image: String,
+    /// `linux` or `windows`.
+    pub operating_system: String,
     /// Whether it carries MicroK8s' label: its kubelet does not tell.
     pub is_microk8s: bool,
 }
@@ -78,13 +82,18 @@ impl Fact {
             Fact::Definitions if !object["metadata"]["deletionTimestamp"].is_null() => Value::Null,
             Fact::Definitions => object["metadata"]["name"].as_str().filter(|name| matters(name)).map_or(Value::Null, Value::from),
             Fact::ApiServer => object["ports"].clone(),
-            Fact::Nodes => json!({
-                "nodeInfo": {
-                    "containerRuntimeVersion": object["status"]["nodeInfo"]["containerRuntimeVersion"],
-                    "kubeletVersion": object["status"]["nodeInfo"]["kubeletVersion"],
-                },
-                MICROK8S: object["metadata"]["labels"][MICROK8S],
-            }),
+            Fact::Nodes => {
+                let info = &object["status"]["nodeInfo"];
+                json!({
+                    "nodeInfo": {
+                        "containerRuntimeVersion": info["containerRuntimeVersion"],
+                        "kubeletVersion": info["kubeletVersion"],
+                        "osImage": info["osImage"],
+                        "operatingSystem": info["operatingSystem"],
+                    },
+                    MICROK8S: object["metadata"]["labels"][MICROK8S],
+                })
+            }
         }
     }
 }
@@ -124,6 +133,8 @@ impl Facts {
                 let node = Node {
                     container_runtime: text(&info["containerRuntimeVersion"]),
                     kubelet_version: text(&info["kubeletVersion"]),
+                    os_image: text(&info["osImage"]),
+                    operating_system: text(&info["operatingSystem"]),
                     is_microk8s: view[MICROK8S] == "true",
                 };
                 self.nodes.insert(name.to_owned(), node);
@@ -178,9 +189,10 @@ mod tests {
 
     #[test]
     fn a_node_says_what_it_runs() {
-        let info = json!({"containerRuntimeVersion": "containerd://1.7.27", "kubeletVersion": "v1.32.1+k3s1"});
+        let info = json!({"containerRuntimeVersion": "containerd://1.7.27", "kubeletVersion": "v1.32.1+k3s1", "osImage": "Talos (v1.10.3)", "operatingSystem": "linux"});
         let facts = facts(&[(Fact::Nodes, json!({"metadata": {"name": "n"}, "status": {"nodeInfo": info}}))]);
         assert_eq!(facts.nodes["n"].container_runtime, "containerd://1.7.27");
         assert_eq!(facts.nodes["n"].kubelet_version, "v1.32.1+k3s1");
+        assert_eq!((&*facts.nodes["n"].os_image, &*facts.nodes["n"].operating_system), ("Talos (v1.10.3)", "linux"));
     }
 }

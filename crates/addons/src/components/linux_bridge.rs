@@ -1,17 +1,26 @@
 //! The CNI plugins bridge and tuning, and the bridge marker.
 
+use k8s_openapi::api::core::v1::PodSpec;
 use weft_plan::{Manifest, ManifestError, kinds};
 
-use crate::{Image, overlay::Overlay};
+use crate::{
+    Image,
+    overlay::{Overlay, POD_SPEC, set_host_path},
+};
 
 const FILES: [&str; 2] =
     [include_str!("../../../../components/linux-bridge/plugin.yaml"), include_str!("../../../../components/linux-bridge/marker.yaml")];
+
+const PLUGIN: &str = "kube-cni-linux-bridge-plugin";
 
 pub(crate) fn objects(overlay: &Overlay<'_>) -> Result<Vec<Manifest>, ManifestError> {
     let mut objects = overlay.load(&FILES)?;
     for object in objects.iter_mut().filter(|object| object.key().kind == kinds::DAEMON_SET) {
         let images = [("cni-plugins", Image::LinuxBridge), ("bridge-marker", Image::LinuxBridgeMarker)];
         overlay.workload(object, &images, &overlay.effective.workloads)?;
+        if object.key().name == PLUGIN {
+            object.edit(POD_SPEC, |pod: &mut PodSpec| set_host_path(pod, "cnibin", &overlay.effective.host_paths.cni_bin_dir))?;
+        }
     }
     Ok(objects)
 }

@@ -23,7 +23,7 @@ pub(crate) fn objects(overlay: &Overlay<'_>, device_plugin_config: &str) -> Resu
                 overlay.workload(&mut object, &images, &overlay.effective.workloads)?;
                 object.edit(POD_SPEC, |pod: &mut PodSpec| {
                     read_from(pod, device_plugin_config);
-                    set_host_path(pod, "cni", overlay.cni_bin_dir())
+                    set_host_path(pod, "cni", &overlay.effective.host_paths.cni_bin_dir)
                 })?;
             }
             _ => {}

@@ -1,8 +1,12 @@
 //! The Open vSwitch CNI plugins and marker.
 
+use k8s_openapi::api::core::v1::PodSpec;
 use weft_plan::{Manifest, ManifestError, kinds};
 
-use crate::{Image, overlay::Overlay};
+use crate::{
+    Image,
+    overlay::{Overlay, POD_SPEC, set_host_path},
+};
 
 const FILES: [&str; 2] = [include_str!("../../../../components/ovs/rbac.yaml"), include_str!("../../../../components/ovs/daemonset.yaml")];
 
@@ -11,6 +15,7 @@ pub(crate) fn objects(overlay: &Overlay<'_>) -> Result<Vec<Manifest>, ManifestEr
     for object in objects.iter_mut().filter(|object| object.key().kind == kinds::DAEMON_SET) {
         let images = [("ovs-cni-plugin", Image::OvsCni), ("ovs-cni-marker", Image::OvsCni)];
         overlay.workload(object, &images, &overlay.effective.workloads)?;
+        object.edit(POD_SPEC, |pod: &mut PodSpec| set_host_path(pod, "cnibin", &overlay.effective.host_paths.cni_bin_dir))?;
     }
     Ok(objects)
 }

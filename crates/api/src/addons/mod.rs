@@ -5,6 +5,7 @@
 
 mod admission;
 mod crd;
+mod host;
 mod images;
 mod placement;
 mod resource;
@@ -16,6 +17,7 @@ mod tls;
 
 pub use admission::admission;
 pub use crd::crd;
+pub use host::HostPaths;
 pub use images::{ImagePullSecret, Images};
 pub use placement::{Placement, PlacementConfiguration};
 pub use resource::NetworkAddonsConfig;

@@ -126,6 +126,14 @@ pub(super) fn secret_name() -> [Rule; 1] {
     )]
 }
 
+/// For a folder of the nodes.
+pub(super) fn folder() -> [Rule; 1] {
+    [rule(
+        format!("self == '' || (self.matches('{PATH}') && !self.matches('/[.][.]?(/|$)'))"),
+        "must be the absolute path of a folder without '.', '..', '//', ':' or a slash at the end, for example /opt/cni/bin",
+    )]
+}
+
 /// For an entry of `resources`.
 pub(super) fn resources() -> [Rule; 2] {
     let known = |name: fn(&(&'static str, &'static str, &'static str)) -> &'static str| {

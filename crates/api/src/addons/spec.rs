@@ -8,7 +8,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ContainerResources, ImagePullSecret, Images, PlacementConfiguration, TlsSecurityProfile, rules};
+use super::{ContainerResources, HostPaths, ImagePullSecret, Images, PlacementConfiguration, TlsSecurityProfile, rules};
 
 /// The values of `imagePullPolicy`. The empty text means that nothing is said.
 const PULL_POLICIES: [&str; 4] = ["Always", "IfNotPresent", "Never", ""];
@@ -88,6 +88,10 @@ pub struct NetworkAddonsConfigSpec {
     /// stay as they were last applied, the first time 168h, 24h, 24h and 8h.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub self_sign_configuration: Option<SelfSignConfiguration>,
+
+    /// Where the nodes have the folders that components need of them. Left out: by the distribution that most nodes say they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_paths: Option<HostPaths>,
 
     /// What the containers of the components request of their nodes, and what they may use at most: the defaults, changed by these entries.
     #[serde(default, skip_serializing_if = "Option::is_none")]

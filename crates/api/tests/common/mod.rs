@@ -70,6 +70,7 @@ images:
 imageRegistry: registry.example:5000/mirror/of-all
 imagePullSecrets: [{name: mirror}, {name: mirror.two}]
 imagePullPolicy: IfNotPresent
+hostPaths: {preset: MicroK8s, cniBinDir: /a/b, cniConfigDir: /a/.b, kubeletDir: /a b, networkNamespaceDir: /run/netns}
 resources:
 - {component: kubeMacPool, workload: kubemacpool-cert-manager, container: manager, requests: {cpu: 1, memory: 64Mi}, limits: {cpu: '1.5', ephemeral-storage: 1e9}}
 - {component: multus, workload: '', container: ''}
@@ -105,6 +106,7 @@ kubevirtIpamController: {defaultNetworkNADNamespace: ''}
 selfSignConfiguration: {caRotateInterval: '', caOverlapInterval: '', certRotateInterval: '', certOverlapInterval: ''}
 ",
     ),
+    accepted("no folders", "{hostPaths: {cniBinDir: '', cniConfigDir: '', kubeletDir: '', networkNamespaceDir: ''}}"),
     accepted("a registry without a path", "{imageRegistry: localhost}"),
     accepted("no image at all", "{images: {multus: ''}, imageRegistry: '', imagePullSecrets: []}"),
     accepted("one end of a range is empty, the other is not there", "{kubeMacPool: {rangeStart: ''}}"),
@@ -143,6 +145,7 @@ const NAMESPACE: &str = "must be the name of a namespace";
 const DURATION: &str = "must be a duration";
 const ZERO: &str = "must be longer than zero";
 const IMAGE: &str = "must be the reference of a container image";
+const FOLDER: &str = "must be the absolute path of a folder";
 const REGISTRY: &str = "must be a registry";
 const SECRET: &str = "must be the name of a Secret";
 const FOUR: &str = "the four intervals belong together";
@@ -211,6 +214,11 @@ pub const REFUSED_BY_RULE: &[Refused] = &[
         "workload must be a DaemonSet or Deployment of the component",
     ),
     refused("{resources: [{component: ovs, container: manager}]}", "spec.resources[0]", "container must be a container of the component"),
+    refused("{hostPaths: {cniBinDir: opt/cni/bin}}", "spec.hostPaths.cniBinDir", FOLDER),
+    refused("{hostPaths: {cniBinDir: /opt/cni/bin/}}", "spec.hostPaths.cniBinDir", FOLDER),
+    refused("{hostPaths: {cniConfigDir: /etc/../cni}}", "spec.hostPaths.cniConfigDir", FOLDER),
+    refused("{hostPaths: {kubeletDir: '/a:b'}}", "spec.hostPaths.kubeletDir", FOLDER),
+    refused("{hostPaths: {networkNamespaceDir: /}}", "spec.hostPaths.networkNamespaceDir", FOLDER),
     refused("{imageRegistry: mirror}", "spec.imageRegistry", REGISTRY),
     refused("{imageRegistry: mirror/x}", "spec.imageRegistry", REGISTRY),
     refused("{imageRegistry: 'https://registry.example'}", "spec.imageRegistry", REGISTRY),
@@ -303,6 +311,7 @@ pub const REFUSED_BY_SCHEMA: &[Refused] = &[
     refused("{resources: [{component: nmstate}]}", "spec.resources[0].component", "Unsupported value"),
     refused("{resources: [{component: ovs, requests: {cpu: '-1'}}]}", "spec.resources[0].requests.cpu", "should match"),
     refused("{resources: [{component: ovs, limits: {memory: 1 Gi}}]}", "spec.resources[0].limits.memory", "should match"),
+    refused("{hostPaths: {preset: k3s}}", "spec.hostPaths.preset", "supported values: \"Kubeadm\", \"K3s\""),
     refused("{driftPolicy: report}", "spec.driftPolicy", "supported values: \"Repair\", \"Report\""),
     refused("{operatorLogLevel: '0'}", "spec.operatorLogLevel", "supported values: \"Debug\", \"Info\", \"Warning\", \"Error\""),
     refused(

@@ -34,8 +34,9 @@ async fn every_example_of_the_page_about_the_add_ons_becomes_available() {
 }
 
 /// Fields of the spec that are no add-ons.
-const OPTIONS: [&str; 10] = [
+const OPTIONS: [&str; 11] = [
     "driftPolicy",
+    "hostPaths",
     "imagePullPolicy",
     "imagePullSecrets",
     "imageRegistry",
