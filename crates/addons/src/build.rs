@@ -80,7 +80,7 @@ pub(crate) fn units(effective: &Effective, settings: &Settings, facts: &Facts, l
     units.push(("network-policy", shared::network_policy(&overlay)?));
 
     for (component, object) in units.iter_mut().flat_map(|(component, objects)| objects.iter_mut().map(|object| (*component, object))) {
-        if matches!(object.key().kind, kinds::DAEMON_SET | kinds::DEPLOYMENT) {
+        if !effective.resources.is_empty() && matches!(object.key().kind, kinds::DAEMON_SET | kinds::DEPLOYMENT) {
             let workload = object.key().name.clone();
             object.edit(POD_SPEC, |pod: &mut PodSpec| {
                 effective.resources.apply(component, &workload, pod);

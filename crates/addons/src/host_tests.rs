@@ -65,7 +65,7 @@ fn folders_are_those_of_the_distribution_that_most_nodes_say_they_are() {
     }
     assert_eq!(filled(&one(Node { is_microk8s: true, ..Node::default() })), Preset::MicroK8s.paths());
     assert_eq!(filled(&one(Node { os_image: "Talos (v1.10.3)".into(), ..Node::default() })), Preset::Talos.paths());
-    assert_eq!(filled(&Facts { groups: [weft_plan::OPENSHIFT.to_owned()].into(), ..Facts::default() }), Preset::OpenShift.paths());
+    assert_eq!(filled(&Facts { definitions: [weft_plan::OPENSHIFT.to_owned()].into(), ..Facts::default() }), Preset::OpenShift.paths());
     assert_eq!(filled(&Facts::default()), Preset::Kubeadm.paths());
 
     let (k3s, kubeadm) = ((runtime, "v1.32.1+k3s1"), (runtime, "v1.32.1"));

@@ -62,6 +62,11 @@ impl Resources {
         (!self.0.is_empty()).then(|| self.0.clone())
     }
 
+    /// Whether nothing is asked for.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Sets what is asked for in the pods of a workload, and leaves the rest as it is.
     pub(crate) fn apply(&self, component: &str, workload: &str, pod: &mut PodSpec) {
         for container in containers(pod) {
