@@ -11,6 +11,7 @@ use crate::{
     fill::Effective,
     labels::Labels,
     overlay::{Overlay, POD_SPEC},
+    platform,
 };
 
 /// Every kind that a unit may hold.
@@ -31,6 +32,7 @@ pub const KINDS: &[Kind] = &[
     kinds::MUTATING_WEBHOOK_CONFIGURATION,
     kinds::ISSUER,
     kinds::CERTIFICATE,
+    kinds::SECURITY_CONTEXT_CONSTRAINTS,
 ];
 
 /// Why objects could not be built. Manifests and overlays are ours, so each of these is a defect of Weft.
@@ -49,11 +51,12 @@ pub enum BuildError {
 pub(crate) fn units(effective: &Effective, settings: &Settings, facts: &Facts, labels: &Labels) -> Result<Vec<Unit>, BuildError> {
     let overlay = Overlay { effective, settings, facts };
     let mut units = vec![("namespace", shared::namespace(&overlay)?)];
+    let has_multus = platform::has_multus(facts);
     // The IPAM controller watches these definitions, and ends where there are none.
-    if effective.multus || effective.kubevirt_ipam_controller.is_some() {
+    if !has_multus && (effective.multus || effective.kubevirt_ipam_controller.is_some()) {
         units.push(("network-attachment-definition", shared::network_attachment_definition(&overlay)?));
     }
-    if effective.multus {
+    if effective.multus && !has_multus {
         units.push(("multus", multus::objects(&overlay)?));
     }
     if let Some(cri_socket) = &effective.multus_dynamic_networks {

@@ -19,6 +19,7 @@ mod labels;
 pub mod mac;
 mod original;
 mod overlay;
+mod platform;
 pub mod pull_policy;
 pub mod record;
 pub mod resources;
@@ -96,9 +97,14 @@ impl Domain for Addons {
     fn decide(&self, input: Input<'_>) -> Result<Decision, Refusal> {
         let resource = validate::read(input.resource).map_err(|problems| refusal(FAILED_TO_VALIDATE, problems))?;
         let valid = validate::validate(&resource).map_err(|problems| refusal(FAILED_TO_VALIDATE, problems))?;
+        let impossible = platform::problems(&valid, input.facts);
+        if !impossible.is_empty() {
+            return Err(refusal(FAILED_TO_VALIDATE, impossible));
+        }
         let previous = record::previous(input.decided, input.record).map_err(|problem| refusal(FAILED_TO_GET_PREVIOUS, vec![problem]))?;
         let (effective, mut notices) = fill::fill(valid, previous.as_ref(), input.facts, input.random);
         notices.extend(build::notices(&effective));
+        notices.extend(platform::notice(effective.multus, input.facts));
         self.build(&resource, &effective, notices, input.facts).map_err(|error| {
             let message = format!("{error}; this is a defect of Weft, please report it");
             refusal(FAILED_TO_RENDER, vec![Problem { field: "spec".into(), message }])

@@ -58,6 +58,37 @@ impl Overlay<'_> {
     pub(crate) fn is_openshift(&self) -> bool {
         self.facts.is_openshift()
     }
+
+    /// Whether OpenShift's SecurityContextConstraints decide what pods may do.
+    pub(crate) fn has_constraints(&self) -> bool {
+        self.facts.serves(kinds::SECURITY_CONTEXT_CONSTRAINTS)
+    }
+
+    /// Where there are constraints, adds those of `file`, and has the pods of each workload ask for the one that is named: else any that
+    /// they may use could be chosen for them.
+    pub(crate) fn constrain(&self, objects: &mut Vec<Manifest>, file: &str, workloads: &[(&str, &str)]) -> Result<(), ManifestError> {
+        if !self.has_constraints() {
+            return Ok(());
+        }
+        for object in objects.iter_mut() {
+            if let Some((_, constraints)) = workloads.iter().find(|(name, _)| object.key().name == *name) {
+                object.set_pod_annotation("openshift.io/required-scc", constraints);
+            }
+        }
+        objects.extend(self.load(&[file])?);
+        Ok(())
+    }
+
+    /// Leaves the user of the pods to OpenShift, which gives each namespace a range of its own and refuses others.
+    pub(crate) fn without_user(&self, manifest: &mut Manifest) -> Result<(), ManifestError> {
+        if !self.has_constraints() && !self.is_openshift() {
+            return Ok(());
+        }
+        manifest.edit(POD_SPEC, |pod: &mut PodSpec| {
+            pod.security_context.iter_mut().for_each(|context| context.run_as_user = None);
+            Ok::<_, String>(())
+        })
+    }
 }
 
 /// Sets the path on the nodes that a volume stands for.
@@ -113,3 +144,7 @@ fn move_to(value: &mut Value, namespace: &str) {
 #[cfg(test)]
 #[path = "overlay_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "constraints_tests.rs"]
+mod constraints_tests;

@@ -16,6 +16,15 @@ pub struct Facts {
     pub api_server_ports: BTreeSet<u16>,
     /// The nodes by name.
     pub nodes: BTreeMap<String, Node>,
+    /// How OpenShift's own network operator is configured, where it is at work.
+    pub openshift_network: Option<OpenShiftNetwork>,
+}
+
+/// The object `cluster` of the kind `Network.operator.openshift.io`: OpenShift's Cluster Network Operator follows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenShiftNetwork {
+    /// `spec.disableMultiNetwork`: it deploys no Multus, and there shall be none.
+    pub multi_network_is_disabled: bool,
 }
 
 /// What a node says of itself (`status.nodeInfo`), and what its labels tell.
@@ -42,6 +51,8 @@ pub enum Fact {
     ApiServer,
     /// Nodes.
     Nodes,
+    /// The configuration of OpenShift's own network operator.
+    OpenShiftNetwork,
 }
 
 /// Objects to look at: all of a kind, or those that a selector chooses.
@@ -61,7 +72,7 @@ pub struct Selection {
 
 impl Fact {
     /// All of them.
-    pub const ALL: [Fact; 3] = [Fact::Definitions, Fact::ApiServer, Fact::Nodes];
+    pub const ALL: [Fact; 4] = [Fact::Definitions, Fact::ApiServer, Fact::Nodes, Fact::OpenShiftNetwork];
 
     /// What to watch.
     pub fn objects(self) -> Selection {
@@ -72,6 +83,7 @@ impl Fact {
                 Selection { namespace: Some("default"), labels: "kubernetes.io/service-name=kubernetes", ..all(kinds::ENDPOINT_SLICE) }
             }
             Fact::Nodes => all(kinds::NODE),
+            Fact::OpenShiftNetwork => Selection { fields: "metadata.name=cluster", ..all(kinds::OPENSHIFT_NETWORK) },
         }
     }
 
@@ -94,6 +106,7 @@ impl Fact {
                     MICROK8S: object["metadata"]["labels"][MICROK8S],
                 })
             }
+            Fact::OpenShiftNetwork => Value::Bool(object["spec"]["disableMultiNetwork"] == true),
         }
     }
 }
@@ -139,6 +152,7 @@ impl Facts {
                 };
                 self.nodes.insert(name.to_owned(), node);
             }
+            Fact::OpenShiftNetwork => self.openshift_network = Some(OpenShiftNetwork { multi_network_is_disabled: *view == true }),
         }
     }
 
@@ -194,5 +208,14 @@ mod tests {
         assert_eq!(facts.nodes["n"].container_runtime, "containerd://1.7.27");
         assert_eq!(facts.nodes["n"].kubelet_version, "v1.32.1+k3s1");
         assert_eq!((&*facts.nodes["n"].os_image, &*facts.nodes["n"].operating_system), ("Talos (v1.10.3)", "linux"));
+    }
+
+    #[test]
+    fn openshifts_own_network_operator_is_known_by_its_configuration() {
+        let network =
+            |spec: Value| facts(&[(Fact::OpenShiftNetwork, json!({"metadata": {"name": "cluster"}, "spec": spec}))]).openshift_network;
+        assert_eq!(network(json!({})), Some(OpenShiftNetwork { multi_network_is_disabled: false }));
+        assert_eq!(network(json!({"disableMultiNetwork": true})), Some(OpenShiftNetwork { multi_network_is_disabled: true }));
+        assert_eq!(facts(&[]).openshift_network, None);
     }
 }

@@ -27,7 +27,7 @@ pub use compare::{Difference, What, compare, quantity};
 pub use conditions::conditions;
 pub use domain::{Decision, Domain, DriftPolicy, Input, LogLevel, Notice, Problem, Refusal, Wait};
 pub use drift::{Deviation, Drift, Hold, PAUSE_ANNOTATION};
-pub use facts::{Fact, Facts, Node, OPENSHIFT, Selection};
+pub use facts::{Fact, Facts, Node, OPENSHIFT, OpenShiftNetwork, Selection};
 pub use inventory::{Inventory, InventoryError};
 pub use kind::{Kind, kinds};
 pub use object::{Manifest, ManifestError, ObjectKey, parse_yaml};

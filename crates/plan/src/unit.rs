@@ -50,7 +50,7 @@ impl Stage {
         match kind {
             kinds::NAMESPACE => Stage::Namespace,
             kinds::CUSTOM_RESOURCE_DEFINITION => Stage::Definition,
-            kinds::SERVICE_ACCOUNT | kinds::ROLE | kinds::CLUSTER_ROLE => Stage::Access,
+            kinds::SERVICE_ACCOUNT | kinds::ROLE | kinds::CLUSTER_ROLE | kinds::SECURITY_CONTEXT_CONSTRAINTS => Stage::Access,
             kinds::ROLE_BINDING | kinds::CLUSTER_ROLE_BINDING => Stage::Binding,
             kinds::DAEMON_SET | kinds::DEPLOYMENT => Stage::Workload,
             kinds::MUTATING_WEBHOOK_CONFIGURATION | kinds::VALIDATING_WEBHOOK_CONFIGURATION => Stage::Webhook,

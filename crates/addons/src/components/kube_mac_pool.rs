@@ -29,6 +29,7 @@ pub(crate) fn objects(overlay: &Overlay<'_>, range: &MacRange) -> Result<Vec<Man
     for object in &mut objects {
         if object.key().kind == kinds::DEPLOYMENT {
             overlay.workload(object, &[("manager", Image::KubeMacPool)], &effective.infra)?;
+            overlay.without_user(object)?;
         }
         match object.key().name.as_str() {
             // No hash of it on the pods: KubeMacPool watches this ConfigMap, and a restart would cost it its pool for minutes.

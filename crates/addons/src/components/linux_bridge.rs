@@ -10,7 +10,7 @@ use crate::{
 
 const FILES: [&str; 2] =
     [include_str!("../../../../components/linux-bridge/plugin.yaml"), include_str!("../../../../components/linux-bridge/marker.yaml")];
-
+const CONSTRAINTS: &str = include_str!("../../../../components/linux-bridge/openshift.yaml");
 const PLUGIN: &str = "kube-cni-linux-bridge-plugin";
 
 pub(crate) fn objects(overlay: &Overlay<'_>) -> Result<Vec<Manifest>, ManifestError> {
@@ -21,6 +21,13 @@ pub(crate) fn objects(overlay: &Overlay<'_>) -> Result<Vec<Manifest>, ManifestEr
         if object.key().name == PLUGIN {
             object.edit(POD_SPEC, |pod: &mut PodSpec| set_host_path(pod, "cnibin", &overlay.effective.host_paths.cni_bin_dir))?;
         }
+        if overlay.has_constraints() && object.key().name == PLUGIN {
+            object.edit(POD_SPEC, |pod: &mut PodSpec| {
+                pod.service_account_name = Some("linux-bridge".to_owned());
+                Ok::<_, String>(())
+            })?;
+        }
     }
+    overlay.constrain(&mut objects, CONSTRAINTS, &[(PLUGIN, "linux-bridge"), ("bridge-marker", "bridge-marker")])?;
     Ok(objects)
 }

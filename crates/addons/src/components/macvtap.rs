@@ -10,6 +10,7 @@ use crate::{
 
 const FILES: [&str; 2] =
     [include_str!("../../../../components/macvtap/config.yaml"), include_str!("../../../../components/macvtap/daemonset.yaml")];
+const CONSTRAINTS: &str = include_str!("../../../../components/macvtap/openshift.yaml");
 
 /// `device_plugin_config` is the name of the ConfigMap that the device plugin reads. The one of the default name is made where it is
 /// missing; any other is the user's own, and the pods wait for it.
@@ -30,6 +31,7 @@ pub(crate) fn objects(overlay: &Overlay<'_>, device_plugin_config: &str) -> Resu
         }
         objects.push(object);
     }
+    overlay.constrain(&mut objects, CONSTRAINTS, &[("macvtap-cni", "macvtap-cni")])?;
     Ok(objects)
 }
 

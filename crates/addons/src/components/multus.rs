@@ -15,6 +15,7 @@ const FILES: [&str; 3] = [
     include_str!("../../../../components/multus/config.yaml"),
     include_str!("../../../../components/multus/daemonset.yaml"),
 ];
+const CONSTRAINTS: &str = include_str!("../../../../components/multus/openshift.yaml");
 
 const DAEMON: &str = "kube-multus";
 const PLUGINS_VOLUME: &str = "cnibin";
@@ -38,6 +39,7 @@ pub(crate) fn objects(overlay: &Overlay<'_>) -> Result<Vec<Manifest>, ManifestEr
             }
         }
     }
+    overlay.constrain(&mut objects, CONSTRAINTS, &[("multus", "multus")])?;
     Ok(objects)
 }
 

@@ -9,6 +9,7 @@ use crate::{
 };
 
 const FILES: [&str; 2] = [include_str!("../../../../components/ovs/rbac.yaml"), include_str!("../../../../components/ovs/daemonset.yaml")];
+const CONSTRAINTS: &str = include_str!("../../../../components/ovs/openshift.yaml");
 
 pub(crate) fn objects(overlay: &Overlay<'_>) -> Result<Vec<Manifest>, ManifestError> {
     let mut objects = overlay.load(&FILES)?;
@@ -17,5 +18,6 @@ pub(crate) fn objects(overlay: &Overlay<'_>) -> Result<Vec<Manifest>, ManifestEr
         overlay.workload(object, &images, &overlay.effective.workloads)?;
         object.edit(POD_SPEC, |pod: &mut PodSpec| set_host_path(pod, "cnibin", &overlay.effective.host_paths.cni_bin_dir))?;
     }
+    overlay.constrain(&mut objects, CONSTRAINTS, &[("ovs-cni-amd64", "ovs-cni-marker")])?;
     Ok(objects)
 }

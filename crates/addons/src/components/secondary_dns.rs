@@ -1,12 +1,11 @@
 //! DNS for the secondary interfaces of virtual machines.
 
-use k8s_openapi::api::core::v1::PodSpec;
 use serde_json::{Map, Value};
 use weft_plan::{Manifest, ManifestError, kinds};
 
 use crate::{
     Image,
-    overlay::{CONFIG_HASH, Overlay, POD_SPEC},
+    overlay::{CONFIG_HASH, Overlay},
     validate::SecondaryDns,
 };
 
@@ -30,13 +29,7 @@ pub(crate) fn objects(overlay: &Overlay<'_>, dns: &SecondaryDns) -> Result<Vec<M
     for object in objects.iter_mut().filter(|object| object.key().kind == kinds::DEPLOYMENT) {
         let images = [("secondary-dns", Image::CoreDns), ("status-monitor", Image::KubeSecondaryDns)];
         overlay.workload(object, &images, &overlay.effective.infra)?;
-        if overlay.is_openshift() {
-            // The user comes from the range that OpenShift gives to the namespace; any other is refused.
-            object.edit(POD_SPEC, |pod: &mut PodSpec| {
-                pod.security_context.iter_mut().for_each(|context| context.run_as_user = None);
-                Ok::<_, String>(())
-            })?;
-        }
+        overlay.without_user(object)?;
         if let Some(hash) = &config {
             object.set_pod_annotation(CONFIG_HASH, hash);
         }

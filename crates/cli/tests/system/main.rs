@@ -25,6 +25,7 @@ mod leftovers;
 mod macvtap;
 mod model;
 mod narrowed;
+mod openshift;
 mod process;
 mod rbac;
 mod refused;
