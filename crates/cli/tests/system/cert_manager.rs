@@ -13,7 +13,7 @@ use crate::{
     certificates::{AUTHORITY, Found, SECRET, SERVER, WEBHOOK, reachable},
     deletion::{all_is_gone, gone},
     harness::*,
-    install::idle,
+    install::becomes_idle,
 };
 
 const DEFINITIONS: [&str; 2] = ["certificates.cert-manager.io", "issuers.cert-manager.io"];
@@ -45,7 +45,7 @@ async fn the_component_alone_waits_for_cert_manager_and_goes_on_by_itself() {
     .await;
     assert_eq!(cluster.get(kinds::DEPLOYMENT, NAMESPACE, "kubevirt-ipam-controller-manager").await, None);
     // Nobody asks for what is not there.
-    idle(&cluster, &proxy).await;
+    becomes_idle(&cluster, &proxy).await;
 
     cluster.define(&DEFINITIONS[..1]).await;
     cluster.wait_condition("Degraded", "True", "FailedToApply", "the cluster does not have Issuer.cert-manager.io").await;
@@ -57,7 +57,7 @@ async fn the_component_alone_waits_for_cert_manager_and_goes_on_by_itself() {
     inject(&cluster, &issue(&cluster).await).await;
     cluster.wait_available().await;
     Found::in_(&cluster).await.connect(SERVER).await.unwrap();
-    idle(&cluster, &proxy).await;
+    becomes_idle(&cluster, &proxy).await;
 
     // It is kept in order as everything is.
     cluster.delete(kinds::CERTIFICATE, NAMESPACE, CERTIFICATE).await;
@@ -73,7 +73,7 @@ async fn the_component_alone_waits_for_cert_manager_and_goes_on_by_itself() {
     cluster.kubectl(&["delete", "crd", DEFINITIONS[0], DEFINITIONS[1]]).await;
     cluster.wait_condition("Degraded", "True", "FailedToApply", missing).await;
     Found::in_(&cluster).await.connect(SERVER).await.unwrap();
-    idle(&cluster, &proxy).await;
+    becomes_idle(&cluster, &proxy).await;
     cluster.kubectl(&["delete", "networkaddonsconfig", "cluster", "--wait=false"]).await;
     gone(&cluster).await;
     all_is_gone(&cluster, "cert-manager had gone before").await;
@@ -101,7 +101,7 @@ async fn who_makes_the_certificate_can_be_changed_both_ways() {
     let by_cert_manager = Found::in_(&cluster).await;
     assert_ne!(by_cert_manager.certificate, by_weft.certificate);
     by_cert_manager.connect(SERVER).await.unwrap();
-    idle(&cluster, &proxy).await;
+    becomes_idle(&cluster, &proxy).await;
     assert_eq!(Found::in_(&cluster).await.secret, by_cert_manager.secret, "Weft leaves it alone");
 
     // And back.

@@ -132,6 +132,19 @@ pub async fn idle(cluster: &Cluster, proxy: &Proxy) {
     assert!(odd.is_empty(), "by the audit log: {odd:#?}");
 }
 
+/// The same once what follows a change is done: the events about it, and the pass that they do not need.
+pub async fn becomes_idle(cluster: &Cluster, proxy: &Proxy) {
+    wait_until("nothing is asked or written between two renewals of the lease", async || {
+        proxy.clear();
+        let lease = |request: &&Recorded| request.info.resource == "leases";
+        proxy.wait_for(PATIENCE, |requests| requests.iter().filter(lease).count() >= 2).await.map_err(|error| error.to_string())?;
+        let others = proxy.requests().iter().filter(|request| request.info.resource != "leases" && request.info.verb != "watch").count();
+        if others == 0 { Ok(()) } else { Err(format!("{others} requests")) }
+    })
+    .await;
+    idle(cluster, proxy).await;
+}
+
 /// A change of the resource that means nothing makes the operator look, and that is all.
 async fn a_pass_writes_nothing(cluster: &Cluster, proxy: &Proxy, operator: &Operator) {
     let before = passes(operator).await;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use weft_plan::kinds;
 use weft_testenv::proxy::Proxy;
 
-use crate::{deletion::gone, harness::*, install::idle};
+use crate::{deletion::gone, harness::*, install::becomes_idle};
 
 const CONSTRAINTS: &str = "securitycontextconstraints.security.openshift.io";
 const NETWORKS: &str = "networks.operator.openshift.io";
@@ -24,7 +24,7 @@ async fn pods_get_their_constraints_and_nothing_is_left_of_them() {
     assert_eq!(constraints(&cluster).await, ["bridge-marker", "linux-bridge", "macvtap-cni", "multus", "ovs-cni-marker"]);
     let plugin = cluster.get(kinds::DAEMON_SET, NAMESPACE, "kube-cni-linux-bridge-plugin").await.unwrap();
     assert_eq!(plugin["spec"]["template"]["metadata"]["annotations"]["openshift.io/required-scc"], "linux-bridge");
-    idle(&cluster, &proxy).await;
+    becomes_idle(&cluster, &proxy).await;
 
     // They are kept in order: what somebody permits to somebody else is taken back.
     let before = cluster.masked(kinds::SECURITY_CONTEXT_CONSTRAINTS, "", "multus").await.unwrap();
@@ -60,7 +60,7 @@ async fn multus_is_left_to_openshifts_own_operator_while_that_runs_it() {
 
     // The definition alone says nothing.
     cluster.define(&[NETWORKS]).await;
-    idle(&cluster, &proxy).await;
+    becomes_idle(&cluster, &proxy).await;
     assert!(has_multus(&cluster).await);
     cluster.apply(&network(false)).await;
     wait_until("status says who deploys Multus", async || {
@@ -84,7 +84,7 @@ async fn multus_is_left_to_openshifts_own_operator_while_that_runs_it() {
     cluster.wait_condition("Degraded", "True", "FailedToValidate", "disableMultiNetwork").await;
     cluster.apply(&network(false)).await;
     cluster.wait_available().await;
-    idle(&cluster, &proxy).await;
+    becomes_idle(&cluster, &proxy).await;
 
     cluster.delete(kinds::OPENSHIFT_NETWORK, "", "cluster").await;
     wait_until("Weft deploys Multus", async || if has_multus(&cluster).await { Ok(()) } else { Err("not yet".into()) }).await;
