@@ -283,14 +283,13 @@ fn secondary_dns(dns: &KubeSecondaryDns, problems: &mut Problems) -> SecondaryDn
             "is not a DNS domain: write it in lower case without a dot at the end, like secondary.example.com",
         ),
         name_server_ip: dns.effective_name_server_ip().and_then(|text| {
-            text.parse()
-                .map_err(|_| {
-                    problems.push(
-                        "spec.kubeSecondaryDNS.nameServerIP",
-                        format!("{text:?} is not an IP address: write it like 192.0.2.53 or 2001:db8::53"),
-                    )
-                })
-                .ok()
+            // As CEL's `isIP`: an IPv4 address is not written as one of IPv6 (::ffff:192.0.2.53).
+            let address = text.parse().ok().filter(|ip| !matches!(ip, IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some()));
+            if address.is_none() {
+                let message = format!("{text:?} is not an IP address: write it like 192.0.2.53 or 2001:db8::53");
+                problems.push("spec.kubeSecondaryDNS.nameServerIP", message);
+            }
+            address
         }),
         outdated_spelling: dns.uses_upper_case_spelling(),
     }
