@@ -7,7 +7,7 @@ WEFT := target/release/weft
 TESTENV := target/release/weft-testenv
 CLUSTER := target/cluster
 
-.PHONY: help setup build demo test test-long check fmt generate bench cluster-up cluster-down cluster-clean
+.PHONY: help setup build demo test test-long fuzz check fmt generate bench cluster-up cluster-down cluster-clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-14s %s\n", $$1, $$2 }'
@@ -26,6 +26,9 @@ test: setup ## Run all tests; each suite prints its time
 
 test-long: setup ## Run all tests, some exhaustively: a kill before and after every single write, five times the random histories
 	@WEFT_EXHAUSTIVE=1 scripts/test
+
+fuzz: ## Look for inputs that break something, guided by coverage, TIME=60 seconds a target
+	@scripts/fuzz
 
 check: ## Check format and lints
 	cargo fmt --all --check

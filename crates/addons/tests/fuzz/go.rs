@@ -50,6 +50,27 @@ fn ip_addresses() {
 }
 
 #[test]
+fn quantities() {
+    let mut compared = 0;
+    for (text, answer) in rows("quantity") {
+        // Go rounds up to billionths, cuts what is beyond 63 bits, and reads a number without digits as zero, which the
+        // pattern in Kubernetes' own schemas does not.
+        let is_fine =
+            text.split(|c: char| !c.is_ascii_digit()).any(|digits| digits.len() > 9) || text.contains(['n', 'u']) && text.contains('.');
+        let number = text.split(|c: char| c.is_ascii_alphabetic()).next().unwrap_or_default();
+        let is_lone = !number.contains(|c: char| c.is_ascii_digit());
+        let amount: Option<i128> = answer.map(|amount| amount.parse().unwrap_or(i128::MAX));
+        let is_huge = amount.is_some_and(|amount| amount.unsigned_abs() >= (1 << 63) * 1_000_000_000 - 1_000_000_000);
+        if is_fine || is_lone || is_huge || text.contains("e-") {
+            continue;
+        }
+        compared += 1;
+        assert_eq!(weft_plan::quantity(text), amount, "{text:?}");
+    }
+    assert!(compared >= 100, "{compared}");
+}
+
+#[test]
 fn names_of_objects() {
     in_a_specification("name", |text| json!({"macvtap": {"devicePluginConfig": text}}));
 }

@@ -10,6 +10,7 @@ mod texts;
 use std::sync::LazyLock;
 
 use kube_cel::{CompiledSchema, Validator, compile_schema};
+use regex::Regex;
 use serde_json::{Value, json};
 use weft_addons::{
     Addons, Settings,
@@ -31,7 +32,7 @@ fn decide(resource: &Value, decided: Option<&Value>) -> Result<Decision, Refusal
     Addons::new(Settings::default()).decide(Input { resource, record: None, decided, facts: &Facts::default(), random })
 }
 
-/// What the schema has against a resource: its CEL rules, and the greatest lengths of texts.
+/// What the schema has against a resource: its CEL rules, and the lengths and patterns of texts.
 fn broken_rules(resource: &Value) -> Vec<String> {
     static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
         let crd = serde_json::to_value(weft_api::addons::crd()).unwrap();
@@ -41,19 +42,19 @@ fn broken_rules(resource: &Value) -> Vec<String> {
     let errors =
         Validator::new().validate_compiled(&RULES, resource, None).map_or_else(kube_cel::ValidationErrors::into_vec, |()| Vec::new());
     let mut broken: Vec<_> = errors.iter().map(|error| format!("{}: {}", error.field_path, error.message)).collect();
-    too_long(&SCHEMA, resource, &mut broken);
+    misfits(&SCHEMA, resource, &mut broken);
     broken
 }
 
-fn too_long(schema: &Value, value: &Value, found: &mut Vec<String>) {
+fn misfits(schema: &Value, value: &Value, found: &mut Vec<String>) {
     match value {
-        Value::Object(fields) => fields.iter().for_each(|(name, value)| too_long(&schema["properties"][name], value, found)),
-        Value::Array(items) => items.iter().for_each(|item| too_long(&schema["items"], item, found)),
+        Value::Object(fields) => fields.iter().for_each(|(name, value)| misfits(&schema["properties"][name], value, found)),
+        Value::Array(items) => items.iter().for_each(|item| misfits(&schema["items"], item, found)),
         Value::String(text) => {
             let longest = schema["maxLength"].as_u64().and_then(|longest| usize::try_from(longest).ok());
-            found.extend(
-                longest.filter(|longest| text.chars().count() > *longest).map(|longest| format!("{text:?}: longer than {longest}")),
-            );
+            let is_too_long = longest.is_some_and(|longest| text.chars().count() > longest);
+            let is_other = schema["pattern"].as_str().is_some_and(|pattern| !Regex::new(pattern).unwrap().is_match(text));
+            found.extend((is_too_long || is_other).then(|| format!("{text:?}: against {schema}")));
         }
         _ => {}
     }

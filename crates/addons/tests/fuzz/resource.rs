@@ -134,7 +134,7 @@ fn set(spec: &mut Value, path: &str, value: &Value) {
 #[test]
 fn edited_specifications() {
     let values = values();
-    bolero::check!().with_iterations(400).with_max_len(24).for_each(|bytes| {
+    bolero::check!().with_iterations(3000).with_max_len(24).for_each(|bytes| {
         let mut spec = json!({});
         for edit in bytes.chunks_exact(2) {
             set(&mut spec, FIELDS[usize::from(edit[0]) % FIELDS.len()], &values[usize::from(edit[1]) % values.len()]);

@@ -6,6 +6,7 @@ use weft_addons::{
     image::{ImageReference, Registry},
     mac::{MacAddress, MacRange},
 };
+use weft_plan::quantity;
 
 use crate::{agree, decide, resource, text};
 
@@ -93,6 +94,53 @@ fn ip_addresses() {
 }
 
 #[test]
+fn quantities() {
+    const PIECES: [&str; 26] = [
+        "0",
+        "1",
+        "5",
+        "12",
+        "100",
+        "999999999999",
+        ".",
+        ".5",
+        "+",
+        "-",
+        "n",
+        "u",
+        "m",
+        "k",
+        "M",
+        "G",
+        "T",
+        "P",
+        "E",
+        "Ki",
+        "Gi",
+        "Ei",
+        "e",
+        "3",
+        "K",
+        " ",
+    ];
+    bolero::check!().with_iterations(INPUTS).with_max_len(6).for_each(|bytes| {
+        let text = text(bytes, &PIECES);
+        let amount = quantity(&text);
+        if let Some(amount) = amount.filter(|amount| *amount >= 0) {
+            // In other words.
+            assert_eq!(quantity(&format!("{amount}n")), Some(amount), "{text:?}");
+        }
+        // Kubernetes reads signs, but no amount of a resource has one; and what is too fine or too much for Weft has more digits than these.
+        let longest = text.split(|c: char| !c.is_ascii_digit()).map(str::len).max().unwrap_or_default();
+        let exponent = text.split_once(['e', 'E']).map_or(0, |(_, digits)| digits.len());
+        if !text.contains(['+', '-']) && longest <= 6 && exponent <= 1 {
+            let spec = json!({"multus": {}, "resources": [{"component": "multus", "limits": {"memory": text}}]});
+            assert_eq!(agree(&spec), amount.is_some(), "{text:?}: {amount:?}");
+        }
+    });
+}
+
+#[test]
 fn names() {
     const PIECES: [&str; 14] = ["a", "b", "z9", "0", "-", ".", "..", "_", "A", "\u{e4}", " ", "\n", "/", "aaaaaaaa"];
     bolero::check!().with_iterations(INPUTS).with_max_len(7).for_each(|bytes| {
@@ -110,7 +158,10 @@ fn host_paths() {
     const PIECES: [&str; 12] = ["/", "//", "run", ".", "..", "a b", ":", "\n", "\u{7f}", "\u{85}", "\u{e4}", "containerd.sock"];
     bolero::check!().with_iterations(INPUTS).with_max_len(7).for_each(|bytes| {
         let text = text(bytes, &PIECES);
-        if agree(&json!({"multus": {}, "multusDynamicNetworks": {"hostCRISocketPath": text}})) && !text.is_empty() {
+        let is_folder = agree(&json!({"hostPaths": {"kubeletDir": text}}));
+        let is_socket = agree(&json!({"multus": {}, "multusDynamicNetworks": {"hostCRISocketPath": text}}));
+        assert_eq!(is_folder, is_socket, "{text:?}");
+        if is_socket && !text.is_empty() {
             assert!(text.starts_with('/') && !text.ends_with('/') && !text.contains(':'), "{text:?}");
         }
     });
