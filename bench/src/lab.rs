@@ -127,7 +127,7 @@ impl<'a> Lab<'a> {
             .args(&self.args)
             .arg("--kubeconfig")
             .arg(&kubeconfig)
-            .args(["--probe-address", "127.0.0.1:0", "--pod-name", pod])
+            .args(["--probe-address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0", "--pod-name", pod])
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .envs(&self.env)

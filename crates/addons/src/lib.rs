@@ -20,6 +20,7 @@ pub mod mac;
 mod original;
 mod overlay;
 mod platform;
+mod process;
 pub mod pull_policy;
 pub mod record;
 pub mod resources;
@@ -32,7 +33,9 @@ pub mod validate;
 
 use serde_json::Value;
 use weft_api::{Condition, addons::NetworkAddonsConfig};
-use weft_plan::{Decision, Domain, Fact, Facts, Input, Kind, Notice, ObjectKey, Problem, Refusal, Unit, kinds, report::Report};
+use weft_plan::{
+    Decision, Domain, Fact, Facts, Input, Kind, Notice, ObjectKey, Problem, ProcessSettings, Refusal, Unit, kinds, report::Report,
+};
 
 pub use settings::{Image, Settings, SettingsError};
 
@@ -133,6 +136,10 @@ impl Domain for Addons {
 
     fn gauges(&self, resource: Option<&Value>) -> Vec<(&'static str, &'static str, f64)> {
         status::gauges(resource)
+    }
+
+    fn process(&self, resource: Option<&Value>) -> ProcessSettings {
+        process::settings(resource)
     }
 }
 

@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 use weft_plan::{Manifest, ManifestError, ObjectKey, Unit};
 
 use rotation::{Found, rotate};
+pub use x509::SelfSigned;
 use x509::{Certificate, Pair};
 
 /// Keys of a Secret of the type `kubernetes.io/tls`, and beside them, as cert-manager has it, whom to trust.

@@ -142,6 +142,32 @@ impl Pair {
     }
 }
 
+/// A certificate that vouches for itself, for a server whose clients do not ask who it is.
+pub struct SelfSigned {
+    /// The certificate, DER.
+    pub certificate: Vec<u8>,
+    /// Its private key, PKCS #8, DER.
+    pub key: Vec<u8>,
+    /// When the next one should take its place.
+    pub renew_at: Timestamp,
+}
+
+impl SelfSigned {
+    /// A new one for a server of this name. It is due for renewal after two thirds of its time.
+    ///
+    /// # Errors
+    /// The crypto library refuses, or the time cannot be written into a certificate.
+    pub fn new(name: &str, now: Timestamp, validity: SignedDuration) -> Result<Self, Error> {
+        let mut params = params(name, now, later(now, validity))?;
+        params.subject_alt_names = vec![SanType::DnsName(name.try_into()?)];
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let key = KeyPair::generate()?;
+        let certificate = params.self_signed(&key)?.der().to_vec();
+        Ok(Self { certificate, key: key.serialize_der(), renew_at: later(now, validity / 3 * 2) })
+    }
+}
+
 fn params(common_name: &str, now: Timestamp, end: Timestamp) -> Result<CertificateParams, Error> {
     let date = |time: Timestamp| time::OffsetDateTime::from_unix_timestamp(time.as_second()).map_err(|_| Error::Date(time));
     let mut params = CertificateParams::default();

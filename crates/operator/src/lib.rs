@@ -5,7 +5,7 @@
 
 mod process;
 
-pub use process::{Options, run};
+pub use process::{MetricsAddress, Options, run};
 
 use std::sync::Arc;
 

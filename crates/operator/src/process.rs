@@ -9,7 +9,7 @@ use kube::{
 };
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
-use weft_plan::Domain;
+use weft_plan::{Domain, LogLevel, ProcessSettings};
 use weft_runtime::{
     client,
     cluster::Cluster,
@@ -17,6 +17,8 @@ use weft_runtime::{
     fence::Fence,
     lease::{self, LeaseConfig},
     metrics::Metrics,
+    metrics_server::{self, MetricsServer},
+    process::Wishes,
     server::{self, Probes},
     watch::Shared,
 };
@@ -30,22 +32,38 @@ pub struct Options {
     pub kubeconfig: Option<PathBuf>,
     /// How long a leader's lease lasts without renewal.
     pub lease_duration: Duration,
-    /// Where `/healthz`, `/readyz` and `/metrics` are served.
+    /// Where `/healthz` and `/readyz` are served.
     pub probe_address: SocketAddr,
+    /// Where `/metrics` is served.
+    pub metrics: MetricsAddress,
     /// Name of this replica.
     pub instance: String,
 }
 
-/// Runs until SIGTERM or SIGINT, then ends what is in flight and gives the leases back.
+/// Where metrics are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricsAddress {
+    /// Nowhere.
+    Off,
+    /// Beside the probes: plain, for anybody.
+    Probes,
+    /// Over HTTPS, for clients that the API server lets read them.
+    At(SocketAddr),
+}
+
+/// Runs until SIGTERM or SIGINT, then ends what is in flight and gives the leases back. `set_log_level` is called whenever resources ask for
+/// another level, with `None` for the one that the process began with.
 ///
 /// # Errors
 /// It cannot start: no cluster is configured, an address is taken, a setting is wrong.
-pub async fn run(options: Options) -> anyhow::Result<()> {
+pub async fn run(options: Options, set_log_level: impl Fn(Option<LogLevel>) + Send + 'static) -> anyhow::Result<()> {
     let config = kube_config(options.kubeconfig.as_deref()).await?;
     let metrics = Metrics::default();
     let (stop, end_of_leases) = (CancellationToken::new(), CancellationToken::new());
     let (mut controllers, mut leases) = (JoinSet::new(), JoinSet::new());
     let mut caches = Vec::new();
+    let wishes = Wishes::default();
+    let mut reviewer = None;
     for name in &options.domains {
         let (domain, namespace) = crate::domain(name, |variable| std::env::var(variable).ok())?;
         let shared = Shared::default();
@@ -53,6 +71,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         let fence = Fence::default();
         let client = client::connect(&config, &fence).context("the client cannot be set up")?;
         let cluster = Cluster::new(client);
+        reviewer.get_or_insert_with(|| cluster.clone());
         let (leading, is_leading) = watch::channel(false);
         let lease = LeaseConfig {
             namespace: namespace.clone(),
@@ -62,13 +81,20 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         };
         leases.spawn(lease::run(lease, cluster.clone(), fence, leading, end_of_leases.clone()));
         let config = controller::Config { namespace, instance: options.instance.clone() };
-        controllers.spawn(
-            Controller::new(Arc::clone(&domain) as Arc<dyn Domain>, cluster, shared, metrics.clone(), config).run(is_leading, stop.clone()),
-        );
+        let controller = Controller::new(Arc::clone(&domain) as Arc<dyn Domain>, cluster, shared, metrics.clone(), config);
+        controllers.spawn(controller.with_wishes(wishes.clone()).run(is_leading, stop.clone()));
     }
-    let listener = TcpListener::bind(options.probe_address).await.with_context(|| format!("cannot listen on {}", options.probe_address))?;
-    tracing::info!(address = %listener.local_addr()?, domains = options.domains.join(","), "serving /healthz, /readyz and /metrics");
-    let mut probes = tokio::spawn(server::serve(listener, Probes { caches, metrics }, stop.clone()));
+    tokio::spawn(follow_log_level(wishes.subscribe(), set_log_level));
+    let listener = listen(options.probe_address).await?;
+    tracing::info!(address = %listener.local_addr()?, domains = options.domains.join(","), "serving /healthz and /readyz");
+    let beside = (options.metrics == MetricsAddress::Probes).then(|| metrics.clone());
+    let mut probes = tokio::spawn(server::serve(listener, Probes { caches, metrics: beside }, stop.clone()));
+    if let (MetricsAddress::At(address), Some(cluster)) = (options.metrics, reviewer) {
+        let listener = listen(address).await?;
+        tracing::info!(metrics = %listener.local_addr()?, "serving /metrics over HTTPS");
+        tokio::spawn(metrics_server::tell_shortcomings(wishes.subscribe()));
+        tokio::spawn(MetricsServer::new(cluster, metrics, wishes.subscribe()).serve(listener, stop.clone()));
+    }
 
     tokio::select! {
         () = signal() => tracing::info!("stopping"),
@@ -82,6 +108,23 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     end_of_leases.cancel();
     while leases.join_next().await.is_some() {}
     Ok(())
+}
+
+async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))
+}
+
+/// Sets the level that the resources ask for, whenever that is another one.
+async fn follow_log_level(mut settings: watch::Receiver<ProcessSettings>, set: impl Fn(Option<LogLevel>)) {
+    let mut current = None;
+    while settings.changed().await.is_ok() {
+        let wanted = settings.borrow_and_update().log_level;
+        if wanted != current {
+            set(wanted);
+            current = wanted;
+            tracing::info!(level = wanted.map_or("as at the start", LogLevel::as_str), "the log level has changed");
+        }
+    }
 }
 
 async fn kube_config(path: Option<&std::path::Path>) -> anyhow::Result<Config> {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use weft_api::Condition;
 
-use crate::{Certificate, Fact, Facts, Kind, Manifest, ObjectKey, Unit, report::Report};
+use crate::{Certificate, Fact, Facts, Kind, Manifest, ObjectKey, ProcessSettings, Unit, report::Report};
 
 /// A domain turns its custom resource into objects, and what became of them into a status.
 ///
@@ -61,6 +61,11 @@ pub trait Domain: Send + Sync + 'static {
 
     /// Gauges under the names that the original's users know: name, help text, value. `resource` is `None` if there is none.
     fn gauges(&self, resource: Option<&Value>) -> Vec<(&'static str, &'static str, f64)>;
+
+    /// What the resource asks of the operator's own process, also of a replica that does not lead. `resource` is `None` if there is none.
+    fn process(&self, _resource: Option<&Value>) -> ProcessSettings {
+        ProcessSettings::default()
+    }
 }
 
 /// What a decision is made from.

@@ -15,6 +15,7 @@ mod fields;
 mod inventory;
 mod kind;
 mod object;
+mod process;
 pub mod report;
 pub mod rollout;
 mod step;
@@ -31,6 +32,7 @@ pub use facts::{Fact, Facts, Node, OPENSHIFT, OpenShiftNetwork, Selection};
 pub use inventory::{Inventory, InventoryError};
 pub use kind::{Kind, kinds};
 pub use object::{Manifest, ManifestError, ObjectKey, parse_yaml};
+pub use process::{ProcessSettings, ServerTls};
 pub use step::{
     ADOPT_ANNOTATION, OWNER_LABEL, Owner, Step, effective_body, is_immutable, is_kept_for_ever, manager, owned, release_patch, step,
     take_patch,

@@ -213,6 +213,11 @@ impl Cluster {
         }
     }
 
+    /// Asks for a review, such as a TokenReview: `path` is that of its kind. Nothing is stored. Returns it with its status.
+    pub async fn review(&self, path: &str, body: &Value) -> Result<Value, Error> {
+        self.send(Method::POST, path, Some(body)).await
+    }
+
     async fn send(&self, method: Method, url: &str, body: Option<&Value>) -> Result<Value, Error> {
         self.call(Request::builder().method(method).uri(url).header(header::CONTENT_TYPE, "application/json"), body).await
     }

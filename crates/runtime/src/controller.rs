@@ -25,6 +25,7 @@ use crate::{
     metrics::Metrics,
     objects::Objects,
     pass,
+    process::Wishes,
     retry::{Pause, Retries},
     status, teardown,
     watch::{self, Shared, Watch},
@@ -57,6 +58,7 @@ pub struct Controller {
     pub(crate) metrics: Metrics,
     pub(crate) config: Config,
     pub(crate) recorder: Recorder,
+    wishes: Wishes,
     /// Of kinds that a cluster may lack.
     served: Watches,
     /// Of single objects.
@@ -99,7 +101,13 @@ impl Controller {
         let recorder = Recorder::new(cluster.client().clone(), reporter);
         let watches = || Watches::new(cluster.client().clone(), shared.clone(), metrics.clone());
         let (served, named) = (watches(), watches());
-        Self { domain, cluster, shared, metrics, config, recorder, served, named }
+        Self { domain, cluster, shared, metrics, config, recorder, wishes: Wishes::default(), served, named }
+    }
+
+    /// Tells what its resource asks of the process.
+    #[must_use]
+    pub fn with_wishes(self, wishes: Wishes) -> Self {
+        Self { wishes, ..self }
     }
 
     pub(crate) fn objects(&self, owner: Owner) -> Objects {
@@ -119,6 +127,7 @@ impl Controller {
         loop {
             let leads = *leading.borrow_and_update();
             self.metrics.leads(self.domain.name(), leads);
+            self.wish();
             let definitions = self.shared.lock().definitions();
             self.served.set(while_served.iter().filter(|watch| definitions.serves(watch.kind)).cloned());
             let acts = leads && self.shared.lock().may_act();
@@ -176,6 +185,24 @@ impl Controller {
         true
     }
 
+    /// Hands on what the resource asks of the process, also while another replica leads.
+    fn wish(&self) {
+        let resources = {
+            let cache = self.shared.lock();
+            if !cache.has_spoken(&Source::Resources) {
+                return;
+            }
+            cache.resources()
+        };
+        self.wishes.set(self.domain.name(), self.domain.process(self.the_one(&resources)));
+    }
+
+    /// The resource that counts, where there may be only one.
+    fn the_one<'a>(&self, resources: &'a [Arc<Value>]) -> Option<&'a Value> {
+        let wanted = self.domain.resource_name();
+        resources.iter().map(|resource| &**resource).find(|resource| wanted.is_none_or(|wanted| resource["metadata"]["name"] == wanted))
+    }
+
     /// A pass over every resource that needs one now. Returns when the next is due.
     async fn pass_all(&self, memories: &mut HashMap<String, Memory>) -> Option<Instant> {
         let resources = self.shared.lock().resources();
@@ -207,8 +234,7 @@ impl Controller {
         }
         // As the resource is after our own writes: no event tells of them again.
         let resources = self.shared.lock().resources();
-        let wanted = resources.iter().find(|resource| wanted.is_none_or(|wanted| named(resource) == wanted));
-        for (gauge, help, value) in self.domain.gauges(wanted.map(|resource| &**resource)) {
+        for (gauge, help, value) in self.domain.gauges(self.the_one(&resources)) {
             self.metrics.set(gauge, help, value);
         }
         self.metrics.drifted(self.domain.name(), memories.values().map(|memory| memory.drifted).sum());

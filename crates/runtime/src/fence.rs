@@ -53,9 +53,10 @@ impl Fence {
         self.open_until.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The lease itself is how a leader is found, and is guarded by its resourceVersion.
+    /// The lease itself is how a leader is found, and is guarded by its resourceVersion. Reviews are questions, though they are posted.
     fn is_harmless<B>(request: &Request<B>) -> bool {
-        request.method() == Method::GET || request.uri().path().starts_with("/apis/coordination.k8s.io/")
+        const HARMLESS: [&str; 3] = ["/apis/coordination.k8s.io/", "/apis/authentication.k8s.io/", "/apis/authorization.k8s.io/"];
+        request.method() == Method::GET || HARMLESS.iter().any(|group| request.uri().path().starts_with(group))
     }
 
     fn stops<B>(&self, request: &Request<B>) -> bool {

@@ -1,5 +1,6 @@
 //! The shell over the Kubernetes client: watches, apply, inventory, status, events, leader lease, metrics and shutdown.
 
+mod access;
 pub mod backoff;
 pub mod cache;
 mod certificates;
@@ -10,11 +11,13 @@ mod events;
 pub mod fence;
 pub mod lease;
 pub mod metrics;
+pub mod metrics_server;
 pub mod objects;
 pub mod overview;
 pub mod pass;
 pub mod presence;
 pub mod preview;
+pub mod process;
 pub mod release;
 pub mod removal;
 pub mod retry;
@@ -22,5 +25,6 @@ pub mod server;
 pub mod status;
 pub mod stored;
 pub mod teardown;
+mod tls;
 pub mod watch;
 mod watches;

@@ -1,33 +1,28 @@
-//! `/healthz`, `/readyz` and `/metrics`.
+//! `/healthz` and `/readyz`, and `/metrics` beside them where that is asked for.
 
 use axum::{Router, extract::State, http::StatusCode, routing::get};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::{metrics::Metrics, watch::Shared};
+use crate::{metrics::Metrics, metrics_server::OPEN_METRICS, watch::Shared};
 
 /// What the probes look at.
 #[derive(Clone)]
 pub struct Probes {
     /// One cache a domain.
     pub caches: Vec<(&'static str, Shared)>,
-    /// The numbers.
-    pub metrics: Metrics,
+    /// The numbers, if they are to be served here, to anybody.
+    pub metrics: Option<Metrics>,
 }
 
 /// Serves until `stop`.
 pub async fn serve(listener: TcpListener, probes: Probes, stop: CancellationToken) -> std::io::Result<()> {
-    let router = Router::new()
-        // The operator is one thread: that it answers is what health means.
-        .route("/healthz", get(|| async { "ok\n" }))
-        .route("/readyz", get(ready))
-        .route(
-            "/metrics",
-            get(|State(probes): State<Probes>| async move {
-                ([("content-type", "application/openmetrics-text; version=1.0.0; charset=utf-8")], probes.metrics.text())
-            }),
-        )
-        .with_state(probes);
+    // The operator is one thread: that it answers is what health means.
+    let mut router = Router::new().route("/healthz", get(|| async { "ok\n" })).route("/readyz", get(ready));
+    if let Some(metrics) = probes.metrics.clone() {
+        router = router.route("/metrics", get(|| async move { ([("content-type", OPEN_METRICS)], metrics.text()) }));
+    }
+    let router = router.with_state(probes);
     axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await
 }
 

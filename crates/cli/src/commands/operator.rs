@@ -6,8 +6,12 @@ use anyhow::{Context, Result};
 use tracing_subscriber::{
     filter::{LevelFilter, Targets},
     layer::SubscriberExt,
+    reload,
     util::SubscriberInitExt,
 };
+
+use weft_operator::MetricsAddress;
+use weft_plan::LogLevel;
 
 use crate::domains;
 
@@ -23,9 +27,12 @@ pub struct Args {
     /// How many seconds a leader may be silent before another replica takes over; it renews three times as often
     #[arg(long, default_value_t = 30, env = "WEFT_LEASE_SECONDS", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(3..=3600))]
     lease_seconds: u64,
-    /// Where /healthz, /readyz and /metrics are served; port 0 takes a free one
+    /// Where /healthz and /readyz are served; port 0 takes a free one
     #[arg(long, default_value = "0.0.0.0:8081", env = "WEFT_PROBE_ADDRESS", value_name = "ADDRESS")]
     probe_address: SocketAddr,
+    /// Where /metrics is served over HTTPS, for clients whose token may get it; `probes`: plain, beside the probes, for anybody; `off`
+    #[arg(long, default_value = "0.0.0.0:8443", env = "WEFT_METRICS_ADDRESS", value_name = "ADDRESS", value_parser = metrics_address)]
+    metrics_address: MetricsAddress,
     /// The name of this replica in leases and events
     #[arg(long, env = "POD_NAME", default_value = "weft", value_name = "NAME")]
     pod_name: String,
@@ -50,34 +57,65 @@ pub fn environment() -> String {
     format!("Environment:\n{}\n\nImages, each with its default:\n{}", general.join("\n"), images.collect::<Vec<_>>().join("\n"))
 }
 
+fn metrics_address(text: &str) -> Result<MetricsAddress, String> {
+    match text {
+        "off" => Ok(MetricsAddress::Off),
+        "probes" => Ok(MetricsAddress::Probes),
+        address => {
+            let address = address.parse().map_err(|_| format!("{text:?} is no address: write 0.0.0.0:8443, probes or off"))?;
+            Ok(MetricsAddress::At(address))
+        }
+    }
+}
+
 /// Runs until it is told to stop.
 pub fn run(args: Args) -> Result<ExitCode> {
-    log(&args);
+    let set_log_level = log(&args);
     let options = weft_operator::Options {
         domains: args.domains,
         kubeconfig: args.kubeconfig,
         lease_duration: Duration::from_secs(args.lease_seconds),
         probe_address: args.probe_address,
+        metrics: args.metrics_address,
         instance: args.pod_name,
     };
     // One thread serves an operator: it waits nearly always, and a second one would cost memory.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("the runtime cannot be started")?;
-    runtime.block_on(weft_operator::run(options))?;
+    runtime.block_on(weft_operator::run(options, set_log_level))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn log(args: &Args) {
-    let level = match args.log_level {
-        ..=-1 => LevelFilter::DEBUG,
-        0 => LevelFilter::INFO,
-        1 => LevelFilter::WARN,
-        2.. => LevelFilter::ERROR,
+/// Begins to log. Returns how to change the level; `None` is the one of the command line.
+fn log(args: &Args) -> impl Fn(Option<LogLevel>) + Send + use<> {
+    let at_start = match args.log_level {
+        ..=-1 => LogLevel::Debug,
+        0 => LogLevel::Info,
+        1 => LogLevel::Warning,
+        2.. => LogLevel::Error,
     };
-    // What the client library has to say of a failed request, Weft says itself, once.
-    let libraries = if level < LevelFilter::DEBUG { LevelFilter::OFF } else { level };
-    let filter = Targets::new().with_default(level).with_targets([("kube_client", libraries), ("kube_runtime", libraries)]);
+    let (filter, handle) = reload::Layer::new(filter(at_start));
     let lines =
         tracing_subscriber::fmt::layer().with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).with_writer(std::io::stderr);
     let registry = tracing_subscriber::registry().with(filter);
-    if args.log_text { registry.with(lines).init() } else { registry.with(lines.json().flatten_event(true)).init() }
+    if args.log_text {
+        registry.with(lines).init()
+    } else {
+        registry.with(lines.json().flatten_event(true)).init()
+    }
+    move |level| {
+        // It fails only if nothing is logged any more.
+        let _ = handle.reload(self::filter(level.unwrap_or(at_start)));
+    }
+}
+
+fn filter(level: LogLevel) -> Targets {
+    let level = match level {
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Warning => LevelFilter::WARN,
+        LogLevel::Error => LevelFilter::ERROR,
+    };
+    // What the client library has to say of a failed request, Weft says itself, once.
+    let libraries = if level < LevelFilter::DEBUG { LevelFilter::OFF } else { level };
+    Targets::new().with_default(level).with_targets([("kube_client", libraries), ("kube_runtime", libraries)])
 }

@@ -28,13 +28,15 @@ pub struct OperatorOptions<'a> {
     pub lease_seconds: u64,
     /// `--pod-name`
     pub pod_name: &'a str,
+    /// `--metrics-address`, `probes` by default: tests read metrics without ado.
+    pub metrics: &'a str,
     /// Variables that the Deployment sets otherwise, as in a later version.
     pub environment: &'a [(&'a str, &'a str)],
 }
 
 impl Default for OperatorOptions<'_> {
     fn default() -> Self {
-        Self { proxy: None, lease_seconds: 3, pod_name: OPERATOR, environment: &[] }
+        Self { proxy: None, lease_seconds: 3, pod_name: OPERATOR, metrics: "probes", environment: &[] }
     }
 }
 
@@ -61,6 +63,7 @@ impl Operator {
             .arg("--kubeconfig")
             .arg(&kubeconfig)
             .args(["--probe-address", "127.0.0.1:0", "--log-text"])
+            .args(["--metrics-address", options.metrics])
             .args(["--lease-seconds", &options.lease_seconds.to_string(), "--pod-name", options.pod_name])
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
@@ -130,9 +133,18 @@ impl Operator {
 
     /// Where it serves its probes.
     pub async fn address(&self) -> SocketAddr {
+        self.listening("address=").await
+    }
+
+    /// Where it serves metrics over HTTPS.
+    pub async fn metrics_address(&self) -> SocketAddr {
+        self.listening("metrics=").await
+    }
+
+    async fn listening(&self, field: &str) -> SocketAddr {
         wait_until("the operator says where it listens", async || {
             let log = self.log();
-            let address = log.split("address=").nth(1).and_then(|rest| rest.split_whitespace().next()).and_then(|text| text.parse().ok());
+            let address = log.split(field).nth(1).and_then(|rest| rest.split_whitespace().next()).and_then(|text| text.parse().ok());
             address.ok_or(log)
         })
         .await

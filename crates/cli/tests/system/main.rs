@@ -23,6 +23,7 @@ mod install;
 mod known;
 mod leftovers;
 mod macvtap;
+mod metrics;
 mod model;
 mod narrowed;
 mod openshift;

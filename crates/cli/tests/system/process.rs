@@ -1,5 +1,6 @@
 //! The process itself: probes, metrics and the end.
 
+use serde_json::json;
 use weft_plan::kinds;
 use weft_testenv::proxy::{Fault, Match, Proxy};
 
@@ -81,6 +82,34 @@ async fn probes_and_metrics_say_how_it_is() {
     assert!(applied > 30.0, "{applied}");
     let healthy = operator.http("/healthz").await;
     assert_eq!((healthy.0, &*healthy.2), (200, "ok\n"));
+}
+
+#[tokio::test]
+async fn the_log_level_follows_the_resource_without_a_restart() {
+    let cluster = Cluster::start_default().await;
+    let operator = Operator::start_default(&cluster).await;
+    cluster.apply("{apiVersion: networkaddonsoperator.network.kubevirt.io/v1, kind: NetworkAddonsConfig, metadata: {name: cluster}, spec: {multus: {}}}").await;
+    cluster.wait_available().await;
+    assert!(!operator.log().contains(" DEBUG "), "it was not started so");
+    let level = async |level: serde_json::Value| {
+        cluster.patch_resource(json!({"spec": {"operatorLogLevel": level}})).await;
+        cluster.wait_available().await;
+    };
+    level(json!("Debug")).await;
+    operator.wait_logged(" DEBUG ").await;
+
+    level(json!("Error")).await;
+    let quiet = operator.log().len();
+    cluster.delete(kinds::CLUSTER_ROLE, "", "multus").await;
+    wait_until("it is back", async || cluster.get(kinds::CLUSTER_ROLE, "", "multus").await.map(drop).ok_or("it is gone".into())).await;
+    cluster.wait_available().await;
+    assert_eq!(&operator.log()[quiet..], "", "that it was put back is no error");
+
+    level(serde_json::Value::Null).await;
+    operator.wait_logged("level=\"as at the start\"").await;
+    cluster.delete(kinds::CLUSTER_ROLE, "", "multus").await;
+    wait_until("it is told that it is back", async || operator.log()[quiet..].contains("applied").then_some(()).ok_or("not yet".into()))
+        .await;
 }
 
 /// The text format of OpenMetrics 1.0: each sample belongs to a family with a type, and the end is marked.
