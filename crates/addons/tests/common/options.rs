@@ -52,6 +52,8 @@ pub fn changes() -> Vec<Change> {
         image("kubeSecondaryDNS", &[DNS]),
         image("coreDNS", &[DNS]),
         image("kubevirtIpamController", &[IPAM]),
+        // Before the folders: one that is given wins over the preset.
+        goes_back(json!({"hostPaths": {"preset": "Talos"}}), &["multus"]),
         goes_back(
             json!({"hostPaths": {"cniBinDir": "/plugins"}}),
             &["multus", "kube-cni-linux-bridge-plugin", "ovs-cni-amd64", "macvtap-cni"],
@@ -59,7 +61,6 @@ pub fn changes() -> Vec<Change> {
         goes_back(json!({"hostPaths": {"cniConfigDir": "/networks"}}), &["multus"]),
         goes_back(json!({"hostPaths": {"kubeletDir": "/kubelet"}}), &["multus"]),
         goes_back(json!({"hostPaths": {"networkNamespaceDir": "/namespaces"}}), &["multus"]),
-        goes_back(json!({"hostPaths": {"preset": "Talos"}}), &["multus"]),
         goes_back(json!({"placementConfiguration": {"infra": anywhere()}}), &DEPLOYMENTS),
         goes_back(json!({"placementConfiguration": {"workloads": anywhere()}}), &DAEMON_SETS),
         goes_back(json!({"tlsSecurityProfile": {"type": "Intermediate", "intermediate": {}}}), &[POOL, IPAM]),

@@ -191,13 +191,14 @@ async fn same_but_for_the_range(whole: &Snapshot, cluster: &Cluster, when: &str)
     assert_same(&without_range(whole), &without_range(&cluster.snapshot().await), when);
 }
 
-/// The range is in KubeMacPool's ConfigMap, and in Weft's notes.
+/// The range is in KubeMacPool's ConfigMap, in Weft's notes and in status.
 fn without_range(snapshot: &Snapshot) -> Snapshot {
     let mut snapshot = snapshot.clone();
     snapshot.objects.retain(|name, _| ![RANGE, RECORD, INVENTORY].iter().any(|range| name.ends_with(range)));
     // Who created it by which command of kubectl is the test's own.
     if let Some(resource) = snapshot.objects.get_mut("NetworkAddonsConfig cluster") {
         resource["metadata"].as_object_mut().unwrap().retain(|field, _| !matches!(field.as_str(), "writers" | "annotations"));
+        resource.pointer_mut("/status/effectiveConfiguration/kubeMacPool").into_iter().for_each(|range| *range = "drawn".into());
     }
     snapshot
 }
