@@ -144,7 +144,8 @@ pub fn fill(
     notices.extend(effective.multus_dynamic_networks.as_deref().and_then(|socket| host::other_cri_sockets(facts, socket)));
     if let Some(about) = effective.first_with_plugins() {
         let elsewhere = host_paths.elsewhere(facts, &effective.host_paths);
-        notices.extend(elsewhere.map(|message| Notice { about: about.to_owned(), message }));
+        let messages = elsewhere.into_iter().chain(host::windows(facts, &effective.workloads));
+        notices.extend(messages.map(|message| Notice { about: about.to_owned(), message }));
     }
     (effective, notices)
 }

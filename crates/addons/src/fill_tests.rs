@@ -104,6 +104,20 @@ fn what_the_original_should_have_refused_is_not_carried_over_and_that_is_said() 
     assert!(notices[0].message.contains("spec.kubeMacPool.rangeEnd"), "{}", notices[0].message);
 }
 
+#[test]
+fn what_the_nodes_say_is_told_under_the_first_add_on_that_it_concerns() {
+    use weft_plan::Node;
+    let node = |kubelet: &str| Node { kubelet_version: kubelet.into(), ..Node::default() };
+    let nodes = [("a".to_owned(), node("v1.32.1+k3s1")), ("b".to_owned(), node("v1.32.1+k3s1")), ("c".to_owned(), node("v1.32.1"))];
+    let facts = Facts { nodes: nodes.into(), ..Facts::default() };
+    let filled = |spec: Value| fill(validate(&read(&resource(spec)).unwrap()).unwrap(), None, &facts, &mut loaded_dice);
+    let (effective, notices) = filled(json!({"linuxBridge": {}, "ovs": {}}));
+    assert_eq!(effective.to_json().unwrap()["hostPaths"]["cniBinDir"], "/var/lib/rancher/k3s/data/cni");
+    assert_eq!(notices.iter().map(|notice| notice.about.as_str()).collect::<Vec<_>>(), ["linuxBridge"]);
+    assert!(notices[0].message.contains("node c looks like Kubeadm"), "{}", notices[0].message);
+    assert_eq!(filled(json!({"kubeMacPool": {}})).1, [], "it needs nothing of the nodes");
+}
+
 /// A valid specification, with every field that is carried over present or not.
 fn any_spec() -> impl Strategy<Value = Value> {
     let range = prop_oneof![

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weft_api::addons::HostPaths as Requested;
+use weft_api::addons::{HostPaths as Requested, Placement};
 use weft_plan::{Facts, Node, Notice};
 
 weft_plan::choice! {
@@ -184,6 +184,18 @@ impl HostPaths {
             network_namespace_dir: Some(self.network_namespace_dir.clone()),
         }
     }
+}
+
+/// Nodes that run Windows, and get pods that cannot run there: the placement's default keeps them off, and one that is given replaces it.
+/// Nothing is said if there is an affinity, which may do so too.
+pub(crate) fn windows(facts: &Facts, workloads: &Placement) -> Option<String> {
+    let kept_off = workloads.node_selector.as_ref().and_then(|labels| labels.get("kubernetes.io/os")).is_some_and(|os| os == "linux");
+    let nodes: Vec<_> = facts.nodes.iter().filter(|(_, node)| node.operating_system == "windows").collect();
+    let (name, _) = nodes.first().filter(|_| !kept_off && workloads.affinity.is_none())?;
+    Some(format!(
+        "node {name}{} runs Windows, and add-ons are not kept off it: add kubernetes.io/os: linux to spec.placementConfiguration.workloads.nodeSelector",
+        more(nodes.len())
+    ))
 }
 
 fn more(nodes: usize) -> String {

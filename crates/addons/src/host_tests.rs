@@ -94,3 +94,17 @@ fn what_is_given_wins_and_nodes_that_differ_are_named() {
     let talos = one(Node { os_image: "Talos (v1.10.3)".into(), ..Node::default() });
     assert_eq!(RequestedPaths::default().elsewhere(&talos, &Preset::Kubeadm.paths()), None, "/var/run is /run");
 }
+
+#[test]
+fn nodes_that_run_windows_are_named_unless_the_placement_keeps_add_ons_off_them() {
+    let mut facts = one(Node { operating_system: "windows".into(), ..Node::default() });
+    facts.nodes.insert("linux".into(), Node { operating_system: "linux".into(), ..Node::default() });
+    let on =
+        |key: &str, value: &str| Placement { node_selector: Some([(key.to_owned(), value.to_owned())].into()), ..Placement::default() };
+    let notice = windows(&facts, &on("for", "add-ons")).unwrap();
+    assert!(notice.starts_with("node n runs Windows, and add-ons are not kept off it"), "{notice}");
+    assert_eq!(windows(&facts, &on("kubernetes.io/os", "linux")), None);
+    assert_eq!(windows(&facts, &Placement { affinity: Some(Default::default()), ..Placement::default() }), None, "it may do so");
+    facts.nodes.remove("n");
+    assert_eq!(windows(&facts, &Placement::default()), None);
+}

@@ -4,7 +4,10 @@
 use std::{
     fs,
     io::{BufRead, BufReader},
-    os::unix::fs::{MetadataExt, PermissionsExt},
+    os::unix::{
+        fs::{MetadataExt, PermissionsExt},
+        net::UnixListener,
+    },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
@@ -39,6 +42,29 @@ fn assert_only(folder: &Path, expected: &[&str]) {
     assert_eq!(names, expected);
 }
 
+/// A folder of plugins where the container runtime looks: one of the default network is there.
+fn plugins() -> TempDir {
+    let folder = TempDir::new().unwrap();
+    executable(folder.path().join("loopback"), "of the default network");
+    folder
+}
+
+/// What a script says in the end, where it fails.
+fn complaint(shell: &str, script: &str) -> String {
+    let output = Command::new(shell).args(["-ceu", script]).output().unwrap();
+    assert!(!output.status.success(), "it does not fail");
+    assert_eq!(output.stdout, b"");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+/// Kubelet puts the end of a failed container's log into its status, and status of the resource has the first 300 characters of it.
+fn assert_one_short_line(complaint: &str, expected: &str) {
+    assert!(complaint.starts_with(expected), "{complaint}");
+    assert!(complaint.ends_with('\n') && complaint.lines().count() == 1 && complaint.len() <= 300, "{complaint}");
+}
+
+const WRONG_FOLDER: &str = "spec.hostPaths.cniBinDir is not right for this node";
+
 mod linux_bridge {
     use super::*;
 
@@ -50,7 +76,7 @@ mod linux_bridge {
     impl Host {
         /// With both plugins in the image, and their checksums as the image has them.
         fn new() -> Self {
-            let host = Self { from: TempDir::new().unwrap(), to: TempDir::new().unwrap() };
+            let host = Self { from: TempDir::new().unwrap(), to: plugins() };
             host.image("1");
             host
         }
@@ -63,15 +89,18 @@ mod linux_bridge {
             }
         }
 
-        fn start(&self) -> Child {
-            let script = script(
+        fn script(&self) -> String {
+            script(
                 include_str!("../../../components/linux-bridge/plugin.yaml"),
                 "kube-cni-linux-bridge-plugin",
                 "/spec/template/spec/containers/0/args/0",
             )
             .replace("/usr/src/github.com/containernetworking/plugins/bin", self.from.path().to_str().unwrap())
-            .replace("/opt/cni/bin", self.to.path().to_str().unwrap());
-            Command::new("/bin/bash").args(["-ceu", &script]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+            .replace("/opt/cni/bin", self.to.path().to_str().unwrap())
+        }
+
+        fn start(&self) -> Child {
+            Command::new("/bin/bash").args(["-ceu", &self.script()]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
         }
 
         /// Runs the script until it idles, then ends it as kubelet would.
@@ -99,7 +128,7 @@ mod linux_bridge {
             assert_eq!(link(host.path(plugin)), format!("cnv-{plugin}"));
             assert_eq!(fs::metadata(host.path(plugin)).unwrap().mode() & 0o111, 0o111, "executable");
         }
-        assert_only(host.to.path(), &["bridge", "cnv-bridge", "cnv-tuning", "tuning"]);
+        assert_only(host.to.path(), &["bridge", "cnv-bridge", "cnv-tuning", "loopback", "tuning"]);
     }
 
     #[test]
@@ -122,7 +151,17 @@ mod linux_bridge {
         assert_eq!(text(host.path("bridge")), "bridge 2");
         assert_ne!(fs::metadata(host.path("cnv-bridge")).unwrap().ino(), inode);
         assert_eq!(std::io::read_to_string(running).unwrap(), "bridge 1", "who runs the old one keeps it");
-        assert_only(host.to.path(), &["bridge", "cnv-bridge", "cnv-tuning", "tuning"]);
+        assert_only(host.to.path(), &["bridge", "cnv-bridge", "cnv-tuning", "loopback", "tuning"]);
+    }
+
+    #[test]
+    fn a_folder_where_no_runtime_looks_is_told() {
+        let host = Host::new();
+        fs::remove_file(host.path("loopback")).unwrap();
+        // What another add-on has put there says nothing.
+        executable(host.path("multus-shim"), "");
+        assert_one_short_line(&complaint("/bin/bash", &host.script()), WRONG_FOLDER);
+        assert_only(host.to.path(), &["multus-shim"]);
     }
 
     #[test]
@@ -143,45 +182,75 @@ mod linux_bridge {
     }
 }
 
+/// The script of the Open vSwitch plugins; `run` stands for the folder of its socket.
+fn ovs(from: &TempDir, to: &TempDir, run: &TempDir) -> String {
+    script(include_str!("../../../components/ovs/daemonset.yaml"), "ovs-cni-amd64", "/spec/template/spec/initContainers/0/args/0")
+        .replace("/host/opt/cni/bin", to.path().to_str().unwrap())
+        .replace("/host/var/run/openvswitch", run.path().to_str().unwrap())
+        .replace("cp \"/$plugin\"", &format!("cp \"{}/$plugin\"", from.path().display()))
+}
+
 #[test]
 fn the_ovs_plugins_are_replaced_and_never_written_into() {
-    let (from, to) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let (from, to, run) = (TempDir::new().unwrap(), plugins(), TempDir::new().unwrap());
+    let _open_vswitch = UnixListener::bind(run.path().join("db.sock")).unwrap();
     let plugins = ["ovs", "ovs-mirror-consumer", "ovs-mirror-producer"];
-    let script =
-        script(include_str!("../../../components/ovs/daemonset.yaml"), "ovs-cni-amd64", "/spec/template/spec/initContainers/0/args/0")
-            .replace("/host/opt/cni/bin", to.path().to_str().unwrap())
-            .replace("cp \"/$plugin\"", &format!("cp \"{}/$plugin\"", from.path().display()));
     let mut inodes = Vec::new();
     for version in ["1", "2"] {
         for plugin in plugins {
             executable(from.path().join(plugin), &format!("{plugin} {version}"));
         }
-        assert!(Command::new("/bin/sh").args(["-ceu", &script]).status().unwrap().success());
+        assert!(Command::new("/bin/sh").args(["-ceu", &ovs(&from, &to, &run)]).status().unwrap().success());
         for plugin in plugins {
             assert_eq!(text(to.path().join(plugin)), format!("{plugin} {version}"));
         }
-        assert_only(to.path(), &plugins);
+        assert_only(to.path(), &["loopback", "ovs", "ovs-mirror-consumer", "ovs-mirror-producer"]);
         inodes.push(fs::metadata(to.path().join("ovs")).unwrap().ino());
     }
     assert_ne!(inodes[0], inodes[1]);
 }
 
 #[test]
+fn a_node_without_open_vswitch_is_told() {
+    let (from, to, run) = (TempDir::new().unwrap(), plugins(), TempDir::new().unwrap());
+    // What is left of an Open vSwitch that was there once is no socket.
+    fs::write(run.path().join("ovsdb-server.pid"), "1").unwrap();
+    assert_one_short_line(
+        &complaint("/bin/sh", &ovs(&from, &to, &run)),
+        "Open vSwitch does not run on this node: there is no socket /var/run/openvswitch/db.sock. Start it",
+    );
+    assert_only(to.path(), &["loopback"]);
+
+    let (_open_vswitch, empty) = (UnixListener::bind(run.path().join("db.sock")).unwrap(), TempDir::new().unwrap());
+    assert_one_short_line(&complaint("/bin/sh", &ovs(&from, &empty, &run)), WRONG_FOLDER);
+}
+
+/// The script of the macvtap plugin.
+fn macvtap(from: &TempDir, to: &TempDir) -> String {
+    script(include_str!("../../../components/macvtap/daemonset.yaml"), "macvtap-cni", "/spec/template/spec/initContainers/0/args/0")
+        .replace("/host/opt/cni/bin", to.path().to_str().unwrap())
+        .replace("cp /macvtap-cni", &format!("cp \"{}/macvtap-cni\"", from.path().display()))
+}
+
+#[test]
 fn the_macvtap_plugin_is_replaced_and_never_written_into() {
-    let (from, to) = (TempDir::new().unwrap(), TempDir::new().unwrap());
-    let script =
-        script(include_str!("../../../components/macvtap/daemonset.yaml"), "macvtap-cni", "/spec/template/spec/initContainers/0/args/0")
-            .replace("/host/opt/cni/bin", to.path().to_str().unwrap())
-            .replace("cp /macvtap-cni", &format!("cp \"{}/macvtap-cni\"", from.path().display()));
+    let (from, to) = (TempDir::new().unwrap(), plugins());
     let mut inodes = Vec::new();
     for version in ["1", "2"] {
         executable(from.path().join("macvtap-cni"), version);
-        assert!(Command::new("/bin/sh").args(["-ceu", &script]).status().unwrap().success());
+        assert!(Command::new("/bin/sh").args(["-ceu", &macvtap(&from, &to)]).status().unwrap().success());
         assert_eq!(text(to.path().join("macvtap")), version);
-        assert_only(to.path(), &["macvtap"]);
+        assert_only(to.path(), &["loopback", "macvtap"]);
         let installed = fs::metadata(to.path().join("macvtap")).unwrap();
         assert_eq!(installed.mode() & 0o111, 0o111, "executable");
         inodes.push(installed.ino());
     }
     assert_ne!(inodes[0], inodes[1]);
+}
+
+#[test]
+fn macvtap_tells_of_a_folder_where_no_runtime_looks() {
+    let (from, to) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    assert_one_short_line(&complaint("/bin/sh", &macvtap(&from, &to)), WRONG_FOLDER);
+    assert_only(to.path(), &[]);
 }

@@ -27,6 +27,7 @@ mod metrics;
 mod model;
 mod narrowed;
 mod openshift;
+mod preflight;
 mod process;
 mod rbac;
 mod refused;
