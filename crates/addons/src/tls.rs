@@ -63,8 +63,8 @@ impl Tls {
         }
     }
 
-    /// Replaces the arguments by which KubeMacPool and the KubeVirt IPAM controller are told. Neither is told the groups: the name of
-    /// that flag differs between versions of the IPAM controller, and a flag that it does not know ends it.
+    /// Replaces the arguments by which KubeMacPool and the KubeVirt IPAM controller are told. Neither is told the groups: the IPAM
+    /// controller has had a flag `--tls-curve-preferences` and has `--tls-group-preferences` now, and one that it does not know ends it.
     pub(crate) fn set_arguments(&self, args: &mut Vec<String>) {
         args.retain(|arg| !arg.starts_with("--tls-"));
         args.push(format!("--tls-min-version={}", self.min_version));

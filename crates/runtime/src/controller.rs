@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::{sync::watch as channel, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 use weft_plan::{
-    Domain, Kind, OWNER_LABEL, ObjectKey, Owner, Selection, Unit, kinds,
+    Domain, Kind, OWNER_LABEL, ObjectKey, Owner, Selection, Unit, drift, kinds,
     report::{Failure, FailureClass, Report, UnitReport},
     rollout,
 };
@@ -24,6 +24,7 @@ use crate::{
     cluster::Cluster,
     metrics::Metrics,
     objects::Objects,
+    outcome::{self, Outcome},
     pass,
     process::Wishes,
     retry::{Pause, Retries},
@@ -213,8 +214,8 @@ impl Controller {
             let name = named(resource);
             let memory = memories.entry(name).or_insert_with(|| Memory::of(resource));
             let is_deleted = !resource["metadata"]["deletionTimestamp"].is_null();
-            if memory.generation != generation(resource) || is_deleted {
-                // What was begun for the old specification must not come after what the new one asks for.
+            if memory.generation != generation(resource) || is_deleted || drift::pause(resource).is_some() {
+                // What was begun for the old specification must not come after what the new one asks for, and not into a pause.
                 memory.retries.quiet().await;
             }
             if memory.generation != generation(resource) {
@@ -294,7 +295,7 @@ impl Controller {
         let settled = self.shared.lock().is_settled();
         if settled && let Some(status) = status::changed(self, &latest, &outcome.report, &outcome.units) {
             let objects = self.objects(Owner::of(&*self.domain, resource));
-            let true_now = if status::claims_available(&status) { pass::confirm(self, &objects, &outcome).await } else { Ok(true) };
+            let true_now = if status::claims_available(&status) { outcome::confirm(self, &objects, &outcome).await } else { Ok(true) };
             match true_now {
                 Ok(true) => failed = failed.max(status::write(self, &latest, &status).await.err().map(|error| error.class())),
                 Ok(false) => self.shared.ring(),
@@ -390,7 +391,7 @@ impl Controller {
     }
 }
 
-fn outcome_name(outcome: &pass::Outcome) -> &'static str {
+fn outcome_name(outcome: &Outcome) -> &'static str {
     match &outcome.report {
         report if report.blocked.is_some() => "blocked",
         report if report.refusal.is_some() => "refused",

@@ -13,6 +13,7 @@ pub mod lease;
 pub mod metrics;
 pub mod metrics_server;
 pub mod objects;
+mod outcome;
 pub mod overview;
 pub mod pass;
 pub mod presence;
