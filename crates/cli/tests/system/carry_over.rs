@@ -83,10 +83,11 @@ async fn a_random_range_survives_restart_upgrade_and_the_way_to_cnao_and_back() 
     );
 
     // And back.
-    let _operator = Operator::start_default(&cluster).await;
-    wait_until("Weft has it again", async || cluster.get(kinds::CONFIG_MAP, NAMESPACE, INVENTORY).await.map(drop).ok_or("not yet".into()))
-        .await;
+    let operator = Operator::start_default(&cluster).await;
+    // Status says Available since before: the operator has looked once it has ended a pass.
+    a_pass(&operator).await;
     cluster.wait_available().await;
+    assert!(cluster.get(kinds::CONFIG_MAP, NAMESPACE, INVENTORY).await.is_some(), "Weft has it again");
     assert_eq!(range(&cluster).await, drawn);
 }
 
