@@ -138,8 +138,20 @@ fn any_spec() -> impl Strategy<Value = Value> {
         Just(json!({"infra": {"affinity": {}}})),
         Just(json!({"workloads": {"nodeSelector": {"x": "y"}, "tolerations": []}}))
     ]);
-    (prop::option::of(range), policy, rotation, socket, placement, any::<[bool; 3]>()).prop_map(
-        |(pool, policy, rotation, socket, placement, [bridge, ovs, nmstate])| {
+    let additions = prop::sample::subsequence(
+        vec![
+            ("images", json!({"coreDNS": "registry.example/coredns:v1"})),
+            ("imageRegistry", json!("registry.example/mirror")),
+            ("imagePullSecrets", json!([{"name": "mirror"}])),
+            ("resources", json!([{"component": "ovs", "container": "ovs-cni-marker", "requests": {"cpu": 1}}, {"component": "ovs"}])),
+            ("hostPaths", json!({"preset": "K0s", "cniBinDir": "/plugins"})),
+            ("driftPolicy", json!("Report")),
+            ("operatorLogLevel", json!("Error")),
+        ],
+        0..=7,
+    );
+    (prop::option::of(range), policy, rotation, socket, placement, any::<[bool; 3]>(), additions).prop_map(
+        |(pool, policy, rotation, socket, placement, [bridge, ovs, nmstate], additions)| {
             let mut spec = json!({"multus": {}, "imagePullPolicy": policy});
             let optional = [
                 ("kubeMacPool", pool),
@@ -150,6 +162,9 @@ fn any_spec() -> impl Strategy<Value = Value> {
                 ("ovs", ovs.then(|| json!({}))),
                 ("nmstate", nmstate.then(|| json!({}))),
             ];
+            for (field, value) in additions {
+                spec[field] = value;
+            }
             for (field, value) in optional {
                 if let Some(value) = value {
                     spec[field] = value;

@@ -28,6 +28,7 @@ pub mod settings;
 pub mod status;
 #[cfg(test)]
 mod testing;
+mod text;
 pub mod tls;
 pub mod validate;
 

@@ -141,7 +141,7 @@ impl Settings {
     pub fn from_env(env: impl Fn(&str) -> Option<String>) -> Result<Self, SettingsError> {
         let get = |variable: &str| env(variable).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
         let namespace = |variable: &'static str, default: &str| match get(variable) {
-            Some(value) if !crate::validate::is_dns_label(&value) => Err(SettingsError::Namespace { variable, value }),
+            Some(value) if !crate::text::is_dns_label(&value) => Err(SettingsError::Namespace { variable, value }),
             Some(value) => Ok(value),
             None => Ok(default.to_owned()),
         };
