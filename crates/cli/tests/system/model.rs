@@ -215,10 +215,16 @@ impl World {
             let is_left = title.starts_with("CustomResourceDefinition ") && object["metadata"]["labels"][weft_plan::OWNER_LABEL].is_null();
             title != "NetworkAddonsConfig cluster" && !is_left
         });
-        if !snapshot.objects.keys().any(|title| title.ends_with("/kubemacpool-cert-manager")) {
-            snapshot.objects.remove(&format!("Secret {NAMESPACE}/kubemacpool-service"));
-            let inventory = snapshot.objects.get_mut(&format!("ConfigMap {NAMESPACE}/{INVENTORY}")).expect("the inventory");
+        let has_pool = snapshot.objects.keys().any(|title| title.ends_with("/kubemacpool-cert-manager"));
+        let inventory = snapshot.objects.get_mut(&format!("ConfigMap {NAMESPACE}/{INVENTORY}")).expect("the inventory");
+        // The hash of an object is also that of its owner's uid.
+        if let Some(applied) = inventory["data"].get_mut("applied") {
+            let hashes: serde_json::Map<_, _> = serde_json::from_str(applied.as_str().unwrap()).unwrap();
+            *applied = hashes.keys().cloned().collect();
+        }
+        if !has_pool {
             inventory["data"].as_object_mut().unwrap().remove("made-by-operands");
+            snapshot.objects.remove(&format!("Secret {NAMESPACE}/kubemacpool-service"));
         }
         snapshot
     }
