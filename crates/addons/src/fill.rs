@@ -15,7 +15,7 @@ use weft_plan::{DriftPolicy, Facts, LogLevel, Notice};
 
 use crate::{
     Image, Settings,
-    host::{self, HostPaths},
+    host::{self, HostPaths, Preset},
     image::{ImageReference, Registry},
     mac::MacRange,
     pull_policy::PullPolicy,
@@ -131,7 +131,7 @@ pub fn fill(
         image_pull_secrets,
         image_pull_policy: image_pull_policy.or_else(|| carried.image_pull_policy()).unwrap_or_default(),
         self_sign: self_sign.or_else(|| carried.self_sign()).unwrap_or_default(),
-        host_paths: host_paths.fill(facts),
+        host_paths: host_paths.fill(facts, carried.preset().filter(|_| facts.nodes_unknown)),
         resources,
         infra: infra.unwrap_or_else(infra_by_default),
         workloads: workloads.unwrap_or_else(workloads_by_default),
@@ -223,6 +223,11 @@ impl Carried<'_> {
     fn device_plugin_config(&mut self) -> Option<String> {
         let macvtap = self.previous?.macvtap.clone();
         self.checked("macvtap", NetworkAddonsConfigSpec { macvtap, ..Default::default() })?.macvtap?.device_plugin_config
+    }
+
+    /// Only for nodes of which nothing is known: folders that change by themselves would take their plugins from all of them.
+    fn preset(&self) -> Option<Preset> {
+        self.previous?.host_paths.as_ref()?.preset.as_deref()?.parse().ok()
     }
 
     fn checked(&mut self, about: &str, spec: NetworkAddonsConfigSpec) -> Option<Valid> {

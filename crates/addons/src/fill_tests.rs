@@ -118,6 +118,17 @@ fn what_the_nodes_say_is_told_under_the_first_add_on_that_it_concerns() {
     assert_eq!(filled(json!({"kubeMacPool": {}})).1, [], "it needs nothing of the nodes");
 }
 
+#[test]
+fn folders_stay_while_nothing_is_known_of_the_nodes() {
+    let preset = |facts: &Facts| {
+        let previous = spec(json!({"hostPaths": {"preset": "K3s"}}));
+        let valid = validate(&read(&resource(json!({"multus": {}}))).unwrap()).unwrap();
+        fill(valid, Some(&previous), facts, &mut loaded_dice).0.host_paths.preset
+    };
+    assert_eq!(preset(&Facts { nodes_unknown: true, ..Facts::default() }), Preset::K3s);
+    assert_eq!(preset(&Facts::default()), Preset::Kubeadm, "they do say what they are");
+}
+
 /// A valid specification, with every field that is carried over present or not.
 fn any_spec() -> impl Strategy<Value = Value> {
     let range = prop_oneof![

@@ -131,11 +131,11 @@ fn most<T: Ord + Copy>(all: impl Iterator<Item = T>) -> Option<T> {
 }
 
 impl RequestedPaths {
-    /// What is asked for, else what the distribution of most nodes has.
-    pub(crate) fn fill(&self, facts: &Facts) -> HostPaths {
+    /// What is asked for, else what the distribution of most nodes has; `before` if nothing is known of them.
+    pub(crate) fn fill(&self, facts: &Facts, before: Option<Preset>) -> HostPaths {
         let on_openshift = facts.is_openshift().then_some(Preset::OpenShift);
         let by_nodes = || on_openshift.or_else(|| most(linux(facts).map(|(_, node)| Preset::of(node, facts)))).unwrap_or_default();
-        self.over(self.preset.unwrap_or_else(by_nodes))
+        self.over(self.preset.or(before).unwrap_or_else(by_nodes))
     }
 
     /// The folders of a distribution, but for those that are given.

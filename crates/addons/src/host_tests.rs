@@ -56,7 +56,7 @@ fn most_nodes_decide_and_the_others_are_named() {
 
 #[test]
 fn folders_are_those_of_the_distribution_that_most_nodes_say_they_are() {
-    let filled = |facts: &Facts| RequestedPaths::default().fill(facts);
+    let filled = |facts: &Facts| RequestedPaths::default().fill(facts, None);
     let runtime = "containerd://2.0.4";
     for (kubelet, preset) in
         [("v1.32.1", Preset::Kubeadm), ("v1.32.1+k3s1", Preset::K3s), ("v1.32.1+rke2r1", Preset::RKE2), ("v1.32.1+k0s.0", Preset::K0s)]
@@ -81,7 +81,7 @@ fn folders_are_those_of_the_distribution_that_most_nodes_say_they_are() {
 fn what_is_given_wins_and_nodes_that_differ_are_named() {
     let asked = RequestedPaths { preset: Some(Preset::K3s), cni_bin_dir: Some("/plugins".into()), ..RequestedPaths::default() };
     let k3s = facts(&[("containerd://2.0.4", "v1.32.1+k3s1")]);
-    let paths = asked.fill(&k3s);
+    let paths = asked.fill(&k3s, None);
     assert_eq!(paths, HostPaths { cni_bin_dir: "/plugins".into(), ..Preset::K3s.paths() });
     assert_eq!(asked.elsewhere(&k3s, &paths), None, "what is given is not held against the nodes");
 

@@ -16,6 +16,8 @@ pub struct Facts {
     pub api_server_ports: BTreeSet<u16>,
     /// The nodes by name.
     pub nodes: BTreeMap<String, Node>,
+    /// Whether nodes may not be listed: that there are none in `nodes` then says nothing.
+    pub nodes_unknown: bool,
     /// How OpenShift's own network operator is configured, where it is at work.
     pub openshift_network: Option<OpenShiftNetwork>,
 }

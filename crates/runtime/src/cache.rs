@@ -220,6 +220,7 @@ impl Cache {
     /// acts on it then knows what Weft has of it, and the API server is ready to take more.
     pub fn facts(&self) -> Facts {
         let mut facts = self.facts_of(|_| true);
+        facts.nodes_unknown = self.refusal(&Source::Fact(Fact::Nodes)).is_some();
         let has_told = |(source, store): &(&Source, &Store)| store.is_settled(source) && store.silence != Some(Silence::NotServed);
         let told: HashSet<_> = self.stores.iter().filter(has_told).filter_map(|(source, _)| source.kind()).collect();
         for kind in kinds::ALL.iter().filter(|kind| kind.is_optional() && !told.contains(kind)) {
@@ -447,7 +448,9 @@ mod tests {
         assert_eq!(cache.facts().nodes["n"].container_runtime, "containerd://2");
         assert!(!cache.stores[&source].objects.values().any(|known| known.text.contains("large")));
         assert!(cache.feed(&source, Change::Deleted(node(4, "containerd://2"))));
-        assert!(cache.facts().nodes.is_empty());
+        assert!(cache.facts().nodes.is_empty() && !cache.facts().nodes_unknown);
+        cache.silence(&source, Some(Silence::Refused("forbidden".into())));
+        assert!(cache.facts().nodes_unknown);
     }
 
     #[test]

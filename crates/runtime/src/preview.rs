@@ -6,8 +6,8 @@ use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
 use serde_json::Value;
 use weft_plan::{
-    Decision, Deviation, Difference, Facts, Hold, Inventory, Manifest, Notice, ObjectKey, Refusal, Selection, Stage, Step, Unit, What,
-    drift, is_immutable, is_kept_for_ever, owned,
+    Decision, Deviation, Difference, Fact, Facts, Hold, Inventory, Manifest, Notice, ObjectKey, Refusal, Selection, Stage, Step, Unit,
+    What, drift, is_immutable, is_kept_for_ever, owned,
     report::{Blocked, FailureClass},
 };
 
@@ -210,10 +210,13 @@ async fn facts(objects: &Objects) -> Result<(Facts, Vec<Notice>), Error> {
                     facts.add(*fact, item["metadata"]["name"].as_str().unwrap_or_default(), &view);
                 }
             }
-            Err(error) if error.class() == FailureClass::Forbidden => notices.push(Notice {
-                about: kind.plural.to_owned(),
-                message: format!("this is what would happen if the operator could not list them either: {error}"),
-            }),
+            Err(error) if error.class() == FailureClass::Forbidden => {
+                facts.nodes_unknown |= *fact == Fact::Nodes;
+                notices.push(Notice {
+                    about: kind.plural.to_owned(),
+                    message: format!("this is what would happen if the operator could not list them either: {error}"),
+                });
+            }
             Err(error) => return Err(error),
         }
     }
