@@ -10,7 +10,7 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use weft_plan::{
-    Deviation, Domain, Drift, Hold, Manifest, ObjectKey, Owner, Stage, Step, Unit, effective_body, is_kept_for_ever,
+    Deviation, Domain, Drift, Hold, Kind, Manifest, ObjectKey, Owner, Stage, Step, Unit, effective_body, is_kept_for_ever,
     report::{Failure, FailureClass},
     step, take_patch,
 };
@@ -316,8 +316,11 @@ impl Objects {
     /// finalizers hold it.
     pub async fn remove(&self, key: &ObjectKey) -> Result<Option<Value>, Error> {
         let live = match self.live(key).await {
-            // We may not ask for it, but a watch shows all that is ours, and it is not among that: it was never made.
-            Err(error) if error.class() == FailureClass::Forbidden && self.sees_all_like(key) => return Ok(None),
+            // We may not ask for it, but a watch shows all that is ours, and it is not among that; or the cluster does not even know its
+            // kind: it was never made.
+            Err(error) if error.class() == FailureClass::Forbidden && (self.sees_all_like(key) || self.is_unserved(key.kind)) => {
+                return Ok(None);
+            }
             live => live?,
         };
         let Some(live) = live else { return Ok(None) };
@@ -333,6 +336,10 @@ impl Objects {
 
     fn sees_all_like(&self, key: &ObjectKey) -> bool {
         self.shared.as_ref().is_some_and(|shared| shared.lock().sees_all_like(key))
+    }
+
+    fn is_unserved(&self, kind: Kind) -> bool {
+        self.shared.as_ref().is_some_and(|shared| !shared.lock().facts().serves(kind))
     }
 
     /// Whether an object goes when it is no longer wanted: it is ours, or the original's and of no use any more, and of a kind that is
