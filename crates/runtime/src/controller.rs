@@ -22,6 +22,7 @@ use weft_plan::{
 use crate::{
     cache::{Change, Source},
     cluster::Cluster,
+    heap,
     metrics::Metrics,
     objects::Objects,
     outcome::{self, Outcome},
@@ -139,6 +140,7 @@ impl Controller {
                 true => Some(Instant::now() + LOOK_AGAIN),
                 false => None,
             };
+            heap::give_back();
             let timer = async {
                 match due {
                     Some(due) => tokio::time::sleep_until(due.into()).await,

@@ -9,6 +9,7 @@ pub mod cluster;
 pub mod controller;
 mod events;
 pub mod fence;
+mod heap;
 pub mod lease;
 pub mod metrics;
 pub mod metrics_server;
