@@ -6,7 +6,8 @@ use weft_plan::{Certificate, Facts, Kind, Manifest, ManifestError, Notice, Objec
 use crate::{
     Settings,
     components::{
-        kube_mac_pool, kubevirt_ipam_controller, linux_bridge, macvtap, multus, multus_dynamic_networks, ovs, secondary_dns, shared,
+        kube_mac_pool, kubevirt_ipam_controller, linux_bridge, macvtap, monitoring, multus, multus_dynamic_networks, ovs, secondary_dns,
+        shared,
     },
     fill::Effective,
     labels::Labels,
@@ -33,6 +34,8 @@ pub const KINDS: &[Kind] = &[
     kinds::ISSUER,
     kinds::CERTIFICATE,
     kinds::SECURITY_CONTEXT_CONSTRAINTS,
+    kinds::SERVICE_MONITOR,
+    kinds::PROMETHEUS_RULE,
 ];
 
 /// Why objects could not be built. Manifests and overlays are ours, so each of these is a defect of Weft.
@@ -79,6 +82,10 @@ pub(crate) fn units(effective: &Effective, settings: &Settings, facts: &Facts, l
     }
     if let Some(controller) = &effective.kubevirt_ipam_controller {
         units.push(("kubevirtIpamController", kubevirt_ipam_controller::objects(&overlay, controller)?));
+    }
+    let monitoring = monitoring::objects(&overlay)?;
+    if !monitoring.is_empty() {
+        units.push(("monitoring", monitoring));
     }
     units.push(("network-policy", shared::network_policy(&overlay)?));
 

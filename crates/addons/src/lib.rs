@@ -108,6 +108,7 @@ impl Domain for Addons {
         let previous = record::previous(input.decided, input.record).map_err(|problem| refusal(FAILED_TO_GET_PREVIOUS, vec![problem]))?;
         let (effective, mut notices) = fill::fill(valid, previous.as_ref(), input.facts, input.random);
         notices.extend(build::notices(&effective));
+        notices.extend(components::monitoring::notice(&self.settings, input.facts));
         notices.extend(platform::notice(effective.multus, input.facts));
         self.build(&resource, &effective, notices, input.facts).map_err(|error| {
             let message = format!("{error}; this is a defect of Weft, please report it");

@@ -17,6 +17,36 @@ pub struct Settings {
     pub version: String,
     /// The images that differ from [`Image::default_reference`], or all of them.
     pub images: BTreeMap<Image, String>,
+    /// Who watches over the add-ons.
+    pub monitoring: Monitoring,
+}
+
+/// Who reads metrics, and where alerts are explained.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Monitoring {
+    /// The namespace of Prometheus.
+    pub namespace: String,
+    /// Its ServiceAccount there.
+    pub service_account: String,
+    /// The address of a runbook, with `%s` once, for the name of the alert.
+    runbook_url_template: String,
+}
+
+impl Default for Monitoring {
+    fn default() -> Self {
+        Self {
+            namespace: "monitoring".to_owned(),
+            service_account: "prometheus-k8s".to_owned(),
+            runbook_url_template: "https://kubevirt.io/monitoring/runbooks/%s".to_owned(),
+        }
+    }
+}
+
+impl Monitoring {
+    /// The address of an alert's runbook.
+    pub fn runbook(&self, alert: &str) -> String {
+        self.runbook_url_template.replace("%s", alert)
+    }
 }
 
 /// The namespace where the operator and its operands are installed unless told otherwise.
@@ -34,6 +64,28 @@ pub enum SettingsError {
         variable: &'static str,
         /// what it holds
         value: String,
+    },
+    /// A variable that names an account holds something else.
+    #[error(
+        "environment variable {variable}: {value:?} is not the name of a ServiceAccount: at most 253 of a-z, 0-9, - and ., a letter or digit at both ends"
+    )]
+    ServiceAccount {
+        /// the variable
+        variable: &'static str,
+        /// what it holds
+        value: String,
+    },
+    /// The addresses of runbooks cannot be made from it.
+    #[error(
+        "environment variable {variable}: {value:?} holds %s {count} times: write it once, where the name of the alert belongs, like https://example.com/runbooks/%s"
+    )]
+    Runbook {
+        /// the variable
+        variable: &'static str,
+        /// what it holds
+        value: String,
+        /// how often
+        count: usize,
     },
     /// A variable that names an image holds something else.
     #[error("environment variable {variable}: {source}; unset it to use {default}")]
@@ -127,13 +179,15 @@ impl Default for Settings {
             namespace: DEFAULT_NAMESPACE.to_owned(),
             operator_namespace: DEFAULT_NAMESPACE.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            monitoring: Monitoring::default(),
             images: Image::ALL.iter().map(|image| (*image, image.default_reference().to_owned())).collect(),
         }
     }
 }
 
 impl Settings {
-    /// Reads `OPERATOR_NAMESPACE`, `OPERAND_NAMESPACE` (by default the operator's), `OPERATOR_VERSION` and the image variables.
+    /// Reads `OPERATOR_NAMESPACE`, `OPERAND_NAMESPACE` (by default the operator's), `OPERATOR_VERSION`, `MONITORING_NAMESPACE`,
+    /// `MONITORING_SERVICE_ACCOUNT`, `RUNBOOK_URL_TEMPLATE` and the image variables.
     /// An empty variable counts as unset: an empty image would only fail later, in every pod.
     ///
     /// # Errors
@@ -149,6 +203,20 @@ impl Settings {
         let mut settings = Self { namespace: namespace("OPERAND_NAMESPACE", &operator_namespace)?, operator_namespace, ..Self::default() };
         if let Some(version) = get("OPERATOR_VERSION") {
             settings.version = version;
+        }
+        settings.monitoring.namespace = namespace("MONITORING_NAMESPACE", &settings.monitoring.namespace)?;
+        if let Some(value) = get("MONITORING_SERVICE_ACCOUNT") {
+            if !crate::text::is_object_name(&value) {
+                return Err(SettingsError::ServiceAccount { variable: "MONITORING_SERVICE_ACCOUNT", value });
+            }
+            settings.monitoring.service_account = value;
+        }
+        if let Some(value) = get("RUNBOOK_URL_TEMPLATE") {
+            let count = value.matches("%s").count();
+            if count != 1 {
+                return Err(SettingsError::Runbook { variable: "RUNBOOK_URL_TEMPLATE", value, count });
+            }
+            settings.monitoring.runbook_url_template = value;
         }
         for (image, reference) in &mut settings.images {
             let Some(value) = get(image.env()) else {
@@ -200,6 +268,18 @@ mod tests {
                 assert_eq!(settings.image(*other), expected, "{image:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_runbooks_address_needs_the_alerts_name_once() {
+        assert_eq!(read(&[]).unwrap().monitoring.runbook("A"), "https://kubevirt.io/monitoring/runbooks/A");
+        assert_eq!(read(&[("RUNBOOK_URL_TEMPLATE", "x://%s/y")]).unwrap().monitoring.runbook("A"), "x://A/y");
+        for (template, count) in [("https://example.com", 0), ("%s/%s", 2)] {
+            let error = read(&[("RUNBOOK_URL_TEMPLATE", template)]).unwrap_err();
+            assert!(matches!(error, SettingsError::Runbook { count: found, .. } if found == count), "{error}");
+        }
+        assert!(matches!(read(&[("MONITORING_NAMESPACE", "A")]), Err(SettingsError::Namespace { variable: "MONITORING_NAMESPACE", .. })));
+        assert!(matches!(read(&[("MONITORING_SERVICE_ACCOUNT", "a b")]), Err(SettingsError::ServiceAccount { .. })));
     }
 
     #[test]

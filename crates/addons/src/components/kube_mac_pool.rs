@@ -6,6 +6,7 @@ use weft_plan::{Manifest, ManifestError, ObjectKey, kinds};
 
 use crate::{
     Image, Settings,
+    components::monitoring,
     mac::MacRange,
     overlay::{Overlay, POD_SPEC, containers},
     validate::SelfSign,
@@ -18,6 +19,7 @@ const FILES: [&str; 5] = [
     include_str!("../../../../components/kubemacpool/manager.yaml"),
     include_str!("../../../../components/kubemacpool/webhook.yaml"),
 ];
+const MONITORING: &str = include_str!("../../../../components/kubemacpool/monitoring.yaml");
 
 const RANGE_CONFIG: &str = "kubemacpool-mac-range-config";
 const CERT_MANAGER: &str = "kubemacpool-cert-manager";
@@ -26,6 +28,11 @@ const MANAGER: &str = "kubemacpool-mac-controller-manager";
 pub(crate) fn objects(overlay: &Overlay<'_>, range: &MacRange) -> Result<Vec<Manifest>, ManifestError> {
     let Overlay { effective, .. } = overlay;
     let mut objects = overlay.load(&FILES)?;
+    if monitoring::is_served(overlay.facts) {
+        let mut more = overlay.load(&[MONITORING])?;
+        more.iter_mut().try_for_each(|object| monitoring::adapt(object, overlay.settings))?;
+        objects.extend(more);
+    }
     for object in &mut objects {
         if object.key().kind == kinds::DEPLOYMENT {
             overlay.workload(object, &[("manager", Image::KubeMacPool)], &effective.infra)?;

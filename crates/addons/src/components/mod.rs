@@ -4,6 +4,7 @@ pub(crate) mod kube_mac_pool;
 pub(crate) mod kubevirt_ipam_controller;
 pub(crate) mod linux_bridge;
 pub(crate) mod macvtap;
+pub(crate) mod monitoring;
 pub(crate) mod multus;
 pub(crate) mod multus_dynamic_networks;
 pub(crate) mod ovs;

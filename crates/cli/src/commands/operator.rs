@@ -50,8 +50,11 @@ pub fn environment() -> String {
         ("OPERATOR_NAMESPACE", "namespace of the operator and of what it stores"),
         ("OPERAND_NAMESPACE", "namespace of the components, by default the same"),
         ("OPERATOR_VERSION", "version that status and labels carry, by default its own"),
+        ("MONITORING_NAMESPACE", "namespace of Prometheus, by default monitoring"),
+        ("MONITORING_SERVICE_ACCOUNT", "its ServiceAccount there, by default prometheus-k8s"),
+        ("RUNBOOK_URL_TEMPLATE", "where alerts are explained, with %s once for the name of the alert"),
     ];
-    let general = general.map(|(name, meaning)| format!("  {name:<20} {meaning}"));
+    let general = general.map(|(name, meaning)| format!("  {name:<26} {meaning}"));
     let images =
         domains::ALL.iter().flat_map(|domain| (domain.install.images)()).map(|(name, default)| format!("  {name}\n      {default}"));
     format!("Environment:\n{}\n\nImages, each with its default:\n{}", general.join("\n"), images.collect::<Vec<_>>().join("\n"))

@@ -140,7 +140,11 @@ impl Cluster {
             Err(kube::Error::Service(_)) => api.get_opt(name).await,
             other => other,
         };
-        found.unwrap().map(|object| serde_json::to_value(object).unwrap())
+        match found {
+            // Not even the kind is there.
+            Err(kube::Error::Api(status)) if status.code == 404 => None,
+            found => found.unwrap().map(|object| serde_json::to_value(object).unwrap()),
+        }
     }
 
     /// Changes an object by a JSON merge patch (RFC 7386), as somebody called `somebody`.

@@ -25,6 +25,7 @@ mod leftovers;
 mod macvtap;
 mod metrics;
 mod model;
+mod monitoring;
 mod narrowed;
 mod openshift;
 mod preflight;

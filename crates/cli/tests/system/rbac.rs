@@ -87,20 +87,24 @@ async fn no_rule_is_missing_and_none_is_unused() {
         cluster.patch_resource(json!({"spec": {"kubevirtIpamController": {"certificateProvider": provider}}})).await;
         cluster.wait_available().await;
     }
-    // It turns out to be OpenShift. Somebody deletes one of the constraints, and holds it.
+    // What others install later. Somebody deletes one of each, and holds it.
     cluster.define(&["networks.operator.openshift.io", "securitycontextconstraints.security.openshift.io"]).await;
-    wait_until("the constraints are there", async || {
-        cluster.get(kinds::SECURITY_CONTEXT_CONSTRAINTS, "", "multus").await.ok_or("not yet".to_owned())
-    })
-    .await;
+    cluster.define(&["servicemonitors.monitoring.coreos.com", "prometheusrules.monitoring.coreos.com"]).await;
     let held = |finalizers: Value| json!({"metadata": {"finalizers": finalizers}});
-    cluster.patch(kinds::SECURITY_CONTEXT_CONSTRAINTS, "", "multus", held(json!(["example.com/hold"]))).await;
-    cluster.delete(kinds::SECURITY_CONTEXT_CONSTRAINTS, "", "multus").await;
-    cluster.wait_condition("Degraded", "True", "", "example.com/hold").await;
-    cluster.patch(kinds::SECURITY_CONTEXT_CONSTRAINTS, "", "multus", held(json!(null))).await;
-    cluster.wait_available().await;
+    for (kind, name) in [
+        (kinds::SECURITY_CONTEXT_CONSTRAINTS, "multus"),
+        (kinds::SERVICE_MONITOR, "kubemacpool-metrics-monitor"),
+        (kinds::PROMETHEUS_RULE, "kubemacpool-prometheus-rule"),
+    ] {
+        wait_until("it is there", async || cluster.get(kind, NAMESPACE, name).await.ok_or("not yet".to_owned())).await;
+        cluster.patch(kind, NAMESPACE, name, held(json!(["example.com/hold"]))).await;
+        cluster.delete(kind, NAMESPACE, name).await;
+        cluster.wait_condition("Degraded", "True", "", "example.com/hold").await;
+        cluster.patch(kind, NAMESPACE, name, held(json!(null))).await;
+        cluster.wait_available().await;
+    }
     rendered.extend(rendered_rules(&cluster).await);
-    // Its service CA makes that certificate.
+    // It turns out to be OpenShift, whose service CA makes that certificate.
     cluster.define(&["clusterversions.config.openshift.io"]).await;
     cluster.wait_condition("Progressing", "True", "", "kubevirt-ipam-controller-webhook-service").await;
     cluster.play_certificate("kubevirt-ipam-controller-webhook-service").await;
