@@ -1,6 +1,6 @@
 //! Prometheus Operator, as far as its real definitions are it: what Weft tells it comes with them and goes with them.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use weft_plan::{Kind, kinds};
 use weft_testenv::proxy::Proxy;
 
@@ -42,6 +42,28 @@ async fn monitoring_comes_and_goes_with_its_definitions() {
     becomes_idle(&cluster, &proxy).await;
     let binding = cluster.get(kinds::ROLE_BINDING, NAMESPACE, OF_OPERATOR[4].1).await.unwrap();
     assert_eq!(binding["subjects"][0]["namespace"], "openshift-monitoring", "as the shipped Deployment says");
+
+    // The operator's pod, which kwok plays, is what it leads to.
+    wait_until("the Service leads to the operator's port", async || {
+        let slices = cluster
+            .kubectl(&[
+                "-n",
+                NAMESPACE,
+                "get",
+                "endpointslices",
+                "-l",
+                &format!("kubernetes.io/service-name={}", OF_OPERATOR[2].1),
+                "-o",
+                "json",
+            ])
+            .await;
+        let slice = serde_json::from_str::<Value>(&slices).unwrap()["items"][0].clone();
+        let pods: Vec<_> =
+            slice["endpoints"].as_array().into_iter().flatten().map(|endpoint| endpoint["targetRef"]["name"].to_string()).collect();
+        let right = slice["ports"][0]["name"] == "metrics" && slice["ports"][0]["port"] == 8443;
+        if right && pods.len() == 1 && pods[0].contains(OPERATOR) { Ok(()) } else { Err(slice.to_string()) }
+    })
+    .await;
 
     // Kept in order, also after a restart.
     operator.kill();
