@@ -124,8 +124,8 @@ async fn until(server: &Server, versions: &[&'static SupportedProtocolVersion], 
     .await;
 }
 
-struct Server {
-    address: SocketAddr,
+pub struct Server {
+    pub address: SocketAddr,
 }
 
 impl Server {
@@ -140,7 +140,7 @@ impl Server {
     }
 
     /// The whole answer.
-    async fn get(&self, path: &str, token: Option<&str>) -> Result<String, String> {
+    pub async fn get(&self, path: &str, token: Option<&str>) -> Result<String, String> {
         let authorization = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
         let request = format!("GET {path} HTTP/1.1\r\nHost: weft\r\n{authorization}\r\n");
         self.talk(ring::default_provider(), MODERN, &request).await

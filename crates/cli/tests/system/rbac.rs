@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use weft_plan::{Kind, kinds};
 use weft_testenv::AuditEvent;
 
-use crate::harness::*;
+use crate::{harness::*, metrics::Server};
 
 const OPERANDS: &str = "cluster-network-addons-operator-operands";
 
@@ -79,7 +79,11 @@ async fn no_rule_is_missing_and_none_is_unused() {
     // That none is missing is seen by every test: a 403 fails it, see `Cluster`.
     let cluster = Cluster::start_default().await;
     cluster.define(&["certificates.cert-manager.io", "issuers.cert-manager.io"]).await;
-    let _operator = Operator::start_default(&cluster).await;
+    let operator = Operator::start(&cluster, OperatorOptions { metrics: "127.0.0.1:0", ..Default::default() }).await;
+    // Whoever asks for metrics is asked after.
+    let token = cluster.kubectl(&["create", "token", "default"]).await;
+    let answer = Server { address: operator.metrics_address().await }.get("/metrics", Some(token.trim())).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
     cluster.install(&example("network-addons-config.yaml")).await;
     let mut rendered = rendered_rules(&cluster).await;
     // With cert-manager, and without it again.
