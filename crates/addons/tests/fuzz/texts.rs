@@ -23,9 +23,9 @@ fn durations() {
             assert!(duration.nanoseconds() > 0);
             assert_eq!(duration.to_string().parse::<GoDuration>().unwrap().nanoseconds(), duration.nanoseconds());
         }
-        // CEL cannot ask for 63 bits: the schema counts digits.
+        // CEL cannot ask for 63 bits: the schema counts digits. And kube-cel, unlike the API server, does not know µ.
         let longest = text.split(|c: char| !c.is_ascii_digit()).map(str::len).max().unwrap_or_default();
-        if text.is_empty() || longest > 6 {
+        if text.is_empty() || longest > 6 || !text.is_ascii() {
             return;
         }
         let rotation =
