@@ -34,6 +34,6 @@ pub(crate) fn is_absolute(text: &str) -> bool {
     let parts = text.strip_prefix('/').map(|rest| rest.split('/'));
     text.len() <= 255
         && parts.is_some_and(|mut parts| {
-            parts.all(|part| !matches!(part, "" | "." | "..") && !part.contains(|c: char| c == ':' || c.is_control()))
+            parts.all(|part| !matches!(part, "" | "." | "..") && !part.contains(|c: char| c == ':' || c.is_ascii_control()))
         })
 }

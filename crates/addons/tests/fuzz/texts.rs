@@ -167,6 +167,13 @@ fn host_paths() {
     });
 }
 
+/// A fuzzer has found it: the schema's class of control characters is that of ASCII.
+#[test]
+fn control_characters_beyond_ascii_are_part_of_a_path() {
+    assert!(agree(&json!({"hostPaths": {"kubeletDir": "/a\u{85}"}})));
+    assert!(!agree(&json!({"hostPaths": {"kubeletDir": "/a\u{7f}"}})));
+}
+
 #[test]
 fn images_and_registries() {
     const DIGEST: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
