@@ -10,8 +10,8 @@ use weft_plan::kinds;
 use weft_testenv::proxy::Proxy;
 
 use crate::{
-    certificates::{AUTHORITY, Found, SECRET, SERVER, WEBHOOK, reachable},
-    deletion::{all_is_gone, gone},
+    certificates::{AUTHORITY, Found, SECRET, SERVER, WEBHOOK, reachable, weft_about},
+    deletion::gone,
     harness::*,
     install::becomes_idle,
 };
@@ -32,7 +32,7 @@ spec: {multus: {}, kubevirtIpamController: {certificateProvider: CertManager}}
 async fn the_component_alone_waits_for_cert_manager_and_goes_on_by_itself() {
     let cluster = Cluster::start_default().await;
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
-    let _operator = Operator::start_via(&cluster, &proxy).await;
+    let operator = Operator::start_via(&cluster, &proxy).await;
     cluster.apply(BY_CERT_MANAGER).await;
     let missing = "the cluster does not have Certificate.cert-manager.io: install cert-manager";
     let status = cluster.wait_condition("Degraded", "True", "FailedToApply", missing).await;
@@ -44,6 +44,8 @@ async fn the_component_alone_waits_for_cert_manager_and_goes_on_by_itself() {
     })
     .await;
     assert_eq!(cluster.get(kinds::DEPLOYMENT, NAMESPACE, "kubevirt-ipam-controller-manager").await, None);
+    let plan = weft_about(&cluster, BY_CERT_MANAGER, &["plan", "-f", "-"]).await;
+    assert!(plan.contains("kubevirtIpamController: the cluster does not have Certificate") && plan.contains(" held back"), "{plan}");
     // Nobody asks for what is not there.
     becomes_idle(&cluster, &proxy).await;
 
@@ -74,9 +76,13 @@ async fn the_component_alone_waits_for_cert_manager_and_goes_on_by_itself() {
     cluster.wait_condition("Degraded", "True", "FailedToApply", missing).await;
     Found::in_(&cluster).await.connect(SERVER).await.unwrap();
     becomes_idle(&cluster, &proxy).await;
-    cluster.kubectl(&["delete", "networkaddonsconfig", "cluster", "--wait=false"]).await;
-    gone(&cluster).await;
-    all_is_gone(&cluster, "cert-manager had gone before").await;
+    // Nor does it hold up a removal, by whomever.
+    operator.terminate().await;
+    let removed = weft_about(&cluster, "", &["uninstall", "--yes"]).await;
+    assert!(removed.contains("removed NetworkAddonsConfig cluster and its components"), "{removed}");
+    assert_eq!(cluster.resource().await, None);
+    let left: Vec<_> = cluster.leftovers().await.into_iter().filter(|title| title.contains("ipam-controller")).collect();
+    assert!(left.is_empty(), "{left:?}");
 }
 
 #[tokio::test]

@@ -213,6 +213,11 @@ fn strangers_authority() -> String {
 
 /// What `weft` prints about the resource of this test.
 async fn weft(cluster: &Cluster, arguments: &[&str]) -> String {
+    weft_about(cluster, RESOURCE, arguments).await
+}
+
+/// What `weft` prints that is given this on stdin.
+pub async fn weft_about(cluster: &Cluster, input: &str, arguments: &[&str]) -> String {
     let mut child = Command::new(weft_binary())
         .args(arguments)
         .env("KUBECONFIG", cluster.control_plane.kubeconfig())
@@ -221,7 +226,7 @@ async fn weft(cluster: &Cluster, arguments: &[&str]) -> String {
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    child.stdin.take().unwrap().write_all(RESOURCE.as_bytes()).await.unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).await.unwrap();
     let output = child.wait_with_output().await.unwrap();
     String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
 }
