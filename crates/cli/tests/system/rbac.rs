@@ -55,14 +55,16 @@ async fn a_permission_taken_away_is_named_and_holds_up_only_what_needs_it() {
 
     // To look: an operator that starts without it sees the objects one by one, and says what it cannot see change.
     operator.kill();
-    let before = take_away(&cluster, kinds::ROLE, OPERANDS, "services", &["list", "watch"]).await;
+    let before = take_away(&cluster, kinds::ROLE, OPERANDS, "networkpolicies", &["list", "watch"]).await;
     let operator = Operator::start_default(&cluster).await;
-    let status = cluster.wait_condition("Degraded", "True", "FailedToApply", "cannot list resource \"services\" in API group \"\"").await;
+    let status = cluster
+        .wait_condition("Degraded", "True", "FailedToApply", "cannot list resource \"networkpolicies\" in API group \"networking.k8s.io\"")
+        .await;
     let lines = condition(&status, "Degraded")["message"].as_str().unwrap().to_owned();
     for line in lines.lines() {
-        assert!(line.contains(": Service cluster-network-addons/") && line.contains(": cannot be watched: "), "{line}");
+        assert!(line.contains(": NetworkPolicy cluster-network-addons/") && line.contains(": cannot be watched: "), "{line}");
     }
-    assert!(lines.contains("kubeMacPool: Service cluster-network-addons/kubemacpool-service: "), "{lines}");
+    assert!(lines.contains("kubeMacPool: NetworkPolicy cluster-network-addons/kubemacpool-allow-ingress-to-"), "{lines}");
     assert_eq!(operator.http("/readyz").await.0, 503, "not everything is known");
     cluster.delete(kinds::DAEMON_SET, NAMESPACE, "multus").await;
     wait_until("multus is back", async || {
