@@ -14,6 +14,9 @@ pub(crate) struct Overlay<'a> {
     pub facts: &'a Facts,
 }
 
+/// Tells the scripts that install plugins whether the container runtime looks for them in several folders: `yes`, or nothing.
+const SEVERAL_PLUGIN_FOLDERS: &str = "SEVERAL_PLUGIN_FOLDERS";
+
 /// Where the pods of a workload live in it.
 pub(crate) const POD_SPEC: &str = "/spec/template/spec";
 
@@ -52,6 +55,19 @@ impl Overlay<'_> {
             pod.tolerations = placement.tolerations.clone();
             Ok(())
         })
+    }
+
+    /// Sets where on the nodes the CNI plugins go, through this volume, and tells the containers that mount it whether a folder without
+    /// other plugins must be the wrong one. CRI-O has a list of folders, `plugin_dirs`, and the packages of some distributions put their
+    /// plugins into `/usr/libexec/cni` (crio.conf(5)).
+    pub(crate) fn plugin_folder(&self, pod: &mut PodSpec, volume: &str) -> Result<(), String> {
+        set_host_path(pod, volume, &self.effective.host_paths.cni_bin_dir)?;
+        let several = self.facts.nodes.values().any(|node| node.container_runtime.starts_with("cri-o://"));
+        let variables = containers(pod).flat_map(|container| container.env.iter_mut().flatten());
+        for variable in variables.filter(|variable| several && variable.name == SEVERAL_PLUGIN_FOLDERS) {
+            variable.value = Some("yes".to_owned());
+        }
+        Ok(())
     }
 
     /// Whether the cluster is OpenShift 4.

@@ -2,10 +2,11 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
+use weft_plan::{Facts, Node};
 
 use crate::{
     Image, Settings,
-    testing::{containers, decide, decide_with, full, object, objects},
+    testing::{containers, decide, decide_knowing, decide_with, full, object, objects},
 };
 
 #[test]
@@ -209,4 +210,19 @@ fn only_pods_that_read_a_changed_config_once_are_rolled() {
     for name in ["kubemacpool-mac-controller-manager", "kubemacpool-cert-manager"] {
         assert_eq!(workload(&other_range, name), workload(&before, name));
     }
+}
+
+#[test]
+fn a_folder_without_other_plugins_proves_nothing_where_the_runtime_looks_in_several() {
+    let several = |runtimes: &[&str]| {
+        let node = |runtime: &str| Node { container_runtime: runtime.to_owned(), ..Node::default() };
+        let nodes = runtimes.iter().map(|runtime| ((*runtime).to_owned(), node(runtime))).collect();
+        let decision = decide_knowing(&Facts { nodes, ..Facts::default() }, &full());
+        let variables =
+            containers(&decision).into_iter().flat_map(|(_, container)| container["env"].as_array().cloned().unwrap_or_default());
+        let values = variables.filter(|variable| variable["name"] == "SEVERAL_PLUGIN_FOLDERS").map(|variable| variable["value"].clone());
+        values.collect::<Vec<_>>()
+    };
+    assert_eq!(several(&["containerd://2.1.0"]), [Value::Null, Value::Null, Value::Null]);
+    assert_eq!(several(&["containerd://2.1.0", "cri-o://1.34.0"]), ["yes", "yes", "yes"]);
 }

@@ -49,9 +49,16 @@ fn plugins() -> TempDir {
     folder
 }
 
+/// A script, as the container runs it where the container runtime looks for plugins in one folder.
+fn command(shell: &str, script: &str) -> Command {
+    let mut command = Command::new(shell);
+    command.args(["-ceu", script]).env("SEVERAL_PLUGIN_FOLDERS", "");
+    command
+}
+
 /// What a script says in the end, where it fails.
 fn complaint(shell: &str, script: &str) -> String {
-    let output = Command::new(shell).args(["-ceu", script]).output().unwrap();
+    let output = command(shell, script).output().unwrap();
     assert!(!output.status.success(), "it does not fail");
     assert_eq!(output.stdout, b"");
     String::from_utf8(output.stderr).unwrap()
@@ -100,7 +107,7 @@ mod linux_bridge {
         }
 
         fn start(&self) -> Child {
-            Command::new("/bin/bash").args(["-ceu", &self.script()]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+            command("/bin/bash", &self.script()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
         }
 
         /// Runs the script until it idles, then ends it as kubelet would.
@@ -200,7 +207,7 @@ fn the_ovs_plugins_are_replaced_and_never_written_into() {
         for plugin in plugins {
             executable(from.path().join(plugin), &format!("{plugin} {version}"));
         }
-        assert!(Command::new("/bin/sh").args(["-ceu", &ovs(&from, &to, &run)]).status().unwrap().success());
+        assert!(command("/bin/sh", &ovs(&from, &to, &run)).status().unwrap().success());
         for plugin in plugins {
             assert_eq!(text(to.path().join(plugin)), format!("{plugin} {version}"));
         }
@@ -238,7 +245,7 @@ fn the_macvtap_plugin_is_replaced_and_never_written_into() {
     let mut inodes = Vec::new();
     for version in ["1", "2"] {
         executable(from.path().join("macvtap-cni"), version);
-        assert!(Command::new("/bin/sh").args(["-ceu", &macvtap(&from, &to)]).status().unwrap().success());
+        assert!(command("/bin/sh", &macvtap(&from, &to)).status().unwrap().success());
         assert_eq!(text(to.path().join("macvtap")), version);
         assert_only(to.path(), &["loopback", "macvtap"]);
         let installed = fs::metadata(to.path().join("macvtap")).unwrap();
@@ -253,4 +260,8 @@ fn macvtap_tells_of_a_folder_where_no_runtime_looks() {
     let (from, to) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     assert_one_short_line(&complaint("/bin/sh", &macvtap(&from, &to)), WRONG_FOLDER);
     assert_only(to.path(), &[]);
+    // Unless the others may be elsewhere.
+    executable(from.path().join("macvtap-cni"), "1");
+    assert!(command("/bin/sh", &macvtap(&from, &to)).env("SEVERAL_PLUGIN_FOLDERS", "yes").status().unwrap().success());
+    assert_only(to.path(), &["macvtap"]);
 }

@@ -5,7 +5,7 @@ use weft_plan::{Manifest, ManifestError, kinds};
 
 use crate::{
     Image,
-    overlay::{Overlay, POD_SPEC, set_host_path},
+    overlay::{Overlay, POD_SPEC},
 };
 
 const FILES: [&str; 2] =
@@ -19,7 +19,7 @@ pub(crate) fn objects(overlay: &Overlay<'_>) -> Result<Vec<Manifest>, ManifestEr
         let images = [("cni-plugins", Image::LinuxBridge), ("bridge-marker", Image::LinuxBridgeMarker)];
         overlay.workload(object, &images, &overlay.effective.workloads)?;
         if object.key().name == PLUGIN {
-            object.edit(POD_SPEC, |pod: &mut PodSpec| set_host_path(pod, "cnibin", &overlay.effective.host_paths.cni_bin_dir))?;
+            object.edit(POD_SPEC, |pod: &mut PodSpec| overlay.plugin_folder(pod, "cnibin"))?;
         }
         if overlay.has_constraints() && object.key().name == PLUGIN {
             object.edit(POD_SPEC, |pod: &mut PodSpec| {

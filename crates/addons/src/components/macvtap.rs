@@ -5,7 +5,7 @@ use weft_plan::{Manifest, ManifestError, Mode, kinds};
 
 use crate::{
     Image,
-    overlay::{Overlay, POD_SPEC, containers, set_host_path},
+    overlay::{Overlay, POD_SPEC, containers},
 };
 
 const FILES: [&str; 2] =
@@ -24,7 +24,7 @@ pub(crate) fn objects(overlay: &Overlay<'_>, device_plugin_config: &str) -> Resu
                 overlay.workload(&mut object, &images, &overlay.effective.workloads)?;
                 object.edit(POD_SPEC, |pod: &mut PodSpec| {
                     read_from(pod, device_plugin_config);
-                    set_host_path(pod, "cni", &overlay.effective.host_paths.cni_bin_dir)
+                    overlay.plugin_folder(pod, "cni")
                 })?;
             }
             _ => {}

@@ -5,7 +5,7 @@ use weft_plan::{Manifest, ManifestError, kinds};
 
 use crate::{
     Image,
-    overlay::{Overlay, POD_SPEC, set_host_path},
+    overlay::{Overlay, POD_SPEC},
 };
 
 const FILES: [&str; 2] = [include_str!("../../../../components/ovs/rbac.yaml"), include_str!("../../../../components/ovs/daemonset.yaml")];
@@ -16,7 +16,7 @@ pub(crate) fn objects(overlay: &Overlay<'_>) -> Result<Vec<Manifest>, ManifestEr
     for object in objects.iter_mut().filter(|object| object.key().kind == kinds::DAEMON_SET) {
         let images = [("ovs-cni-plugin", Image::OvsCni), ("ovs-cni-marker", Image::OvsCni)];
         overlay.workload(object, &images, &overlay.effective.workloads)?;
-        object.edit(POD_SPEC, |pod: &mut PodSpec| set_host_path(pod, "cnibin", &overlay.effective.host_paths.cni_bin_dir))?;
+        object.edit(POD_SPEC, |pod: &mut PodSpec| overlay.plugin_folder(pod, "cnibin"))?;
     }
     overlay.constrain(&mut objects, CONSTRAINTS, &[("ovs-cni-amd64", "ovs-cni-marker")])?;
     Ok(objects)
