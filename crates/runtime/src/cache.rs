@@ -70,6 +70,8 @@ struct Store {
     complete: bool,
     silence: Option<Silence>,
     objects: HashMap<ObjectKey, Known>,
+    /// The latest resourceVersion that the stream has told of.
+    told: u64,
     /// Seen since the stream started over; `None` while it runs.
     listed: Option<HashSet<ObjectKey>>,
     /// Objects that we deleted: late news of them is no news.
@@ -162,6 +164,16 @@ impl Cache {
             return store.feed_fact(*fact, change);
         }
         store.feed(change)
+    }
+
+    /// Takes in what a list at this resourceVersion has found beside a stream, which may lag behind it, or be ahead: then the list is
+    /// of no use.
+    pub fn looked(&mut self, source: &Source, objects: Vec<Value>, version: u64) {
+        let Some(store) = self.stores.get_mut(source).filter(|store| store.told <= version) else { return };
+        store.objects.retain(|_, known| known.version > version || objects.iter().any(|object| object["metadata"]["uid"] == *known.uid));
+        for object in objects {
+            store.put(object);
+        }
     }
 
     fn feed_pod(&mut self, change: Change) -> bool {
@@ -303,6 +315,9 @@ impl Store {
     }
 
     fn feed(&mut self, change: Change) -> bool {
+        if let Change::Applied(object) | Change::Deleted(object) | Change::Listed(object) = &change {
+            self.told = self.told.max(version(object));
+        }
         match change {
             Change::Applied(object) => self.put(object),
             Change::Deleted(object) => self.take(&object),
@@ -484,6 +499,22 @@ mod tests {
 
     fn known(cache: &Cache) -> Option<u64> {
         cache.owned(&key()).map(|object| version(&object))
+    }
+
+    #[test]
+    fn a_list_counts_only_where_the_stream_lags_behind_it() {
+        let mut cache = cache();
+        cache.feed(&source(), Change::Complete);
+        cache.feed(&source(), Change::Applied(object(5, "a")));
+        cache.looked(&source(), Vec::new(), 4);
+        assert_eq!(known(&cache), Some(5), "it was made after the list");
+        cache.looked(&source(), vec![object(7, "b")], 8);
+        assert_eq!(known(&cache), Some(7), "made anew");
+        cache.looked(&source(), Vec::new(), 9);
+        assert_eq!(known(&cache), None);
+        cache.feed(&source(), Change::Deleted(object(10, "c")));
+        cache.looked(&source(), vec![object(9, "c")], 9);
+        assert_eq!(known(&cache), None, "it was deleted after the list");
     }
 
     #[test]

@@ -149,11 +149,16 @@ impl Cluster {
         Ok((items.into_iter().map(|item| typed(item, kind)).collect(), version(&list)))
     }
 
-    /// All objects of a kind in the cluster.
+    /// The objects of a kind, in one namespace or everywhere, that match a query.
     pub async fn list(&self, kind: Kind, namespace: Option<&str>, query: &str) -> Result<Vec<Value>, Error> {
+        Ok(self.list_at(kind, namespace, query).await?.0)
+    }
+
+    /// The same, and the resourceVersion at which these were all.
+    pub async fn list_at(&self, kind: Kind, namespace: Option<&str>, query: &str) -> Result<(Vec<Value>, u64), Error> {
         let list = self.send(Method::GET, &format!("{}?{query}", collection(kind, namespace)), None).await?;
         let items = list["items"].as_array().cloned().unwrap_or_default();
-        Ok(items.into_iter().map(|item| typed(item, kind)).collect())
+        Ok((items.into_iter().map(|item| typed(item, kind)).collect(), version(&list)))
     }
 
     /// Server-side apply of an object that must not exist: if it does, that is a conflict. No object ever has the version 1, etcd's

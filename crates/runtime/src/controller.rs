@@ -20,7 +20,7 @@ use weft_plan::{
 };
 
 use crate::{
-    cache::{Change, Source},
+    cache::Source,
     cluster::Cluster,
     heap,
     metrics::Metrics,
@@ -169,23 +169,16 @@ impl Controller {
     /// Makes sure that the resources are known as they are now. Returns whether that was possible.
     async fn look_again(&self) -> bool {
         let kind = self.domain.resource();
-        let resources = match self.cluster.list(kind, None, "").await {
-            Ok(resources) => resources,
+        match self.cluster.list_at(kind, None, "").await {
+            Ok((resources, version)) => {
+                self.shared.lock().looked(&Source::Resources, resources, version);
+                true
+            }
             Err(error) => {
                 tracing::warn!(%kind, %error, "could not be listed");
-                return false;
-            }
-        };
-        let mut cache = self.shared.lock();
-        for known in cache.resources() {
-            if !resources.iter().any(|resource| resource["metadata"]["uid"] == known["metadata"]["uid"]) {
-                cache.feed(&Source::Resources, Change::Deleted(Value::clone(&known)));
+                false
             }
         }
-        for resource in resources {
-            cache.feed(&Source::Resources, Change::Applied(resource));
-        }
-        true
     }
 
     /// Hands on what the resource asks of the process, also while another replica leads.
