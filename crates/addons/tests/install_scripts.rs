@@ -265,3 +265,18 @@ fn macvtap_tells_of_a_folder_where_no_runtime_looks() {
     assert!(command("/bin/sh", &macvtap(&from, &to)).env("SEVERAL_PLUGIN_FOLDERS", "yes").status().unwrap().success());
     assert_only(to.path(), &["macvtap"]);
 }
+
+/// The check stands in three scripts, since each manifest is valid as it stands. What counts as an add-on's plugin is the same in all.
+#[test]
+fn all_scripts_tell_a_wrong_folder_by_the_same_signs() {
+    let check = |manifest: &str| {
+        let check = manifest.split_once("foreign=\n").unwrap().1.split_once("exit 1\n").unwrap().0;
+        // The folder is mounted under different names.
+        let lines = check.lines().filter(|line| !line.trim_start().starts_with("for file in "));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let linux_bridge = check(include_str!("../../../components/linux-bridge/plugin.yaml"));
+    assert!(linux_bridge.contains("macvtap") && linux_bridge.contains(WRONG_FOLDER), "{linux_bridge}");
+    assert_eq!(check(include_str!("../../../components/ovs/daemonset.yaml")), linux_bridge);
+    assert_eq!(check(include_str!("../../../components/macvtap/daemonset.yaml")), linux_bridge);
+}

@@ -146,6 +146,9 @@ mod tests {
         assert!(!fence.stops(&request(Method::GET, "/api/v1/pods")));
         assert!(fence.stops(&request(Method::PATCH, "/api/v1/namespaces/leases/configmaps/c")), "a namespace of that name");
         assert!(!fence.stops(&request(Method::PUT, "/apis/coordination.k8s.io/v1/namespaces/n/leases/weft-addons")));
+        // Whoever asks a replica that does not lead for its metrics.
+        assert!(!fence.stops(&request(Method::POST, "/apis/authentication.k8s.io/v1/tokenreviews")));
+        assert!(!fence.stops(&request(Method::POST, "/apis/authorization.k8s.io/v1/subjectaccessreviews")));
         fence.open_until(Instant::now() + Duration::from_secs(60));
         assert!(!fence.stops(&write));
         fence.open_until(Instant::now());

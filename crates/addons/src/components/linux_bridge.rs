@@ -19,12 +19,11 @@ pub(crate) fn objects(overlay: &Overlay<'_>) -> Result<Vec<Manifest>, ManifestEr
         let images = [("cni-plugins", Image::LinuxBridge), ("bridge-marker", Image::LinuxBridgeMarker)];
         overlay.workload(object, &images, &overlay.effective.workloads)?;
         if object.key().name == PLUGIN {
-            object.edit(POD_SPEC, |pod: &mut PodSpec| overlay.plugin_folder(pod, "cnibin"))?;
-        }
-        if overlay.has_constraints() && object.key().name == PLUGIN {
             object.edit(POD_SPEC, |pod: &mut PodSpec| {
-                pod.service_account_name = Some("linux-bridge".to_owned());
-                Ok::<_, String>(())
+                if overlay.has_constraints() {
+                    pod.service_account_name = Some("linux-bridge".to_owned());
+                }
+                overlay.plugin_folder(pod, "cnibin")
             })?;
         }
     }
