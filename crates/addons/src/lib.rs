@@ -171,5 +171,5 @@ impl Addons {
 }
 
 fn refusal(reason: &'static str, problems: Vec<Problem>) -> Refusal {
-    Refusal { reason, problems }
+    Refusal { reason, problems, changes: Vec::new() }
 }

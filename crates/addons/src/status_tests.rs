@@ -63,7 +63,7 @@ fn the_configuration_in_force_is_shown_and_kept_while_it_is_not_known() {
 #[test]
 fn a_refused_configuration_leaves_the_containers_as_they_were() {
     let previous = json!({"containers": [{"parentKind": "DaemonSet", "parentName": "multus", "name": "kube-multus", "image": "x"}]});
-    let refusal = Some(Refusal { reason: "FailedToValidate", problems: Vec::new() });
+    let refusal = Some(Refusal { reason: "FailedToValidate", problems: Vec::new(), changes: Vec::new() });
     assert_eq!(write(previous.clone(), "False", &Report { refusal, ..Report::default() }, &[])["containers"], previous["containers"]);
     assert_eq!(write(previous, "True", &Report::default(), &[])["containers"], Value::Null, "everything removed");
 }

@@ -3,6 +3,7 @@
 //! One module a domain; what all domains share lies beside them:
 //!
 //! - [`addons`]: `NetworkAddonsConfig`, the add-ons of a cluster's network;
+//! - [`cluster_network`]: `NetworkConfig`, the default network of a cluster;
 //! - [`Condition`] and [`DriftedObject`]: entries of `status.conditions` and `status.drift`, the same in every domain.
 //!
 //! The types read more than the schema admits. A stored object may be older than the schema and break one of its rules, and a
@@ -11,6 +12,7 @@
 //! and the crate of a domain turns what was read into a type that holds nothing invalid.
 
 pub mod addons;
+pub mod cluster_network;
 mod condition;
 mod drift;
 mod schema;

@@ -10,10 +10,11 @@ pub use process::{MetricsAddress, Options, run};
 use std::sync::Arc;
 
 use weft_addons::{Addons, Settings};
+use weft_cluster_network::ClusterNetwork;
 use weft_plan::Domain;
 
 /// The names of all domains, as on the command line.
-pub const DOMAINS: [&str; 1] = ["addons"];
+pub const DOMAINS: [&str; 2] = ["addons", "cluster-network"];
 
 /// A domain, set up by environment variables; and the namespace where its operator keeps its notes.
 ///
@@ -25,6 +26,11 @@ pub fn domain(name: &str, environment: impl Fn(&str) -> Option<String>) -> anyho
             let settings = Settings::from_env(environment)?;
             let namespace = settings.operator_namespace.clone();
             Ok((Arc::new(Addons::new(settings)), namespace))
+        }
+        "cluster-network" => {
+            let settings = weft_cluster_network::Settings::from_env(environment);
+            let namespace = settings.operator_namespace.clone();
+            Ok((Arc::new(ClusterNetwork::new(settings)), namespace))
         }
         other => anyhow::bail!("there is no domain {other:?}; there are: {}", DOMAINS.join(", ")),
     }

@@ -251,6 +251,7 @@ mod tests {
             refusal: Some(Refusal {
                 reason: "FailedToValidate",
                 problems: vec![Problem { field: "spec.x".into(), message: "bad".into() }],
+                changes: Vec::new(),
             }),
             ..report(vec![])
         };

@@ -159,6 +159,27 @@ pub struct Refusal {
     pub reason: &'static str,
     /// Everything that is wrong.
     pub problems: Vec<Problem>,
+    /// Where nothing is wrong with the resource but the way from what is applied: the fields that may not change like this.
+    pub changes: Vec<FieldChange>,
+}
+
+/// A field that may not change like this.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldChange {
+    /// Path of the field, for example `spec.defaultNetwork.type`.
+    pub field: String,
+    /// The value that is in force.
+    pub old: String,
+    /// The value that is asked for.
+    pub new: String,
+    /// What it would do.
+    pub why: String,
+}
+
+impl std::fmt::Display for FieldChange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "cannot change from {:?} to {:?}: {}", self.old, self.new, self.why)
+    }
 }
 
 /// One thing that is wrong with a resource.

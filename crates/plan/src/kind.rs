@@ -106,6 +106,7 @@ pub mod kinds {
         OPENSHIFT_NETWORK = "operator.openshift.io", "v1", "Network", "networks", false;
         SECURITY_CONTEXT_CONSTRAINTS = "security.openshift.io", "v1", "SecurityContextConstraints", "securitycontextconstraints", false;
         NETWORK_ADDONS_CONFIG = "networkaddonsoperator.network.kubevirt.io", "v1", "NetworkAddonsConfig", "networkaddonsconfigs", false;
+        NETWORK_CONFIG = "networkoperator.openshift.io", "v1", "NetworkConfig", "networkconfigs", false;
     }
 }
 
@@ -116,7 +117,7 @@ mod tests {
     #[test]
     fn every_cluster_serves_the_kinds_of_kubernetes_itself() {
         let of_kubernetes = |kind: &Kind| !kind.group.contains('.') || kind.group.ends_with(".k8s.io");
-        for kind in kinds::ALL.iter().filter(|kind| **kind != kinds::NETWORK_ADDONS_CONFIG) {
+        for kind in kinds::ALL.iter().filter(|kind| ![kinds::NETWORK_ADDONS_CONFIG, kinds::NETWORK_CONFIG].contains(kind)) {
             assert_eq!(kind.is_optional(), !of_kubernetes(kind), "{kind}");
         }
         assert_eq!(kinds::CERTIFICATE.definition(), "certificates.cert-manager.io");

@@ -1,0 +1,87 @@
+//! The status: what the operator reports.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::Condition;
+
+/// What became of the specification.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NetworkConfigStatus {
+    /// The metadata.generation that this status was computed from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+
+    /// The state as a whole: Available, Progressing, Degraded and Upgradeable; and while they hold, Blocked, Paused and Drifted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+
+    /// The configuration that is in force, in the form of the specification, with everything filled in that was left open there. While a
+    /// change is refused it is the last good one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("type" = "object", "x-kubernetes-preserve-unknown-fields" = true))]
+    pub effective_configuration: Option<Value>,
+
+    /// A change that is not carried out, because it would cut connections or lose addresses. The effective configuration stays in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused_change: Option<RefusedChange>,
+
+    /// The state of each additional network.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub additional_networks: Vec<AdditionalNetworkStatus>,
+}
+
+/// A change that is not carried out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RefusedChange {
+    /// The fields that may not change like this.
+    #[serde(default)]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub fields: Vec<RefusedField>,
+
+    /// How to undo the change, or to have it nevertheless.
+    #[serde(default)]
+    pub way_out: String,
+}
+
+/// A field that may not change like this.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RefusedField {
+    /// Its path, for example spec.defaultNetwork.type.
+    pub field: String,
+
+    /// The value in force.
+    #[serde(default)]
+    pub old: String,
+
+    /// The value that is asked for.
+    #[serde(default)]
+    pub new: String,
+
+    /// Why it may not change.
+    pub reason: String,
+}
+
+/// The state of one additional network.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AdditionalNetworkStatus {
+    /// Its namespace.
+    pub namespace: String,
+
+    /// Its name.
+    pub name: String,
+
+    /// Its state in one word, for example Available, Invalid or MultusMissing.
+    pub state: String,
+
+    /// What is the matter with it and what to do, where there is something to say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}

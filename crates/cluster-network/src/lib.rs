@@ -1,0 +1,172 @@
+//! `NetworkConfig`: from what a user asks for to the objects of the default network, the service proxy and additional networks. Pure: no
+//! I/O, no clock, no dice.
+//!
+//! A decision goes through five steps, one module each, and nobody looks at an earlier form once the next one exists:
+//!
+//! 1. [`validate`] turns the resource as it is stored into a [`config::Valid`], or lists everything that is wrong with it;
+//! 2. [`fill`] adds what was left open: from the previous configuration, else by default, which makes a [`config::Effective`];
+//! 3. [`change`] compares it with what was applied last: what would cut connections is refused;
+//! 4. [`build`] makes units of objects, from the manifests under `components/`, each network by its [`provider::Provider`];
+//! 5. [`status`] reports what became of them.
+
+pub mod build;
+pub mod change;
+pub mod config;
+pub mod fill;
+mod original;
+pub mod provider;
+pub mod providers;
+pub mod record;
+pub mod settings;
+pub mod status;
+pub mod validate;
+
+use serde_json::Value;
+use weft_api::Condition;
+use weft_plan::{Decision, Domain, Fact, FieldChange, Input, Kind, ObjectKey, Problem, Refusal, Unit, kinds, report::Report};
+
+use config::Effective;
+use provider::{Context, Provider};
+
+pub use settings::Settings;
+
+/// The cluster's default network.
+pub struct ClusterNetwork {
+    settings: Settings,
+    providers: &'static [&'static dyn Provider],
+}
+
+/// Reason of a resource that breaks a rule.
+pub const INVALID: &str = "InvalidOperatorConfig";
+/// Reason of a change that is not carried out, as the original has it for both.
+pub const UNSAFE: &str = "InvalidOperatorConfig";
+/// Reason of objects that cannot be built.
+pub const RENDER_ERROR: &str = "RenderError";
+
+/// How to undo a refused change, or to have it nevertheless.
+pub const WAY_OUT: &str = "set the fields back to the old values, or delete the record of what is applied to have the change nevertheless: kubectl -n openshift-cluster-network-operator delete configmap applied-default";
+
+impl ClusterNetwork {
+    /// The domain under these settings, with all networks that Weft knows.
+    pub fn new(settings: Settings) -> Self {
+        Self::with_providers(settings, providers::ALL)
+    }
+
+    /// The domain with these networks.
+    pub fn with_providers(settings: Settings, providers: &'static [&'static dyn Provider]) -> Self {
+        Self { settings, providers }
+    }
+
+    /// Its settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+}
+
+impl Domain for ClusterNetwork {
+    fn name(&self) -> &'static str {
+        "cluster-network"
+    }
+
+    fn resource(&self) -> Kind {
+        kinds::NETWORK_CONFIG
+    }
+
+    fn resource_name(&self) -> Option<&'static str> {
+        Some(weft_api::cluster_network::NAME)
+    }
+
+    fn kinds(&self) -> &'static [Kind] {
+        build::KINDS
+    }
+
+    fn namespace(&self) -> &str {
+        &self.settings.operator_namespace
+    }
+
+    fn pod_selector(&self) -> &'static str {
+        "weft.network/domain=cluster-network"
+    }
+
+    fn facts(&self) -> &'static [Fact] {
+        &Fact::ALL
+    }
+
+    fn record(&self, resource_name: &str) -> Option<(ObjectKey, &'static str)> {
+        Some((record::key(&self.settings, resource_name), record::DATA_KEY))
+    }
+
+    fn decide(&self, input: Input<'_>) -> Result<Decision, Refusal> {
+        let resource = validate::read(input.resource).map_err(|problems| refusal(INVALID, problems))?;
+        let (valid, provider) = validate::validate(&resource.spec, self.providers).map_err(|problems| refusal(INVALID, problems))?;
+        let read = |text: &str| record::read(text, self.providers).map_err(|problem| refusal(INVALID, vec![problem]));
+        // Without a record there is nothing to be kept safe: that is how a change is forced. Values are carried on all the same.
+        let applied = input.record.map(read).transpose()?;
+        let decided = input.decided.map(|decided| read(&decided.to_string())).transpose()?;
+        let (effective, notices) = fill::fill(valid, provider, applied.as_ref().or(decided.as_ref()), input.facts);
+        if let Some(applied) = &applied {
+            let changes = change::unsafe_changes(provider, applied, &effective);
+            if !changes.is_empty() {
+                return Err(unsafe_change(changes));
+            }
+        }
+        let context = Context { settings: &self.settings, facts: input.facts };
+        let decision = self.build(&resource, provider, &effective, &context, notices);
+        decision.map_err(|error| refusal(RENDER_ERROR, vec![Problem { field: "spec".into(), message: error.to_string() }]))
+    }
+
+    fn status(&self, previous: &Value, conditions: Vec<Condition>, report: &Report, _units: &[Unit]) -> Value {
+        status::status(previous, conditions, report)
+    }
+
+    fn made_by_original(&self, live: &Value) -> bool {
+        original::made(live)
+    }
+
+    fn is_original_operator(&self, workload: &Value) -> bool {
+        original::is_operator(workload)
+    }
+
+    fn operator_name(&self) -> &'static str {
+        original::OPERATOR
+    }
+
+    fn gauges(&self, _resource: Option<&Value>) -> Vec<(&'static str, &'static str, f64)> {
+        Vec::new()
+    }
+}
+
+impl ClusterNetwork {
+    fn build(
+        &self,
+        resource: &weft_api::cluster_network::NetworkConfig,
+        provider: &dyn Provider,
+        effective: &Effective,
+        context: &Context<'_>,
+        mut notices: Vec<weft_plan::Notice>,
+    ) -> Result<Decision, build::BuildError> {
+        let name = resource.metadata.name.as_deref().unwrap_or(weft_api::cluster_network::NAME);
+        let decided = effective.to_json()?;
+        notices.extend(provider.preflight(effective, context.facts));
+        Ok(Decision {
+            units: build::units(provider, effective, context)?,
+            record: Some(record::manifest(&self.settings, name, &decided)?),
+            made_by_operands: Vec::new(),
+            certificates: Vec::new(),
+            waits: Vec::new(),
+            drift: weft_plan::DriftPolicy::Repair,
+            log_level: None,
+            decided,
+            notices,
+        })
+    }
+}
+
+fn refusal(reason: &'static str, problems: Vec<Problem>) -> Refusal {
+    Refusal { reason, problems, changes: Vec::new() }
+}
+
+fn unsafe_change(changes: Vec<FieldChange>) -> Refusal {
+    let problem = |change: &FieldChange| Problem { field: change.field.clone(), message: format!("{change}; {WAY_OUT}") };
+    Refusal { reason: UNSAFE, problems: changes.iter().map(problem).collect(), changes }
+}

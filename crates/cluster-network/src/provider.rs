@@ -1,0 +1,79 @@
+//! What a default network has to say: one file and one folder of manifests each.
+
+use weft_api::cluster_network::DefaultNetwork;
+use weft_plan::{Facts, FieldChange, Manifest, Notice, Problem};
+
+use crate::{
+    Settings,
+    build::BuildError,
+    config::{Effective, Valid},
+};
+
+/// A default network that Weft can deploy.
+///
+/// All methods are pure. They are called in the order in which they stand here, `canonicalise` and `validate` before anything is decided.
+pub trait Provider: Send + Sync + 'static {
+    /// The value of `defaultNetwork.type`.
+    fn name(&self) -> &'static str;
+
+    /// Other values that mean the same.
+    fn aliases(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// What it can do.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Puts outdated spellings of its settings right.
+    fn canonicalise(&self, _network: &mut DefaultNetwork) {}
+
+    /// Everything that is wrong with its settings, by itself and together with the rest.
+    fn validate(&self, config: &Valid) -> Vec<Problem>;
+
+    /// How many bytes of each packet between nodes are its own, at this MTU's cost.
+    fn overhead(&self, config: &Valid) -> u16;
+
+    /// Fills in what is left open: from the previous configuration of the same type, else by default. `mtu` is for the pods' interfaces.
+    fn fill(&self, network: &mut DefaultNetwork, previous: Option<&DefaultNetwork>, mtu: u16);
+
+    /// The fields of its own settings that may not change like this while pods use the network. Both configurations are complete.
+    fn unsafe_changes(&self, previous: &DefaultNetwork, next: &DefaultNetwork) -> Vec<FieldChange>;
+
+    /// Its objects.
+    ///
+    /// # Errors
+    /// An image is not known, or a manifest of ours is wrong.
+    fn render(&self, config: &Effective, context: &Context<'_>) -> Result<Vec<Manifest>, BuildError>;
+
+    /// What on the cluster or on its nodes keeps the network from working, as far as it can be known.
+    fn preflight(&self, _config: &Effective, _facts: &Facts) -> Vec<Notice> {
+        Vec::new()
+    }
+}
+
+/// What a default network can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a question of its own")]
+pub struct Capabilities {
+    /// How many blocks of a family it can divide among the nodes; `None`: any number.
+    pub blocks_per_family: Option<usize>,
+    /// Whether pods may have IPv6 addresses.
+    pub ipv6: bool,
+    /// Whether it divides the blocks itself, by `hostSubnetLength`; else the cluster's controller-manager does.
+    pub uses_host_subnet_length: bool,
+    /// Whether it connects services itself, so that no kube-proxy is needed.
+    pub own_service_proxy: bool,
+    /// Whether a block may be made larger while pods use it.
+    pub grows: bool,
+    /// Whether a second address family may be added while pods use the first.
+    pub adds_family: bool,
+}
+
+/// What objects are made from besides the configuration.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// Images, namespaces, the API server's address.
+    pub settings: &'a Settings,
+    /// What is known of the cluster.
+    pub facts: &'a Facts,
+}
