@@ -32,6 +32,11 @@ pub trait Domain: Send + Sync + 'static {
         &[]
     }
 
+    /// Whether its decisions depend on what its pods tell of their nodes' networks ([`Facts::node_networks`]).
+    fn hears_nodes(&self) -> bool {
+        false
+    }
+
     /// The record of the last applied configuration that the original kept and that Weft keeps too: which ConfigMap, which key.
     fn record(&self, resource_name: &str) -> Option<(ObjectKey, &'static str)>;
 

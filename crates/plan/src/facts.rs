@@ -1,10 +1,13 @@
 //! What is known of the cluster as far as decisions depend on it, and how it is read from the API server's objects.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
 use serde_json::{Value, json};
 
-use crate::{Kind, kinds};
+use crate::{Kind, NodeNetwork, kinds, rollout::PodView};
 
 /// What is known of the cluster. Watched, so that what is installed later is noticed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,6 +21,11 @@ pub struct Facts {
     pub nodes: BTreeMap<String, Node>,
     /// Whether nodes may not be listed: that there are none in `nodes` then says nothing.
     pub nodes_unknown: bool,
+    /// What nodes tell of their networks, by the node's name: those that the default network's pods have come to, once they have started there.
+    pub node_networks: BTreeMap<String, NodeNetwork>,
+    /// The MTU of the network of the operator's own host, as it was when the operator started; `None` if it is not on the host's network, or if
+    /// that has no default route.
+    pub host_mtu: Option<u32>,
     /// How OpenShift's own network operator is configured, where it is at work.
     pub openshift_network: Option<OpenShiftNetwork>,
 }
@@ -29,7 +37,7 @@ pub struct OpenShiftNetwork {
     pub multi_network_is_disabled: bool,
 }
 
-/// What a node says of itself (`status.nodeInfo`), and what its labels tell.
+/// What a node says of itself (`status.nodeInfo`, `status.addresses`), what it was given, and what its labels tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
     /// For example `containerd://1.7.27` or `cri-o://1.32.1`.
@@ -42,6 +50,10 @@ pub struct Node {
     pub operating_system: String,
     /// Whether it carries MicroK8s' label: its kubelet does not tell.
     pub is_microk8s: bool,
+    /// `spec.podCIDRs`: the ranges that the controller-manager gave it, at most one a family; empty while it has none.
+    pub pod_cidrs: Vec<String>,
+    /// Its IP addresses in `status.addresses`.
+    pub addresses: Vec<IpAddr>,
 }
 
 /// A stream of objects that facts are made from.
@@ -106,11 +118,19 @@ impl Fact {
                         "operatingSystem": info["operatingSystem"],
                     },
                     MICROK8S: object["metadata"]["labels"][MICROK8S],
+                    "podCIDRs": object["spec"]["podCIDRs"],
+                    "addresses": addresses(object),
                 })
             }
             Fact::OpenShiftNetwork => Value::Bool(object["spec"]["disableMultiNetwork"] == true),
         }
     }
+}
+
+/// The IP addresses of a node; it has names there, too.
+fn addresses(node: &Value) -> Vec<&Value> {
+    let all = node["status"]["addresses"].as_array().into_iter().flatten();
+    all.filter(|address| matches!(address["type"].as_str(), Some("InternalIP" | "ExternalIP"))).map(|address| &address["address"]).collect()
 }
 
 /// Whether anything depends on the definition of this name.
@@ -151,11 +171,28 @@ impl Facts {
                     os_image: text(&info["osImage"]),
                     operating_system: text(&info["operatingSystem"]),
                     is_microk8s: view[MICROK8S] == "true",
+                    pod_cidrs: view["podCIDRs"].as_array().into_iter().flatten().map(text).collect(),
+                    addresses: view["addresses"].as_array().into_iter().flatten().filter_map(|ip| ip.as_str()?.parse().ok()).collect(),
                 };
                 self.nodes.insert(name.to_owned(), node);
             }
             Fact::OpenShiftNetwork => self.openshift_network = Some(OpenShiftNetwork { multi_network_is_disabled: *view == true }),
         }
+    }
+
+    /// Adds what pods tell of their nodes' networks. Where two tell of one node, one being replaced by the other, the later one counts.
+    pub fn hear<'a>(&mut self, pods: impl IntoIterator<Item = &'a PodView>) {
+        let mut latest: BTreeMap<&str, &PodView> = BTreeMap::new();
+        let rank = |pod: &PodView| (!pod.deleting, pod.since, pod.uid.clone());
+        for pod in pods.into_iter().filter(|pod| pod.node_network.is_some()) {
+            let Some(node) = pod.node.as_deref() else { continue };
+            let known = latest.entry(node).or_insert(pod);
+            if rank(pod) > rank(known) {
+                *known = pod;
+            }
+        }
+        self.node_networks =
+            latest.into_iter().filter_map(|(node, pod)| Some((node.to_owned(), (**pod.node_network.as_ref()?).clone()))).collect();
     }
 
     /// Whether this is OpenShift 4.
@@ -171,6 +208,7 @@ impl Facts {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn facts(objects: &[(Fact, Value)]) -> Facts {
@@ -210,6 +248,35 @@ mod tests {
         assert_eq!(facts.nodes["n"].container_runtime, "containerd://1.7.27");
         assert_eq!(facts.nodes["n"].kubelet_version, "v1.32.1+k3s1");
         assert_eq!((&*facts.nodes["n"].os_image, &*facts.nodes["n"].operating_system), ("Talos (v1.10.3)", "linux"));
+        assert!(facts.nodes["n"].pod_cidrs.is_empty() && facts.nodes["n"].addresses.is_empty());
+    }
+
+    #[test]
+    fn a_node_has_addresses_and_ranges_for_its_pods() {
+        let address = |kind: &str, address: &str| json!({"type": kind, "address": address});
+        let addresses = [address("InternalIP", "192.0.2.7"), address("Hostname", "n"), address("ExternalIP", "2001:db8::7")];
+        let spec = json!({"podCIDR": "10.244.3.0/24", "podCIDRs": ["10.244.3.0/24", "fd00:3::/64"]});
+        let facts = facts(&[(Fact::Nodes, json!({"metadata": {"name": "n"}, "spec": spec, "status": {"addresses": addresses}}))]);
+        assert_eq!(facts.nodes["n"].addresses, ["192.0.2.7".parse::<IpAddr>().unwrap(), "2001:db8::7".parse().unwrap()]);
+        assert_eq!(facts.nodes["n"].pod_cidrs, ["10.244.3.0/24", "fd00:3::/64"]);
+    }
+
+    #[test]
+    fn of_two_pods_on_a_node_the_one_that_stays_tells() {
+        let pod = |name: &str, node: &str, mtu: u32, deleting: bool| {
+            let told = NodeNetwork { mtu: Some(mtu), ..NodeNetwork::default() };
+            let mut metadata = json!({"uid": name, "namespace": "n", "name": name, "creationTimestamp": "2026-01-01T00:00:00Z"});
+            if deleting {
+                metadata["deletionTimestamp"] = "2026-01-02T00:00:00Z".into();
+            }
+            let status = json!({"initContainerStatuses": [{"state": {"terminated": {"message": told.to_line()}}}]});
+            PodView::of(&json!({"metadata": metadata, "spec": {"nodeName": node}, "status": status})).unwrap()
+        };
+        let silent = PodView::of(&json!({"metadata": {"uid": "s", "namespace": "n", "name": "s"}, "spec": {"nodeName": "c"}})).unwrap();
+        let mut facts = Facts::default();
+        facts.hear(&[pod("1", "a", 1400, true), pod("0", "a", 1500, false), pod("2", "b", 9000, true), silent]);
+        let told: Vec<_> = facts.node_networks.iter().map(|(node, told)| (node.as_str(), told.mtu)).collect();
+        assert_eq!(told, [("a", Some(1500)), ("b", Some(9000))]);
     }
 
     #[test]

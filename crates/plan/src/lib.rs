@@ -14,6 +14,7 @@ mod facts;
 mod fields;
 mod inventory;
 mod kind;
+pub mod node_network;
 mod object;
 mod process;
 pub mod report;
@@ -31,6 +32,7 @@ pub use drift::{Deviation, Drift, Hold, PAUSE_ANNOTATION};
 pub use facts::{Fact, Facts, Node, OPENSHIFT, OpenShiftNetwork, Selection};
 pub use inventory::{Inventory, InventoryError};
 pub use kind::{Kind, kinds};
+pub use node_network::NodeNetwork;
 pub use object::{Manifest, ManifestError, ObjectKey, parse_yaml};
 pub use process::{ProcessSettings, ServerTls};
 pub use step::{

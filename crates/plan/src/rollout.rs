@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use crate::ObjectKey;
+use crate::{NodeNetwork, ObjectKey};
 
 /// How long a pod may be in trouble before its workload counts as stuck.
 pub const DEADLINE: SignedDuration = SignedDuration::from_secs(120);
@@ -50,6 +50,8 @@ pub struct PodView {
     pub deleting: bool,
     /// What keeps it from being ready, if it says so.
     pub trouble: Option<Trouble>,
+    /// What it tells of its node's network, if it does. (Boxed: few pods do, and there may be many.)
+    pub node_network: Option<Box<NodeNetwork>>,
 }
 
 /// What keeps a pod from being ready.
@@ -80,6 +82,7 @@ impl PodView {
             since: not_ready_since(pod),
             deleting: !metadata["deletionTimestamp"].is_null(),
             trouble: trouble(pod),
+            node_network: NodeNetwork::of_pod(pod).map(Box::new),
         })
     }
 }
@@ -109,6 +112,8 @@ fn trouble(pod: &Value) -> Option<Trouble> {
         let last = &container["lastState"]["terminated"];
         if let Some(code) = last["exitCode"].as_i64() {
             let detail = last["message"].as_str().or(last["reason"].as_str()).unwrap_or_default();
+            let told = NodeNetwork::parse(detail).and_then(|told| told.error);
+            let detail = told.as_deref().unwrap_or(detail);
             message = format!("{message}; last exit code {code} {}", one_line(detail)).trim_end().to_owned();
         }
         return Some(Trouble { reason: reason.to_owned(), message });
@@ -296,6 +301,16 @@ mod tests {
         let unschedulable =
             pod(json!({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}]}));
         assert_eq!(unschedulable.trouble, Some(Trouble { reason: "Unschedulable".into(), message: "0/3 nodes".into() }));
+    }
+
+    #[test]
+    fn of_a_report_people_get_the_error() {
+        let told = NodeNetwork { error: Some("CNI plugin bridge is missing".to_owned()), ..NodeNetwork::default() };
+        let container = json!({"name": "install-cni", "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+                               "lastState": {"terminated": {"exitCode": 1, "message": told.to_line()}}});
+        let pod = pod(json!({"initContainerStatuses": [container]}));
+        assert_eq!(pod.trouble.unwrap().message, "container install-cni; last exit code 1 CNI plugin bridge is missing");
+        assert_eq!(pod.node_network.map(|told| *told), Some(told));
     }
 
     #[test]

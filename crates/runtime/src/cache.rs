@@ -63,6 +63,8 @@ pub struct Cache {
     pods: HashMap<String, PodView>,
     /// Pods seen since their stream started over; `None` while it runs.
     listed_pods: Option<HashSet<String>>,
+    /// What the operator knows of its own host.
+    host_mtu: Option<u32>,
 }
 
 #[derive(Default)]
@@ -98,6 +100,11 @@ impl Known {
 }
 
 impl Cache {
+    /// Notes the MTU of the network of the operator's own host.
+    pub fn set_host_mtu(&mut self, mtu: Option<u32>) {
+        self.host_mtu = mtu;
+    }
+
     /// Announces a stream, so that the cache is not complete until it has spoken.
     pub fn expect(&mut self, source: Source) {
         self.stores.entry(source).or_default();
@@ -233,6 +240,8 @@ impl Cache {
     pub fn facts(&self) -> Facts {
         let mut facts = self.facts_of(|_| true);
         facts.nodes_unknown = self.refusal(&Source::Fact(Fact::Nodes)).is_some();
+        facts.host_mtu = self.host_mtu;
+        facts.hear(self.pods.values());
         let has_told = |(source, store): &(&Source, &Store)| store.is_settled(source) && store.silence != Some(Silence::NotServed);
         let told: HashSet<_> = self.stores.iter().filter(has_told).filter_map(|(source, _)| source.kind()).collect();
         for kind in kinds::ALL.iter().filter(|kind| kind.is_optional() && !told.contains(kind)) {
@@ -553,6 +562,24 @@ mod tests {
         cache.wrote(&object(5, "a"));
         cache.feed(&source(), Change::Complete);
         assert_eq!(known(&cache), Some(5));
+    }
+
+    #[test]
+    fn what_pods_tell_of_their_nodes_is_a_fact_and_news() {
+        let pod = |mtu: u32| {
+            let message = format!(r#"{{"mtu":{mtu},"podCIDRs":[],"missingPlugins":[]}}"#);
+            json!({"metadata": {"namespace": "n", "name": "p", "uid": "u"}, "spec": {"nodeName": "node-1"},
+                   "status": {"initContainerStatuses": [{"state": {"terminated": {"message": message}}}]}})
+        };
+        let mut cache = Cache::default();
+        cache.expect(Source::Pods);
+        cache.set_host_mtu(Some(1500));
+        assert!(cache.feed(&Source::Pods, Change::Applied(pod(9000))));
+        assert!(!cache.feed(&Source::Pods, Change::Applied(pod(9000))));
+        assert_eq!((cache.facts().node_networks["node-1"].mtu, cache.facts().host_mtu), (Some(9000), Some(1500)));
+        assert!(cache.feed(&Source::Pods, Change::Applied(pod(1400))));
+        assert_eq!(cache.facts().node_networks["node-1"].mtu, Some(1400));
+        assert!(cache.feed(&Source::Pods, Change::Deleted(pod(1400))) && cache.facts().node_networks.is_empty());
     }
 
     #[test]

@@ -6,9 +6,10 @@ use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
 use serde_json::Value;
 use weft_plan::{
-    Decision, Deviation, Difference, Fact, Facts, Hold, Inventory, Manifest, Notice, ObjectKey, Refusal, Selection, Stage, Step, Unit,
-    What, drift, is_immutable, is_kept_for_ever, owned,
+    Decision, Deviation, Difference, Fact, Facts, Hold, Inventory, Kind, Manifest, Notice, ObjectKey, Refusal, Selection, Stage, Step,
+    Unit, What, drift, is_immutable, is_kept_for_ever, kinds, owned,
     report::{Blocked, FailureClass},
+    rollout::PodView,
 };
 
 use crate::{
@@ -212,15 +213,27 @@ async fn facts(objects: &Objects) -> Result<(Facts, Vec<Notice>), Error> {
             }
             Err(error) if error.class() == FailureClass::Forbidden => {
                 facts.nodes_unknown |= *fact == Fact::Nodes;
-                notices.push(Notice {
-                    about: kind.plural.to_owned(),
-                    message: format!("this is what would happen if the operator could not list them either: {error}"),
-                });
+                notices.push(unseen(kind, &error));
             }
             Err(error) => return Err(error),
         }
     }
+    if objects.domain.hears_nodes() {
+        let selector = format!("labelSelector={}", objects.domain.pod_selector());
+        match objects.cluster.list(kinds::POD, Some(objects.domain.namespace()), &selector).await {
+            Ok(pods) => facts.hear(&pods.iter().filter_map(PodView::of).collect::<Vec<_>>()),
+            Err(error) if error.class() == FailureClass::Forbidden => notices.push(unseen(kinds::POD, &error)),
+            Err(error) => return Err(error),
+        }
+    }
     Ok((facts, notices))
+}
+
+fn unseen(kind: Kind, error: &Error) -> Notice {
+    Notice {
+        about: kind.plural.to_owned(),
+        message: format!("this is what would happen if the operator could not list them either: {error}"),
+    }
 }
 
 async fn live(objects: &Objects, keys: Vec<ObjectKey>) -> Result<Vec<(ObjectKey, Option<Arc<Value>>)>, Error> {
