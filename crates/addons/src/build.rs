@@ -1,6 +1,7 @@
 //! From the complete configuration to units of objects.
 
 use k8s_openapi::api::core::v1::PodSpec;
+use weft_operands::pod::POD_SPEC;
 use weft_plan::{Certificate, Facts, Kind, Manifest, ManifestError, Notice, ObjectKey, Unit, Wait, kinds};
 
 use crate::{
@@ -11,7 +12,7 @@ use crate::{
     },
     fill::Effective,
     labels::Labels,
-    overlay::{Overlay, POD_SPEC},
+    overlay::Overlay,
     platform,
 };
 

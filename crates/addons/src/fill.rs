@@ -11,14 +11,17 @@ use weft_api::addons::{
     NetworkAddonsConfig, NetworkAddonsConfigSpec, NmState, Ovs, Placement, PlacementConfiguration, SelfSignConfiguration,
     TlsSecurityProfile,
 };
+use weft_operands::{
+    duration::GoDuration,
+    image::{ImageReference, Registry},
+    pull_policy::PullPolicy,
+};
 use weft_plan::{DriftPolicy, Facts, LogLevel, Notice};
 
 use crate::{
     Image, Settings,
     host::{self, HostPaths, Preset},
-    image::{ImageReference, Registry},
     mac::MacRange,
-    pull_policy::PullPolicy,
     resources::Resources,
     tls::Tls,
     validate::{IpamController, RequestedMacPool, SecondaryDns, SelfSign, Valid, validate},
@@ -153,7 +156,7 @@ pub fn fill(
 /// The certificates' rotation that the documentation has always promised.
 impl Default for SelfSign {
     fn default() -> Self {
-        let hours = crate::duration::GoDuration::from_hours;
+        let hours = GoDuration::from_hours;
         Self { ca_rotate: hours(168), ca_overlap: hours(24), cert_rotate: hours(24), cert_overlap: hours(8) }
     }
 }

@@ -11,24 +11,20 @@
 
 pub mod build;
 pub(crate) mod components;
-pub mod duration;
 pub mod fill;
 pub mod host;
-pub mod image;
 mod labels;
 pub mod mac;
 mod original;
 mod overlay;
 mod platform;
 mod process;
-pub mod pull_policy;
 pub mod record;
 pub mod resources;
 pub mod settings;
 pub mod status;
 #[cfg(test)]
 mod testing;
-mod text;
 pub mod tls;
 pub mod validate;
 

@@ -1,9 +1,12 @@
 //! What a configuration changes in the manifests under `components/`.
 
-use k8s_openapi::api::core::v1::{Container, LocalObjectReference, PodSpec};
-use serde_json::Value;
+use k8s_openapi::api::core::v1::{LocalObjectReference, PodSpec};
 use weft_api::addons::Placement;
-use weft_plan::{Facts, Manifest, ManifestError, kinds, parse_yaml};
+use weft_operands::{
+    namespace::load,
+    pod::{POD_SPEC, containers, set_host_path, set_images},
+};
+use weft_plan::{Facts, Manifest, ManifestError, kinds};
 
 use crate::{Image, Settings, fill::Effective, settings::DEFAULT_NAMESPACE};
 
@@ -17,35 +20,21 @@ pub(crate) struct Overlay<'a> {
 /// Tells the scripts that install plugins whether the container runtime looks for them in several folders: `yes`, or nothing.
 const SEVERAL_PLUGIN_FOLDERS: &str = "SEVERAL_PLUGIN_FOLDERS";
 
-/// Where the pods of a workload live in it.
-pub(crate) const POD_SPEC: &str = "/spec/template/spec";
-
 impl Overlay<'_> {
     /// Reads manifests and puts them into the operands' namespace.
     pub(crate) fn load(&self, files: &[&str]) -> Result<Vec<Manifest>, ManifestError> {
-        let mut manifests = Vec::new();
-        for file in files {
-            for manifest in parse_yaml(file)? {
-                let mut body = manifest.body().clone();
-                if manifest.key().kind == kinds::NAMESPACE {
-                    body["metadata"]["name"] = self.settings.namespace.clone().into();
-                }
-                move_to(&mut body, &self.settings.namespace);
-                manifests.push(Manifest::new(body)?);
-            }
-        }
-        Ok(manifests)
+        load(files, DEFAULT_NAMESPACE, &self.settings.namespace)
     }
 
     /// Sets image and pull policy of every container, and the pull secrets and the placement of the pods. `images` names each container's image; a
     /// container without one is an error, so that none is forgotten.
     pub(crate) fn workload(&self, manifest: &mut Manifest, images: &[(&str, Image)], placement: &Placement) -> Result<(), ManifestError> {
         manifest.edit(POD_SPEC, |pod: &mut PodSpec| {
+            set_images(pod, |container| {
+                let (_, image) = images.iter().find(|(name, _)| *name == container)?;
+                Some(self.effective.image(*image, self.settings))
+            })?;
             for container in containers(pod) {
-                let Some((_, image)) = images.iter().find(|(name, _)| *name == container.name) else {
-                    return Err(format!("no image is known for container {}", container.name));
-                };
-                container.image = Some(self.effective.image(*image, self.settings));
                 container.image_pull_policy = Some(self.effective.image_pull_policy.to_string());
             }
             let secrets = self.effective.image_pull_secrets.iter().map(|name| LocalObjectReference { name: name.clone() });
@@ -53,7 +42,7 @@ impl Overlay<'_> {
             pod.node_selector = placement.node_selector.clone();
             pod.affinity = placement.affinity.clone();
             pod.tolerations = placement.tolerations.clone();
-            Ok(())
+            Ok::<_, String>(())
         })
     }
 
@@ -104,56 +93,6 @@ impl Overlay<'_> {
             pod.security_context.iter_mut().for_each(|context| context.run_as_user = None);
             Ok::<_, String>(())
         })
-    }
-}
-
-/// Sets the path on the nodes that a volume stands for.
-///
-/// # Errors
-/// The pod has no such volume, or it is none of the nodes'.
-pub(crate) fn set_host_path(pod: &mut PodSpec, volume: &str, path: &str) -> Result<(), String> {
-    let mut volumes = pod.volumes.iter_mut().flatten();
-    let source = volumes.find(|candidate| candidate.name == volume).and_then(|volume| volume.host_path.as_mut());
-    let source = source.ok_or_else(|| format!("there is no volume {volume} with a path on the nodes"))?;
-    // Written otherwise, it is the same folder: no reason to restart pods.
-    if source.path.trim_end_matches('/') != path {
-        path.clone_into(&mut source.path);
-    }
-    Ok(())
-}
-
-/// Sets where the containers that mount a volume find it.
-///
-/// # Errors
-/// No container mounts it.
-pub(crate) fn set_mount_path(pod: &mut PodSpec, volume: &str, path: &str) -> Result<(), String> {
-    let mounts = containers(pod).flat_map(|container| container.volume_mounts.iter_mut().flatten());
-    let set = mounts.filter(|mount| mount.name == volume).map(|mount| path.clone_into(&mut mount.mount_path)).count();
-    if set == 0 { Err(format!("no container mounts the volume {volume}")) } else { Ok(()) }
-}
-
-/// Init containers and containers, as the pod runs them.
-pub(crate) fn containers(pod: &mut PodSpec) -> impl Iterator<Item = &mut Container> {
-    pod.init_containers.iter_mut().flatten().chain(&mut pod.containers)
-}
-
-/// Annotation on a pod template: the hash of the configuration that its pods read once, at their start. A new value rolls them.
-pub(crate) const CONFIG_HASH: &str = "weft.network/config-hash";
-
-/// Every field `namespace` that holds the namespace written in the manifests: of objects, of the subjects of role bindings, of the
-/// services of webhooks.
-fn move_to(value: &mut Value, namespace: &str) {
-    match value {
-        Value::Object(fields) => {
-            for (field, value) in fields {
-                match value {
-                    Value::String(text) if field == "namespace" && text == DEFAULT_NAMESPACE => namespace.clone_into(text),
-                    value => move_to(value, namespace),
-                }
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(|item| move_to(item, namespace)),
-        _ => {}
     }
 }
 

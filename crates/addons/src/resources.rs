@@ -2,9 +2,8 @@
 
 use k8s_openapi::{api::core::v1::PodSpec, apimachinery::pkg::api::resource::Quantity};
 use weft_api::addons::{Amounts, CONTAINERS, ContainerResources, QuantityText};
+use weft_operands::pod::containers;
 use weft_plan::{Problem, quantity};
-
-use crate::overlay::containers;
 
 /// What is asked for, less specific entries first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use weft_api::addons::Images;
-
-use crate::image::{ImageReference, ImageReferenceError};
+use weft_operands::{
+    image::{ImageReference, ImageReferenceError},
+    text::{is_dns_label, is_object_name},
+};
 
 /// The settings of the domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -195,7 +197,7 @@ impl Settings {
     pub fn from_env(env: impl Fn(&str) -> Option<String>) -> Result<Self, SettingsError> {
         let get = |variable: &str| env(variable).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
         let namespace = |variable: &'static str, default: &str| match get(variable) {
-            Some(value) if !crate::text::is_dns_label(&value) => Err(SettingsError::Namespace { variable, value }),
+            Some(value) if !is_dns_label(&value) => Err(SettingsError::Namespace { variable, value }),
             Some(value) => Ok(value),
             None => Ok(default.to_owned()),
         };
@@ -206,7 +208,7 @@ impl Settings {
         }
         settings.monitoring.namespace = namespace("MONITORING_NAMESPACE", &settings.monitoring.namespace)?;
         if let Some(value) = get("MONITORING_SERVICE_ACCOUNT") {
-            if !crate::text::is_object_name(&value) {
+            if !is_object_name(&value) {
                 return Err(SettingsError::ServiceAccount { variable: "MONITORING_SERVICE_ACCOUNT", value });
             }
             settings.monitoring.service_account = value;
@@ -248,6 +250,7 @@ mod tests {
     #[test]
     fn nothing_set_gives_the_defaults() {
         assert_eq!(read(&[]).unwrap(), Settings::default());
+        assert!(Image::ALL.iter().all(|image| image.default_reference().parse::<ImageReference>().is_ok()));
         assert_eq!(read(&[("MULTUS_IMAGE", ""), ("OPERATOR_NAMESPACE", " ")]).unwrap(), Settings::default());
     }
 

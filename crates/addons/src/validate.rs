@@ -10,17 +10,20 @@ use weft_api::addons::{
     HostPaths, ImagePullSecret, Images, KubeMacPool, KubeSecondaryDns, NAME, NetworkAddonsConfig, NetworkAddonsConfigSpec, Placement,
     SelfSignConfiguration, TlsSecurityProfile,
 };
+use weft_operands::{
+    duration::GoDuration,
+    image::{ImageReference, Registry},
+    problems::{Problems, given},
+    pull_policy::PullPolicy,
+    text::{is_absolute, is_dns_domain, is_dns_label, is_object_name, is_socket},
+};
 use weft_plan::{DriftPolicy, LogLevel, Problem};
 
 use crate::{
     Image,
-    duration::GoDuration,
     host::RequestedPaths,
-    image::{ImageReference, Registry},
     mac::{MacAddress, MacError, MacRange},
-    pull_policy::PullPolicy,
     resources::Resources,
-    text::{is_absolute, is_dns_domain, is_dns_label, is_object_name, is_socket},
     tls::Tls,
 };
 
@@ -178,11 +181,11 @@ pub fn validate(resource: &NetworkAddonsConfig) -> Result<Valid, Vec<Problem>> {
     }
     let placement = spec.placement_configuration.clone().unwrap_or_default();
     let tls = Tls::of(spec.tls_security_profile.as_ref()).unwrap_or_else(|wrong| {
-        problems.0.extend(wrong);
+        problems.extend(wrong);
         Tls::default()
     });
     let resources = Resources::of(spec.resources.as_deref().unwrap_or_default()).unwrap_or_else(|wrong| {
-        problems.0.extend(wrong);
+        problems.extend(wrong);
         Resources::default()
     });
     let valid = Valid {
@@ -232,7 +235,7 @@ pub fn validate(resource: &NetworkAddonsConfig) -> Result<Valid, Vec<Problem>> {
         drift: problems.parse("spec.driftPolicy", given(&spec.drift_policy)),
         log_level: problems.parse("spec.operatorLogLevel", given(&spec.operator_log_level)),
     };
-    if problems.0.is_empty() { Ok(valid) } else { Err(problems.0) }
+    problems.or(valid)
 }
 
 /// Both ends or none; an empty text counts as none.
@@ -378,39 +381,6 @@ fn without_empty_parts(placement: Placement) -> Placement {
         node_selector: placement.node_selector.filter(|labels| !labels.is_empty()),
         affinity: placement.affinity.filter(|affinity| *affinity != Default::default()),
         tolerations: placement.tolerations.filter(|tolerations| !tolerations.is_empty()),
-    }
-}
-
-fn given(text: &Option<String>) -> Option<&str> {
-    text.as_deref().filter(|text| !text.is_empty())
-}
-
-#[derive(Default)]
-struct Problems(Vec<Problem>);
-
-impl Problems {
-    fn push(&mut self, field: &str, message: impl Into<String>) {
-        self.0.push(Problem { field: field.to_owned(), message: message.into() });
-    }
-
-    fn none<T>(&mut self, field: &str, message: &str) -> Option<T> {
-        self.push(field, message);
-        None
-    }
-
-    fn parse<T>(&mut self, field: &str, text: Option<&str>) -> Option<T>
-    where
-        T: std::str::FromStr<Err: std::fmt::Display>,
-    {
-        text?.parse().map_err(|error: T::Err| self.push(field, error.to_string())).ok()
-    }
-
-    fn text(&mut self, field: &str, text: &Option<String>, rule: fn(&str) -> bool, complaint: &str) -> Option<String> {
-        let text = given(text)?;
-        if !rule(text) {
-            return self.none(field, &format!("{text:?} {complaint}"));
-        }
-        Some(text.to_owned())
     }
 }
 

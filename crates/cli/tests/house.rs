@@ -8,12 +8,13 @@ use std::{collections::BTreeSet, process::Command};
 const IMPURE: [&str; 12] =
     ["kube", "kube-client", "kube-runtime", "tokio", "hyper", "reqwest", "rustls", "axum", "zbus", "rtnetlink", "nmstate", "socket2"];
 /// What is pure, and which of the workspace's crates it may link.
-const PURE: [(&str, &[&str]); 5] = [
+const PURE: [(&str, &[&str]); 6] = [
     ("weft-api", &[]),
     ("weft-plan", &["weft-api"]),
     ("weft-certificates", &["weft-api", "weft-plan"]),
-    ("weft-addons", &["weft-api", "weft-plan"]),
-    ("weft-cluster-network", &["weft-api", "weft-plan"]),
+    ("weft-operands", &["weft-api", "weft-plan"]),
+    ("weft-addons", &["weft-api", "weft-operands", "weft-plan"]),
+    ("weft-cluster-network", &["weft-api", "weft-operands", "weft-plan"]),
 ];
 
 fn dependencies(package: &str) -> BTreeSet<String> {

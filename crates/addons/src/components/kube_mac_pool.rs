@@ -2,15 +2,10 @@
 
 use k8s_openapi::api::core::v1::{Container, EnvVar, PodSpec};
 use serde_json::{Map, Value};
+use weft_operands::pod::{POD_SPEC, containers};
 use weft_plan::{Manifest, ManifestError, ObjectKey, kinds};
 
-use crate::{
-    Image, Settings,
-    components::monitoring,
-    mac::MacRange,
-    overlay::{Overlay, POD_SPEC, containers},
-    validate::SelfSign,
-};
+use crate::{Image, Settings, components::monitoring, mac::MacRange, overlay::Overlay, validate::SelfSign};
 
 const FILES: [&str; 5] = [
     include_str!("../../../../components/kubemacpool/rbac.yaml"),

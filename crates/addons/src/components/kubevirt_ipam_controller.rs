@@ -2,11 +2,12 @@
 
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 use serde_json::Value;
+use weft_operands::pod::{POD_SPEC, containers, set_mount_path};
 use weft_plan::{Certificate, Facts, Lifetimes, Manifest, ManifestError, ObjectKey, kinds};
 
 use crate::{
     Image, Settings,
-    overlay::{Overlay, POD_SPEC, containers, set_mount_path},
+    overlay::Overlay,
     tls::Tls,
     validate::{CertificateProvider, IpamController},
 };

@@ -1,12 +1,10 @@
 //! The CNI plugins bridge and tuning, and the bridge marker.
 
 use k8s_openapi::api::core::v1::PodSpec;
+use weft_operands::pod::POD_SPEC;
 use weft_plan::{Manifest, ManifestError, kinds};
 
-use crate::{
-    Image,
-    overlay::{Overlay, POD_SPEC},
-};
+use crate::{Image, overlay::Overlay};
 
 const FILES: [&str; 2] =
     [include_str!("../../../../components/linux-bridge/plugin.yaml"), include_str!("../../../../components/linux-bridge/marker.yaml")];

@@ -1,12 +1,10 @@
 //! The macvtap CNI plugin and its device plugin.
 
 use k8s_openapi::api::core::v1::PodSpec;
+use weft_operands::pod::{POD_SPEC, containers};
 use weft_plan::{Manifest, ManifestError, Mode, kinds};
 
-use crate::{
-    Image,
-    overlay::{Overlay, POD_SPEC, containers},
-};
+use crate::{Image, overlay::Overlay};
 
 const FILES: [&str; 2] =
     [include_str!("../../../../components/macvtap/config.yaml"), include_str!("../../../../components/macvtap/daemonset.yaml")];

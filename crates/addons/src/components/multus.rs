@@ -2,12 +2,13 @@
 
 use k8s_openapi::api::core::v1::PodSpec;
 use serde_json::{Map, Value};
+use weft_operands::pod::{CONFIG_HASH, POD_SPEC, set_host_path};
 use weft_plan::{Manifest, ManifestError, kinds};
 
 use crate::{
     Image,
     host::{HostPaths, Preset},
-    overlay::{CONFIG_HASH, Overlay, POD_SPEC, set_host_path},
+    overlay::Overlay,
 };
 
 const FILES: [&str; 3] = [

@@ -2,12 +2,10 @@
 
 use k8s_openapi::api::core::v1::PodSpec;
 use serde_json::{Map, Value, json};
+use weft_operands::pod::{CONFIG_HASH, POD_SPEC, set_host_path, set_mount_path};
 use weft_plan::{Manifest, ManifestError, kinds};
 
-use crate::{
-    Image,
-    overlay::{CONFIG_HASH, Overlay, POD_SPEC, set_host_path, set_mount_path},
-};
+use crate::{Image, overlay::Overlay};
 
 const FILES: [&str; 3] = [
     include_str!("../../../../components/multus-dynamic-networks/rbac.yaml"),

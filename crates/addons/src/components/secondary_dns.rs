@@ -1,13 +1,10 @@
 //! DNS for the secondary interfaces of virtual machines.
 
 use serde_json::{Map, Value};
+use weft_operands::pod::CONFIG_HASH;
 use weft_plan::{Manifest, ManifestError, kinds};
 
-use crate::{
-    Image,
-    overlay::{CONFIG_HASH, Overlay},
-    validate::SecondaryDns,
-};
+use crate::{Image, overlay::Overlay, validate::SecondaryDns};
 
 const FILES: [&str; 3] = [
     include_str!("../../../../components/secondary-dns/rbac.yaml"),

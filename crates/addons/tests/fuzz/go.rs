@@ -1,6 +1,7 @@
 //! What Weft reads and Go programs read too is read alike. The table was made by real Go, see oracle.go.
 
-use weft_addons::{duration::GoDuration, mac::MacAddress};
+use weft_addons::mac::MacAddress;
+use weft_operands::duration::GoDuration;
 
 use crate::{broken_rules, decide, resource};
 use serde_json::{Value, json};

@@ -1,10 +1,10 @@
 //! Texts with a syntax: none makes the parser panic, what is read and written again stays the same, and the schema agrees.
 
 use serde_json::json;
-use weft_addons::{
+use weft_addons::mac::{MacAddress, MacRange};
+use weft_operands::{
     duration::GoDuration,
     image::{ImageReference, Registry},
-    mac::{MacAddress, MacRange},
 };
 use weft_plan::quantity;
 

@@ -1,12 +1,12 @@
 //! What names and paths look like. The same rules stand in the schema, as CEL.
 
 /// The name of a namespace (RFC 1123 label).
-pub(crate) fn is_dns_label(text: &str) -> bool {
+pub fn is_dns_label(text: &str) -> bool {
     text.len() <= 63 && is_object_name(text) && !text.contains('.')
 }
 
 /// The name of most objects: as a DNS name, but Kubernetes does not limit the length of a part.
-pub(crate) fn is_object_name(text: &str) -> bool {
+pub fn is_object_name(text: &str) -> bool {
     let letter = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     text.len() <= 253
         && text.split('.').all(|part| match part.as_bytes() {
@@ -20,17 +20,17 @@ pub(crate) fn is_object_name(text: &str) -> bool {
 }
 
 /// A DNS domain without a dot at the end.
-pub(crate) fn is_dns_domain(text: &str) -> bool {
+pub fn is_dns_domain(text: &str) -> bool {
     is_object_name(text) && text.split('.').all(|part| part.len() <= 63)
 }
 
 /// The absolute path of a socket: 107 bytes are what a socket address holds.
-pub(crate) fn is_socket(text: &str) -> bool {
+pub fn is_socket(text: &str) -> bool {
     text.len() <= 107 && is_absolute(text)
 }
 
 /// An absolute path in normal form, of at most 255 bytes. No colon: Kubernetes refuses it in a mount.
-pub(crate) fn is_absolute(text: &str) -> bool {
+pub fn is_absolute(text: &str) -> bool {
     let parts = text.strip_prefix('/').map(|rest| rest.split('/'));
     text.len() <= 255
         && parts.is_some_and(|mut parts| {

@@ -25,7 +25,7 @@ pub enum DurationError {
 
 impl GoDuration {
     /// So many hours, at least one, written as Go writes them.
-    pub(crate) fn from_hours(hours: u32) -> Self {
+    pub fn from_hours(hours: u32) -> Self {
         let hours = u64::from(hours.max(1));
         Self { nanoseconds: hours * 3_600_000_000_000, text: format!("{hours}h0m0s") }
     }
