@@ -64,8 +64,9 @@ kind: Namespace
 metadata: {name: other}
 ";
         let moved = load(&[file], "here", "there").unwrap();
-        let names: Vec<_> = moved.iter().map(|manifest| manifest.key().to_string()).collect();
-        assert_eq!(names, ["Namespace/there", "RoleBinding/there/b", "Namespace/other"]);
+        let name = |manifest: &Manifest| (manifest.key().namespace.clone(), manifest.key().name.clone());
+        let expected = [(None, "there".to_owned()), (Some("there".to_owned()), "b".to_owned()), (None, "other".to_owned())];
+        assert_eq!(moved.iter().map(name).collect::<Vec<_>>(), expected);
         let binding = moved[1].body();
         assert_eq!((&binding["subjects"][0]["namespace"], &binding["subjects"][1]["namespace"]), (&"there".into(), &"other".into()));
         assert_eq!(binding["roleRef"]["name"], "here");
