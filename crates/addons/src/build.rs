@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::PodSpec;
 use weft_operands::pod::POD_SPEC;
-use weft_plan::{Certificate, Facts, Kind, Manifest, ManifestError, Notice, ObjectKey, Unit, Wait, kinds};
+use weft_plan::{Certificate, Facts, Kind, Manifest, ManifestError, Notice, ObjectKey, Unit, Wait, kinds, report::FailureClass};
 
 use crate::{
     Settings,
@@ -130,7 +130,10 @@ pub(crate) fn certificates(effective: &Effective, settings: &Settings, facts: &F
 pub(crate) fn waits(effective: &Effective, settings: &Settings, facts: &Facts) -> Vec<Wait> {
     let lacks =
         effective.kubevirt_ipam_controller.as_ref().and_then(|controller| kubevirt_ipam_controller::lacks(controller, settings, facts));
-    lacks.into_iter().map(|(object, message)| Wait { unit: "kubevirtIpamController".to_owned(), object, message }).collect()
+    lacks
+        .into_iter()
+        .map(|(object, message)| Wait { unit: "kubevirtIpamController".to_owned(), object, class: FailureClass::Absent, message })
+        .collect()
 }
 
 /// Objects that the operator that Weft replaces makes, and Weft makes no more or not always.

@@ -87,7 +87,7 @@ impl Domain for Addons {
     }
 
     fn facts(&self) -> &'static [Fact] {
-        &Fact::ALL
+        &[Fact::Definitions, Fact::ApiServer, Fact::Nodes, Fact::OpenShiftNetwork]
     }
 
     fn record(&self, resource_name: &str) -> Option<(ObjectKey, &'static str)> {

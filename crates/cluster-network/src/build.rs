@@ -10,6 +10,9 @@ use crate::{
 /// The unit of the default network.
 pub const DEFAULT_NETWORK: &str = "default-network";
 
+/// On all pods of the workloads, in whichever namespace: they are watched by it.
+pub(crate) const POD_LABEL: (&str, &str) = ("weft.network/domain", "cluster-network");
+
 /// Every kind that a unit may hold.
 pub const KINDS: &[Kind] = &[
     kinds::NAMESPACE,
@@ -23,6 +26,8 @@ pub const KINDS: &[Kind] = &[
     kinds::SERVICE,
     kinds::NETWORK_POLICY,
     kinds::DAEMON_SET,
+    kinds::SERVICE_MONITOR,
+    kinds::NETWORK_ATTACHMENT_DEFINITION,
 ];
 
 /// Why objects could not be built.
@@ -34,6 +39,9 @@ pub enum BuildError {
     /// The configuration has no JSON form.
     #[error("the configuration has no JSON form: {0}")]
     Json(#[from] serde_json::Error),
+    /// A configuration file has no text form, which is a defect of Weft.
+    #[error("a configuration file cannot be written: {0}; this is a defect of Weft, please report it")]
+    File(String),
     /// An image is needed and nobody has said which.
     #[error("{variable} is not set: the operator's environment must name the image of {what}")]
     Image {
@@ -46,6 +54,9 @@ pub enum BuildError {
 
 /// The units of a configuration.
 pub(crate) fn units(provider: &dyn Provider, config: &Effective, context: &Context<'_>) -> Result<Vec<Unit>, BuildError> {
-    let objects = provider.render(config, context)?;
-    Ok(vec![Unit { name: DEFAULT_NETWORK.to_owned(), objects }])
+    let mut units = vec![Unit { name: DEFAULT_NETWORK.to_owned(), objects: provider.render(config, context)? }];
+    for object in units.iter_mut().flat_map(|unit| &mut unit.objects) {
+        object.set_pod_label(POD_LABEL.0, POD_LABEL.1);
+    }
+    Ok(units)
 }

@@ -14,11 +14,15 @@ pub mod change;
 pub mod config;
 pub mod fill;
 mod original;
+mod overlay;
 pub mod provider;
 pub mod providers;
+pub mod proxy;
 pub mod record;
 pub mod settings;
 pub mod status;
+#[cfg(test)]
+mod testing;
 pub mod validate;
 
 use serde_json::Value;

@@ -3,7 +3,10 @@
 use serde_json::Value;
 use weft_api::Condition;
 
-use crate::{Certificate, Fact, Facts, Kind, Manifest, ObjectKey, ProcessSettings, Unit, report::Report};
+use crate::{
+    Certificate, Fact, Facts, Kind, Manifest, ObjectKey, ProcessSettings, Unit,
+    report::{FailureClass, Report},
+};
 
 /// A domain turns its custom resource into objects, and what became of them into a status.
 ///
@@ -101,7 +104,7 @@ pub struct Decision {
     pub made_by_operands: Vec<ObjectKey>,
     /// Certificates that the runtime makes and renews, in objects that the units leave empty.
     pub certificates: Vec<Certificate>,
-    /// Units that the cluster lacks something for. They stay as they are until it is there, and status says what it is.
+    /// Units that cannot be applied as they are. What they had before stays, and status says why.
     pub waits: Vec<Wait>,
     /// What to do about differences that others have made.
     pub drift: DriftPolicy,
@@ -137,14 +140,16 @@ crate::choice! {
     }
 }
 
-/// A unit that cannot be applied on this cluster as it is.
+/// A unit that cannot be applied on this cluster, or at all, as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
     /// The unit's name.
     pub unit: String,
     /// The object that cannot be.
     pub object: ObjectKey,
-    /// What is missing, and the way out.
+    /// What kind of obstacle it is. Nothing is tried again by itself: facts and the resource tell when it is gone.
+    pub class: FailureClass,
+    /// What is missing or wrong, and the way out.
     pub message: String,
 }
 

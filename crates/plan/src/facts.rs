@@ -28,6 +28,8 @@ pub struct Facts {
     pub host_mtu: Option<u32>,
     /// How OpenShift's own network operator is configured, where it is at work.
     pub openshift_network: Option<OpenShiftNetwork>,
+    /// Whether the cluster came with a service proxy, as kubeadm installs it: the DaemonSet `kube-system/kube-proxy`.
+    pub foreign_kube_proxy: bool,
 }
 
 /// The object `cluster` of the kind `Network.operator.openshift.io`: OpenShift's Cluster Network Operator follows it.
@@ -67,6 +69,8 @@ pub enum Fact {
     Nodes,
     /// The configuration of OpenShift's own network operator.
     OpenShiftNetwork,
+    /// The DaemonSet `kube-system/kube-proxy`.
+    KubeProxy,
 }
 
 /// Objects to look at: all of a kind, or those that a selector chooses.
@@ -86,7 +90,7 @@ pub struct Selection {
 
 impl Fact {
     /// All of them.
-    pub const ALL: [Fact; 4] = [Fact::Definitions, Fact::ApiServer, Fact::Nodes, Fact::OpenShiftNetwork];
+    pub const ALL: [Fact; 5] = [Fact::Definitions, Fact::ApiServer, Fact::Nodes, Fact::OpenShiftNetwork, Fact::KubeProxy];
 
     /// What to watch.
     pub fn objects(self) -> Selection {
@@ -98,6 +102,12 @@ impl Fact {
             }
             Fact::Nodes => all(kinds::NODE),
             Fact::OpenShiftNetwork => Selection { fields: "metadata.name=cluster", ..all(kinds::OPENSHIFT_NETWORK) },
+            Fact::KubeProxy => Selection {
+                namespace: Some("kube-system"),
+                fields: "metadata.name=kube-proxy",
+                metadata_only: true,
+                ..all(kinds::DAEMON_SET)
+            },
         }
     }
 
@@ -123,6 +133,9 @@ impl Fact {
                 })
             }
             Fact::OpenShiftNetwork => Value::Bool(object["spec"]["disableMultiNetwork"] == true),
+            // One that is being deleted goes on until its pods are gone, but nobody has it any more.
+            Fact::KubeProxy if !object["metadata"]["deletionTimestamp"].is_null() => Value::Null,
+            Fact::KubeProxy => Value::Bool(true),
         }
     }
 }
@@ -176,6 +189,7 @@ impl Facts {
                 };
                 self.nodes.insert(name.to_owned(), node);
             }
+            Fact::KubeProxy => self.foreign_kube_proxy = true,
             Fact::OpenShiftNetwork => self.openshift_network = Some(OpenShiftNetwork { multi_network_is_disabled: *view == true }),
         }
     }
@@ -277,6 +291,14 @@ mod tests {
         facts.hear(&[pod("1", "a", 1400, true), pod("0", "a", 1500, false), pod("2", "b", 9000, true), silent]);
         let told: Vec<_> = facts.node_networks.iter().map(|(node, told)| (node.as_str(), told.mtu)).collect();
         assert_eq!(told, [("a", Some(1500)), ("b", Some(9000))]);
+    }
+
+    #[test]
+    fn a_service_proxy_that_came_with_the_cluster_is_known_until_it_is_deleted() {
+        let mut proxy = (Fact::KubeProxy, json!({"metadata": {"name": "kube-proxy", "namespace": "kube-system"}}));
+        assert!(facts(std::slice::from_ref(&proxy)).foreign_kube_proxy);
+        proxy.1["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        assert!(!facts(&[proxy]).foreign_kube_proxy);
     }
 
     #[test]

@@ -73,7 +73,8 @@ pub mod kinds {
     }
 
     /// Groups of what others install, or do not.
-    pub const OPTIONAL_GROUPS: [&str; 4] = ["cert-manager.io", "monitoring.coreos.com", "operator.openshift.io", "security.openshift.io"];
+    pub const OPTIONAL_GROUPS: [&str; 5] =
+        ["cert-manager.io", "k8s.cni.cncf.io", "monitoring.coreos.com", "operator.openshift.io", "security.openshift.io"];
 
     kinds! {
         NAMESPACE = "", "v1", "Namespace", "namespaces", false;
@@ -101,6 +102,7 @@ pub mod kinds {
         VALIDATING_ADMISSION_POLICY_BINDING = "admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", false;
         CERTIFICATE = "cert-manager.io", "v1", "Certificate", "certificates", true;
         ISSUER = "cert-manager.io", "v1", "Issuer", "issuers", true;
+        NETWORK_ATTACHMENT_DEFINITION = "k8s.cni.cncf.io", "v1", "NetworkAttachmentDefinition", "network-attachment-definitions", true;
         SERVICE_MONITOR = "monitoring.coreos.com", "v1", "ServiceMonitor", "servicemonitors", true;
         PROMETHEUS_RULE = "monitoring.coreos.com", "v1", "PrometheusRule", "prometheusrules", true;
         OPENSHIFT_NETWORK = "operator.openshift.io", "v1", "Network", "networks", false;

@@ -1,0 +1,95 @@
+//! What is the same for the manifests of all operands: their images, how their pods find the API server, and that a change of what they
+//! read once rolls them.
+
+use k8s_openapi::api::core::v1::{Container, PodSpec};
+use serde_json::{Map, Value};
+use weft_plan::{Kind, Manifest, ManifestError, kinds, parse_yaml};
+
+use crate::{
+    build::BuildError,
+    settings::{Image, Settings},
+};
+
+/// Where the pods of a workload live in it.
+pub(crate) const POD_SPEC: &str = "/spec/template/spec";
+
+/// Annotation on a pod template: the hash of the configuration that its pods read once, at their start. A new value rolls them.
+pub(crate) const CONFIG_HASH: &str = "weft.network/config-hash";
+
+/// All objects of some files.
+pub(crate) fn load(files: &[&str]) -> Result<Vec<Manifest>, ManifestError> {
+    let objects = files.iter().map(|file| parse_yaml(file)).collect::<Result<Vec<_>, _>>()?;
+    Ok(objects.into_iter().flatten().collect())
+}
+
+/// The one object of this kind and name.
+pub(crate) fn find<'a>(objects: &'a mut [Manifest], kind: Kind, name: &str) -> Result<&'a mut Manifest, ManifestError> {
+    let found = objects.iter_mut().find(|object| object.key().kind == kind && object.key().name == name);
+    found.ok_or_else(|| ManifestError::Part {
+        object: name.to_owned(),
+        pointer: String::new(),
+        why: format!("there is no such {}", kind.kind),
+    })
+}
+
+/// Writes a file into a ConfigMap.
+pub(crate) fn set_file(objects: &mut [Manifest], config_map: &str, file: &str, text: String) -> Result<(), ManifestError> {
+    find(objects, kinds::CONFIG_MAP, config_map)?.edit("/data", |data: &mut Map<String, Value>| {
+        data.insert(file.to_owned(), text.into());
+        Ok::<_, String>(())
+    })
+}
+
+/// Completes a workload. `images` names each container's image; a container without one is an error, so that none is forgotten. `config`
+/// is the ConfigMap that its pods read at their start.
+///
+/// # Errors
+/// An image is not known, or the manifest is not as it should be.
+pub(crate) fn workload(
+    objects: &mut [Manifest],
+    name: &str,
+    images: &[(&str, Image)],
+    config: Option<&str>,
+    settings: &Settings,
+) -> Result<(), BuildError> {
+    let mut references = Vec::new();
+    for (container, image) in images {
+        references.push((*container, settings.image(*image)?.to_owned()));
+    }
+    let hash = config.map(|config| find(objects, kinds::CONFIG_MAP, config).map(|config| config.hash())).transpose()?;
+    let workload = find(objects, kinds::DAEMON_SET, name)?;
+    workload.edit(POD_SPEC, |pod: &mut PodSpec| {
+        for container in containers(pod) {
+            let Some((_, image)) = references.iter().find(|(name, _)| *name == container.name) else {
+                return Err(format!("no image is known for container {}", container.name));
+            };
+            container.image = Some(image.clone());
+            point_at_api_server(container, settings);
+        }
+        Ok(())
+    })?;
+    if let Some(hash) = hash {
+        workload.set_pod_annotation(CONFIG_HASH, &hash);
+    }
+    Ok(())
+}
+
+/// Sets where a container that asks for it finds the API server. Where that is not known, the variables go: an empty one would hide those
+/// that the kubelet sets.
+fn point_at_api_server(container: &mut Container, settings: &Settings) {
+    let Some(variables) = &mut container.env else { return };
+    let names = ["KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"];
+    match &settings.api_server {
+        None => variables.retain(|variable| !names.contains(&&*variable.name)),
+        Some(api_server) => {
+            for (name, value) in names.into_iter().zip([&api_server.host, &api_server.port]) {
+                variables.iter_mut().filter(|variable| variable.name == name).for_each(|variable| variable.value = Some(value.clone()));
+            }
+        }
+    }
+}
+
+/// Init containers and containers, as the pod runs them.
+pub(crate) fn containers(pod: &mut PodSpec) -> impl Iterator<Item = &mut Container> {
+    pod.init_containers.iter_mut().flatten().chain(&mut pod.containers)
+}
