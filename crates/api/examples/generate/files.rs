@@ -6,20 +6,28 @@ mod reference;
 
 use std::path::{Path, PathBuf};
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde::Serialize;
-use weft_api::addons;
+use serde_json::Value;
+use weft_api::{addons, cluster_network};
 
 /// All generated files: path and text.
 pub fn all() -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let deploy = root.join("deploy");
-    let crd = addons::crd();
-    let crd_name = crd.metadata.name.clone().unwrap_or_default();
-    vec![
-        (root.join("docs/api/network-addons-config.md"), reference::page(&crd)),
-        (deploy.join(format!("crds/{crd_name}.yaml")), documents(&[crd])),
-        (deploy.join("admission/network-addons-config.yaml"), documents(&addons::admission())),
-    ]
+    let files = |name: &str, crd: CustomResourceDefinition, admission: &[Value]| {
+        let definition = crd.metadata.name.clone().unwrap_or_default();
+        [
+            (root.join(format!("docs/api/{name}.md")), reference::page(&crd)),
+            (deploy.join(format!("crds/{definition}.yaml")), documents(&[crd])),
+            (deploy.join(format!("admission/{name}.yaml")), documents(admission)),
+        ]
+    };
+    let apis = [
+        files("network-addons-config", addons::crd(), &addons::admission()),
+        files("network-config", cluster_network::crd(), &cluster_network::admission()),
+    ];
+    apis.into_iter().flatten().collect()
 }
 
 fn documents<T: Serialize>(objects: &[T]) -> String {

@@ -116,6 +116,12 @@ fn limits(field: &Value) -> Vec<String> {
     if let Some(length) = field["maxLength"].as_u64() {
         limits.push(format!("At most {length} characters."));
     }
+    if let (Some(least), Some(most)) = (field["minimum"].as_f64(), field["maximum"].as_f64()) {
+        limits.push(format!("From {least} to {most}."));
+    }
+    if let Some(entries) = field["maxItems"].as_u64() {
+        limits.push(format!("At most {entries} entries."));
+    }
     if field["nullable"] == true {
         limits.push("May be null, which means left out.".to_owned());
     }

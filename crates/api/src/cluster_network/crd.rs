@@ -3,7 +3,7 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
 
-use super::{GROUP, KIND, NetworkConfigSpec, NetworkConfigStatus, PLURAL, VERSION};
+use super::{GROUP, KIND, NetworkConfigSpec, NetworkConfigStatus, PLURAL, VERSION, rules};
 use crate::schema;
 
 /// The definition of `NetworkConfig`, as it is installed in a cluster.
@@ -33,11 +33,23 @@ pub fn crd() -> CustomResourceDefinition {
     serde_json::from_value(definition).expect("a CustomResourceDefinition")
 }
 
+/// The schema. `apiVersion`, `kind` and the rest of `metadata` are the API server's own affair.
 fn schema() -> Value {
     json!({
         "type": "object",
         "description": "Says how the pods and services of the cluster are connected. There is one such object, named default.",
+        "required": ["spec"],
         "properties": {
+            "metadata": {
+                "type": "object",
+                "properties": {
+                    "name": {
+                        "type": "string",
+                        "description": "Always default: other objects are not acted on.",
+                        "x-kubernetes-validations": rules::name(),
+                    },
+                },
+            },
             "spec": schema::structural::<NetworkConfigSpec>(),
             "status": schema::structural::<NetworkConfigStatus>(),
         },

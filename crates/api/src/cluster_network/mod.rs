@@ -1,17 +1,23 @@
 //! `NetworkConfig`: the cluster's default network, its service proxy, and additional networks.
 //!
-//! Beside the types: [`crd`], the definition with schema and printer columns.
+//! Beside the types: [`crd`], the definition with schema, CEL rules and printer columns, and [`admission`], the rules that the schema cannot
+//! hold. Both are written to `deploy/` by `cargo run -p weft-api --example generate`.
 
+mod additional;
+mod admission;
 mod crd;
 mod resource;
+mod rules;
 mod spec;
 mod status;
 
+pub use additional::{
+    AdditionalNetwork, IpamConfig, SimpleMacvlanConfig, StaticIpamAddress, StaticIpamConfig, StaticIpamDns, StaticIpamRoute,
+};
+pub use admission::admission;
 pub use crd::crd;
 pub use resource::NetworkConfig;
-pub use spec::{
-    AdditionalNetwork, ClusterNetwork, DefaultNetwork, FlannelConfig, NetworkConfigSpec, OpenShiftSdnConfig, ProxyConfig, ServiceNetwork,
-};
+pub use spec::{ClusterNetwork, DefaultNetwork, FlannelConfig, NetworkConfigSpec, OpenShiftSdnConfig, ProxyConfig, ServiceNetwork};
 pub use status::{AdditionalNetworkStatus, NetworkConfigStatus, RefusedChange, RefusedField};
 
 /// The API group.
@@ -24,3 +30,5 @@ pub const KIND: &str = "NetworkConfig";
 pub const PLURAL: &str = "networkconfigs";
 /// The name of the one object that is acted on.
 pub const NAME: &str = "default";
+/// The types of default networks.
+pub const TYPES: [&str; 3] = ["OpenShiftSDN", "Flannel", "None"];

@@ -1,6 +1,7 @@
-//! The specification: addresses, the default network, additional networks, the service proxy.
+//! The specification: addresses, the default network, the service proxy.
 //!
-//! The schema sets no defaults: what is left out keeps the value that it had when it was last applied (the MTU above all).
+//! The schema sets no defaults, for a reason: what is left out keeps the value that it had when it was last applied (the MTU above all). A
+//! default in the schema would look like the user's own choice and overwrite it.
 //!
 //! Doc comments of fields become the text of `kubectl explain`.
 
@@ -9,33 +10,41 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::{AdditionalNetwork, rules};
+
+/// The longest block of addresses, `xxxx:xxxx:xxxx:xxxx:xxxx:xxxx:xxxx:xxxx/128`.
+const BLOCK: u32 = 43;
+
 /// How the pods and services of the cluster are connected.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules::spec()))]
 pub struct NetworkConfigSpec {
-    /// The blocks of addresses that pods get theirs from. At least one; with two address families, at least one of each.
+    /// The blocks of addresses that pods get theirs from: at least one, with two address families at least one of each. They must not overlap
+    /// each other, the blocks of services, or the addresses of nodes. Only with type None it may be left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic", "x-kubernetes-validations" = rules::blocks()))]
     pub cluster_networks: Option<Vec<ClusterNetwork>>,
 
-    /// Another spelling of clusterNetworks. Use clusterNetworks.
+    /// Another spelling of clusterNetworks, from a later version of this API. Use clusterNetworks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic", "x-kubernetes-validations" = rules::blocks()))]
     pub cluster_network: Option<Vec<ClusterNetwork>>,
 
     /// The block of addresses that services get theirs from, for example 172.30.0.0/16. With two address families a list of two, the
-    /// one of the primary family first.
+    /// one of the primary family first. It must be what the API server was started with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "service_network")]
     pub service_network: Option<ServiceNetwork>,
 
     /// The network that every pod is attached to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(required)]
     pub default_network: Option<DefaultNetwork>,
 
-    /// Networks that pods may be attached to besides, through Multus.
+    /// Networks that pods may be attached to besides, through Multus, which must be there: NetworkConfig does not deploy it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
     pub additional_networks: Option<Vec<AdditionalNetwork>>,
 
     /// Whether kube-proxy is deployed. Left out: if the default network does not bring a service proxy of its own, and nobody else's
@@ -51,17 +60,23 @@ pub struct NetworkConfigSpec {
 /// A block of addresses for pods, and how it is divided among the nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules::block()))]
 pub struct ClusterNetwork {
     /// The block, for example 10.128.0.0/14.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(required, length(max = BLOCK), extend("x-kubernetes-validations" = rules::cidr()))]
     pub cidr: Option<String>,
 
-    /// How many bits of an address are the node's own: with 9 each node gets a /23 of IPv4.
+    /// How many bits of an address are the node's own: with 9 each node gets a /23 of IPv4. At least 2. OpenShiftSDN needs it; with Flannel
+    /// the controller-manager divides the block, by its own settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 128))]
     pub host_subnet_length: Option<i64>,
 
-    /// The same said the other way round: the length of the prefix that each node gets, for example 23. Use one of the two.
+    /// The same said the other way round, from a later version of this API: the length of the prefix that each node gets, for example 23.
+    /// Use one of the two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 128))]
     pub host_prefix: Option<i64>,
 }
 
@@ -85,7 +100,7 @@ impl ServiceNetwork {
     }
 }
 
-/// A text or a list of texts: a structural schema has no word for that.
+/// A text or a list of texts: a structural schema has no word for that, so its rules stand in an admission policy.
 fn service_network(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({"x-kubernetes-preserve-unknown-fields": true})
 }
@@ -95,7 +110,8 @@ fn service_network(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 #[serde(rename_all = "camelCase")]
 pub struct DefaultNetwork {
     /// OpenShiftSDN, Flannel, or None for a network that somebody else brings.
-    #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    #[schemars(required, length(max = 32), extend("x-kubernetes-validations" = rules::network_type()))]
     pub type_: Option<String>,
 
     /// Settings of OpenShiftSDN.
@@ -106,7 +122,7 @@ pub struct DefaultNetwork {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flannel_config: Option<FlannelConfig>,
 
-    /// Settings of a network of another type.
+    /// Settings of a network of another type. None of the types above reads them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_config: Option<BTreeMap<String, String>>,
 }
@@ -115,16 +131,21 @@ pub struct DefaultNetwork {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OpenShiftSdnConfig {
-    /// How pods are kept apart: Subnet, Multitenant or NetworkPolicy. Left out, it is NetworkPolicy.
+    /// How pods are kept apart: Subnet (not at all), Multitenant (by namespace) or NetworkPolicy. Left out, it is NetworkPolicy. It cannot
+    /// change while pods use the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32), extend("x-kubernetes-validations" = rules::mode()))]
     pub mode: Option<String>,
 
-    /// The UDP port of VXLAN packets between nodes. Left out, it is 4789.
+    /// The UDP port of VXLAN packets between nodes. Left out, it is 4789. It cannot change while pods use the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 65535))]
     pub vxlan_port: Option<i64>,
 
-    /// The MTU of the pods' interfaces in bytes. Left out: the smallest of the nodes, less 50 for the VXLAN header.
+    /// The MTU of the pods' interfaces in bytes. Left out, it is what was applied before; at first the smallest of the nodes that are known,
+    /// less 50 for the VXLAN header. It cannot change while pods use the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 576, max = 65536))]
     pub mtu: Option<i64>,
 
     /// Whether Open vSwitch is brought to the nodes by somebody else. Left out, it is false: it runs in pods.
@@ -135,56 +156,39 @@ pub struct OpenShiftSdnConfig {
 /// Settings of Flannel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules::flannel()))]
 pub struct FlannelConfig {
-    /// How packets travel between nodes: vxlan, host-gw or wireguard. Left out, it is vxlan.
+    /// How packets travel between nodes: vxlan, host-gw (all nodes must be in one network segment) or wireguard. Left out, it is vxlan. It
+    /// cannot change while pods use the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32), extend("x-kubernetes-validations" = rules::backend()))]
     pub backend: Option<String>,
 
-    /// The UDP port of the back end: 8472 for vxlan, 51820 for wireguard.
+    /// The UDP port of the back end. Left out, it is 8472 for vxlan and 51820 for wireguard. It cannot change while pods use the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 65535))]
     pub port: Option<i64>,
 
-    /// The VXLAN network identifier. Left out, it is 1.
+    /// The VXLAN network identifier. Left out, it is 1. It cannot change while pods use the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 16_777_215))]
     pub vni: Option<i64>,
 
-    /// The MTU of the pods' interfaces in bytes. Left out: the smallest of the nodes, less what the back end needs.
+    /// The MTU of the pods' interfaces in bytes, 1280 or more with IPv6. Left out, it is what was applied before; at first the smallest of
+    /// the nodes that are known, less what the back end needs. It cannot change while pods use the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 576, max = 65536))]
     pub mtu: Option<i64>,
 
     /// Whether flannel writes its rules with nftables instead of iptables. Left out, it is false.
     #[serde(rename = "enableNFTables", default, skip_serializing_if = "Option::is_none")]
     pub enable_nf_tables: Option<bool>,
 
-    /// Which CNI plugin connects pods: bridge, configured by Weft, or flannel, whose plugin must be on the nodes. Left out, it is bridge.
+    /// Which CNI plugin connects pods: bridge, configured by Weft, or flannel, whose plugin must be on the nodes. Left out, it is bridge. It
+    /// cannot change while pods use the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32), extend("x-kubernetes-validations" = rules::cni_plugin()))]
     pub cni_plugin: Option<String>,
-}
-
-/// A network that pods may be attached to besides the default one.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AdditionalNetwork {
-    /// Raw or SimpleMacvlan.
-    #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
-    pub type_: Option<String>,
-
-    /// The name of its NetworkAttachmentDefinition.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-
-    /// The namespace of its NetworkAttachmentDefinition. Left out, it is default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-
-    /// The CNI configuration of a Raw network: a JSON object.
-    #[serde(rename = "rawCNIConfig", default, skip_serializing_if = "Option::is_none")]
-    pub raw_cni_config: Option<String>,
-
-    /// Settings of a SimpleMacvlan network.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("type" = "object", "x-kubernetes-preserve-unknown-fields" = true))]
-    pub simple_macvlan_config: Option<serde_json::Value>,
 }
 
 /// Settings of the service proxy.
@@ -193,13 +197,23 @@ pub struct AdditionalNetwork {
 pub struct ProxyConfig {
     /// How often rules are written anew even if nothing changed: a duration as Go writes it. Left out, it is 30s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64), extend("x-kubernetes-validations" = rules::duration()))]
     pub iptables_sync_period: Option<String>,
 
     /// The address that the proxy listens on. Left out: all of the node's, 0.0.0.0 or :: by the family of the first cluster network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64), extend("x-kubernetes-validations" = rules::ip_address()))]
     pub bind_address: Option<String>,
 
     /// Further arguments of kube-proxy by name, without the dashes. Of several values the last counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "arguments")]
     pub proxy_arguments: Option<BTreeMap<String, Vec<String>>>,
+}
+
+fn arguments(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "object",
+        "additionalProperties": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "atomic"},
+    })
 }

@@ -1,0 +1,231 @@
+//! The CEL rules of the schema: what can never work is refused by `kubectl apply` itself.
+//!
+//! For every rule holds what stands at the head of the rules of the add-ons: CEL of Kubernetes 1.32, as low in the schema as it can, and it
+//! evaluates whatever the object holds. An empty text means "not given". What concerns `serviceNetwork`, which is a text or a list, CEL in a
+//! definition cannot see: that stands in [`super::admission`].
+
+use kube_core::Rule;
+
+use super::{NAME, TYPES};
+
+/// As the rule of the add-ons: few enough digits that `duration(...)` does not fail.
+const DURATION: &str = "^[+]?(([0-9]{1,6}([.][0-9]*)?|[.][0-9]+)[hm]|([0-9]{1,9}([.][0-9]*)?|[.][0-9]+)(s|ms|us|µs|μs|ns))+$";
+
+/// The name of most objects.
+const OBJECT_NAME: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+
+/// The name of a namespace.
+const DNS_LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
+
+fn rule(expression: impl Into<String>, message: impl AsRef<str>) -> Rule {
+    Rule::new(expression).message(message.as_ref())
+}
+
+/// One of some words, in whatever case. Releases of the original differ in which spellings they know.
+fn one_of(words: &[&str]) -> [Rule; 1] {
+    let lower: Vec<_> = words.iter().map(|word| format!("'{}'", word.to_lowercase())).collect();
+    let (last, others) = words.split_last().unwrap_or((&"", &[]));
+    [rule(format!("self == '' || self.lowerAscii() in [{}]", lower.join(", ")), format!("must be {} or {last}", others.join(", ")))]
+}
+
+/// The type of the default network is this one.
+fn is_type(name: &str) -> String {
+    format!(
+        "has(self.defaultNetwork) && has(self.defaultNetwork.type) && self.defaultNetwork.type.lowerAscii() == '{}'",
+        name.to_lowercase()
+    )
+}
+
+/// Something about the pods' blocks that holds in whichever spelling they are written. To CEL the two lists have different types.
+fn of_blocks(holds: impl Fn(&str) -> String) -> String {
+    let spelling = |field: &str| format!("(!has(self.{field}) || {})", holds(&format!("self.{field}")));
+    format!("{} && {}", spelling("clusterNetworks"), spelling("clusterNetwork"))
+}
+
+/// How many of these blocks are of this family.
+fn of_family(blocks: &str, family: u8) -> String {
+    format!("{blocks}.filter(block, has(block.cidr) && isCIDR(block.cidr) && cidr(block.cidr).ip().family() == {family}).size()")
+}
+
+/// For `metadata.name`.
+pub(super) fn name() -> [Rule; 1] {
+    [rule(format!("self == '{NAME}'"), "only the NetworkConfig named default is acted on: set metadata.name to default")]
+}
+
+/// For the specification.
+pub(super) fn spec() -> [Rule; 5] {
+    [
+        rule(
+            "!(has(self.clusterNetworks) && has(self.clusterNetwork))",
+            "clusterNetworks and clusterNetwork are one setting: keep clusterNetworks, remove clusterNetwork",
+        ),
+        rule(
+            format!(
+                "({}) || has(self.clusterNetworks) && self.clusterNetworks.size() > 0 || has(self.clusterNetwork) && self.clusterNetwork.size() > 0",
+                is_type("None")
+            ),
+            "clusterNetworks is missing: add at least one block of addresses for pods, for example {cidr: 10.128.0.0/14, hostSubnetLength: 9}",
+        ),
+        rule(
+            format!(
+                "!({}) || {}",
+                is_type("OpenShiftSDN"),
+                of_blocks(|blocks| format!(
+                    "{blocks}.all(block, has(block.hostPrefix) || has(block.hostSubnetLength) && block.hostSubnetLength > 0) && {} == 0",
+                    of_family(blocks, 6)
+                ))
+            ),
+            "OpenShiftSDN divides IPv4 blocks among the nodes: give each of clusterNetworks an IPv4 cidr and hostSubnetLength, for example 9",
+        ),
+        rule(
+            format!(
+                "!({}) || {}",
+                is_type("Flannel"),
+                of_blocks(|blocks| format!("{} <= 1 && {} <= 1", of_family(blocks, 4), of_family(blocks, 6)))
+            ),
+            "Flannel has at most one block of each address family: join the blocks of clusterNetworks, or choose another type",
+        ),
+        rule(
+            format!("!({}) || !(has(self.deployKubeProxy) && self.deployKubeProxy)", is_type("OpenShiftSDN")),
+            "OpenShiftSDN connects services itself: remove deployKubeProxy, or set it to false",
+        ),
+    ]
+}
+
+/// For a list of blocks.
+pub(super) fn blocks() -> [Rule; 1] {
+    let overlap = "(cidr(one.cidr).containsCIDR(other.cidr) || cidr(other.cidr).containsCIDR(one.cidr))";
+    let is_cidr = |block: &str| format!("has({block}.cidr) && isCIDR({block}.cidr)");
+    [rule(
+        format!(
+            "self.all(one, !({}) || self.filter(other, {} && cidr(one.cidr).ip().family() == cidr(other.cidr).ip().family() && {overlap}).size() == 1)",
+            is_cidr("one"),
+            is_cidr("other")
+        ),
+        "the blocks must not overlap: choose blocks that have no address in common",
+    )]
+}
+
+/// For a block.
+pub(super) fn block() -> [Rule; 2] {
+    let is_cidr = "has(self.cidr) && isCIDR(self.cidr)";
+    let bits = "(cidr(self.cidr).ip().family() == 4 ? 32 : 128)";
+    [
+        rule(
+            "!(has(self.hostSubnetLength) && has(self.hostPrefix))",
+            "hostSubnetLength and hostPrefix are one setting: keep hostSubnetLength, remove hostPrefix",
+        ),
+        rule(
+            format!(
+                "!({is_cidr}) || (!has(self.hostSubnetLength) || self.hostSubnetLength == 0 || self.hostSubnetLength >= 2 && self.hostSubnetLength <= {bits} - cidr(self.cidr).prefixLength()) && (!has(self.hostPrefix) || self.hostPrefix == 0 || self.hostPrefix <= {bits} - 2 && self.hostPrefix >= cidr(self.cidr).prefixLength())"
+            ),
+            "what a node gets must be a part of the block, with 2 bits or more: hostSubnetLength from 2 to the number of bits that cidr leaves open",
+        ),
+    ]
+}
+
+/// For a block's addresses.
+pub(super) fn cidr() -> [Rule; 1] {
+    [rule(
+        "isCIDR(self) && cidr(self) == cidr(self).masked()",
+        "must be a block of addresses in CIDR notation with all host bits zero, for example 10.128.0.0/14",
+    )]
+}
+
+/// For `defaultNetwork.type`.
+pub(super) fn network_type() -> [Rule; 1] {
+    let lower: Vec<_> = TYPES.iter().map(|name| format!("'{}'", name.to_lowercase())).collect();
+    [rule(format!("self.lowerAscii() in [{}]", lower.join(", ")), format!("must be one of {}", TYPES.join(", ")))]
+}
+
+/// For the mode of OpenShiftSDN.
+pub(super) fn mode() -> [Rule; 1] {
+    one_of(&["Subnet", "Multitenant", "NetworkPolicy"])
+}
+
+/// For Flannel's settings.
+pub(super) fn flannel() -> [Rule; 2] {
+    let backend = "(has(self.backend) && self.backend != '' ? self.backend.lowerAscii() : 'vxlan')";
+    [
+        rule(format!("!has(self.port) || {backend} != 'host-gw'"), "host-gw encapsulates nothing and has no port: remove port"),
+        rule(format!("!has(self.vni) || {backend} == 'vxlan'"), "only vxlan has a network identifier: remove vni"),
+    ]
+}
+
+/// For Flannel's back end.
+pub(super) fn backend() -> [Rule; 1] {
+    one_of(&["vxlan", "host-gw", "wireguard"])
+}
+
+/// For Flannel's CNI plugin.
+pub(super) fn cni_plugin() -> [Rule; 1] {
+    one_of(&["bridge", "flannel"])
+}
+
+/// For the period of the service proxy.
+pub(super) fn duration() -> [Rule; 2] {
+    [
+        rule(
+            format!("self == '' || self.matches('{DURATION}')"),
+            "must be a duration such as 30s or 1m30s (units: h, m, s, ms, us, ns), without a minus sign",
+        ),
+        rule(format!("!self.matches('{DURATION}') || duration(self) > duration('0s')"), "must be longer than zero, for example 30s"),
+    ]
+}
+
+/// For an address.
+pub(super) fn ip_address() -> [Rule; 1] {
+    [rule("self == '' || isIP(self)", "must be an IPv4 or IPv6 address, for example 192.0.2.1")]
+}
+
+/// For an additional network.
+pub(super) fn additional_network() -> [Rule; 1] {
+    [rule(
+        "!(has(self.type) && self.type == 'Raw') || has(self.rawCNIConfig) && self.rawCNIConfig != ''",
+        "a Raw network needs rawCNIConfig: the CNI configuration, a JSON object",
+    )]
+}
+
+/// For the type of an additional network.
+pub(super) fn additional_network_type() -> [Rule; 1] {
+    [rule("self in ['Raw', 'SimpleMacvlan']", "must be Raw or SimpleMacvlan")]
+}
+
+/// For the name of an additional network.
+pub(super) fn object_name() -> [Rule; 1] {
+    [rule(
+        format!("self.matches('{OBJECT_NAME}')"),
+        "must be the name of an object: lower-case letters, digits, '-' and '.', a letter or digit at both ends",
+    )]
+}
+
+/// For the namespace of an additional network.
+pub(super) fn namespace() -> [Rule; 1] {
+    [rule(
+        format!("self == '' || self.matches('{DNS_LABEL}')"),
+        "must be the name of a namespace: lower-case letters, digits and '-', a letter or digit at both ends",
+    )]
+}
+
+/// For an interface of a node.
+pub(super) fn interface() -> [Rule; 1] {
+    [rule(
+        "self == '' || self.matches('^[^/:[:space:]]+$') && !(self in ['.', '..'])",
+        "must be the name of an interface, for example eth1: no blanks, '/' and ':'",
+    )]
+}
+
+/// For the mode of a macvlan network.
+pub(super) fn macvlan_mode() -> [Rule; 1] {
+    one_of(&["Bridge", "Private", "VEPA", "Passthru"])
+}
+
+/// For the type of address management.
+pub(super) fn ipam_type() -> [Rule; 1] {
+    one_of(&["DHCP", "Static"])
+}
+
+/// For an address with its prefix.
+pub(super) fn address_with_prefix() -> [Rule; 1] {
+    [rule("isCIDR(self)", "must be an address and the length of its prefix, for example 192.0.2.10/24")]
+}
