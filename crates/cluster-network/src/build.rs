@@ -1,10 +1,11 @@
 //! From the complete configuration to units of objects.
 
-use weft_plan::{Kind, ManifestError, Unit, kinds};
+use weft_plan::{Facts, Kind, ManifestError, Notice, Problem, Unit, Wait, kinds};
 
 use crate::{
     config::Effective,
     provider::{Context, Provider},
+    proxy,
 };
 
 /// The unit of the default network.
@@ -52,11 +53,29 @@ pub enum BuildError {
     },
 }
 
+impl BuildError {
+    /// What has been checked already is refused after all.
+    pub(crate) fn refused(problems: Vec<Problem>) -> Self {
+        Self::File(problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+    }
+}
+
 /// The units of a configuration.
 pub(crate) fn units(provider: &dyn Provider, config: &Effective, context: &Context<'_>) -> Result<Vec<Unit>, BuildError> {
     let mut units = vec![Unit { name: DEFAULT_NETWORK.to_owned(), objects: provider.render(config, context)? }];
+    units.extend(proxy::unit(config, context)?);
     for object in units.iter_mut().flat_map(|unit| &mut unit.objects) {
         object.set_pod_label(POD_LABEL.0, POD_LABEL.1);
     }
     Ok(units)
+}
+
+/// Units that cannot be applied as they are.
+pub(crate) fn waits(config: &Effective, facts: &Facts) -> Vec<Wait> {
+    proxy::wait(config, facts).into_iter().collect()
+}
+
+/// What the user should know.
+pub(crate) fn notices(provider: &dyn Provider, config: &Effective, facts: &Facts) -> Vec<Notice> {
+    provider.preflight(config, facts).into_iter().chain(proxy::hint(config)).collect()
 }

@@ -151,13 +151,13 @@ impl ClusterNetwork {
     ) -> Result<Decision, build::BuildError> {
         let name = resource.metadata.name.as_deref().unwrap_or(weft_api::cluster_network::NAME);
         let decided = effective.to_json()?;
-        notices.extend(provider.preflight(effective, context.facts));
+        notices.extend(build::notices(provider, effective, context.facts));
         Ok(Decision {
             units: build::units(provider, effective, context)?,
             record: Some(record::manifest(&self.settings, name, &decided)?),
             made_by_operands: Vec::new(),
             certificates: Vec::new(),
-            waits: Vec::new(),
+            waits: build::waits(effective, context.facts),
             drift: weft_plan::DriftPolicy::Repair,
             log_level: None,
             decided,

@@ -61,6 +61,7 @@ pub fn validate<'p>(spec: &NetworkConfigSpec, providers: &[&'p dyn Provider]) ->
         proxy: spec.kube_proxy_config.clone().unwrap_or_default(),
     };
     problems.extend(provider.validate(&valid));
+    problems.extend(crate::proxy::validate(&valid, provider.capabilities().own_service_proxy));
     if problems.is_empty() { Ok((valid, provider)) } else { Err(problems) }
 }
 

@@ -95,10 +95,10 @@ fn the_files_say_what_was_asked_for_in_every_mode() {
 fn the_files_are_read_back_as_they_were_meant() {
     // Values that YAML would take for something else, if they were not quoted.
     let mut spec = spec(json!({}));
-    spec["kubeProxyConfig"] = json!({"iptablesSyncPeriod": "0", "proxyArguments": {"on": ["true", "1e3", "~", ": #"]}});
+    spec["kubeProxyConfig"] = json!({"iptablesSyncPeriod": "5s", "proxyArguments": {"on": ["true", "1e3", "~", ": #"]}});
     let decision = decide(spec.clone());
     let node: NodeConfig = serde_saphyr::from_str(file(&decision, "sdn-config", "sdn-config.yaml")).unwrap();
-    assert_eq!(node.iptables_sync_period, "0");
+    assert_eq!(node.iptables_sync_period, "5s");
     assert_eq!(node.proxy_arguments["on"], ["true", "1e3", "~", ": #"]);
     let controller: ControllerConfig = serde_saphyr::from_str(file(&decision, "sdn-controller-config", "controller-config.yaml")).unwrap();
     assert_eq!(controller.network.vxlan_port, controller.network.vxlan_port_misspelt);
