@@ -5,8 +5,21 @@
 use std::{collections::BTreeSet, process::Command};
 
 /// Crates that no pure crate may link, directly or not.
-const IMPURE: [&str; 12] =
-    ["kube", "kube-client", "kube-runtime", "tokio", "hyper", "reqwest", "rustls", "axum", "zbus", "rtnetlink", "nmstate", "socket2"];
+const IMPURE: [&str; 13] = [
+    "kube",
+    "kube-client",
+    "kube-runtime",
+    "tokio",
+    "hyper",
+    "reqwest",
+    "rustls",
+    "axum",
+    "zbus",
+    "rtnetlink",
+    "nmstate",
+    "socket2",
+    "netlink-sys",
+];
 /// What is pure, and which of the workspace's crates it may link.
 const PURE: [(&str, &[&str]); 6] = [
     ("weft-api", &[]),
