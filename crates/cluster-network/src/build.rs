@@ -3,6 +3,7 @@
 use weft_plan::{Facts, Kind, ManifestError, Notice, Problem, Unit, Wait, kinds};
 
 use crate::{
+    additional,
     config::Effective,
     provider::{Context, Provider},
     proxy,
@@ -60,19 +61,20 @@ impl BuildError {
     }
 }
 
-/// The units of a configuration.
-pub(crate) fn units(provider: &dyn Provider, config: &Effective, context: &Context<'_>) -> Result<Vec<Unit>, BuildError> {
+/// The units of a configuration, and why some of them cannot be applied as they are.
+///
+/// # Errors
+/// An image is not known, or a manifest of ours is wrong.
+pub(crate) fn units(provider: &dyn Provider, config: &Effective, context: &Context<'_>) -> Result<(Vec<Unit>, Vec<Wait>), BuildError> {
     let mut units = vec![Unit { name: DEFAULT_NETWORK.to_owned(), objects: provider.render(config, context)? }];
     units.extend(proxy::unit(config, context)?);
+    let (networks, mut waits) = additional::units(&config.additional_networks, context.facts)?;
+    units.extend(networks);
+    waits.extend(proxy::wait(config, context.facts));
     for object in units.iter_mut().flat_map(|unit| &mut unit.objects) {
         object.set_pod_label(POD_LABEL.0, POD_LABEL.1);
     }
-    Ok(units)
-}
-
-/// Units that cannot be applied as they are.
-pub(crate) fn waits(config: &Effective, facts: &Facts) -> Vec<Wait> {
-    proxy::wait(config, facts).into_iter().collect()
+    Ok((units, waits))
 }
 
 /// What the user should know.

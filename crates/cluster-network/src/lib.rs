@@ -9,6 +9,7 @@
 //! 4. [`build`] makes units of objects, from the manifests under `components/`, each network by its [`provider::Provider`];
 //! 5. [`status`] reports what became of them.
 
+mod additional;
 pub mod build;
 pub mod change;
 pub mod config;
@@ -152,12 +153,13 @@ impl ClusterNetwork {
         let name = resource.metadata.name.as_deref().unwrap_or(weft_api::cluster_network::NAME);
         let decided = effective.to_json()?;
         notices.extend(build::notices(provider, effective, context.facts));
+        let (units, waits) = build::units(provider, effective, context)?;
         Ok(Decision {
-            units: build::units(provider, effective, context)?,
+            units,
             record: Some(record::manifest(&self.settings, name, &decided)?),
             made_by_operands: Vec::new(),
             certificates: Vec::new(),
-            waits: build::waits(effective, context.facts),
+            waits,
             drift: weft_plan::DriftPolicy::Repair,
             log_level: None,
             decided,

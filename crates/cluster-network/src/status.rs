@@ -7,6 +7,8 @@ use weft_api::{
 };
 use weft_plan::report::Report;
 
+use crate::additional;
+
 /// The whole status.
 pub(crate) fn status(previous: &Value, conditions: Vec<Condition>, report: &Report) -> Value {
     let previous: NetworkConfigStatus = serde_json::from_value(previous.clone()).unwrap_or_default();
@@ -24,7 +26,7 @@ pub(crate) fn status(previous: &Value, conditions: Vec<Condition>, report: &Repo
         conditions,
         effective_configuration: report.effective.clone().or(previous.effective_configuration),
         refused_change: (!fields.is_empty()).then(|| RefusedChange { fields, way_out: crate::WAY_OUT.to_owned() }),
-        additional_networks: Vec::new(),
+        additional_networks: additional::status(report),
     };
     serde_json::to_value(status).unwrap_or_default()
 }

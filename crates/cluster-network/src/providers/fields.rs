@@ -31,8 +31,11 @@ pub(crate) fn problem(path: &str, field: &str, message: String) -> Problem {
     Problem { field: format!("{path}.{field}"), message }
 }
 
-/// Puts the case of a word's letters right: `Networkpolicy` is `NetworkPolicy`.
-pub(crate) fn canonicalise(value: Option<&mut String>, known: impl IntoIterator<Item = &'static str>) {
+/// Puts a word right: its letters' case (`Networkpolicy` is `NetworkPolicy`), and that an empty one says nothing.
+pub(crate) fn canonicalise(value: &mut Option<String>, known: impl IntoIterator<Item = &'static str>) {
+    if value.as_ref().is_some_and(String::is_empty) {
+        *value = None;
+    }
     if let Some(value) = value
         && let Some(canonical) = known.into_iter().find(|known| known.eq_ignore_ascii_case(value))
     {

@@ -61,8 +61,8 @@ impl Provider for Flannel {
 
     fn canonicalise(&self, network: &mut DefaultNetwork) {
         if let Some(config) = &mut network.flannel_config {
-            fields::canonicalise(config.backend.as_mut(), BACKENDS);
-            fields::canonicalise(config.cni_plugin.as_mut(), [BRIDGE, FLANNEL]);
+            fields::canonicalise(&mut config.backend, BACKENDS);
+            fields::canonicalise(&mut config.cni_plugin, [BRIDGE, FLANNEL]);
         }
     }
 

@@ -65,8 +65,9 @@ impl Provider for OpenShiftSdn {
     }
 
     fn canonicalise(&self, network: &mut DefaultNetwork) {
-        let mode = network.openshift_sdn_config.as_mut().and_then(|config| config.mode.as_mut());
-        fields::canonicalise(mode, MODES.map(|(mode, _)| mode));
+        if let Some(config) = &mut network.openshift_sdn_config {
+            fields::canonicalise(&mut config.mode, MODES.map(|(mode, _)| mode));
+        }
     }
 
     fn validate(&self, config: &Valid) -> Vec<Problem> {

@@ -126,7 +126,8 @@ fn outdated_spellings_mean_the_same_and_are_no_change() {
     outdated["defaultNetwork"]["type"] = "OpenshiftSDN".into();
     let canonical = spec(json!({"mode": "NetworkPolicy"}));
     assert_eq!(decide(outdated.clone()).decided, decide(canonical.clone()).decided);
-    assert_eq!(refused(outdated, canonical), [""; 0]);
+    assert_eq!(refused(outdated, canonical.clone()), [""; 0]);
+    assert_eq!(decide(spec(json!({"mode": ""}))).decided, decide(canonical).decided);
     let explicit = json!({"mode": "NetworkPolicy", "vxlanPort": 4789, "mtu": 1450, "useExternalOpenvswitch": false});
     assert_eq!(refused(spec(json!({})), spec(explicit)), [""; 0], "a default that is written out");
 }

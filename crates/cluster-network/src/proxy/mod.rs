@@ -138,7 +138,7 @@ fn cluster_cidr(pods: &[PodNetwork]) -> Option<String> {
 /// That kube-proxy cannot tell the traffic of pods from that of others, unless the user says how.
 pub(crate) fn hint(config: &Effective) -> Option<Notice> {
     let is_said = |name: &&str| config.proxy.proxy_arguments.as_ref().is_some_and(|arguments| arguments.contains_key(*name));
-    let said = ["detect-local-mode", "cluster-cidr"].iter().any(|name| is_said(name));
+    let said = ["detect-local-mode", "cluster-cidr"].iter().any(is_said);
     (config.deploy_kube_proxy && !said && cluster_cidr(&config.pod_networks).is_none()).then(|| Notice {
         about: UNIT.to_owned(),
         message: "cannot know which traffic is from pods, as it takes one block of addresses a family: where the network needs that, set spec.kubeProxyConfig.proxyArguments.detect-local-mode, for example to NodeCIDR".to_owned(),
