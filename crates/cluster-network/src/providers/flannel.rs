@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::PodSpec;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use weft_api::cluster_network::{DefaultNetwork, FlannelConfig};
 use weft_plan::{Facts, FieldChange, Manifest, Notice, Problem, kinds};
 
@@ -36,6 +35,9 @@ const BACKENDS: [&str; 3] = [VXLAN, HOST_GW, WIREGUARD];
 
 const BRIDGE: &str = "bridge";
 const FLANNEL: &str = "flannel";
+
+/// A bridge takes no larger one (`ETH_MAX_MTU` of Linux).
+const BRIDGE_MTU: i64 = 65535;
 
 const PATH: &str = "spec.defaultNetwork.flannelConfig";
 
@@ -76,7 +78,7 @@ impl Provider for Flannel {
             fields::one_of(PATH, "cniPlugin", cni_plugin.as_ref(), &[BRIDGE, FLANNEL]),
             fields::in_range(PATH, "port", *port, PORT),
             fields::in_range(PATH, "vni", *vni, VNI),
-            fields::in_range(PATH, "mtu", *mtu, least_mtu..=*MTU.end()),
+            fields::in_range(PATH, "mtu", *mtu, least_mtu..=BRIDGE_MTU),
         ];
         let mut problems: Vec<_> = checks.into_iter().flatten().collect();
         let backend = self::backend(&flannel);
@@ -137,7 +139,7 @@ impl Provider for Flannel {
             changes.compare("vni", &old.vni, &new.vni, apart);
         }
         changes.compare("mtu", &old.mtu, &new.mtu, "pods that run keep the old one, and larger packets to them would be lost");
-        let why = "pods that run are connected by the other plugin, and their addresses might be given to new ones";
+        let why = "pods that run are connected by the other plugin, and it is not known whether this one takes them over";
         changes.compare("cniPlugin", &old.cni_plugin, &new.cni_plugin, why);
         changes.found()
     }
@@ -147,15 +149,12 @@ impl Provider for Flannel {
         let classic = flannel.cni_plugin.as_deref() == Some(FLANNEL);
         let mut objects = overlay::load(&FILES)?;
         overlay::set_file(&mut objects, "kube-flannel-cfg", "net-conf.json", json_text(&NetConf::of(&config.pod_networks, &flannel))?)?;
-        if classic {
-            overlay::set_file(&mut objects, "kube-flannel-cfg", "cni-conf.json", json_text(&classic_cni_configuration())?)?;
-        }
         overlay::find(&mut objects, kinds::DAEMON_SET, "kube-flannel-ds")?.edit(POD_SPEC, |pod: &mut PodSpec| {
             let containers = pod.init_containers.iter_mut().flatten();
             for arguments in containers.filter(|container| container.name == "install-cni").flat_map(|container| &mut container.args) {
                 arguments.push(format!("--mtu={}", flannel.mtu.unwrap_or_default()));
                 if classic {
-                    arguments.push("--flannel".to_owned());
+                    arguments.push("--cni-type=flannel".to_owned());
                 }
             }
             if !classic {
@@ -304,18 +303,6 @@ impl NetConf {
             backend,
         }
     }
-}
-
-/// For the classic plugin, which takes the node's addresses from the file that flanneld writes.
-fn classic_cni_configuration() -> serde_json::Value {
-    json!({
-        "name": "cbr0",
-        "cniVersion": "0.3.1",
-        "plugins": [
-            {"type": "flannel", "delegate": {"hairpinMode": true, "isDefaultGateway": true}},
-            {"type": "portmap", "capabilities": {"portMappings": true}},
-        ],
-    })
 }
 
 #[cfg(test)]

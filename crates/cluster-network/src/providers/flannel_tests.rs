@@ -104,18 +104,15 @@ fn by_default_weft_configures_the_bridge_itself() {
             "--mtu=1450"
         ]
     );
-    assert!(object(&decide(spec(json!({}))), "ConfigMap", "kube-flannel-cfg")["data"].get("cni-conf.json").is_none());
 }
 
 #[test]
-fn the_classic_plugin_is_installed_and_configured_as_ever() {
+fn the_classic_plugin_is_installed_and_configured() {
     let classic = || spec(json!({"cniPlugin": "Flannel"}));
     let pod = pod(classic());
     assert_eq!(pod["initContainers"][0]["name"], "install-cni-plugin");
     assert_eq!(pod["initContainers"][0]["image"], "registry.example/flannel-cni-plugin-image:1");
-    assert_eq!(arguments(classic()).last().unwrap(), "--flannel");
-    let configuration: Value = serde_json::from_str(file(&decide(classic()), "kube-flannel-cfg", "cni-conf.json")).unwrap();
-    assert_eq!((&configuration["name"], &configuration["plugins"][0]["type"]), (&json!("cbr0"), &json!("flannel")));
+    assert_eq!(arguments(classic()).last().unwrap(), "--cni-type=flannel");
 }
 
 #[test]
@@ -157,6 +154,7 @@ fn settings_that_do_not_go_together_are_named() {
         (spec(json!({"backend": "wireguard", "vni": 1})), "vni"),
         (spec(json!({"vni": 16_777_216})), "vni"),
         (spec(json!({"mtu": 575})), "mtu"),
+        (spec(json!({"mtu": 65536})), "mtu"),
         (dual_stack(json!({"mtu": 1279})), "mtu"),
         (spec(json!({"cniPlugin": "macvlan"})), "cniPlugin"),
     ] {
