@@ -78,8 +78,8 @@ impl Domain for Addons {
         build::KINDS
     }
 
-    fn namespace(&self) -> &str {
-        &self.settings.namespace
+    fn namespace(&self) -> Option<&str> {
+        Some(&self.settings.namespace)
     }
 
     fn pod_selector(&self) -> &'static str {
@@ -128,8 +128,8 @@ impl Domain for Addons {
         original::is_operator(deployment)
     }
 
-    fn operator_name(&self) -> &'static str {
-        original::OPERATOR
+    fn operators(&self) -> &'static [(Kind, &'static str)] {
+        &[(kinds::DEPLOYMENT, original::OPERATOR)]
     }
 
     fn gauges(&self, resource: Option<&Value>) -> Vec<(&'static str, &'static str, f64)> {

@@ -24,8 +24,9 @@ pub trait Domain: Send + Sync + 'static {
     /// Every kind of object that it may write: each is watched, and nothing else is.
     fn kinds(&self) -> &'static [Kind];
 
-    /// The namespace of its operands.
-    fn namespace(&self) -> &str;
+    /// The one namespace where all of its operands are; `None` if they are in several, or in any: then these are watched as a whole, by
+    /// Weft's label.
+    fn namespace(&self) -> Option<&str>;
 
     /// Labels that all pods of its workloads carry: pods are watched by them.
     fn pod_selector(&self) -> &'static str;
@@ -61,11 +62,29 @@ pub trait Domain: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Whether a Deployment is that operator itself, still installed. While it is there Weft writes nothing in this domain.
-    fn is_original_operator(&self, deployment: &Value) -> bool;
+    /// Whether a workload is that operator itself, still installed. While it is there Weft writes nothing in this domain.
+    fn is_original_operator(&self, workload: &Value) -> bool;
 
-    /// The name of that operator's Deployment, the same as of Weft's own.
-    fn operator_name(&self) -> &'static str;
+    /// The workloads that may be that operator, by kind and name, in whatever namespace. The first is what Weft's own is, too.
+    fn operators(&self) -> &'static [(Kind, &'static str)];
+
+    /// Whether what a unit has outlives the resource: its objects are not owned by it, and stay when it is deleted, unless
+    /// [`Domain::keeps`] says otherwise. The inventory stays with them, so that another resource of that name goes on from there.
+    fn outlives(&self, _unit: &str) -> bool {
+        false
+    }
+
+    /// Why the units that outlive this resource stay when it is deleted, and how to be rid of them, for people; `None` if it says that they
+    /// are to go. `decided` is what was applied of it; the resource may be gone already.
+    fn keeps(&self, _resource: Option<&Value>, _decided: Option<&Value>) -> Option<String> {
+        None
+    }
+
+    /// Whether users delete the record (see [`Domain::record`]) to have a change carried out that is refused otherwise. Then it is
+    /// not made anew before the configuration is another one.
+    fn is_forced_without_record(&self) -> bool {
+        false
+    }
 
     /// Gauges under the names that the original's users know: name, help text, value. `resource` is `None` if there is none.
     fn gauges(&self, resource: Option<&Value>) -> Vec<(&'static str, &'static str, f64)>;

@@ -21,6 +21,9 @@ pub struct Inventory {
     pub applied: BTreeMap<ObjectKey, String>,
     /// The complete configuration that was decided on, see [`crate::Decision::decided`].
     pub decided: Option<Value>,
+    /// Whether the record of that configuration has been written, where its absence says something (see
+    /// [`crate::Domain::is_forced_without_record`]).
+    pub recorded: bool,
 }
 
 /// Why an inventory cannot be used. It is kept as it is: guessing would leave objects behind.
@@ -43,6 +46,7 @@ const OBJECTS: &str = "objects";
 const MADE_BY_OPERANDS: &str = "made-by-operands";
 const APPLIED: &str = "applied";
 const DECIDED: &str = "decided";
+const RECORDED: &str = "recorded";
 
 impl Inventory {
     /// The name of the ConfigMap that holds the inventory of a resource, for example
@@ -54,7 +58,7 @@ impl Inventory {
     /// What is in the cluster once these units are.
     pub fn of(units: &[Unit], made_by_operands: &[ObjectKey], decided: Value) -> Self {
         let objects = units.iter().flat_map(|unit| unit.objects.iter().map(|object| (object.key().clone(), unit.name.clone()))).collect();
-        Self { objects, made_by_operands: made_by_operands.iter().cloned().collect(), applied: BTreeMap::new(), decided: Some(decided) }
+        Self { objects, made_by_operands: made_by_operands.iter().cloned().collect(), applied: BTreeMap::new(), decided: Some(decided), recorded: false }
     }
 
     /// Old and new together, with what was decided for the new and is known to be applied of it.
@@ -64,7 +68,15 @@ impl Inventory {
         self.made_by_operands.extend(new.made_by_operands.clone());
         self.applied.clone_from(&new.applied);
         self.decided.clone_from(&new.decided);
+        self.recorded = new.recorded;
         self
+    }
+
+    /// What of it belongs to these units.
+    #[must_use]
+    pub fn of_units(&self, wanted: impl Fn(&str) -> bool) -> Self {
+        let objects = self.objects.iter().filter(|(_, unit)| wanted(unit)).map(|(key, unit)| (key.clone(), unit.clone())).collect();
+        Self { objects, ..self.clone() }
     }
 
     /// What is in this inventory and has to go, where the other is what is wanted.
@@ -87,6 +99,9 @@ impl Inventory {
         if let Some(decided) = &self.decided {
             data[DECIDED] = decided.to_string().into();
         }
+        if self.recorded {
+            data[RECORDED] = "true".into();
+        }
         data
     }
 
@@ -100,6 +115,7 @@ impl Inventory {
             made_by_operands: read(data, MADE_BY_OPERANDS)?.unwrap_or_default(),
             applied: read(data, APPLIED)?.unwrap_or_default(),
             decided: read(data, DECIDED)?,
+            recorded: read(data, RECORDED)?.unwrap_or_default(),
         })
     }
 }
@@ -131,6 +147,7 @@ mod tests {
             made_by_operands: [key("s")].into(),
             applied: [(key("a"), "0123".to_owned())].into(),
             decided: Some(json!({"range": "02:00"})),
+            recorded: true,
         };
         assert_eq!(Inventory::from_data(&inventory.to_data()).unwrap(), inventory);
         assert_eq!(Inventory::from_data(&json!({})).unwrap(), Inventory::default());

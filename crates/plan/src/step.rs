@@ -68,12 +68,16 @@ pub fn is_kept_for_ever(kind: Kind) -> bool {
     matches!(kind, kinds::NAMESPACE | kinds::CUSTOM_RESOURCE_DEFINITION)
 }
 
-/// Gives every object Weft's label and, where it may go with the resource, the owner reference.
-pub fn owned(mut units: Vec<Unit>, owner: &Owner) -> Vec<Unit> {
-    for object in units.iter_mut().flat_map(|unit| &mut unit.objects) {
-        object.set_label(OWNER_LABEL, &owner.label());
-        if let Some(reference) = owner.reference().filter(|_| !is_kept_for_ever(object.key().kind)) {
-            object.set_owner(reference);
+/// Gives every object Weft's label and, where it may go with the resource, the owner reference: the garbage collector deletes what has one.
+/// `outlives` tells of which units nothing may (see [`Domain::outlives`]).
+pub fn owned(mut units: Vec<Unit>, owner: &Owner, outlives: impl Fn(&str) -> bool) -> Vec<Unit> {
+    for unit in &mut units {
+        let outlives = outlives(&unit.name);
+        for object in &mut unit.objects {
+            object.set_label(OWNER_LABEL, &owner.label());
+            if let Some(reference) = owner.reference().filter(|_| !outlives && !is_kept_for_ever(object.key().kind)) {
+                object.set_owner(reference);
+            }
         }
     }
     units
@@ -139,6 +143,9 @@ pub fn step(manifest: &Manifest, live: Option<&Value>, owner: &Owner, made_by_or
         return Step::Keep;
     }
     let differences = || compare::compare(kind, &effective_body(manifest, live, &owner.manager), live, &owner.manager);
+    if inherits(manifest, live, owner) {
+        return Step::TakeOver { differences: differences() };
+    }
     if ours {
         let differences = differences();
         let take = differences.iter().any(|difference| matches!(difference.what, compare::What::Added { .. }));
@@ -162,6 +169,15 @@ pub fn step(manifest: &Manifest, live: Option<&Value>, owner: &Owner, made_by_or
             kubectl_name(manifest.key()),
         ),
     }
+}
+
+/// Whether an object that is to outlive the resource is owned by it, as the original has it: the garbage collector would delete it with the
+/// resource.
+fn inherits(manifest: &Manifest, live: &Value, owner: &Owner) -> bool {
+    let group = |version: &Value| version.as_str().and_then(|version| version.split_once('/')).is_some_and(|(group, _)| group == owner.kind.group);
+    let owners = live["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    let mut by_resource = owners.filter(|reference| reference["kind"] == owner.kind.kind && group(&reference["apiVersion"]));
+    manifest.body()["metadata"].get("ownerReferences").is_none() && by_resource.next().is_some()
 }
 
 /// The body to apply: the manifest without what somebody else decides by right on this object, and with what is Weft's until somebody
@@ -208,8 +224,9 @@ pub fn take_patch(live: &Value, owner: &Owner, take_over: bool) -> Value {
 
 /// The merge patch that gives an object back to the operator that Weft replaced: Weft's label and annotations go, and the resource
 /// owns it in the form that operators of that kind write and look for (`controllerutil.SetControllerReference`). Nothing inside
-/// its specification changes, so no pod restarts. `None` if it is not ours, or given back already.
-pub fn release_patch(key: &ObjectKey, live: &Value, owner: &Owner) -> Option<Value> {
+/// its specification changes, so no pod restarts. What `outlives` the resource is given back without an owner: that operator sets one by
+/// itself, and until then a deletion of the resource does no harm. `None` if it is not ours, or given back already.
+pub fn release_patch(key: &ObjectKey, live: &Value, owner: &Owner, outlives: bool) -> Option<Value> {
     let metadata = &live["metadata"];
     if metadata["labels"][OWNER_LABEL] != owner.label() {
         return None;
@@ -222,7 +239,7 @@ pub fn release_patch(key: &ObjectKey, live: &Value, owner: &Owner) -> Option<Val
     if !ours.is_empty() {
         patch["metadata"]["annotations"] = Value::Object(ours);
     }
-    if let Some(mut reference) = owner.reference().filter(|_| !is_kept_for_ever(key.kind)) {
+    if let Some(mut reference) = owner.reference().filter(|_| !outlives && !is_kept_for_ever(key.kind)) {
         reference["blockOwnerDeletion"] = true.into();
         patch["metadata"]["ownerReferences"] = json!([reference]);
     }
@@ -291,24 +308,45 @@ mod tests {
             name: "u".into(),
             objects: vec![manifest("Namespace", "v1"), manifest("ClusterRole", "rbac.authorization.k8s.io/v1")],
         }];
-        let owned = owned(units, &owner());
+        let owned = owned(units, &owner(), |_| false);
         assert_eq!(owned[0].objects[0].body()["metadata"].get("ownerReferences"), None);
         assert_eq!(owned[0].objects[1].body()["metadata"]["ownerReferences"][0]["blockOwnerDeletion"], false);
         assert_eq!(owned[0].objects[1].body()["metadata"]["labels"][OWNER_LABEL], "networkaddonsconfig.cluster");
     }
 
     #[test]
+    fn what_outlives_the_resource_is_not_owned_and_an_owner_that_it_has_goes() {
+        let role = || manifest("ClusterRole", "rbac.authorization.k8s.io/v1");
+        let unit = |name: &str| Unit { name: name.into(), objects: vec![role()] };
+        let owned = owned(vec![unit("stays"), unit("goes")], &owner(), |unit| unit == "stays");
+        assert_eq!(owned[0].objects[0].body()["metadata"].get("ownerReferences"), None);
+        assert_eq!(owned[1].objects[0].body()["metadata"]["ownerReferences"][0]["uid"], "u");
+
+        let reference = json!([{"apiVersion": "networkaddonsoperator.network.kubevirt.io/v1alpha1", "kind": "NetworkAddonsConfig", "name": "cluster", "uid": "u"}]);
+        for stays in [owned[0].objects[0].clone(), manifest("Namespace", "v1"), manifest("CustomResourceDefinition", "apiextensions.k8s.io/v1")] {
+            let mut live = stays.body().clone();
+            live["metadata"]["managedFields"] = json!([{"manager": "weft/addons", "operation": "Apply", "fieldsV1": {"f:metadata": {"f:labels": {format!("f:{OWNER_LABEL}"): {}}}}}]);
+            let before = step(&stays, Some(&live), &owner(), false);
+            assert!(!matches!(before, Step::TakeOver { .. }), "{before:?}");
+            live["metadata"]["ownerReferences"] = reference.clone();
+            assert!(matches!(step(&stays, Some(&live), &owner(), false), Step::TakeOver { .. }), "{live}");
+        }
+    }
+
+    #[test]
     fn what_is_given_back_is_owned_as_the_original_has_it() {
         let live = json!({"metadata": {"uid": "x", "resourceVersion": "7", "labels": {OWNER_LABEL: "networkaddonsconfig.cluster", "app": "a"}, "annotations": {"weft.network/adopt": "true", "b": "c"}}});
-        let patch = release_patch(&ObjectKey::new(kinds::CLUSTER_ROLE, "", "m"), &live, &owner()).unwrap();
+        let patch = release_patch(&ObjectKey::new(kinds::CLUSTER_ROLE, "", "m"), &live, &owner(), false).unwrap();
         assert_eq!(
             patch,
             json!({"metadata": {"uid": "x", "resourceVersion": "7", "labels": {OWNER_LABEL: null}, "annotations": {"weft.network/adopt": null}, "ownerReferences": [
                 {"apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig", "name": "cluster", "uid": "u", "controller": true, "blockOwnerDeletion": true}]}})
         );
-        let namespace = release_patch(&ObjectKey::new(kinds::NAMESPACE, "", "m"), &live, &owner()).unwrap();
+        let namespace = release_patch(&ObjectKey::new(kinds::NAMESPACE, "", "m"), &live, &owner(), false).unwrap();
         assert_eq!(namespace["metadata"].get("ownerReferences"), None);
-        assert_eq!(release_patch(&ObjectKey::new(kinds::CLUSTER_ROLE, "", "m"), &json!({"metadata": {"labels": {}}}), &owner()), None);
+        assert_eq!(release_patch(&ObjectKey::new(kinds::CLUSTER_ROLE, "", "m"), &json!({"metadata": {"labels": {}}}), &owner(), false), None);
+        let outliving = release_patch(&ObjectKey::new(kinds::CLUSTER_ROLE, "", "m"), &live, &owner(), true).unwrap();
+        assert_eq!(outliving["metadata"].get("ownerReferences"), None, "it would go with the resource");
     }
 
     #[test]

@@ -24,8 +24,8 @@ pub enum Source {
     Owned(Kind, Option<String>),
     /// The pods of the workloads.
     Pods,
-    /// Deployments anywhere that bear the name of the operator.
-    Operators,
+    /// Workloads of this kind and name anywhere: an operator of the domain, Weft's or another.
+    Operators(Kind, &'static str),
     /// What facts of the cluster are made from. Only the parts that matter are kept.
     Fact(Fact),
     /// One object that a workload or a decision depends on, whosever it is. Metadata only.
@@ -225,9 +225,15 @@ impl Cache {
         self.stores.get(&Source::Resources).map(|store| store.objects.values().map(Known::object).collect()).unwrap_or_default()
     }
 
-    /// Deployments that bear the name of the operator.
+    /// Workloads that may be operators of the domain.
     pub fn operators(&self) -> Vec<Arc<Value>> {
-        self.stores.get(&Source::Operators).map(|store| store.objects.values().map(Known::object).collect()).unwrap_or_default()
+        let stores = self.stores.iter().filter(|(source, _)| matches!(source, Source::Operators(..)));
+        stores.flat_map(|(_, store)| store.objects.values().map(Known::object)).collect()
+    }
+
+    /// Why it cannot be seen whether there is another operator, if that is so.
+    pub fn blind_to_operators(&self) -> Option<&str> {
+        self.stores.iter().find_map(|(source, store)| matches!(source, Source::Operators(..)).then(|| store.refusal()).flatten())
     }
 
     /// Which kinds the cluster serves beside those of Kubernetes, by their definitions.
@@ -306,7 +312,7 @@ impl Source {
         match self {
             Self::Owned(kind, _) => Some(*kind),
             Self::Fact(fact) => Some(fact.objects().kind),
-            Self::Resources | Self::Pods | Self::Operators | Self::Named(_) => None,
+            Self::Resources | Self::Pods | Self::Operators(..) | Self::Named(_) => None,
         }
     }
 }

@@ -350,18 +350,21 @@ impl Controller {
                 )
             },
         );
-        let mut places: HashSet<(Kind, Option<String>)> =
-            domain.kinds().iter().map(|kind| (*kind, kind.namespaced.then(|| domain.namespace().to_owned()))).collect();
+        let place = |kind: Kind| domain.namespace().filter(|_| kind.namespaced).map(str::to_owned);
+        let mut places: HashSet<(Kind, Option<String>)> = domain.kinds().iter().map(|kind| (*kind, place(*kind))).collect();
         // Inventory and record.
-        places.insert((kinds::CONFIG_MAP, Some(self.config.namespace.clone())));
+        if !places.contains(&(kinds::CONFIG_MAP, None)) {
+            places.insert((kinds::CONFIG_MAP, Some(self.config.namespace.clone())));
+        }
         let mut watches: Vec<_> = places
             .into_iter()
             .map(|(kind, namespace)| watch(Source::Owned(kind, namespace.clone()), kind, namespace.as_deref(), &owner, String::new()))
             .collect();
         watches.push(watch(Source::Resources, domain.resource(), None, "", String::new()));
-        watches.push(watch(Source::Pods, kinds::POD, Some(domain.namespace()), domain.pod_selector(), String::new()));
-        let operators = watch(Source::Operators, kinds::DEPLOYMENT, None, "", format!("metadata.name={}", domain.operator_name()));
-        watches.push(operators);
+        watches.push(watch(Source::Pods, kinds::POD, domain.namespace(), domain.pod_selector(), String::new()));
+        watches.extend(domain.operators().iter().map(|(kind, name)| {
+            watch(Source::Operators(*kind, name), *kind, None, "", format!("metadata.name={name}"))
+        }));
         for fact in domain.facts() {
             let Selection { kind, namespace, labels, fields, metadata_only } = fact.objects();
             watches.push(Watch { metadata_only, ..watch(Source::Fact(*fact), kind, namespace, labels, fields.to_owned()) });

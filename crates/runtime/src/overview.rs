@@ -113,7 +113,7 @@ pub async fn presence(cluster: &Cluster, domain: &dyn Domain, namespace: &str) -
 /// Looks how a resource fares. `namespace` is the operator's.
 pub async fn look(objects: &Objects, resource: Value, namespace: &str, now: Timestamp) -> Result<Overview, Error> {
     let (cluster, domain) = (&objects.cluster, &*objects.domain);
-    let (place, owned) = (Some(domain.namespace()), format!("labelSelector={OWNER_LABEL}={}", objects.owner.label()));
+    let (place, owned) = (domain.namespace(), format!("labelSelector={OWNER_LABEL}={}", objects.owner.label()));
     let ours = format!("labelSelector={}", domain.pod_selector());
     let key = inventory_key(namespace, &objects.owner);
     let (daemon_sets, deployments, pods, inventory) = futures::try_join!(
@@ -200,16 +200,16 @@ pub fn bell(cluster: &Cluster, domain: &dyn Domain, namespace: &str) -> impl fut
     );
     let lease = presence::lease_key(namespace, domain);
     let any = watcher::Config::default;
-    let watches = [
+    let mut watches = vec![
         (domain.resource(), None, any()),
-        (kinds::DAEMON_SET, Some(domain.namespace()), any().labels(&owner)),
-        (kinds::DEPLOYMENT, Some(domain.namespace()), any().labels(&owner)),
-        (kinds::POD, Some(domain.namespace()), any().labels(domain.pod_selector())),
+        (kinds::DAEMON_SET, domain.namespace(), any().labels(&owner)),
+        (kinds::DEPLOYMENT, domain.namespace(), any().labels(&owner)),
+        (kinds::POD, domain.namespace(), any().labels(domain.pod_selector())),
         (kinds::CONFIG_MAP, Some(namespace), any().labels(&owner)),
         (kinds::LEASE, Some(namespace), any().fields(&format!("metadata.name={}", lease.name))),
-        (kinds::DEPLOYMENT, None, any().fields(&format!("metadata.name={}", domain.operator_name()))),
     ];
-    let streams = watches.map(|(kind, namespace, config)| events(cluster, kind, namespace, config).boxed());
+    watches.extend(domain.operators().iter().map(|(kind, name)| (*kind, None, any().fields(&format!("metadata.name={name}")))));
+    let streams = watches.into_iter().map(|(kind, namespace, config)| events(cluster, kind, namespace, config).boxed());
     stream::select_all(streams)
 }
 

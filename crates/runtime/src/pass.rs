@@ -16,7 +16,6 @@ use weft_plan::{
 };
 
 use crate::{
-    cache::Source,
     certificates,
     controller::Controller,
     objects::{Applied, Objects},
@@ -54,7 +53,7 @@ pub async fn apply(controller: &Controller, resource: &Value, retries: &Arc<Retr
     let (decision, refusal) = decide(&*controller.domain, resource, &stored, &facts, &mut random);
     report.refusal = refusal;
     let Some(decision) = decision else { return Outcome::early(report, Vec::new()) };
-    let mut units = owned(decision.units.clone(), &owner);
+    let mut units = owned(decision.units.clone(), &owner, |unit| controller.domain.outlives(unit));
     let live = certificates::read(&objects, &decision.certificates).await;
     let filled = certificates::fill(&objects, &decision.certificates, &live, &mut units, Timestamp::now());
     let asked_for = Inventory::of(&units, &decision.made_by_operands, decision.decided.clone());
@@ -63,6 +62,8 @@ pub async fn apply(controller: &Controller, resource: &Value, retries: &Arc<Retr
     wanted.made_by_operands.extend(stored.inventory.made_by_operands.iter().cloned());
     let hold = Hold::of(resource, decision.drift, &stored.inventory, &units);
     wanted.applied = hold.unchanged();
+    let recording = Recording::of(&*controller.domain, &stored, &decision, report.refusal.is_some());
+    wanted.recorded = recording.is_done(&stored.inventory, stored.inventory.decided.as_ref() == Some(&decision.decided));
     let objects = objects.with_hold(hold);
     if report.paused.is_some() {
         report.notices = decision.notices;
@@ -94,7 +95,7 @@ pub async fn apply(controller: &Controller, resource: &Value, retries: &Arc<Retr
     let clean = report.removals.is_empty() && applied.iter().all(|unit| unit.failures.is_empty());
     wanted.applied.extend(applied.iter().flat_map(|unit| unit.digests.clone()));
     if clean {
-        settle(&objects, controller, &wanted, &decision, &mut report).await;
+        settle(&objects, controller, wanted, &decision, recording, &mut report).await;
     } else if decision.drift == DriftPolicy::Report {
         // What did succeed is known to be applied, whatever holds up the rest.
         let both = stored.inventory.and(&wanted);
@@ -140,15 +141,16 @@ pub(crate) fn waiting<'a>(certificates: &'a HashMap<String, Vec<Failure>>, waits
     all
 }
 
-/// Whether the operator that Weft replaces is still there, among the Deployments of its name.
+/// Whether the operator that Weft replaces is still there, among the workloads of its names.
 pub(crate) fn blocked<'a>(domain: &dyn Domain, mut operators: impl Iterator<Item = &'a Value>) -> Option<Blocked> {
-    let theirs = operators.find(|deployment| domain.is_original_operator(deployment))?;
-    let (namespace, name) =
-        (theirs["metadata"]["namespace"].as_str().unwrap_or_default(), theirs["metadata"]["name"].as_str().unwrap_or_default());
+    let theirs = operators.find(|workload| domain.is_original_operator(workload))?;
+    let text = |field: &Value| field.as_str().unwrap_or_default().to_owned();
+    let (kind, namespace, name) = (text(&theirs["kind"]), text(&theirs["metadata"]["namespace"]), text(&theirs["metadata"]["name"]));
     Some(Blocked {
         reason: "OtherOperatorRunning",
         message: format!(
-            "Deployment {namespace}/{name} is another operator for the same resource, so Weft writes nothing. Remove it, and Weft goes on by itself: kubectl -n {namespace} delete deployment {name}"
+            "{kind} {namespace}/{name} is another operator for the same resource, so Weft writes nothing. Remove it, and Weft goes on by itself: kubectl -n {namespace} delete {} {name}",
+            kind.to_lowercase()
         ),
     })
 }
@@ -156,7 +158,7 @@ pub(crate) fn blocked<'a>(domain: &dyn Domain, mut operators: impl Iterator<Item
 /// Whether we may not even look if that operator is there.
 fn blindfolded(controller: &Controller) -> Option<Blocked> {
     let cache = controller.shared.lock();
-    let why = cache.refusal(&Source::Operators)?;
+    let why = cache.blind_to_operators()?;
     let message = format!("Weft cannot see whether another operator for the same resource runs, so it writes nothing: {why}");
     Some(Blocked { reason: "Forbidden", message })
 }
@@ -180,7 +182,10 @@ pub(crate) fn decide(
     facts: &Facts,
     random: &mut dyn FnMut(&mut [u8]),
 ) -> (Option<Decision>, Option<Refusal>) {
-    let decided = stored.inventory.decided.as_ref();
+    // Where an operator has left a record and no inventory, that is the last good one.
+    let recorded = || stored.record.as_deref().filter(|_| domain.is_forced_without_record()).and_then(|text| serde_json::from_str(text).ok());
+    let decided = stored.inventory.decided.clone().or_else(recorded);
+    let decided = decided.as_ref();
     let mut decide = |resource: &Value| domain.decide(Input { resource, record: stored.record.as_deref(), decided, facts, random });
     match decide(resource) {
         Ok(decision) => (Some(decision), None),
@@ -263,16 +268,65 @@ pub(crate) async fn take_finalizer(objects: &Objects, key: &ObjectKey, resource:
     }
 }
 
+/// What to do about the record of what is applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Recording {
+    /// It is written; its absence says nothing.
+    Plain,
+    /// It is written, and that this is done is noted: if it is gone afterwards, somebody wants the next change to be carried out whatever
+    /// it is.
+    Noted,
+    /// It stays as it is, gone if somebody has deleted it: the configuration in force is no other one.
+    Left,
+}
+
+impl Recording {
+    fn of(domain: &dyn Domain, stored: &Stored, decision: &Decision, refused: bool) -> Self {
+        let unchanged = stored.inventory.decided.as_ref() == Some(&decision.decided);
+        match domain.is_forced_without_record() {
+            false => Self::Plain,
+            // It was there when this pass began, else the change would not be refused. By now somebody may have deleted it.
+            true if refused => Self::Left,
+            true if stored.record.is_none() && stored.inventory.recorded && unchanged => Self::Left,
+            true => Self::Noted,
+        }
+    }
+
+    /// Whether the record is known to have been written for what is wanted now.
+    fn is_done(self, before: &Inventory, unchanged: bool) -> bool {
+        match self {
+            Self::Plain => false,
+            Self::Left => before.recorded,
+            Self::Noted => before.recorded && unchanged,
+        }
+    }
+}
+
 /// Everything is applied and pruned: the record for the original, and just the new names.
-async fn settle(objects: &Objects, controller: &Controller, wanted: &Inventory, decision: &Decision, report: &mut Report) {
+async fn settle(
+    objects: &Objects,
+    controller: &Controller,
+    mut wanted: Inventory,
+    decision: &Decision,
+    recording: Recording,
+    report: &mut Report,
+) {
     let record = async {
-        match &decision.record {
+        match decision.record.as_ref().filter(|_| recording != Recording::Left) {
             Some(record) => stored::write_record(objects, record).await.map_err(|e| (record.key().clone(), e)),
             None => Ok(()),
         }
     };
-    let (record, ()) = futures::join!(record, note(objects, controller, wanted, report));
-    if let Err((object, error)) = record {
+    let written = if recording == Recording::Noted {
+        // The note must not be earlier than what it tells.
+        let written = record.await;
+        wanted.recorded |= written.is_ok();
+        note(objects, controller, &wanted, report).await;
+        written
+    } else {
+        futures::join!(record, note(objects, controller, &wanted, report)).0
+    };
+    if let Err((object, error)) = written {
         unwritten(report, object, &error);
     }
 }

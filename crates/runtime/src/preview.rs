@@ -134,7 +134,8 @@ pub async fn apply(objects: &Objects, resource: &Value, namespace: &str) -> Resu
         return Ok(Preview { blocked, refusal, ..Preview::default() });
     };
     let drawn = one.decided != other.decided;
-    let (mut units, mut others) = (owned(one.units.clone(), &objects.owner), owned(other.units, &objects.owner));
+    let with_owner = |units| owned(units, &objects.owner, |unit| objects.domain.outlives(unit));
+    let (mut units, mut others) = (with_owner(one.units.clone()), with_owner(other.units));
     let live = certificates::read(objects, &one.certificates).await;
     let filled = certificates::fill(objects, &one.certificates, &live, &mut units, Timestamp::now());
     certificates::fill(objects, &one.certificates, &live, &mut others, Timestamp::now());

@@ -14,26 +14,38 @@ use crate::{
 /// How often one object is tried again after somebody else wrote in between.
 const ATTEMPTS: usize = 4;
 
+/// Something to give back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Which object.
+    pub object: ObjectKey,
+    /// Whether it outlives the resource, so that nothing owns it.
+    outlives: bool,
+}
+
 /// What there is to give back, in order: the objects and the record, then the resource, and last Weft's lease and inventory. Until that is
 /// gone, the rest can be found again.
 ///
 /// # Errors
 /// Something that has to be known cannot be read.
-pub async fn release_list(objects: &Objects, resource: &Value, namespace: &str) -> Result<Vec<ObjectKey>, StoredError> {
+pub async fn release_list(objects: &Objects, resource: &Value, namespace: &str) -> Result<Vec<Entry>, StoredError> {
     let inventory = stored::read(objects, namespace).await?.inventory;
-    let record = objects.domain.record(&objects.owner.name).map(|(key, _)| key);
+    let domain = &*objects.domain;
+    let record = domain.record(&objects.owner.name).map(|(key, _)| Entry { object: key, outlives: domain.is_forced_without_record() });
+    let entries = inventory.objects.into_iter().map(|(object, unit)| Entry { object, outlives: domain.outlives(&unit) });
     let mut list = Vec::new();
-    for key in inventory.objects.into_keys().chain(record) {
-        if objects.live(&key).await?.is_some_and(|live| release_patch(&key, &live, &objects.owner).is_some()) {
-            list.push(key);
+    for entry in entries.chain(record) {
+        let live = objects.live(&entry.object).await?;
+        if live.is_some_and(|live| release_patch(&entry.object, &live, &objects.owner, entry.outlives).is_some()) {
+            list.push(entry);
         }
     }
     if teardown::finalizers(resource).any(|finalizer| finalizer == pass::FINALIZER) {
-        list.push(ObjectKey::new(objects.owner.kind, "", &objects.owner.name));
+        list.push(Entry { object: ObjectKey::new(objects.owner.kind, "", &objects.owner.name), outlives: false });
     }
-    for key in own(objects, namespace) {
-        if objects.live(&key).await?.is_some() {
-            list.push(key);
+    for object in own(objects, namespace) {
+        if objects.live(&object).await?.is_some() {
+            list.push(Entry { object, outlives: false });
         }
     }
     Ok(list)
@@ -48,7 +60,8 @@ fn own(objects: &Objects, namespace: &str) -> [ObjectKey; 2] {
 ///
 /// # Errors
 /// It cannot be written.
-pub async fn release(objects: &Objects, resource: &Value, namespace: &str, key: &ObjectKey) -> Result<(), Error> {
+pub async fn release(objects: &Objects, resource: &Value, namespace: &str, entry: &Entry) -> Result<(), Error> {
+    let key = &entry.object;
     if key.kind == objects.owner.kind {
         return pass::take_finalizer(objects, key, resource).await;
     }
@@ -59,7 +72,7 @@ pub async fn release(objects: &Objects, resource: &Value, namespace: &str, key: 
             objects.delete(key, live["metadata"]["uid"].as_str().unwrap_or_default()).await?;
             return Ok(());
         }
-        let Some(patch) = release_patch(key, &live, &objects.owner) else { return Ok(()) };
+        let Some(patch) = release_patch(key, &live, &objects.owner, entry.outlives) else { return Ok(()) };
         match objects.cluster.merge_patch(key, "", &patch, &objects.owner.manager).await {
             Ok(_) => return Ok(()),
             Err(error) if error.is_not_found() => return Ok(()),

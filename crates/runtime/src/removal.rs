@@ -14,9 +14,8 @@ use weft_plan::{Domain, Inventory, ObjectKey, Owner, kinds, manager, report::Rem
 use crate::{
     cluster::{Cluster, Error},
     objects::Objects,
-    pass, stored,
-    stored::StoredError,
-    teardown,
+    stored::{self, StoredError},
+    teardown::{self, Parting},
 };
 
 /// Requests in flight at once.
@@ -32,23 +31,31 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// # Errors
 /// What is stored cannot be read or deleted, or the finalizer cannot be taken off.
 pub async fn tear_down(objects: &Objects, namespace: &str, resource: Option<&Value>) -> Result<Vec<Removal>, StoredError> {
+    teardown::end(objects, namespace, resource).await
+}
+
+/// What stays when a resource is deleted, and why; nothing if all of it goes. `resource` is `None` if only its notes are left.
+///
+/// # Errors
+/// What is stored cannot be read.
+pub async fn staying(objects: &Objects, namespace: &str, resource: Option<&Value>) -> Result<Option<Staying>, StoredError> {
     let inventory = stored::read(objects, namespace).await?.inventory;
-    let orphaned = match resource {
-        Some(resource) => teardown::is_orphaned(objects, &inventory, resource).await?,
-        None => false,
-    };
-    if !orphaned {
-        let left = teardown::remove_all(objects, &inventory).await;
-        if !left.is_empty() {
-            return Ok(left);
-        }
-    }
-    stored::forget(objects, &*objects.domain, namespace).await?;
-    if let Some(resource) = resource.filter(|resource| teardown::finalizers(resource).any(|finalizer| finalizer == pass::FINALIZER)) {
-        let key = ObjectKey::new(objects.owner.kind, "", &objects.owner.name);
-        pass::take_finalizer(objects, &key, resource).await?;
-    }
-    Ok(Vec::new())
+    let Parting { goes, stays } = Parting::of(&*objects.domain, inventory, resource);
+    Ok(stays.map(|(stays, why)| Staying {
+        nothing_goes: goes.objects.is_empty() && goes.made_by_operands.is_empty(),
+        objects: stays.objects.into_keys().collect(),
+        why,
+    }))
+}
+
+/// What stays of a resource when it is deleted.
+pub struct Staying {
+    /// The objects.
+    pub objects: Vec<ObjectKey>,
+    /// Why, and how to be rid of them.
+    pub why: String,
+    /// Whether there is nothing else.
+    pub nothing_goes: bool,
 }
 
 /// The owners, present or gone, that have an inventory in this namespace.

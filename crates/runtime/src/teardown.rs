@@ -6,12 +6,18 @@ use std::collections::BTreeSet;
 use futures::future::join_all;
 use serde_json::Value;
 use weft_plan::{
-    Inventory, OWNER_LABEL, ObjectKey, Owner, Stage, drift, is_kept_for_ever, kinds,
+    Domain, Inventory, OWNER_LABEL, ObjectKey, Owner, Stage, drift, is_kept_for_ever, kinds,
     report::{Paused, Removal, Report},
     rollout::PodView,
 };
 
-use crate::{cluster::Error, controller::Controller, objects::Objects, pass, stored};
+use crate::{
+    cluster::Error,
+    controller::Controller,
+    objects::Objects,
+    pass,
+    stored::{self, StoredError},
+};
 
 /// Takes one step, as far as it goes. `None`: the resource is gone.
 pub async fn step(controller: &Controller, resource: &Value) -> Option<Report> {
@@ -23,39 +29,67 @@ pub async fn step(controller: &Controller, resource: &Value) -> Option<Report> {
         let paused = Some(Paused { value: value.to_owned(), pending: false });
         return Some(Report { paused, ..report(Vec::new()) });
     }
-    let inventory = match stored::read(&objects, &controller.config.namespace).await {
-        Ok(stored) => stored.inventory,
-        Err(error) => {
-            return Some(report(vec![Removal {
-                object: stored::inventory_key(&controller.config.namespace, &objects.owner),
-                blocker: Some(error.to_string()),
-            }]));
-        }
-    };
-    let orphaned = match is_orphaned(&objects, &inventory, resource).await {
-        Ok(orphaned) => orphaned,
+    match end(&objects, &controller.config.namespace, Some(resource)).await {
+        Ok(left) if left.is_empty() => None,
+        Ok(left) => Some(report(left)),
         Err(error) => {
             let object = ObjectKey::new(controller.domain.resource(), "", &objects.owner.name);
-            return Some(report(vec![Removal { object, blocker: Some(format!("its objects cannot be looked at: {error}")) }]));
+            Some(report(vec![Removal { object, blocker: Some(error.to_string()) }]))
         }
+    }
+}
+
+/// What goes when a resource is deleted, and what stays.
+pub(crate) struct Parting {
+    /// What is removed.
+    pub goes: Inventory,
+    /// What stays, why, and how to be rid of it: units that outlive the resource (see [`Domain::outlives`]).
+    pub stays: Option<(Inventory, String)>,
+}
+
+impl Parting {
+    /// Of this resource, which may be gone already.
+    pub fn of(domain: &dyn Domain, inventory: Inventory, resource: Option<&Value>) -> Self {
+        let stays = Inventory { made_by_operands: BTreeSet::new(), ..inventory.of_units(|unit| domain.outlives(unit)) };
+        match domain.keeps(resource, inventory.decided.as_ref()).filter(|_| !stays.objects.is_empty()) {
+            Some(why) => Self { goes: inventory.of_units(|unit| !domain.outlives(unit)), stays: Some((stays, why)) },
+            None => Self { goes: inventory, stays: None },
+        }
+    }
+
+    fn removes_nothing(&self) -> bool {
+        self.goes.objects.is_empty() && self.goes.made_by_operands.is_empty()
+    }
+}
+
+/// Takes the end of a resource as far as it goes now; `resource` is `None` if only its notes are left. Returns what is still there of what
+/// is to go, and nothing once it is done: objects, notes and Weft's finalizer. It can be repeated, and goes on where it was.
+///
+/// # Errors
+/// What is stored or there cannot be read or written, or the finalizer cannot be taken off.
+pub(crate) async fn end(objects: &Objects, namespace: &str, resource: Option<&Value>) -> Result<Vec<Removal>, StoredError> {
+    let (domain, whole) = (&*objects.domain, stored::read(objects, namespace).await?.inventory);
+    let orphaned = match resource {
+        Some(resource) => is_orphaned(objects, &whole.of_units(|unit| !domain.outlives(unit)), resource).await?,
+        None => false,
     };
+    let Parting { goes, stays } = Parting::of(domain, whole.clone(), resource);
     if !orphaned {
-        let left = remove_all(&objects, &inventory).await;
+        let left = remove_all(objects, &goes, stays.is_none()).await;
         if !left.is_empty() {
-            return Some(report(left));
+            return Ok(left);
         }
     }
-    if let Err(error) = stored::forget(&objects, &*controller.domain, &controller.config.namespace).await {
-        return Some(report(vec![Removal {
-            object: stored::inventory_key(&controller.config.namespace, &objects.owner),
-            blocker: Some(error.to_string()),
-        }]));
+    match stays {
+        // With `orphan` all of it stays.
+        Some((stays, _)) => stored::write_inventory(objects, namespace, if orphaned { &whole } else { &stays }).await?,
+        None => stored::forget(objects, domain, namespace).await?,
     }
-    let key = ObjectKey::new(controller.domain.resource(), "", &objects.owner.name);
-    match pass::take_finalizer(&objects, &key, resource).await {
-        Ok(()) => None,
-        Err(error) => Some(report(vec![Removal { object: key, blocker: Some(error.to_string()) }])),
+    if let Some(resource) = resource.filter(|resource| finalizers(resource).any(|finalizer| finalizer == pass::FINALIZER)) {
+        let key = ObjectKey::new(objects.owner.kind, "", &objects.owner.name);
+        pass::take_finalizer(objects, &key, resource).await?;
     }
+    Ok(Vec::new())
 }
 
 /// Removes what is left of a resource that is gone without its finalizer: somebody took it off by hand, or the definition of the
@@ -72,15 +106,21 @@ pub async fn leftovers(controller: &Controller, name: &str) -> bool {
     if pass::blocked(&*controller.domain, operators.iter().map(|operator| &**operator)).is_some() {
         return false;
     }
-    tracing::info!(resource = name, "the resource is gone without its finalizer; removing what it left");
-    let left = match stored::read(&objects, namespace).await {
-        Ok(stored) => remove_all(&objects, &stored.inventory).await,
-        Err(error) => vec![Removal { object: stored::inventory_key(namespace, &objects.owner), blocker: Some(error.to_string()) }],
+    let blocker = match stored::read(&objects, namespace).await {
+        Ok(stored) if Parting::of(&*controller.domain, stored.inventory, None).removes_nothing() => return true,
+        Ok(_) => {
+            tracing::info!(resource = name, "the resource is gone without its finalizer; removing what it left");
+            end(&objects, namespace, None).await
+        }
+        Err(error) => Err(error),
     };
+    let left = blocker.unwrap_or_else(|error| {
+        vec![Removal { object: stored::inventory_key(namespace, &objects.owner), blocker: Some(error.to_string()) }]
+    });
     for removal in left.iter().filter(|removal| removal.blocker.is_some()) {
         tracing::warn!(object = %removal.object.human(), blocker = removal.blocker, "could not be removed");
     }
-    left.is_empty() && stored::forget(&objects, &*controller.domain, namespace).await.is_ok()
+    left.is_empty()
 }
 
 /// The finalizers of a resource.
@@ -124,21 +164,21 @@ pub async fn is_orphaned(objects: &Objects, inventory: &Inventory, resource: &Va
 }
 
 /// Removes everything that an inventory lists, stage by stage from the end. Returns what is still there: the earlier stages are
-/// then not touched yet.
-pub async fn remove_all(objects: &Objects, inventory: &Inventory) -> Vec<Removal> {
+/// then not touched yet. `to_the_last_pod`: none of the domain's pods is to stay, so the end of all is waited for.
+async fn remove_all(objects: &Objects, inventory: &Inventory, to_the_last_pod: bool) -> Vec<Removal> {
     for stage in Stage::ALL.iter().rev() {
         let of_stage: Vec<_> = inventory.objects.keys().filter(|key| Stage::of(key.kind) == *stage).cloned().collect();
         let left = pass::remove(objects, &of_stage).await;
         if !left.is_empty() {
             return left;
         }
-        if *stage == Stage::Workload {
+        if *stage == Stage::Workload && to_the_last_pod {
             match pods(objects).await {
                 Ok(pods) if pods.is_empty() => {}
                 Ok(pods) => return pods.iter().map(pod_left).collect(),
                 Err(error) => {
                     return vec![Removal {
-                        object: ObjectKey::new(kinds::NAMESPACE, "", objects.domain.namespace()),
+                        object: ObjectKey::new(objects.owner.kind, "", &objects.owner.name),
                         blocker: Some(format!("its pods cannot be listed: {error}")),
                     }];
                 }
@@ -165,7 +205,7 @@ async fn pods(objects: &Objects) -> Result<Vec<PodView>, Error> {
         return Ok(shared.lock().pods().cloned().collect());
     }
     let query = format!("labelSelector={}", objects.domain.pod_selector());
-    let pods = objects.cluster.list(kinds::POD, Some(objects.domain.namespace()), &query).await?;
+    let pods = objects.cluster.list(kinds::POD, objects.domain.namespace(), &query).await?;
     Ok(pods.iter().filter_map(PodView::of).collect())
 }
 

@@ -79,8 +79,8 @@ impl Domain for Hooks {
         &[kinds::SECRET, kinds::VALIDATING_WEBHOOK_CONFIGURATION]
     }
 
-    fn namespace(&self) -> &str {
-        NAMESPACE
+    fn namespace(&self) -> Option<&str> {
+        Some(NAMESPACE)
     }
 
     fn pod_selector(&self) -> &'static str {
@@ -118,8 +118,8 @@ impl Domain for Hooks {
         false
     }
 
-    fn operator_name(&self) -> &'static str {
-        "hooks"
+    fn operators(&self) -> &'static [(Kind, &'static str)] {
+        &[(kinds::DEPLOYMENT, "hooks")]
     }
 
     fn gauges(&self, _: Option<&Value>) -> Vec<(&'static str, &'static str, f64)> {

@@ -42,8 +42,8 @@ impl Domain for Fragile {
         &[kinds::CONFIG_MAP]
     }
 
-    fn namespace(&self) -> &str {
-        "default"
+    fn namespace(&self) -> Option<&str> {
+        Some("default")
     }
 
     fn pod_selector(&self) -> &'static str {
@@ -86,8 +86,8 @@ impl Domain for Fragile {
         false
     }
 
-    fn operator_name(&self) -> &'static str {
-        "fragile"
+    fn operators(&self) -> &'static [(Kind, &'static str)] {
+        &[(kinds::DEPLOYMENT, "fragile")]
     }
 
     fn gauges(&self, _: Option<&Value>) -> Vec<(&'static str, &'static str, f64)> {

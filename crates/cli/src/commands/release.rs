@@ -78,9 +78,9 @@ async fn give_back(args: &Args, online: &Online, site: &Site) -> Result<()> {
         return output::print(&format!("Nothing of {} is Weft's: there is nothing to give back.\n", site.entry.name));
     }
     idle(online, site).await?;
-    for key in work.iter().flat_map(|(_, list)| list) {
+    for entry in work.iter().flat_map(|(_, list)| list) {
         if args.dry_run {
-            output::print(&format!("would give back {}\n", key.human()))?;
+            output::print(&format!("would give back {}\n", entry.object.human()))?;
         }
     }
     let count: usize = work.iter().map(|(_, list)| list.len()).sum();
@@ -89,9 +89,10 @@ async fn give_back(args: &Args, online: &Online, site: &Site) -> Result<()> {
     }
     for (resource, list) in &work {
         let objects = online.objects(site, Owner::of(&*site.domain, resource));
-        for key in list {
-            release(&objects, resource, &site.namespace, key).await.map_err(|error| online.explain(error).context(again(key)))?;
-            output::print(&format!("{} {}\n", style.good("gave back"), key.human()))?;
+        for entry in list {
+            let failed = |error| online.explain(error).context(again(&entry.object));
+            release(&objects, resource, &site.namespace, entry).await.map_err(failed)?;
+            output::print(&format!("{} {}\n", style.good("gave back"), entry.object.human()))?;
         }
     }
     output::print(&next_step(site))
