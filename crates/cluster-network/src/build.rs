@@ -11,6 +11,8 @@ use crate::{
 
 /// The unit of the default network.
 pub const DEFAULT_NETWORK: &str = "default-network";
+/// The unit of the service proxy.
+pub const KUBE_PROXY: &str = "kube-proxy";
 
 /// On all pods of the workloads, in whichever namespace: they are watched by it.
 pub(crate) const POD_LABEL: (&str, &str) = ("weft.network/domain", "cluster-network");

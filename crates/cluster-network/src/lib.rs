@@ -20,6 +20,7 @@ pub mod provider;
 pub mod providers;
 pub mod proxy;
 pub mod record;
+mod removal;
 pub mod settings;
 pub mod status;
 #[cfg(test)]
@@ -85,8 +86,9 @@ impl Domain for ClusterNetwork {
         build::KINDS
     }
 
-    fn namespace(&self) -> &str {
-        &self.settings.operator_namespace
+    fn namespace(&self) -> Option<&str> {
+        // Each network has its own, and additional networks are where the user wants them.
+        None
     }
 
     fn pod_selector(&self) -> &'static str {
@@ -94,7 +96,7 @@ impl Domain for ClusterNetwork {
     }
 
     fn facts(&self) -> &'static [Fact] {
-        &Fact::ALL
+        &[Fact::Definitions, Fact::Nodes, Fact::KubeProxy]
     }
 
     fn record(&self, resource_name: &str) -> Option<(ObjectKey, &'static str)> {
@@ -132,8 +134,20 @@ impl Domain for ClusterNetwork {
         original::is_operator(workload)
     }
 
-    fn operator_name(&self) -> &'static str {
-        original::OPERATOR
+    fn operators(&self) -> &'static [(Kind, &'static str)] {
+        original::OPERATORS
+    }
+
+    fn outlives(&self, unit: &str) -> bool {
+        removal::outlives(unit)
+    }
+
+    fn keeps(&self, resource: Option<&Value>, decided: Option<&Value>) -> Option<String> {
+        removal::keeps(resource, decided)
+    }
+
+    fn is_forced_without_record(&self) -> bool {
+        true
     }
 
     fn gauges(&self, _resource: Option<&Value>) -> Vec<(&'static str, &'static str, f64)> {

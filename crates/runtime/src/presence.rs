@@ -4,26 +4,26 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
-use weft_plan::{Domain, ObjectKey, kinds, report::Blocked};
+use weft_plan::{Domain, Kind, ObjectKey, kinds, report::Blocked};
 
 use crate::{
     cluster::{Cluster, Error},
     pass,
 };
 
-/// Label that tells Weft's own Deployments from those of the operators that it replaces. Its value is `operator`.
+/// Label that tells Weft's own workloads from those of the operators that it replaces. Its value is `operator`.
 pub const COMPONENT_LABEL: &str = "weft.network/component";
 
-/// A Deployment that runs `weft operator`.
+/// A Deployment or DaemonSet that runs `weft operator`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operator {
     /// Which one.
-    pub deployment: ObjectKey,
+    pub workload: ObjectKey,
     /// `metadata.uid`
     pub uid: String,
     /// The image of its first container.
     pub image: String,
-    /// How many replicas are wanted.
+    /// How many pods are wanted.
     pub replicas: i64,
     /// The domains that it serves.
     pub domains: Vec<String>,
@@ -32,9 +32,13 @@ pub struct Operator {
 }
 
 impl Operator {
-    fn of(deployment: &Value) -> Option<Self> {
-        let container = deployment.pointer("/spec/template/spec/containers/0")?;
-        let key = ObjectKey::of(deployment)?;
+    fn of(workload: &Value) -> Option<Self> {
+        let container = workload.pointer("/spec/template/spec/containers/0")?;
+        let key = ObjectKey::of(workload)?;
+        let replicas = match key.kind {
+            kinds::DAEMON_SET => workload.pointer("/status/desiredNumberScheduled"),
+            _ => workload.pointer("/spec/replicas"),
+        };
         let namespace = key.namespace.clone().unwrap_or_default();
         let value = |variable: &Value| match variable.pointer("/valueFrom/fieldRef/fieldPath").and_then(Value::as_str) {
             Some("metadata.namespace") => Some(namespace.clone()),
@@ -43,12 +47,12 @@ impl Operator {
         };
         let variables = container["env"].as_array().into_iter().flatten();
         Some(Self {
-            uid: deployment["metadata"]["uid"].as_str().unwrap_or_default().to_owned(),
+            uid: workload["metadata"]["uid"].as_str().unwrap_or_default().to_owned(),
             image: container["image"].as_str().unwrap_or_default().to_owned(),
-            replicas: deployment["spec"]["replicas"].as_i64().unwrap_or(1),
+            replicas: replicas.and_then(Value::as_i64).unwrap_or(1),
             domains: domains(container["args"].as_array().into_iter().flatten().filter_map(Value::as_str)),
             environment: variables.filter_map(|variable| Some((variable["name"].as_str()?.to_owned(), value(variable)?))).collect(),
-            deployment: key,
+            workload: key,
         })
     }
 }
@@ -66,14 +70,17 @@ fn domains<'a>(arguments: impl Iterator<Item = &'a str>) -> Vec<String> {
 
 /// All operators of Weft that are installed, in whatever namespace.
 pub async fn operators(cluster: &Cluster) -> Result<Vec<Operator>, Error> {
-    let deployments = cluster.list(kinds::DEPLOYMENT, None, &format!("labelSelector={COMPONENT_LABEL}=operator")).await?;
-    Ok(deployments.iter().filter_map(Operator::of).collect())
+    let query = format!("labelSelector={COMPONENT_LABEL}=operator");
+    let (deployments, daemon_sets) =
+        futures::try_join!(cluster.list(kinds::DEPLOYMENT, None, &query), cluster.list(kinds::DAEMON_SET, None, &query))?;
+    Ok(deployments.iter().chain(&daemon_sets).filter_map(Operator::of).collect())
 }
 
 /// Whether the operator that Weft replaces is still there: then Weft writes nothing in this domain.
 pub async fn blocked(cluster: &Cluster, domain: &dyn Domain) -> Result<Option<Blocked>, Error> {
-    let deployments = cluster.list(kinds::DEPLOYMENT, None, &format!("fieldSelector=metadata.name={}", domain.operator_name())).await?;
-    Ok(pass::blocked(domain, deployments.iter()))
+    let named = async |(kind, name): &(Kind, &str)| cluster.list(*kind, None, &format!("fieldSelector=metadata.name={name}")).await;
+    let workloads = futures::future::try_join_all(domain.operators().iter().map(named)).await?;
+    Ok(pass::blocked(domain, workloads.iter().flatten()))
 }
 
 /// Who holds the Lease of a domain.
@@ -120,7 +127,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn an_operator_is_read_from_its_deployment() {
+    fn an_operator_is_read_from_its_workload() {
         let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"namespace": "n", "name": "o", "uid": "u"}, "spec": {"template": {"spec": {"containers": [
             {"image": "i", "args": ["operator", "--domains", "a,b"], "env": [{"name": "X", "value": "1"}, {"name": "OPERATOR_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
                 {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]}]}}}});
@@ -130,6 +137,10 @@ mod tests {
             operator.environment,
             BTreeMap::from([("X".to_owned(), "1".to_owned()), ("OPERATOR_NAMESPACE".to_owned(), "n".to_owned())])
         );
+        let daemon_set = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"namespace": "n", "name": "o"}, "status": {"desiredNumberScheduled": 3},
+            "spec": {"template": {"spec": {"containers": [{"image": "i", "args": ["operator", "--domains=c"]}]}}}});
+        let operator = Operator::of(&daemon_set).unwrap();
+        assert_eq!((operator.workload.kind, operator.replicas, &operator.domains[..]), (kinds::DAEMON_SET, 3, &["c".to_owned()][..]));
         assert_eq!(domains(["operator", "--domains=c"].into_iter()), ["c"]);
         assert!(domains(["operator"].into_iter()).is_empty());
     }

@@ -107,7 +107,7 @@ pub async fn leftovers(controller: &Controller, name: &str) -> bool {
         return false;
     }
     let blocker = match stored::read(&objects, namespace).await {
-        Ok(stored) if Parting::of(&*controller.domain, stored.inventory, None).removes_nothing() => return true,
+        Ok(stored) if Parting::of(&*controller.domain, stored.inventory.clone(), None).removes_nothing() => return true,
         Ok(_) => {
             tracing::info!(resource = name, "the resource is gone without its finalizer; removing what it left");
             end(&objects, namespace, None).await
