@@ -8,6 +8,9 @@ use serde_json::Value;
 use weft_addons::Image;
 use weft_plan::{Domain, Kind, kinds};
 
+/// The image of Weft itself, unless somebody says another.
+pub const OPERATOR_IMAGE: &str = concat!("localhost/weft:", env!("CARGO_PKG_VERSION"));
+
 /// A domain, its API, and how its operator is installed.
 pub struct Entry {
     /// As on the command line, for example `addons`.
@@ -24,10 +27,16 @@ pub struct Entry {
 
 /// The parts of an installation.
 pub struct Install {
-    /// The name of Deployment, ServiceAccount and RBAC, and of the container.
+    /// The name of Deployment or DaemonSet, ServiceAccount and RBAC, and of the container.
     pub operator: &'static str,
-    /// The namespace of the operator and its operands.
+    /// The namespace of the operator and, where they have one in common, of its operands.
     pub namespace: &'static str,
+    /// Whether all operands are in that namespace; else the roles reach every one.
+    pub one_namespace: bool,
+    /// The environment variable that tells the operator of that namespace where it is itself in another.
+    pub namespace_variable: &'static str,
+    /// Whether it works before there is any pod network: then it is on the nodes' network.
+    pub before_the_network: bool,
     /// The files below `deploy/`.
     pub namespace_yaml: &'static str,
     pub operator_yaml: &'static str,
@@ -40,7 +49,7 @@ pub struct Install {
     pub alternatives: &'static [Alternative],
     /// What can be chosen by `--components`.
     pub components: &'static [Component],
-    /// Environment variables that name an image, each with its default.
+    /// Environment variables that name an image, each with what `weft manifests` sets.
     pub images: fn() -> Vec<(&'static str, &'static str)>,
 }
 
@@ -56,8 +65,26 @@ pub struct Alternative {
 pub struct Component {
     /// As on the command line, for example `linux-bridge`.
     pub name: &'static str,
-    /// The field of `spec` that turns it on.
-    pub field: &'static str,
+    /// How a configuration asks for it.
+    pub asked: Asked,
+}
+
+/// How a configuration asks for a component.
+pub enum Asked {
+    /// By a field of `spec`, beside others.
+    Field(&'static str),
+    /// By this value, instead of others.
+    Value(Alternative),
+}
+
+impl Component {
+    const fn field(name: &'static str, field: &'static str) -> Self {
+        Self { name, asked: Asked::Field(field) }
+    }
+
+    const fn network(name: &'static str, value: &'static str) -> Self {
+        Self { name, asked: Asked::Value(Alternative { inside: "/spec/defaultNetwork", field: "type", value }) }
+    }
 }
 
 impl Entry {
@@ -71,7 +98,10 @@ impl Entry {
 }
 
 /// All domains.
-pub const ALL: &[Entry] = &[Entry {
+pub const ALL: &[Entry] = &[ADDONS, CLUSTER_NETWORK];
+
+/// NetworkAddonsConfig.
+const ADDONS: Entry = Entry {
     name: "addons",
     resource: kinds::NETWORK_ADDONS_CONFIG,
     definition: weft_api::addons::crd,
@@ -79,6 +109,9 @@ pub const ALL: &[Entry] = &[Entry {
     install: Install {
         operator: "cluster-network-addons-operator",
         namespace: "cluster-network-addons",
+        one_namespace: true,
+        namespace_variable: "OPERAND_NAMESPACE",
+        before_the_network: false,
         namespace_yaml: include_str!("../../../deploy/addons/namespace.yaml"),
         operator_yaml: include_str!("../../../deploy/addons/operator.yaml"),
         rbac_yaml: include_str!("../../../deploy/addons/rbac.yaml"),
@@ -87,18 +120,56 @@ pub const ALL: &[Entry] = &[Entry {
         example_file: "network-addons-config-example.cr.yaml",
         alternatives: &[Alternative { inside: "/spec/kubevirtIpamController", field: "certificateProvider", value: "CertManager" }],
         components: &[
-            Component { name: "multus", field: "multus" },
-            Component { name: "multus-dynamic-networks", field: "multusDynamicNetworks" },
-            Component { name: "linux-bridge", field: "linuxBridge" },
-            Component { name: "kubemacpool", field: "kubeMacPool" },
-            Component { name: "ovs", field: "ovs" },
-            Component { name: "macvtap", field: "macvtap" },
-            Component { name: "secondary-dns", field: "kubeSecondaryDNS" },
-            Component { name: "kubevirt-ipam-controller", field: "kubevirtIpamController" },
+            Component::field("multus", "multus"),
+            Component::field("multus-dynamic-networks", "multusDynamicNetworks"),
+            Component::field("linux-bridge", "linuxBridge"),
+            Component::field("kubemacpool", "kubeMacPool"),
+            Component::field("ovs", "ovs"),
+            Component::field("macvtap", "macvtap"),
+            Component::field("secondary-dns", "kubeSecondaryDNS"),
+            Component::field("kubevirt-ipam-controller", "kubevirtIpamController"),
         ],
         images: || Image::ALL.iter().map(|image| (image.env(), image.default_reference())).collect(),
     },
-}];
+};
+
+
+/// NetworkConfig.
+const CLUSTER_NETWORK: Entry = Entry {
+    name: "cluster-network",
+    resource: kinds::NETWORK_CONFIG,
+    definition: weft_api::cluster_network::crd,
+    admission: Vec::new,
+    install: Install {
+        operator: "cluster-network-operator",
+        namespace: "openshift-cluster-network-operator",
+        one_namespace: false,
+        namespace_variable: "CLUSTER_NETWORK_NAMESPACE",
+        before_the_network: true,
+        namespace_yaml: include_str!("../../../deploy/cluster-network/namespace.yaml"),
+        operator_yaml: include_str!("../../../deploy/cluster-network/operator.yaml"),
+        rbac_yaml: include_str!("../../../deploy/cluster-network/rbac.yaml"),
+        example_yaml: include_str!("../../../deploy/cluster-network/example.yaml"),
+        definition_file: "network-config.crd.yaml",
+        example_file: "network-config-example.cr.yaml",
+        alternatives: &[],
+        components: &[
+            Component::network("openshift-sdn", "OpenShiftSDN"),
+            Component::network("flannel", "Flannel"),
+            // Beside a network of somebody else: that is when there is one of Weft's by default.
+            Component::network("kube-proxy", "None"),
+        ],
+        images: || {
+            vec![
+                ("NODE_IMAGE", "docker.io/openshift/origin-node:v4.0.0"),
+                ("HYPERSHIFT_IMAGE", "docker.io/openshift/origin-hypershift:v4.0.0"),
+                ("KUBE_PROXY_IMAGE", "registry.k8s.io/kube-proxy:v1.36.3"),
+                ("FLANNEL_IMAGE", "ghcr.io/flannel-io/flannel:v0.28.4"),
+                ("FLANNEL_CNI_PLUGIN_IMAGE", "ghcr.io/flannel-io/flannel-cni-plugin:v1.9.1-flannel1"),
+            ]
+        },
+    },
+};
 
 /// The domains of these names, all if there are none.
 pub fn chosen(names: &[String]) -> Vec<&'static Entry> {
@@ -135,6 +206,27 @@ impl Environment {
     pub fn with_namespaces(mut self, operator: &str, operands: &str) -> Self {
         self.set.insert("OPERATOR_NAMESPACE".to_owned(), operator.to_owned());
         self.set.insert("OPERAND_NAMESPACE".to_owned(), operands.to_owned());
+        self
+    }
+
+    /// With the images that `weft manifests` names, where no variable names another.
+    #[must_use]
+    pub fn with_shipped_images(mut self, entry: &Entry) -> Self {
+        for (variable, image) in (entry.install.images)() {
+            if self.get(variable).is_none_or(|image| image.trim().is_empty()) {
+                self.set.insert(variable.to_owned(), image.to_owned());
+            }
+        }
+        if self.get("OPERATOR_IMAGE").is_none() {
+            self.set.insert("OPERATOR_IMAGE".to_owned(), OPERATOR_IMAGE.to_owned());
+        }
+        self
+    }
+
+    /// With this variable, whatever it is in the process.
+    #[must_use]
+    pub fn with(mut self, variable: &str, value: &str) -> Self {
+        self.set.insert(variable.to_owned(), value.to_owned());
         self
     }
 

@@ -33,7 +33,7 @@ impl Domain {
         Self {
             name: site.entry.name,
             kind: site.entry.resource.kind,
-            operator: site.operator.as_ref().map(|operator| (operator.deployment.human(), operator.image.clone())),
+            operator: site.operator.as_ref().map(|operator| (operator.workload.human(), operator.image.clone())),
             installed: false,
             presence,
             alive,

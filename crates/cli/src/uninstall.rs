@@ -94,14 +94,23 @@ impl<'a> Uninstall<'a> {
         let mut orphans =
             removal::inventories(&online.cluster, &*site.domain, &site.namespace).await.map_err(|error| online.explain(error))?;
         orphans.retain(|owner| !resources.iter().any(|resource| resource["metadata"]["name"] == owner.name.as_str()));
+        let resource = |owner: &Owner| resources.iter().find(|resource| resource["metadata"]["name"] == owner.name.as_str());
         let owners: Vec<_> = resources.iter().map(|resource| Owner::of(&*site.domain, resource)).chain(orphans.iter().cloned()).collect();
+        let mut finished = Vec::new();
         for owner in owners {
-            let objects = online.objects(site, owner);
+            let objects = online.objects(site, owner.clone());
             let stored = stored::read(&objects, &site.namespace).await.map_err(|error| online.explain_stored(error))?;
             for key in stored.inventory.objects.into_keys().filter(|key| key.kind == kinds::CUSTOM_RESOURCE_DEFINITION) {
                 self.stays.insert(key, "other people's objects may live in it".to_owned());
             }
+            let staying = removal::staying(&objects, &site.namespace, resource(&owner)).await.map_err(|error| online.explain_stored(error))?;
+            if let Some(staying) = staying {
+                finished.extend(staying.nothing_goes.then(|| owner.name.clone()));
+                self.stays.extend(staying.objects.into_iter().map(|key| (key, staying.why.clone())));
+            }
         }
+        // Of these nothing is left but what stays.
+        orphans.retain(|owner| !finished.contains(&owner.name));
         self.resources.extend(resources.into_iter().map(|resource| (index, resource)));
         self.orphans.extend(orphans.into_iter().map(|owner| (index, owner)));
         Ok(())
@@ -112,7 +121,7 @@ impl<'a> Uninstall<'a> {
         let (mut objects, mut namespaces, mut definitions) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for (index, site) in self.sites.iter().enumerate() {
             objects.insert(presence::lease_key(&site.namespace, &*site.domain));
-            let deployment = site.operator.as_ref().map(|operator| &operator.deployment);
+            let deployment = site.operator.as_ref().map(|operator| &operator.workload);
             let single = deployment.map(|deployment| deployment.name != site.entry.install.operator);
             for layout in single.map_or(vec![false, true], |single| vec![single]) {
                 // Where nothing tells, each layout is looked for in its usual namespace.
@@ -125,6 +134,7 @@ impl<'a> Uninstall<'a> {
                     namespace,
                     image: "",
                     image_pull_policy: "",
+                    api_server: None,
                 })?;
                 objects.extend(installation.operator.iter().map(|manifest| manifest.key().clone()));
                 namespaces.extend(installation.namespaces.iter().map(|manifest| manifest.key().clone()));
@@ -139,11 +149,11 @@ impl<'a> Uninstall<'a> {
                         others.join(", "),
                         others.join(",")
                     );
-                    let (namespace, name) = (operator.deployment.namespace.clone().unwrap_or_default(), operator.deployment.name.clone());
-                    objects.remove(&operator.deployment);
+                    let (namespace, name) = (operator.workload.namespace.clone().unwrap_or_default(), operator.workload.name.clone());
+                    objects.remove(&operator.workload);
                     objects.remove(&ObjectKey::new(kinds::SERVICE_ACCOUNT, &namespace, &name));
                     namespaces.remove(&ObjectKey::new(kinds::NAMESPACE, "", &namespace));
-                    self.stays.insert(operator.deployment.clone(), why);
+                    self.stays.insert(operator.workload.clone(), why);
                 }
             }
         }
@@ -283,11 +293,11 @@ impl<'a> Uninstall<'a> {
         Ok((!left.is_empty()).then(|| format!("{}{more}", left[..left.len().min(3)].join(", "))))
     }
 
-    /// Deletes an object and waits until it is gone; of the operator's Deployment, its pods too: one might still be at work.
+    /// Deletes an object and waits until it is gone; of the operator's workload, its pods too: one might still be at work.
     async fn delete(&self, key: &ObjectKey) -> Result<()> {
         let online = self.online;
         let pods = match key.kind {
-            kinds::DEPLOYMENT => {
+            kinds::DEPLOYMENT | kinds::DAEMON_SET => {
                 online.cluster.get(key).await.map_err(|error| online.explain(error))?.and_then(|deployment| selector(&deployment))
             }
             _ => None,
@@ -323,7 +333,7 @@ impl<'a> Uninstall<'a> {
 
     /// Whether a namespace was made for Weft and nothing is in it any more; else it is noted why it stays.
     async fn may_go(&mut self, key: &ObjectKey) -> Result<bool> {
-        let own = self.sites.iter().any(|site| site.domain.namespace() == key.name || site.namespace == key.name)
+        let own = self.sites.iter().any(|site| site.domain.namespace() == Some(&*key.name) || site.namespace == key.name)
             || key.name.starts_with("weft-");
         if !own || key.name == "default" || key.name.starts_with("kube-") {
             self.stays.insert(key.clone(), "it was not made for Weft".to_owned());

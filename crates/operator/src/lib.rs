@@ -3,8 +3,10 @@
 //! What a domain does is pure and lives in its own crate; how objects are applied and watched is the same for all and lives in
 //! `weft-runtime`. Here the two are put together and kept running.
 
+mod connection;
 mod process;
 
+pub use connection::{Endpoint, Source, endpoint};
 pub use process::{MetricsAddress, Options, run};
 
 use std::sync::Arc;

@@ -1,12 +1,8 @@
 //! The process: start, leader election, shutdown.
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context;
-use kube::{
-    Config,
-    config::{KubeConfigOptions, Kubeconfig},
-};
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 use weft_plan::{Domain, LogLevel, ProcessSettings};
@@ -23,13 +19,15 @@ use weft_runtime::{
     watch::Shared,
 };
 
+use crate::connection::{self, Source};
+
 /// How the operator runs.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Which domains, as in [`crate::DOMAINS`].
     pub domains: Vec<String>,
-    /// A kubeconfig; else the usual places and, in a pod, its service account.
-    pub kubeconfig: Option<PathBuf>,
+    /// Where to find the API server; else in the usual places and, in a pod, by its service account.
+    pub source: Source,
     /// How long a leader's lease lasts without renewal.
     pub lease_duration: Duration,
     /// Where `/healthz` and `/readyz` are served.
@@ -57,7 +55,12 @@ pub enum MetricsAddress {
 /// # Errors
 /// It cannot start: no cluster is configured, an address is taken, a setting is wrong.
 pub async fn run(options: Options, set_log_level: impl Fn(Option<LogLevel>) + Send + 'static) -> anyhow::Result<()> {
-    let config = kube_config(options.kubeconfig.as_deref()).await?;
+    let (config, endpoint) = connection::connect(&options.source).await?;
+    let variable = |name: &str| match (name, &endpoint) {
+        ("KUBERNETES_SERVICE_HOST", Some((host, _))) => Some(host.clone()),
+        ("KUBERNETES_SERVICE_PORT", Some((_, port))) => Some(port.to_string()),
+        _ => std::env::var(name).ok(),
+    };
     let metrics = Metrics::default();
     let (stop, end_of_leases) = (CancellationToken::new(), CancellationToken::new());
     let (mut controllers, mut leases) = (JoinSet::new(), JoinSet::new());
@@ -65,7 +68,7 @@ pub async fn run(options: Options, set_log_level: impl Fn(Option<LogLevel>) + Se
     let wishes = Wishes::default();
     let mut reviewer = None;
     for name in &options.domains {
-        let (domain, namespace) = crate::domain(name, |variable| std::env::var(variable).ok())?;
+        let (domain, namespace) = crate::domain(name, variable)?;
         let shared = Shared::default();
         caches.push((domain.name(), shared.clone()));
         let fence = Fence::default();
@@ -125,19 +128,6 @@ async fn follow_log_level(mut settings: watch::Receiver<ProcessSettings>, set: i
             tracing::info!(level = wanted.map_or("as at the start", LogLevel::as_str), "the log level has changed");
         }
     }
-}
-
-async fn kube_config(path: Option<&std::path::Path>) -> anyhow::Result<Config> {
-    let mut config = match path {
-        Some(path) => {
-            let file = Kubeconfig::read_from(path).with_context(|| format!("kubeconfig {}", path.display()))?;
-            Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?
-        }
-        None => Config::infer().await.context("no cluster is configured: set KUBECONFIG, give --kubeconfig, or run in a pod")?,
-    };
-    // Weft decides itself what is tried again, and when.
-    config.default_retry = false;
-    Ok(config)
 }
 
 async fn signal() {

@@ -18,6 +18,7 @@ use crate::{
     objects::Objects,
     pass, presence,
     stored::{self, Stored, StoredError},
+    teardown::Parting,
 };
 
 /// Requests in flight at once.
@@ -174,15 +175,20 @@ pub async fn apply(objects: &Objects, resource: &Value, namespace: &str) -> Resu
 ///
 /// # Errors
 /// Something that has to be known cannot be read.
-pub async fn teardown(objects: &Objects, namespace: &str) -> Result<Vec<Change>, StoredError> {
+pub async fn teardown(objects: &Objects, resource: &Value, namespace: &str) -> Result<Vec<Change>, StoredError> {
     let inventory = stored::read(objects, namespace).await?.inventory;
-    let mut keys: Vec<_> = inventory.objects.keys().cloned().collect();
+    let Parting { goes, stays } = Parting::of(&*objects.domain, inventory, Some(resource));
+    let mut keys: Vec<_> = goes.objects.keys().cloned().collect();
     keys.sort_by_key(|key| std::cmp::Reverse(Stage::of(key.kind)));
     let mut changes = removals(objects, keys).await?;
-    for key in inventory.made_by_operands {
+    for key in goes.made_by_operands {
         if objects.live(&key).await?.is_some() {
             changes.push(Change { object: key, action: Action::Delete });
         }
+    }
+    if let Some((stays, why)) = stays {
+        let staying = stays.objects.into_keys().map(|object| Change { object, action: Action::Leave { why: why.clone() } });
+        changes.extend(staying);
     }
     Ok(changes)
 }

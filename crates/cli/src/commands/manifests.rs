@@ -7,8 +7,8 @@ use clap::builder::PossibleValuesParser;
 use weft_plan::Manifest;
 
 use crate::{
-    domains,
-    install::{Installation, Options, install},
+    domains::{self, Entry},
+    install::{ApiServer, Installation, Options, install},
     output,
 };
 
@@ -21,13 +21,14 @@ use crate::{
 Examples:
   weft manifests | kubectl apply -f -
   weft manifests --components multus,linux-bridge --image registry.example/weft:1 | kubectl apply -f -
+  weft manifests --domains cluster-network --components flannel --api-server https://192.0.2.1:6443 | kubectl apply -f -
   weft manifests -o install && ls install")]
 pub struct Args {
     /// Write files into this folder instead of printing, an example configuration among them
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 
-    /// What Weft is to run [default: all]
+    /// What Weft is to run [default: what the components belong to, else addons]
     #[arg(long, value_name = "DOMAIN", value_delimiter = ',', value_parser = PossibleValuesParser::new(domains::ALL.iter().map(|entry| entry.name)))]
     domains: Vec<String>,
 
@@ -44,8 +45,17 @@ pub struct Args {
     #[arg(short, long)]
     namespace: Option<String>,
 
+    /// Where the API server is, for cluster-network, which works before the Service `kubernetes` does: a URL, or host and port. The
+    /// networks' own pods are told, too
+    #[arg(long, value_name = "URL", value_parser = api_server)]
+    api_server: Option<(String, u16)>,
+
+    /// The same from a kubeconfig that each control-plane node has, for example /etc/kubernetes/kubelet.conf; only its address is used
+    #[arg(long, value_name = "FILE", conflicts_with = "api_server", value_parser = absolute)]
+    node_kubeconfig: Option<String>,
+
     /// The operator's image
-    #[arg(long, value_name = "IMAGE", default_value = concat!("localhost/weft:", env!("CARGO_PKG_VERSION")))]
+    #[arg(long, value_name = "IMAGE", default_value = domains::OPERATOR_IMAGE)]
     image: String,
 
     /// When the operator's image is pulled
@@ -57,15 +67,37 @@ fn components() -> impl Iterator<Item = &'static str> {
     domains::ALL.iter().flat_map(|entry| entry.install.components).map(|component| component.name)
 }
 
+fn api_server(text: &str) -> Result<(String, u16), String> {
+    let written = if text.contains("://") { text.to_owned() } else { format!("https://{text}") };
+    weft_operator::endpoint(&written).map_err(|error| error.to_string())
+}
+
+fn absolute(text: &str) -> Result<String, String> {
+    if text.starts_with('/') { Ok(text.to_owned()) } else { Err(format!("{text:?} is no path of a node: write it from / on")) }
+}
+
+/// The domains that are asked for: by name, or by their components.
+fn chosen(args: &Args) -> Vec<&'static Entry> {
+    if !args.domains.is_empty() {
+        return domains::chosen(&args.domains);
+    }
+    let is_named = |entry: &&Entry| entry.install.components.iter().any(|component| args.components.iter().any(|name| name == component.name));
+    let named: Vec<_> = domains::ALL.iter().filter(is_named).collect();
+    if named.is_empty() { domains::chosen(&["addons".to_owned()]) } else { named }
+}
+
 /// Prints or writes them.
 pub fn run(args: &Args) -> Result<ExitCode> {
+    let at = args.api_server.clone().map(|(host, port)| ApiServer::At(host, port));
+    let api_server = at.or_else(|| args.node_kubeconfig.clone().map(ApiServer::InKubeconfig));
     let installation = install(&Options {
-        domains: domains::chosen(&args.domains),
+        domains: chosen(args),
         components: &args.components,
         single: args.single,
         namespace: args.namespace.as_deref(),
         image: &args.image,
         image_pull_policy: &args.image_pull_policy,
+        api_server: api_server.as_ref(),
     })?;
     match &args.output {
         Some(folder) => {

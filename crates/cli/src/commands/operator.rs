@@ -24,6 +24,10 @@ pub struct Args {
     /// A kubeconfig file; by default $KUBECONFIG, ~/.kube/config or, in a pod, its service account
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
+    /// A kubeconfig of which only the address of the API server is used, in a pod that has to do without the Service `kubernetes`: for example
+    /// that of the node's kubelet
+    #[arg(long, value_name = "FILE")]
+    url_only_kubeconfig: Option<PathBuf>,
     /// How many seconds a leader may be silent before another replica takes over; it renews three times as often
     #[arg(long, default_value_t = 30, env = "WEFT_LEASE_SECONDS", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(3..=3600))]
     lease_seconds: u64,
@@ -48,16 +52,21 @@ pub struct Args {
 pub fn environment() -> String {
     let general = [
         ("OPERATOR_NAMESPACE", "namespace of the operator and of what it stores"),
-        ("OPERAND_NAMESPACE", "namespace of the components, by default the same"),
+        ("OPERAND_NAMESPACE", "namespace of the add-ons, by default the same"),
+        ("CLUSTER_NETWORK_NAMESPACE", "namespace of the record applied-default, by default the same"),
+        ("KUBERNETES_SERVICE_HOST", "address of the API server, also for the pods of the cluster's network"),
+        ("KUBERNETES_SERVICE_PORT", "its port"),
         ("OPERATOR_VERSION", "version that status and labels carry, by default its own"),
         ("MONITORING_NAMESPACE", "namespace of Prometheus, by default monitoring"),
         ("MONITORING_SERVICE_ACCOUNT", "its ServiceAccount there, by default prometheus-k8s"),
         ("RUNBOOK_URL_TEMPLATE", "where alerts are explained, with %s once for the name of the alert"),
     ];
-    let general = general.map(|(name, meaning)| format!("  {name:<26} {meaning}"));
-    let images =
-        domains::ALL.iter().flat_map(|domain| (domain.install.images)()).map(|(name, default)| format!("  {name}\n      {default}"));
-    format!("Environment:\n{}\n\nImages, each with its default:\n{}", general.join("\n"), images.collect::<Vec<_>>().join("\n"))
+    let general = general.map(|(name, meaning)| format!("  {name:<27} {meaning}"));
+    let images = |domain: &domains::Entry| {
+        (domain.install.images)().into_iter().map(|(name, image)| format!("  {name}\n      {image}")).collect::<Vec<_>>().join("\n")
+    };
+    let all = domains::ALL.iter().map(|domain| format!("Images of {}, as `weft manifests` sets them:\n{}", domain.name, images(domain)));
+    format!("Environment:\n{}\n\n{}", general.join("\n"), all.collect::<Vec<_>>().join("\n\n"))
 }
 
 fn metrics_address(text: &str) -> Result<MetricsAddress, String> {
@@ -76,7 +85,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let set_log_level = log(&args);
     let options = weft_operator::Options {
         domains: args.domains,
-        kubeconfig: args.kubeconfig,
+        source: weft_operator::Source { kubeconfig: args.kubeconfig, url_only: args.url_only_kubeconfig },
         lease_duration: Duration::from_secs(args.lease_seconds),
         probe_address: args.probe_address,
         metrics: args.metrics_address,

@@ -137,7 +137,7 @@ fn changed(stored: &Value, wanted: &Value) -> Effect {
 
 async fn deletion(online: &Online, site: &Site, stored: &Value) -> Result<Preview> {
     let objects = online.objects(site, Owner::of(&*site.domain, stored));
-    let changes = preview::teardown(&objects, &site.namespace).await.map_err(|error| online.explain_stored(error))?;
+    let changes = preview::teardown(&objects, stored, &site.namespace).await.map_err(|error| online.explain_stored(error))?;
     Ok(Preview { units: Vec::<UnitPreview>::new(), removals: changes, ..Preview::default() })
 }
 

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::builder::PossibleValuesParser;
-use weft_plan::{ObjectKey, Owner};
+use weft_plan::{ObjectKey, Owner, kinds};
 use weft_runtime::release::{release, release_list};
 
 use crate::{
@@ -105,10 +105,15 @@ fn again(key: &ObjectKey) -> String {
 /// Nobody of Weft may be at work: the operator would take everything back at once.
 async fn idle(online: &Online, site: &Site) -> Result<()> {
     if let Some(operator) = site.operator.as_ref().filter(|operator| operator.replicas > 0) {
-        let (namespace, name) = (operator.deployment.namespace.as_deref().unwrap_or_default(), &operator.deployment.name);
+        let (namespace, name) = (operator.workload.namespace.as_deref().unwrap_or_default(), &operator.workload.name);
+        let stop = match operator.workload.kind {
+            // It has no number of replicas to be set to none.
+            kinds::DAEMON_SET => format!("delete daemonset {name}"),
+            _ => format!("scale deployment {name} --replicas=0"),
+        };
         bail!(
-            "Weft's operator is running in {}: stop it first, else it would take everything back: kubectl -n {namespace} scale deployment {name} --replicas=0",
-            operator.deployment.human()
+            "Weft's operator is running in {}: stop it first, else it would take everything back: kubectl -n {namespace} {stop}",
+            operator.workload.human()
         );
     }
     if let Some(leader) = online.leader(site).await? {
@@ -125,8 +130,8 @@ async fn idle(online: &Online, site: &Site) -> Result<()> {
 
 fn next_step(site: &Site) -> String {
     let operator = match &site.operator {
-        Some(operator) => operator.deployment.human(),
-        None => format!("its Deployment {}", site.domain.operator_name()),
+        Some(operator) => operator.workload.human(),
+        None => site.domain.operators().first().map(|(kind, name)| format!("its {} {name}", kind.kind)).unwrap_or_default(),
     };
     format!(
         "{} is given back. Now install the other operator; where it has the same name, it takes the place of {operator}.\n",

@@ -9,7 +9,7 @@ use weft_plan::{Decision, Facts, Manifest, ObjectKey};
 
 use crate::{
     check,
-    domains::{Entry, Environment},
+    domains::{Alternative, Asked, Entry, Environment},
 };
 use overlay::Names;
 
@@ -33,6 +33,16 @@ pub struct Options<'a> {
     pub image: &'a str,
     /// Its pull policy.
     pub image_pull_policy: &'a str,
+    /// The way to the API server for what works before there is a network.
+    pub api_server: Option<&'a ApiServer>,
+}
+
+/// The way to the API server where the Service `kubernetes` does not lead there yet.
+pub enum ApiServer {
+    /// Its host and port.
+    At(String, u16),
+    /// A kubeconfig on the nodes that names it.
+    InKubeconfig(String),
 }
 
 /// The objects of an installation, in the order in which they are to be applied.
@@ -57,8 +67,14 @@ pub fn install(options: &Options) -> Result<Installation> {
     let mut shared = None;
     if options.single {
         let names = Names::new(SINGLE_OPERATOR, SINGLE_NAMESPACE, SINGLE_OPERATOR, options.namespace.unwrap_or(SINGLE_NAMESPACE));
-        installation.namespaces.extend(manifests(overlay::renamed(read(SINGLE_NAMESPACE_YAML)?, &names))?);
-        shared = Some(overlay::renamed(read(SINGLE_OPERATOR_YAML)?, &names));
+        let mut namespace = overlay::renamed(read(SINGLE_NAMESPACE_YAML)?, &names);
+        let mut operator = overlay::renamed(read(SINGLE_OPERATOR_YAML)?, &names);
+        if let Some(early) = options.domains.iter().find(|entry| entry.install.before_the_network) {
+            overlay::on_the_nodes_network(&mut namespace, &mut operator, &read(early.install.operator_yaml)?);
+            options.api_server.iter().for_each(|server| overlay::reach(&mut operator, server));
+        }
+        installation.namespaces.extend(manifests(namespace)?);
+        shared = Some(operator);
     }
     for entry in &options.domains {
         let domain = Domain::of(entry, options)?;
@@ -72,6 +88,9 @@ pub fn install(options: &Options) -> Result<Installation> {
                 let mut operator = overlay::renamed(read(entry.install.operator_yaml)?, &domain.names);
                 overlay::add_environment(&mut operator, &domain.images());
                 overlay::set_image(&mut operator, options.image, options.image_pull_policy);
+                if let Some(server) = options.api_server.filter(|_| entry.install.before_the_network) {
+                    overlay::reach(&mut operator, server);
+                }
                 installation.operator.extend(manifests(operator)?);
             }
         }
@@ -110,12 +129,15 @@ impl Domain {
             let namespace = options.namespace.unwrap_or(install.namespace);
             (Names::new(install.operator, install.namespace, install.operator, namespace), namespace)
         };
-        let example = example(entry, options.components)?;
-        let environment = Environment::default().with_namespaces(&names.namespace, operands);
+        let (example, others) = examples(entry, options.components)?;
+        let environment = Environment::default()
+            .with_namespaces(&names.namespace, operands)
+            .with(install.namespace_variable, operands)
+            .with_shipped_images(entry);
         let domain = entry.open(&environment)?.0;
         let mut decisions = Vec::new();
         for facts in Facts::of_every_sort_of_cluster() {
-            for resource in std::iter::once(example.clone()).chain(alternatives(entry, &example)) {
+            for resource in std::iter::once(example.clone()).chain(others.clone()) {
                 let (decision, _) = check::decide_knowing(&facts, &*domain, &resource);
                 decisions.push(decision.map_err(|refusal| {
                     let problems: Vec<String> = refusal.problems.iter().map(ToString::to_string).collect();
@@ -135,7 +157,8 @@ impl Domain {
         let made_by_operands: Vec<ObjectKey> = self.decisions.iter().flat_map(|decision| &decision.made_by_operands).cloned().collect();
         let base = read(self.entry.install.rbac_yaml)?;
         let placed = overlay::placed(base, &self.names, &self.operands);
-        rbac::complete(placed, &objects, &made_by_operands, &self.operands).with_context(|| format!("the roles of {}", self.entry.name))
+        let operands = self.entry.install.one_namespace.then_some(self.operands.as_str());
+        rbac::complete(placed, &objects, &made_by_operands, operands).with_context(|| format!("the roles of {}", self.entry.name))
     }
 
     fn images(&self) -> Vec<(&'static str, String)> {
@@ -144,32 +167,42 @@ impl Domain {
 
     /// Beside the images: the operands' namespace, which is another one than the operator's.
     fn shared_environment(&self) -> Vec<(&'static str, String)> {
-        let mut variables = vec![("OPERAND_NAMESPACE", self.operands.clone())];
+        let mut variables = vec![(self.entry.install.namespace_variable, self.operands.clone())];
         variables.extend(self.images());
         variables
     }
 }
 
-/// The example with other values where there are some.
-fn alternatives(entry: &Entry, example: &Value) -> impl Iterator<Item = Value> {
-    entry.install.alternatives.iter().filter_map(|alternative| {
-        let mut other = example.clone();
-        other.pointer_mut(alternative.inside)?[alternative.field] = alternative.value.into();
-        Some(other)
-    })
-}
-
-/// The example of a domain with the chosen components only.
-fn example(entry: &Entry, components: &[String]) -> Result<Value> {
+/// The example of a domain with the chosen components only, and the same with the other values that lead to what may be deployed.
+fn examples(entry: &Entry, components: &[String]) -> Result<(Value, Vec<Value>)> {
     let mut example: Value = serde_saphyr::from_str(entry.install.example_yaml).context("the example cannot be read")?;
-    if !components.is_empty()
-        && let Some(spec) = example["spec"].as_object_mut()
-    {
-        for component in entry.install.components.iter().filter(|component| !components.iter().any(|chosen| chosen == component.name)) {
-            spec.remove(component.field);
+    let is_chosen = |name: &str| components.is_empty() || components.iter().any(|chosen| chosen == name);
+    let mut values: Vec<&Alternative> = Vec::new();
+    for component in entry.install.components {
+        match (&component.asked, is_chosen(component.name)) {
+            (Asked::Value(value), true) => values.push(value),
+            (Asked::Field(field), false) => {
+                if let Some(spec) = example["spec"].as_object_mut() {
+                    spec.remove(*field);
+                }
+            }
+            (Asked::Field(_), true) | (Asked::Value(_), false) => {}
         }
     }
-    Ok(example)
+    // Of values that exclude each other the example has one that is chosen.
+    let has = |value: &&Alternative| example.pointer(value.inside).is_some_and(|object| object[value.field] == value.value);
+    if let Some(first) = values.first().filter(|_| !values.iter().any(has)) {
+        example = with(&example, first).unwrap_or(example);
+    }
+    let others = entry.install.alternatives.iter().chain(values).filter_map(|other| with(&example, other)).collect();
+    Ok((example, others))
+}
+
+/// The resource with another value, where it has the field.
+fn with(resource: &Value, other: &Alternative) -> Option<Value> {
+    let mut changed = resource.clone();
+    changed.pointer_mut(other.inside)?[other.field] = other.value.into();
+    Some(changed)
 }
 
 fn read(yaml: &str) -> Result<Vec<Value>> {

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use super::ApiServer;
+
 /// What the names in a file become.
 #[derive(Clone)]
 pub struct Names {
@@ -107,7 +109,64 @@ pub fn set_image(objects: &mut [Value], image: &str, pull_policy: &str) {
 /// Sets the domains that the operator runs.
 pub fn set_domains(objects: &mut [Value], domains: &str) {
     for container in containers(objects) {
-        container["args"] = json!(["operator", "--domains", domains]);
+        let arguments = container["args"].as_array_mut().into_iter().flatten();
+        if let Some(value) = arguments.skip_while(|argument| **argument != "--domains").nth(1) {
+            *value = domains.into();
+        }
+    }
+}
+
+/// Makes an operator work before there is any pod network, as the workload among `like` does.
+pub fn on_the_nodes_network(namespace: &mut [Value], operator: &mut [Value], like: &[Value]) {
+    const POD: &str = "/spec/template/spec";
+    for namespace in namespace {
+        for mode in ["enforce", "audit", "warn"] {
+            namespace["metadata"]["labels"][format!("pod-security.kubernetes.io/{mode}")] = "privileged".into();
+        }
+    }
+    let Some(like) = like.iter().find_map(|object| object.pointer(POD)) else { return };
+    for pod in operator.iter_mut().filter_map(|object| object.pointer_mut(POD)) {
+        for field in ["hostNetwork", "dnsPolicy", "affinity", "tolerations", "securityContext"] {
+            pod[field] = like[field].clone();
+        }
+        for field in ["args", "ports", "livenessProbe", "readinessProbe", "terminationMessagePolicy", "resources"] {
+            pod["containers"][0][field] = like["containers"][0][field].clone();
+        }
+    }
+}
+
+/// Tells an operator and, through it, its operands how to reach the API server.
+pub fn reach(objects: &mut [Value], server: &ApiServer) {
+    match server {
+        ApiServer::At(host, port) => {
+            add_environment(objects, &[("KUBERNETES_SERVICE_HOST", host.clone()), ("KUBERNETES_SERVICE_PORT", port.to_string())]);
+        }
+        ApiServer::InKubeconfig(path) => {
+            for pod in objects.iter_mut().filter_map(|object| object.pointer_mut("/spec/template/spec")) {
+                // Only root may read a kubelet's kubeconfig. Of it just the address is used.
+                let user = json!({"runAsNonRoot": false, "runAsUser": 0, "runAsGroup": 0});
+                merge(&mut pod["securityContext"], &user);
+                push(&mut pod["volumes"], json!({"name": "node-kubeconfig", "hostPath": {"path": path, "type": "File"}}));
+                let container = &mut pod["containers"][0];
+                push(&mut container["args"], format!("--url-only-kubeconfig={path}").into());
+                push(&mut container["volumeMounts"], json!({"name": "node-kubeconfig", "mountPath": path, "readOnly": true}));
+            }
+        }
+    }
+}
+
+fn push(list: &mut Value, item: Value) {
+    if list.is_null() {
+        *list = json!([]);
+    }
+    if let Some(list) = list.as_array_mut() {
+        list.push(item);
+    }
+}
+
+fn merge(object: &mut Value, fields: &Value) {
+    for (field, value) in fields.as_object().into_iter().flatten() {
+        object[field] = value.clone();
     }
 }
 

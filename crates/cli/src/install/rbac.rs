@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use serde_json::Value;
-use weft_plan::{Manifest, ObjectKey, kinds};
+use weft_plan::{Manifest, ObjectKey};
 
 /// Stands in `resourceNames` for the names of all objects of that kind that the chosen components have.
 const OF_CHOSEN_COMPONENTS: &str = "of-chosen-components";
@@ -22,22 +22,30 @@ const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 /// Completes roles and bindings from `deploy/`. A role without rules is left out, with its binding.
 ///
 /// # Errors
-/// A rule or an object cannot be read, or an object lives in another namespace than `operands`, where the roles would not reach it.
-pub fn complete(base: Vec<Value>, objects: &[&Manifest], made_by_operands: &[ObjectKey], operands: &str) -> Result<Vec<Value>> {
+/// A rule or an object cannot be read, or an object lives in another namespace than `operands`, if there is just one, where the roles would
+/// not reach it.
+pub fn complete(base: Vec<Value>, objects: &[&Manifest], made_by_operands: &[ObjectKey], operands: Option<&str>) -> Result<Vec<Value>> {
     for object in objects {
         let namespace = object.key().namespace.as_deref();
         ensure!(
-            namespace.is_none_or(|namespace| namespace == operands),
+            namespace.zip(operands).is_none_or(|(namespace, operands)| namespace == operands),
             "{}: the operator has no role in this namespace",
             object.key().human()
         );
     }
+    // Where no role in a namespace holds what is granted in namespaces, the cluster-wide one does.
+    let is_in_namespace = |object: &Value| object["kind"] == "Role" && text(object, "/metadata/name").ends_with(GRANTED);
+    let apart = base.iter().any(is_in_namespace);
     let mut completed = Vec::new();
     let mut empty = BTreeSet::new();
     for mut object in base {
         let (kind, name) = (text(&object, "/kind").to_owned(), text(&object, "/metadata/name").to_owned());
         if matches!(kind.as_str(), "Role" | "ClusterRole") {
-            let rules = if name.ends_with(GRANTED) { granted(objects, &kind)? } else { own(rules_of(&object)?, objects, made_by_operands) };
+            let rules = match (name.ends_with(GRANTED), apart) {
+                (true, true) => granted(objects, &[&*kind])?,
+                (true, false) => granted(objects, &["ClusterRole", "Role"])?,
+                (false, _) => own(rules_of(&object)?, objects, made_by_operands),
+            };
             if rules.is_empty() {
                 empty.insert((kind, name));
                 continue;
@@ -71,16 +79,16 @@ fn own(rules: Vec<PolicyRule>, objects: &[&Manifest], made_by_operands: &[Object
         .collect()
 }
 
-/// What all roles of this kind among the objects hold together, and the right to bind the roles that are bound but not ours.
-fn granted(objects: &[&Manifest], kind: &str) -> Result<Vec<PolicyRule>> {
+/// What all roles of these kinds among the objects hold together, and the right to bind the roles that are bound but not ours.
+fn granted(objects: &[&Manifest], roles: &[&str]) -> Result<Vec<PolicyRule>> {
     let mut grants = Grants::default();
     for object in objects {
-        if object.key().kind.kind == kind {
+        if roles.contains(&object.key().kind.kind) {
             rules_of(object.body()).with_context(|| object.key().human())?.iter().for_each(|rule| grants.add(rule));
         }
     }
-    let binding = if kind == "ClusterRole" { kinds::CLUSTER_ROLE_BINDING } else { kinds::ROLE_BINDING };
-    for object in objects.iter().filter(|object| object.key().kind == binding) {
+    let is_binding = |kind: &str| kind.strip_suffix("Binding").is_some_and(|role| roles.contains(&role));
+    for object in objects.iter().filter(|object| is_binding(object.key().kind.kind)) {
         let (role_kind, role) = (text(object.body(), "/roleRef/kind"), text(object.body(), "/roleRef/name"));
         let ours = objects.iter().any(|object| object.key().kind.kind == role_kind && object.key().name == role);
         if !ours {
@@ -180,7 +188,29 @@ mod tests {
     }
 
     fn completed(base: Value, objects: &[Manifest], made: &[ObjectKey]) -> Result<Vec<Value>> {
-        complete(vec![base], &objects.iter().collect::<Vec<_>>(), made, "ns")
+        with_a_role(base, objects, made)
+    }
+
+    /// Beside a role in the namespace, so that each holds its own.
+    fn with_a_role(base: Value, objects: &[Manifest], made: &[ObjectKey]) -> Result<Vec<Value>> {
+        let role = json!({"kind": "Role", "metadata": {"name": "another-granted"}});
+        complete(vec![base, role], &objects.iter().collect::<Vec<_>>(), made, Some("ns"))
+    }
+
+    #[test]
+    fn without_a_role_in_the_namespace_the_cluster_wide_one_holds_everything() {
+        let rule = |resource: &str| json!({"rules": [{"apiGroups": [""], "resources": [resource], "verbs": ["get"]}]});
+        let binding = json!({"roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": "view"}});
+        let objects = [manifest("ClusterRole", "a", &rule("nodes")), manifest("Role", "b", &rule("pods")), manifest("RoleBinding", "c", &binding)];
+        let base = json!({"kind": "ClusterRole", "metadata": {"name": "operator-granted"}});
+        let rules = complete(vec![base], &objects.iter().collect::<Vec<_>>(), &[], None).unwrap()[0]["rules"].clone();
+        assert_eq!(
+            rules,
+            json!([
+                {"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["get"]},
+                {"apiGroups": [RBAC_GROUP], "resources": ["clusterroles"], "resourceNames": ["view"], "verbs": ["bind"]},
+            ])
+        );
     }
 
     #[test]
@@ -264,7 +294,7 @@ mod tests {
             json!({"kind": "RoleBinding", "metadata": {"name": "operator-granted"}, "roleRef": {"kind": "Role", "name": "operator-granted"}}),
             json!({"kind": "RoleBinding", "metadata": {"name": "other"}, "roleRef": {"kind": "Role", "name": "other"}}),
         ];
-        let completed = complete(base, &[], &[], "ns").unwrap();
+        let completed = complete(base, &[], &[], Some("ns")).unwrap();
         assert_eq!(completed.iter().map(|object| text(object, "/metadata/name")).collect::<Vec<_>>(), ["other"]);
     }
 
@@ -272,7 +302,7 @@ mod tests {
     fn an_object_that_the_roles_would_not_reach_is_refused() {
         let object =
             Manifest::new(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "kube-system"}})).unwrap();
-        let error = complete(Vec::new(), &[&object], &[], "ns").unwrap_err();
+        let error = complete(Vec::new(), &[&object], &[], Some("ns")).unwrap_err();
         assert!(error.to_string().contains("ConfigMap kube-system/a"), "{error}");
     }
 }
