@@ -1,11 +1,11 @@
 //! The command line: what can be typed, and what runs then.
 
-use std::process::ExitCode;
+use std::{ffi::OsString, process::ExitCode};
 
 use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::commands::{completion, crds, manifests, operator, plan, release, render, status, uninstall, validate, version};
+use crate::commands::{completion, crds, manifests, operator, plan, release, render, render_network, status, uninstall, validate, version};
 
 const ABOUT: &str = "Weft runs the networks of a Kubernetes cluster.";
 
@@ -32,6 +32,7 @@ enum Command {
     Operator(operator::Args),
     Validate(validate::Args),
     Render(render::Args),
+    RenderNetwork(render_network::Args),
     Plan(plan::Args),
     Status(status::Args),
     Uninstall(uninstall::Args),
@@ -45,7 +46,8 @@ enum Command {
 impl Cli {
     /// Reads the command line; help, and errors in it, end the program.
     pub fn read() -> Self {
-        let matches = command(&invoked_as()).get_matches();
+        let name = invoked_as();
+        let matches = command(&name).get_matches_from(arguments(&name, std::env::args_os()));
         Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
     }
 
@@ -58,6 +60,7 @@ impl Cli {
             Command::Operator(args) => operator::run(args),
             Command::Validate(args) => validate::run(&args),
             Command::Render(args) => render::run(&args),
+            Command::RenderNetwork(args) => render_network::run(&args),
             Command::Plan(args) => plan::run(&args),
             Command::Status(args) => status::run(&args),
             Command::Uninstall(args) => uninstall::run(&args),
@@ -68,6 +71,24 @@ impl Cli {
             Command::Version(args) => version::run(&args),
         }
     }
+}
+
+/// The command line, as if it had been typed for this program: under the names of the programs that it replaces it does what they do.
+fn arguments(invoked_as: &str, typed: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = typed.into_iter().collect();
+    let is_said = |flag: &str, arguments: &[OsString]| arguments.iter().any(|argument| argument.to_string_lossy().starts_with(flag));
+    let before: &[&str] = match invoked_as {
+        "cluster-network-operator" if is_said("--domains", &arguments) => &["operator"],
+        "cluster-network-operator" => &["operator", "--domains", "cluster-network"],
+        "cluster-network-renderer" => &["render-network"],
+        _ => &[],
+    };
+    // Whoever calls it in full all the same, as the image of Weft does, means what they say.
+    let in_full = before.first().is_some_and(|command| arguments.get(1).is_some_and(|typed| typed == *command));
+    if !in_full {
+        arguments.splice(1.min(arguments.len())..1.min(arguments.len()), before.iter().map(OsString::from));
+    }
+    arguments
 }
 
 /// The command line as clap sees it, with usage texts that show the name under which it was called.
@@ -85,6 +106,28 @@ fn invoked_as() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_names_of_the_replaced_programs_stand_for_commands() {
+        let read = |line: &str| {
+            let typed: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            let name = typed[0].to_string_lossy().into_owned();
+            arguments(&name, typed).iter().map(|one| one.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+        };
+        for (typed, meant) in [
+            ("weft status", "weft status"),
+            ("cluster-network-operator", "cluster-network-operator operator --domains cluster-network"),
+            (
+                "cluster-network-operator --url-only-kubeconfig=/k",
+                "cluster-network-operator operator --domains cluster-network --url-only-kubeconfig=/k",
+            ),
+            ("cluster-network-operator --domains addons", "cluster-network-operator operator --domains addons"),
+            ("cluster-network-operator operator --domains a", "cluster-network-operator operator --domains a"),
+            ("cluster-network-renderer --config a --out b", "cluster-network-renderer render-network --config a --out b"),
+        ] {
+            assert_eq!(read(typed), meant);
+        }
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

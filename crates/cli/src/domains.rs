@@ -133,7 +133,6 @@ const ADDONS: Entry = Entry {
     },
 };
 
-
 /// NetworkConfig.
 const CLUSTER_NETWORK: Entry = Entry {
     name: "cluster-network",
@@ -184,7 +183,7 @@ pub fn served_versions(definition: &CustomResourceDefinition) -> Vec<&str> {
 }
 
 /// Environment variables, some of them set by flags.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Environment {
     of_process: bool,
     set: BTreeMap<String, String>,
@@ -194,6 +193,11 @@ impl Environment {
     /// Those of this process.
     pub fn of_process() -> Self {
         Self { of_process: true, ..Self::default() }
+    }
+
+    /// The same, with the images that `weft manifests` names where there are none: for checks, which images do not matter to.
+    pub fn for_checks() -> Self {
+        ALL.iter().fold(Self::of_process(), Self::with_shipped_images)
     }
 
     /// Those of an installed operator, and nothing else.

@@ -103,7 +103,8 @@ impl<'a> Uninstall<'a> {
             for key in stored.inventory.objects.into_keys().filter(|key| key.kind == kinds::CUSTOM_RESOURCE_DEFINITION) {
                 self.stays.insert(key, "other people's objects may live in it".to_owned());
             }
-            let staying = removal::staying(&objects, &site.namespace, resource(&owner)).await.map_err(|error| online.explain_stored(error))?;
+            let staying =
+                removal::staying(&objects, &site.namespace, resource(&owner)).await.map_err(|error| online.explain_stored(error))?;
             if let Some(staying) = staying {
                 finished.extend(staying.nothing_goes.then(|| owner.name.clone()));
                 self.stays.extend(staying.objects.into_iter().map(|key| (key, staying.why.clone())));

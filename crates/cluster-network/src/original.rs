@@ -51,14 +51,21 @@ mod tests {
     fn the_operator_is_known_in_each_of_its_forms() {
         let by_digest = "quay.io/openshift-release-dev/ocp-v4.0-art-dev@sha256:00";
         for (namespace, name, image) in [
-            ("openshift-cluster-network-operator", "cluster-network-operator", "docker.io/openshift/origin-cluster-network-operator:v4.0.0"),
+            (
+                "openshift-cluster-network-operator",
+                "cluster-network-operator",
+                "docker.io/openshift/origin-cluster-network-operator:v4.0.0",
+            ),
             ("elsewhere", "cluster-network-operator", "registry.example/cno:1"),
             ("openshift-network-operator", "network-operator", by_digest),
             ("elsewhere", "network-operator", "quay.io/openshift/origin-cluster-network-operator:4.16"),
         ] {
             assert!(is_operator(&workload(namespace, name, image, json!({}))), "{namespace}/{name} {image}");
         }
-        assert!(!is_operator(&workload("elsewhere", "network-operator", "registry.example/other:1", json!({}))), "somebody else's of that name");
+        assert!(
+            !is_operator(&workload("elsewhere", "network-operator", "registry.example/other:1", json!({}))),
+            "somebody else's of that name"
+        );
         // Applied over Weft's: the label may stay, the image tells.
         let applied_over = workload("n", OPERATOR, "origin-cluster-network-operator", json!({COMPONENT_LABEL: "operator"}));
         assert!(is_operator(&applied_over));

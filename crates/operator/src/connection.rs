@@ -91,7 +91,8 @@ pub fn server_of(path: &Path) -> Result<Endpoint, ConnectionError> {
     let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
     let file = Kubeconfig::from_yaml(&text).map_err(|error| failed(format!("is not readable: {error}")))?;
     let context = file.current_context.filter(|name| !name.is_empty()).ok_or_else(|| failed("has no current-context".to_owned()))?;
-    let cluster = file.contexts.into_iter().find(|named| named.name == context).and_then(|named| named.context).map(|context| context.cluster);
+    let cluster =
+        file.contexts.into_iter().find(|named| named.name == context).and_then(|named| named.context).map(|context| context.cluster);
     let cluster = cluster.ok_or_else(|| failed(format!("has no context {context:?}, which its current-context names")))?;
     let server = file.clusters.into_iter().find(|named| named.name == cluster).and_then(|named| named.cluster);
     let server = server.ok_or_else(|| failed(format!("has no cluster {cluster:?}, which its context {context:?} names")))?.server;
@@ -110,8 +111,11 @@ pub fn endpoint(url: &str) -> Result<Endpoint, ConnectionError> {
         Some("http") => 80,
         _ => return Err(failed("it begins with neither https:// nor http://")),
     };
-    let host = uri.host().map(|host| host.trim_matches(['[', ']'])).filter(|host| !host.is_empty()).ok_or_else(|| failed("it has no host"))?;
-    let has_port = uri.authority().is_some_and(|authority| authority.as_str().rsplit_once(']').map_or(authority.as_str(), |(_, rest)| rest).contains(':'));
+    let host =
+        uri.host().map(|host| host.trim_matches(['[', ']'])).filter(|host| !host.is_empty()).ok_or_else(|| failed("it has no host"))?;
+    let has_port = uri
+        .authority()
+        .is_some_and(|authority| authority.as_str().rsplit_once(']').map_or(authority.as_str(), |(_, rest)| rest).contains(':'));
     match (has_port, uri.port_u16()) {
         (true, None) => Err(failed("its port is none")),
         (_, said) => Ok((host.to_owned(), said.unwrap_or(port))),
@@ -134,7 +138,8 @@ mod tests {
         ] {
             assert_eq!(endpoint(url).unwrap(), (host.to_owned(), port), "{url}");
         }
-        for wrong in ["", "api.example:6443", "ftp://api.example", "https://", "https://:6443", "https://a:99999", "https://a:b", "no url"] {
+        for wrong in ["", "api.example:6443", "ftp://api.example", "https://", "https://:6443", "https://a:99999", "https://a:b", "no url"]
+        {
             let error = endpoint(wrong).unwrap_err().to_string();
             assert!(error.contains("https://192.0.2.1:6443"), "{wrong}: {error}");
         }
@@ -146,7 +151,8 @@ mod tests {
         server_of(file.path()).map_err(|error| error.to_string().replace(&file.path().display().to_string(), "FILE"))
     }
 
-    const CLUSTERS: &str = "clusters: [{name: other, cluster: {server: 'https://other'}}, {name: mine, cluster: {server: 'https://[fd00::5]:6443'}}]\n";
+    const CLUSTERS: &str =
+        "clusters: [{name: other, cluster: {server: 'https://other'}}, {name: mine, cluster: {server: 'https://[fd00::5]:6443'}}]\n";
 
     #[test]
     fn only_the_server_of_the_current_context_counts() {

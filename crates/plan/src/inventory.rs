@@ -58,7 +58,13 @@ impl Inventory {
     /// What is in the cluster once these units are.
     pub fn of(units: &[Unit], made_by_operands: &[ObjectKey], decided: Value) -> Self {
         let objects = units.iter().flat_map(|unit| unit.objects.iter().map(|object| (object.key().clone(), unit.name.clone()))).collect();
-        Self { objects, made_by_operands: made_by_operands.iter().cloned().collect(), applied: BTreeMap::new(), decided: Some(decided), recorded: false }
+        Self {
+            objects,
+            made_by_operands: made_by_operands.iter().cloned().collect(),
+            applied: BTreeMap::new(),
+            decided: Some(decided),
+            recorded: false,
+        }
     }
 
     /// Old and new together, with what was decided for the new and is known to be applied of it.

@@ -174,7 +174,8 @@ pub fn step(manifest: &Manifest, live: Option<&Value>, owner: &Owner, made_by_or
 /// Whether an object that is to outlive the resource is owned by it, as the original has it: the garbage collector would delete it with the
 /// resource.
 fn inherits(manifest: &Manifest, live: &Value, owner: &Owner) -> bool {
-    let group = |version: &Value| version.as_str().and_then(|version| version.split_once('/')).is_some_and(|(group, _)| group == owner.kind.group);
+    let group =
+        |version: &Value| version.as_str().and_then(|version| version.split_once('/')).is_some_and(|(group, _)| group == owner.kind.group);
     let owners = live["metadata"]["ownerReferences"].as_array().into_iter().flatten();
     let mut by_resource = owners.filter(|reference| reference["kind"] == owner.kind.kind && group(&reference["apiVersion"]));
     manifest.body()["metadata"].get("ownerReferences").is_none() && by_resource.next().is_some()
@@ -323,7 +324,9 @@ mod tests {
         assert_eq!(owned[1].objects[0].body()["metadata"]["ownerReferences"][0]["uid"], "u");
 
         let reference = json!([{"apiVersion": "networkaddonsoperator.network.kubevirt.io/v1alpha1", "kind": "NetworkAddonsConfig", "name": "cluster", "uid": "u"}]);
-        for stays in [owned[0].objects[0].clone(), manifest("Namespace", "v1"), manifest("CustomResourceDefinition", "apiextensions.k8s.io/v1")] {
+        for stays in
+            [owned[0].objects[0].clone(), manifest("Namespace", "v1"), manifest("CustomResourceDefinition", "apiextensions.k8s.io/v1")]
+        {
             let mut live = stays.body().clone();
             live["metadata"]["managedFields"] = json!([{"manager": "weft/addons", "operation": "Apply", "fieldsV1": {"f:metadata": {"f:labels": {format!("f:{OWNER_LABEL}"): {}}}}}]);
             let before = step(&stays, Some(&live), &owner(), false);
@@ -344,7 +347,10 @@ mod tests {
         );
         let namespace = release_patch(&ObjectKey::new(kinds::NAMESPACE, "", "m"), &live, &owner(), false).unwrap();
         assert_eq!(namespace["metadata"].get("ownerReferences"), None);
-        assert_eq!(release_patch(&ObjectKey::new(kinds::CLUSTER_ROLE, "", "m"), &json!({"metadata": {"labels": {}}}), &owner(), false), None);
+        assert_eq!(
+            release_patch(&ObjectKey::new(kinds::CLUSTER_ROLE, "", "m"), &json!({"metadata": {"labels": {}}}), &owner(), false),
+            None
+        );
         let outliving = release_patch(&ObjectKey::new(kinds::CLUSTER_ROLE, "", "m"), &live, &owner(), true).unwrap();
         assert_eq!(outliving["metadata"].get("ownerReferences"), None, "it would go with the resource");
     }

@@ -362,9 +362,12 @@ impl Controller {
             .collect();
         watches.push(watch(Source::Resources, domain.resource(), None, "", String::new()));
         watches.push(watch(Source::Pods, kinds::POD, domain.namespace(), domain.pod_selector(), String::new()));
-        watches.extend(domain.operators().iter().map(|(kind, name)| {
-            watch(Source::Operators(*kind, name), *kind, None, "", format!("metadata.name={name}"))
-        }));
+        watches.extend(
+            domain
+                .operators()
+                .iter()
+                .map(|(kind, name)| watch(Source::Operators(*kind, name), *kind, None, "", format!("metadata.name={name}"))),
+        );
         for fact in domain.facts() {
             let Selection { kind, namespace, labels, fields, metadata_only } = fact.objects();
             watches.push(Watch { metadata_only, ..watch(Source::Fact(*fact), kind, namespace, labels, fields.to_owned()) });

@@ -183,7 +183,8 @@ pub(crate) fn decide(
     random: &mut dyn FnMut(&mut [u8]),
 ) -> (Option<Decision>, Option<Refusal>) {
     // Where an operator has left a record and no inventory, that is the last good one.
-    let recorded = || stored.record.as_deref().filter(|_| domain.is_forced_without_record()).and_then(|text| serde_json::from_str(text).ok());
+    let recorded =
+        || stored.record.as_deref().filter(|_| domain.is_forced_without_record()).and_then(|text| serde_json::from_str(text).ok());
     let decided = stored.inventory.decided.clone().or_else(recorded);
     let decided = decided.as_ref();
     let mut decide = |resource: &Value| domain.decide(Input { resource, record: stored.record.as_deref(), decided, facts, random });

@@ -227,7 +227,7 @@ async fn facts(objects: &Objects) -> Result<(Facts, Vec<Notice>), Error> {
     }
     if objects.domain.hears_nodes() {
         let selector = format!("labelSelector={}", objects.domain.pod_selector());
-        match objects.cluster.list(kinds::POD, Some(objects.domain.namespace()), &selector).await {
+        match objects.cluster.list(kinds::POD, objects.domain.namespace(), &selector).await {
             Ok(pods) => facts.hear(&pods.iter().filter_map(PodView::of).collect::<Vec<_>>()),
             Err(error) if error.class() == FailureClass::Forbidden => notices.push(unseen(kinds::POD, &error)),
             Err(error) => return Err(error),

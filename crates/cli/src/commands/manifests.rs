@@ -81,7 +81,8 @@ fn chosen(args: &Args) -> Vec<&'static Entry> {
     if !args.domains.is_empty() {
         return domains::chosen(&args.domains);
     }
-    let is_named = |entry: &&Entry| entry.install.components.iter().any(|component| args.components.iter().any(|name| name == component.name));
+    let is_named =
+        |entry: &&Entry| entry.install.components.iter().any(|component| args.components.iter().any(|name| name == component.name));
     let named: Vec<_> = domains::ALL.iter().filter(is_named).collect();
     if named.is_empty() { domains::chosen(&["addons".to_owned()]) } else { named }
 }

@@ -7,6 +7,7 @@ pub mod operator;
 pub mod plan;
 pub mod release;
 pub mod render;
+pub mod render_network;
 pub mod status;
 pub mod uninstall;
 pub mod validate;

@@ -55,7 +55,7 @@ enum Format {
 
 /// Plans, and shows what came of it.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let review = review(&sources::read(&args.filenames)?, &Environment::of_process())?;
+    let review = review(&sources::read(&args.filenames)?, &Environment::for_checks())?;
     // What is deleted need not be valid.
     let matters = !args.delete || review.resources.is_empty();
     if matters && !review.findings.is_empty() {

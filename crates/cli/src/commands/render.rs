@@ -73,7 +73,8 @@ fn write(folder: &Path, resources: &[Resource]) -> Result<()> {
     let mut files = BTreeMap::new();
     for (resource, outcome) in outcomes(resources) {
         for unit in &outcome.decision.units {
-            let name = format!("{}.yaml", unit.name);
+            // The name of an additional network's unit has its namespace before a slash.
+            let name = format!("{}.yaml", unit.name.replace('/', "-"));
             if files.contains_key(&name) {
                 bail!("more than one of the resources leads to {name}: render each into a folder of its own");
             }

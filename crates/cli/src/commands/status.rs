@@ -80,7 +80,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 async fn once(args: &Args, online: &Online, sites: &[Site]) -> Result<ExitCode> {
-    let seen = look(online, sites).await?;
+    let seen = look(online, sites, !args.domains.is_empty()).await?;
     output::print(&text(args.output, &seen, Style::stdout(), false)?)?;
     Ok(ExitCode::from(u8::from(seen.iter().all(|domain| domain.resources.is_empty()))))
 }
@@ -91,7 +91,7 @@ async fn follow(args: &Args, online: &Online, sites: &[Site]) -> Result<ExitCode
     let mut bells = stream::select_all(sites.iter().map(|site| overview::bell(&online.cluster, &*site.domain, &site.namespace).boxed()));
     let mut said = String::new();
     loop {
-        let seen = look(online, sites).await?;
+        let seen = look(online, sites, !args.domains.is_empty()).await?;
         let there = seen.iter().any(|domain| !domain.resources.is_empty());
         let done = args.wait && there && seen.iter().filter(|domain| !domain.resources.is_empty()).all(tree::Domain::is_available);
         let late = end.is_some_and(|end| Instant::now() >= end);
@@ -142,7 +142,7 @@ async fn until(end: Option<Instant>) {
     }
 }
 
-async fn look(online: &Online, sites: &[Site]) -> Result<Vec<tree::Domain>> {
+async fn look(online: &Online, sites: &[Site], by_name: bool) -> Result<Vec<tree::Domain>> {
     let mut seen = Vec::new();
     for site in sites {
         let now = Timestamp::now();
@@ -159,6 +159,10 @@ async fn look(online: &Online, sites: &[Site]) -> Result<Vec<tree::Domain>> {
             }
         }
         seen.push(domain);
+    }
+    // Who asks for none in particular wants to hear of those that are there.
+    if !by_name && seen.iter().any(|domain| domain.installed) {
+        seen.retain(|domain| domain.installed);
     }
     Ok(seen)
 }

@@ -34,7 +34,7 @@ enum Format {
 
 /// Checks, and shows what came of it.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let review = review(&sources::read(&args.filenames)?, &Environment::of_process())?;
+    let review = review(&sources::read(&args.filenames)?, &Environment::for_checks())?;
     match args.output {
         Format::Text => {
             for note in &review.notes {

@@ -177,6 +177,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use serde_json::json;
+    use weft_plan::kinds;
 
     fn manifest(kind: &str, name: &str, rest: &Value) -> Manifest {
         let mut object = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": name}});
@@ -201,7 +202,8 @@ mod tests {
     fn without_a_role_in_the_namespace_the_cluster_wide_one_holds_everything() {
         let rule = |resource: &str| json!({"rules": [{"apiGroups": [""], "resources": [resource], "verbs": ["get"]}]});
         let binding = json!({"roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": "view"}});
-        let objects = [manifest("ClusterRole", "a", &rule("nodes")), manifest("Role", "b", &rule("pods")), manifest("RoleBinding", "c", &binding)];
+        let objects =
+            [manifest("ClusterRole", "a", &rule("nodes")), manifest("Role", "b", &rule("pods")), manifest("RoleBinding", "c", &binding)];
         let base = json!({"kind": "ClusterRole", "metadata": {"name": "operator-granted"}});
         let rules = complete(vec![base], &objects.iter().collect::<Vec<_>>(), &[], None).unwrap()[0]["rules"].clone();
         assert_eq!(
