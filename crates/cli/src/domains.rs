@@ -138,7 +138,7 @@ const CLUSTER_NETWORK: Entry = Entry {
     name: "cluster-network",
     resource: kinds::NETWORK_CONFIG,
     definition: weft_api::cluster_network::crd,
-    admission: Vec::new,
+    admission: weft_api::cluster_network::admission,
     install: Install {
         operator: "cluster-network-operator",
         namespace: "openshift-cluster-network-operator",

@@ -108,7 +108,6 @@ pub mod kinds {
         OPENSHIFT_NETWORK = "operator.openshift.io", "v1", "Network", "networks", false;
         SECURITY_CONTEXT_CONSTRAINTS = "security.openshift.io", "v1", "SecurityContextConstraints", "securitycontextconstraints", false;
         NETWORK_ADDONS_CONFIG = "networkaddonsoperator.network.kubevirt.io", "v1", "NetworkAddonsConfig", "networkaddonsconfigs", false;
-        NETWORK_ATTACHMENT_DEFINITION = "k8s.cni.cncf.io", "v1", "NetworkAttachmentDefinition", "network-attachment-definitions", true;
         NETWORK_CONFIG = "networkoperator.openshift.io", "v1", "NetworkConfig", "networkconfigs", false;
     }
 }

@@ -153,7 +153,7 @@ async fn a_certificate_is_renewed_when_it_is_time() {
     let due = weft_certificates::fill(&certificate(), &BTreeMap::new(), &mut before, Timestamp::now() - age).unwrap();
     let key = ObjectKey::new(kinds::NETWORK_ADDONS_CONFIG, "", "cluster");
     let owner = Owner::of(&Hooks, &cluster.get(&key).await.unwrap().unwrap());
-    for object in owned(before, &owner).iter().flat_map(|unit| &unit.objects) {
+    for object in owned(before, &owner, |_| false).iter().flat_map(|unit| &unit.objects) {
         cluster.apply_new(object.key(), object.body(), &owner.manager).await.unwrap();
     }
     let get = async |key: ObjectKey| cluster.get(&key).await.unwrap().unwrap();
