@@ -15,7 +15,7 @@ pub mod change;
 pub mod config;
 pub mod fill;
 mod original;
-mod overlay;
+pub mod overlay;
 pub mod provider;
 pub mod providers;
 pub mod proxy;

@@ -3,6 +3,7 @@
 
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 use serde_json::{Map, Value};
+use weft_operands::pod::{self, CONFIG_HASH, POD_SPEC};
 use weft_plan::{Kind, Manifest, ManifestError, kinds, parse_yaml};
 
 use crate::{
@@ -10,20 +11,20 @@ use crate::{
     settings::{Image, Settings},
 };
 
-/// Where the pods of a workload live in it.
-pub(crate) const POD_SPEC: &str = "/spec/template/spec";
-
-/// Annotation on a pod template: the hash of the configuration that its pods read once, at their start. A new value rolls them.
-pub(crate) const CONFIG_HASH: &str = "weft.network/config-hash";
-
 /// All objects of some files.
-pub(crate) fn load(files: &[&str]) -> Result<Vec<Manifest>, ManifestError> {
+///
+/// # Errors
+/// A file is wrong.
+pub fn load(files: &[&str]) -> Result<Vec<Manifest>, ManifestError> {
     let objects = files.iter().map(|file| parse_yaml(file)).collect::<Result<Vec<_>, _>>()?;
     Ok(objects.into_iter().flatten().collect())
 }
 
 /// The one object of this kind and name.
-pub(crate) fn find<'a>(objects: &'a mut [Manifest], kind: Kind, name: &str) -> Result<&'a mut Manifest, ManifestError> {
+///
+/// # Errors
+/// There is none.
+pub fn find<'a>(objects: &'a mut [Manifest], kind: Kind, name: &str) -> Result<&'a mut Manifest, ManifestError> {
     let found = objects.iter_mut().find(|object| object.key().kind == kind && object.key().name == name);
     found.ok_or_else(|| ManifestError::Part {
         object: name.to_owned(),
@@ -33,7 +34,10 @@ pub(crate) fn find<'a>(objects: &'a mut [Manifest], kind: Kind, name: &str) -> R
 }
 
 /// Writes a file into a ConfigMap.
-pub(crate) fn set_file(objects: &mut [Manifest], config_map: &str, file: &str, text: String) -> Result<(), ManifestError> {
+///
+/// # Errors
+/// There is no such ConfigMap.
+pub fn set_file(objects: &mut [Manifest], config_map: &str, file: &str, text: String) -> Result<(), ManifestError> {
     find(objects, kinds::CONFIG_MAP, config_map)?.edit("/data", |data: &mut Map<String, Value>| {
         data.insert(file.to_owned(), text.into());
         Ok::<_, String>(())
@@ -45,7 +49,7 @@ pub(crate) fn set_file(objects: &mut [Manifest], config_map: &str, file: &str, t
 ///
 /// # Errors
 /// An image is not known, or the manifest is not as it should be.
-pub(crate) fn workload(
+pub fn workload(
     objects: &mut [Manifest],
     name: &str,
     images: &[(&str, Image)],
@@ -59,14 +63,8 @@ pub(crate) fn workload(
     let hash = config.map(|config| find(objects, kinds::CONFIG_MAP, config).map(|config| config.hash())).transpose()?;
     let workload = find(objects, kinds::DAEMON_SET, name)?;
     workload.edit(POD_SPEC, |pod: &mut PodSpec| {
-        for container in containers(pod) {
-            let Some((_, image)) = references.iter().find(|(name, _)| *name == container.name) else {
-                return Err(format!("no image is known for container {}", container.name));
-            };
-            container.image = Some(image.clone());
-            point_at_api_server(container, settings);
-        }
-        Ok(())
+        pod::containers(pod).for_each(|container| point_at_api_server(container, settings));
+        pod::set_images(pod, |container| references.iter().find(|(name, _)| *name == container).map(|(_, image)| image.clone()))
     })?;
     if let Some(hash) = hash {
         workload.set_pod_annotation(CONFIG_HASH, &hash);
@@ -87,9 +85,4 @@ fn point_at_api_server(container: &mut Container, settings: &Settings) {
             }
         }
     }
-}
-
-/// Init containers and containers, as the pod runs them.
-pub(crate) fn containers(pod: &mut PodSpec) -> impl Iterator<Item = &mut Container> {
-    pod.init_containers.iter_mut().flatten().chain(&mut pod.containers)
 }

@@ -7,12 +7,13 @@ use ipnet::IpNet;
 use k8s_openapi::api::core::v1::PodSpec;
 use serde::{Deserialize, Serialize};
 use weft_api::cluster_network::{DefaultNetwork, FlannelConfig};
+use weft_operands::pod::POD_SPEC;
 use weft_plan::{Facts, FieldChange, Manifest, Notice, Problem, kinds};
 
 use crate::{
     build::{BuildError, DEFAULT_NETWORK},
     config::{Effective, PodNetwork, Valid},
-    overlay::{self, POD_SPEC},
+    overlay,
     provider::{Capabilities, Context, Provider},
     providers::fields::{self, Changes, IPV6_MTU, MTU, PORT, problem},
     settings::Image,
