@@ -9,7 +9,7 @@ use weft_api::cluster_network::{AdditionalNetwork, ClusterNetwork, DefaultNetwor
 pub struct PodNetwork {
     /// The block, its host bits zero.
     pub cidr: IpNet,
-    /// How many bits of an address are the node's own.
+    /// How many bits of an address are the node's own; 0 if that is not said, since somebody else divides the block.
     pub host_bits: u8,
 }
 
@@ -65,7 +65,7 @@ impl Effective {
         };
         let cluster_network = |network: &PodNetwork| ClusterNetwork {
             cidr: Some(network.cidr.to_string()),
-            host_subnet_length: Some(network.host_bits.into()),
+            host_subnet_length: Some(network.host_bits.into()).filter(|bits| *bits != 0),
             host_prefix: None,
         };
         NetworkConfigSpec {

@@ -10,10 +10,12 @@
 //! 5. [`status`] reports what became of them.
 
 mod additional;
+mod addresses;
 pub mod build;
 pub mod change;
 pub mod config;
 pub mod fill;
+mod mtu;
 mod original;
 pub mod overlay;
 pub mod provider;
@@ -29,7 +31,7 @@ pub mod validate;
 
 use serde_json::Value;
 use weft_api::Condition;
-use weft_plan::{Decision, Domain, Fact, FieldChange, Input, Kind, ObjectKey, Problem, Refusal, Unit, kinds, report::Report};
+use weft_plan::{Decision, Domain, Fact, FieldChange, Input, Kind, Notice, ObjectKey, Problem, Refusal, Unit, kinds, report::Report};
 
 use config::Effective;
 use provider::{Context, Provider};
@@ -110,13 +112,22 @@ impl Domain for ClusterNetwork {
         // Without a record there is nothing to be kept safe: that is how a change is forced. Values are carried on all the same.
         let applied = input.record.map(read).transpose()?;
         let decided = input.decided.map(|decided| read(&decided.to_string())).transpose()?;
-        let (effective, notices) = fill::fill(valid, provider, applied.as_ref().or(decided.as_ref()), input.facts);
+        let mut on_nodes = validate::nodes(&valid, input.facts);
+        if !on_nodes.is_empty() && !applied.as_ref().is_some_and(|applied| validate::same_blocks(&valid, applied)) {
+            return Err(refusal(INVALID, on_nodes));
+        }
+        let previous = applied.as_ref().or(decided.as_ref());
+        let (effective, mut notices) =
+            fill::fill(valid, provider, previous, input.facts).map_err(|problem| refusal(INVALID, vec![problem]))?;
         if let Some(applied) = &applied {
             let changes = change::unsafe_changes(provider, applied, &effective);
             if !changes.is_empty() {
                 return Err(unsafe_change(changes));
             }
         }
+        // Blocks that are in use already: what can be done is to say so.
+        notices.extend(on_nodes.drain(..).map(|problem| Notice { about: build::DEFAULT_NETWORK.to_owned(), message: problem.to_string() }));
+        notices.extend(fill::without_effect(&effective));
         let context = Context { settings: &self.settings, facts: input.facts };
         let decision = self.build(&resource, provider, &effective, &context, notices);
         decision.map_err(|error| refusal(RENDER_ERROR, vec![Problem { field: "spec".into(), message: error.to_string() }]))
@@ -162,7 +173,7 @@ impl ClusterNetwork {
         provider: &dyn Provider,
         effective: &Effective,
         context: &Context<'_>,
-        mut notices: Vec<weft_plan::Notice>,
+        mut notices: Vec<Notice>,
     ) -> Result<Decision, build::BuildError> {
         let name = resource.metadata.name.as_deref().unwrap_or(weft_api::cluster_network::NAME);
         let decided = effective.to_json()?;

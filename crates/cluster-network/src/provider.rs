@@ -1,5 +1,6 @@
 //! What a default network has to say: one file and one folder of manifests each.
 
+use ipnet::IpNet;
 use weft_api::cluster_network::DefaultNetwork;
 use weft_plan::{Facts, FieldChange, Manifest, Notice, Problem};
 
@@ -24,11 +25,26 @@ pub trait Provider: Send + Sync + 'static {
     /// What it can do.
     fn capabilities(&self) -> Capabilities;
 
+    /// Whether pods and services get their addresses through it, so that it has to be told the blocks.
+    fn needs_blocks(&self) -> bool {
+        true
+    }
+
+    /// Blocks of addresses that it uses itself, and what for: pods must have others.
+    fn internal_blocks(&self) -> Vec<(IpNet, &'static str)> {
+        Vec::new()
+    }
+
     /// Puts outdated spellings of its settings right.
     fn canonicalise(&self, _network: &mut DefaultNetwork) {}
 
     /// Everything that is wrong with its settings, by itself and together with the rest.
     fn validate(&self, config: &Valid) -> Vec<Problem>;
+
+    /// The MTU of the pods' interfaces, if it is set; `None` for a network that has no such setting.
+    fn mtu(&self, _network: &DefaultNetwork) -> Option<i64> {
+        None
+    }
 
     /// How many bytes of each packet between nodes are its own, at this MTU's cost.
     fn overhead(&self, config: &Valid) -> u16;

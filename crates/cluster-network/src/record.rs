@@ -1,10 +1,18 @@
-//! The record of the last applied configuration, in the form of the operator that Weft replaces.
+//! The record of the last applied configuration, in the form of the operator that Weft replaces: what a change is compared with, and where
+//! values are carried on from.
 
 use serde_json::{Value, json};
-use weft_api::cluster_network::NetworkConfigSpec;
-use weft_plan::{Manifest, ManifestError, ObjectKey, Problem, kinds};
+use weft_api::cluster_network::{NetworkConfigSpec, ServiceNetwork};
+use weft_operands::problems::Problems;
+use weft_plan::{Facts, Manifest, ManifestError, ObjectKey, Problem, kinds};
 
-use crate::{Settings, config::Effective, fill, provider::Provider, validate};
+use crate::{
+    Settings, addresses,
+    config::{Effective, PodNetwork, Valid},
+    fill,
+    provider::Provider,
+    validate,
+};
 
 /// The key in the ConfigMap's data.
 pub const DATA_KEY: &str = "applied";
@@ -25,10 +33,14 @@ pub(crate) fn manifest(settings: &Settings, resource: &str, decided: &Value) -> 
     }))
 }
 
-/// A previous configuration: it was complete when it was written, and what a later version added to it is filled in.
+/// A previous configuration, made complete and canonical, so that it can be compared with the next one.
+///
+/// More is read than a resource may hold. The operator that first wrote such records checked little, and later releases spelt things
+/// otherwise; what they have applied is in force, whatever one would say of it today. So host bits of blocks are dropped, settings of the
+/// proxy and additional networks are taken as they are, and the network may be of a type that Weft does not know.
 ///
 /// # Errors
-/// It cannot be read. It is not ignored then: what follows from it is whether pods lose their network.
+/// It cannot be read at all. It is not ignored then: what follows from it is whether pods lose their network.
 pub fn read(text: &str, providers: &[&dyn Provider]) -> Result<Effective, Problem> {
     let unreadable = |why: String| Problem {
         field: "ConfigMap applied-default".to_owned(),
@@ -37,7 +49,41 @@ pub fn read(text: &str, providers: &[&dyn Provider]) -> Result<Effective, Proble
         ),
     };
     let spec: NetworkConfigSpec = serde_json::from_str(text).map_err(|error| unreadable(error.to_string()))?;
-    let (valid, provider) = validate::validate(&spec, providers)
-        .map_err(|problems| unreadable(problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")))?;
-    Ok(fill::fill(valid, provider, None, &weft_plan::Facts::default()).0)
+    let of_old_block = |text: &str| addresses::parse_with_host_bits(text).map(|block| block.trunc()).map_err(unreadable);
+
+    let mut ignored = Problems::default();
+    let (_, networks) = validate::spelling(spec.cluster_networks.as_ref(), spec.cluster_network.as_ref(), &mut ignored);
+    let mut pod_networks = Vec::new();
+    for network in networks {
+        let cidr = of_old_block(network.cidr.as_deref().unwrap_or_default())?;
+        pod_networks.push(PodNetwork { cidr, host_bits: addresses::host_bits(network, cidr, "", &mut ignored) });
+    }
+    let services = spec.service_network.as_ref().map(ServiceNetwork::blocks).unwrap_or_default();
+    let services = services.iter().filter(|block| !block.is_empty()).map(|block| of_old_block(block));
+    let (default_network, provider) = validate::canonical(spec.default_network.unwrap_or_default(), providers);
+    let valid = Valid {
+        pod_networks,
+        service_networks: services.collect::<Result<_, _>>()?,
+        default_network,
+        additional_networks: spec.additional_networks.unwrap_or_default(),
+        deploy_kube_proxy: spec.deploy_kube_proxy,
+        proxy: validate::without_empty(spec.kube_proxy_config.unwrap_or_default()),
+    };
+    match provider {
+        // What a later version has added is filled in, as it would be today on a cluster of which nothing is known: before the MTU was
+        // recorded, networks took that of Ethernet.
+        Some(provider) => fill::fill(valid, provider, None, &Facts::default()).map(|(effective, _)| effective),
+        None => Ok(as_it_is(valid)),
+    }
 }
+
+/// The configuration of a network that Weft does not know.
+fn as_it_is(valid: Valid) -> Effective {
+    let Valid { pod_networks, service_networks, default_network, additional_networks, deploy_kube_proxy, proxy } = valid;
+    let deploy_kube_proxy = deploy_kube_proxy.unwrap_or_default();
+    Effective { pod_networks, service_networks, default_network, additional_networks, deploy_kube_proxy, proxy }
+}
+
+#[cfg(test)]
+#[path = "record_tests.rs"]
+mod tests;

@@ -44,6 +44,11 @@ impl Problems {
         Some(text.to_owned())
     }
 
+    /// All of them.
+    pub fn into_vec(self) -> Vec<Problem> {
+        self.0
+    }
+
     /// What is right if nothing is wrong.
     ///
     /// # Errors

@@ -1,5 +1,7 @@
 //! What names and paths look like. The same rules stand in the schema, as CEL.
 
+use std::net::IpAddr;
+
 /// The name of a namespace (RFC 1123 label).
 pub fn is_dns_label(text: &str) -> bool {
     text.len() <= 63 && is_object_name(text) && !text.contains('.')
@@ -22,6 +24,11 @@ pub fn is_object_name(text: &str) -> bool {
 /// A DNS domain without a dot at the end.
 pub fn is_dns_domain(text: &str) -> bool {
     is_object_name(text) && text.split('.').all(|part| part.len() <= 63)
+}
+
+/// An IP address, as CEL's `isIP` has it: one of IPv4 is not written as one of IPv6 (`::ffff:192.0.2.1`).
+pub fn is_ip(text: &str) -> bool {
+    text.parse::<IpAddr>().is_ok_and(|ip| !matches!(ip, IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some()))
 }
 
 /// The absolute path of a socket: 107 bytes are what a socket address holds.

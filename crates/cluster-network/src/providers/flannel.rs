@@ -99,6 +99,10 @@ impl Provider for Flannel {
         problems
     }
 
+    fn mtu(&self, network: &DefaultNetwork) -> Option<i64> {
+        network.flannel_config.as_ref()?.mtu
+    }
+
     fn overhead(&self, config: &Valid) -> u16 {
         let flannel = config.default_network.flannel_config.clone().unwrap_or_default();
         match backend(&flannel) {

@@ -28,6 +28,10 @@ impl Provider for None {
         }
     }
 
+    fn needs_blocks(&self) -> bool {
+        false
+    }
+
     fn validate(&self, _config: &Valid) -> Vec<Problem> {
         Vec::new()
     }

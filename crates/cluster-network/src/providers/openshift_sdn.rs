@@ -83,6 +83,10 @@ impl Provider for OpenShiftSdn {
         .collect()
     }
 
+    fn mtu(&self, network: &DefaultNetwork) -> Option<i64> {
+        network.openshift_sdn_config.as_ref()?.mtu
+    }
+
     fn overhead(&self, _config: &Valid) -> u16 {
         OVERHEAD
     }

@@ -3,11 +3,9 @@
 mod arguments;
 mod file;
 
-use std::net::IpAddr;
-
 use ipnet::IpNet;
 use weft_api::cluster_network::ProxyConfig;
-use weft_operands::duration::GoDuration;
+use weft_operands::{duration::GoDuration, text::is_ip};
 use weft_plan::{Facts, Notice, ObjectKey, Problem, Unit, Wait, kinds, report::FailureClass};
 
 use crate::{
@@ -72,7 +70,7 @@ pub(crate) fn validate(config: &Valid, own_service_proxy: bool) -> Vec<Problem> 
     if let Some(Err(error)) = given(iptables_sync_period.as_ref()).map(|period| period.parse::<GoDuration>()) {
         problems.push(problem("iptablesSyncPeriod", error.to_string()));
     }
-    if let Some(address) = given(bind_address.as_ref()).filter(|address| address.parse::<IpAddr>().is_err()) {
+    if let Some(address) = given(bind_address.as_ref()).filter(|address| !is_ip(address)) {
         problems.push(problem("bindAddress", format!("{address:?} is not an IP address: write it like 0.0.0.0 or ::")));
     }
     for (argument, port) in PORTS {

@@ -1,0 +1,80 @@
+//! The MTU of the pods' interfaces: what a packet of a node may be long, less what the network adds to it.
+
+use weft_plan::{Facts, Notice};
+
+use crate::build::DEFAULT_NETWORK;
+
+/// Where no node has told: that of Ethernet.
+const ETHERNET: u32 = 1500;
+
+/// Some nodes are named, as there may be thousands.
+const NAMED: usize = 3;
+
+/// The least MTU that a network may have: 576 bytes are taken by every host with IPv4 (RFC 791), 1280 are the least of a link with IPv6
+/// (RFC 8200).
+pub(crate) fn least(ipv6: bool) -> u32 {
+    if ipv6 { 1280 } else { 576 }
+}
+
+/// The smallest of all nodes that are known, the operator's own among them.
+pub(crate) fn of_nodes(facts: &Facts) -> u32 {
+    let told = facts.node_networks.values().filter_map(|network| network.mtu);
+    told.chain(facts.host_mtu).min().unwrap_or(ETHERNET)
+}
+
+/// Nodes that differ. `needed` is what a packet between nodes has when a pod sends its longest.
+pub(crate) fn spread(facts: &Facts, needed: u32) -> Option<Notice> {
+    let told: Vec<(&str, u32)> = facts.node_networks.iter().filter_map(|(name, network)| Some((name.as_str(), network.mtu?))).collect();
+    let smallest = told.iter().map(|(_, mtu)| *mtu).min()?;
+    let notice = |message: String| Some(Notice { about: DEFAULT_NETWORK.to_owned(), message });
+    let list = |nodes: &[&(&str, u32)]| {
+        let (shown, more) = nodes.split_at(nodes.len().min(NAMED));
+        let shown: Vec<_> = shown.iter().map(|(name, mtu)| format!("{name} ({mtu})")).collect();
+        shown.join(", ") + &if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) }
+    };
+    let small: Vec<_> = told.iter().filter(|(_, mtu)| *mtu < needed).collect();
+    if !small.is_empty() {
+        return notice(format!(
+            "packets between nodes may have {needed} bytes, and that is more than the network of these nodes takes: {}. Long packets of pods are lost there: raise the MTU of these nodes, or set a smaller mtu for the pods, which is a change that has to be forced",
+            list(&small)
+        ));
+    }
+    let large: Vec<_> = told.iter().filter(|(_, mtu)| *mtu > smallest).collect();
+    if large.is_empty() {
+        None
+    } else {
+        notice(format!("the nodes' networks differ in their MTU: the smallest is {smallest}, others are {}", list(&large)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use weft_plan::NodeNetwork;
+
+    use super::*;
+
+    fn facts(mtus: &[(&str, u32)]) -> Facts {
+        let told = |(name, mtu): &(&str, u32)| ((*name).to_owned(), NodeNetwork { mtu: Some(*mtu), ..NodeNetwork::default() });
+        Facts { node_networks: mtus.iter().map(told).collect(), ..Facts::default() }
+    }
+
+    #[test]
+    fn the_smallest_of_all_nodes_counts() {
+        assert_eq!(of_nodes(&Facts::default()), 1500);
+        assert_eq!(of_nodes(&facts(&[("a", 9000), ("b", 1400)])), 1400);
+        assert_eq!(of_nodes(&Facts { host_mtu: Some(1300), ..facts(&[("a", 9000)]) }), 1300);
+    }
+
+    #[test]
+    fn nodes_that_differ_are_named() {
+        assert_eq!(spread(&facts(&[]), 1500), None);
+        assert_eq!(spread(&facts(&[("a", 1500), ("b", 1500)]), 1500), None);
+        let message = spread(&facts(&[("a", 1500), ("b", 9000), ("c", 1500)]), 1500).unwrap().message;
+        assert!(message.ends_with("the smallest is 1500, others are b (9000)"), "{message}");
+        let message = spread(&facts(&[("a", 1500), ("b", 1400), ("c", 1300), ("d", 1300), ("e", 1300)]), 1500).unwrap().message;
+        assert!(message.contains("1500 bytes") && message.contains(": b (1400), c (1300), d (1300) and 1 more. Long packets"), "{message}");
+        // A pod with a smaller MTU than it could have loses nothing.
+        assert_eq!(spread(&facts(&[("a", 9000)]), 1500), None);
+    }
+}
