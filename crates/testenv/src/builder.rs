@@ -24,6 +24,9 @@ const KWOK: &str = "kwok";
 /// A start takes 3 s on two idle cores; this is for busy ones.
 pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(120);
 
+/// Between two looks whether it is ready: each of them runs all the checks of a server that is busy with its start.
+pub(crate) const PAUSE: Duration = Duration::from_millis(100);
+
 /// Chooses what a [`ControlPlane`] consists of.
 #[derive(Clone, Debug)]
 pub struct Builder {
@@ -189,7 +192,7 @@ impl ControlPlane {
             if Instant::now() > deadline {
                 bail!("kube-apiserver is not ready in time; its log: {}", server.log().display());
             }
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            tokio::time::sleep(PAUSE).await;
         }
         Ok(Self {
             client,
@@ -238,7 +241,7 @@ impl ControlPlane {
             if Instant::now() > deadline {
                 bail!("nodes are not Ready in time; logs: {}", self.dir.path().display());
             }
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            tokio::time::sleep(PAUSE).await;
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
@@ -15,10 +15,10 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use tokio::io::AsyncWriteExt;
 
 use crate::audit::{self, AuditEvent};
-use crate::builder::{Builder, START_TIMEOUT};
+use crate::builder::{Builder, PAUSE, START_TIMEOUT};
 use crate::nodes;
 use crate::pki::{self, Authority};
-use crate::process::Process;
+use crate::process::{GO_RUNTIME, Process};
 use crate::programs::Programs;
 use crate::stages::{self, Stage};
 use crate::workdir::{WorkDir, write_private};
@@ -95,7 +95,7 @@ impl ControlPlane {
             if Instant::now() > deadline {
                 bail!("node {name} is not Ready in time; log: {}", self.dir.path().join("kwok.log").display());
             }
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            tokio::time::sleep(PAUSE).await;
         }
         Ok(())
     }
@@ -168,6 +168,7 @@ impl ControlPlane {
     pub async fn kubectl_as(&self, kubeconfig: &Path, args: &[&str], input: &str) -> Result<String> {
         let mut child = tokio::process::Command::new(self.programs.get("kubectl")?)
             .args(args)
+            .envs(GO_RUNTIME)
             .env("KUBECONFIG", kubeconfig)
             .env("KUBECACHEDIR", self.dir.path().join("kubectl-cache"))
             .stdin(Stdio::piped())

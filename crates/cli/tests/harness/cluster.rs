@@ -255,7 +255,7 @@ impl Cluster {
     /// Waits until everything that is in this snapshot is as it was then; what it leaves out may be as it likes.
     pub async fn wait_same(&self, before: &Snapshot, when: &str) {
         wait_until(&format!("all is as before, {when}"), async || {
-            let differences = before.diff(&self.snapshot().await.only(before));
+            let differences = before.diff(&snapshot::take_again(self, before).await);
             if differences.is_empty() { Ok(()) } else { Err(format!("{differences:#?}")) }
         })
         .await;

@@ -89,20 +89,30 @@ fn leaves(value: &Value, path: &str, found: &mut impl FnMut(&str, &Value)) {
 }
 
 pub(super) async fn uids(cluster: &Cluster) -> Uids {
-    all(cluster).await.iter().map(|object| uid(object).to_owned()).collect()
+    all(cluster, |_| true).await.iter().map(|object| uid(object).to_owned()).collect()
 }
 
 pub(super) async fn take(cluster: &Cluster) -> Snapshot {
-    let objects = all(cluster).await;
+    take_of(cluster, |kind| !is_derived(kind)).await
+}
+
+/// Of what is in the other one, as it is now. Asks for its kinds only: this is done again and again.
+pub(super) async fn take_again(cluster: &Cluster, other: &Snapshot) -> Snapshot {
+    let kinds: BTreeSet<_> = other.objects.values().map(|object| object["kind"].as_str().unwrap()).collect();
+    take_of(cluster, |kind| kinds.contains(kind)).await.only(other)
+}
+
+async fn take_of(cluster: &Cluster, kinds: impl Fn(&str) -> bool) -> Snapshot {
+    let objects = all(cluster, kinds).await;
     let wanted = objects.into_iter().filter(|object| {
         let namespace = object["kind"] == "Namespace" && object["metadata"]["name"] == NAMESPACE;
-        (namespace || !cluster.before.contains(uid(object))) && !is_derived(object) && !is_of_every_namespace(object)
+        (namespace || !cluster.before.contains(uid(object))) && !is_of_every_namespace(object)
     });
     Snapshot { objects: wanted.map(|object| (title(&object), masked(object))).collect() }
 }
 
 pub(super) async fn leftovers(cluster: &Cluster) -> Vec<String> {
-    let objects = all(cluster).await;
+    let objects = all(cluster, |_| true).await;
     let left = objects.iter().filter(|object| {
         let marked = !object["metadata"]["labels"][OWNER_LABEL].is_null();
         // The Deployment of the operator gets its pod at any time.
@@ -114,13 +124,13 @@ pub(super) async fn leftovers(cluster: &Cluster) -> Vec<String> {
     left.map(title).collect()
 }
 
-/// All objects of all kinds in the cluster, but for Events and Leases.
-async fn all(cluster: &Cluster) -> Vec<Value> {
+/// All objects of these kinds in the cluster, but for Events and Leases.
+async fn all(cluster: &Cluster, wanted: impl Fn(&str) -> bool) -> Vec<Value> {
     let client = cluster.control_plane.client();
     let discovery = Discovery::new(client.clone()).run_aggregated().await.unwrap();
     let kinds = discovery.groups().flat_map(|group| group.recommended_resources());
     let kinds: Vec<ApiResource> = kinds
-        .filter(|(kind, can)| can.supports_operation(verbs::LIST) && !matches!(&*kind.kind, "Event" | "Lease"))
+        .filter(|(kind, can)| can.supports_operation(verbs::LIST) && !matches!(&*kind.kind, "Event" | "Lease") && wanted(&kind.kind))
         .map(|(kind, _)| kind)
         .collect();
     let lists = join_all(kinds.iter().map(|kind| {
@@ -145,11 +155,8 @@ fn uid(object: &Value) -> &str {
 }
 
 /// What the cluster's own controllers make out of Weft's objects.
-fn is_derived(object: &Value) -> bool {
-    matches!(
-        object["kind"].as_str().unwrap(),
-        "Pod" | "ReplicaSet" | "ControllerRevision" | "EndpointSlice" | "Endpoints" | "IPAddress" | "APIService"
-    )
+fn is_derived(kind: &str) -> bool {
+    matches!(kind, "Pod" | "ReplicaSet" | "ControllerRevision" | "EndpointSlice" | "Endpoints" | "IPAddress" | "APIService")
 }
 
 fn is_of_every_namespace(object: &Value) -> bool {

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 /// How long a condition may take that comes in a second on an idle machine. Only a failing test waits so long.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-const PAUSE: Duration = Duration::from_millis(20);
+/// Mostly a request to an API server that has other work to do as well.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Looks until there is a result; `Err` says what there is instead, for the message of the failing test.
 pub async fn wait_until<T>(what: &str, look: impl AsyncFnMut() -> Result<T, String>) -> T {
