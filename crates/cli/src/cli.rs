@@ -5,7 +5,9 @@ use std::{ffi::OsString, process::ExitCode};
 use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::commands::{completion, crds, manifests, operator, plan, release, render, render_network, status, uninstall, validate, version};
+use crate::commands::{
+    completion, crds, manifests, node, operator, plan, release, render, render_network, status, uninstall, validate, version,
+};
 
 const ABOUT: &str = "Weft runs the networks of a Kubernetes cluster.";
 
@@ -40,6 +42,7 @@ enum Command {
     Manifests(manifests::Args),
     Crds(crds::Args),
     Completion(completion::Args),
+    Node(node::Args),
     Version(version::Args),
 }
 
@@ -68,6 +71,7 @@ impl Cli {
             Command::Manifests(args) => manifests::run(&args),
             Command::Crds(args) => crds::run(&args),
             Command::Completion(args) => completion::run(&args),
+            Command::Node(args) => node::run(args),
             Command::Version(args) => version::run(&args),
         }
     }

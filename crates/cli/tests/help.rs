@@ -8,7 +8,8 @@ use std::{os::unix::process::CommandExt, path::Path};
 
 use common::{printed, weft};
 
-const COMMANDS: [&str; 10] = ["validate", "plan", "status", "uninstall", "release", "render", "manifests", "crds", "completion", "version"];
+const COMMANDS: [&str; 11] =
+    ["validate", "plan", "status", "uninstall", "release", "render", "manifests", "crds", "completion", "node", "version"];
 
 #[test]
 fn help_names_every_command_and_each_has_help_of_its_own() {

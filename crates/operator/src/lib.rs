@@ -6,7 +6,7 @@
 mod connection;
 mod process;
 
-pub use connection::{Endpoint, Source, endpoint};
+pub use connection::{Endpoint, Source, connect, endpoint};
 pub use process::{MetricsAddress, Options, run};
 
 use std::sync::Arc;

@@ -3,6 +3,7 @@
 pub mod completion;
 pub mod crds;
 pub mod manifests;
+pub mod node;
 pub mod operator;
 pub mod plan;
 pub mod release;

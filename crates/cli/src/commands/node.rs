@@ -1,0 +1,221 @@
+//! `weft node`: what containers do that Weft runs on nodes.
+
+use std::{
+    fs::OpenOptions,
+    io::Write,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+use futures::StreamExt;
+use kube::{
+    Api, Client,
+    api::{ApiResource, DynamicObject},
+    runtime::{WatchStreamExt, watcher},
+};
+use serde_json::Value;
+use weft_host::{CniType, NetworkList, conf_dir};
+use weft_plan::{NodeNetwork, kinds};
+use weft_runtime::{client, fence::Fence};
+
+/// What containers do that Weft runs on nodes. People need it only to see what such a container would do
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    CniConfig(CniConfig),
+    Mtu(Mtu),
+}
+
+/// Runs it.
+pub fn run(args: Args) -> Result<ExitCode> {
+    match args.command {
+        Command::CniConfig(args) => args.run(),
+        Command::Mtu(Mtu {}) => {
+            println!("{}", weft_host::default_mtu()?);
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// Print the smallest MTU of all default routes of this host, and the route that has it
+#[derive(clap::Args)]
+struct Mtu {}
+
+/// Write the CNI configuration of this node, once it has its pod CIDRs; what it finds out is printed as one line of JSON, and is the
+/// container's termination message
+#[derive(clap::Args)]
+struct CniConfig {
+    /// This node's name
+    #[arg(long, env = "NODE_NAME", value_name = "NAME")]
+    node_name: String,
+    /// Where the container runtime reads its CNI configuration
+    #[arg(long, default_value = "/etc/cni/net.d", value_name = "DIR")]
+    conf_dir: PathBuf,
+    /// Where the container runtime finds CNI plugins
+    #[arg(long, default_value = "/opt/cni/bin", value_name = "DIR")]
+    bin_dir: PathBuf,
+    /// The name of the file to write
+    #[arg(long, default_value = "10-flannel.conflist", value_name = "FILE", value_parser = file_name)]
+    name: String,
+    /// The MTU of the pods' interfaces; by default the kernel's
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(576..=65535))]
+    mtu: Option<u32>,
+    /// The plugin that connects pods
+    #[arg(long, default_value = "bridge", value_name = "TYPE")]
+    cni_type: Plugin,
+    /// How many seconds to wait for the node's pod CIDRs
+    #[arg(long, default_value_t = 120, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86400))]
+    wait: u64,
+    /// The container's termination message; written to only if it is there
+    #[arg(long, default_value = "/dev/termination-log", value_name = "FILE")]
+    report: PathBuf,
+    /// A kubeconfig file; by default $KUBECONFIG, ~/.kube/config or, in a pod, its service account
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// A kubeconfig file of which only the API server's address is used, together with the pod's service account
+    #[arg(long, value_name = "FILE")]
+    url_only_kubeconfig: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Plugin {
+    /// The plugin bridge, with the node's pod CIDRs
+    Bridge,
+    /// Flannel's own plugin, which calls bridge
+    Flannel,
+}
+
+impl From<Plugin> for CniType {
+    fn from(plugin: Plugin) -> Self {
+        match plugin {
+            Plugin::Bridge => Self::Bridge,
+            Plugin::Flannel => Self::Flannel,
+        }
+    }
+}
+
+/// Container runtimes read lists of plugins from files with this ending only.
+fn file_name(text: &str) -> Result<String, String> {
+    match text {
+        _ if text.contains('/') || text.starts_with('.') => Err(format!("{text:?} is no name of a file in --conf-dir")),
+        _ if !text.ends_with(".conflist") => Err(format!("{text:?} does not end in .conflist: container runtimes would not read it")),
+        _ => Ok(text.to_owned()),
+    }
+}
+
+impl CniConfig {
+    fn run(&self) -> Result<ExitCode> {
+        let mut report = NodeNetwork::default();
+        let done = self.work(&mut report);
+        report.error = done.as_ref().err().map(|error| format!("{error:#}"));
+        println!("{}", report.to_line());
+        tell(&self.report, &report.to_line()).with_context(|| format!("the report {} cannot be written", self.report.display()))?;
+        done.map(|()| ExitCode::SUCCESS)
+    }
+
+    fn work(&self, report: &mut NodeNetwork) -> Result<()> {
+        match weft_host::default_mtu() {
+            Ok(found) => (report.mtu, report.mtu_from) = (Some(found.mtu), found.route),
+            // The node may do without: it is said, and the other nodes decide.
+            Err(error) => report.mtu_from = error.to_string(),
+        }
+        let cni_type = CniType::from(self.cni_type);
+        let bin_dir = self.bin_dir.display();
+        report.missing_plugins = conf_dir::missing_plugins(&self.bin_dir, cni_type.plugins())
+            .with_context(|| format!("the directory of the CNI plugins {bin_dir} cannot be read: see --bin-dir"))?;
+        if !report.missing_plugins.is_empty() {
+            // With a configuration the node would become ready, and each of its pods would fail.
+            bail!(
+                "node {} has no CNI plugin {} in {bin_dir}: install the plugins of github.com/containernetworking/plugins there, which \
+                 distributions have as containernetworking-plugins or kubernetes-cni",
+                self.node_name,
+                report.missing_plugins.join(", ")
+            );
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("the runtime cannot be started")?;
+        report.pod_cidrs = runtime.block_on(self.pod_cidrs())?;
+        let list = NetworkList::new(cni_type, &report.pod_cidrs, self.mtu).with_context(|| format!("node {}", self.node_name))?;
+        let failed = || format!("{} cannot be written: see --conf-dir", self.conf_dir.join(&self.name).display());
+        let is_new = conf_dir::write(&self.conf_dir, &self.name, &list.to_text()).with_context(failed)?;
+        report.written = Some(self.name.clone());
+        report.shadowed_by = conf_dir::shadowing(&self.conf_dir, &self.name).with_context(failed)?;
+        eprintln!("{} {}", self.conf_dir.join(&self.name).display(), if is_new { "is written" } else { "is there already" });
+        Ok(())
+    }
+
+    /// Waits until the node has its ranges: the controller-manager gives them shortly after the node is there.
+    async fn pod_cidrs(&self) -> Result<Vec<String>> {
+        let source = weft_operator::Source { kubeconfig: self.kubeconfig.clone(), url_only: self.url_only_kubeconfig.clone() };
+        let (config, _) = weft_operator::connect(&source).await?;
+        let client = client::connect(&config, &Fence::default()).context("the client cannot be set up")?;
+        let mut state = format!("there is no node {}", self.node_name);
+        match tokio::time::timeout(Duration::from_secs(self.wait), watch(client, &self.node_name, &mut state)).await {
+            Ok(cidrs) => cidrs,
+            Err(_) => bail!("{state} (after {} s; asked {})", self.wait, config.cluster_url),
+        }
+    }
+}
+
+/// Returns the ranges of the node once it has any. Until then `state` says what is the matter.
+async fn watch(client: Client, name: &str, state: &mut String) -> Result<Vec<String>> {
+    let resource = ApiResource {
+        group: String::new(),
+        version: kinds::NODE.version.to_owned(),
+        api_version: kinds::NODE.api_version(),
+        kind: kinds::NODE.kind.to_owned(),
+        plural: kinds::NODE.plural.to_owned(),
+    };
+    let nodes: Api<DynamicObject> = Api::all_with(client, &resource);
+    let only_this = watcher::Config::default().fields(&format!("metadata.name={name}"));
+    let mut events = std::pin::pin!(watcher(nodes, only_this).default_backoff());
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(watcher::Event::Apply(node) | watcher::Event::InitApply(node)) => {
+                let cidrs = ranges(&node.data);
+                if !cidrs.is_empty() {
+                    return Ok(cidrs);
+                }
+                *state = format!(
+                    "node {name} has no spec.podCIDRs: the kube-controller-manager has to give it some (--allocate-node-cidrs=true, \
+                     --cluster-cidr=...)"
+                );
+            }
+            Ok(watcher::Event::Delete(_)) => *state = format!("node {name} is gone"),
+            Ok(watcher::Event::Init | watcher::Event::InitDone) => {}
+            Err(error) => {
+                *state = format!("the API server does not tell of node {name}: {}", cause(&error));
+                eprintln!("{state}");
+            }
+        }
+    }
+    bail!("the watch of node {name} has ended")
+}
+
+fn ranges(node: &Value) -> Vec<String> {
+    node["spec"]["podCIDRs"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// The innermost message: the outer ones only say that something below failed.
+fn cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}
+
+/// The kubelet makes the file before the container starts; where there is none, nobody waits for it.
+fn tell(path: &Path, line: &str) -> std::io::Result<()> {
+    match OpenOptions::new().write(true).truncate(true).open(path) {
+        Ok(mut file) => file.write_all(line.as_bytes()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
