@@ -4,11 +4,11 @@ use anyhow::{Context, Result};
 use jiff::Timestamp;
 use weft_testenv::{ADMIN, AuditEvent};
 
-use crate::lab::{Lab, OPERATOR_USER};
+use crate::lab::Lab;
 
 /// The requests of the operator since a moment.
 pub fn of_operator(lab: &Lab, since: Timestamp) -> Result<Vec<AuditEvent>> {
-    since_by(lab, since, OPERATOR_USER)
+    since_by(lab, since, &lab.setup.domain.user())
 }
 
 /// Our own.

@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use clap::Parser;
 
-use crate::parts::Part;
+use crate::{
+    domain::{self, Domain},
+    parts::Part,
+};
 
 /// How it is measured, for the top of the output and for `--help`.
 pub const METHOD: &str = "\
@@ -25,9 +28,9 @@ pub struct Args {
     #[arg(long, value_name = "PART", value_enum)]
     only: Vec<Part>,
 
-    /// The configuration to measure with; may be given several times
-    #[arg(long, value_name = "FILE", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/network-addons-config.yaml"))]
-    pub config: Vec<PathBuf>,
+    /// The configuration to measure with; may be given several times [default: an example of each domain]
+    #[arg(long, value_name = "FILE")]
+    config: Vec<PathBuf>,
 
     /// Write the figures into this file, too
     #[arg(long, value_name = "FILE")]
@@ -51,9 +54,14 @@ pub struct Args {
 }
 
 impl Args {
-    /// The parts to measure, in the order of the table.
-    pub fn parts(&self) -> impl Iterator<Item = Part> {
-        Part::ALL.into_iter().filter(|part| self.only.is_empty() || self.only.contains(part))
+    /// The configurations to measure with.
+    pub fn configs(&self) -> Vec<PathBuf> {
+        if self.config.is_empty() { domain::examples().collect() } else { self.config.clone() }
+    }
+
+    /// The parts to measure of a domain, in the order of the table.
+    pub fn parts(&self, domain: &Domain) -> impl Iterator<Item = Part> {
+        domain.parts.iter().copied().filter(|part| self.only.is_empty() || self.only.contains(part))
     }
 
     /// The binary to measure.

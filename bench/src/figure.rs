@@ -19,6 +19,8 @@ pub enum Unit {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Figure {
+    /// The domain that it is about.
+    pub domain: &'static str,
     /// What is measured.
     pub what: String,
     pub unit: Unit,
@@ -37,12 +39,19 @@ pub struct Figure {
 impl Figure {
     /// A figure that is only told.
     pub fn new(what: impl Into<String>, unit: Unit, value: f64) -> Self {
-        Self { what: what.into(), unit, value: Some(value), lower_bound: None, at_most: None, cnao: "", note: String::new() }
+        Self { domain: "", what: what.into(), unit, value: Some(value), lower_bound: None, at_most: None, cnao: "", note: String::new() }
     }
 
     /// A part that could not be measured.
     pub fn failed(part: &str, error: &anyhow::Error) -> Self {
         Self { value: None, note: format!("{error:#}"), ..Self::new(format!("{part}: could not be measured"), Unit::Count, 0.0) }
+    }
+
+    /// Is about this domain.
+    #[must_use]
+    pub fn of(mut self, domain: &'static str) -> Self {
+        self.domain = domain;
+        self
     }
 
     /// Misses its target if it is more than this.
@@ -87,7 +96,7 @@ impl Figure {
 }
 
 /// All figures side by side.
-pub fn table(figures: &[Figure]) -> Table {
+pub fn table(figures: &[&Figure]) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
     if !table.is_tty() {

@@ -21,24 +21,16 @@ use tokio::{
 use weft_testenv::{ControlPlane, bound_command, proxy::Proxy, spawn_bound};
 
 use crate::{
+    domain::Domain,
     objects::{self, Applied},
     rest::Rest,
     wait,
 };
 
-/// The namespace of the operator and of its operands, as shipped.
-pub const NAMESPACE: &str = "cluster-network-addons";
-/// The operator's Deployment and ServiceAccount, as shipped.
-pub const OPERATOR: &str = "cluster-network-addons-operator";
-/// Who the operator is to the API server.
-pub const OPERATOR_USER: &str = "system:serviceaccount:cluster-network-addons:cluster-network-addons-operator";
-const CONFIGS: &str = "/apis/networkaddonsoperator.network.kubevirt.io/v1/networkaddonsconfigs";
-const CONFIG: &str = "/apis/networkaddonsoperator.network.kubevirt.io/v1/networkaddonsconfigs/cluster";
-const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/cluster-network-addons/leases/weft-addons";
-
 /// What is measured: a binary and a configuration.
 pub struct Setup {
     pub weft: PathBuf,
+    pub domain: &'static Domain,
     pub config: Value,
     applied: OnceCell<Vec<Applied>>,
 }
@@ -47,9 +39,10 @@ impl Setup {
     pub fn new(weft: &Path, config: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(config).with_context(|| format!("cannot read {}", config.display()))?;
         let mut config: Value = serde_saphyr::from_str(&text).with_context(|| format!("{}", config.display()))?;
-        // Both versions have one schema.
-        config["apiVersion"] = "networkaddonsoperator.network.kubevirt.io/v1".into();
-        Ok(Self { weft: weft.to_owned(), config, applied: OnceCell::new() })
+        let domain = Domain::of(&config)?;
+        // All versions of a domain have one schema.
+        config["apiVersion"] = domain.api_version.into();
+        Ok(Self { weft: weft.to_owned(), domain, config, applied: OnceCell::new() })
     }
 
     /// What Weft sends for this configuration; found out once.
@@ -82,14 +75,17 @@ pub struct Lab<'a> {
 impl<'a> Lab<'a> {
     pub async fn start(setup: &'a Setup) -> Result<Self> {
         let control_plane = ControlPlane::builder().nodes(3).audit(true).start().await?;
-        control_plane.kubectl_with_input(&["apply", "-f", "-"], &setup.run(&["manifests"], "")?).await?;
+        control_plane.kubectl_with_input(&["apply", "-f", "-"], &setup.run(&["manifests", "--domains", setup.domain.name], "")?).await?;
         let rest = Rest::new(control_plane.client());
-        let deployment = rest.get(&format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{OPERATOR}")).await?;
-        let container = &deployment.context("the operator's Deployment")?["spec"]["template"]["spec"]["containers"][0];
+        let Domain { namespace, operator, workload, .. } = setup.domain;
+        let workload = rest.get(&format!("/apis/apps/v1/namespaces/{namespace}/{workload}/{operator}")).await?;
+        let container = &workload.context("the operator's workload")?["spec"]["template"]["spec"]["containers"][0];
         let args = serde_json::from_value(container["args"].clone())?;
-        let env = environment(container)?;
+        let env = environment(setup.domain, container)?;
         let lab = Self { setup, control_plane, rest, args, env };
-        lab.play_kubemacpool().await?;
+        if setup.domain.name == "addons" {
+            lab.play_kubemacpool().await?;
+        }
         lab.warm_up().await?;
         Ok(lab)
     }
@@ -112,14 +108,14 @@ impl<'a> Lab<'a> {
 
     /// A bare client with the rights of the operator: the API server looks longer at what some users do, above all at roles.
     pub async fn as_operator(&self) -> Result<Rest> {
-        let kubeconfig = self.control_plane.service_account_kubeconfig(NAMESPACE, OPERATOR).await?;
+        let kubeconfig = self.control_plane.service_account_kubeconfig(self.setup.domain.namespace, self.setup.domain.operator).await?;
         Ok(Rest::new(weft_testenv::client_from(&kubeconfig).await?))
     }
 
     /// Starts the binary as the kubelet would, through a proxy if one is given. Returns when it is ready; that is before it leads.
     pub async fn operator(&self, pod: &str, via: Option<&Proxy>) -> Result<Operator> {
         let server = via.map_or(self.control_plane.url(), Proxy::url);
-        let kubeconfig = self.control_plane.service_account_kubeconfig_via(server, NAMESPACE, OPERATOR).await?;
+        let kubeconfig = self.control_plane.service_account_kubeconfig_via(server, self.setup.domain.namespace, self.setup.domain.operator).await?;
         let log = self.control_plane.dir().join(format!("{pod}.log"));
         let output = File::create(&log)?;
         let mut command = bound_command(&self.setup.weft);
@@ -142,7 +138,7 @@ impl<'a> Lab<'a> {
     /// Waits until this operator holds the lease.
     pub async fn leads(&self, operator: &Operator) -> Result<()> {
         wait::until("the operator leads", async || {
-            let lease = self.rest.get(LEASE).await?.unwrap_or_default();
+            let lease = self.rest.get(&self.setup.domain.lease()).await?.unwrap_or_default();
             let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
             Ok(holder.starts_with(&format!("{}_", operator.pod)).then_some(()))
         })
@@ -150,19 +146,23 @@ impl<'a> Lab<'a> {
     }
 
     pub async fn create_config(&self) -> Result<Value> {
-        self.rest.create(CONFIGS, &self.setup.config).await
+        self.rest.create(&self.setup.domain.configs(), &self.setup.config).await
     }
 
     pub async fn patch_config(&self, patch: &Value) -> Result<Value> {
-        self.rest.merge_patch(CONFIG, patch).await
+        self.rest.merge_patch(&self.config_path(), patch).await
     }
 
     pub async fn delete_config(&self) -> Result<Value> {
-        self.rest.delete(CONFIG).await
+        self.rest.delete(&self.config_path()).await
     }
 
     pub async fn config(&self) -> Result<Option<Value>> {
-        self.rest.get(CONFIG).await
+        self.rest.get(&self.config_path()).await
+    }
+
+    fn config_path(&self) -> String {
+        format!("{}/{}", self.setup.domain.configs(), self.setup.config["metadata"]["name"].as_str().unwrap_or_default())
     }
 
     /// Waits until status says, of the latest generation, that all is well.
@@ -198,16 +198,16 @@ impl<'a> Lab<'a> {
     /// The API server takes 2 s for the first object of a kind whose definition and admission policies it has just got. That is
     /// nobody's merit or fault, so it is over before anything is measured.
     async fn warm_up(&self) -> Result<()> {
-        self.rest.dry_run(CONFIGS, &self.setup.config).await.map(drop)
+        self.rest.dry_run(&self.setup.domain.configs(), &self.setup.config).await.map(drop)
     }
 
     /// What the certificate manager of KubeMacPool does in life: kwok runs no containers, and without this Secret KubeMacPool is not
     /// called ready.
     async fn play_kubemacpool(&self) -> Result<()> {
-        let name = "kubemacpool-service";
-        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": NAMESPACE},
+        let (name, namespace) = ("kubemacpool-service", self.setup.domain.namespace);
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": namespace},
             "type": "kubernetes.io/tls", "data": {"tls.crt": "", "tls.key": ""}});
-        self.rest.apply(&format!("/api/v1/namespaces/{NAMESPACE}/secrets/{name}"), &secret).await.map(drop)
+        self.rest.apply(&format!("/api/v1/namespaces/{namespace}/secrets/{name}"), &secret).await.map(drop)
     }
 }
 
@@ -272,15 +272,15 @@ impl Drop for Operator {
     }
 }
 
-/// The environment of a container, with the references that the Deployment uses filled in.
-fn environment(container: &Value) -> Result<BTreeMap<String, String>> {
+/// The environment of a container, with the references that the workload uses filled in.
+fn environment(domain: &Domain, container: &Value) -> Result<BTreeMap<String, String>> {
     let variables = container["env"].as_array().into_iter().flatten();
     variables
         .map(|variable| {
             let value = match variable.pointer("/valueFrom/fieldRef/fieldPath").and_then(Value::as_str) {
                 None => variable["value"].as_str().unwrap_or_default(),
-                Some("metadata.namespace") => NAMESPACE,
-                Some("metadata.name") => OPERATOR,
+                Some("metadata.namespace") => domain.namespace,
+                Some("metadata.name") => domain.operator,
                 Some(other) => bail!("the kubelet's part is not played for {other}"),
             };
             Ok((variable["name"].as_str().unwrap_or_default().to_owned(), value.to_owned()))

@@ -1,6 +1,7 @@
 //! Weft's figures, measured on a real control plane, beside lower bounds that are taken in the same run.
 //!
 //! - [`parts`]: one module for each part of the table; each works in a fresh control plane of its own;
+//! - [`domain`]: what differs between the domains;
 //! - [`lab`]: a control plane with Weft installed as a user installs it, and the release binary as a process;
 //! - [`rest`]: requests as administrator, for disturbances, lower bounds and looks;
 //! - [`objects`]: the objects that a configuration leads to, and the very requests that Weft makes for them;
@@ -9,6 +10,7 @@
 
 mod audit;
 mod cli;
+mod domain;
 mod figure;
 mod lab;
 mod objects;
@@ -42,15 +44,17 @@ async fn run(args: &Args) -> Result<bool> {
     println!("{}\n", cli::METHOD);
     println!("weft: {}\n", weft.display());
     let mut figures = Vec::new();
-    for config in &args.config {
+    for config in &args.configs() {
         let setup = lab::Setup::new(&weft, config)?;
-        for part in args.parts() {
+        for part in args.parts(setup.domain) {
             eprintln!("measuring {} with {} ...", part.name(), config.display());
             let measured = part.measure(&setup, args).await;
-            figures.extend(measured.unwrap_or_else(|error| vec![Figure::failed(&part.name(), &error)]));
+            let measured = measured.unwrap_or_else(|error| vec![Figure::failed(&part.name(), &error)]);
+            figures.extend(measured.into_iter().map(|figure| figure.of(setup.domain.name)));
         }
+        let of_domain: Vec<_> = figures.iter().filter(|figure| figure.domain == setup.domain.name).collect();
+        println!("{}, {}:\n{}\n", setup.domain.name, config.display(), figure::table(&of_domain));
     }
-    println!("{}", figure::table(&figures));
     if let Some(file) = &args.json {
         std::fs::write(file, serde_json::to_string_pretty(&figures)? + "\n").with_context(|| format!("cannot write {}", file.display()))?;
     }

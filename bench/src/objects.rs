@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use weft_testenv::proxy::Proxy;
 
 use crate::{
-    lab::{Lab, OPERATOR_USER, Setup},
+    lab::{Lab, Setup},
     rest::Rest,
     wait,
 };
@@ -71,7 +71,7 @@ pub async fn record(setup: &Setup) -> Result<Vec<Applied>> {
     let mut missing = rendered(setup, &setup.config)?;
     let mut applied = Vec::new();
     for request in proxy.requests() {
-        if request.info.user != OPERATOR_USER || request.info.verb != "patch" || !request.info.subresource.is_empty() {
+        if request.info.user != setup.domain.user() || request.info.verb != "patch" || !request.info.subresource.is_empty() {
             continue;
         }
         let mut body: Value = serde_json::from_slice(&request.body)?;

@@ -54,7 +54,7 @@ async fn by_weft(setup: &Setup, applied: &[Applied], timeline: bool) -> Result<T
     lab.create_config().await?;
     lab.wait_available().await?;
     let created =
-        audit::of_admin(&lab, since)?.into_iter().find(|event| event.verb == "create" && event.resource == "networkaddonsconfigs");
+        audit::of_admin(&lab, since)?.into_iter().find(|event| event.verb == "create" && event.resource == setup.domain.resource);
     let start = audit::first_received(&created)?;
     let requests = audit::of_operator(&lab, since)?;
     if timeline {
@@ -62,7 +62,7 @@ async fn by_weft(setup: &Setup, applied: &[Applied], timeline: bool) -> Result<T
         eprint!("{}{}", audit::timeline(start, created.as_slice()), audit::timeline(start, &all));
     }
     let objects = requests.iter().filter(|event| event.code == 201 && applied.iter().any(|object| object.path == audit::path(event)));
-    let status = requests.iter().filter(|event| event.resource == "networkaddonsconfigs" && event.subresource == "status");
+    let status = requests.iter().filter(|event| event.resource == setup.domain.resource && event.subresource == "status");
     let times = Times {
         created: audit::seconds(start, audit::last_answered(objects)?),
         rolled_out: audit::seconds(start, audit::last_answered(status)?),

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::{
     figure::{Figure, Unit},
-    lab::{Lab, NAMESPACE, Setup},
+    lab::{Lab, Setup},
     rest::Rest,
 };
 
@@ -21,7 +21,7 @@ pub async fn measure(setup: &Setup) -> Result<Vec<Figure>> {
     lab.wait_available().await?;
     lab.wait_quiet().await?;
     let full = Memory::of(operator.pid())?;
-    add_foreign(&lab.rest).await?;
+    add_foreign(&lab.rest, setup.domain.namespace).await?;
     lab.wait_quiet().await?;
     // The watch cache of the API server hands events on within a moment; a lease renewal is part of life.
     tokio::time::sleep(Duration::from_secs(12)).await;
@@ -38,7 +38,7 @@ pub async fn measure(setup: &Setup) -> Result<Vec<Figure>> {
 }
 
 /// Half of them in the namespace of the operands.
-async fn add_foreign(rest: &Rest) -> Result<()> {
+async fn add_foreign(rest: &Rest, of_operands: &str) -> Result<()> {
     let elsewhere = "elsewhere";
     rest.apply(
         &format!("/api/v1/namespaces/{elsewhere}"),
@@ -47,7 +47,7 @@ async fn add_foreign(rest: &Rest) -> Result<()> {
     .await?;
     let text = "x".repeat(10 * 1024);
     Rest::concurrently(0..FOREIGN, async |number| {
-        let namespace = if number % 2 == 0 { NAMESPACE } else { elsewhere };
+        let namespace = if number % 2 == 0 { of_operands } else { elsewhere };
         let map =
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("foreign-{number}")}, "data": {"text": text}});
         rest.create(&format!("/api/v1/namespaces/{namespace}/configmaps"), &map).await.map(drop)

@@ -6,6 +6,7 @@ mod idle;
 mod install;
 mod memory;
 mod removal;
+mod render;
 mod restart;
 mod size;
 
@@ -31,15 +32,13 @@ pub enum Part {
     Drift,
     /// How soon the objects of a removed component, and of a deleted configuration, are gone
     Removal,
+    /// From a configuration to its objects, without a cluster
+    Render,
     /// Size of the stripped binary
     Size,
 }
 
 impl Part {
-    /// In the order of the table.
-    pub const ALL: [Self; 8] =
-        [Self::Idle, Self::Restart, Self::Install, Self::Answer, Self::Memory, Self::Drift, Self::Removal, Self::Size];
-
     /// As on the command line.
     pub fn name(self) -> String {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
@@ -55,6 +54,7 @@ impl Part {
             Self::Memory => memory::measure(setup).await,
             Self::Drift => drift::measure(setup).await,
             Self::Removal => removal::measure(setup).await,
+            Self::Render => render::measure(setup),
             Self::Size => size::measure(setup),
         }
     }

@@ -6,8 +6,9 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::{
+    domain::Domain,
     figure::{Figure, Unit, median_and_max},
-    lab::{Lab, NAMESPACE, Setup},
+    lab::{Lab, Setup},
     objects::{self, Applied},
     wait,
 };
@@ -97,6 +98,7 @@ async fn wait_gone(lab: &Lab<'_>, objects: &[&Applied]) -> Result<()> {
 
 /// But for the pod of the operator's own Deployment, which is not removed.
 async fn has_no_pods(lab: &Lab<'_>) -> Result<bool> {
-    let pods = lab.rest.get(&format!("/api/v1/namespaces/{NAMESPACE}/pods")).await?.unwrap_or_default();
-    Ok(pods["items"].as_array().into_iter().flatten().all(|pod| pod["metadata"]["labels"]["name"] == crate::lab::OPERATOR))
+    let Domain { namespace, operator, .. } = lab.setup.domain;
+    let pods = lab.rest.get(&format!("/api/v1/namespaces/{namespace}/pods")).await?.unwrap_or_default();
+    Ok(pods["items"].as_array().into_iter().flatten().all(|pod| pod["metadata"]["labels"]["name"] == *operator))
 }

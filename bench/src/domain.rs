@@ -1,0 +1,89 @@
+//! What differs between the domains as far as they are measured.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use crate::parts::Part;
+
+/// A domain as it is installed, and which parts of the table it has.
+pub struct Domain {
+    /// As on the command line.
+    pub name: &'static str,
+    /// The kind of its configuration.
+    pub kind: &'static str,
+    /// API group and version.
+    pub api_version: &'static str,
+    /// The resource in paths and in the audit log.
+    pub resource: &'static str,
+    /// The namespace of the operator.
+    pub namespace: &'static str,
+    /// The operator's workload and ServiceAccount.
+    pub operator: &'static str,
+    /// The resource of that workload.
+    pub workload: &'static str,
+    /// An example that has everything.
+    pub example: &'static str,
+    /// What is measured of it.
+    pub parts: &'static [Part],
+}
+
+/// All that are measured.
+pub const ALL: [Domain; 2] = [
+    Domain {
+        name: "addons",
+        kind: "NetworkAddonsConfig",
+        api_version: "networkaddonsoperator.network.kubevirt.io/v1",
+        resource: "networkaddonsconfigs",
+        namespace: "cluster-network-addons",
+        operator: "cluster-network-addons-operator",
+        workload: "deployments",
+        example: "network-addons-config.yaml",
+        parts: &[Part::Idle, Part::Restart, Part::Install, Part::Answer, Part::Memory, Part::Drift, Part::Removal, Part::Size],
+    },
+    Domain {
+        name: "cluster-network",
+        kind: "NetworkConfig",
+        api_version: "networkoperator.openshift.io/v1",
+        resource: "networkconfigs",
+        namespace: "openshift-cluster-network-operator",
+        operator: "cluster-network-operator",
+        workload: "daemonsets",
+        example: "network-config-openshift-sdn.yaml",
+        // Its objects stay when the configuration is deleted.
+        parts: &[Part::Render, Part::Idle, Part::Restart, Part::Install, Part::Memory, Part::Drift],
+    },
+];
+
+impl Domain {
+    /// The domain that a configuration belongs to.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn of(config: &Value) -> Result<&'static Self> {
+        let kind = config["kind"].as_str().unwrap_or_default();
+        ALL.iter().find(|domain| domain.kind == kind).with_context(|| format!("kind {kind:?} is not the configuration of a domain that is measured"))
+    }
+
+    /// Where its configurations are.
+    pub fn configs(&self) -> String {
+        format!("/apis/{}/{}", self.api_version, self.resource)
+    }
+
+    /// The lease of its leader.
+    pub fn lease(&self) -> String {
+        format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases/weft-{}", self.namespace, self.name)
+    }
+
+    /// Who the operator is to the API server.
+    pub fn user(&self) -> String {
+        format!("system:serviceaccount:{}:{}", self.namespace, self.operator)
+    }
+}
+
+/// What is measured unless something else is asked for.
+pub fn examples() -> impl Iterator<Item = PathBuf> {
+    let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../examples"));
+    ALL.iter().map(move |domain| folder.join(domain.example))
+}
