@@ -49,18 +49,15 @@ pub fn identify(document: &Value) -> Subject {
                 );
             }
             (true, false) => return mistaken("kind", format!("the group {group} has no kind {kind:?}: write {:?}", entry.resource.kind)),
-            (false, false) if did_you_mean(kind, [entry.resource.kind]).is_some() => {
-                return mistaken(
-                    "kind",
-                    format!(
-                        "unknown kind {kind:?}; did you mean {:?}, apiVersion {}?",
-                        entry.resource.kind,
-                        versions_text(entry.resource.group, &served)
-                    ),
-                );
-            }
             (false, false) => {}
         }
+    }
+    // Only now: the name of one kind may look like a slip of another's.
+    let nearest = did_you_mean(kind, domains::ALL.iter().map(|entry| entry.resource.kind));
+    if let Some(entry) = domains::ALL.iter().find(|entry| nearest == Some(entry.resource.kind)) {
+        let definition = (entry.definition)();
+        let versions = versions_text(entry.resource.group, &domains::served_versions(&definition));
+        return mistaken("kind", format!("unknown kind {kind:?}; did you mean {:?}, apiVersion {versions}?", entry.resource.kind));
     }
     Subject::Foreign(format!("{kind} {}", document.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default()).trim().to_owned())
 }

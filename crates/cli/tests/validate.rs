@@ -178,6 +178,11 @@ fn kinds_are_told_apart() {
             "unknown kind \"NetworkAddonConfig\"; did you mean \"NetworkAddonsConfig\"",
         ),
         (
+            "apiVersion: example.com/v1\nkind: NetworkConfg\n",
+            1,
+            "unknown kind \"NetworkConfg\"; did you mean \"NetworkConfig\", apiVersion networkoperator.openshift.io/v1?",
+        ),
+        (
             "spec: {}\n",
             1,
             "Known kinds: NetworkAddonsConfig (networkaddonsoperator.network.kubevirt.io/v1 or networkaddonsoperator.network.kubevirt.io/v1alpha1)",
@@ -188,6 +193,16 @@ fn kinds_are_told_apart() {
         assert_eq!(run.code, code, "{head}{}{}", run.stdout, run.stderr);
         assert!(format!("{}{}", run.stdout, run.stderr).contains(said), "{head}{}{}", run.stdout, run.stderr);
     }
+}
+
+/// The names of two kinds are so alike that one looks like a slip of the other.
+#[test]
+fn each_example_is_valid() {
+    let examples = root().join("examples");
+    let run = weft(&examples, &["validate", "-f", "."]);
+    let count = fs::read_dir(&examples).unwrap().count();
+    let valid: Vec<_> = run.stdout.lines().filter(|line| line.ends_with(": valid")).collect();
+    assert_eq!((run.code, valid.len()), (0, count), "{}{}", run.stdout, run.stderr);
 }
 
 #[test]
