@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::Api;
 
+use crate::lab::{Site, addresses};
 use crate::control_plane::{ADMIN, ControlPlane, client_from, is_ready, token_of};
 use crate::pki::{self, Authority};
 use crate::process::{Process, free_port};
@@ -35,11 +36,12 @@ pub struct Builder {
     audit: bool,
     stages: Vec<Stage>,
     dir: Option<PathBuf>,
+    site: Option<Site>,
 }
 
 impl Builder {
     pub(crate) fn new() -> Self {
-        Self { api_only: false, nodes: 1, audit: false, stages: vec![], dir: None }
+        Self { api_only: false, nodes: 1, audit: false, stages: vec![], dir: None, site: None }
     }
 
     /// Only etcd and kube-apiserver: enough for schema, admission, apply and RBAC. Nothing is garbage collected and no
@@ -79,6 +81,12 @@ impl Builder {
         self
     }
 
+    /// For real nodes: in a network namespace, and without kwok.
+    pub(crate) fn site(mut self, site: Site) -> Self {
+        self.site = Some(site);
+        self
+    }
+
     /// Starts the programs, building them first if they are not there (see [`Programs::find`]). Returns when the API
     /// server is ready and, unless [`api_only`](Self::api_only), all nodes are Ready and pods can be created.
     ///
@@ -105,9 +113,9 @@ impl Builder {
         };
         let kept = dir.keep;
         dir.keep = true;
-        let mut control_plane = ControlPlane::start_api_server(programs.clone(), dir, self.audit).await?;
+        let mut control_plane = ControlPlane::start_api_server(programs.clone(), dir, self).await?;
         if !self.api_only {
-            control_plane.start_controllers(&self.stages).await?;
+            control_plane.start_controllers(self).await?;
             for index in 1..=self.nodes {
                 nodes::create(&control_plane.client, &format!("node-{index}"), &[]).await?;
             }
@@ -119,11 +127,13 @@ impl Builder {
 }
 
 impl ControlPlane {
-    async fn start_api_server(programs: Programs, dir: WorkDir, audit: bool) -> Result<Self> {
+    async fn start_api_server(programs: Programs, dir: WorkDir, choice: &Builder) -> Result<Self> {
+        let site = choice.site.as_ref();
         let deadline = Instant::now() + START_TIMEOUT;
         let path = dir.path().to_owned();
         let authority = Authority::new()?;
-        let serving = authority.serving()?;
+        let address = addresses::API_SERVER.to_string();
+        let serving = authority.serving(site.map(|_| address.as_str()).as_slice())?;
         dir.write("ca.crt", &authority.pem())?;
         dir.write("apiserver.crt", &serving.certificate)?;
         dir.write("apiserver.key", &serving.key)?;
@@ -135,12 +145,22 @@ impl ControlPlane {
         let lines = tokens.iter().map(|(token, user)| format!("{token},{user},{user},\"system:masters\"\n"));
         dir.write("tokens.csv", &lines.collect::<String>())?;
 
-        let (etcd_port, peer_port, port) = (free_port()?, free_port()?, free_port()?);
+        let start = |program: &str, args| match site {
+            Some(site) => Process::start_in(&site.network, &programs.get(program)?, args, &path),
+            None => Process::start(&programs.get(program)?, args, &path),
+        };
+        let (etcd_port, peer_port) = (free_port()?, free_port()?);
         let (etcd_url, peer_url) = (format!("http://127.0.0.1:{etcd_port}"), format!("http://127.0.0.1:{peer_port}"));
-        let url = format!("https://127.0.0.1:{port}");
+        let (port, url) = match site {
+            Some(site) => (addresses::API_SERVER_PORT, site.url.clone()),
+            None => {
+                let port = free_port()?;
+                (port, format!("https://127.0.0.1:{port}"))
+            }
+        };
         let file = |name: &str| path.join(name).display().to_string();
-        let mut etcd = Process::start(
-            &programs.get("etcd")?,
+        let mut etcd = start(
+            "etcd",
             vec![
                 format!("--data-dir={}", file("etcd")),
                 format!("--listen-client-urls={etcd_url}"),
@@ -152,36 +172,40 @@ impl ControlPlane {
                 "--unsafe-no-fsync".into(),
                 "--log-level=error".into(),
             ],
-            &path,
         )?;
         etcd.wait_listening(etcd_port, deadline).await?;
 
         let mut args = vec![
             format!("--etcd-servers={etcd_url}"),
-            "--bind-address=127.0.0.1".into(),
-            "--advertise-address=127.0.0.1".into(),
-            // A loopback address is refused as an endpoint of the Service `kubernetes`.
-            "--endpoint-reconciler-type=none".into(),
             format!("--secure-port={port}"),
             format!("--tls-cert-file={}", file("apiserver.crt")),
             format!("--tls-private-key-file={}", file("apiserver.key")),
-            "--service-cluster-ip-range=10.96.0.0/16".into(),
             "--service-account-issuer=https://kubernetes.default.svc".into(),
             format!("--service-account-key-file={}", file("service-account.pub")),
             format!("--service-account-signing-key-file={}", file("service-account.key")),
             format!("--token-auth-file={}", file("tokens.csv")),
-            "--authorization-mode=RBAC".into(),
             // Network add-ons are privileged DaemonSets.
             "--allow-privileged=true".into(),
             // By default goodbyes take up to a minute; nobody waits for ours.
             "--shutdown-delay-duration=0s".into(),
         ];
-        if audit {
+        match site {
+            Some(site) => args.extend(site.api_server_args(&dir, &authority)?),
+            None => args.extend([
+                "--bind-address=127.0.0.1".into(),
+                "--advertise-address=127.0.0.1".into(),
+                // A loopback address is refused as an endpoint of the Service `kubernetes`.
+                "--endpoint-reconciler-type=none".into(),
+                "--service-cluster-ip-range=10.96.0.0/16".into(),
+                "--authorization-mode=RBAC".into(),
+            ]),
+        }
+        if choice.audit {
             args.push(format!("--audit-policy-file={}", file("audit-policy.yaml")));
             args.push(format!("--audit-log-path={}", file("audit.log")));
             args.push("--audit-log-maxsize=10000".into());
         }
-        let mut server = Process::start(&programs.get("kube-apiserver")?, args, &path)?;
+        let mut server = start("kube-apiserver", args)?;
         server.wait_listening(port, deadline).await?;
 
         let admin = token_of(&tokens, ADMIN)?;
@@ -208,14 +232,16 @@ impl ControlPlane {
         })
     }
 
-    async fn start_controllers(&mut self, stages: &[Stage]) -> Result<()> {
+    async fn start_controllers(&mut self, choice: &Builder) -> Result<()> {
+        let site = choice.site.as_ref();
+        let url = site.map_or_else(|| self.url.clone(), |_| Site::inner_url());
         let path = self.dir.path().to_owned();
         let file = |name: &str| path.join(name).display().to_string();
         for (user, name) in [(CONTROLLER_MANAGER, "controller-manager"), (SCHEDULER, "scheduler"), (KWOK, "kwok")] {
-            let content = pki::kubeconfig(&self.url, &self.authority.pem(), user, token_of(&self.tokens, user)?);
+            let content = pki::kubeconfig(&url, &self.authority.pem(), user, token_of(&self.tokens, user)?);
             self.dir.write(&format!("{name}.kubeconfig"), &content)?;
         }
-        let manager = vec![
+        let mut manager = vec![
             format!("--kubeconfig={}", file("controller-manager.kubeconfig")),
             // No port: nobody asks them for metrics or health.
             "--secure-port=0".into(),
@@ -225,11 +251,17 @@ impl ControlPlane {
             "--use-service-account-credentials=false".into(),
             "--controllers=*".into(),
         ];
-        self.processes.push(Process::start(&self.programs.get("kube-controller-manager")?, manager, &path)?);
+        manager.extend(site.iter().flat_map(|site| site.controller_manager_args()));
         let scheduler =
             vec![format!("--kubeconfig={}", file("scheduler.kubeconfig")), "--secure-port=0".into(), "--leader-elect=false".into()];
-        self.processes.push(Process::start(&self.programs.get("kube-scheduler")?, scheduler, &path)?);
-        self.set_stages(stages).await
+        for (program, args) in [("kube-controller-manager", manager), ("kube-scheduler", scheduler)] {
+            let program = self.programs.get(program)?;
+            self.processes.push(match site {
+                Some(site) => Process::start_in(&site.network, &program, args, &path)?,
+                None => Process::start(&program, args, &path)?,
+            });
+        }
+        if site.is_some() { Ok(()) } else { self.set_stages(&choice.stages).await }
     }
 
     async fn wait_until_usable(&mut self) -> Result<()> {

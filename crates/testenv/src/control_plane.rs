@@ -245,6 +245,11 @@ impl ControlPlane {
         audit::read(&self.dir.path().join("audit.log")).context("start the control plane with .audit(true)")
     }
 
+    /// Whether data and logs stay when it ends.
+    pub(crate) fn keep_files(&mut self, keep: bool) {
+        self.dir.keep = keep;
+    }
+
     pub(crate) fn authority(&self) -> &Authority {
         &self.authority
     }

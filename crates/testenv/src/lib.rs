@@ -29,6 +29,7 @@ mod audit;
 mod builder;
 mod control_plane;
 mod definitions;
+pub mod lab;
 mod nodes;
 mod pki;
 mod process;

@@ -1,4 +1,4 @@
-//! `weft-testenv`: the control plane of the tests, for people.
+//! `weft-testenv`: the control plane and the nodes of the tests, for people.
 
 mod supervisor;
 
@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
+use weft_testenv::lab::{self, Lab, NodeOptions, images};
 use weft_testenv::{ControlPlane, Pods, Programs, Stage};
 
 use supervisor::State;
 
-/// A real Kubernetes control plane on 127.0.0.1: API server, etcd, controller manager, scheduler, and nodes played by
-/// kwok. No containers run; pods become Ready by themselves.
+/// A real Kubernetes control plane: API server, etcd, controller manager, scheduler. Its nodes are played by kwok, where no
+/// containers run and pods become Ready by themselves; or they are real ones, in namespaces of this machine (--real-nodes).
 #[derive(Parser)]
 #[command(version)]
 struct Cli {
@@ -32,6 +33,18 @@ enum Command {
     Status(Folder),
     /// Print shell commands that make kubectl use it: eval "$(weft-testenv env)"
     Env(Folder),
+    /// Say what keeps real nodes from running on this machine; fails if there is anything
+    Probe,
+    /// Run a command on a real node: weft-testenv node node-a ip addr
+    Node {
+        /// Its name
+        name: String,
+        /// The command
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<String>,
+        #[command(flatten)]
+        folder: Folder,
+    },
 }
 
 #[derive(Args)]
@@ -45,6 +58,15 @@ struct Up {
     /// Pods become Ready this long after they got a node
     #[arg(long, value_name = "MS")]
     pods_ready_after: Option<u64>,
+    /// How many real nodes instead: containerd, kubelet, and no network for pods yet. Needs root
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=26), conflicts_with_all = ["nodes", "api_only", "pods_ready_after"])]
+    real_nodes: Option<u8>,
+    /// MTU of the network card of all real nodes but the first one, in bytes
+    #[arg(long, value_name = "BYTES", requires = "real_nodes", default_value_t = 1500)]
+    mtu: u16,
+    /// Archive of images that the real nodes have from the start; those of the tests are there in any case
+    #[arg(long, value_name = "FILE", requires = "real_nodes")]
+    image: Vec<PathBuf>,
     /// Write an audit log of every request: DIR/audit.log
     #[arg(long)]
     audit: bool,
@@ -93,6 +115,9 @@ fn run(cli: &Cli) -> Result<()> {
             let dir = up.folder.path()?;
             // Here, where the progress of a first build is seen.
             Programs::find()?;
+            if up.real_nodes.is_some() {
+                images::programs()?;
+            }
             let started = Instant::now();
             let state = supervisor::detach(&dir)?;
             print_up(&state, started.elapsed());
@@ -106,6 +131,8 @@ fn run(cli: &Cli) -> Result<()> {
             print_env(&State::running(&folder.path()?)?);
             Ok(())
         }
+        Command::Probe => probe(),
+        Command::Node { name, command, folder } => supervisor::run_on(&folder.path()?, name, command),
     }
 }
 
@@ -123,28 +150,80 @@ async fn serve(up: &Up) -> Result<()> {
     });
 
     let dir = up.folder.path()?;
-    let mut builder = ControlPlane::builder().dir(&dir).nodes(up.nodes).audit(up.audit);
-    if up.api_only {
-        builder = builder.api_only();
-    }
-    if let Some(delay) = up.pods_ready_after {
-        builder = builder.stage(Stage::ready_after(Pods::all(), Duration::from_millis(delay)));
-    }
     let started = Instant::now();
-    let mut control_plane = tokio::select! {
-        started = builder.start() => started?,
+    let mut cluster = tokio::select! {
+        started = start(up, &dir) => started?,
         () = &mut signals => return Ok(()),
     };
-    let state = State::of(&control_plane)?;
+    let state = State::of(cluster.control_plane(), cluster.processes())?;
     state.save(&dir)?;
     print_up(&state, started.elapsed());
     println!("Ctrl-C ends it.");
     loop {
         tokio::select! {
             () = &mut signals => return Ok(()),
-            () = tokio::time::sleep(Duration::from_secs(1)) => control_plane.check_running()?,
+            () = tokio::time::sleep(Duration::from_secs(1)) => cluster.check_running()?,
         }
     }
+}
+
+enum Cluster {
+    Kwok(Box<ControlPlane>),
+    Real(Box<Lab>),
+}
+
+impl Cluster {
+    fn control_plane(&self) -> &ControlPlane {
+        match self {
+            Self::Kwok(control_plane) => control_plane,
+            Self::Real(lab) => lab.control_plane(),
+        }
+    }
+
+    fn processes(&self) -> Vec<(String, u32)> {
+        match self {
+            Self::Kwok(control_plane) => control_plane.processes(),
+            Self::Real(lab) => lab.processes(),
+        }
+    }
+
+    fn check_running(&mut self) -> Result<()> {
+        match self {
+            Self::Kwok(control_plane) => control_plane.check_running(),
+            Self::Real(lab) => lab.check_running(),
+        }
+    }
+}
+
+async fn start(up: &Up, dir: &Path) -> Result<Cluster> {
+    if let Some(nodes) = up.real_nodes {
+        let mut lab = Lab::builder().dir(dir).audit(up.audit);
+        for (index, letter) in (0..nodes).zip('a'..='z') {
+            let node = NodeOptions::new(format!("node-{letter}")).data_nic();
+            lab = lab.node(if index == 0 { node.control_plane() } else { node.mtu(up.mtu) });
+        }
+        for archive in [images::tools()?, images::flannel()?, images::kube_proxy()?].iter().chain(images::multus()?.iter()).chain(&up.image) {
+            lab = lab.image(archive);
+        }
+        return Ok(Cluster::Real(Box::new(lab.start().await?)));
+    }
+    let mut builder = ControlPlane::builder().dir(dir).nodes(up.nodes).audit(up.audit);
+    if up.api_only {
+        builder = builder.api_only();
+    }
+    if let Some(delay) = up.pods_ready_after {
+        builder = builder.stage(Stage::ready_after(Pods::all(), Duration::from_millis(delay)));
+    }
+    Ok(Cluster::Kwok(Box::new(builder.start().await?)))
+}
+
+fn probe() -> Result<()> {
+    let missing = lab::missing();
+    for what in &missing {
+        println!("{what}");
+    }
+    anyhow::ensure!(missing.is_empty(), "real nodes cannot run here");
+    Ok(())
 }
 
 fn print_up(state: &State, took: Duration) {

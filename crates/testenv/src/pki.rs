@@ -13,7 +13,7 @@ pub(crate) struct Authority {
 }
 
 /// A certificate with its private key, both PEM.
-pub(crate) struct Serving {
+pub(crate) struct Signed {
     pub(crate) certificate: String,
     pub(crate) key: String,
 }
@@ -31,19 +31,32 @@ impl Authority {
         self.issuer.pem()
     }
 
-    /// For a server on loopback, under the names by which clients of a cluster call it.
-    pub(crate) fn serving(&self) -> Result<Serving> {
+    /// For a server on loopback and at these further addresses, under the names by which clients of a cluster call it.
+    pub(crate) fn serving(&self, addresses: &[&str]) -> Result<Signed> {
         let names = ["127.0.0.1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "10.96.0.1"];
-        let mut params = CertificateParams::new(names.map(str::to_owned))?;
+        let mut params = CertificateParams::new(names.iter().chain(addresses).map(ToString::to_string).collect::<Vec<_>>())?;
         params.distinguished_name.push(DnType::CommonName, "kube-apiserver");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        self.sign(params)
+    }
+
+    /// For a client: Kubernetes takes the common name for the user, and the organization for its group.
+    pub(crate) fn client(&self, user: &str, group: &str) -> Result<Signed> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, user);
+        params.distinguished_name.push(DnType::OrganizationName, group);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        self.sign(params)
+    }
+
+    fn sign(&self, mut params: CertificateParams) -> Result<Signed> {
         params.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate()?;
-        Ok(Serving { certificate: params.signed_by(&key, &self.issuer)?.pem(), key: key.serialize_pem() })
+        Ok(Signed { certificate: params.signed_by(&key, &self.issuer)?.pem(), key: key.serialize_pem() })
     }
 }
 
-impl Serving {
+impl Signed {
     /// For rustls, as a server that speaks HTTP/1.1 alone.
     pub(crate) fn server_config(&self) -> Result<rustls::ServerConfig> {
         let certificate = CertificateDer::from_pem_slice(self.certificate.as_bytes())?;

@@ -31,12 +31,25 @@ impl Process {
     /// Starts `program`; its output goes to `<log_folder>/<name>.log`.
     pub(crate) fn start(program: &Path, args: Vec<String>, log_folder: &Path) -> Result<Self> {
         let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let mut command = bound_command(program);
+        command.args(args).envs(GO_RUNTIME);
+        Self::spawn(name, command, log_folder)
+    }
+
+    /// The same in a network namespace, by its file (`/proc/<pid>/ns/net`).
+    pub(crate) fn start_in(network: &Path, program: &Path, args: Vec<String>, log_folder: &Path) -> Result<Self> {
+        let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        // Without other namespaces nsenter does not fork: the pid is that of the program.
+        let mut command = bound_command(Path::new("nsenter"));
+        command.arg(format!("--net={}", network.display())).arg("--").arg(program).args(args).envs(GO_RUNTIME);
+        Self::spawn(name, command, log_folder)
+    }
+
+    /// Runs a command made by [`bound_command`].
+    pub(crate) fn spawn(name: String, mut command: Command, log_folder: &Path) -> Result<Self> {
         let log = log_folder.join(format!("{name}.log"));
         let output = File::options().create(true).append(true).open(&log).with_context(|| format!("cannot write {}", log.display()))?;
-        let mut command = bound_command(program);
         command
-            .args(args)
-            .envs(GO_RUNTIME)
             .current_dir(log_folder)
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
@@ -47,7 +60,7 @@ impl Process {
             io::ErrorKind::NotFound => {
                 anyhow!("`setpriv` is not in PATH: install util-linux (2.33 or newer)")
             }
-            _ => anyhow!("cannot start {}: {error}", program.display()),
+            _ => anyhow!("cannot start {name}: {error}"),
         })?;
         Ok(Self { name, child, log })
     }
@@ -69,16 +82,13 @@ impl Process {
         let Some(status) = self.child.try_wait()? else {
             return Ok(());
         };
-        let log = fs::read_to_string(&self.log).unwrap_or_default();
-        let mut last: Vec<_> = log.lines().rev().take(12).collect();
-        last.reverse();
-        bail!("{} ended with {status}; its log {} ends with:\n{}", self.name, self.log.display(), last.join("\n"))
+        bail!("{} ended with {status}; its log {} ends with:\n{}", self.name, self.log.display(), end_of(&self.log))
     }
 
-    /// Is the listener on this loopback port this very process? Another program may have taken the port between our choice
-    /// and its bind, and nobody wants to write into a stranger's etcd.
+    /// Is the listener on this port this very process? Another program may have taken the port between our choice and its
+    /// bind, and nobody wants to write into a stranger's etcd.
     pub(crate) fn listens_on(&self, port: u16) -> bool {
-        listener_inode(port).is_some_and(|inode| owns_socket(self.pid(), inode))
+        listeners(self.pid(), port).iter().any(|inode| owns_socket(self.pid(), inode))
     }
 
     /// Waits until it listens on the port.
@@ -100,6 +110,14 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The last lines of a log.
+pub(crate) fn end_of(log: &Path) -> String {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let mut last: Vec<_> = text.lines().rev().take(12).collect();
+    last.reverse();
+    last.join("\n")
 }
 
 /// A command whose process the kernel ends when this one ends, however that is. Start it with [`spawn_bound`]; the pid of the
@@ -148,18 +166,19 @@ pub(crate) fn free_port() -> Result<u16> {
     bail!("no free TCP port found on 127.0.0.1 between 10000 and 32000")
 }
 
-/// Inode of the socket that listens on `127.0.0.1:port` (`proc_net_tcp(5)`: the address is hexadecimal in host byte order,
-/// state 0A is LISTEN, the tenth field is the inode).
-fn listener_inode(port: u16) -> Option<String> {
-    let local = format!("{:08X}:{port:04X}", u32::from_ne_bytes(Ipv4Addr::LOCALHOST.octets()));
-    let table = fs::read_to_string("/proc/net/tcp").ok()?;
-    table.lines().skip(1).find_map(|line| {
-        let fields: Vec<_> = line.split_whitespace().collect();
-        (fields.get(1) == Some(&local.as_str()) && fields.get(3) == Some(&"0A")).then(|| fields.get(9).map(ToString::to_string))?
-    })
+/// Inodes of the sockets that listen on this port, in the network namespace of the process (`proc_net_tcp(5)`: the second field
+/// is the address, both parts hexadecimal; state 0A is LISTEN, the tenth field is the inode). A listener of Go on 0.0.0.0 is one of IPv6.
+fn listeners(pid: u32, port: u16) -> Vec<String> {
+    let port = format!(":{port:04X}");
+    let tables = ["tcp", "tcp6"].map(|table| fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default());
+    let lines = tables.iter().flat_map(|table| table.lines().skip(1)).map(|line| line.split_whitespace().collect::<Vec<_>>());
+    lines
+        .filter(|fields| fields.get(1).is_some_and(|local| local.ends_with(&port)) && fields.get(3) == Some(&"0A"))
+        .filter_map(|fields| fields.get(9).map(ToString::to_string))
+        .collect()
 }
 
-fn owns_socket(pid: u32, inode: String) -> bool {
+fn owns_socket(pid: u32, inode: &str) -> bool {
     let socket = PathBuf::from(format!("socket:[{inode}]"));
     let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else {
         return false;
@@ -175,9 +194,9 @@ mod tests {
     #[test]
     fn a_listener_is_told_from_a_strangers() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let inode = listener_inode(listener.local_addr().unwrap().port()).expect("we listen");
-        assert!(owns_socket(std::process::id(), inode.clone()));
-        assert!(!owns_socket(1, inode), "init is not us");
+        let inodes = listeners(std::process::id(), listener.local_addr().unwrap().port());
+        assert!(inodes.iter().any(|inode| owns_socket(std::process::id(), inode)));
+        assert!(!inodes.iter().any(|inode| owns_socket(1, inode)), "init is not us");
     }
 
     #[test]

@@ -61,14 +61,19 @@ fn build() -> Result<PathBuf> {
     if !Path::new(BUILD_SCRIPT).is_file() {
         bail!("{BUILD_SCRIPT} is gone (was the source tree moved?): set WEFT_CONTROL_PLANE to a folder with the programs");
     }
-    let output = Command::new(BUILD_SCRIPT)
+    folder_from_script(BUILD_SCRIPT)
+}
+
+/// Runs a script that builds what is missing and prints the folder. Its progress is seen on stderr.
+pub(crate) fn folder_from_script(script: &str) -> Result<PathBuf> {
+    let output = Command::new(script)
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()
-        .with_context(|| format!("cannot run {BUILD_SCRIPT}"))?;
+        .with_context(|| format!("cannot run {script}"))?;
     if !output.status.success() {
-        bail!("{BUILD_SCRIPT} failed ({}), its output above says why", output.status);
+        bail!("{script} failed ({}), its output above says why", output.status);
     }
     let folder = String::from_utf8(output.stdout)?.lines().last().map(PathBuf::from);
-    folder.with_context(|| format!("{BUILD_SCRIPT} printed no folder"))
+    folder.with_context(|| format!("{script} printed no folder"))
 }

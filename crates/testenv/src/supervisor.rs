@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
-use weft_testenv::ControlPlane;
+use weft_testenv::{ControlPlane, lab};
 
 /// A process that cannot be mistaken for a later one with the same pid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,8 +54,7 @@ pub(crate) struct State {
 const FILE: &str = "state.json";
 
 impl State {
-    pub(crate) fn of(control_plane: &ControlPlane) -> Result<Self> {
-        let processes = control_plane.processes();
+    pub(crate) fn of(control_plane: &ControlPlane, processes: Vec<(String, u32)>) -> Result<Self> {
         Ok(Self {
             supervisor: Identity::of("weft-testenv", std::process::id()).context("/proc is not mounted")?,
             processes: processes.iter().filter_map(|(name, pid)| Identity::of(name, *pid)).collect(),
@@ -128,6 +127,8 @@ pub(crate) fn down(dir: &Path) -> Result<()> {
         while Instant::now() < deadline {
             if !state.supervisor.runs() && !state.processes.iter().any(Identity::runs) {
                 let _ = fs::remove_file(dir.join(FILE));
+                // It could not do that itself if it was killed.
+                lab::remove_leftovers(dir);
                 println!("The control plane in {} has ended.", dir.display());
                 return Ok(());
             }
@@ -136,6 +137,16 @@ pub(crate) fn down(dir: &Path) -> Result<()> {
     }
     let left = state.processes.iter().filter(|process| process.runs()).map(|process| format!("{} ({})", process.name, process.pid));
     bail!("these processes do not end: {}", left.collect::<Vec<_>>().join(", "))
+}
+
+/// Runs a command on a real node, with this terminal, and fails if it does.
+pub(crate) fn run_on(dir: &Path, node: &str, command: &[String]) -> Result<()> {
+    let state = State::running(dir)?;
+    let name = format!("{node}: init");
+    let init = state.processes.iter().find(|process| process.name == name && process.runs());
+    let init = init.with_context(|| format!("no real node {node} runs in {}: `weft-testenv status` lists what does", dir.display()))?;
+    let mut enter = lab::enter(init.pid);
+    Err(enter.args(command).exec()).context("cannot run nsenter, of util-linux")
 }
 
 /// Prints what runs; fails if nothing does.

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use rustix::fs::{FlockOperation, flock};
 
+use crate::lab;
+
 /// Name of the file that is locked as long as the owner of the folder lives.
 const LOCK: &str = "lock";
 
@@ -88,8 +90,12 @@ const PREFIX: &str = "weft-testenv-";
 
 /// The big part, worth nothing afterwards.
 fn remove_data(path: &Path) {
+    lab::remove_leftovers(path);
     for folder in ["etcd", "kubectl-cache"] {
         let _ = fs::remove_dir_all(path.join(folder));
+    }
+    for node in fs::read_dir(path.join("nodes")).into_iter().flatten().flatten() {
+        let _ = fs::remove_dir_all(node.path().join("root"));
     }
     // Of the command line: what is running.
     let _ = fs::remove_file(path.join("state.json"));
@@ -105,6 +111,7 @@ fn remove_orphans(parent: &Path) {
             continue;
         };
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            lab::remove_leftovers(&entry.path());
             let _ = fs::remove_dir_all(entry.path());
         }
     }

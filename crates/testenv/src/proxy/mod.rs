@@ -79,7 +79,7 @@ impl Proxy {
         let state = Arc::new(State::new());
         let server = Arc::new(Server {
             state: state.clone(),
-            acceptor: TlsAcceptor::from(Arc::new(control_plane.authority().serving()?.server_config()?)),
+            acceptor: TlsAcceptor::from(Arc::new(control_plane.authority().serving(&[])?.server_config()?)),
             upstream: control_plane.url().to_owned(),
             client: upstream_client(pki::client_config(&control_plane.ca_pem())?),
             users: control_plane.tokens(),

@@ -1,0 +1,66 @@
+//! Container images as OCI archives, without a registry, a daemon or a base image: `podman load`, `docker load`, `skopeo copy
+//! oci-archive:…` and `ctr images import` read them.
+//!
+//! An image is what a program needs and nothing else: itself, its shared libraries and their loader. The same files make the same bytes.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), weft_images::Error> {
+//! let image = weft_images::Image::new("localhost/weft:0.1.0")
+//!     .user(65532, 65532)
+//!     .program("/usr/bin/weft", "target/release/weft")?
+//!     .entrypoint(["/usr/bin/weft"]);
+//! println!("{} bytes", image.write("weft.tar")?);
+//! # Ok(())
+//! # }
+//! ```
+
+mod archive;
+mod content;
+mod product;
+
+use std::path::PathBuf;
+
+pub use content::Image;
+pub use product::weft;
+
+/// Why an image cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file cannot be read or written.
+    #[error("{path}: {error}", path = .path.display())]
+    File {
+        /// Which one.
+        path: PathBuf,
+        /// What the system says.
+        error: std::io::Error,
+    },
+    /// The libraries of a program cannot be found out.
+    #[error("{program}: {error}", program = .program.display())]
+    Libraries {
+        /// Which one.
+        program: PathBuf,
+        /// What is wrong with it.
+        error: lddtree::Error,
+    },
+    /// A library that a program needs is not on this machine.
+    #[error("{program} needs {library}, which is not on this machine: install the package that has it", program = .program.display())]
+    MissingLibrary {
+        /// The program.
+        program: PathBuf,
+        /// Name of the library.
+        library: String,
+    },
+    /// The image's own description cannot be written.
+    #[error(transparent)]
+    Description(#[from] oci_spec::OciSpecError),
+    /// As above, at a lower layer.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+}
+
+impl Error {
+    fn file(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |error| Self::File { path, error }
+    }
+}

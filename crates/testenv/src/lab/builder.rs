@@ -1,0 +1,213 @@
+//! The start of a lab.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use futures::future::try_join_all;
+use k8s_openapi::api::core::v1::Node as NodeObject;
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::json;
+
+use crate::ControlPlane;
+use crate::builder::START_TIMEOUT;
+
+use super::cgroups::Cgroups;
+use super::forward::Forward;
+use super::network::{self, Network};
+use super::node::{Node, Surroundings};
+use super::site::{Site, addresses};
+use super::{Lab, images, probe};
+
+/// Where all addresses of the nodes fit.
+const MAX_NODES: usize = 200;
+
+/// A node to be.
+#[derive(Clone, Debug)]
+pub struct NodeOptions {
+    pub(crate) name: String,
+    pub(crate) mtu: u16,
+    pub(crate) data_nic: bool,
+    control_plane: bool,
+}
+
+impl NodeOptions {
+    /// A worker with one network card, MTU 1500.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), mtu: 1500, data_nic: false, control_plane: false }
+    }
+
+    /// MTU of `eth0`, in bytes.
+    #[must_use]
+    pub fn mtu(mut self, mtu: u16) -> Self {
+        self.mtu = mtu;
+        self
+    }
+
+    /// Adds a second card `eth1` without addresses, on a bridge that only such cards are on.
+    #[must_use]
+    pub fn data_nic(mut self) -> Self {
+        self.data_nic = true;
+        self
+    }
+
+    /// Gives it the label `node-role.kubernetes.io/control-plane`, so that operators are scheduled there. (The control plane itself runs
+    /// beside the nodes.) No taint.
+    #[must_use]
+    pub fn control_plane(mut self) -> Self {
+        self.control_plane = true;
+        self
+    }
+}
+
+/// Chooses what a [`Lab`] consists of.
+#[derive(Clone, Debug)]
+pub struct LabBuilder {
+    nodes: Vec<NodeOptions>,
+    images: Vec<PathBuf>,
+    dual_stack: bool,
+    audit: bool,
+    dir: Option<PathBuf>,
+}
+
+impl LabBuilder {
+    pub(super) fn new() -> Self {
+        Self { nodes: vec![], images: vec![], dual_stack: probe::has_ipv6(), audit: false, dir: None }
+    }
+
+    /// Adds a node. Without any there are `node-a`, which has the control plane's label, and `node-b`.
+    #[must_use]
+    pub fn node(mut self, options: NodeOptions) -> Self {
+        self.nodes.push(options);
+        self
+    }
+
+    /// Adds an archive of images that all nodes have from the start.
+    #[must_use]
+    pub fn image(mut self, archive: impl Into<PathBuf>) -> Self {
+        self.images.push(archive.into());
+        self
+    }
+
+    /// Gives nodes, pods and Services IPv4 addresses alone. By default they have both families, where the kernel knows IPv6.
+    #[must_use]
+    pub fn ipv4_only(mut self) -> Self {
+        self.dual_stack = false;
+        self
+    }
+
+    /// Has the API server write an audit log, see [`ControlPlane::audit_events`]. Off by default.
+    #[must_use]
+    pub fn audit(mut self, audit: bool) -> Self {
+        self.audit = audit;
+        self
+    }
+
+    /// Keeps everything in this folder instead of a temporary one. It is made if need be and removed at the end.
+    #[must_use]
+    pub fn dir(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.dir = Some(dir.into());
+        self
+    }
+
+    /// Starts control plane and nodes, building their programs first if they are not there. Returns when every node is registered, has
+    /// its range of pod addresses, and has all images. No node is Ready: there is no network for pods yet.
+    ///
+    /// # Errors
+    /// The machine lacks something (the error says what), or a program is missing, ended or not ready within two minutes.
+    pub async fn start(mut self) -> Result<Lab> {
+        let missing = probe::missing();
+        if !missing.is_empty() {
+            let list: Vec<_> = missing.iter().map(ToString::to_string).collect();
+            bail!("this machine cannot run real nodes: {}", list.join("; "));
+        }
+        if self.nodes.is_empty() {
+            self.nodes = vec![NodeOptions::new("node-a").control_plane(), NodeOptions::new("node-b")];
+        }
+        if self.nodes.len() > MAX_NODES {
+            bail!("{} nodes are too many: {MAX_NODES} at most", self.nodes.len());
+        }
+        let programs = tokio::task::spawn_blocking(images::programs).await??;
+        self.images.insert(0, images::pause()?);
+
+        let network = Network::new()?;
+        build_network(&network, self.dual_stack)?;
+        let forward = Forward::start(&network.file(), Site::api_server())?;
+        let url = format!("https://127.0.0.1:{}", forward.port());
+        let site = Site { network: network.file(), url, dual_stack: self.dual_stack };
+        let mut builder = ControlPlane::builder().nodes(0).audit(self.audit).site(site);
+        if let Some(dir) = &self.dir {
+            builder = builder.dir(dir);
+        }
+        let control_plane = builder.start().await?;
+        let cgroups = Cgroups::new(control_plane.dir())?;
+        let mut lab = Lab { nodes: vec![], _cgroups: cgroups, control_plane, _forward: forward, network };
+        lab.control_plane.keep_files(true);
+        self.start_nodes(&mut lab, &programs).await?;
+        lab.control_plane.keep_files(std::env::var_os("WEFT_TESTENV_KEEP").is_some());
+        Ok(lab)
+    }
+
+    async fn start_nodes(&self, lab: &mut Lab, programs: &Path) -> Result<()> {
+        let around = Surroundings {
+            dir: lab.control_plane.dir(),
+            programs,
+            cgroups: &lab._cgroups,
+            network: &lab.network,
+            authority: lab.control_plane.authority(),
+            dual_stack: self.dual_stack,
+        };
+        for (index, options) in (1..).zip(&self.nodes) {
+            lab.nodes.push(Node::start(options, index, &around)?);
+        }
+        let client = lab.control_plane.client();
+        let images = &self.images;
+        try_join_all(lab.nodes.iter_mut().zip(&self.nodes).map(async |(node, options)| {
+            node.wait_for_containerd().await?;
+            for image in images {
+                node.import(image).await?;
+            }
+            wait_registered(&client, node, options).await
+        }))
+        .await?;
+        Ok(())
+    }
+}
+
+/// Two bridges; the first one has the control plane's addresses.
+fn build_network(network: &Network, dual_stack: bool) -> Result<()> {
+    // A bridge whose MTU was set does not follow its ports': each node has its own.
+    let mut commands = format!(
+        "link add br0 type bridge
+link set br0 mtu 1500 up
+addr add {}/24 dev br0
+link add br1 type bridge
+link set br1 mtu 1500 up
+",
+        addresses::API_SERVER
+    );
+    if dual_stack {
+        commands += &format!("addr add {}/64 dev br0 nodad\n", addresses::GATEWAY_V6);
+    }
+    network::ip(&network.file(), &commands)
+}
+
+async fn wait_registered(client: &kube::Client, node: &mut Node, options: &NodeOptions) -> Result<()> {
+    let api: Api<NodeObject> = Api::all(client.clone());
+    let deadline = Instant::now() + START_TIMEOUT;
+    let has_range = |object: &NodeObject| object.spec.as_ref().is_some_and(|spec| spec.pod_cidr.is_some());
+    while !api.get_opt(node.name()).await?.is_some_and(|object| has_range(&object)) {
+        node.check_running()?;
+        if Instant::now() > deadline {
+            bail!("node {} is not registered in time; {}", node.name(), node.last_words());
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    if options.control_plane {
+        // The kubelet may not give itself this label (NodeRestriction); kubeadm does it this way, too.
+        let patch = json!({"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}});
+        let patched = api.patch(node.name(), &PatchParams::default(), &Patch::Merge(patch)).await;
+        patched.with_context(|| format!("node {} gets no label", node.name()))?;
+    }
+    Ok(())
+}

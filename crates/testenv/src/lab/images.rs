@@ -1,0 +1,157 @@
+//! Images of what runs in pods of tests, made once of what `scripts/node-programs` built and of Debian's packages. Each function returns the
+//! path of an OCI archive, for [`LabBuilder::image`](super::LabBuilder::image); the constants are the images' names.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use anyhow::{Context, Result, bail};
+use weft_images::Image;
+
+use crate::programs::folder_from_script;
+
+/// The pod sandbox. Every node of a lab has it.
+pub const PAUSE: &str = "localhost/pause:test";
+/// Busybox with all of its programs, for pods of tests: `sh`, `ping`, `wget`, `httpd`, `nc`, `ip` …
+pub const TOOLS: &str = "localhost/tools:test";
+/// flannel with `iptables` and `nft`, as `/opt/bin/flanneld`.
+pub const FLANNEL: &str = "localhost/flannel:test";
+/// kube-proxy with `iptables`, `ipset`-less, and `nft`, as `/usr/local/bin/kube-proxy`.
+pub const KUBE_PROXY: &str = "localhost/kube-proxy:test";
+/// Multus, thick, with the paths of its own image.
+pub const MULTUS: &str = "localhost/multus:test";
+
+/// Raise it when an image below changes, so that archives made before are not used any more.
+const RECIPE: u32 = 1;
+
+const BUILD_SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/node-programs");
+
+/// The folder that `scripts/node-programs` prints. The first time, this builds for some minutes and shows its progress on stderr.
+///
+/// # Errors
+/// The build failed (its output is on stderr).
+pub fn programs() -> Result<PathBuf> {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    if let Some(folder) = FOLDER.get() {
+        return Ok(folder.clone());
+    }
+    let folder = folder_from_script(BUILD_SCRIPT)?;
+    Ok(FOLDER.get_or_init(|| folder).clone())
+}
+
+/// The archive of [`PAUSE`].
+///
+/// # Errors
+/// The programs cannot be built, or the archive cannot be written. So it is with the other ones.
+pub fn pause() -> Result<PathBuf> {
+    archive(PAUSE, |image, programs| Ok(image.program("/pause", programs.join("pods/pause"))?.entrypoint(["/pause"]).user(65535, 65535)))
+}
+
+/// The archive of [`TOOLS`].
+///
+/// # Errors
+/// As [`pause`], or busybox is not installed.
+pub fn tools() -> Result<PathBuf> {
+    archive(TOOLS, |image, _| Ok(busybox(image)?.entrypoint(["/bin/sh"])))
+}
+
+/// The archive of [`FLANNEL`].
+///
+/// # Errors
+/// As [`pause`], or iptables or nftables are not installed.
+pub fn flannel() -> Result<PathBuf> {
+    archive(FLANNEL, |image, programs| {
+        let image = packet_filters(image)?.program("/opt/bin/flanneld", programs.join("pods/flanneld"))?;
+        Ok(image.entrypoint(["/opt/bin/flanneld"]))
+    })
+}
+
+/// The archive of [`KUBE_PROXY`].
+///
+/// # Errors
+/// As [`flannel`].
+pub fn kube_proxy() -> Result<PathBuf> {
+    archive(KUBE_PROXY, |image, programs| {
+        let image = packet_filters(image)?.program("/usr/local/bin/kube-proxy", programs.join("pods/kube-proxy"))?;
+        let image = image.program("/usr/sbin/conntrack", installed("conntrack")?)?;
+        Ok(image.entrypoint(["/usr/local/bin/kube-proxy"]))
+    })
+}
+
+/// The archive of [`MULTUS`]; none where its module could not be had.
+///
+/// # Errors
+/// As [`pause`].
+pub fn multus() -> Result<Option<PathBuf>> {
+    if !programs()?.join("pods/multus-daemon").is_file() {
+        return Ok(None);
+    }
+    let made = archive(MULTUS, |image, programs| {
+        // The shell is for the hooks of its DaemonSet. The daemon looks for pods' namespaces below /var/run.
+        let mut image = busybox(image)?.symlink("/var/run", "/run");
+        // The installer looks for passthru under this name.
+        for (name, program) in
+            [("multus-daemon", "multus-daemon"), ("multus-shim", "multus-shim"), ("install_multus", "install_multus"), ("passthru", "passthru-cni")]
+        {
+            image = image.program(format!("/usr/src/multus-cni/bin/{name}"), programs.join("pods").join(program))?;
+        }
+        Ok(image.entrypoint(["/usr/src/multus-cni/bin/multus-daemon"]))
+    });
+    made.map(Some)
+}
+
+/// The archive of an image, which is made if it is not there yet.
+fn archive(reference: &str, fill: impl FnOnce(Image, &Path) -> Result<Image>) -> Result<PathBuf> {
+    let programs = programs()?;
+    let name = reference.trim_start_matches("localhost/").replace(':', "-");
+    let path = programs.join("images").join(format!("{name}-{RECIPE}.tar"));
+    if !path.is_file() {
+        let image = Image::new(reference)
+            .file("/etc/passwd", "root:x:0:0:root:/root:/bin/sh\n")
+            .file("/etc/group", "root:x:0:\n")
+            .file("/etc/nsswitch.conf", "hosts: files dns\n")
+            .directory("/tmp", 0o1777)
+            .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+        fill(image, &programs)?.write(&path)?;
+    }
+    Ok(path)
+}
+
+fn busybox(image: Image) -> Result<Image> {
+    let busybox = installed("busybox")?;
+    let output = Command::new(&busybox).arg("--list").output()?;
+    let list = String::from_utf8(output.stdout)?;
+    let image = image.program("/bin/busybox", busybox)?;
+    Ok(list.lines().filter(|name| *name != "busybox").fold(image, |image, name| image.symlink(format!("/bin/{name}"), "busybox")))
+}
+
+/// iptables, with the extensions that it loads, and nft.
+fn packet_filters(image: Image) -> Result<Image> {
+    // One program under many names, found by way of Debian's alternatives.
+    let multi = installed("iptables")?.canonicalize()?;
+    let mut image = image.program("/usr/sbin/iptables", &multi)?.program("/usr/sbin/nft", installed("nft")?)?;
+    for name in ["iptables-save", "iptables-restore", "ip6tables", "ip6tables-save", "ip6tables-restore"] {
+        image = image.symlink(format!("/usr/sbin/{name}"), "iptables");
+    }
+    let folders = ["/usr/lib/x86_64-linux-gnu/xtables", "/usr/lib/aarch64-linux-gnu/xtables", "/usr/lib64/xtables", "/usr/lib/xtables"];
+    let folder = folders.iter().find(|folder| Path::new(folder).is_dir()).context("the extensions of iptables are not found")?;
+    for extension in std::fs::read_dir(folder)? {
+        let path = extension?.path();
+        if path.extension().is_some_and(|extension| extension == "so") {
+            image = image.program(&path, &path)?;
+        }
+    }
+    // A lock file is made there.
+    Ok(image.directory("/run", 0o755))
+}
+
+/// Path of a program of this machine.
+fn installed(name: &str) -> Result<PathBuf> {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let usual = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from);
+    let found = std::env::split_paths(&folders).chain(usual).map(|folder| folder.join(name)).find(|path| path.is_file());
+    let Some(path) = found else {
+        bail!("`{name}` is not installed: run scripts/node-programs");
+    };
+    Ok(path)
+}

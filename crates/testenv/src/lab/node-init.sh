@@ -1,0 +1,86 @@
+#!/bin/bash
+# Process 1 of a node. It runs in network, mount, UTS, IPC and PID namespaces of its own, makes a root folder of its own, and runs
+# containerd and the kubelet there as a service manager would. Killing it ends every process and every mount of the node.
+#
+# usage: node-init.sh NAME ADDRESSES ROOT PROGRAMS LOGS      ADDRESSES as for the kubelet's --node-ip, first the IPv4 one
+set -eu
+name=$1 addresses=$2 root=$3 programs=$4 logs=$5
+
+hostname "$name"
+mount --bind "$root" "$root"
+mount --make-private "$root"
+cd "$root"
+mkdir -p usr etc dev proc sys run tmp root old opt/bin opt/cni/bin etc/cni/net.d \
+  var/lib/sysctl var/tmp var/log/pods var/log/containers
+for link in bin sbin lib lib32 lib64; do if [ -L "/$link" ]; then ln -sfn "usr/$link" "$link"; fi; done
+mount --rbind /usr usr
+mount -o remount,bind,ro usr
+# alternatives: that is where iptables leads.
+for file in passwd group nsswitch.conf protocols services alternatives ld.so.cache; do
+  if [ -e "/etc/$file" ]; then cp -a "/etc/$file" etc/; fi
+done
+# No name server: with none named, the one asked is on loopback, where nobody answers, at once.
+echo "# This node resolves no names." >etc/resolv.conf
+printf '127.0.0.1 localhost\n::1 localhost\n%s %s\n' "${addresses%%,*}" "$name" >etc/hosts
+if [ ! -s etc/machine-id ]; then tr -d - </proc/sys/kernel/random/uuid >etc/machine-id; fi
+
+mount --rbind /dev dev
+mount -t proc proc proc
+mount -t sysfs sysfs sys
+# sysfs is the one of this network namespace; the control groups are the machine's.
+mount -t tmpfs -o mode=755 cgroup sys/fs/cgroup
+for hierarchy in cpu cpuacct cpuset memory devices freezer blkio pids systemd; do
+  mkdir "sys/fs/cgroup/$hierarchy"
+  mount --bind "/sys/fs/cgroup/$hierarchy" "sys/fs/cgroup/$hierarchy"
+done
+mount -t tmpfs -o mode=755 tmpfs run
+mkdir -p run/netns run/lock
+ln -sfn ../run var/run
+mount --bind "$logs" var/log
+mkdir -p var/log/pods var/log/containers
+mount --bind "$programs/bin" opt/bin
+mount -o remount,bind,ro opt/bin
+# Copies: whoever installs plugins writes there.
+cp -n "$programs"/cni/* opt/cni/bin/
+
+# The kubelet sets these when they differ. They are the machine's, not the node's: it gets files that hold its values already.
+for pair in vm/overcommit_memory=1 vm/panic_on_oom=0 kernel/panic=10 kernel/panic_on_oops=1 \
+  kernel/keys/root_maxkeys=1000000 kernel/keys/root_maxbytes=25000000; do
+  key=${pair%=*}
+  echo "${pair#*=}" >"var/lib/sysctl/${key//\//.}"
+  mount --bind "var/lib/sysctl/${key//\//.}" "proc/sys/$key"
+done
+# These are the node's own, as kubeadm asks for them.
+for key in net/ipv4/ip_forward net/ipv6/conf/all/forwarding net/bridge/bridge-nf-call-iptables net/bridge/bridge-nf-call-ip6tables; do
+  if [ -e "proc/sys/$key" ]; then echo 1 >"proc/sys/$key"; fi
+done
+
+pivot_root . old
+cd /
+umount -l /old
+# Pods mount with propagation, and what they mount is seen by containerd.
+mount --make-rshared /
+ip link set lo up
+export PATH=/opt/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
+
+# The lab plugs in the network, and puts the default route last.
+until ip route show default | grep -q .; do sleep 0.02; done
+
+# service NAME COMMAND...: started again whenever it ends
+service() {
+  local unit=$1
+  shift
+  while true; do
+    "$@" >>"/var/log/$unit.log" 2>&1 </dev/null &
+    echo $! >"/run/$unit.pid"
+    wait $! || true
+    sleep 0.5
+  done
+}
+
+service containerd containerd --config /etc/containerd/config.toml &
+until ctr version >/dev/null 2>&1; do sleep 0.02; done
+service kubelet kubelet --config=/var/lib/kubelet/config.yaml --kubeconfig=/etc/kubernetes/kubelet.conf \
+  --hostname-override="$name" --node-ip="$addresses" &
+# Only its services are waited for; orphans are reaped by the shell itself.
+wait

@@ -1,0 +1,250 @@
+//! A real node: containerd and the kubelet, in namespaces and below a root folder of its own.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::builder::START_TIMEOUT;
+use crate::pki::Authority;
+use crate::process::{Process, bound_command, end_of};
+
+use super::builder::NodeOptions;
+use super::cgroups::Cgroups;
+use super::config;
+use super::network::{self, Network};
+use super::site::addresses;
+
+const INIT: &str = include_str!("node-init.sh");
+
+/// A node of a [`Lab`](super::Lab). It has what kubeadm would give it but for a network: its network card is `eth0`, the second one `eth1`.
+#[derive(Debug)]
+pub struct Node {
+    name: String,
+    addresses: Vec<IpAddr>,
+    /// Its process 1.
+    init: u32,
+    process: Process,
+    dir: PathBuf,
+}
+
+/// What all nodes of a lab share.
+pub(crate) struct Surroundings<'a> {
+    /// Folder of the lab.
+    pub(crate) dir: &'a Path,
+    /// Folder of what `scripts/node-programs` built.
+    pub(crate) programs: &'a Path,
+    pub(crate) cgroups: &'a Cgroups,
+    pub(crate) network: &'a Network,
+    pub(crate) authority: &'a Authority,
+    pub(crate) dual_stack: bool,
+}
+
+impl Node {
+    /// Starts the `index`th node (from 1). It is not known to the API server yet when this returns.
+    pub(crate) fn start(options: &NodeOptions, index: u8, around: &Surroundings) -> Result<Self> {
+        let name = options.name.clone();
+        let dir = around.dir.join("nodes").join(&name);
+        let (root, logs) = (dir.join("root"), dir.join("log"));
+        fs::create_dir_all(&root)?;
+        fs::create_dir_all(&logs)?;
+        config::write(&root, &name, &around.cgroups.node(&name)?, around.authority)?;
+        let script = dir.join("node-init.sh");
+        fs::write(&script, INIT)?;
+
+        let addresses = options.addresses(index, around.dual_stack);
+        let list: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+        let mut command = bound_command(Path::new("unshare"));
+        command
+            .args(["--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child=KILL", "--propagation=private", "--", "bash"])
+            .arg(&script)
+            .args([&name, &list.join(",")])
+            .args([&root, &around.programs.to_owned(), &logs]);
+        let mut process = Process::spawn("init".into(), command, &dir)?;
+        let init = child_of(&mut process)?;
+        let node = Self { name, addresses, init, process, dir };
+        node.plug_in(options, index, around)?;
+        Ok(node)
+    }
+
+    /// Connects it by a pair of veth devices for each card.
+    fn plug_in(&self, options: &NodeOptions, index: u8, around: &Surroundings) -> Result<()> {
+        let init = self.init;
+        let cards = [("eth0", "br0"), ("eth1", "br1")];
+        for (card, bridge) in &cards[..if options.data_nic { 2 } else { 1 }] {
+            let port = format!("{}-{index}", bridge.replace("br", "port"));
+            network::ip(
+                &around.network.file(),
+                &format!("link add {port} type veth peer name {card} netns {init}\nlink set {port} master {bridge} up\n"),
+            )?;
+        }
+        let mut commands = format!("link set lo up\nlink set eth0 mtu {}\n", options.mtu);
+        for address in &self.addresses {
+            commands += &match address {
+                IpAddr::V4(address) => format!("addr add {address}/24 dev eth0\n"),
+                // Without duplicate address detection it can be used at once.
+                IpAddr::V6(address) => format!("addr add {address}/64 dev eth0 nodad\n"),
+            };
+        }
+        commands += "link set eth0 up\n";
+        if options.data_nic {
+            commands += "link set eth1 up\n";
+        }
+        if self.addresses.len() > 1 {
+            commands += &format!("route add ::/0 via {}\n", addresses::GATEWAY_V6);
+        }
+        // Last: its process 1 waits for this one.
+        commands += &format!("route add default via {}\n", addresses::API_SERVER);
+        network::ip(&network::of(init), &commands)
+    }
+
+    /// Of the Node object, and its host name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// IPv4 first; in a lab of two families IPv6 second.
+    pub fn addresses(&self) -> &[IpAddr] {
+        &self.addresses
+    }
+
+    /// Runs a program in the node as root, outside of any pod, and returns its stdout.
+    ///
+    /// # Errors
+    /// It cannot be started or failed: the error holds its stderr.
+    pub async fn exec(&self, command: &[&str]) -> Result<String> {
+        self.run(command, Stdio::null()).await
+    }
+
+    /// Loads the images of an archive (`docker save` or OCI) into containerd, for pods.
+    ///
+    /// # Errors
+    /// The archive cannot be read.
+    pub async fn import(&self, archive: &Path) -> Result<()> {
+        let file = fs::File::open(archive).with_context(|| format!("cannot open {}", archive.display()))?;
+        // Without --local the archive is read by containerd, which sees no standard input.
+        let import = self.run(&["ctr", "--namespace=k8s.io", "images", "import", "--local", "-"], file.into()).await;
+        import.with_context(|| format!("{} is not imported", archive.display())).map(drop)
+    }
+
+    /// A file of the node, seen from this machine; the path is the one inside. Of use while the node runs.
+    pub fn file(&self, path: impl AsRef<Path>) -> PathBuf {
+        let inside = path.as_ref();
+        Path::new(&format!("/proc/{}/root", self.init)).join(inside.strip_prefix("/").unwrap_or(inside))
+    }
+
+    /// The folder with `kubelet.log` and `containerd.log`.
+    pub fn logs(&self) -> PathBuf {
+        self.dir.join("log")
+    }
+
+    async fn run(&self, command: &[&str], stdin: Stdio) -> Result<String> {
+        let output = tokio::process::Command::from(enter(self.init))
+            .args(command)
+            .stdin(stdin)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .output()
+            .await?;
+        if !output.status.success() {
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            bail!("{} on {}: {}: {}", command.join(" "), self.name, output.status, stderr.trim_end());
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Is its process 1 running?
+    pub(crate) fn check_running(&mut self) -> Result<()> {
+        self.process.check_running().with_context(|| format!("node {}", self.name))
+    }
+
+    /// What to look at if it does not work.
+    pub(crate) fn last_words(&self) -> String {
+        ["kubelet", "containerd"]
+            .map(|unit| {
+                let log = self.logs().join(format!("{unit}.log"));
+                format!("{} ends with:\n{}", log.display(), end_of(&log))
+            })
+            .join("\n")
+    }
+
+    /// Waits until containerd answers.
+    pub(crate) async fn wait_for_containerd(&mut self) -> Result<()> {
+        let deadline = Instant::now() + START_TIMEOUT;
+        loop {
+            match self.exec(&["ctr", "version"]).await {
+                Ok(_) => return Ok(()),
+                Err(error) if Instant::now() > deadline => {
+                    return Err(error.context(format!("containerd does not answer in time; {}", self.last_words())));
+                }
+                Err(_) => self.check_running()?,
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Name and pid of what runs for it on this machine.
+    pub(crate) fn processes(&self) -> [(String, u32); 2] {
+        [(format!("{}: unshare", self.name), self.process.pid()), (format!("{}: init", self.name), self.init)]
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // With process 1 of a PID namespace all others in it are killed, and it is gone only when they are (pid_namespaces(7)). unshare
+        // ends with it, and is waited for by the drop of `process`; killed first, it would not wait.
+        if self.process.check_running().is_ok()
+            && let Some(init) = i32::try_from(self.init).ok().and_then(Pid::from_raw)
+        {
+            let _ = kill_process(init, Signal::KILL);
+        }
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while self.process.check_running().is_ok() && Instant::now() < deadline {
+            sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl NodeOptions {
+    fn addresses(&self, index: u8, dual_stack: bool) -> Vec<IpAddr> {
+        let [a, b, c, _] = addresses::API_SERVER.octets();
+        let mut list = vec![IpAddr::V4(Ipv4Addr::new(a, b, c, 10 + index))];
+        if dual_stack {
+            let mut segments = addresses::GATEWAY_V6.segments();
+            segments[7] = 0x10 + u16::from(index);
+            list.push(IpAddr::V6(Ipv6Addr::from(segments)));
+        }
+        list
+    }
+}
+
+/// A command that runs what is added to it inside the node whose process 1 this is.
+pub fn enter(init: u32) -> Command {
+    let mut command = Command::new("nsenter");
+    command
+        .arg(format!("--target={init}"))
+        .args(["--mount", "--uts", "--ipc", "--net", "--pid", "--root", "--wd", "--", "env"])
+        .args(["PATH=/opt/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root"]);
+    command
+}
+
+/// The pid of the only child that unshare makes (`proc_pid_task(5)`).
+fn child_of(process: &mut Process) -> Result<u32> {
+    let pid = process.pid();
+    let deadline = Instant::now() + START_TIMEOUT;
+    while Instant::now() < deadline {
+        process.check_running().context("a node needs namespaces of its own")?;
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+        if let Some(Ok(child)) = children.split_whitespace().next().map(str::parse) {
+            return Ok(child);
+        }
+        sleep(Duration::from_millis(2));
+    }
+    bail!("unshare starts no process in time")
+}

@@ -1,0 +1,100 @@
+# Sourced by the scripts that keep something under weft's cache folder: programs built from pinned Go modules, once for all trees.
+# shellcheck shell=bash
+#
+# Before use: `name` is that of the script. `in_cache` sets `work`, the folder that the build functions write to.
+
+modules=$(cd "$(dirname "${BASH_SOURCE[0]}")/../testenv" && pwd)
+weft_cache=${WEFT_CACHE:-${XDG_CACHE_HOME:-${HOME:?HOME is not set: set WEFT_CACHE to a folder for the builds}/.cache}/weft}
+flags=(-trimpath)
+
+say() { printf '%s\n' "$*" >&2; }
+die() { say "${name:?}: $*"; exit 1; }
+
+# usage SCRIPT: its leading comment
+usage() { sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$1" >&2; }
+
+# install_missing PROGRAM=PACKAGE...: installs the Debian packages of those programs (or files, if absolute) that are not there
+install_missing() {
+  local pair missing=()
+  for pair in "$@"; do
+    [[ $pair == /* && -e ${pair%%=*} ]] || command -v "${pair%%=*}" >/dev/null || missing+=("${pair#*=}")
+  done
+  ((${#missing[@]})) || return 0
+  command -v apt-get >/dev/null || die "these programs' packages are missing: ${missing[*]}"
+  say "$name: installing ${missing[*]}"
+  { apt-get update -qq && apt-get install -y -qq --no-install-recommends "${missing[@]}"; } >&2
+}
+
+# pinned MODULE PATH: the version of PATH that MODULE's go.mod requires
+pinned() { awk -v path="$2" '$1 == path { print $2; exit } $1 == "require" && $2 == path { print $3; exit }' "$modules/$1/go.mod"; }
+
+# need_go HELP: sets go_version and go_arch, or ends with the advice
+need_go() {
+  command -v go >/dev/null || die "Go 1.26 or newer is needed for the build, and there is no 'go' in PATH.
+  Install it from https://go.dev/dl/, or $1."
+  # Asked inside a module, so that a newer toolchain which Go fetches by itself counts.
+  read -r go_version go_arch < <(cd "$modules/etcd" && go env GOVERSION GOARCH 2>/dev/null | paste -sd' ') || true
+  [[ -n ${go_version:-} ]] || die "Go 1.26 or newer is needed for the build; found: $(cd / && go version 2>&1).
+  Install it from https://go.dev/dl/, or allow Go to fetch it: GOTOOLCHAIN=auto."
+}
+
+# while_running PID LABEL: shows that PID is at work, until it ends: a live line on a terminal, a line each 30 s elsewhere
+while_running() {
+  local pid=$1 label=$2 start=$SECONDS shown=0
+  while kill -0 "$pid" 2>/dev/null; do
+    if [[ -t 2 ]]; then
+      printf '\r\033[K  %-24s %4d s' "$label" $((SECONDS - start)) >&2
+    elif ((SECONDS - start >= shown + 30)); then
+      shown=$((SECONDS - start))
+      say "  $label: $shown s so far"
+    fi
+    sleep 0.2
+  done
+  if [[ -t 2 ]]; then printf '\r\033[K' >&2; fi
+}
+
+# build FOLDER PROGRAM PACKAGE [LDFLAG...]: FOLDER holds go.mod. Further flags of `go build` come from the array build_flags.
+build() {
+  local folder=$1 program=$2 package=$3 start=$SECONDS ldflags
+  ldflags="-s -w ${*:4}"
+  mkdir -p "$(dirname "$work/$program")"
+  (cd "$folder" && exec go build "${flags[@]}" ${build_flags[@]+"${build_flags[@]}"} -ldflags="$ldflags" -o "$work/$program" "$package") >"$work/log" 2>&1 &
+  building=$!
+  while_running "$building" "$program"
+  wait "$building" || { cat "$work/log" >&2; die "building $program failed, see above (is the Go module proxy reachable?)"; }
+  building=
+  say "  $(printf '%-24s %4d s' "$program" $((SECONDS - start)))"
+}
+
+# stamp: -X flags with the version of Kubernetes; without them its programs say v0.0.0-master
+stamp() {
+  local kubernetes major minor version=k8s.io/component-base/version
+  kubernetes=$(pinned kubernetes k8s.io/kubernetes)
+  IFS=. read -r major minor _ <<<"${kubernetes#v}"
+  echo "-X $version.gitVersion=$kubernetes -X $version.gitMajor=$major -X $version.gitMinor=$minor"
+}
+
+# in_cache CACHE TARGET COMPLETE BUILD: builds TARGET, a folder in CACHE, unless `COMPLETE TARGET` holds. BUILD fills $work.
+in_cache() {
+  local cache=$1 target=$2 complete=$3 build=$4 start
+  if "$complete" "$target"; then return; fi
+  mkdir -p "$cache"
+  exec 9>"$cache/lock"
+  if ! flock -n 9; then
+    say "Another $name is building, waiting for it"
+    flock 9
+  fi
+  if "$complete" "$target"; then return; fi
+  rm -rf "$target" "$cache"/.building.* # left by a build that was killed; nobody else builds, the lock is ours
+  start=$SECONDS
+  work=$(mktemp -d "$cache/.building.XXXXXX")
+  trap '[[ -z ${building:-} ]] || kill "$building" 2>/dev/null || true; rm -rf "$work"' EXIT
+  trap 'exit 130' INT TERM
+  "$build"
+  rm -f "$work/log"
+  chmod 755 "$work"
+  # A folder of the final name is always whole: it appears by rename.
+  mv -T "$work" "$target"
+  trap - EXIT INT TERM
+  say "Built in $((SECONDS - start)) s: $target"
+}
