@@ -7,7 +7,7 @@ WEFT := target/release/weft
 TESTENV := target/release/weft-testenv
 CLUSTER := target/cluster
 
-.PHONY: help setup build demo test test-long fuzz check fmt generate bench cluster-up cluster-down cluster-clean
+.PHONY: help setup build images demo test test-nodes test-long fuzz check fmt generate bench cluster cluster-up cluster-down cluster-clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-14s %s\n", $$1, $$2 }'
@@ -18,6 +18,9 @@ setup: ## Install what is missing on this machine and build the control plane's 
 build: ## Build the release binary of weft, and the test environment
 	@scripts/build
 
+images: build ## Write the container images of Weft as OCI archives, without a registry or a container engine: target/images
+	@cargo run --quiet --release -p weft-images
+
 demo: setup build ## Show it: a real control plane, Weft installed as a user would, everything Available (KEEP=1 leaves it up)
 	@scripts/demo
 
@@ -26,6 +29,9 @@ test: setup ## Run all tests; each suite prints its time
 
 test-long: setup ## Run all tests, some exhaustively: a kill before and after every single write, five times the random histories
 	@WEFT_EXHAUSTIVE=1 scripts/test
+
+test-nodes: setup ## Run the tests on real nodes (kubelet, containerd; root), or say what keeps them from running here
+	@scripts/test-nodes
 
 fuzz: ## Look for inputs that break something, guided by coverage, TIME=60 seconds a target
 	@scripts/fuzz
@@ -43,13 +49,17 @@ generate: ## Write the generated files again: the CRDs and admission policies un
 bench: setup build ## Print Weft's figures beside the lower bound, measured in the same run
 	cargo run --quiet --release -p weft-bench
 
+cluster: setup images ## Start a cluster of two real nodes in the background, with the image of Weft on them, and no network for pods yet (root)
+	@$(TESTENV) up --real-nodes 2 --image target/images/weft.tar --dir $(CLUSTER) --detach
+
 cluster-up: setup build ## Start a control plane with three nodes in the background
 	@$(TESTENV) up --nodes 3 --dir $(CLUSTER) --detach
 
 cluster-down: ## End it
 	@$(TESTENV) down --dir $(CLUSTER)
 
-cluster-clean: ## End it and remove what it left, and the built programs of the control plane
+cluster-clean: ## End it and remove what it left, and the built programs of control plane and nodes
 	@-test ! -x $(TESTENV) || $(TESTENV) down --dir $(CLUSTER)
 	rm -rf $(CLUSTER)
 	scripts/control-plane --clean
+	scripts/node-programs --clean

@@ -43,7 +43,7 @@ while_running() {
   local pid=$1 label=$2 start=$SECONDS shown=0
   while kill -0 "$pid" 2>/dev/null; do
     if [[ -t 2 ]]; then
-      printf '\r\033[K  %-24s %4d s' "$label" $((SECONDS - start)) >&2
+      printf '\r\033[K  %-28s %4d s' "$label" $((SECONDS - start)) >&2
     elif ((SECONDS - start >= shown + 30)); then
       shown=$((SECONDS - start))
       say "  $label: $shown s so far"
@@ -63,7 +63,7 @@ build() {
   while_running "$building" "$program"
   wait "$building" || { cat "$work/log" >&2; die "building $program failed, see above (is the Go module proxy reachable?)"; }
   building=
-  say "  $(printf '%-24s %4d s' "$program" $((SECONDS - start)))"
+  say "  $(printf '%-28s %4d s' "$program" $((SECONDS - start)))"
 }
 
 # stamp: -X flags with the version of Kubernetes; without them its programs say v0.0.0-master

@@ -6,14 +6,14 @@ use std::path::Path;
 use std::str::FromStr;
 
 use oci_spec::image::{
-    ConfigBuilder, Descriptor, ImageConfigurationBuilder, ImageIndexBuilder, ImageManifestBuilder, MediaType, OciLayoutBuilder, Os, RootFsBuilder,
-    SCHEMA_VERSION, Sha256Digest,
+    ConfigBuilder, Descriptor, ImageConfigurationBuilder, ImageIndexBuilder, ImageManifestBuilder, MediaType, OciLayoutBuilder, Os,
+    RootFsBuilder, SCHEMA_VERSION, Sha256Digest,
 };
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use crate::content::{Entry, Image};
 use crate::Error;
+use crate::content::{Entry, Image};
 
 impl Image {
     /// Writes the archive, whole or not at all, and returns its size in bytes.
@@ -37,7 +37,8 @@ impl Image {
         // The first is containerd's, the second the standard's; podman takes a full name there as well.
         let names = ["io.containerd.image.name", "org.opencontainers.image.ref.name"];
         named.set_annotations(Some(names.map(|name| (name.to_owned(), self.reference.clone())).into()));
-        let index = ImageIndexBuilder::default().schema_version(SCHEMA_VERSION).media_type(MediaType::ImageIndex).manifests([named]).build()?;
+        let index =
+            ImageIndexBuilder::default().schema_version(SCHEMA_VERSION).media_type(MediaType::ImageIndex).manifests([named]).build()?;
         let layout = OciLayoutBuilder::default().image_layout_version("1.0.0").build()?;
 
         let mut files = vec![("oci-layout".to_owned(), json(&layout)?), ("index.json".to_owned(), json(&index)?)];
@@ -146,7 +147,11 @@ mod tests {
     }
 
     fn image() -> Image {
-        Image::new("localhost/x:1").file("/etc/passwd", "root:x:0:0::/:\n").symlink("/var/run", "/run").entrypoint(["/x"]).user(65532, 65532)
+        Image::new("localhost/x:1")
+            .file("/etc/passwd", "root:x:0:0::/:\n")
+            .symlink("/var/run", "/run")
+            .entrypoint(["/x"])
+            .user(65532, 65532)
     }
 
     #[test]

@@ -12,10 +12,7 @@ const USER: u32 = 65532;
 /// # Errors
 /// The program cannot be read, or a library that it needs is missing.
 pub fn weft(program: &Path, version: &str) -> Result<Image, Error> {
-    Ok(base(&format!("localhost/weft:{version}"))
-        .program("/usr/bin/weft", program)?
-        .entrypoint(["/usr/bin/weft"])
-        .user(USER, USER))
+    Ok(base(&format!("localhost/weft:{version}")).program("/usr/bin/weft", program)?.entrypoint(["/usr/bin/weft"]).user(USER, USER))
 }
 
 /// What a C library expects to find. Names are resolved by DNS as the pod's resolv.conf says: its own code does that, no module is loaded.

@@ -9,8 +9,8 @@ use anyhow::{Result, bail};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::Api;
 
-use crate::lab::{Site, addresses};
 use crate::control_plane::{ADMIN, ControlPlane, client_from, is_ready, token_of};
+use crate::lab::{Site, addresses};
 use crate::pki::{self, Authority};
 use crate::process::{Process, free_port};
 use crate::programs::Programs;

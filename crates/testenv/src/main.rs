@@ -202,7 +202,8 @@ async fn start(up: &Up, dir: &Path) -> Result<Cluster> {
             let node = NodeOptions::new(format!("node-{letter}")).data_nic();
             lab = lab.node(if index == 0 { node.control_plane() } else { node.mtu(up.mtu) });
         }
-        for archive in [images::tools()?, images::flannel()?, images::kube_proxy()?].iter().chain(images::multus()?.iter()).chain(&up.image) {
+        for archive in [images::tools()?, images::flannel()?, images::kube_proxy()?].iter().chain(images::multus()?.iter()).chain(&up.image)
+        {
             lab = lab.image(archive);
         }
         return Ok(Cluster::Real(Box::new(lab.start().await?)));

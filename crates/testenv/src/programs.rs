@@ -66,11 +66,8 @@ fn build() -> Result<PathBuf> {
 
 /// Runs a script that builds what is missing and prints the folder. Its progress is seen on stderr.
 pub(crate) fn folder_from_script(script: &str) -> Result<PathBuf> {
-    let output = Command::new(script)
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output()
-        .with_context(|| format!("cannot run {script}"))?;
+    let output =
+        Command::new(script).stdin(Stdio::null()).stderr(Stdio::inherit()).output().with_context(|| format!("cannot run {script}"))?;
     if !output.status.success() {
         bail!("{script} failed ({}), its output above says why", output.status);
     }

@@ -45,7 +45,9 @@ impl Cgroups {
             let hierarchy = Path::new(ROOT).join(hierarchy);
             let group = hierarchy.join(path);
             match fs::create_dir(&group) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error).with_context(|| format!("cannot make {}", group.display()))?,
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    Err(error).with_context(|| format!("cannot make {}", group.display()))?
+                }
                 _ => {}
             }
         }

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use weft_images::Image;
@@ -16,7 +16,7 @@ pub const PAUSE: &str = "localhost/pause:test";
 pub const TOOLS: &str = "localhost/tools:test";
 /// flannel with `iptables` and `nft`, as `/opt/bin/flanneld`.
 pub const FLANNEL: &str = "localhost/flannel:test";
-/// kube-proxy with `iptables`, `ipset`-less, and `nft`, as `/usr/local/bin/kube-proxy`.
+/// kube-proxy with `iptables`, `nft` and `conntrack`, as `/usr/local/bin/kube-proxy`.
 pub const KUBE_PROXY: &str = "localhost/kube-proxy:test";
 /// Multus, thick, with the paths of its own image.
 pub const MULTUS: &str = "localhost/multus:test";
@@ -90,9 +90,12 @@ pub fn multus() -> Result<Option<PathBuf>> {
         // The shell is for the hooks of its DaemonSet. The daemon looks for pods' namespaces below /var/run.
         let mut image = busybox(image)?.symlink("/var/run", "/run");
         // The installer looks for passthru under this name.
-        for (name, program) in
-            [("multus-daemon", "multus-daemon"), ("multus-shim", "multus-shim"), ("install_multus", "install_multus"), ("passthru", "passthru-cni")]
-        {
+        for (name, program) in [
+            ("multus-daemon", "multus-daemon"),
+            ("multus-shim", "multus-shim"),
+            ("install_multus", "install_multus"),
+            ("passthru", "passthru-cni"),
+        ] {
             image = image.program(format!("/usr/src/multus-cni/bin/{name}"), programs.join("pods").join(program))?;
         }
         Ok(image.entrypoint(["/usr/src/multus-cni/bin/multus-daemon"]))
@@ -105,6 +108,8 @@ fn archive(reference: &str, fill: impl FnOnce(Image, &Path) -> Result<Image>) ->
     let programs = programs()?;
     let name = reference.trim_start_matches("localhost/").replace(':', "-");
     let path = programs.join("images").join(format!("{name}-{RECIPE}.tar"));
+    static WRITING: Mutex<()> = Mutex::new(());
+    let _one_at_a_time = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
     if !path.is_file() {
         let image = Image::new(reference)
             .file("/etc/passwd", "root:x:0:0:root:/root:/bin/sh\n")

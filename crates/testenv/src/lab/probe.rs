@@ -79,7 +79,8 @@ pub fn has_ipv6() -> bool {
 }
 
 fn has_cgroup(hierarchy: &str) -> bool {
-    let probe = Path::new("/sys/fs/cgroup").join(hierarchy).join(format!("weft-probe-{}-{:08x}", std::process::id(), rand::random::<u32>()));
+    let probe =
+        Path::new("/sys/fs/cgroup").join(hierarchy).join(format!("weft-probe-{}-{:08x}", std::process::id(), rand::random::<u32>()));
     let made = std::fs::create_dir(&probe).is_ok();
     // In version 2 of control groups there are no such folders, and a tmpfs is no hierarchy.
     made && probe.join("cgroup.procs").exists() & std::fs::remove_dir(&probe).is_ok()
