@@ -63,7 +63,9 @@ impl Domain {
     /// There is none.
     pub fn of(config: &Value) -> Result<&'static Self> {
         let kind = config["kind"].as_str().unwrap_or_default();
-        ALL.iter().find(|domain| domain.kind == kind).with_context(|| format!("kind {kind:?} is not the configuration of a domain that is measured"))
+        ALL.iter()
+            .find(|domain| domain.kind == kind)
+            .with_context(|| format!("kind {kind:?} is not the configuration of a domain that is measured"))
     }
 
     /// Where its configurations are.

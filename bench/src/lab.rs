@@ -115,7 +115,8 @@ impl<'a> Lab<'a> {
     /// Starts the binary as the kubelet would, through a proxy if one is given. Returns when it is ready; that is before it leads.
     pub async fn operator(&self, pod: &str, via: Option<&Proxy>) -> Result<Operator> {
         let server = via.map_or(self.control_plane.url(), Proxy::url);
-        let kubeconfig = self.control_plane.service_account_kubeconfig_via(server, self.setup.domain.namespace, self.setup.domain.operator).await?;
+        let kubeconfig =
+            self.control_plane.service_account_kubeconfig_via(server, self.setup.domain.namespace, self.setup.domain.operator).await?;
         let log = self.control_plane.dir().join(format!("{pod}.log"));
         let output = File::create(&log)?;
         let mut command = bound_command(&self.setup.weft);

@@ -53,8 +53,7 @@ async fn by_weft(setup: &Setup, applied: &[Applied], timeline: bool) -> Result<T
     let since = Timestamp::now();
     lab.create_config().await?;
     lab.wait_available().await?;
-    let created =
-        audit::of_admin(&lab, since)?.into_iter().find(|event| event.verb == "create" && event.resource == setup.domain.resource);
+    let created = audit::of_admin(&lab, since)?.into_iter().find(|event| event.verb == "create" && event.resource == setup.domain.resource);
     let start = audit::first_received(&created)?;
     let requests = audit::of_operator(&lab, since)?;
     if timeline {

@@ -14,14 +14,16 @@ use crate::{
 const TIMES: usize = 200;
 
 pub fn measure(setup: &Setup) -> Result<Vec<Figure>> {
-    let domain = ClusterNetwork::new(Settings::from_env(|variable| variable.ends_with("_IMAGE").then(|| "registry.example/image:1".to_owned()))?);
+    let domain =
+        ClusterNetwork::new(Settings::from_env(|variable| variable.ends_with("_IMAGE").then(|| "registry.example/image:1".to_owned())));
     let facts = Facts::default();
     let mut times = Vec::with_capacity(TIMES);
     let mut objects = 0;
     for _ in 0..TIMES {
         let start = Instant::now();
         let input = Input { resource: &setup.config, record: None, decided: None, facts: &facts, random: &mut |_| {} };
-        let decision = domain.decide(black_box(input)).map_err(|refusal| anyhow!("the configuration is refused: {:?}", refusal.problems))?;
+        let decision =
+            domain.decide(black_box(input)).map_err(|refusal| anyhow!("the configuration is refused: {:?}", refusal.problems))?;
         times.push(start.elapsed().as_secs_f64());
         objects = black_box(decision).units.iter().map(|unit| unit.objects.len()).sum();
     }
