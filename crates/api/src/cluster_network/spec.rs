@@ -177,7 +177,7 @@ pub struct FlannelConfig {
     /// The MTU of the pods' interfaces in bytes, 1280 or more with IPv6. Left out, it is what was applied before; at first the smallest of
     /// the nodes that are known, less what the back end needs. It cannot change while pods use the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 576, max = 65536))]
+    #[schemars(range(min = 576, max = 65535))]
     pub mtu: Option<i64>,
 
     /// Whether flannel writes its rules with nftables instead of iptables. Left out, it is false.
