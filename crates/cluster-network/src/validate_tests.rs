@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 use serde_json::{Value, json};
-use weft_plan::{Facts, Node};
+use weft_plan::{Facts, Node, report::FailureClass};
 
 use crate::testing::{decide, problems, resource, try_decide};
 
@@ -258,5 +258,22 @@ fn settings_of_another_network_are_noticed() {
     for field in ["flannelConfig", "otherConfig"] {
         let expected = format!("spec.defaultNetwork.{field} has no effect: the network is of type OpenShiftSDN");
         assert!(notices.contains(&expected), "{notices:?}");
+    }
+}
+
+/// The same table is asked of the schema and of the API server, in the tests of the API.
+#[test]
+fn what_the_api_accepts_and_refuses_is_accepted_and_refused_here() {
+    let cases: Value = serde_saphyr::from_str(include_str!("../../api/tests/network_config/cases.yaml")).unwrap();
+    for case in cases["accepted"].as_array().unwrap() {
+        assert_eq!(problems(case["spec"].clone()), Vec::<String>::new(), "{}", case["name"]);
+    }
+    for case in cases["refused"].as_array().unwrap() {
+        // A bad additional network stops none of the others: its unit alone waits, and status says why.
+        let refused = match try_decide(case["spec"].clone(), None, &Facts::default()) {
+            Ok(decision) => decision.waits.iter().any(|wait| wait.class == FailureClass::Invalid),
+            Err(refusal) => refusal.reason == crate::INVALID,
+        };
+        assert!(refused, "{case}");
     }
 }

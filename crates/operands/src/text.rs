@@ -31,6 +31,13 @@ pub fn is_ip(text: &str) -> bool {
     text.parse::<IpAddr>().is_ok_and(|ip| !matches!(ip, IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some()))
 }
 
+/// The name of a network interface (`dev_valid_name` of Linux): at most 15 bytes, no blank, `/` or `:`.
+pub fn is_interface(text: &str) -> bool {
+    (1..=15).contains(&text.len())
+        && !matches!(text, "." | "..")
+        && !text.contains(|c: char| c == '/' || c == ':' || c.is_ascii_whitespace())
+}
+
 /// The absolute path of a socket: 107 bytes are what a socket address holds.
 pub fn is_socket(text: &str) -> bool {
     text.len() <= 107 && is_absolute(text)

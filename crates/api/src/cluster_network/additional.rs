@@ -55,7 +55,7 @@ pub struct SimpleMacvlanConfig {
 
     /// The MTU of the pods' interfaces in bytes. Left out or 0: that of the node's interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 65536))]
+    #[schemars(range(min = 0, max = 65536), extend("x-kubernetes-validations" = rules::macvlan_mtu()))]
     pub mtu: Option<i64>,
 }
 

@@ -220,6 +220,11 @@ pub(super) fn macvlan_mode() -> [Rule; 1] {
     one_of(&["Bridge", "Private", "VEPA", "Passthru"])
 }
 
+/// For the MTU of a macvlan network. 68 is the least of IPv4 (RFC 791).
+pub(super) fn macvlan_mtu() -> [Rule; 1] {
+    [rule("self == 0 || self >= 68", "must be 68 or more, or 0 for that of the node's interface")]
+}
+
 /// For the type of address management.
 pub(super) fn ipam_type() -> [Rule; 1] {
     one_of(&["DHCP", "Static"])

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use serde::Serialize;
 use weft_api::cluster_network::{AdditionalNetwork, IpamConfig, SimpleMacvlanConfig, StaticIpamConfig, StaticIpamDns};
+use weft_operands::text::is_interface;
 use weft_plan::Problem;
 
 use super::{given, problem};
@@ -80,6 +81,11 @@ pub(super) fn configuration(path: &str, network: &AdditionalNetwork) -> Result<S
     let path = format!("{path}.simpleMacvlanConfig");
     let mut problems = Vec::new();
     let SimpleMacvlanConfig { master, ipam_config, mode, mtu } = network.simple_macvlan_config.clone().unwrap_or_default();
+    if let Some(master) = given(master.as_ref()).filter(|master| !is_interface(master)) {
+        let message =
+            format!("{master:?} is not the name of an interface: write it like eth1, at most 15 letters without blanks, '/' and ':'");
+        problems.push(problem(&path, "master", message));
+    }
     let mode = one_of(&path, "mode", mode.as_ref(), &MODES, &mut problems).map(str::to_lowercase);
     let mtu = mtu.filter(|mtu| *mtu != 0);
     if let Some(mtu) = mtu.filter(|mtu| !(68..=65536).contains(mtu)) {
