@@ -42,7 +42,7 @@ async fn it_waits_for_its_definition_and_then_works_at_once() {
     assert_eq!((code, body.contains("addons")), (503, true), "{body}");
     let definitions = Command::new(weft_binary()).arg("crds").output().unwrap();
     cluster.apply(&String::from_utf8(definitions.stdout).unwrap()).await;
-    cluster.kubectl(&["wait", "crd", DEFINITION, "--for", "condition=Established"]).await;
+    cluster.wait_established(DEFINITION).await;
     cluster.play_kubemacpool().await;
     // Established, and served a moment later.
     let spec = resource(&FULL);

@@ -121,8 +121,17 @@ impl Cluster {
             self.apply(&weft_testenv::definition(name).unwrap()).await;
         }
         for name in definitions {
-            self.kubectl(&["wait", "--for=condition=Established", "--timeout=60s", &format!("crd/{name}")]).await;
+            self.wait_established(name).await;
         }
+    }
+
+    /// Waits until the API server serves a definition. (`kubectl wait` fails where it meets one whose conditions are not there yet.)
+    pub async fn wait_established(&self, definition: &str) {
+        wait_until(&format!("{definition} is established"), async || {
+            let live = self.get(kinds::CUSTOM_RESOURCE_DEFINITION, "", definition).await.ok_or("it is not there")?;
+            if condition(&live["status"], "Established")["status"] == "True" { Ok(()) } else { Err(format!("{:#}", live["status"])) }
+        })
+        .await;
     }
 
     /// The API of a kind, as admin; `namespace` is ignored for kinds without namespaces.
