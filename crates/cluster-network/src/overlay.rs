@@ -78,7 +78,10 @@ fn point_at_api_server(container: &mut Container, settings: &Settings) {
     let Some(variables) = &mut container.env else { return };
     let names = ["KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"];
     match &settings.api_server {
-        None => variables.retain(|variable| !names.contains(&&*variable.name)),
+        None => {
+            variables.retain(|variable| !names.contains(&&*variable.name));
+            container.env.take_if(|variables| variables.is_empty());
+        }
         Some(api_server) => {
             for (name, value) in names.into_iter().zip([&api_server.host, &api_server.port]) {
                 variables.iter_mut().filter(|variable| variable.name == name).for_each(|variable| variable.value = Some(value.clone()));

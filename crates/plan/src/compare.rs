@@ -187,6 +187,8 @@ impl Found {
     fn wanted(&mut self, path: &str, desired: &Value, live: &Value, ours: Option<&Value>) {
         match (desired, live) {
             (_, Value::Null) if ours.is_some() && is_zero(desired) => {}
+            // Of a list that is merged by keys its elements are owned, and an empty one has none.
+            (Value::Array(items), Value::Null) if items.is_empty() => {}
             (_, Value::Null) => self.push(path, What::Missing { desired: desired.clone() }),
             (Value::Object(map), Value::Object(_)) if !map.is_empty() => {
                 let owns_children = ours.is_some_and(|node| node.as_object().is_some_and(|node| !node.is_empty()));
@@ -417,6 +419,13 @@ mod tests {
         assert_eq!(differences(&desired, &owned), Vec::<String>::new());
         let lost = json!({"metadata": {"managedFields": [{"manager": ME, "operation": "Apply", "fieldsV1": {"f:spec": {"f:other": {}}}}]}, "spec": {}});
         assert_eq!(differences(&desired, &lost), ["+ spec.value: \"\""]);
+    }
+
+    #[test]
+    fn an_empty_list_is_the_same_as_none() {
+        let mut desired = desired();
+        desired["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] = json!([]);
+        assert_eq!(differences(&desired, &live()), Vec::<String>::new());
     }
 
     #[test]
