@@ -34,7 +34,7 @@ pub fn fill(
     let by_default = of_nodes.saturating_sub(overhead);
     provider.fill(&mut default_network, previous, u16::try_from(by_default).unwrap_or(u16::MAX));
 
-    let mut notices = Vec::new();
+    let mut notices: Vec<_> = if is_open { mtu::assumed(facts).into_iter().collect() } else { Vec::new() };
     if let Some(mtu) = provider.mtu(&default_network) {
         let least = mtu::least(pod_networks.iter().any(|network| matches!(network.cidr, IpNet::V6(_))));
         if is_open && by_default < least {

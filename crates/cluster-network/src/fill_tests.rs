@@ -2,7 +2,7 @@
 use serde_json::{Value, json};
 use weft_plan::{Facts, NodeNetwork};
 
-use crate::testing::{decide, try_decide};
+use crate::testing::{decide, decide_established, try_decide};
 
 fn sdn(config: Value) -> Value {
     json!({
@@ -62,9 +62,39 @@ fn the_mtu_is_the_smallest_of_the_nodes_less_the_overhead() {
 }
 
 #[test]
-fn the_mtu_is_carried_once_it_is_applied() {
+fn the_mtu_goes_down_with_what_nodes_tell_until_the_network_is_on_all_of_them() {
+    let first = try_decide(sdn(json!({})), None, &Facts { host_mtu: Some(9000), ..Facts::default() }).unwrap().decided.to_string();
+    let of = |spec: Value, told: &[u32]| mtu(&try_decide(sdn(spec), Some(&first), &nodes(told)).unwrap().decided).clone();
+    assert_eq!(of(json!({}), &[9000, 1500]), 1450, "which is no refused change");
+    assert_eq!(of(json!({}), &[9100]), 8950, "it never goes up");
+    assert_eq!(of(json!({"mtu": 8950}), &[1500]), 8950, "what is asked for stays");
+    assert_eq!(of(json!({}), &[600]), 8950, "pods need more than that would leave");
+    let other = sdn(json!({"vxlanPort": 4790}));
+    let refusal = try_decide(other, Some(&first), &nodes(&[1500])).unwrap_err();
+    assert_eq!(refusal.changes.len(), 1, "{refusal:#?}");
+
+    // What was stored before the first write counts as well.
+    let resource = crate::testing::resource(sdn(json!({})));
+    let (facts, decided) = (nodes(&[1500]), serde_json::from_str(&first).unwrap());
+    let input = weft_plan::Input { resource: &resource, record: None, decided: Some(&decided), facts: &facts, random: &mut |_| {} };
+    let domain = crate::ClusterNetwork::new(crate::testing::settings());
+    assert_eq!(*mtu(&weft_plan::Domain::decide(&domain, input).unwrap().decided), 1450);
+}
+
+#[test]
+fn while_no_node_has_told_that_is_said() {
+    let said = |facts: &Facts| {
+        try_decide(sdn(json!({})), None, facts).unwrap().notices.iter().any(|notice| notice.message.contains("1500 is assumed"))
+    };
+    assert!(said(&Facts::default()));
+    assert!(!said(&nodes(&[1500])) && !said(&Facts { host_mtu: Some(1500), ..Facts::default() }));
+    assert!(decide(sdn(json!({"mtu": 1400}))).notices.is_empty(), "nothing is assumed");
+}
+
+#[test]
+fn the_mtu_stays_once_the_network_is_on_all_nodes() {
     let first = try_decide(sdn(json!({})), None, &nodes(&[9000])).unwrap().decided.to_string();
-    let again = try_decide(sdn(json!({})), Some(&first), &nodes(&[9000, 1500])).unwrap();
+    let again = decide_established(sdn(json!({})), &first, &nodes(&[9000, 1500])).unwrap();
     assert_eq!(*mtu(&again.decided), 8950);
     let notices: Vec<_> = again.notices.iter().map(|notice| &*notice.message).collect();
     assert!(notices.iter().any(|message| message.contains("9000 bytes") && message.contains("node-1 (1500)")), "{notices:?}");

@@ -101,6 +101,10 @@ impl Domain for ClusterNetwork {
         &[Fact::Definitions, Fact::Nodes, Fact::KubeProxy]
     }
 
+    fn hears_nodes(&self) -> bool {
+        true
+    }
+
     fn record(&self, resource_name: &str) -> Option<(ObjectKey, &'static str)> {
         Some((record::key(&self.settings, resource_name), record::DATA_KEY))
     }
@@ -110,8 +114,11 @@ impl Domain for ClusterNetwork {
         let (valid, provider) = validate::validate(&resource.spec, self.providers).map_err(|problems| refusal(INVALID, problems))?;
         let read = |text: &str| record::read(text, self.providers).map_err(|problem| refusal(INVALID, vec![problem]));
         // Without a record there is nothing to be kept safe: that is how a change is forced. Values are carried on all the same.
-        let applied = input.record.map(read).transpose()?;
-        let decided = input.decided.map(|decided| read(&decided.to_string())).transpose()?;
+        let mut applied = input.record.map(read).transpose()?;
+        let mut decided = input.decided.map(|decided| read(&decided.to_string())).transpose()?;
+        if !status::has_been_established(&input.resource["status"], provider.name()) {
+            applied.iter_mut().chain(&mut decided).for_each(|previous| mtu::settle(previous, &valid, provider, input.facts));
+        }
         let mut on_nodes = validate::nodes(&valid, input.facts);
         if !on_nodes.is_empty() && !applied.as_ref().is_some_and(|applied| validate::same_blocks(&valid, applied)) {
             return Err(refusal(INVALID, on_nodes));

@@ -2,7 +2,11 @@
 
 use weft_plan::{Facts, Notice};
 
-use crate::build::DEFAULT_NETWORK;
+use crate::{
+    build::DEFAULT_NETWORK,
+    config::{Effective, Valid},
+    provider::Provider,
+};
 
 /// Where no node has told: that of Ethernet.
 const ETHERNET: u32 = 1500;
@@ -20,6 +24,31 @@ pub(crate) fn least(ipv6: bool) -> u32 {
 pub(crate) fn of_nodes(facts: &Facts) -> u32 {
     let told = facts.node_networks.values().filter_map(|network| network.mtu);
     told.chain(facts.host_mtu).min().unwrap_or(ETHERNET)
+}
+
+/// That no node has told, nor anybody else.
+pub(crate) fn assumed(facts: &Facts) -> Option<Notice> {
+    let told = facts.host_mtu.is_some() || facts.node_networks.values().any(|network| network.mtu.is_some());
+    (!told).then(|| Notice {
+        about: DEFAULT_NETWORK.to_owned(),
+        message: format!("the MTU of the nodes is not known: {ETHERNET} is assumed; where it is smaller, set mtu"),
+    })
+}
+
+/// Brings the MTU of what was decided before down to what the nodes have told since, as long as the network has never been on all of them:
+/// its first pods are what nodes tell by. From then on pods use it, and it stays.
+pub(crate) fn settle(previous: &mut Effective, next: &Valid, provider: &dyn Provider, facts: &Facts) {
+    let is_another = previous.default_network.type_ != next.default_network.type_;
+    let is_asked_for = provider.mtu(&next.default_network).is_some();
+    let told = facts.node_networks.values().filter_map(|network| network.mtu).min();
+    let (Some(told), false, false) = (told, is_another, is_asked_for) else { return };
+    let fits = told.saturating_sub(provider.overhead(next).into());
+    let ipv6 = next.pod_networks.iter().any(|network| network.cidr.addr().is_ipv6());
+    if let Some(mtu) = provider.mtu_mut(&mut previous.default_network)
+        && fits >= least(ipv6)
+    {
+        *mtu = (*mtu).min(fits.into());
+    }
 }
 
 /// Nodes that differ. `needed` is what a packet between nodes has when a pod sends its longest.

@@ -46,6 +46,11 @@ pub trait Provider: Send + Sync + 'static {
         None
     }
 
+    /// The same, to be changed.
+    fn mtu_mut<'a>(&self, _network: &'a mut DefaultNetwork) -> Option<&'a mut i64> {
+        None
+    }
+
     /// How many bytes of each packet between nodes are its own, at this MTU's cost.
     fn overhead(&self, config: &Valid) -> u16;
 

@@ -30,6 +30,14 @@ pub(crate) fn try_decide(spec: Value, record: Option<&str>, facts: &Facts) -> Re
     ClusterNetwork::new(settings()).decide(input)
 }
 
+/// What a specification leads to once its network has been on all nodes.
+pub(crate) fn decide_established(spec: Value, record: &str, facts: &Facts) -> Result<Decision, Refusal> {
+    let mut resource = resource(spec);
+    resource["status"] = json!({"establishedNetwork": resource["spec"]["defaultNetwork"]["type"]});
+    let input = Input { resource: &resource, record: Some(record), decided: None, facts, random: &mut |_| {} };
+    ClusterNetwork::new(settings()).decide(input)
+}
+
 /// What a specification leads to, the first time and on a cluster of which nothing is known.
 pub(crate) fn decide(spec: Value) -> Decision {
     try_decide(spec, None, &Facts::default()).unwrap_or_else(|refusal| panic!("{refusal:#?}"))

@@ -7,7 +7,7 @@ mod connection;
 mod process;
 
 pub use connection::{Endpoint, Source, connect, endpoint};
-pub use process::{MetricsAddress, Options, run};
+pub use process::{HostMtu, MetricsAddress, Options, run};
 
 use std::sync::Arc;
 

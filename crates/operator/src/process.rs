@@ -36,6 +36,39 @@ pub struct Options {
     pub metrics: MetricsAddress,
     /// Name of this replica.
     pub instance: String,
+    /// The MTU of the host's network.
+    pub host_mtu: HostMtu,
+}
+
+/// Whence the operator knows the MTU of its host's network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostMtu {
+    /// It does not: its own network is another one, or nothing depends on it.
+    Unknown,
+    /// From its kernel: its pod is on the host's network.
+    Probe,
+    /// It was told, in bytes.
+    Bytes(u32),
+}
+
+impl HostMtu {
+    /// Found out once: a default network keeps what was decided first.
+    fn find(self) -> Option<u32> {
+        match self {
+            Self::Unknown => None,
+            Self::Bytes(mtu) => Some(mtu),
+            Self::Probe => match weft_host::default_mtu() {
+                Ok(found) => {
+                    tracing::info!(mtu = found.mtu, route = found.route, "the MTU of this host");
+                    Some(found.mtu)
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the MTU of this host is not known");
+                    None
+                }
+            },
+        }
+    }
 }
 
 /// Where metrics are served.
@@ -67,9 +100,11 @@ pub async fn run(options: Options, set_log_level: impl Fn(Option<LogLevel>) + Se
     let mut caches = Vec::new();
     let wishes = Wishes::default();
     let mut reviewer = None;
+    let host_mtu = options.host_mtu.find();
     for name in &options.domains {
         let (domain, namespace) = crate::domain(name, variable)?;
         let shared = Shared::default();
+        shared.lock().set_host_mtu(host_mtu);
         caches.push((domain.name(), shared.clone()));
         let fence = Fence::default();
         let client = client::connect(&config, &fence).context("the client cannot be set up")?;

@@ -10,7 +10,7 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
-use weft_operator::MetricsAddress;
+use weft_operator::{HostMtu, MetricsAddress};
 use weft_plan::LogLevel;
 
 use crate::domains;
@@ -40,6 +40,10 @@ pub struct Args {
     /// The name of this replica in leases and events
     #[arg(long, env = "POD_NAME", default_value = "weft", value_name = "NAME")]
     pod_name: String,
+    /// The MTU of the host's network in bytes, from which the pods' follows until nodes tell theirs; `probe`: ask the kernel, for a pod on the
+    /// host's network [default: not known]
+    #[arg(long, env = "WEFT_HOST_MTU", value_name = "BYTES", value_parser = host_mtu)]
+    host_mtu: Option<HostMtu>,
     /// What is logged: -1 debug, 0 info, 1 warnings, 2 errors
     #[arg(long, env = "CNAO_LOG_LEVEL", default_value_t = 0, allow_negative_numbers = true, value_name = "LEVEL")]
     log_level: i8,
@@ -80,6 +84,16 @@ fn metrics_address(text: &str) -> Result<MetricsAddress, String> {
     }
 }
 
+fn host_mtu(text: &str) -> Result<HostMtu, String> {
+    match text {
+        "probe" => Ok(HostMtu::Probe),
+        bytes => match bytes.parse() {
+            Ok(mtu @ 68..=65535) => Ok(HostMtu::Bytes(mtu)),
+            _ => Err(format!("{text:?} is no MTU: write bytes from 68 to 65535, for example 1500, or probe")),
+        },
+    }
+}
+
 /// Runs until it is told to stop.
 pub fn run(args: Args) -> Result<ExitCode> {
     let set_log_level = log(&args);
@@ -90,6 +104,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         probe_address: args.probe_address,
         metrics: args.metrics_address,
         instance: args.pod_name,
+        host_mtu: args.host_mtu.unwrap_or(HostMtu::Unknown),
     };
     // One thread serves an operator: it waits nearly always, and a second one would cost memory.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("the runtime cannot be started")?;

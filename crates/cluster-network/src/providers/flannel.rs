@@ -103,6 +103,10 @@ impl Provider for Flannel {
         network.flannel_config.as_ref()?.mtu
     }
 
+    fn mtu_mut<'a>(&self, network: &'a mut DefaultNetwork) -> Option<&'a mut i64> {
+        network.flannel_config.as_mut()?.mtu.as_mut()
+    }
+
     fn overhead(&self, config: &Valid) -> u16 {
         let flannel = config.default_network.flannel_config.clone().unwrap_or_default();
         match backend(&flannel) {

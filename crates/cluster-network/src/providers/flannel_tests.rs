@@ -174,7 +174,7 @@ fn what_nodes_lack_is_told() {
         let notices = try_decide(spec(json!({})), None, facts).unwrap().notices;
         notices.into_iter().map(|notice| notice.message).collect::<Vec<_>>()
     };
-    let well = Facts { nodes: [("a".to_owned(), node(&["10.244.3.0/24"]))].into(), ..Facts::default() };
+    let well = Facts { nodes: [("a".to_owned(), node(&["10.244.3.0/24"]))].into(), host_mtu: Some(1500), ..Facts::default() };
     assert_eq!(notices(&well), [""; 0]);
     let mut ill = well.clone();
     ill.nodes.insert("b".into(), node(&[]));

@@ -87,6 +87,10 @@ impl Provider for OpenShiftSdn {
         network.openshift_sdn_config.as_ref()?.mtu
     }
 
+    fn mtu_mut<'a>(&self, network: &'a mut DefaultNetwork) -> Option<&'a mut i64> {
+        network.openshift_sdn_config.as_mut()?.mtu.as_mut()
+    }
+
     fn overhead(&self, _config: &Valid) -> u16 {
         OVERHEAD
     }
