@@ -34,7 +34,7 @@ pub fn fill(
     let by_default = of_nodes.saturating_sub(overhead);
     provider.fill(&mut default_network, previous, u16::try_from(by_default).unwrap_or(u16::MAX));
 
-    let mut notices: Vec<_> = if is_open { mtu::assumed(facts).into_iter().collect() } else { Vec::new() };
+    let mut notices = Vec::new();
     if let Some(mtu) = provider.mtu(&default_network) {
         let least = mtu::least(pod_networks.iter().any(|network| matches!(network.cidr, IpNet::V6(_))));
         if is_open && by_default < least {
@@ -44,6 +44,9 @@ pub fn fill(
                     "the smallest MTU of the nodes is {of_nodes}, and {overhead} bytes of it are the network's own: {by_default} are left for pods, who need {least}. Raise the MTU of the nodes, or set mtu"
                 ),
             });
+        }
+        if is_open {
+            notices.extend(mtu::assumed(facts));
         }
         notices.extend(mtu::spread(facts, u32::try_from(mtu).unwrap_or(u32::MAX).saturating_add(overhead)));
     }
