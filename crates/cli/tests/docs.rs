@@ -352,10 +352,11 @@ fn every_preset_of_host_paths_is_listed_with_its_folders() {
     assert_eq!(listed, presets, "left: docs/addons.md, right: the code");
 }
 
-/// What a NetworkAddonsConfig can have, as paths such as `kubeMacPool.rangeStart`. Parts of Kubernetes' own types carry no texts in the schema,
-/// and end the path.
+/// What a resource can have, as paths such as `kubeMacPool.rangeStart`; of lists, what their entries can have. Parts of Kubernetes' own types carry
+/// no texts in the schema, and end the path.
 fn options(path: &str, schema: &Value, found: &mut BTreeSet<String>) {
     let described = |field: &Value| field["description"].is_string();
+    let schema = if schema["items"].is_object() { &schema["items"] } else { schema };
     let fields: Vec<_> = schema["properties"].as_object().into_iter().flatten().filter(|(_, field)| described(field)).collect();
     if fields.is_empty() {
         found.insert(path.to_owned());
@@ -365,26 +366,60 @@ fn options(path: &str, schema: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
+/// Whether there is such a path, in any entry of the lists on the way.
+fn has(value: &Value, path: &[&str]) -> bool {
+    match (value, path) {
+        (Value::Array(items), path) if !path.is_empty() => items.iter().any(|item| has(item, path)),
+        (value, [field, rest @ ..]) => value.get(field).is_some_and(|value| has(value, rest)),
+        (value, []) => !value.is_null(),
+    }
+}
+
 #[test]
 fn every_option_has_an_example() {
-    let crd = serde_json::to_value(weft_api::addons::crd()).unwrap();
-    let mut options_there = BTreeSet::new();
-    options("", &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"], &mut options_there);
     // Not deployed, other spellings, and what `type` says already.
-    for unneeded in
-        ["nmstate", "kubeSecondaryDNS.DOMAIN", "kubeSecondaryDNS.NAME_SERVER_IP", "tlsSecurityProfile.old", "tlsSecurityProfile.modern"]
-    {
-        assert!(options_there.remove(unneeded), "{unneeded} is no option any more: take it off this list");
+    let unneeded_of_addons = [
+        "nmstate",
+        "kubeSecondaryDNS.DOMAIN",
+        "kubeSecondaryDNS.NAME_SERVER_IP",
+        "tlsSecurityProfile.old",
+        "tlsSecurityProfile.modern",
+        "resources.limits.cpu",
+        "resources.limits.ephemeral-storage",
+        "resources.requests.ephemeral-storage",
+    ];
+    // What the others say the other way round.
+    let unneeded_of_network = ["clusterNetwork.hostSubnetLength", "clusterNetworks.hostPrefix"];
+    for (kind, page, crd, unneeded) in [
+        ("NetworkAddonsConfig", "docs/addons.md", weft_api::addons::crd(), &unneeded_of_addons[..]),
+        ("NetworkConfig", "docs/cluster-network.md", weft_api::cluster_network::crd(), &unneeded_of_network[..]),
+    ] {
+        let crd = serde_json::to_value(crd).unwrap();
+        let mut options_there = BTreeSet::new();
+        options("", &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"], &mut options_there);
+        for unneeded in unneeded {
+            assert!(options_there.remove(*unneeded), "{unneeded} is no option any more: take it off this list");
+        }
+        let document = documents().into_iter().find(|document| document.path == page).unwrap();
+        let examples: Vec<Value> = document.yaml().iter().flat_map(|yaml| common::objects(yaml)).collect();
+        let not_shown = |option: &&String| {
+            let path: Vec<_> = option.split('.').collect();
+            !examples.iter().any(|example| example["kind"] == kind && has(&example["spec"], &path))
+        };
+        let missing: Vec<_> = options_there.iter().filter(not_shown).collect();
+        assert!(missing.is_empty(), "{page} has no example with {missing:?}: add one");
     }
+}
 
-    let page = documents().into_iter().find(|document| document.path == "docs/addons.md").unwrap();
-    let examples: Vec<Value> = page.yaml().iter().flat_map(|yaml| common::objects(yaml)).collect();
-    let not_shown = |option: &&String| {
-        let pointer = format!("/spec/{}", option.replace('.', "/"));
-        !examples.iter().any(|example| example["kind"] == "NetworkAddonsConfig" && example.pointer(&pointer).is_some())
-    };
-    let missing: Vec<_> = options_there.iter().filter(not_shown).collect();
-    assert!(missing.is_empty(), "docs/addons.md has no example with {missing:?}: add one");
+#[test]
+fn every_example_of_the_page_about_the_network_is_valid() {
+    let page = documents().into_iter().find(|document| document.path == "docs/cluster-network.md").unwrap();
+    let examples = page.yaml();
+    assert!(examples.len() >= 7, "only {} examples were found: is this test still reading the page?", examples.len());
+    for example in examples {
+        let run = weft_with_stdin(&root(), &["validate", "-f", "-"], example);
+        assert_eq!(run.code, 0, "{example}\n{}{}", run.stdout, run.stderr);
+    }
 }
 
 /// Whether there is a test of this name, `file::function` by its file below `crates/`, and it runs.
@@ -401,8 +436,10 @@ fn is_test(name: &str) -> bool {
 #[test]
 fn every_known_problem_is_shown_by_a_test_or_says_why_not() {
     let page = documents().into_iter().find(|document| document.path == "docs/known-problems.md").unwrap();
-    let rows: Vec<_> =
-        ["Found by reading its code", "From its tracker"].into_iter().flat_map(|heading| Document::rows(page.section(heading))).collect();
+    let rows: Vec<_> = ["Found by reading its code", "From its tracker", "NetworkConfig"]
+        .into_iter()
+        .flat_map(|heading| Document::rows(page.section(heading)))
+        .collect();
     assert!(rows.len() >= 40, "{} rows: is this test still reading the page?", rows.len());
     for row in rows {
         let [problem, weft, shown] = &row[..] else { panic!("three columns: {row:?}") };

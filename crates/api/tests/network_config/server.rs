@@ -56,6 +56,14 @@ async fn the_server_agrees_with_the_table() {
         let result = create(&cluster, &object(&case.spec)).await;
         assert!(result.is_ok(), "{}: {result:?}", case.name);
     }
+    let page = std::fs::read_to_string(deploy("../docs/cluster-network.md")).unwrap();
+    let examples: Vec<_> = page.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert!(examples.len() >= 7, "only {} examples were found: is this test still reading the page?", examples.len());
+    for example in examples {
+        let object: Value = serde_saphyr::from_str(example).unwrap();
+        let result = create(&cluster, &object).await;
+        assert!(result.is_ok(), "{example}: {result:?}");
+    }
     for case in &cases.refused {
         let error = create(&cluster, &object(&case.spec)).await.unwrap_err();
         // The rest of a line: field, value, message.
