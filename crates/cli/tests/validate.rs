@@ -223,11 +223,13 @@ fn nothing_to_check_is_an_error_that_names_the_way_out() {
 #[test]
 fn examples_are_valid() {
     let mut checked = 0;
-    for folder in ["examples", "deploy/addons"] {
+    for folder in ["examples", "deploy/addons", "deploy/cluster-network"] {
         for entry in fs::read_dir(root().join(folder)).into_iter().flatten() {
             let path = entry.unwrap().path();
             let ours = path.extension().is_some_and(|extension| extension == "yaml")
-                && fs::read_to_string(&path).unwrap().contains("kind: NetworkAddonsConfig");
+                && ["kind: NetworkAddonsConfig\n", "kind: NetworkConfig\n"]
+                    .iter()
+                    .any(|kind| fs::read_to_string(&path).unwrap().contains(kind));
             if ours {
                 let run = weft(&root(), &["validate", "-f", path.to_str().unwrap()]);
                 assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
