@@ -13,6 +13,7 @@ mod additional;
 mod addresses;
 pub mod build;
 pub mod change;
+mod conditions;
 pub mod config;
 pub mod fill;
 mod mtu;
@@ -29,6 +30,7 @@ pub mod status;
 mod testing;
 pub mod validate;
 
+use jiff::Timestamp;
 use serde_json::Value;
 use weft_api::Condition;
 use weft_plan::{Decision, Domain, Fact, FieldChange, Input, Kind, Notice, ObjectKey, Problem, Refusal, Unit, kinds, report::Report};
@@ -138,6 +140,10 @@ impl Domain for ClusterNetwork {
         let context = Context { settings: &self.settings, facts: input.facts };
         let decision = self.build(&resource, provider, &effective, &context, notices);
         decision.map_err(|error| refusal(RENDER_ERROR, vec![Problem { field: "spec".into(), message: error.to_string() }]))
+    }
+
+    fn conditions(&self, report: &Report, previous: &Value, now: Timestamp) -> Vec<Condition> {
+        conditions::conditions(report, previous, now)
     }
 
     fn status(&self, previous: &Value, conditions: Vec<Condition>, report: &Report, _units: &[Unit]) -> Value {

@@ -3,7 +3,10 @@
 
 use serde_json::Value;
 
-use crate::build::{DEFAULT_NETWORK, KUBE_PROXY};
+use crate::{
+    additional,
+    build::{DEFAULT_NETWORK, KUBE_PROXY},
+};
 
 /// On the resource: the default network of the type that this names goes with it.
 pub const REMOVE_ANNOTATION: &str = "weft.network/remove";
@@ -11,6 +14,11 @@ pub const REMOVE_ANNOTATION: &str = "weft.network/remove";
 /// The default network and the service proxy stay; additional networks go.
 pub(crate) fn outlives(unit: &str) -> bool {
     [DEFAULT_NETWORK, KUBE_PROXY].contains(&unit)
+}
+
+/// Whether pods cannot do without a unit. Additional networks fare each for itself.
+pub(crate) fn is_vital(unit: &str) -> bool {
+    !unit.starts_with(additional::UNIT)
 }
 
 /// Why they stay when this resource is deleted, and how to be rid of them; `None` if it says that they are to go.

@@ -48,6 +48,13 @@ pub fn conditions(report: &Report, previous: &Value, now: Timestamp) -> Vec<Cond
     verdicts.iter().map(|(name, verdict)| condition(name, verdict, report.generation, &previous, now)).collect()
 }
 
+/// A condition beside the usual ones, which keeps its transition time as they do. `previous` is the status as it stands.
+pub fn own_condition(name: &str, said: (bool, &'static str, String), report: &Report, previous: &Value, now: Timestamp) -> Condition {
+    let previous: Vec<Condition> = serde_json::from_value(previous["conditions"].clone()).unwrap_or_default();
+    let (status, reason, message) = said;
+    condition(name, &Verdict { status, reason, message }, report.generation, &previous, now)
+}
+
 fn condition(name: &str, verdict: &Verdict, generation: i64, previous: &[Condition], now: Timestamp) -> Condition {
     let status = if verdict.status { "True" } else { "False" };
     let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
@@ -98,7 +105,8 @@ fn is_pending(report: &Report) -> bool {
 fn degraded(report: &Report) -> Verdict {
     if let Some(refusal) = &report.refusal {
         let problems: Vec<_> = refusal.problems.iter().map(ToString::to_string).collect();
-        return verdict(true, refusal.reason, format!("invalid configuration: {}", problems.join("\n")));
+        let what = if refusal.changes.is_empty() { "invalid configuration" } else { "not applying unsafe change" };
+        return verdict(true, refusal.reason, format!("{what}: {}", problems.join("\n")));
     }
     let failures: Vec<_> = report
         .units

@@ -1,5 +1,6 @@
 //! What a domain has to say: the pure half of a controller.
 
+use jiff::Timestamp;
 use serde_json::Value;
 use weft_api::Condition;
 
@@ -49,6 +50,11 @@ pub trait Domain: Send + Sync + 'static {
     /// # Errors
     /// A [`Refusal`] lists everything that is wrong, at once; the objects of the last good configuration stay as they are.
     fn decide(&self, input: Input<'_>) -> Result<Decision, Refusal>;
+
+    /// The conditions that say how the resource fares. `previous` is the status as it stands.
+    fn conditions(&self, report: &Report, previous: &Value, now: Timestamp) -> Vec<Condition> {
+        crate::conditions(report, previous, now)
+    }
 
     /// The whole status of the resource, from what was applied and how it rolls out. `previous` is the status as it stands;
     /// `conditions` are already computed, with transition times; `units` are what was applied last.

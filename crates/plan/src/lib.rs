@@ -26,7 +26,7 @@ pub use applied::{applied, differences};
 pub use certificate::{Certificate, Lifetime, Lifetimes, LifetimesError};
 pub use choice::NotAChoice;
 pub use compare::{Difference, What, compare, quantity};
-pub use conditions::conditions;
+pub use conditions::{conditions, own_condition};
 pub use domain::{Decision, Domain, DriftPolicy, FieldChange, Input, LogLevel, Notice, Problem, Refusal, Wait};
 pub use drift::{Deviation, Drift, Hold, PAUSE_ANNOTATION};
 pub use facts::{Fact, Facts, Node, OPENSHIFT, OpenShiftNetwork, Selection};

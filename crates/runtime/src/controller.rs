@@ -368,6 +368,14 @@ impl Controller {
                 .iter()
                 .map(|(kind, name)| watch(Source::Operators(*kind, name), *kind, None, "", format!("metadata.name={name}"))),
         );
+        // What the original has left bears no label of ours, and that it is gone must be noticed all the same.
+        if domain.is_forced_without_record()
+            && let Some((record, _)) = domain.resource_name().and_then(|name| domain.record(name))
+        {
+            let fields = format!("metadata.name={}", record.name);
+            let by_name = watch(Source::Named(record.clone()), record.kind, record.namespace.as_deref(), "", fields);
+            watches.push(Watch { metadata_only: true, ..by_name });
+        }
         for fact in domain.facts() {
             let Selection { kind, namespace, labels, fields, metadata_only } = fact.objects();
             watches.push(Watch { metadata_only, ..watch(Source::Fact(*fact), kind, namespace, labels, fields.to_owned()) });

@@ -70,6 +70,8 @@ impl Overview {
         let status = &self.resource["status"];
         about(status)
             && condition(status, "Available").is_some_and(|available| available["status"] == "True" && about(available))
+            // Of a change that is refused, nothing is there; what was there before may well be.
+            && condition(status, "Degraded").is_none_or(|degraded| degraded["status"] != "True")
             && !self.is_going()
     }
 

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use rand::RngCore;
 use serde_json::{Value, json};
 use weft_plan::{
-    Decision, Deviation, Domain, Drift, DriftPolicy, Facts, Hold, Input, Inventory, ObjectKey, Owner, Refusal, Stage, Unit, Wait, drift,
+    Decision, Deviation, Domain, Drift, DriftPolicy, Facts, Hold, Input, Inventory, Manifest, Notice, ObjectKey, Owner, Refusal, Stage, Unit, Wait, drift,
     owned,
     report::{Blocked, Failure, FailureClass, Paused, Removal, Report, UnitReport},
 };
@@ -98,12 +98,13 @@ pub async fn apply(controller: &Controller, resource: &Value, retries: &Arc<Retr
         settle(&objects, controller, wanted, &decision, recording, &mut report).await;
     } else if decision.drift == DriftPolicy::Report {
         // What did succeed is known to be applied, whatever holds up the rest.
-        let both = stored.inventory.and(&wanted);
+        let both = stored.inventory.clone().and(&wanted);
         note(&objects, controller, &both, &mut report).await;
     }
 
     // Report.
     report.notices = decision.notices;
+    report.notices.extend(recording.notice(&stored, decision.record.as_ref()));
     reported(controller, &objects, units, applied, report, filled.next)
 }
 
@@ -291,6 +292,13 @@ impl Recording {
             true if stored.record.is_none() && stored.inventory.recorded && unchanged => Self::Left,
             true => Self::Noted,
         }
+    }
+
+    /// What somebody may not be aware of.
+    fn notice(self, stored: &Stored, record: Option<&Manifest>) -> Option<Notice> {
+        let record = record.filter(|_| self == Self::Left && stored.record.is_none())?;
+        let message = "somebody has deleted it: the next change is carried out whatever it does, and it is made anew then".to_owned();
+        Some(Notice { about: record.key().human(), message })
     }
 
     /// Whether the record is known to have been written for what is wanted now.

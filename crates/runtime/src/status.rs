@@ -2,14 +2,14 @@
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use weft_plan::{ObjectKey, Unit, conditions, manager, report::Report};
+use weft_plan::{ObjectKey, Unit, manager, report::Report};
 
 use crate::{cluster::Error, controller::Controller, events};
 
 /// The status that a report leads to, or `None` if the resource says so already.
 pub fn changed(controller: &Controller, resource: &Value, report: &Report, units: &[Unit]) -> Option<Value> {
     let previous = &resource["status"];
-    let conditions = conditions(report, previous, Timestamp::now());
+    let conditions = controller.domain.conditions(report, previous, Timestamp::now());
     let status = if report.blocked.is_some() {
         // The other operator's status stays: only our word is added.
         let mut status = previous.clone();

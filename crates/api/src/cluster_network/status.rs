@@ -43,6 +43,7 @@ pub struct NetworkConfigStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub additional_networks: Vec<AdditionalNetworkStatus>,
+
 }
 
 /// Something worth knowing.

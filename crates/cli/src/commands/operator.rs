@@ -17,6 +17,7 @@ use crate::domains;
 
 /// Run the controllers of the chosen domains. This is what the Deployment runs
 #[derive(clap::Args)]
+#[command(args_override_self = true)]
 pub struct Args {
     /// The domains to serve, separated by commas
     #[arg(long, value_delimiter = ',', default_value = "addons", env = "WEFT_DOMAINS", value_name = "DOMAIN")]

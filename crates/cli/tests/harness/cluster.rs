@@ -36,13 +36,15 @@ pub struct ClusterOptions {
     pub stages: Vec<Stage>,
     /// Arguments of `weft manifests`.
     pub manifests: &'static [&'static str],
+    /// What the operator serves, by kind and name; NetworkAddonsConfig `cluster` by default.
+    pub resource: (Kind, &'static str),
     /// The test takes permissions away. Otherwise every 403 that the operator ever gets fails the test: a rule is missing then.
     pub may_be_forbidden: bool,
 }
 
 impl Default for ClusterOptions {
     fn default() -> Self {
-        Self { nodes: 2, stages: Vec::new(), manifests: &[], may_be_forbidden: false }
+        Self { nodes: 2, stages: Vec::new(), manifests: &[], resource: (kinds::NETWORK_ADDONS_CONFIG, "cluster"), may_be_forbidden: false }
     }
 }
 
@@ -51,8 +53,9 @@ impl Default for ClusterOptions {
 pub struct Cluster {
     /// The control plane.
     pub control_plane: ControlPlane,
-    /// The operator's Deployment; its ServiceAccount has the same name.
+    /// The operator's Deployment or DaemonSet; its ServiceAccount has the same name.
     pub operator: ObjectKey,
+    resource: (Kind, &'static str),
     /// Arguments of the operator's container, as shipped.
     pub(super) operator_args: Vec<String>,
     /// Its environment, as shipped and as the kubelet fills it in.
@@ -76,14 +79,15 @@ impl Cluster {
         let mut cluster = Self {
             control_plane,
             operator: operator(&manifests),
+            resource: options.resource,
             operator_args: Vec::new(),
             operator_env: BTreeMap::new(),
             operators_started: AtomicUsize::new(0),
             before: snapshot::Uids::default(),
             may_be_forbidden: options.may_be_forbidden,
         };
-        let deployment = cluster.get(kinds::DEPLOYMENT, cluster.operator_namespace(), &cluster.operator.name).await;
-        let container = &deployment.expect("the operator's Deployment")["spec"]["template"]["spec"]["containers"][0];
+        let workload = cluster.get(cluster.operator.kind, cluster.operator_namespace(), &cluster.operator.name).await;
+        let container = &workload.expect("the operator's workload")["spec"]["template"]["spec"]["containers"][0];
         cluster.operator_args = serde_json::from_value(container["args"].clone()).unwrap();
         cluster.operator_env = environment(container, &cluster.operator);
         cluster.before = snapshot::uids(&cluster).await;
@@ -171,9 +175,9 @@ impl Cluster {
             .unwrap_or_else(|error| panic!("delete {kind} {namespace}/{name}: {error}"));
     }
 
-    /// The NetworkAddonsConfig, or `None`.
+    /// The resource that the operator serves, or `None`.
     pub async fn resource(&self) -> Option<Value> {
-        self.get(kinds::NETWORK_ADDONS_CONFIG, "", "cluster").await
+        self.get(self.resource.0, "", self.resource.1).await
     }
 
     /// Its status; null if there is none.
@@ -181,9 +185,9 @@ impl Cluster {
         self.resource().await.map(|resource| resource["status"].clone()).unwrap_or_default()
     }
 
-    /// Changes the NetworkAddonsConfig by a JSON merge patch.
+    /// Changes that resource by a JSON merge patch.
     pub async fn patch_resource(&self, patch: Value) -> Value {
-        self.patch(kinds::NETWORK_ADDONS_CONFIG, "", "cluster", patch).await
+        self.patch(self.resource.0, "", self.resource.1, patch).await
     }
 
     /// Waits until status says, about the latest generation, that all is well.
@@ -193,9 +197,10 @@ impl Cluster {
 
     /// Waits until status says, about the latest generation, that all is well, and that just these other conditions hold.
     pub async fn wait_available_and(&self, others: &[&str]) -> Value {
-        wait_until("the NetworkAddonsConfig is Available", async || {
+        wait_until("the resource is Available", async || {
             let resource = self.resource().await.ok_or("there is none")?;
-            let conditions = conditions(&resource["status"]);
+            let mut conditions = conditions(&resource["status"]);
+            conditions.retain(|condition| condition != "Upgradeable=True");
             let known = resource["status"]["observedGeneration"] == resource["metadata"]["generation"];
             let well = ["Available=True", "Progressing=False", "Degraded=False"].map(str::to_owned);
             let mut wanted = well.into_iter().chain(others.iter().map(|other| format!("{other}=True")));
@@ -339,21 +344,22 @@ fn manifests(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The one Deployment of an installation.
+/// The one Deployment or DaemonSet of an installation.
 fn operator(manifests: &str) -> ObjectKey {
     let objects = serde_saphyr::from_multiple::<Value>(manifests).unwrap();
-    let mut deployments = objects.iter().filter_map(ObjectKey::of).filter(|key| key.kind == kinds::DEPLOYMENT);
-    let operator = deployments.next().expect("a Deployment");
-    assert_eq!(deployments.next(), None, "another Deployment");
+    let is_workload = |key: &ObjectKey| [kinds::DEPLOYMENT, kinds::DAEMON_SET].contains(&key.kind);
+    let mut workloads = objects.iter().filter_map(ObjectKey::of).filter(is_workload);
+    let operator = workloads.next().expect("a Deployment or a DaemonSet");
+    assert_eq!(workloads.next(), None, "another workload");
     operator
 }
 
 /// The environment of a container, with the two references that the Deployment uses filled in.
-fn environment(container: &Value, deployment: &ObjectKey) -> BTreeMap<String, String> {
+fn environment(container: &Value, workload: &ObjectKey) -> BTreeMap<String, String> {
     let value = |variable: &Value| match variable.pointer("/valueFrom/fieldRef/fieldPath").and_then(Value::as_str) {
         None => variable["value"].as_str().unwrap_or_default().to_owned(),
-        Some("metadata.namespace") => deployment.namespace.clone().unwrap(),
-        Some("metadata.name") => deployment.name.clone(),
+        Some("metadata.namespace") => workload.namespace.clone().unwrap(),
+        Some("metadata.name") => workload.name.clone(),
         Some(other) => panic!("the kubelet's part is not played for {other}"),
     };
     container["env"]

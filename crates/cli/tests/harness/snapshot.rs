@@ -175,7 +175,7 @@ fn title(object: &Value) -> String {
 }
 
 fn masked(mut object: Value) -> Value {
-    let ours = object["kind"] == "NetworkAddonsConfig";
+    let ours = object["kind"] == "NetworkAddonsConfig" || object["kind"] == "NetworkConfig";
     let metadata = object["metadata"].as_object_mut().unwrap();
     for counter in ["uid", "resourceVersion", "generation", "creationTimestamp"] {
         metadata.remove(counter);

@@ -146,7 +146,7 @@ pub async fn becomes_idle(cluster: &Cluster, proxy: &Proxy) {
 }
 
 /// A change of the resource that means nothing makes the operator look, and that is all.
-async fn a_pass_writes_nothing(cluster: &Cluster, proxy: &Proxy, operator: &Operator) {
+pub async fn a_pass_writes_nothing(cluster: &Cluster, proxy: &Proxy, operator: &Operator) {
     let before = passes(operator).await;
     proxy.clear();
     cluster.patch_resource(json!({"metadata": {"annotations": {"example.com/note": "hello"}}})).await;
@@ -162,7 +162,7 @@ fn restart_mark(proxy: &Proxy) -> Timestamp {
 }
 
 /// Fails if there was any request but with these verbs and those of the lease.
-fn only(proxy: &Proxy, verbs: &[&str]) {
+pub fn only(proxy: &Proxy, verbs: &[&str]) {
     let odd: Vec<_> =
         proxy.requests().into_iter().filter(|request| request.info.resource != "leases" && !verbs.contains(&&*request.info.verb)).collect();
     let odd: Vec<_> = odd

@@ -13,6 +13,7 @@ mod anew;
 mod carry_over;
 mod cert_manager;
 mod certificates;
+mod cluster_network;
 mod components;
 mod conflict;
 mod deletion;

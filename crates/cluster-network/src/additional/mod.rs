@@ -14,7 +14,7 @@ use weft_plan::{
 };
 
 /// What the names of the units begin with; namespace and name follow.
-const UNIT: &str = "additional-network/";
+pub(crate) const UNIT: &str = "additional-network/";
 
 const TYPES: [&str; 2] = ["Raw", "SimpleMacvlan"];
 

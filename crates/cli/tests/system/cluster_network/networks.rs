@@ -1,0 +1,108 @@
+//! The service proxy and additional networks come and go beside a network of somebody else.
+
+use serde_json::{Value, json};
+use weft_plan::kinds;
+
+use super::{config, start};
+use crate::harness::*;
+
+const PROXY: &str = "openshift-kube-proxy";
+
+fn spec(additional: &Value) -> Value {
+    json!({
+        "serviceNetwork": "172.30.0.0/16",
+        "clusterNetworks": [{"cidr": "10.128.0.0/14", "hostSubnetLength": 9}],
+        "defaultNetwork": {"type": "None"},
+        "additionalNetworks": additional,
+    })
+}
+
+fn raw(name: &str, config: &str) -> Value {
+    json!({"name": name, "type": "Raw", "rawCNIConfig": config})
+}
+
+async fn wait_state(cluster: &Cluster, name: &str, state: &str) {
+    wait_until(&format!("the additional network {name} is {state}"), async || {
+        let status = cluster.status().await;
+        let found = status["additionalNetworks"].as_array().into_iter().flatten().any(|one| one["name"] == name && one["state"] == state);
+        if found { Ok(()) } else { Err(format!("{status:#}")) }
+    })
+    .await;
+}
+
+async fn wait_gone(cluster: &Cluster, kind: weft_plan::Kind, namespace: &str, name: &str) {
+    wait_until(&format!("{kind} {namespace}/{name} is gone"), async || match cluster.get(kind, namespace, name).await {
+        None => Ok(()),
+        Some(_) => Err("it is there".to_owned()),
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_proxy_and_additional_networks_come_and_go() {
+    let cluster = start().await;
+    let _operator = Operator::start_default(&cluster).await;
+    let nad = kinds::NETWORK_ATTACHMENT_DEFINITION;
+    let bridge = raw("bridge", r#"{"cniVersion": "0.3.1", "type": "bridge"}"#);
+
+    // Only the object named default counts.
+    let other = config(&spec(&json!([]))).replace("\"default\"", "\"other\"");
+    let refused = cluster.control_plane.kubectl_with_input(&["apply", "-f", "-"], &other).await;
+    assert!(refused.is_err() || cluster.resource().await.is_none());
+
+    // Without Multus the entry waits, and everything else is there.
+    cluster.apply(&config(&spec(&json!([bridge])))).await;
+    wait_state(&cluster, "bridge", "MultusMissing").await;
+    let status = cluster.wait_condition("Available", "True", "", "").await;
+    assert_eq!(condition(&status, "Degraded")["status"], "True", "{status:#}");
+    assert!(cluster.get(kinds::DAEMON_SET, PROXY, PROXY).await.is_some(), "no network of ours, and no other proxy: ours is deployed");
+
+    // Its definition comes later, and that is noticed.
+    let definition = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../components/network-attachment-definition/crd.yaml")).unwrap();
+    cluster.apply(&definition).await;
+    wait_state(&cluster, "bridge", "Available").await;
+    cluster.wait_available().await;
+    let live = cluster.get(nad, "default", "bridge").await.unwrap();
+    assert_eq!(serde_json::from_str::<Value>(live["spec"]["config"].as_str().unwrap()).unwrap()["type"], "bridge");
+    assert_eq!(live["metadata"]["ownerReferences"][0]["kind"], "NetworkConfig", "it goes with the resource");
+
+    // Another beside one that cannot be: its namespace is not there.
+    let elsewhere = json!({"name": "elsewhere", "namespace": "not-there", "type": "Raw", "rawCNIConfig": "{\"cniVersion\": \"0.3.1\", \"type\": \"macvlan\"}"});
+    let second = raw("second", r#"{"cniVersion": "0.3.1", "type": "macvlan"}"#);
+    cluster.apply(&config(&spec(&json!([elsewhere, second])))).await;
+    wait_state(&cluster, "second", "Available").await;
+    wait_state(&cluster, "elsewhere", "Degraded").await;
+    wait_gone(&cluster, nad, "default", "bridge").await;
+    assert_eq!(condition(&cluster.status().await, "Available")["status"], "True");
+    cluster.kubectl(&["create", "namespace", "not-there"]).await;
+    wait_state(&cluster, "elsewhere", "Available").await;
+
+    // The proxy goes when it is switched off, and is put back when somebody deletes it.
+    cluster.wait_available().await;
+    cluster.delete(kinds::DAEMON_SET, PROXY, PROXY).await;
+    cluster.wait_available().await;
+    cluster.patch_resource(json!({"spec": {"deployKubeProxy": false}})).await;
+    wait_gone(&cluster, kinds::DAEMON_SET, PROXY, PROXY).await;
+    cluster.wait_available().await;
+    assert!(cluster.get(kinds::NAMESPACE, "", PROXY).await.is_some(), "namespaces stay");
+
+    // With somebody else's proxy there, ours is only deployed on request, and then that is a conflict.
+    let theirs = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "kube-proxy", "namespace": "kube-system"}, "spec": {
+        "selector": {"matchLabels": {"k8s-app": "kube-proxy"}},
+        "template": {"metadata": {"labels": {"k8s-app": "kube-proxy"}}, "spec": {"containers": [{"name": "kube-proxy", "image": "kube-proxy"}]}}}});
+    cluster.apply(&theirs.to_string()).await;
+    cluster.patch_resource(json!({"spec": {"deployKubeProxy": true}})).await;
+    cluster.wait_condition("Degraded", "True", "", "kube-system/kube-proxy").await;
+    assert!(cluster.get(kinds::DAEMON_SET, PROXY, PROXY).await.is_none());
+    cluster.patch_resource(json!({"spec": {"deployKubeProxy": null}})).await;
+    cluster.wait_available().await;
+    assert!(cluster.get(kinds::DAEMON_SET, PROXY, PROXY).await.is_none());
+    cluster.delete(kinds::DAEMON_SET, "kube-system", "kube-proxy").await;
+
+    // A deletion takes additional networks along, and the proxy not.
+    cluster.patch_resource(json!({"spec": {"deployKubeProxy": true}})).await;
+    cluster.wait_available().await;
+    cluster.kubectl(&["delete", "networkconfig", "default", "--timeout=60s"]).await;
+    wait_gone(&cluster, nad, "default", "second").await;
+    assert!(cluster.get(kinds::DAEMON_SET, PROXY, PROXY).await.is_some());
+}

@@ -1,0 +1,70 @@
+//! What the operator that Weft replaces has left becomes Weft's, once it is gone.
+
+use serde_json::{Value, json};
+use weft_plan::kinds;
+
+use super::{NAMESPACE, RECORD, SDN, minimal, record, start};
+use crate::harness::*;
+
+#[tokio::test]
+async fn weft_waits_for_the_end_of_the_other_operator_and_takes_over_what_it_made() {
+    let cluster = start().await;
+    cluster.apply(&minimal()).await;
+    let resource = cluster.resource().await.unwrap();
+    left_by_the_original(&cluster, &resource["metadata"]["uid"]).await;
+    let operator = Operator::start_default(&cluster).await;
+
+    // In its later form, a Deployment of another name in another namespace; its image need not tell.
+    let status = cluster.wait_condition("Blocked", "True", "OtherOperatorRunning", "").await;
+    let told = condition(&status, "Blocked")["message"].as_str().unwrap().to_owned();
+    assert!(told.contains("kubectl -n openshift-network-operator delete deployment network-operator"), "{told}");
+    assert_eq!(cluster.get(kinds::DAEMON_SET, SDN, "ovs").await, None);
+    let odd: Vec<_> = cluster.audit().into_iter().filter(|event| !matches!(&*event.resource, "leases" | "events" | "networkconfigs") && !matches!(&*event.verb, "get" | "list" | "watch")).collect();
+    assert!(odd.is_empty(), "it writes nothing meanwhile: {odd:#?}");
+
+    cluster.kubectl(&["-n", "openshift-network-operator", "delete", "deployment", "network-operator"]).await;
+    let resource = cluster.wait_available().await;
+    assert_eq!(condition(&resource["status"], "Blocked"), Value::Null);
+    assert_eq!(record(&cluster).await["defaultNetwork"]["openshiftSDNConfig"]["mtu"], 8950, "what it had found out is carried on");
+    for (kind, namespace, name) in [
+        (kinds::NAMESPACE, "", SDN),
+        (kinds::CUSTOM_RESOURCE_DEFINITION, "", "hostsubnets.network.openshift.io"),
+        (kinds::CONFIG_MAP, SDN, "sdn-config"),
+        (kinds::CONFIG_MAP, NAMESPACE, RECORD),
+    ] {
+        let live = cluster.get(kind, namespace, name).await.unwrap();
+        assert!(live["metadata"]["ownerReferences"].is_null(), "{kind} {name} would go with the NetworkConfig: {live:#}");
+    }
+    let config = cluster.get(kinds::CONFIG_MAP, SDN, "sdn-config").await.unwrap();
+    assert!(config["data"]["leftover"].is_null(), "what the original had there and Weft does not want: {config:#}");
+
+    // Whoever installs it over Weft again stops Weft.
+    cluster.patch(kinds::DAEMON_SET, NAMESPACE, "cluster-network-operator", json!({"spec": {"template": {"spec": {"containers": [{"name": "cluster-network-operator", "image": "docker.io/openshift/origin-cluster-network-operator:v4.0.0"}]}}}})).await;
+    cluster.wait_condition("Blocked", "True", "OtherOperatorRunning", "DaemonSet openshift-cluster-network-operator/cluster-network-operator").await;
+    drop(operator);
+}
+
+/// A part of its objects, each owned by the resource as it does it, also namespaces and definitions; its record; and itself.
+async fn left_by_the_original(cluster: &Cluster, uid: &Value) {
+    let owners = json!([{"apiVersion": "networkoperator.openshift.io/v1", "kind": "NetworkConfig", "name": "default", "uid": uid, "controller": true, "blockOwnerDeletion": true}]);
+    let names = json!({"plural": "hostsubnets", "singular": "hostsubnet", "kind": "HostSubnet", "listKind": "HostSubnetList"});
+    let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}});
+    let applied = json!({
+        "clusterNetworks": [{"cidr": "10.128.0.0/14", "hostSubnetLength": 9}], "serviceNetwork": "172.30.0.0/16",
+        "defaultNetwork": {"type": "OpenShiftSDN", "openshiftSDNConfig": {"mode": "NetworkPolicy", "vxlanPort": 4789, "mtu": 8950}, "otherConfig": null},
+        "additionalNetworks": null, "deployKubeProxy": false, "kubeProxyConfig": {"bindAddress": "0.0.0.0"},
+    });
+    let pod = json!({"metadata": {"labels": {"name": "network-operator"}}, "spec": {"containers": [{"name": "network-operator", "image": "registry.example/release@sha256:0000000000000000000000000000000000000000000000000000000000000000"}]}});
+    for object in [
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SDN, "ownerReferences": owners}}),
+        json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "hostsubnets.network.openshift.io", "ownerReferences": owners},
+            "spec": {"group": "network.openshift.io", "scope": "Cluster", "names": names, "versions": [version]}}),
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": SDN, "name": "sdn-config", "ownerReferences": owners}, "data": {"sdn-config.yaml": "old", "leftover": "x"}}),
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": NAMESPACE, "name": RECORD, "ownerReferences": owners}, "data": {"applied": applied.to_string()}}),
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "openshift-network-operator"}}),
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"namespace": "openshift-network-operator", "name": "network-operator"},
+            "spec": {"replicas": 0, "selector": {"matchLabels": {"name": "network-operator"}}, "template": pod}}),
+    ] {
+        cluster.control_plane.kubectl_with_input(&["create", "-f", "-"], &object.to_string()).await.unwrap();
+    }
+}
