@@ -148,7 +148,10 @@ fn workloads(controller: &Controller, unit: &Unit, unlabelled: &HashMap<ObjectKe
 /// gone is taken out of the cache, so that the next pass puts it back.
 pub async fn confirm(controller: &Controller, objects: &Objects, outcome: &Outcome) -> Result<bool, crate::cluster::Error> {
     let mut groups: BTreeMap<(weft_plan::Kind, Option<String>), Vec<ObjectKey>> = BTreeMap::new();
-    let ours = outcome.units.iter().flat_map(|unit| &unit.objects).filter(|object| object.mode() == Mode::Managed);
+    // What could not be applied, or waits, is told of already.
+    let has_failed = |name: &str| outcome.report.units.iter().any(|unit| unit.name == name && !unit.failures.is_empty());
+    let applied = outcome.units.iter().filter(|unit| !has_failed(&unit.name));
+    let ours = applied.flat_map(|unit| &unit.objects).filter(|object| object.mode() == Mode::Managed);
     for key in ours.map(weft_plan::Manifest::key).filter(|key| !outcome.left.contains(key)) {
         groups.entry((key.kind, key.namespace.clone())).or_default().push(key.clone());
     }

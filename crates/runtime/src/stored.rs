@@ -67,8 +67,20 @@ pub async fn write_inventory(objects: &Objects, namespace: &str, inventory: &Inv
     write(objects, &inventory_key(namespace, &objects.owner), inventory.to_data()).await
 }
 
-/// Makes the record of the last applied configuration this one.
+/// Makes the record of the last applied configuration this one. Where users delete it on purpose, nothing else may: the resource, which owns
+/// that of the original, ceases to.
 pub async fn write_record(objects: &Objects, record: &Manifest) -> Result<(), Error> {
+    if objects.domain.is_forced_without_record()
+        && let Some(live) = objects.live(record.key()).await?
+        && live["metadata"]["ownerReferences"].as_array().is_some_and(|owners| !owners.is_empty())
+    {
+        let metadata = &live["metadata"];
+        let patch = json!({"metadata": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"], "ownerReferences": null}});
+        let patched = objects.cluster.merge_patch(record.key(), "", &patch, &objects.owner.manager).await?;
+        if objects.has_label(&patched) {
+            objects.remember(&patched);
+        }
+    }
     write(objects, record.key(), record.body()["data"].clone()).await
 }
 
