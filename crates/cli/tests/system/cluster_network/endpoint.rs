@@ -33,7 +33,10 @@ async fn the_api_server_is_reached_where_the_nodes_kubeconfig_says() {
         std::fs::write(folder.path().join(name), content).unwrap();
     }
     let kubelet = folder.path().join("kubelet.conf");
-    let text = format!("clusters: [{{name: c, cluster: {{server: '{}'}}}}]\ncontexts: [{{name: x, context: {{cluster: c, user: nobody}}}}]\ncurrent-context: x\n", cluster.control_plane.url());
+    let text = format!(
+        "clusters: [{{name: c, cluster: {{server: '{}'}}}}]\ncontexts: [{{name: x, context: {{cluster: c, user: nobody}}}}]\ncurrent-context: x\n",
+        cluster.control_plane.url()
+    );
     std::fs::write(&kubelet, text).unwrap();
 
     // By the name of the program that it replaces, as its image is called.

@@ -41,7 +41,11 @@ async fn a_default_network_lives_on_through_refused_changes_and_deletions() {
 /// The objects that the renderer prints, the record in full, and nothing that the garbage collector could take away.
 async fn everything_is_there(cluster: &Cluster) {
     let images = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(images.path(), "NODE_IMAGE=docker.io/openshift/origin-node:v4.0.0\nHYPERSHIFT_IMAGE=docker.io/openshift/origin-hypershift:v4.0.0\n").unwrap();
+    std::fs::write(
+        images.path(),
+        "NODE_IMAGE=docker.io/openshift/origin-node:v4.0.0\nHYPERSHIFT_IMAGE=docker.io/openshift/origin-hypershift:v4.0.0\n",
+    )
+    .unwrap();
     let render = ["render-network", "--config", "-", "--out", "-", "--images", images.path().to_str().unwrap()];
     let rendered = weft(cluster, &render, &minimal()).await;
     assert!(rendered.status.success(), "{}", text(&rendered));
@@ -74,7 +78,11 @@ async fn wait_refused(cluster: &Cluster, port: u16) -> Value {
     wait_until(&format!("vxlanPort {port} is refused"), async || {
         let status = cluster.status().await;
         let refused = &status["refusedChange"]["fields"][0];
-        if refused["field"] == VXLAN && refused["new"] == port.to_string() { Ok(status) } else { Err(format!("{status:#}")) }
+        if refused["field"] == VXLAN && refused["new"].as_str() == Some(&*port.to_string()) {
+            Ok(status)
+        } else {
+            Err(format!("{status:#}"))
+        }
     })
     .await
 }

@@ -58,7 +58,8 @@ async fn the_proxy_and_additional_networks_come_and_go() {
     assert!(cluster.get(kinds::DAEMON_SET, PROXY, PROXY).await.is_some(), "no network of ours, and no other proxy: ours is deployed");
 
     // Its definition comes later, and that is noticed.
-    let definition = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../components/network-attachment-definition/crd.yaml")).unwrap();
+    let definition =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../components/network-attachment-definition/crd.yaml")).unwrap();
     cluster.apply(&definition).await;
     wait_state(&cluster, "bridge", "Available").await;
     cluster.wait_available().await;

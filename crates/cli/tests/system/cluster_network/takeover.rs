@@ -19,7 +19,13 @@ async fn weft_waits_for_the_end_of_the_other_operator_and_takes_over_what_it_mad
     let told = condition(&status, "Blocked")["message"].as_str().unwrap().to_owned();
     assert!(told.contains("kubectl -n openshift-network-operator delete deployment network-operator"), "{told}");
     assert_eq!(cluster.get(kinds::DAEMON_SET, SDN, "ovs").await, None);
-    let odd: Vec<_> = cluster.audit().into_iter().filter(|event| !matches!(&*event.resource, "leases" | "events" | "networkconfigs") && !matches!(&*event.verb, "get" | "list" | "watch")).collect();
+    let odd: Vec<_> = cluster
+        .audit()
+        .into_iter()
+        .filter(|event| {
+            !matches!(&*event.resource, "leases" | "events" | "networkconfigs") && !matches!(&*event.verb, "get" | "list" | "watch")
+        })
+        .collect();
     assert!(odd.is_empty(), "it writes nothing meanwhile: {odd:#?}");
 
     cluster.kubectl(&["-n", "openshift-network-operator", "delete", "deployment", "network-operator"]).await;
@@ -40,7 +46,9 @@ async fn weft_waits_for_the_end_of_the_other_operator_and_takes_over_what_it_mad
 
     // Whoever installs it over Weft again stops Weft.
     cluster.patch(kinds::DAEMON_SET, NAMESPACE, "cluster-network-operator", json!({"spec": {"template": {"spec": {"containers": [{"name": "cluster-network-operator", "image": "docker.io/openshift/origin-cluster-network-operator:v4.0.0"}]}}}})).await;
-    cluster.wait_condition("Blocked", "True", "OtherOperatorRunning", "DaemonSet openshift-cluster-network-operator/cluster-network-operator").await;
+    cluster
+        .wait_condition("Blocked", "True", "OtherOperatorRunning", "DaemonSet openshift-cluster-network-operator/cluster-network-operator")
+        .await;
     drop(operator);
 }
 
