@@ -53,7 +53,9 @@ mod tests {
 
     fn shown(report: &Report) -> Vec<String> {
         let all = conditions(report, &json!({}), "2026-01-01T00:00:00Z".parse().unwrap());
-        all.iter().map(|one| format!("{}={} {}", one.type_, one.status, one.reason.clone().unwrap_or_default()).trim_end().to_owned()).collect()
+        all.iter()
+            .map(|one| format!("{}={} {}", one.type_, one.status, one.reason.clone().unwrap_or_default()).trim_end().to_owned())
+            .collect()
     }
 
     #[test]
@@ -78,7 +80,10 @@ mod tests {
                 .to_vec(),
             ..Report::default()
         };
-        assert_eq!(shown(&report("additional-network/default/a")), ["Available=True", "Progressing=False", "Degraded=True FailedToApply", "Upgradeable=True"]);
+        assert_eq!(
+            shown(&report("additional-network/default/a")),
+            ["Available=True", "Progressing=False", "Degraded=True FailedToApply", "Upgradeable=True"]
+        );
         for vital in ["default-network", "kube-proxy"] {
             assert_eq!(shown(&report(vital))[0], "Available=False Failing", "{vital}");
         }

@@ -43,7 +43,6 @@ pub struct NetworkConfigStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub additional_networks: Vec<AdditionalNetworkStatus>,
-
 }
 
 /// Something worth knowing.
