@@ -23,11 +23,11 @@ pub mod addresses {
     /// Range of the pods' addresses: `clusterNetworks` of a NetworkConfig. Each node gets a /24 of it.
     pub const PODS: &str = "10.244.0.0/16";
     /// Range of the pods' IPv6 addresses in a lab of two families. Each node gets a /64 of it.
-    pub const PODS_V6: &str = "fd00:244::/56";
+    pub const PODS_V6: &str = "fd00:10:244::/56";
     /// Range of the Services' addresses: `serviceNetwork` of a NetworkConfig.
     pub const SERVICES: &str = "10.96.0.0/16";
     /// Range of the Services' IPv6 addresses in a lab of two families.
-    pub const SERVICES_V6: &str = "fd00:96::/112";
+    pub const SERVICES_V6: &str = "fd00:10:96::/112";
 }
 
 /// A place in a network namespace.
