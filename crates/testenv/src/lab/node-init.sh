@@ -10,11 +10,12 @@ hostname "$name"
 mount --bind "$root" "$root"
 mount --make-private "$root"
 cd "$root"
-mkdir -p usr etc dev proc sys run tmp root old opt/bin opt/cni/bin etc/cni/net.d \
+mkdir -p usr .usr/upper .usr/work etc dev proc sys run tmp root old opt/bin opt/cni/bin etc/cni/net.d \
   var/lib/sysctl var/tmp var/log/pods var/log/containers
 for link in bin sbin lib lib32 lib64; do if [ -L "/$link" ]; then ln -sfn "usr/$link" "$link"; fi; done
-mount --rbind /usr usr
-mount -o remount,bind,ro usr
+# The machine's programs; what a node writes there stays its own. Published manifests expect the folder of kernel modules, even an empty one.
+mount -t overlay -o lowerdir=/usr,upperdir=.usr/upper,workdir=.usr/work usr usr
+mkdir -p usr/lib/modules
 # alternatives: that is where iptables leads.
 for file in passwd group nsswitch.conf protocols services alternatives ld.so.cache; do
   if [ -e "/etc/$file" ]; then cp -a "/etc/$file" etc/; fi
