@@ -15,6 +15,7 @@ pub mod build;
 pub mod change;
 mod conditions;
 pub mod config;
+mod established;
 pub mod fill;
 mod mtu;
 mod original;
@@ -118,7 +119,7 @@ impl Domain for ClusterNetwork {
         // Without a record there is nothing to be kept safe: that is how a change is forced. Values are carried on all the same.
         let mut applied = input.record.map(read).transpose()?;
         let mut decided = input.decided.map(|decided| read(&decided.to_string())).transpose()?;
-        if !status::has_been_established(&input.resource["status"], provider.name()) {
+        if !established::has_been(&input.resource["status"], provider.name()) {
             applied.iter_mut().chain(&mut decided).for_each(|previous| mtu::settle(previous, &valid, provider, input.facts));
         }
         let mut on_nodes = validate::nodes(&valid, input.facts);

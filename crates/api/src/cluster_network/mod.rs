@@ -18,7 +18,7 @@ pub use admission::admission;
 pub use crd::crd;
 pub use resource::NetworkConfig;
 pub use spec::{ClusterNetwork, DefaultNetwork, FlannelConfig, NetworkConfigSpec, OpenShiftSdnConfig, ProxyConfig, ServiceNetwork};
-pub use status::{AdditionalNetworkStatus, NetworkConfigStatus, NoticeStatus, RefusedChange, RefusedField};
+pub use status::{AdditionalNetworkStatus, NetworkConfigStatus, RefusedChange, RefusedField};
 
 /// The API group.
 pub const GROUP: &str = "networkoperator.openshift.io";

@@ -34,26 +34,15 @@ pub struct NetworkConfigStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub established_network: Option<String>,
 
-    /// What is worth knowing and stops nothing, for example nodes that lack CNI plugins or that differ in their MTU.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
-    pub notices: Vec<NoticeStatus>,
-
     /// The state of each additional network.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub additional_networks: Vec<AdditionalNetworkStatus>,
-}
 
-/// Something worth knowing.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct NoticeStatus {
-    /// The unit or field that it is about, for example default-network.
-    pub about: String,
-
-    /// What it is, and the way out where there is one.
-    pub message: String,
+    /// What is worth knowing and stops nothing, for example that nodes differ in their MTU.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub notices: Vec<String>,
 }
 
 /// A change that is not carried out.
