@@ -3,6 +3,7 @@
 mod endpoint;
 mod life;
 mod networks;
+mod nodes;
 mod takeover;
 
 use std::{path::Path, process::Output};
