@@ -49,8 +49,8 @@ generate: ## Write the generated files again: the CRDs and admission policies un
 bench: setup build ## Print Weft's figures beside the lower bound, measured in the same run
 	cargo run --quiet --release -p weft-bench
 
-cluster: setup images ## Start a cluster of two real nodes in the background, with the image of Weft on them, and no network for pods yet (root)
-	@$(TESTENV) up --real-nodes 2 --image target/images/weft.tar --dir $(CLUSTER) --detach
+cluster: setup images ## Start a cluster of two real nodes in the background whose network Weft brings (BARE=1: no network yet; root)
+	@scripts/cluster
 
 cluster-up: setup build ## Start a control plane with three nodes in the background
 	@$(TESTENV) up --nodes 3 --dir $(CLUSTER) --detach

@@ -237,7 +237,8 @@ impl ControlPlane {
         let url = site.map_or_else(|| self.url.clone(), |_| Site::inner_url());
         let path = self.dir.path().to_owned();
         let file = |name: &str| path.join(name).display().to_string();
-        for (user, name) in [(CONTROLLER_MANAGER, "controller-manager"), (SCHEDULER, "scheduler"), (KWOK, "kwok")] {
+        let kwok = site.is_none().then_some((KWOK, "kwok"));
+        for (user, name) in [(CONTROLLER_MANAGER, "controller-manager"), (SCHEDULER, "scheduler")].into_iter().chain(kwok) {
             let content = pki::kubeconfig(&url, &self.authority.pem(), user, token_of(&self.tokens, user)?);
             self.dir.write(&format!("{name}.kubeconfig"), &content)?;
         }

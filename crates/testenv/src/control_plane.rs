@@ -59,7 +59,7 @@ impl ControlPlane {
     /// kwok cannot be restarted, or this control plane was made with [`Builder::api_only`].
     pub async fn set_stages(&self, stages: &[Stage]) -> Result<()> {
         if !self.dir.path().join("kwok.kubeconfig").exists() {
-            bail!("there are no kwok nodes in this control plane: leave out api_only()");
+            bail!("there are no kwok nodes in this control plane: it was made with api_only(), or has real nodes");
         }
         let builtin = std::fs::read_to_string(self.programs.get("stages.yaml")?)?;
         let config = stages::config(&builtin, stages)?;

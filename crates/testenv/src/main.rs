@@ -202,7 +202,10 @@ async fn start(up: &Up, dir: &Path) -> Result<Cluster> {
             let node = NodeOptions::new(format!("node-{letter}")).data_nic();
             lab = lab.node(if index == 0 { node.control_plane() } else { node.mtu(up.mtu) });
         }
-        for archive in [images::tools()?, images::flannel()?, images::kube_proxy()?].iter().chain(images::multus()?.iter()).chain(&up.image)
+        for archive in [images::tools()?, images::flannel()?, images::kube_proxy()?, images::cni_plugins()?]
+            .iter()
+            .chain(images::multus()?.iter())
+            .chain(&up.image)
         {
             lab = lab.image(archive);
         }

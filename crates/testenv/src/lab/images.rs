@@ -21,6 +21,9 @@ pub const KUBE_PROXY: &str = "localhost/kube-proxy:test";
 /// Multus, thick, with the paths of its own image.
 pub const MULTUS: &str = "localhost/multus:test";
 
+/// The CNI plugins `bridge` and `tuning` with the shell that installs them, for the add-on linuxBridge.
+pub const CNI_PLUGINS: &str = "localhost/cni-default-plugins:test";
+
 /// Raise it when an image below changes, so that archives made before are not used any more.
 const RECIPE: u32 = 1;
 
@@ -101,6 +104,26 @@ pub fn multus() -> Result<Option<PathBuf>> {
         Ok(image.entrypoint(["/usr/src/multus-cni/bin/multus-daemon"]))
     });
     made.map(Some)
+}
+
+/// The archive of [`CNI_PLUGINS`].
+///
+/// # Errors
+/// As [`pause`].
+pub fn cni_plugins() -> Result<PathBuf> {
+    archive(CNI_PLUGINS, |mut image, programs| {
+        for program in ["bash", "cp", "ln", "mv", "sha256sum", "sleep"] {
+            image = image.program(format!("/bin/{program}"), installed(program)?)?;
+        }
+        for plugin in ["bridge", "tuning"] {
+            let from = programs.join("cni").join(plugin);
+            let output = Command::new("sha256sum").arg("--binary").arg(&from).output()?;
+            let checksum = String::from_utf8(output.stdout)?.split(' ').next().unwrap_or_default().to_owned();
+            let path = format!("/usr/src/github.com/containernetworking/plugins/bin/{plugin}");
+            image = image.file(format!("{path}.checksum"), format!("{checksum}  {plugin}\n")).program(path, from)?;
+        }
+        Ok(image)
+    })
 }
 
 /// The archive of an image, which is made if it is not there yet.
