@@ -19,7 +19,7 @@ pub const DATA_KEY: &str = "applied";
 
 /// Which ConfigMap.
 pub fn key(settings: &Settings, resource: &str) -> ObjectKey {
-    ObjectKey::new(kinds::CONFIG_MAP, &settings.operator_namespace, &format!("applied-{resource}"))
+    ObjectKey::new(kinds::CONFIG_MAP, &settings.record_namespace, &format!("applied-{resource}"))
 }
 
 /// The record of a complete configuration.

@@ -12,6 +12,8 @@ pub const NAMESPACE: &str = "openshift-cluster-network-operator";
 pub struct Settings {
     /// Where the operator runs and keeps its notes.
     pub operator_namespace: String,
+    /// Where the record is, and is looked for by those who force a change: the same, but where one operator serves several domains.
+    pub record_namespace: String,
     /// The images that are known.
     pub images: BTreeMap<Image, String>,
     /// Where pods reach the API server before there is a network; `None` leaves it to the Service `kubernetes`.
@@ -67,6 +69,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             operator_namespace: NAMESPACE.to_owned(),
+            record_namespace: NAMESPACE.to_owned(),
             images: BTreeMap::new(),
             api_server: None,
             prometheus: ("monitoring".to_owned(), "prometheus-k8s".to_owned()),
@@ -75,15 +78,17 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Reads `OPERATOR_NAMESPACE`, the variables of the images, `KUBERNETES_SERVICE_HOST`, `KUBERNETES_SERVICE_PORT`, `MONITORING_NAMESPACE`
+    /// Reads `OPERATOR_NAMESPACE`, `CLUSTER_NETWORK_NAMESPACE`, the variables of the images, `KUBERNETES_SERVICE_HOST`, `KUBERNETES_SERVICE_PORT`, `MONITORING_NAMESPACE`
     /// and `MONITORING_SERVICE_ACCOUNT`. An empty variable counts as unset.
     pub fn from_env(env: impl Fn(&str) -> Option<String>) -> Self {
         let get = |variable: &str| env(variable).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
         let defaults = Self::default();
+        let operator_namespace = get("OPERATOR_NAMESPACE").unwrap_or(defaults.operator_namespace);
         let port = get("KUBERNETES_SERVICE_PORT").unwrap_or_else(|| "443".to_owned());
         let (namespace, account) = defaults.prometheus;
         Self {
-            operator_namespace: get("OPERATOR_NAMESPACE").unwrap_or(defaults.operator_namespace),
+            record_namespace: get("CLUSTER_NETWORK_NAMESPACE").unwrap_or_else(|| operator_namespace.clone()),
+            operator_namespace,
             images: Image::ALL.iter().filter_map(|image| Some((*image, get(image.env())?))).collect(),
             api_server: get("KUBERNETES_SERVICE_HOST").map(|host| ApiServer { host, port }),
             prometheus: (get("MONITORING_NAMESPACE").unwrap_or(namespace), get("MONITORING_SERVICE_ACCOUNT").unwrap_or(account)),
@@ -112,6 +117,14 @@ mod tests {
     fn nothing_set_gives_the_defaults_and_an_empty_variable_is_not_set() {
         assert_eq!(read(&[]), Settings::default());
         assert_eq!(read(&[("NODE_IMAGE", " "), ("KUBERNETES_SERVICE_HOST", ""), ("KUBERNETES_SERVICE_PORT", "1")]), Settings::default());
+    }
+
+    #[test]
+    fn the_record_is_beside_the_operator_unless_another_namespace_is_said() {
+        let settings = read(&[("OPERATOR_NAMESPACE", "weft-system")]);
+        assert_eq!((settings.operator_namespace.as_str(), settings.record_namespace.as_str()), ("weft-system", "weft-system"));
+        let settings = read(&[("OPERATOR_NAMESPACE", "weft-system"), ("CLUSTER_NETWORK_NAMESPACE", NAMESPACE)]);
+        assert_eq!((settings.operator_namespace.as_str(), settings.record_namespace.as_str()), ("weft-system", NAMESPACE));
     }
 
     #[test]

@@ -9,6 +9,7 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod cluster_network;
 mod history;
 mod kills;
 mod refused;
