@@ -27,7 +27,10 @@ fn the_old_command_line_works_under_the_old_name() {
     symlink(env!("CARGO_BIN_EXE_weft"), &program).unwrap();
     fs::write(folder.path().join("sample-config.yaml"), minimal()).unwrap();
     let mut old = Command::new(&program);
-    old.args(["--config", "sample-config.yaml", "--out", "out.yaml", "--bindata", "./bindata"]).current_dir(folder.path()).env_clear().envs(IMAGES);
+    old.args(["--config", "sample-config.yaml", "--out", "out.yaml", "--bindata", "./bindata"])
+        .current_dir(folder.path())
+        .env_clear()
+        .envs(IMAGES);
     let done = run(&mut old, "");
     assert_eq!((done.code, done.stdout.as_str()), (0, ""), "{}", done.stderr);
     assert!(done.stderr.contains("--bindata ./bindata is not used"), "{}", done.stderr);
@@ -59,7 +62,11 @@ fn an_image_that_is_missing_is_named_and_a_file_may_name_it() {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), "# of the mirror\nNODE_IMAGE = mirror.example/node:2\n\n").unwrap();
     let named = render(&["--images", file.path().to_str().unwrap()], &minimal());
-    assert!(named.stdout.contains("image: mirror.example/node:2") && named.stdout.contains("image: registry.example/hypershift:1"), "{}", named.stderr);
+    assert!(
+        named.stdout.contains("image: mirror.example/node:2") && named.stdout.contains("image: registry.example/hypershift:1"),
+        "{}",
+        named.stderr
+    );
     fs::write(file.path(), "NODE_IMAGE\n").unwrap();
     let wrong = render(&["--images", file.path().to_str().unwrap()], &minimal());
     assert_eq!(wrong.code, 2);
@@ -75,8 +82,10 @@ fn a_change_from_the_previous_configuration_is_judged() {
         "defaultNetwork": {"type": "OpenShiftSDN", "openshiftSDNConfig": {"mode": "NetworkPolicy", "vxlanPort": 4789, "mtu": 8950}, "otherConfig": null},
         "additionalNetworks": null, "deployKubeProxy": false, "kubeProxyConfig": {"bindAddress": "0.0.0.0"},
     });
-    let record = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "applied-default"}, "data": {"applied": applied.to_string()}});
-    let resource = json!({"apiVersion": "networkoperator.openshift.io/v1", "kind": "NetworkConfig", "metadata": {"name": "default"}, "spec": applied});
+    let record =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "applied-default"}, "data": {"applied": applied.to_string()}});
+    let resource =
+        json!({"apiVersion": "networkoperator.openshift.io/v1", "kind": "NetworkConfig", "metadata": {"name": "default"}, "spec": applied});
     for text in [record.to_string(), resource.to_string(), applied.to_string()] {
         fs::write(previous.path(), &text).unwrap();
         let safe = render(&["--previous", path], &minimal());

@@ -74,8 +74,19 @@ impl Step {
 
 /// The next life is to begin as the first one did.
 async fn clean(cluster: &Cluster) {
-    cluster.kubectl(&["delete", "namespace", "openshift-sdn", "openshift-infra", "openshift-kube-proxy", "--ignore-not-found", "--timeout=120s"]).await;
-    let definitions = ["clusternetworks", "hostsubnets", "netnamespaces", "egressnetworkpolicies"].map(|name| format!("{name}.network.openshift.io"));
+    cluster
+        .kubectl(&[
+            "delete",
+            "namespace",
+            "openshift-sdn",
+            "openshift-infra",
+            "openshift-kube-proxy",
+            "--ignore-not-found",
+            "--timeout=120s",
+        ])
+        .await;
+    let definitions =
+        ["clusternetworks", "hostsubnets", "netnamespaces", "egressnetworkpolicies"].map(|name| format!("{name}.network.openshift.io"));
     let mut delete = vec!["delete", "customresourcedefinition", "--ignore-not-found", "--timeout=60s"];
     delete.extend(definitions.iter().map(String::as_str));
     cluster.kubectl(&delete).await;
@@ -88,7 +99,8 @@ fn writes(proxy: &Proxy) -> usize {
 
 #[tokio::test]
 async fn the_network_survives_a_kill_at_any_write() {
-    let options = ClusterOptions { manifests: &["--domains", "cluster-network"], resource: (kinds::NETWORK_CONFIG, "default"), ..Default::default() };
+    let options =
+        ClusterOptions { manifests: &["--domains", "cluster-network"], resource: (kinds::NETWORK_CONFIG, "default"), ..Default::default() };
     let cluster = Cluster::start(options).await;
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
     let mut operator = Operator::start_via(&cluster, &proxy).await;
