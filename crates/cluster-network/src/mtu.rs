@@ -68,11 +68,15 @@ pub(crate) fn spread(facts: &Facts, needed: u32) -> Option<Notice> {
             list(&small)
         ));
     }
-    let large: Vec<_> = told.iter().filter(|(_, mtu)| *mtu > smallest).collect();
+    let (least, large): (Vec<_>, Vec<_>) = told.iter().partition(|(_, mtu)| *mtu == smallest);
     if large.is_empty() {
         None
     } else {
-        notice(format!("the nodes' networks differ in their MTU: the smallest is {smallest}, others are {}", list(&large)))
+        notice(format!(
+            "the nodes' networks differ in their MTU: the smallest counts, that of {}; others are {}",
+            list(&least),
+            list(&large)
+        ))
     }
 }
 
@@ -100,7 +104,7 @@ mod tests {
         assert_eq!(spread(&facts(&[]), 1500), None);
         assert_eq!(spread(&facts(&[("a", 1500), ("b", 1500)]), 1500), None);
         let message = spread(&facts(&[("a", 1500), ("b", 9000), ("c", 1500)]), 1500).unwrap().message;
-        assert!(message.ends_with("the smallest is 1500, others are b (9000)"), "{message}");
+        assert!(message.ends_with("the smallest counts, that of a (1500), c (1500); others are b (9000)"), "{message}");
         let message = spread(&facts(&[("a", 1500), ("b", 1400), ("c", 1300), ("d", 1300), ("e", 1300)]), 1500).unwrap().message;
         assert!(message.contains("1500 bytes") && message.contains(": b (1400), c (1300), d (1300) and 1 more. Long packets"), "{message}");
         // A pod with a smaller MTU than it could have loses nothing.

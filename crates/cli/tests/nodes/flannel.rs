@@ -82,12 +82,7 @@ async fn vxlan_and_nftables_from_nothing_through_changes() {
     site.patch(&json!({"spec": {"defaultNetwork": {"flannelConfig": {"backend": "host-gw"}}}})).await;
     let refused = site.wait_status(&[("Degraded", "True")]).await;
     let change = &refused["status"]["refusedChange"]["fields"][0];
-    assert_eq!(
-        (change["old"].as_str(), change["new"].as_str()),
-        (Some("vxlan"), Some("host-gw")),
-        "{:#}",
-        refused["status"]
-    );
+    assert_eq!((change["old"].as_str(), change["new"].as_str()), (Some("vxlan"), Some("host-gw")), "{:#}", refused["status"]);
     site.assert_connected(&a, &b).await;
     heard(before).await;
 
@@ -95,7 +90,12 @@ async fn vxlan_and_nftables_from_nothing_through_changes() {
     let pod = site.operator_pod().await;
     let name = pod["metadata"]["name"].as_str().unwrap();
     let pid = site.lab.node("node-a").unwrap().exec(&["pgrep", "-f", "weft operator"]).await.unwrap();
-    site.lab.node("node-a").unwrap().exec(&[&["kill", "-9"], pid.split_whitespace().collect::<Vec<_>>().as_slice()].concat()).await.unwrap();
+    site.lab
+        .node("node-a")
+        .unwrap()
+        .exec(&[&["kill", "-9"], pid.split_whitespace().collect::<Vec<_>>().as_slice()].concat())
+        .await
+        .unwrap();
     wait_until("the operator is there again", async || {
         let pod = site.get(&["pod", name, "--namespace", NAMESPACE]).await;
         let container = &pod["status"]["containerStatuses"][0];

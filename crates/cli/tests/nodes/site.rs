@@ -99,9 +99,7 @@ impl Site {
 
     /// A pod with the tools on a node, once it is Ready. It serves its name over HTTP, and echoes what it is sent on port 9000.
     pub async fn pod(&self, name: &str, node: &str) -> Pod {
-        let script = format!(
-            "mkdir /www && echo {name} >/www/index.html && httpd -p '[::]:8080' -h /www && exec nc -ll -p 9000 -e cat"
-        );
+        let script = format!("mkdir /www && echo {name} >/www/index.html && httpd -p '[::]:8080' -h /www && exec nc -ll -p 9000 -e cat");
         self.apply(&json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": name, "labels": {"app": name}},
