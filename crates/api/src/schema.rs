@@ -63,3 +63,64 @@ fn without_text(schema: &mut Schema) {
         schema.insert("x-kubernetes-list-type".into(), "atomic".into());
     }
 }
+
+/// What the tests of the definitions have in common.
+#[cfg(test)]
+pub(crate) mod testing {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use serde_json::{Map, Value, json};
+
+    /// Calls `visit` with the path and schema of every node.
+    pub(crate) fn walk(schema: &Value, path: &str, visit: &mut impl FnMut(&str, &Value)) {
+        visit(path, schema);
+        for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+            walk(property, &format!("{path}.{name}"), visit);
+        }
+        for below in ["items", "additionalProperties"] {
+            if schema[below].is_object() {
+                walk(&schema[below], &format!("{path}[]"), visit);
+            }
+        }
+    }
+
+    /// Every list says how it is merged, and requires its keys.
+    pub(crate) fn assert_lists_are_merged(schema: &Value) {
+        walk(schema, "", &mut |path, node| {
+            if node["type"] != "array" {
+                return;
+            }
+            let kind = node["x-kubernetes-list-type"].as_str().unwrap_or_else(|| panic!("{path}: no list type"));
+            if kind == "map" {
+                let required = node["items"]["required"].as_array().unwrap();
+                for key in node["x-kubernetes-list-map-keys"].as_array().unwrap() {
+                    assert!(required.contains(key), "{path}: {key} is a key and not required");
+                }
+            }
+        });
+    }
+
+    /// A default would pass for the user's own choice.
+    pub(crate) fn assert_no_defaults(schema: &Value) {
+        walk(schema, "", &mut |path, node| assert!(node.get("default").is_none(), "{path}: {}", node["default"]));
+    }
+
+    /// A value with every field that the schema has.
+    pub(crate) fn example(schema: &Value) -> Value {
+        // What may be of two types has none.
+        match schema["type"].as_str().unwrap_or("string") {
+            "object" => {
+                let properties = schema["properties"].as_object().into_iter().flatten();
+                let mut object: Map<_, _> = properties.map(|(name, schema)| (name.clone(), example(schema))).collect();
+                if schema["additionalProperties"].is_object() {
+                    object.insert("key".into(), example(&schema["additionalProperties"]));
+                }
+                object.into()
+            }
+            "array" => json!([example(&schema["items"])]),
+            "integer" => json!(1),
+            "boolean" => json!(true),
+            "string" if schema["format"] == "date-time" => json!("2026-01-02T03:04:05Z"),
+            _ => json!("text"),
+        }
+    }
+}

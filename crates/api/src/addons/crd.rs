@@ -95,19 +95,7 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
     use super::*;
-
-    /// Calls `visit` with the path and schema of every node.
-    fn walk(schema: &Value, path: &str, visit: &mut impl FnMut(&str, &Value)) {
-        visit(path, schema);
-        for (name, property) in schema["properties"].as_object().into_iter().flatten() {
-            walk(property, &format!("{path}.{name}"), visit);
-        }
-        for below in ["items", "additionalProperties"] {
-            if schema[below].is_object() {
-                walk(&schema[below], &format!("{path}[]"), visit);
-            }
-        }
-    }
+    use crate::schema::testing::{self, walk};
 
     fn inlined_from_kubernetes(path: &str) -> bool {
         path.contains(".affinity.") || path.contains(".tolerations[]") || path == ".metadata"
@@ -145,18 +133,7 @@ mod tests {
 
     #[test]
     fn every_list_says_how_it_is_merged() {
-        walk(&schema(), "", &mut |path, node| {
-            if node["type"] != "array" {
-                return;
-            }
-            let kind = node["x-kubernetes-list-type"].as_str().unwrap_or_else(|| panic!("{path}: no list type"));
-            if kind == "map" {
-                let required = node["items"]["required"].as_array().unwrap();
-                for key in node["x-kubernetes-list-map-keys"].as_array().unwrap() {
-                    assert!(required.contains(key), "{path}: {key} is a key and not required");
-                }
-            }
-        });
+        testing::assert_lists_are_merged(&schema());
     }
 
     #[test]
@@ -168,12 +145,10 @@ mod tests {
         });
     }
 
-    /// A default would pass for the user's own choice, see `spec.rs`.
+    /// See `spec.rs`.
     #[test]
     fn nothing_has_a_default() {
-        walk(&schema(), "", &mut |path, node| {
-            assert!(node.get("default").is_none(), "{path}: {}", node["default"]);
-        });
+        testing::assert_no_defaults(&schema());
     }
 
     #[test]

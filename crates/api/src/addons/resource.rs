@@ -109,9 +109,10 @@ impl HasStatus for NetworkAddonsConfig {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
+    use crate::schema::testing::example;
 
     fn read(yaml: &str) -> NetworkAddonsConfig {
         serde_saphyr::from_str(yaml).unwrap()
@@ -225,25 +226,5 @@ status:
         object["kind"] = json!(KIND);
         let read: NetworkAddonsConfig = serde_json::from_value(object.clone()).unwrap();
         assert_eq!(serde_json::to_value(read).unwrap(), object);
-    }
-
-    /// A value with every field that the schema has.
-    fn example(schema: &Value) -> Value {
-        // What may be of two types has none.
-        match schema["type"].as_str().unwrap_or("string") {
-            "object" => {
-                let properties = schema["properties"].as_object().into_iter().flatten();
-                let mut object: serde_json::Map<_, _> = properties.map(|(name, schema)| (name.clone(), example(schema))).collect();
-                if schema["additionalProperties"].is_object() {
-                    object.insert("key".into(), example(&schema["additionalProperties"]));
-                }
-                object.into()
-            }
-            "array" => json!([example(&schema["items"])]),
-            "integer" => json!(1),
-            "boolean" => json!(true),
-            "string" if schema["format"] == "date-time" => json!("2026-01-02T03:04:05Z"),
-            _ => json!("text"),
-        }
     }
 }

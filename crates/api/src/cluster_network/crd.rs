@@ -74,3 +74,53 @@ fn printer_columns() -> Value {
         {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
     ])
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::schema::testing::{self, walk};
+
+    #[test]
+    fn fits_the_annotation_of_kubectl_apply() {
+        let size = serde_json::to_string(&crd()).unwrap().len();
+        assert!(size < 200_000, "{size} bytes of JSON");
+    }
+
+    #[test]
+    fn every_field_is_explained() {
+        let mut missing = vec![];
+        walk(&schema(), "", &mut |path, node| {
+            let silent = node["description"].as_str().is_none_or(str::is_empty);
+            if silent && !path.ends_with("[]") && path != ".metadata" {
+                missing.push(path.to_owned());
+            }
+        });
+        assert_eq!(missing, Vec::<String>::new());
+    }
+
+    #[test]
+    fn every_list_says_how_it_is_merged() {
+        testing::assert_lists_are_merged(&schema());
+    }
+
+    /// See `spec.rs`.
+    #[test]
+    fn nothing_has_a_default() {
+        testing::assert_no_defaults(&schema());
+    }
+
+    /// A field that the schema does not know would be dropped, but where anything is kept: the service network, which is a text or a list, and
+    /// the effective configuration, which has the form of the specification.
+    #[test]
+    fn unknown_fields_are_kept_nowhere_else() {
+        let mut open = vec![];
+        walk(&schema(), "", &mut |path, node| {
+            if node.get("x-kubernetes-preserve-unknown-fields").is_some() {
+                open.push(path.to_owned());
+            }
+        });
+        assert_eq!(open, [".spec.serviceNetwork", ".status.effectiveConfiguration"]);
+    }
+}

@@ -50,12 +50,10 @@ pub struct NetworkConfigStatus {
 #[serde(rename_all = "camelCase")]
 pub struct RefusedChange {
     /// The fields that may not change like this.
-    #[serde(default)]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub fields: Vec<RefusedField>,
 
     /// How to undo the change, or to have it nevertheless.
-    #[serde(default)]
     pub way_out: String,
 }
 
@@ -67,11 +65,9 @@ pub struct RefusedField {
     pub field: String,
 
     /// The value in force.
-    #[serde(default)]
     pub old: String,
 
     /// The value that is asked for.
-    #[serde(default)]
     pub new: String,
 
     /// Why it may not change.
