@@ -227,6 +227,9 @@ fn probe() -> Result<()> {
         println!("{what}");
     }
     anyhow::ensure!(missing.is_empty(), "real nodes cannot run here");
+    for what in lab::missing_options() {
+        eprintln!("what needs this is left out: {what}");
+    }
     Ok(())
 }
 

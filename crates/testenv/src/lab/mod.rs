@@ -53,7 +53,7 @@ use anyhow::{Context, Result};
 pub use builder::{LabBuilder, NodeOptions};
 pub use cgroups::remove_leftovers;
 pub use node::{Node, enter};
-pub use probe::{Missing, has_link_type, missing};
+pub use probe::{Missing, has_iptables, has_ipv6, has_link_type, missing, missing_options};
 pub(crate) use site::Site;
 pub use site::addresses;
 

@@ -21,6 +21,10 @@ pub enum Missing {
     LinkType(&'static str),
     /// nftables, of the inet family.
     Nftables,
+    /// iptables with what kube-proxy uses of it.
+    Iptables,
+    /// IPv6, or it is switched off.
+    Ipv6,
 }
 
 impl fmt::Display for Missing {
@@ -32,6 +36,8 @@ impl fmt::Display for Missing {
             Self::Filesystem(name) => write!(formatter, "the kernel has no file system {name}"),
             Self::LinkType(name) => write!(formatter, "the kernel makes no network device of type {name}"),
             Self::Nftables => formatter.write_str("the kernel has no nftables of the inet family"),
+            Self::Iptables => formatter.write_str("no iptables with the matches and targets of kube-proxy"),
+            Self::Ipv6 => formatter.write_str("no IPv6"),
         }
     }
 }
@@ -61,15 +67,37 @@ pub fn missing() -> Vec<Missing> {
     missing
 }
 
+/// What real nodes can do without, but some networks cannot; nothing, if all is there. A test that needs such a thing is left out for it.
+pub fn missing_options() -> Vec<Missing> {
+    let mut missing: Vec<_> =
+        ["vxlan", "wireguard", "macvlan"].into_iter().filter(|kind| !has_link_type(kind)).map(Missing::LinkType).collect();
+    if !has_iptables() {
+        missing.push(Missing::Iptables);
+    }
+    if !has_ipv6() {
+        missing.push(Missing::Ipv6);
+    }
+    missing
+}
+
+/// Are there iptables, with what kube-proxy uses of it in its mode of that name?
+pub fn has_iptables() -> bool {
+    let rule = "-m comment --comment probe -m mark --mark 0x4000 -m conntrack --ctstate NEW -m addrtype --dst-type LOCAL -j MASQUERADE";
+    in_namespaces(&format!(
+        "iptables -w -t nat -A POSTROUTING {rule} && iptables -w -t nat -A POSTROUTING -m statistic --mode random --probability 0.5"
+    ))
+}
+
 /// Does the kernel make network devices of this type (`vxlan`, `wireguard`, `macvlan` …)?
 pub fn has_link_type(kind: &str) -> bool {
-    let options = match kind {
-        "vxlan" => "id 1 dstport 4789",
-        "macvlan" | "ipvlan" => "link peer",
-        "vlan" => "link peer id 1",
-        _ => "",
+    let kind = quoted(kind);
+    let command = match kind {
+        "vxlan" => "ip link add probe type vxlan id 1 dstport 4789".to_owned(),
+        "macvlan" | "ipvlan" => format!("ip link add base type veth && ip link add link base name probe type {kind}"),
+        "vlan" => "ip link add base type veth && ip link add link base name probe type vlan id 1".to_owned(),
+        _ => format!("ip link add probe type {kind}"),
     };
-    in_namespaces(&format!("ip link add peer type veth 2>/dev/null; ip link add probe type {kind} {options}", kind = quoted(kind)))
+    in_namespaces(&command)
 }
 
 /// Is IPv6 there, and not switched off?
