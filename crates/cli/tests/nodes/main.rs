@@ -9,4 +9,5 @@ mod wait;
 
 mod flannel;
 mod foreign;
+mod second_interface;
 mod site;

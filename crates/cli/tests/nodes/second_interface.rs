@@ -1,0 +1,80 @@
+//! Both operators together: Flannel as the default network, then Multus as an add-on, and pods with a second interface on a bridge of the nodes.
+
+use serde_json::json;
+use weft_testenv::lab::{Lab, NodeOptions, images};
+
+use crate::{
+    site::{Site, weft},
+    wait::wait_until,
+};
+
+#[tokio::test]
+async fn pods_reach_each_other_over_a_second_interface_across_nodes() {
+    let Some(multus) = images::multus().unwrap() else {
+        println!("LEFT OUT: Multus could not be built here, its module is not to be had");
+        return;
+    };
+    let lab = Lab::builder()
+        .node(NodeOptions::new("node-a").control_plane().data_nic())
+        .node(NodeOptions::new("node-b").data_nic())
+        .image(multus)
+        .image(images::cni_plugins().unwrap());
+    let site = Site::start(lab).await;
+    site.install().await;
+    site.network(json!({"type": "Flannel", "flannelConfig": {"backend": "host-gw"}}), "nftables").await;
+    site.wait_status(&[("Available", "True"), ("Progressing", "False")]).await;
+
+    // An additional network waits for Multus, which NetworkConfig does not bring, and stops nothing else.
+    let config =
+        json!({"cniVersion": "0.3.1", "type": "bridge", "bridge": "br-data", "capabilities": {"ips": true}, "ipam": {"type": "static"}});
+    site.patch(&json!({"spec": {"additionalNetworks": [{"type": "Raw", "name": "data", "rawCNIConfig": config.to_string()}]}})).await;
+    wait_until("status says that Multus is missing", async || {
+        let status = site.get(&["networkconfig", "default"]).await["status"]["additionalNetworks"].to_string();
+        if status.contains("MultusMissing") { Ok(()) } else { Err(status) }
+    })
+    .await;
+
+    let manifests = weft(&["manifests", "--domains", "addons", "--components", "multus,linux-bridge"]);
+    site.lab.control_plane().kubectl_with_input(&["apply", "-f", "-"], &manifests).await.unwrap();
+    site.apply(&json!({
+        "apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"},
+        "spec": {"multus": {}, "images": {"multus": images::MULTUS}},
+    }))
+    .await;
+    wait_until("the add-ons are Available", async || {
+        let config = site.get(&["networkaddonsconfig", "cluster"]).await;
+        let conditions = config["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let available = conditions.iter().any(|condition| condition["type"] == "Available" && condition["status"] == "True");
+        if available { Ok(()) } else { Err(format!("{:#}", config["status"])) }
+    })
+    .await;
+    site.wait_status(&[("Available", "True"), ("Progressing", "False"), ("Degraded", "False")]).await;
+
+    // The nodes' own part: a bridge with the second network card.
+    for node in site.lab.nodes() {
+        for command in ["link add br-data type bridge", "link set eth1 master br-data", "link set eth1 up", "link set br-data up"] {
+            node.exec(&[&["ip"], command.split(' ').collect::<Vec<_>>().as_slice()].concat()).await.unwrap();
+        }
+    }
+    for (name, node, address) in [("a", "node-a", "192.168.7.1/24"), ("b", "node-b", "192.168.7.2/24")] {
+        let networks = json!([{"name": "data", "namespace": "default", "ips": [address]}]).to_string();
+        site.apply(&json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": name, "annotations": {"k8s.v1.cni.cncf.io/networks": networks}},
+            "spec": {
+                "nodeName": node, "terminationGracePeriodSeconds": 0,
+                "containers": [{
+                    "name": "tools", "image": images::TOOLS,
+                    "command": ["sh", "-c", format!("mkdir /www && echo {name} >/www/index.html && exec httpd -f -p 8080 -h /www")],
+                }],
+            },
+        }))
+        .await;
+    }
+    for pod in ["pod/a", "pod/b"] {
+        site.wait_ready(pod).await;
+    }
+    site.exec("a", &["ping", "-c", "2", "-W", "5", "-I", "net1", "192.168.7.2"]).await.unwrap();
+    site.wait_fetch("a", "192.168.7.2", 8080, "b").await;
+    site.wait_fetch("b", "192.168.7.1", 8080, "a").await;
+}
