@@ -25,8 +25,7 @@ async fn pods_reach_each_other_over_a_second_interface_across_nodes() {
     site.wait_status(&[("Available", "True"), ("Progressing", "False")]).await;
 
     // An additional network waits for Multus, which NetworkConfig does not bring, and stops nothing else.
-    let config =
-        json!({"cniVersion": "0.3.1", "type": "bridge", "bridge": "br-data", "capabilities": {"ips": true}, "ipam": {"type": "static"}});
+    let config = json!({"cniVersion": "0.3.1", "type": "cnv-bridge", "bridge": "br-data", "capabilities": {"ips": true}, "ipam": {"type": "static"}});
     site.patch(&json!({"spec": {"additionalNetworks": [{"type": "Raw", "name": "data", "rawCNIConfig": config.to_string()}]}})).await;
     wait_until("status says that Multus is missing", async || {
         let status = site.get(&["networkconfig", "default"]).await["status"]["additionalNetworks"].to_string();
@@ -49,6 +48,21 @@ async fn pods_reach_each_other_over_a_second_interface_across_nodes() {
     })
     .await;
     site.wait_status(&[("Available", "True"), ("Progressing", "False"), ("Degraded", "False")]).await;
+
+    // Linux bridge installs its plugins. Its marker cannot be pulled here, and status says so in the kubelet's words.
+    let bridge = json!({"spec": {"linuxBridge": {}, "images": {"linuxBridge": images::CNI_PLUGINS}}}).to_string();
+    site.lab.kubectl(&["patch", "networkaddonsconfig", "cluster", "--type=merge", "--patch", &bridge]).await.unwrap();
+    wait_until("the plugins are installed, and the marker is said to be missing", async || {
+        let config = site.get(&["networkaddonsconfig", "cluster"]).await;
+        let components = config["status"]["components"].as_array().cloned().unwrap_or_default();
+        let message =
+            components.iter().find(|component| component["name"] == "linuxBridge").map(|component| component["message"].to_string());
+        let message = message.unwrap_or_default();
+        let installed = site.lab.nodes().iter().all(|node| node.file("/opt/cni/bin/cnv-bridge").symlink_metadata().is_ok());
+        let told = message.contains("bridge-marker") && message.contains("ImagePull") && !message.contains("kube-cni-linux-bridge-plugin");
+        if installed && told { Ok(()) } else { Err(format!("{:#}", config["status"]["components"])) }
+    })
+    .await;
 
     // The nodes' own part: a bridge with the second network card.
     for node in site.lab.nodes() {
