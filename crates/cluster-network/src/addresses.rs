@@ -4,13 +4,10 @@ use std::collections::BTreeSet;
 
 use ipnet::IpNet;
 use weft_api::cluster_network::ClusterNetwork;
-use weft_operands::problems::Problems;
+use weft_operands::{problems::Problems, text::some};
 use weft_plan::{Facts, Problem};
 
-use crate::{
-    config::{PodNetwork, Valid},
-    provider::Provider,
-};
+use crate::{config::PodNetwork, provider::Provider};
 
 /// Blocks that are never the pods' or the services', by the IANA registries of special-purpose addresses, and what they are for.
 const RESERVED: [(&str, &str); 7] = [
@@ -23,10 +20,7 @@ const RESERVED: [(&str, &str); 7] = [
     ("ff00::/8", "multicast"),
 ];
 
-/// Some nodes are named, as there may be thousands.
-const NAMED: usize = 3;
-
-/// A block, and the field that it is from.
+/// A block, and the field that it is from: the field of the text itself.
 pub(crate) struct Block {
     pub field: String,
     pub block: IpNet,
@@ -144,7 +138,8 @@ pub(crate) fn check(pods: &[Block], services: &[Block], problems: &mut Problems)
 }
 
 /// Whether the network can do with the blocks.
-pub(crate) fn check_for(provider: &dyn Provider, valid: &Valid, pods: &[Block], path: &str, problems: &mut Problems) {
+/// `path` is the field of the list of pods' blocks.
+pub(crate) fn check_for(provider: &dyn Provider, pods: &[Block], services: &[Block], path: &str, problems: &mut Problems) {
     let can = provider.capabilities();
     let name = provider.name();
     for family in ["IPv4", "IPv6"] {
@@ -158,18 +153,11 @@ pub(crate) fn check_for(provider: &dyn Provider, valid: &Valid, pods: &[Block], 
         }
         if family == "IPv6" && !can.ipv6 {
             for block in of_family {
-                problems.push(
-                    &format!("{}.cidr", block.field),
-                    format!("{} is IPv6, which {name} does not have: give a block of IPv4", block.block),
-                );
+                problems.push(&block.field, format!("{} is IPv6, which {name} does not have: give a block of IPv4", block.block));
             }
         }
     }
-    for (block, network) in pods.iter().zip(&valid.pod_networks) {
-        if can.uses_host_subnet_length && network.host_bits == 0 {
-            let field = format!("{}.hostSubnetLength", block.field);
-            problems.push(&field, format!("is missing: {name} divides the block among the nodes; 9 gives each a /23 of IPv4"));
-        }
+    for block in pods.iter().chain(services) {
         for (internal, use_) in provider.internal_blocks().into_iter().filter(|(internal, _)| overlap(internal, &block.block)) {
             problems.push(&block.field, format!("{} overlaps {internal}, which {name} uses for {use_}: choose another block", block.block));
         }
@@ -184,14 +172,9 @@ pub(crate) fn of_nodes(pods: &[PodNetwork], services: &[IpNet], facts: &Facts) -
         let nodes =
             facts.nodes.iter().filter_map(|(name, node)| Some((name, node.addresses.iter().find(|address| block.contains(*address))?)));
         let nodes: Vec<_> = nodes.map(|(name, address)| format!("{name} ({address})")).collect();
-        let (shown, more) = nodes.split_at(nodes.len().min(NAMED));
-        let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
-        (!shown.is_empty()).then(|| Problem {
+        (!nodes.is_empty()).then(|| Problem {
             field,
-            message: format!(
-                "{block} holds the addresses of nodes: {}{more}. Choose a block that the nodes' network does not use",
-                shown.join(", ")
-            ),
+            message: format!("{block} holds the addresses of nodes: {}. Choose a block that the nodes' network does not use", some(&nodes)),
         })
     };
     pods.chain(services).filter_map(within).collect()

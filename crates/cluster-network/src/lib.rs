@@ -122,7 +122,7 @@ impl Domain for ClusterNetwork {
         if !established::has_been(&input.resource["status"], provider.name()) {
             applied.iter_mut().chain(&mut decided).for_each(|previous| mtu::settle(previous, &valid, provider, input.facts));
         }
-        let mut on_nodes = validate::nodes(&valid, input.facts);
+        let mut on_nodes = addresses::of_nodes(&valid.pod_networks, &valid.service_networks, input.facts);
         if !on_nodes.is_empty() && !applied.as_ref().is_some_and(|applied| validate::same_blocks(&valid, applied)) {
             return Err(refusal(INVALID, on_nodes));
         }

@@ -1,5 +1,6 @@
 //! The MTU of the pods' interfaces: what a packet of a node may be long, less what the network adds to it.
 
+use weft_operands::text::some;
 use weft_plan::{Facts, Notice};
 
 use crate::{
@@ -10,9 +11,6 @@ use crate::{
 
 /// Where no node has told: that of Ethernet.
 const ETHERNET: u32 = 1500;
-
-/// Some nodes are named, as there may be thousands.
-const NAMED: usize = 3;
 
 /// The least MTU that a network may have: 576 bytes are taken by every host with IPv4 (RFC 791), 1280 are the least of a link with IPv6
 /// (RFC 8200).
@@ -56,11 +54,7 @@ pub(crate) fn spread(facts: &Facts, needed: u32) -> Option<Notice> {
     let told: Vec<(&str, u32)> = facts.node_networks.iter().filter_map(|(name, network)| Some((name.as_str(), network.mtu?))).collect();
     let smallest = told.iter().map(|(_, mtu)| *mtu).min()?;
     let notice = |message: String| Some(Notice { about: DEFAULT_NETWORK.to_owned(), message });
-    let list = |nodes: &[&(&str, u32)]| {
-        let (shown, more) = nodes.split_at(nodes.len().min(NAMED));
-        let shown: Vec<_> = shown.iter().map(|(name, mtu)| format!("{name} ({mtu})")).collect();
-        shown.join(", ") + &if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) }
-    };
+    let list = |nodes: &[&(&str, u32)]| some(&nodes.iter().map(|(name, mtu)| format!("{name} ({mtu})")).collect::<Vec<_>>());
     let small: Vec<_> = told.iter().filter(|(_, mtu)| *mtu < needed).collect();
     if !small.is_empty() {
         return notice(format!(

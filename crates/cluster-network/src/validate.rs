@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 use weft_api::cluster_network::{ClusterNetwork, DefaultNetwork, NAME, NetworkConfig, NetworkConfigSpec, ProxyConfig, ServiceNetwork};
 use weft_operands::problems::{Problems, given};
-use weft_plan::{Facts, Problem};
+use weft_plan::Problem;
 
 use crate::{
     addresses::{self, Block},
@@ -81,7 +81,10 @@ pub fn validate<'p>(spec: &NetworkConfigSpec, providers: &[&'p dyn Provider]) ->
     if provider.needs_blocks() && blocks_of(service_network.as_ref()).all(|(_, text)| text.is_empty()) {
         problems.push("spec.serviceNetwork", "is missing: give the block of addresses of services, for example 172.30.0.0/16");
     }
-    addresses::check_for(provider, &valid, &pods, path, &mut problems);
+    addresses::check_for(provider, &pods, &services, path, &mut problems);
+    if provider.capabilities().uses_host_subnet_length {
+        shares_are_said(provider.name(), path, networks, &mut problems);
+    }
     problems.extend(provider.validate(&valid));
     problems.extend(crate::proxy::validate(&valid, provider.capabilities().own_service_proxy));
     problems.or((valid, provider))
@@ -108,9 +111,19 @@ fn pod_networks(path: &str, networks: &[ClusterNetwork], problems: &mut Problems
         let cidr = addresses::parse(network.cidr.as_deref().unwrap_or_default());
         let cidr = cidr.map_err(|message| problems.push(&format!("{field}.cidr"), message)).ok()?;
         let host_bits = addresses::host_bits(network, cidr, &field, problems);
-        Some((Block { field, block: cidr }, PodNetwork { cidr, host_bits }))
+        Some((Block { field: format!("{field}.cidr"), block: cidr }, PodNetwork { cidr, host_bits }))
     };
     networks.iter().enumerate().filter_map(read).unzip()
+}
+
+/// That each block says how much of it a node gets.
+fn shares_are_said(provider: &str, path: &str, networks: &[ClusterNetwork], problems: &mut Problems) {
+    for (index, network) in networks.iter().enumerate() {
+        if [network.host_subnet_length, network.host_prefix].iter().all(|said| said.unwrap_or_default() == 0) {
+            let field = format!("{path}[{index}].hostSubnetLength");
+            problems.push(&field, format!("is missing: {provider} divides the block among the nodes; 9 gives each a /23 of IPv4"));
+        }
+    }
 }
 
 /// The services' blocks as they are written, each with its field.
@@ -182,11 +195,6 @@ pub(crate) fn without_empty(config: ProxyConfig) -> ProxyConfig {
         bind_address: bind_address.filter(|text| !text.is_empty()),
         proxy_arguments: proxy_arguments.filter(|arguments| !arguments.is_empty()),
     }
-}
-
-/// Nodes that have addresses of the blocks.
-pub(crate) fn nodes(valid: &Valid, facts: &Facts) -> Vec<Problem> {
-    addresses::of_nodes(&valid.pod_networks, &valid.service_networks, facts)
 }
 
 /// Whether these blocks are in use already.

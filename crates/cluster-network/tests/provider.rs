@@ -4,6 +4,7 @@
 
 mod common;
 
+use ipnet::IpNet;
 use serde_json::{Value, json};
 use weft_api::cluster_network::DefaultNetwork;
 use weft_cluster_network::{
@@ -43,6 +44,10 @@ impl Provider for PointToPoint {
             grows: false,
             adds_family: false,
         }
+    }
+
+    fn internal_blocks(&self) -> Vec<(IpNet, &'static str)> {
+        vec![(IpNet::new([100, 64, 0, 0].into(), 16).unwrap(), "the links between nodes")]
     }
 
     fn validate(&self, config: &Valid) -> Vec<Problem> {
@@ -130,6 +135,14 @@ fn its_objects_are_made_and_watched_like_those_of_any_other() {
 fn its_rules_hold() {
     let wrong = refusal(&resource("PointToPoint", json!({"device": "wlan0"})), None, common::settings());
     assert_eq!(wrong.problems[0].field, "spec.defaultNetwork.otherConfig.device");
+    let mut taken = resource("PointToPoint", json!({}));
+    taken["spec"]["clusterNetworks"][0]["cidr"] = json!("100.64.0.0/14");
+    let wrong = refusal(&taken, None, common::settings());
+    let expected = "100.64.0.0/14 overlaps 100.64.0.0/16, which PointToPoint uses for the links between nodes: choose another block";
+    assert_eq!((&*wrong.problems[0].field, &*wrong.problems[0].message), ("spec.clusterNetworks[0].cidr", expected));
+    taken["spec"]["clusterNetworks"][0]["cidr"] = json!("10.128.0.0/14");
+    taken["spec"]["serviceNetwork"] = json!("100.64.128.0/20");
+    assert_eq!(refusal(&taken, None, common::settings()).problems[0].field, "spec.serviceNetwork");
     let applied = common::decide(&domain(), &resource("P2P", json!({}))).decided.to_string();
     let refused = refusal(&resource("PointToPoint", json!({"device": "eth1"})), Some(&applied), common::settings());
     assert_eq!((&*refused.changes[0].old, &*refused.changes[0].new), ("eth0", "eth1"));

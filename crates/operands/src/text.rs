@@ -1,4 +1,4 @@
-//! What names and paths look like. The same rules stand in the schema, as CEL.
+//! What names, paths and addresses look like, and lists of them for people. The same rules stand in the schema, as CEL.
 
 use std::net::IpAddr;
 
@@ -50,4 +50,40 @@ pub fn is_absolute(text: &str) -> bool {
         && parts.is_some_and(|mut parts| {
             parts.all(|part| !matches!(part, "" | "." | "..") && !part.contains(|c: char| c == ':' || c.is_ascii_control()))
         })
+}
+
+/// The first three of some names and how many more there are, as there may be thousands: `a, b, c and 7 more`.
+pub fn some(names: &[impl AsRef<str>]) -> String {
+    let (shown, more) = names.split_at(names.len().min(3));
+    let shown: Vec<_> = shown.iter().map(AsRef::as_ref).collect();
+    let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+    format!("{}{more}", shown.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_names_some_are_shown() {
+        assert_eq!(some(&[""; 0]), "");
+        assert_eq!(some(&["a", "b", "c"]), "a, b, c");
+        assert_eq!(some(&["a", "b", "c", "d", "e"]), "a, b, c and 2 more");
+    }
+
+    #[test]
+    fn an_interface_has_a_name_that_linux_takes() {
+        for name in ["eth0", "eth1.7", "a", "bond0-slave.100"] {
+            assert!(is_interface(name), "{name}");
+        }
+        for name in ["", ".", "..", "a b", "a/b", "a:1", "sixteen-letters-", "a\tb"] {
+            assert!(!is_interface(name), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_written_as_what_it_is() {
+        assert!(is_ip("192.0.2.1") && is_ip("2001:db8::1") && is_ip("::"));
+        assert!(!is_ip("::ffff:192.0.2.1") && !is_ip("192.0.2.01") && !is_ip("a") && !is_ip("192.0.2.1/24"));
+    }
 }

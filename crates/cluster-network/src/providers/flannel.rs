@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::PodSpec;
 use serde::{Deserialize, Serialize};
 use weft_api::cluster_network::{DefaultNetwork, FlannelConfig};
 use weft_operands::pod::POD_SPEC;
+use weft_operands::text::some;
 use weft_plan::{Facts, FieldChange, Manifest, Notice, Problem, kinds};
 
 use crate::{
@@ -236,13 +237,6 @@ fn has_ipv6(blocks: &[PodNetwork]) -> bool {
 
 fn joined(blocks: &[PodNetwork]) -> String {
     blocks.iter().map(|block| block.cidr.to_string()).collect::<Vec<_>>().join(",")
-}
-
-/// Some names, as there may be thousands.
-fn some(names: &[&str]) -> String {
-    let (shown, more) = names.split_at(names.len().min(3));
-    let rest = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
-    format!("{}{rest}", shown.join(", "))
 }
 
 fn json_text(file: &impl Serialize) -> Result<String, BuildError> {
