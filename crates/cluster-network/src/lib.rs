@@ -104,8 +104,8 @@ impl Domain for ClusterNetwork {
         &[Fact::Definitions, Fact::Nodes, Fact::KubeProxy]
     }
 
-    fn hears_nodes(&self) -> bool {
-        true
+    fn node_reporters(&self) -> Vec<&'static str> {
+        self.providers.iter().filter_map(|provider| provider.node_reporter()).collect()
     }
 
     fn record(&self, resource_name: &str) -> Option<(ObjectKey, &'static str)> {

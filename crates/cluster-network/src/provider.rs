@@ -66,6 +66,11 @@ pub trait Provider: Send + Sync + 'static {
     /// An image is not known, or a manifest of ours is wrong.
     fn render(&self, config: &Effective, context: &Context<'_>) -> Result<Vec<Manifest>, BuildError>;
 
+    /// The namespace of the pods whose init container tells of their nodes, by `weft node cni-config`.
+    fn node_reporter(&self) -> Option<&'static str> {
+        None
+    }
+
     /// What on the cluster or on its nodes keeps the network from working, as far as it can be known.
     fn preflight(&self, _config: &Effective, _facts: &Facts) -> Vec<Notice> {
         Vec::new()

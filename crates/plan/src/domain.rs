@@ -37,9 +37,10 @@ pub trait Domain: Send + Sync + 'static {
         &[]
     }
 
-    /// Whether its decisions depend on what its pods tell of their nodes' networks ([`Facts::node_networks`]).
-    fn hears_nodes(&self) -> bool {
-        false
+    /// The namespaces whose pods are believed what they tell of their nodes' networks ([`Facts::node_networks`]). In others anybody may make a
+    /// pod with the labels of ours.
+    fn node_reporters(&self) -> Vec<&'static str> {
+        Vec::new()
     }
 
     /// The record of the last applied configuration that the original kept and that Weft keeps too: which ConfigMap, which key.

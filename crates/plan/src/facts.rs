@@ -194,11 +194,12 @@ impl Facts {
         }
     }
 
-    /// Adds what pods tell of their nodes' networks. Where two tell of one node, one being replaced by the other, the later one counts.
-    pub fn hear<'a>(&mut self, pods: impl IntoIterator<Item = &'a PodView>) {
+    /// Adds what the pods of these namespaces tell of their nodes' networks. Where two tell of one node, one being replaced by the other, the later one counts.
+    pub fn hear<'a>(&mut self, pods: impl IntoIterator<Item = &'a PodView>, namespaces: &[&str]) {
         let mut latest: BTreeMap<&str, &PodView> = BTreeMap::new();
         let rank = |pod: &PodView| (!pod.deleting, pod.since, pod.uid.clone());
-        for pod in pods.into_iter().filter(|pod| pod.node_network.is_some()) {
+        let believed = |pod: &&PodView| pod.node_network.is_some() && namespaces.contains(&&*pod.namespace);
+        for pod in pods.into_iter().filter(believed) {
             let Some(node) = pod.node.as_deref() else { continue };
             let known = latest.entry(node).or_insert(pod);
             if rank(pod) > rank(known) {
@@ -288,7 +289,9 @@ mod tests {
         };
         let silent = PodView::of(&json!({"metadata": {"uid": "s", "namespace": "n", "name": "s"}, "spec": {"nodeName": "c"}})).unwrap();
         let mut facts = Facts::default();
-        facts.hear(&[pod("1", "a", 1400, true), pod("0", "a", 1500, false), pod("2", "b", 9000, true), silent]);
+        let mut strange = pod("3", "b", 600, false);
+        strange.namespace = "somebody-elses".to_owned();
+        facts.hear(&[pod("1", "a", 1400, true), pod("0", "a", 1500, false), pod("2", "b", 9000, true), silent, strange], &["n"]);
         let told: Vec<_> = facts.node_networks.iter().map(|(node, told)| (node.as_str(), told.mtu)).collect();
         assert_eq!(told, [("a", Some(1500)), ("b", Some(9000))]);
     }

@@ -65,6 +65,8 @@ pub struct Cache {
     listed_pods: Option<HashSet<String>>,
     /// What the operator knows of its own host.
     host_mtu: Option<u32>,
+    /// The namespaces whose pods are believed what they tell of nodes.
+    node_reporters: Vec<&'static str>,
 }
 
 #[derive(Default)]
@@ -103,6 +105,11 @@ impl Cache {
     /// Notes the MTU of the network of the operator's own host.
     pub fn set_host_mtu(&mut self, mtu: Option<u32>) {
         self.host_mtu = mtu;
+    }
+
+    /// Notes which namespaces' pods are believed what they tell of their nodes.
+    pub fn set_node_reporters(&mut self, namespaces: Vec<&'static str>) {
+        self.node_reporters = namespaces;
     }
 
     /// Announces a stream, so that the cache is not complete until it has spoken.
@@ -247,7 +254,7 @@ impl Cache {
         let mut facts = self.facts_of(|_| true);
         facts.nodes_unknown = self.refusal(&Source::Fact(Fact::Nodes)).is_some();
         facts.host_mtu = self.host_mtu;
-        facts.hear(self.pods.values());
+        facts.hear(self.pods.values(), &self.node_reporters);
         let has_told = |(source, store): &(&Source, &Store)| store.is_settled(source) && store.silence != Some(Silence::NotServed);
         let told: HashSet<_> = self.stores.iter().filter(has_told).filter_map(|(source, _)| source.kind()).collect();
         for kind in kinds::ALL.iter().filter(|kind| kind.is_optional() && !told.contains(kind)) {
@@ -580,6 +587,7 @@ mod tests {
         let mut cache = Cache::default();
         cache.expect(Source::Pods);
         cache.set_host_mtu(Some(1500));
+        cache.set_node_reporters(vec!["n"]);
         assert!(cache.feed(&Source::Pods, Change::Applied(pod(9000))));
         assert!(!cache.feed(&Source::Pods, Change::Applied(pod(9000))));
         assert_eq!((cache.facts().node_networks["node-1"].mtu, cache.facts().host_mtu), (Some(9000), Some(1500)));

@@ -103,6 +103,7 @@ impl Controller {
         let recorder = Recorder::new(cluster.client().clone(), reporter);
         let watches = || Watches::new(cluster.client().clone(), shared.clone(), metrics.clone());
         let (served, named) = (watches(), watches());
+        shared.lock().set_node_reporters(domain.node_reporters());
         Self { domain, cluster, shared, metrics, config, recorder, wishes: Wishes::default(), served, named }
     }
 

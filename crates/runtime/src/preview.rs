@@ -225,10 +225,11 @@ async fn facts(objects: &Objects) -> Result<(Facts, Vec<Notice>), Error> {
             Err(error) => return Err(error),
         }
     }
-    if objects.domain.hears_nodes() {
+    let reporters = objects.domain.node_reporters();
+    if !reporters.is_empty() {
         let selector = format!("labelSelector={}", objects.domain.pod_selector());
         match objects.cluster.list(kinds::POD, objects.domain.namespace(), &selector).await {
-            Ok(pods) => facts.hear(&pods.iter().filter_map(PodView::of).collect::<Vec<_>>()),
+            Ok(pods) => facts.hear(&pods.iter().filter_map(PodView::of).collect::<Vec<_>>(), &reporters),
             Err(error) if error.class() == FailureClass::Forbidden => notices.push(unseen(kinds::POD, &error)),
             Err(error) => return Err(error),
         }

@@ -178,6 +178,10 @@ impl Provider for Flannel {
         Ok(objects)
     }
 
+    fn node_reporter(&self) -> Option<&'static str> {
+        Some("kube-flannel")
+    }
+
     fn preflight(&self, config: &Effective, facts: &Facts) -> Vec<Notice> {
         let notice = |message: String| Notice { about: DEFAULT_NETWORK.to_owned(), message };
         let mut notices = Vec::new();

@@ -24,6 +24,12 @@ async fn the_pods_mtu_follows_the_nodes_until_the_network_is_on_all_of_them() {
     cluster.apply(&config(&spec)).await;
     wait_mtu(&cluster, 8950).await;
 
+    // Somebody else's pod with the labels of ours is not believed: the MTU would go down to what it says, and never up again.
+    let stranger = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stranger", "labels": {"app": "flannel", "weft.network/domain": "cluster-network"}},
+                          "spec": {"nodeName": "node-0", "initContainers": [{"name": "install-cni", "image": "i"}], "containers": [{"name": "c", "image": "i"}]}});
+    cluster.apply(&stranger.to_string()).await;
+    write(&cluster, "default", "stranger", &NodeNetwork { mtu: Some(800), ..NodeNetwork::default() }).await.unwrap();
+
     // The first nodes tell theirs, and nothing is refused.
     tell(&cluster, |index| NodeNetwork { mtu: Some([9000, 1400][index]), ..NodeNetwork::default() }).await;
     wait_mtu(&cluster, 1350).await;
@@ -103,22 +109,22 @@ async fn tell(cluster: &Cluster, report: impl Fn(usize) -> NodeNetwork) {
             return Err(format!("{} pods", pods.len()));
         }
         for (index, pod) in pods.into_iter().enumerate() {
-            let message = report(index).to_line();
             if NodeNetwork::of_pod(pod) == Some(report(index)) {
                 continue;
             }
-            let state = json!({"terminated": {"exitCode": 0, "reason": "Completed", "message": message}});
-            let init = json!({"name": "install-cni", "image": "weft", "imageID": "", "ready": true, "restartCount": 0, "state": state});
-            let patch = json!({"status": {"initContainerStatuses": [init]}}).to_string();
-            let name = pod["metadata"]["name"].as_str().unwrap();
-            let patched = cluster
-                .control_plane
-                .kubectl(&["-n", FLANNEL, "patch", "pod", name, "--subresource=status", "--type=merge", "-p", &patch])
-                .await;
             // It may have been replaced just now.
-            patched.map_err(|error| error.to_string())?;
+            write(cluster, FLANNEL, pod["metadata"]["name"].as_str().unwrap(), &report(index)).await?;
         }
         Ok(())
     })
     .await;
+}
+
+/// Writes what an init container would.
+async fn write(cluster: &Cluster, namespace: &str, pod: &str, report: &NodeNetwork) -> Result<(), String> {
+    let state = json!({"terminated": {"exitCode": 0, "reason": "Completed", "message": report.to_line()}});
+    let init = json!({"name": "install-cni", "image": "weft", "imageID": "", "ready": true, "restartCount": 0, "state": state});
+    let patch = json!({"status": {"initContainerStatuses": [init]}}).to_string();
+    let arguments = ["-n", namespace, "patch", "pod", pod, "--subresource=status", "--type=merge", "-p", &patch];
+    cluster.control_plane.kubectl(&arguments).await.map(drop).map_err(|error| error.to_string())
 }
