@@ -38,6 +38,15 @@ fn frozen() -> Vec<(&'static str, &'static str, Value)> {
             r#"{"clusterNetwork":[{"cidr":"10.128.0.0/14","hostPrefix":23}],"serviceNetwork":["172.30.0.0/16"],"defaultNetwork":{"type":"OpenShiftSDN","openshiftSDNConfig":{"mode":"NetworkPolicy","vxlanPort":4789,"mtu":1450,"useExternalOpenvswitch":false}},"disableMultiNetwork":false,"deployKubeProxy":false,"kubeProxyConfig":{"bindAddress":"0.0.0.0","iptablesSyncPeriod":"30s"},"logLevel":"","managementState":"Managed"}"#,
             sample,
         ),
+        (
+            "the first version of Weft",
+            r#"{"clusterNetworks":[{"cidr":"10.244.0.0/16"},{"cidr":"fd01::/48","hostSubnetLength":64}],"serviceNetwork":["10.96.0.0/16","fd02::/112"],"defaultNetwork":{"type":"Flannel","flannelConfig":{"backend":"vxlan","port":8472,"vni":1,"mtu":1450,"enableNFTables":false,"cniPlugin":"bridge"}},"deployKubeProxy":true,"kubeProxyConfig":{"iptablesSyncPeriod":"30s","bindAddress":"0.0.0.0"}}"#,
+            json!({
+                "serviceNetwork": ["10.96.0.0/16", "fd02::/112"],
+                "clusterNetworks": [{"cidr": "10.244.0.0/16"}, {"cidr": "fd01::/48", "hostSubnetLength": 64}],
+                "defaultNetwork": {"type": "Flannel"},
+            }),
+        ),
     ]
 }
 
@@ -47,7 +56,9 @@ fn records_of_earlier_versions_stay_safe() {
         // The nodes' MTU is another one today: what is recorded counts.
         let facts = Facts { host_mtu: Some(1450), ..Facts::default() };
         let decision = testing::try_decide(spec, Some(record), &facts).unwrap_or_else(|refusal| panic!("{writer}: {refusal:#?}"));
-        assert_eq!(decision.decided["defaultNetwork"]["openshiftSDNConfig"]["mtu"], 1450, "{writer}");
+        let network = &decision.decided["defaultNetwork"];
+        let settings = if network["type"] == "Flannel" { &network["flannelConfig"] } else { &network["openshiftSDNConfig"] };
+        assert_eq!(settings["mtu"], 1450, "{writer}");
     }
 }
 

@@ -53,7 +53,7 @@ pub(super) fn name() -> [Rule; 1] {
 }
 
 /// For the specification.
-pub(super) fn spec() -> [Rule; 5] {
+pub(super) fn spec() -> [Rule; 6] {
     [
         rule(
             "!(has(self.clusterNetworks) && has(self.clusterNetwork))",
@@ -84,6 +84,14 @@ pub(super) fn spec() -> [Rule; 5] {
                 of_blocks(|blocks| format!("{} <= 1 && {} <= 1", of_family(blocks, 4), of_family(blocks, 6)))
             ),
             "Flannel has at most one block of each address family: join the blocks of clusterNetworks, or choose another type",
+        ),
+        rule(
+            format!(
+                "!({}) || !has(self.defaultNetwork.flannelConfig) || !has(self.defaultNetwork.flannelConfig.mtu) || self.defaultNetwork.flannelConfig.mtu >= 1280 || {}",
+                is_type("Flannel"),
+                of_blocks(|blocks| format!("{} == 0", of_family(blocks, 6)))
+            ),
+            "IPv6 needs an MTU of 1280 or more: raise flannelConfig.mtu, or leave it out",
         ),
         rule(
             format!("!({}) || !(has(self.deployKubeProxy) && self.deployKubeProxy)", is_type("OpenShiftSDN")),
