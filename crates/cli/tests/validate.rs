@@ -80,6 +80,27 @@ fn slips_are_found_where_they_are() {
 }
 
 #[test]
+fn slips_in_a_network_config_are_found_too() {
+    let yaml = "apiVersion: networkoperator.openshift.io/v1
+kind: NetworkConfig
+metadata: {name: default}
+spec:
+  serviceNetwork: 172.30.0.0/16
+  clusterNetworks: [{CIDR: 10.128.0.0/14, hostSubnetLenght: 9}]
+  defaultNetwork: {type: OpenShiftSDN, openshiftSdnConfig: {MTU: 1450}}
+";
+    let run = weft_with_stdin(&root(), &["validate", "-f", "-"], yaml);
+    assert_eq!(run.code, 1);
+    for expected in [
+        "spec.clusterNetworks[0].CIDR: unknown field \"CIDR\"; did you mean \"cidr\"?",
+        "spec.clusterNetworks[0].hostSubnetLenght: unknown field \"hostSubnetLenght\"; did you mean \"hostSubnetLength\"?",
+        "spec.defaultNetwork.openshiftSdnConfig: unknown field \"openshiftSdnConfig\"; did you mean \"openshiftSDNConfig\"?",
+    ] {
+        assert!(run.stdout.contains(expected), "{expected}\n{}", run.stdout);
+    }
+}
+
+#[test]
 fn what_only_rules_and_the_operator_know_is_found_too() {
     for (spec, field) in [
         ("  kubeMacPool: {rangeStart: '02:00:00:00:00:00'}\n", "spec.kubeMacPool"),
