@@ -36,6 +36,16 @@ async fn a_default_network_lives_on_through_refused_changes_and_deletions() {
     forced(&cluster, operator, &proxy).await;
     deleted_and_made_again(&cluster).await;
     removed(&cluster).await;
+    another(&cluster).await;
+}
+
+/// Another type of network in the same place, with the rights that `weft manifests` gives for it.
+async fn another(cluster: &Cluster) {
+    cluster.apply(&example("network-config-flannel.yaml")).await;
+    let resource = cluster.wait_available().await;
+    assert_eq!(resource["status"]["effectiveConfiguration"]["defaultNetwork"]["type"], "Flannel");
+    assert!(cluster.get(kinds::DAEMON_SET, "kube-flannel", "kube-flannel-ds").await.is_some());
+    assert_eq!(record(cluster).await["defaultNetwork"]["type"], "Flannel");
 }
 
 /// The objects that the renderer prints, the record in full, and nothing that the garbage collector could take away.
