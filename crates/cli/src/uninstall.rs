@@ -46,6 +46,8 @@ pub struct Uninstall<'a> {
     definitions: Vec<ObjectKey>,
     /// What stays, and why.
     stays: BTreeMap<ObjectKey, String>,
+    /// What stays of resources that some of their objects outlive, by kind and name.
+    outliving: BTreeMap<String, (usize, String)>,
 }
 
 impl<'a> Uninstall<'a> {
@@ -65,6 +67,7 @@ impl<'a> Uninstall<'a> {
             namespaces: Vec::new(),
             definitions: Vec::new(),
             stays: BTreeMap::new(),
+            outliving: BTreeMap::new(),
         };
         for index in 0..found.sites.len() {
             found.find_domain(index).await?;
@@ -107,7 +110,8 @@ impl<'a> Uninstall<'a> {
                 removal::staying(&objects, &site.namespace, resource(&owner)).await.map_err(|error| online.explain_stored(error))?;
             if let Some(staying) = staying {
                 finished.extend(staying.nothing_goes.then(|| owner.name.clone()));
-                self.stays.extend(staying.objects.into_iter().map(|key| (key, staying.why.clone())));
+                let what = format!("{} {}", owner.kind.kind, owner.name);
+                self.outliving.insert(what, (staying.objects.len(), staying.why));
             }
         }
         // Of these nothing is left but what stays.
@@ -195,7 +199,9 @@ impl<'a> Uninstall<'a> {
         let mut text = String::new();
         let mut line = |what: String| text.push_str(&format!("{} {what}\n", style.bad("-")));
         for (index, resource) in &self.resources {
-            line(format!("{} and all of its components", self.title(*index, resource)));
+            let title = self.title(*index, resource);
+            let what = if self.outliving.contains_key(&title) { "what does not outlive it" } else { "all of its components" };
+            line(format!("{title} and {what}"));
         }
         for (_, owner) in &self.orphans {
             line(format!("what {} {}, which is gone, has left", owner.kind.kind, owner.name));
@@ -210,7 +216,9 @@ impl<'a> Uninstall<'a> {
 
     /// What stays, for people.
     pub fn kept(&self, style: Style) -> String {
-        self.stays.iter().map(|(key, why)| format!("{} {}: stays, {why}\n", style.dim("="), key.human())).collect()
+        let outliving = self.outliving.iter().map(|(what, (count, why))| format!("{} {count} objects of {what}: {why}\n", style.dim("=")));
+        let stays = self.stays.iter().map(|(key, why)| format!("{} {}: stays, {why}\n", style.dim("="), key.human()));
+        outliving.chain(stays).collect()
     }
 
     fn title(&self, site: usize, resource: &Value) -> String {

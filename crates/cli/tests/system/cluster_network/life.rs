@@ -33,10 +33,23 @@ async fn a_default_network_lives_on_through_refused_changes_and_deletions() {
     assert_same(&installed, &cluster.snapshot().await, "after a restart");
 
     refused_and_undone(&cluster, &installed).await;
-    forced(&cluster, operator, &proxy).await;
+    let operator = forced(&cluster, operator, &proxy).await;
     deleted_and_made_again(&cluster).await;
     removed(&cluster).await;
     another(&cluster).await;
+    uninstalled(&cluster, operator).await;
+}
+
+/// Weft goes, and the network stays.
+async fn uninstalled(cluster: &Cluster, operator: Operator) {
+    operator.terminate().await;
+    let gone = weft(cluster, &["uninstall", "--yes", "--domains", "cluster-network"], "").await;
+    assert!(gone.status.success(), "{}", text(&gone));
+    assert!(text(&gone).contains(" objects of NetworkConfig default: pods use it, so it stays"), "{}", text(&gone));
+    assert_eq!(cluster.resource().await, None);
+    assert_eq!(cluster.get(kinds::DAEMON_SET, NAMESPACE, "cluster-network-operator").await, None);
+    assert!(cluster.get(kinds::DAEMON_SET, "kube-flannel", "kube-flannel-ds").await.is_some());
+    assert_eq!(record(cluster).await["defaultNetwork"]["type"], "Flannel");
 }
 
 /// Another type of network in the same place, with the rights that `weft manifests` gives for it.
@@ -140,7 +153,7 @@ async fn refused_and_undone(cluster: &Cluster, installed: &Snapshot) {
 }
 
 /// Without the record there is no check: whether it is deleted after the change or before it, and also while the operator is down.
-async fn forced(cluster: &Cluster, operator: Operator, proxy: &Proxy) {
+async fn forced(cluster: &Cluster, operator: Operator, proxy: &Proxy) -> Operator {
     cluster.patch_resource(vxlan_port(4790)).await;
     wait_refused(cluster, 4790).await;
     cluster.kubectl(&["-n", NAMESPACE, "delete", "configmap", RECORD]).await;
@@ -165,8 +178,7 @@ async fn forced(cluster: &Cluster, operator: Operator, proxy: &Proxy) {
     cluster.kubectl(&["-n", NAMESPACE, "delete", "configmap", RECORD]).await;
     let operator = Operator::start_via(cluster, proxy).await;
     wait_port(cluster, 4792).await;
-    // It works on to the end of the test.
-    std::mem::forget(operator);
+    operator
 }
 
 async fn wait_port(cluster: &Cluster, port: u16) {
