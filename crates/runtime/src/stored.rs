@@ -1,5 +1,7 @@
 //! What Weft keeps in the operator's namespace about a resource: its inventory, and the record of the original operator.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use weft_plan::{Domain, Inventory, InventoryError, Manifest, OWNER_LABEL, ObjectKey, Owner, kinds};
 
@@ -92,7 +94,11 @@ async fn write(objects: &Objects, key: &ObjectKey, data: Value) -> Result<(), Er
         "metadata": {"namespace": key.namespace, "name": key.name, "labels": {OWNER_LABEL: objects.owner.label()}},
         "data": data,
     });
-    let known = objects.shared.as_ref().and_then(|shared| shared.lock().owned(key));
+    let known = match &objects.shared {
+        Some(shared) => shared.lock().owned(key),
+        // A command has no watches: it looks.
+        None => objects.cluster.get(key).await?.map(Arc::new),
+    };
     if let Some(known) = &known {
         if known["data"] == body["data"] {
             return Ok(());
