@@ -21,6 +21,11 @@ fn rule(expression: impl Into<String>, message: impl AsRef<str>) -> Rule {
     Rule::new(expression).message(message.as_ref())
 }
 
+/// The same, about a field below the one that the rule stands at.
+fn rule_for(field: &str, expression: impl Into<String>, message: impl AsRef<str>) -> Rule {
+    rule(expression, message).field_path(field)
+}
+
 /// One of some words, in whatever case. Releases of the original differ in which spellings they know.
 fn one_of(words: &[&str]) -> [Rule; 1] {
     let lower: Vec<_> = words.iter().map(|word| format!("'{}'", word.to_lowercase())).collect();
@@ -55,11 +60,13 @@ pub(super) fn name() -> [Rule; 1] {
 /// For the specification.
 pub(super) fn spec() -> [Rule; 6] {
     [
-        rule(
+        rule_for(
+            ".clusterNetwork",
             "!(has(self.clusterNetworks) && has(self.clusterNetwork))",
             "clusterNetworks and clusterNetwork are one setting: keep clusterNetworks, remove clusterNetwork",
         ),
-        rule(
+        rule_for(
+            ".clusterNetworks",
             format!(
                 "({}) || has(self.clusterNetworks) && self.clusterNetworks.size() > 0 || has(self.clusterNetwork) && self.clusterNetwork.size() > 0",
                 is_type("None")
@@ -85,7 +92,8 @@ pub(super) fn spec() -> [Rule; 6] {
             ),
             "Flannel has at most one block of each address family: join the blocks of clusterNetworks, or choose another type",
         ),
-        rule(
+        rule_for(
+            ".defaultNetwork.flannelConfig.mtu",
             format!(
                 "!({}) || !has(self.defaultNetwork.flannelConfig) || !has(self.defaultNetwork.flannelConfig.mtu) || self.defaultNetwork.flannelConfig.mtu >= 1280 || {}",
                 is_type("Flannel"),
@@ -93,7 +101,8 @@ pub(super) fn spec() -> [Rule; 6] {
             ),
             "IPv6 needs an MTU of 1280 or more: raise flannelConfig.mtu, or leave it out",
         ),
-        rule(
+        rule_for(
+            ".deployKubeProxy",
             format!("!({}) || !(has(self.deployKubeProxy) && self.deployKubeProxy)", is_type("OpenShiftSDN")),
             "OpenShiftSDN connects services itself: remove deployKubeProxy, or set it to false",
         ),
@@ -119,11 +128,13 @@ pub(super) fn block() -> [Rule; 2] {
     let is_cidr = "has(self.cidr) && isCIDR(self.cidr)";
     let bits = "(cidr(self.cidr).ip().family() == 4 ? 32 : 128)";
     [
-        rule(
+        rule_for(
+            ".hostPrefix",
             "!(has(self.hostSubnetLength) && has(self.hostPrefix))",
             "hostSubnetLength and hostPrefix are one setting: keep hostSubnetLength, remove hostPrefix",
         ),
-        rule(
+        rule_for(
+            ".hostSubnetLength",
             format!(
                 "!({is_cidr}) || (!has(self.hostSubnetLength) || self.hostSubnetLength == 0 || self.hostSubnetLength >= 2 && self.hostSubnetLength <= {bits} - cidr(self.cidr).prefixLength()) && (!has(self.hostPrefix) || self.hostPrefix == 0 || self.hostPrefix <= {bits} - 2 && self.hostPrefix >= cidr(self.cidr).prefixLength())"
             ),

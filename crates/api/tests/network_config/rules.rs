@@ -20,7 +20,7 @@ fn errors(schema: &Value, object: &Value) -> Vec<ValidationError> {
 fn rules(schema: &Value, path: &str, found: &mut Vec<(String, String)>) {
     for rule in schema["x-kubernetes-validations"].as_array().into_iter().flatten() {
         let message = rule["message"].as_str().unwrap_or_else(|| panic!("{path}: a rule without a message: {rule}"));
-        found.push((path.to_owned(), message.to_owned()));
+        found.push((format!("{path}{}", rule["fieldPath"].as_str().unwrap_or_default()), message.to_owned()));
     }
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
         let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
