@@ -7,13 +7,25 @@ use ipnet::IpNet;
 use weft_plan::FieldChange;
 
 use crate::{
+    Settings,
     addresses::family,
     config::{Effective, PodNetwork},
     provider::{Capabilities, Provider},
+    record,
 };
 
 const PODS: &str = "spec.clusterNetworks";
 const SERVICES: &str = "spec.serviceNetwork";
+
+/// How to undo a refused change, or to have it nevertheless.
+pub(crate) fn way_out(settings: &Settings) -> String {
+    let record = record::key(settings, weft_api::cluster_network::NAME);
+    format!(
+        "set the fields back to the old values, or delete the record of what is applied to have the change nevertheless: kubectl -n {} delete configmap {}",
+        record.namespace.unwrap_or_default(),
+        record.name
+    )
+}
 
 /// The fields that may not change like this; `provider` is that of the next configuration.
 pub fn unsafe_changes(provider: &dyn Provider, previous: &Effective, next: &Effective) -> Vec<FieldChange> {

@@ -21,6 +21,7 @@ pub(crate) fn network(report: &Report) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Settings;
     use serde_json::json;
     use weft_plan::{
         ObjectKey, kinds,
@@ -47,7 +48,7 @@ mod tests {
     }
 
     fn established(previous: &Value, report: &Report) -> Value {
-        crate::status::status(previous, Vec::new(), report)["establishedNetwork"].clone()
+        crate::status::status(&Settings::default(), previous, Vec::new(), report)["establishedNetwork"].clone()
     }
 
     #[test]
@@ -63,7 +64,7 @@ mod tests {
         failed.units[1].failures.push(failure);
         assert_eq!(established(&none, &failed), Value::Null);
 
-        let there = crate::status::status(&none, Vec::new(), &report(&[Rollout::Ready]));
+        let there = crate::status::status(&Settings::default(), &none, Vec::new(), &report(&[Rollout::Ready]));
         assert_eq!(there["establishedNetwork"], "Flannel", "other units do not matter");
         assert!(has_been(&there, "Flannel") && !has_been(&there, "OpenShiftSDN"));
         assert_eq!(established(&there, &report(&[starting()])), "Flannel");

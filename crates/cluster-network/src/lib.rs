@@ -54,9 +54,6 @@ pub const UNSAFE: &str = "InvalidOperatorConfig";
 /// Reason of objects that cannot be built.
 pub const RENDER_ERROR: &str = "RenderError";
 
-/// How to undo a refused change, or to have it nevertheless.
-pub const WAY_OUT: &str = "set the fields back to the old values, or delete the record of what is applied to have the change nevertheless: kubectl -n openshift-cluster-network-operator delete configmap applied-default";
-
 impl ClusterNetwork {
     /// The domain under these settings, with all networks that Weft knows.
     pub fn new(settings: Settings) -> Self {
@@ -132,7 +129,7 @@ impl Domain for ClusterNetwork {
         if let Some(applied) = &applied {
             let changes = change::unsafe_changes(provider, applied, &effective);
             if !changes.is_empty() {
-                return Err(unsafe_change(changes));
+                return Err(self.unsafe_change(changes));
             }
         }
         // Blocks that are in use already: what can be done is to say so.
@@ -148,7 +145,7 @@ impl Domain for ClusterNetwork {
     }
 
     fn status(&self, previous: &Value, conditions: Vec<Condition>, report: &Report, _units: &[Unit]) -> Value {
-        status::status(previous, conditions, report)
+        status::status(&self.settings, previous, conditions, report)
     }
 
     fn made_by_original(&self, live: &Value) -> bool {
@@ -181,6 +178,12 @@ impl Domain for ClusterNetwork {
 }
 
 impl ClusterNetwork {
+    fn unsafe_change(&self, changes: Vec<FieldChange>) -> Refusal {
+        let way_out = change::way_out(&self.settings);
+        let problem = |change: &FieldChange| Problem { field: change.field.clone(), message: format!("{change}; {way_out}") };
+        Refusal { reason: UNSAFE, problems: changes.iter().map(problem).collect(), changes }
+    }
+
     fn build(
         &self,
         resource: &weft_api::cluster_network::NetworkConfig,
@@ -209,9 +212,4 @@ impl ClusterNetwork {
 
 fn refusal(reason: &'static str, problems: Vec<Problem>) -> Refusal {
     Refusal { reason, problems, changes: Vec::new() }
-}
-
-fn unsafe_change(changes: Vec<FieldChange>) -> Refusal {
-    let problem = |change: &FieldChange| Problem { field: change.field.clone(), message: format!("{change}; {WAY_OUT}") };
-    Refusal { reason: UNSAFE, problems: changes.iter().map(problem).collect(), changes }
 }

@@ -7,10 +7,10 @@ use weft_api::{
 };
 use weft_plan::report::Report;
 
-use crate::{additional, established};
+use crate::{Settings, additional, change, established};
 
 /// The whole status.
-pub(crate) fn status(previous: &Value, conditions: Vec<Condition>, report: &Report) -> Value {
+pub(crate) fn status(settings: &Settings, previous: &Value, conditions: Vec<Condition>, report: &Report) -> Value {
     let previous: NetworkConfigStatus = serde_json::from_value(previous.clone()).unwrap_or_default();
     let changes = report.refusal.iter().flat_map(|refusal| &refusal.changes);
     let fields: Vec<_> = changes
@@ -25,7 +25,7 @@ pub(crate) fn status(previous: &Value, conditions: Vec<Condition>, report: &Repo
         observed_generation: Some(report.generation),
         conditions,
         effective_configuration: report.effective.clone().or(previous.effective_configuration),
-        refused_change: (!fields.is_empty()).then(|| RefusedChange { fields, way_out: crate::WAY_OUT.to_owned() }),
+        refused_change: (!fields.is_empty()).then(|| RefusedChange { fields, way_out: change::way_out(settings) }),
         established_network: established::network(report).or(previous.established_network),
         additional_networks: additional::status(report),
         notices: report.notices.iter().map(|notice| format!("{}: {}", notice.about, notice.message)).collect(),
