@@ -25,6 +25,8 @@ pub struct Domain {
     pub workload: &'static str,
     /// An example that has everything.
     pub example: &'static str,
+    /// Images without which nothing is rendered.
+    pub images: &'static [&'static str],
     /// What is measured of it.
     pub parts: &'static [Part],
 }
@@ -40,6 +42,7 @@ pub const ALL: [Domain; 2] = [
         operator: "cluster-network-addons-operator",
         workload: "deployments",
         example: "network-addons-config.yaml",
+        images: &[],
         parts: &[Part::Idle, Part::Restart, Part::Install, Part::Answer, Part::Memory, Part::Drift, Part::Removal, Part::Size],
     },
     Domain {
@@ -51,6 +54,7 @@ pub const ALL: [Domain; 2] = [
         operator: "cluster-network-operator",
         workload: "daemonsets",
         example: "network-config-openshift-sdn.yaml",
+        images: &["NODE_IMAGE", "HYPERSHIFT_IMAGE"],
         // Its objects stay when the configuration is deleted.
         parts: &[Part::Render, Part::Idle, Part::Restart, Part::Install, Part::Memory, Part::Drift],
     },

@@ -1,6 +1,6 @@
 //! A figure with its target, and how figures are shown.
 
-use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
+use comfy_table::{Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
 use serde::Serialize;
 
 /// What a value counts.
@@ -51,6 +51,9 @@ impl Figure {
     #[must_use]
     pub fn of(mut self, domain: &'static str) -> Self {
         self.domain = domain;
+        if domain != "addons" {
+            self.cnao = "";
+        }
         self
     }
 
@@ -103,6 +106,11 @@ pub fn table(figures: &[&Figure]) -> Table {
         table.set_width(190);
     }
     table.set_header(["what", "CNAO 0.102", "lower bound", "Weft", "must be", "", "details"]);
+    if figures.iter().all(|figure| figure.cnao.is_empty())
+        && let Some(column) = table.column_mut(1)
+    {
+        column.set_constraint(ColumnConstraint::Hidden);
+    }
     for figure in figures {
         let right =
             |value: Option<f64>| Cell::new(value.map_or_else(String::new, |value| figure.shown(value))).set_alignment(CellAlignment::Right);

@@ -52,7 +52,8 @@ impl Setup {
 
     /// Runs `weft` and returns what it prints.
     pub fn run(&self, args: &[&str], input: &str) -> Result<String> {
-        let mut child = Command::new(&self.weft).args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let images = self.domain.images.iter().map(|variable| (variable, "registry.example/image:1"));
+        let mut child = Command::new(&self.weft).args(args).envs(images).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         child.stdin.take().context("stdin is piped")?.write_all(input.as_bytes())?;
         let output = child.wait_with_output()?;
         if !output.status.success() {
@@ -83,8 +84,9 @@ impl<'a> Lab<'a> {
         let args = serde_json::from_value(container["args"].clone())?;
         let env = environment(setup.domain, container)?;
         let lab = Self { setup, control_plane, rest, args, env };
-        if setup.domain.name == "addons" {
-            lab.play_kubemacpool().await?;
+        match setup.domain.name {
+            "addons" => lab.play_kubemacpool().await?,
+            _ => lab.play_cluster().await?,
         }
         lab.warm_up().await?;
         Ok(lab)
@@ -200,6 +202,13 @@ impl<'a> Lab<'a> {
     /// nobody's merit or fault, so it is over before anything is measured.
     async fn warm_up(&self) -> Result<()> {
         self.rest.dry_run(&self.setup.domain.configs(), &self.setup.config).await.map(drop)
+    }
+
+    /// What a cluster has whose network Weft brings: nodes of the control plane, and Multus' definition for additional networks.
+    async fn play_cluster(&self) -> Result<()> {
+        self.control_plane.kubectl(&["label", "nodes", "--all", "node-role.kubernetes.io/control-plane="]).await?;
+        let definition = include_str!("../../components/network-attachment-definition/crd.yaml");
+        self.control_plane.kubectl_with_input(&["apply", "-f", "-"], definition).await.map(drop)
     }
 
     /// What the certificate manager of KubeMacPool does in life: kwok runs no containers, and without this Secret KubeMacPool is not
