@@ -8,7 +8,7 @@ use weft_plan::{Owner, applied, differences};
 use weft_runtime::preview::{self, Preview, UnitPreview};
 
 use crate::{
-    domains::Environment,
+    domains::{self, Environment},
     online::{ClusterArgs, Online, Site, block_on},
     output::{self, Style},
     planned::{Effect, Planned},
@@ -28,14 +28,15 @@ Exit code 0: nothing would change, 1: something would, 2: it could not be found 
 
 Examples:
   weft plan -f network-addons.yaml
+  weft plan --delete                                                    What would go with all resources, and what would stay
   weft plan -f network-addons.yaml --delete
   kubectl get networkaddonsconfig cluster -o yaml | weft plan -f -      What is not as it should be")]
 pub struct Args {
     /// File with one or more resources, a folder of such files, or - for stdin; may be given several times
-    #[arg(short, long = "filename", value_name = "FILE", required = true)]
+    #[arg(short, long = "filename", value_name = "FILE", required_unless_present = "delete")]
     filenames: Vec<PathBuf>,
 
-    /// Plan the deletion of the resources
+    /// Plan the deletion of the resources; without a file, of all that there are
     #[arg(long)]
     delete: bool,
 
@@ -55,6 +56,9 @@ enum Format {
 
 /// Plans, and shows what came of it.
 pub fn run(args: &Args) -> Result<ExitCode> {
+    if args.filenames.is_empty() {
+        return show(args, &block_on(deletion_of_all(&args.cluster))?);
+    }
     let review = review(&sources::read(&args.filenames)?, &Environment::for_checks())?;
     // What is deleted need not be valid.
     let matters = !args.delete || review.resources.is_empty();
@@ -72,6 +76,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
         Ok(planned)
     })?;
+    show(args, &planned)
+}
+
+fn show(args: &Args, planned: &[Planned]) -> Result<ExitCode> {
     match args.output {
         Format::Text => {
             let style = Style::stdout();
@@ -84,6 +92,29 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
     }
     Ok(ExitCode::from(u8::from(planned.iter().any(Planned::changes_something))))
+}
+
+/// The deletion of every resource in the cluster.
+async fn deletion_of_all(cluster: &ClusterArgs) -> Result<Vec<Planned>> {
+    let online = cluster.connect().await?;
+    let mut planned = Vec::new();
+    for site in online.sites(domains::ALL).await? {
+        let leader = online.leader(&site).await?;
+        for stored in online.resources(&site).await?.unwrap_or_default() {
+            planned.push(Planned {
+                title: format!("{} {}", site.entry.resource.kind, stored["metadata"]["name"].as_str().unwrap_or_default()),
+                file: String::new(),
+                domain: site.entry.name,
+                effect: Effect::Delete,
+                preview: deletion(&online, &site, &stored).await?,
+                notes: notes(&site, leader.is_some()),
+            });
+        }
+    }
+    if planned.is_empty() {
+        bail!("there is no resource that could be deleted");
+    }
+    Ok(planned)
 }
 
 async fn plan(online: &Online, site: &Site, resource: &Resource, delete: bool) -> Result<Planned> {

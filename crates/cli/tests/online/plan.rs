@@ -42,11 +42,15 @@ async fn what_it_prints_is_what_then_happens() {
 
     let plan = weft_reading(&cluster, &["plan", "--delete", "-f", "-", "-o", "json"], &file(&spec)).await.ended(1).json();
     assert_eq!(plan["resources"][0]["effect"], "delete");
+    let of_all = weft_reading(&cluster, &["plan", "--delete", "-o", "json"], "").await.ended(1).json();
+    assert_eq!(planned(&of_all), planned(&plan), "without a file, of all there are");
     let before = cluster.audit().len();
     cluster.kubectl(&["delete", "networkaddonsconfig", "cluster"]).await;
     assert_eq!(planned(&plan), done(&cluster, before), "the deletion");
     let gone = weft_reading(&cluster, &["plan", "--delete", "-f", "-"], &file(&spec)).await.ended(0);
     assert!(gone.stdout.contains("nothing would change"), "{}", gone.stdout);
+    let none = weft_reading(&cluster, &["plan", "--delete"], "").await.ended(2);
+    assert!(none.stderr.contains("no resource that could be deleted"), "{}", none.stderr);
 }
 
 /// One random change to the specification; another one than nothing.
