@@ -45,6 +45,8 @@ async fn the_api_server_is_reached_where_the_nodes_kubeconfig_says() {
     let script = r#"mount -t tmpfs tmpfs /var/run && mkdir -p /var/run/secrets/kubernetes.io/serviceaccount &&
         cp "$1"/token "$1"/namespace "$1"/ca.crt /var/run/secrets/kubernetes.io/serviceaccount/ && shift &&
         exec "$@""#;
+    // Kept with the other logs if the test fails.
+    let log = std::fs::File::create(cluster.control_plane.dir().join("operator.log")).unwrap();
     let mut command = bound_command(std::path::Path::new("unshare"));
     command
         .args(["--mount", "sh", "-c", script, "sh"])
@@ -59,7 +61,9 @@ async fn the_api_server_is_reached_where_the_nodes_kubeconfig_says() {
         .env("KUBERNETES_SERVICE_PORT", "1")
         .env("NODE_IMAGE", "registry.example/node:1")
         .env("HYPERSHIFT_IMAGE", "registry.example/hypershift:1")
-        .stdin(Stdio::null());
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().unwrap())
+        .stderr(log);
     let mut operator = spawn_bound(command).unwrap();
 
     cluster.apply(&minimal()).await;
