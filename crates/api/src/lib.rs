@@ -15,6 +15,7 @@ pub mod addons;
 pub mod cluster_network;
 mod condition;
 mod drift;
+mod resource;
 mod schema;
 
 pub use condition::Condition;

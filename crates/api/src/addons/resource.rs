@@ -1,108 +1,11 @@
 //! The resource as a whole: `kind: NetworkAddonsConfig`.
 
-use std::borrow::Cow;
+use super::{NetworkAddonsConfigSpec, NetworkAddonsConfigStatus};
+use crate::resource::custom_resource;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube_core::object::{HasSpec, HasStatus};
-use kube_core::{ClusterResourceScope, Resource};
-use serde::ser::SerializeStruct as _;
-use serde::{Deserialize, Serialize, Serializer};
-
-use super::{GROUP, KIND, NetworkAddonsConfigSpec, NetworkAddonsConfigStatus, PLURAL, VERSION};
-
-/// Which network add-ons the cluster has. Cluster-scoped; only the object named `cluster` is acted on.
-///
-/// Written by hand where other operators use `#[derive(CustomResource)]`, for two reasons: `spec` may be absent in a stored
-/// object, which the derive cannot read, and one type stands for two versions of the API.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-pub struct NetworkAddonsConfig {
-    /// The object's name, generation, finalizers and so on.
-    #[serde(default)]
-    pub metadata: ObjectMeta,
-
-    /// What the user asks for.
-    #[serde(default)]
-    pub spec: NetworkAddonsConfigSpec,
-
-    /// What the operator reports.
-    #[serde(default)]
-    pub status: Option<NetworkAddonsConfigStatus>,
-}
-
-impl NetworkAddonsConfig {
-    /// An object with this name and specification, and no status.
-    pub fn new(name: &str, spec: NetworkAddonsConfigSpec) -> Self {
-        let metadata = ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() };
-        Self { metadata, spec, status: None }
-    }
-}
-
-/// As `v1`, whichever version the object was read from: the schemas are the same.
-impl Serialize for NetworkAddonsConfig {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_struct(KIND, 4 + usize::from(self.status.is_some()))?;
-        object.serialize_field("apiVersion", &Self::api_version(&()))?;
-        object.serialize_field("kind", KIND)?;
-        object.serialize_field("metadata", &self.metadata)?;
-        object.serialize_field("spec", &self.spec)?;
-        if let Some(status) = &self.status {
-            object.serialize_field("status", status)?;
-        }
-        object.end()
-    }
-}
-
-impl Resource for NetworkAddonsConfig {
-    type DynamicType = ();
-    type Scope = ClusterResourceScope;
-
-    fn kind(_: &()) -> Cow<'_, str> {
-        KIND.into()
-    }
-
-    fn group(_: &()) -> Cow<'_, str> {
-        GROUP.into()
-    }
-
-    fn version(_: &()) -> Cow<'_, str> {
-        VERSION.into()
-    }
-
-    fn plural(_: &()) -> Cow<'_, str> {
-        PLURAL.into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
-
-impl HasSpec for NetworkAddonsConfig {
-    type Spec = NetworkAddonsConfigSpec;
-
-    fn spec(&self) -> &Self::Spec {
-        &self.spec
-    }
-
-    fn spec_mut(&mut self) -> &mut Self::Spec {
-        &mut self.spec
-    }
-}
-
-impl HasStatus for NetworkAddonsConfig {
-    type Status = NetworkAddonsConfigStatus;
-
-    fn status(&self) -> Option<&Self::Status> {
-        self.status.as_ref()
-    }
-
-    fn status_mut(&mut self) -> &mut Option<Self::Status> {
-        &mut self.status
-    }
+custom_resource! {
+    /// Which network add-ons the cluster has. Cluster-scoped; only the object named `cluster` is acted on.
+    NetworkAddonsConfig, NetworkAddonsConfigSpec, NetworkAddonsConfigStatus
 }
 
 #[cfg(test)]
@@ -111,6 +14,9 @@ mod tests {
 
     use serde_json::json;
 
+    use kube_core::Resource as _;
+
+    use super::super::KIND;
     use super::*;
     use crate::schema::testing::example;
 
