@@ -163,7 +163,8 @@ impl<'a> Uninstall<'a> {
             }
         }
         self.objects = self.present(objects).await?;
-        self.objects.sort_by_key(|key| Reverse(Stage::of(key.kind)));
+        // The leases go once nobody may write them any more: an operator that is just ending makes them anew.
+        self.objects.sort_by_key(|key| (key.kind == kinds::LEASE, Reverse(Stage::of(key.kind))));
         self.namespaces = self.present(namespaces).await?;
         self.definitions = self.present(definitions).await?;
         if !self.scope.crds {
@@ -348,7 +349,10 @@ impl<'a> Uninstall<'a> {
             self.stays.insert(key.clone(), "it was not made for Weft".to_owned());
             return Ok(false);
         }
-        let contents = removal::contents(&self.online.cluster, &key.name).await.map_err(|error| self.online.explain(error))?;
+        let mut contents = removal::contents(&self.online.cluster, &key.name).await.map_err(|error| self.online.explain(error))?;
+        // Taken up again in the moment between, it goes with the namespace.
+        let leases: Vec<_> = self.sites.iter().map(|site| presence::lease_key(&key.name, &*site.domain)).collect();
+        contents.retain(|content| !leases.iter().any(|lease| *content == format!("{} {}", lease.kind.kind, lease.name)));
         if !contents.is_empty() {
             let more = if contents.len() > 5 { format!(" and {} more", contents.len() - 5) } else { String::new() };
             self.stays.insert(key.clone(), format!("other things are in it: {}{more}", contents[..contents.len().min(5)].join(", ")));

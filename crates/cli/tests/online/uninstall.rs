@@ -26,6 +26,10 @@ async fn an_operator_at_work_takes_its_components_down() {
     assert!(!run.stdout.contains("no operator is at work"), "{}", run.stdout);
     let teardown = cluster.audit().iter().filter(|event| event.verb == "delete" && event.code < 300).count();
     assert!(teardown > 20, "the operator did it: {teardown} deletions");
+    // An operator that is still ending would make its lease anew, and it would hold the namespace.
+    let events = cluster.control_plane.audit_events().unwrap();
+    let deleted = |part: &str| events.iter().rposition(|event| event.verb == "delete" && event.uri.contains(part)).unwrap();
+    assert!(deleted("/leases/weft-addons") > deleted("/rolebindings/"), "the lease goes when nobody may write it any more");
     nothing_is_left(&cluster, &[DEFINITION]).await;
     let again = weft(&cluster, &["uninstall", "--yes"]).await.ended(0);
     assert!(again.stdout.contains("Nothing of Weft is installed"), "{}", again.stdout);

@@ -55,7 +55,7 @@ async fn the_component_alone_waits_for_cert_manager_and_goes_on_by_itself() {
     let certificate = wait_for_certificate(&cluster).await;
     assert_eq!(certificate["spec"]["secretName"], SECRET);
     assert_eq!(certificate["spec"]["dnsNames"][0], SERVER);
-    assert!(cluster.get(kinds::ISSUER, NAMESPACE, ISSUER).await.is_some());
+    wait_until("the Issuer is there", async || cluster.get(kinds::ISSUER, NAMESPACE, ISSUER).await.ok_or("not yet".to_owned())).await;
     inject(&cluster, &issue(&cluster).await).await;
     cluster.wait_available().await;
     Found::in_(&cluster).await.connect(SERVER).await.unwrap();
