@@ -1,0 +1,3 @@
+//! weft-agent
+
+fn main() {}
