@@ -4,6 +4,7 @@
 //!
 //! - [`addons`]: `NetworkAddonsConfig`, the add-ons of a cluster's network;
 //! - [`cluster_network`]: `NetworkConfig`, the default network of a cluster;
+//! - [`node_network`]: `NodeNetworkState` and its kin, the networks of the nodes themselves;
 //! - [`Condition`] and [`DriftedObject`]: entries of `status.conditions` and `status.drift`, the same in every domain.
 //!
 //! The types read more than the schema admits. A stored object may be older than the schema and break one of its rules, and a
@@ -15,6 +16,7 @@ pub mod addons;
 pub mod cluster_network;
 mod condition;
 mod drift;
+pub mod node_network;
 mod resource;
 mod schema;
 

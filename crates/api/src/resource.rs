@@ -1,12 +1,12 @@
 //! A custom resource as a whole, the same for every kind.
 
 /// Defines a cluster-scoped custom resource with this specification and status: a struct with `metadata`, `spec` and `status`. Group, version, kind and
-/// plural are constants of the module above the one where it is used.
+/// plural are constants of the module that is named last.
 ///
 /// Written by hand where other operators use `#[derive(CustomResource)]`, for two reasons: `spec` may be absent in a stored object, which the
 /// derive cannot read, and one type may stand for several versions of an API. It is written as the version that is stored.
 macro_rules! custom_resource {
-    ($(#[$doc:meta])* $name:ident, $spec:ident, $status:ident) => {
+    ($(#[$doc:meta])* $name:ident, $spec:ident, $status:ident, $api:ident) => {
         $(#[$doc])*
         #[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
         pub struct $name {
@@ -35,9 +35,9 @@ macro_rules! custom_resource {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 use kube_core::Resource as _;
                 use serde::ser::SerializeStruct as _;
-                let mut object = serializer.serialize_struct(super::KIND, 4 + usize::from(self.status.is_some()))?;
+                let mut object = serializer.serialize_struct($api::KIND, 4 + usize::from(self.status.is_some()))?;
                 object.serialize_field("apiVersion", &Self::api_version(&()))?;
-                object.serialize_field("kind", super::KIND)?;
+                object.serialize_field("kind", $api::KIND)?;
                 object.serialize_field("metadata", &self.metadata)?;
                 object.serialize_field("spec", &self.spec)?;
                 if let Some(status) = &self.status {
@@ -52,19 +52,19 @@ macro_rules! custom_resource {
             type Scope = kube_core::ClusterResourceScope;
 
             fn kind(_: &()) -> std::borrow::Cow<'_, str> {
-                super::KIND.into()
+                $api::KIND.into()
             }
 
             fn group(_: &()) -> std::borrow::Cow<'_, str> {
-                super::GROUP.into()
+                $api::GROUP.into()
             }
 
             fn version(_: &()) -> std::borrow::Cow<'_, str> {
-                super::VERSION.into()
+                $api::VERSION.into()
             }
 
             fn plural(_: &()) -> std::borrow::Cow<'_, str> {
-                super::PLURAL.into()
+                $api::PLURAL.into()
             }
 
             fn meta(&self) -> &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {

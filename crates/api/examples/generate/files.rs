@@ -9,25 +9,31 @@ use std::path::{Path, PathBuf};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde::Serialize;
 use serde_json::Value;
-use weft_api::{addons, cluster_network};
+use weft_api::{addons, cluster_network, node_network};
 
 /// All generated files: path and text.
 pub fn all() -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let deploy = root.join("deploy");
-    let files = |name: &str, crd: CustomResourceDefinition, admission: &[Value]| {
+    let definition = |name: &str, crd: CustomResourceDefinition| {
         let definition = crd.metadata.name.clone().unwrap_or_default();
         [
             (root.join(format!("docs/api/{name}.md")), reference::page(&crd)),
             (deploy.join(format!("crds/{definition}.yaml")), documents(&[crd])),
-            (deploy.join(format!("admission/{name}.yaml")), documents(admission)),
         ]
     };
-    let apis = [
-        files("network-addons-config", addons::crd(), &addons::admission()),
-        files("network-config", cluster_network::crd(), &cluster_network::admission()),
+    let admission = |name: &str, objects: &[Value]| (deploy.join(format!("admission/{name}.yaml")), documents(objects));
+    let [state, policy, enactment, installation] = node_network::crds();
+    let definitions = [
+        definition("network-addons-config", addons::crd()),
+        definition("network-config", cluster_network::crd()),
+        definition("node-network-state", state),
+        definition("node-network-configuration-policy", policy),
+        definition("node-network-configuration-enactment", enactment),
+        definition("nmstate", installation),
     ];
-    apis.into_iter().flatten().collect()
+    let admissions = [admission("network-addons-config", &addons::admission()), admission("network-config", &cluster_network::admission())];
+    definitions.into_iter().flatten().chain(admissions).collect()
 }
 
 fn documents<T: Serialize>(objects: &[T]) -> String {

@@ -5,7 +5,7 @@ use crate::resource::custom_resource;
 
 custom_resource! {
     /// Which network add-ons the cluster has. Cluster-scoped; only the object named `cluster` is acted on.
-    NetworkAddonsConfig, NetworkAddonsConfigSpec, NetworkAddonsConfigStatus
+    NetworkAddonsConfig, NetworkAddonsConfigSpec, NetworkAddonsConfigStatus, super
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::resource::custom_resource;
 
 custom_resource! {
     /// The cluster's default network. Cluster-scoped; only the object named `default` is acted on.
-    NetworkConfig, NetworkConfigSpec, NetworkConfigStatus
+    NetworkConfig, NetworkConfigSpec, NetworkConfigStatus, super
 }
 
 #[cfg(test)]

@@ -1,0 +1,151 @@
+//! The `CustomResourceDefinition`s of the four kinds.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use schemars::JsonSchema;
+use serde_json::{Value, json};
+
+use super::{
+    GROUP, NMStateSpec, NMStateStatus, NodeNetworkConfigurationEnactmentSpec, NodeNetworkConfigurationEnactmentStatus,
+    NodeNetworkConfigurationPolicySpec, NodeNetworkConfigurationPolicyStatus, NodeNetworkStateSpec, NodeNetworkStateStatus, VERSION_V1,
+    VERSION_V1BETA1, enactment, installation, policy, state,
+};
+use crate::schema;
+
+/// The definitions, as they are installed in a cluster: of `NodeNetworkState`, `NodeNetworkConfigurationPolicy`,
+/// `NodeNetworkConfigurationEnactment` and `NMState`.
+///
+/// Each may be applied over that of kubernetes-nmstate, and that one over it: what is stored is stored as the same version.
+pub fn crds() -> [CustomResourceDefinition; 4] {
+    [
+        Definition {
+            kind: state::KIND,
+            plural: state::PLURAL,
+            short_name: Some("nns"),
+            versions: &[VERSION_V1, VERSION_V1BETA1],
+            stored: state::VERSION,
+            columns: json!([]),
+            schema: object_schema::<NodeNetworkStateSpec, NodeNetworkStateStatus>(
+                "The network of the node of the same name: what it is, and what this one node should have beside what policies say.",
+            ),
+        },
+        Definition {
+            kind: policy::KIND,
+            plural: policy::PLURAL,
+            short_name: Some("nncp"),
+            versions: &[VERSION_V1, VERSION_V1BETA1],
+            stored: policy::VERSION,
+            columns: json!([status(), reason()]),
+            schema: object_schema::<NodeNetworkConfigurationPolicySpec, NodeNetworkConfigurationPolicyStatus>(
+                "Says what the networks of some nodes should be.",
+            ),
+        },
+        Definition {
+            kind: enactment::KIND,
+            plural: enactment::PLURAL,
+            short_name: Some("nnce"),
+            versions: &[VERSION_V1BETA1],
+            stored: enactment::VERSION,
+            columns: json!([status(), status_age(), reason()]),
+            schema: open_root(object_schema::<NodeNetworkConfigurationEnactmentSpec, NodeNetworkConfigurationEnactmentStatus>(
+                "One policy on one node: what was decided, and what became of it. Written by the operator and the node's agent, read by people.",
+            )),
+        },
+        Definition {
+            kind: installation::KIND,
+            plural: installation::PLURAL,
+            short_name: None,
+            versions: &[VERSION_V1, VERSION_V1BETA1],
+            stored: installation::VERSION,
+            columns: json!([status(), reason()]),
+            schema: object_schema::<NMStateSpec, NMStateStatus>(
+                "Brings the agent to the nodes. Any name will do; of several objects the oldest counts.",
+            ),
+        },
+    ]
+    .map(Definition::object)
+}
+
+/// What the definitions differ in.
+struct Definition {
+    kind: &'static str,
+    plural: &'static str,
+    short_name: Option<&'static str>,
+    versions: &'static [&'static str],
+    stored: &'static str,
+    columns: Value,
+    schema: Value,
+}
+
+impl Definition {
+    #[expect(clippy::expect_used, reason = "the value is made here, from no input; the tests would not get past a wrong one")]
+    fn object(self) -> CustomResourceDefinition {
+        let Self { kind, plural, short_name, versions, stored, columns, schema } = self;
+        let version = |name: &&str| {
+            let mut version = json!({
+                "name": name,
+                "served": true,
+                "storage": *name == stored,
+                "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": schema},
+            });
+            if columns != json!([]) {
+                version["additionalPrinterColumns"] = columns.clone();
+            }
+            version
+        };
+        let mut names = json!({"kind": kind, "listKind": format!("{kind}List"), "plural": plural, "singular": kind.to_lowercase()});
+        if let Some(short_name) = short_name {
+            names["shortNames"] = json!([short_name]);
+        }
+        let definition = json!({
+            "metadata": {"name": format!("{plural}.{GROUP}")},
+            "spec": {
+                "group": GROUP,
+                "names": names,
+                "scope": "Cluster",
+                "conversion": {"strategy": "None"},
+                "preserveUnknownFields": false,
+                "versions": versions.iter().map(version).collect::<Vec<_>>(),
+            },
+        });
+        serde_json::from_value(definition).expect("a CustomResourceDefinition")
+    }
+}
+
+/// The schema of all versions of a kind. `apiVersion`, `kind` and `metadata` are the API server's own affair.
+fn object_schema<Spec: JsonSchema, Status: JsonSchema>(description: &str) -> Value {
+    json!({
+        "type": "object",
+        "description": description,
+        "properties": {"spec": schema::structural::<Spec>(), "status": schema::structural::<Status>()},
+    })
+}
+
+/// The same, and what the schema does not know is kept, as kubernetes-nmstate has it for enactments.
+fn open_root(mut schema: Value) -> Value {
+    schema["x-kubernetes-preserve-unknown-fields"] = json!(true);
+    schema
+}
+
+/// The type of the condition that is True: of an object here there is one, while nothing beside it (such as Drifted) holds.
+fn status() -> Value {
+    column("Status", "string", "type", "The state in one word.")
+}
+
+fn reason() -> Value {
+    column("Reason", "string", "reason", "Why it is in this state.")
+}
+
+fn status_age() -> Value {
+    column("Status Age", "date", "lastTransitionTime", "How long it has been in this state.")
+}
+
+/// A column with a field of the condition that is True.
+fn column(name: &str, kind: &str, field: &str, description: &str) -> Value {
+    json!({
+        "name": name,
+        "type": kind,
+        "description": description,
+        "jsonPath": format!(".status.conditions[?(@.status==\"True\")].{field}"),
+    })
+}

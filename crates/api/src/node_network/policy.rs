@@ -1,0 +1,229 @@
+//! `NodeNetworkConfigurationPolicy`: what the networks of some nodes should be.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::{
+    apis::meta::v1::{LabelSelector, Time},
+    util::intstr::IntOrString,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use super::GROUP;
+use super::schemas;
+use crate::Condition;
+use crate::resource::custom_resource;
+
+/// The version that is stored.
+pub const VERSION: &str = super::VERSION_V1;
+/// The kind.
+pub const KIND: &str = "NodeNetworkConfigurationPolicy";
+/// The name of the resource in URLs and RBAC rules.
+pub const PLURAL: &str = "nodenetworkconfigurationpolicies";
+
+custom_resource! {
+    /// What the networks of some nodes should be. Cluster-scoped.
+    NodeNetworkConfigurationPolicy, NodeNetworkConfigurationPolicySpec, NodeNetworkConfigurationPolicyStatus, self
+}
+
+/// Which nodes, what they should have, and how they get it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeNetworkConfigurationPolicySpec {
+    /// Labels that a node must have. Left out or empty: all nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_selector: Option<BTreeMap<String, String>>,
+
+    /// The same with expressions, as a Deployment selects its pods. With nodeSelector too, a node must match both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schemas::label_selector")]
+    pub node_label_selector: Option<LabelSelector>,
+
+    /// Parts of the node's current state by name, as expressions of nmstate's policy language. The desired state refers to them. They are evaluated again
+    /// whenever the node's network changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capture: Option<BTreeMap<String, String>>,
+
+    /// What the network of each node should be, in the form of nmstate. What it does not name stays as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schemas::open")]
+    pub desired_state: Option<Value>,
+
+    /// How many nodes may be changed at the same time: a number, or a share of the nodes that match and run an agent, rounded up. At least one may
+    /// always be. Left out, or neither of the two: 50%.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schemas::int_or_string")]
+    pub max_unavailable: Option<IntOrString>,
+
+    /// Which policy counts where two of them set the same property of a node: that of the greater number. With equal numbers they must agree. Nodes
+    /// are granted to the greater number first, too. Left out: 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i64>,
+
+    /// Interfaces of the node that the desired state is for. Its interfaces have no name then: each stands for all that match.
+    #[serde(rename = "match", default, skip_serializing_if = "Option::is_none")]
+    pub match_: Option<Match>,
+
+    /// Configuration that follows from what is plugged in where. Part of the API's first design; it does not work yet and is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_config: Option<AutoConfig>,
+
+    /// What must be reachable from the node after the change, beside what always must be (default gateway, name servers, API server). What already is
+    /// out of reach before the change is not asked of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
+    pub probes: Option<Vec<Probe>>,
+
+    /// What happens on the nodes when the policy is deleted or no longer matches them: retain keeps the configuration, revert puts back what it
+    /// changed. Left out: retain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_delete: Option<String>,
+
+    /// What happens when a node is no longer as the policy says: correct puts it right, report only says so in the condition Drifted. Left out:
+    /// correct.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drift: Option<String>,
+}
+
+/// Interfaces of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Match {
+    /// What the interfaces have in common: all that is given here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interfaces: Option<InterfaceMatch>,
+}
+
+/// What interfaces have in common.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InterfaceMatch {
+    /// Their name: * stands for any characters, ? for one, [ab] for one of those, for example eth*.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub name: Option<String>,
+
+    /// Their type, as the node's state has it, for example ethernet.
+    #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub type_: Option<String>,
+
+    /// What their neighbour says of itself by LLDP. Part of the API's first design; it does not work yet and is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lldp: Option<LldpMatch>,
+}
+
+/// What a neighbour says of itself by LLDP.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LldpMatch {
+    /// The identifiers of the VLANs that it announces.
+    #[serde(rename = "vlan-ids", default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub vlan_ids: Option<Vec<i64>>,
+}
+
+/// Configuration that follows from what is plugged in where.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AutoConfig {
+    /// Bonds of the interfaces that are plugged into the same network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_bonding: Option<bool>,
+
+    /// VLAN interfaces for the VLANs that are announced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_vlan: Option<bool>,
+}
+
+/// One thing that must be reachable from the node: exactly one of the fields.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Probe {
+    /// A host that answers an ICMP echo request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub icmp: Option<IcmpProbe>,
+
+    /// A TCP port that accepts connections.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<TcpProbe>,
+
+    /// A web address that answers with a status below 400.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http: Option<HttpProbe>,
+
+    /// A name that can be resolved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dns: Option<DnsProbe>,
+}
+
+/// A host that answers an ICMP echo request.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct IcmpProbe {
+    /// Its address or name.
+    #[schemars(length(max = 253))]
+    pub host: String,
+}
+
+/// A TCP port that accepts connections.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TcpProbe {
+    /// The address or name of its host.
+    #[schemars(length(max = 253))]
+    pub host: String,
+
+    /// Its number.
+    #[schemars(range(min = 1, max = 65535))]
+    pub port: i64,
+}
+
+/// A web address that answers with a status below 400.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HttpProbe {
+    /// The address, http:// or https://. The certificate of an https server is not checked: what counts is whether it is reachable.
+    #[schemars(length(max = 2048))]
+    pub url: String,
+}
+
+/// A name that can be resolved.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DnsProbe {
+    /// The name.
+    #[schemars(length(max = 253))]
+    pub name: String,
+
+    /// The address of the name server that is asked. Left out: those of the node, one after the other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub server: Option<String>,
+}
+
+/// What became of the policy, over all nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeNetworkConfigurationPolicyStatus {
+    /// The metadata.generation that this status was computed from. Smaller than the object's own: the status does not know of the latest change yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+
+    /// The state as a whole: Available (all nodes that match have it), Progressing, Degraded (it failed on at least one), Ignored (no node matches).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+
+    /// How many nodes are being changed, by the generation of the policy that they get. Counted from the enactments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unavailable_node_count_map: Option<BTreeMap<String, i64>>,
+
+    /// Never set. Kept for objects that kubernetes-nmstate wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unavailable_node_count: Option<i64>,
+
+    /// Never set. Kept for objects that kubernetes-nmstate wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_unavailable_node_count_update: Option<Time>,
+}

@@ -1,0 +1,77 @@
+//! `NodeNetworkState`: the network of one node.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use super::GROUP;
+use super::schemas;
+use crate::Condition;
+use crate::resource::custom_resource;
+
+/// The version that is stored: the one that kubernetes-nmstate stores, so that its definition may be applied over this one and back.
+pub const VERSION: &str = super::VERSION_V1BETA1;
+/// The kind.
+pub const KIND: &str = "NodeNetworkState";
+/// The name of the resource in URLs and RBAC rules.
+pub const PLURAL: &str = "nodenetworkstates";
+
+custom_resource! {
+    /// The network of the node of the same name. Cluster-scoped.
+    NodeNetworkState, NodeNetworkStateSpec, NodeNetworkStateStatus, self
+}
+
+/// What this one node should have.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeNetworkStateSpec {
+    /// Whether the agent takes care of this node. With false it changes nothing there, whatever policies say, and reports nothing. Left out: true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub managed: Option<bool>,
+
+    /// The node that the object is about. Left out: the one of the same name; no other is acted on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_name: Option<String>,
+
+    /// What the network of this node should be, in the form of nmstate. It is merged over what the policies say, and stronger than all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schemas::open")]
+    pub desired_state: Option<Value>,
+}
+
+/// What the network of the node is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeNetworkStateStatus {
+    /// The network as it is, in the form of nmstate, with capabilities: what can be configured on this node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schemas::open")]
+    pub current_state: Option<Value>,
+
+    /// When the current state last changed here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_successful_update_time: Option<Time>,
+
+    /// The version of NetworkManager on the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_network_manager_version: Option<String>,
+
+    /// Never set. Kept for objects that kubernetes-nmstate wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handler_network_manager_version: Option<String>,
+
+    /// The version of nmstate in the agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handler_nmstate_version: Option<String>,
+
+    /// The metadata.generation of the object that the agent acted on last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+
+    /// How far the report can be relied on: Backend (False: without NetworkManager the node is only read) and Complete (False: parts were left out);
+    /// and of the object's own desired state Available and Failing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+}

@@ -1,0 +1,162 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use kube_core::Resource;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::schema::testing::{self, example, walk};
+
+/// The schema of a kind, the same in all its versions.
+fn schema(kind: &str) -> Value {
+    let crd = crds().into_iter().find(|crd| crd.spec.names.kind == kind).unwrap();
+    serde_json::to_value(crd.spec.versions[0].schema.as_ref().unwrap().open_api_v3_schema.as_ref().unwrap()).unwrap()
+}
+
+fn schemas() -> [Value; 4] {
+    [state::KIND, policy::KIND, enactment::KIND, installation::KIND].map(schema)
+}
+
+fn inlined_from_kubernetes(path: &str) -> bool {
+    [".affinity.", ".infraAffinity.", ".tolerations[]", ".infraTolerations[]", ".nodeLabelSelector."].iter().any(|part| path.contains(part))
+}
+
+/// The types know every field that the schema has: nothing a user writes is lost on the way.
+fn survives_reading_and_writing<K: Resource<DynamicType = ()> + Serialize + DeserializeOwned>() {
+    let kind = K::kind(&());
+    let mut object = example(&schema(&kind));
+    object["apiVersion"] = json!(K::api_version(&()));
+    object["kind"] = json!(kind);
+    object["metadata"] = json!({"name": "one"});
+    if object["spec"]["wanted"].is_object() {
+        object["spec"]["wanted"]["decision"] = json!("Granted");
+    }
+    let read: K = serde_json::from_value(object.clone()).unwrap();
+    assert_eq!(serde_json::to_value(read).unwrap(), object, "{kind}");
+}
+
+#[test]
+fn every_field_of_the_schemas_survives_reading_and_writing() {
+    survives_reading_and_writing::<NodeNetworkState>();
+    survives_reading_and_writing::<NodeNetworkConfigurationPolicy>();
+    survives_reading_and_writing::<NodeNetworkConfigurationEnactment>();
+    survives_reading_and_writing::<NMState>();
+}
+
+#[test]
+fn names_versions_and_columns_are_those_of_kubernetes_nmstate() {
+    let summary = crds().map(|crd| {
+        let names = &crd.spec.names;
+        let versions = crd.spec.versions.iter().map(|version| {
+            let columns = version.additional_printer_columns.iter().flatten();
+            let columns: Vec<_> = columns.map(|column| format!("{} {}", column.name, column.json_path)).collect();
+            assert!(version.served && version.subresources.as_ref().unwrap().status.is_some());
+            (format!("{}{}", version.name, if version.storage { "*" } else { "" }), columns)
+        });
+        let (versions, columns): (Vec<_>, Vec<_>) = versions.unzip();
+        assert!(columns.iter().all(|of_version| *of_version == columns[0]));
+        let short_names = names.short_names.clone().unwrap_or_default();
+        format!("{} {} {short_names:?} {versions:?} {:?}", names.plural, names.kind, columns[0])
+    });
+    let one = |field: &str| format!(".status.conditions[?(@.status==\"True\")].{field}");
+    let (status, reason) = (format!("Status {}", one("type")), format!("Reason {}", one("reason")));
+    let age = format!("Status Age {}", one("lastTransitionTime"));
+    let none: [String; 0] = [];
+    assert_eq!(
+        summary,
+        [
+            format!("nodenetworkstates NodeNetworkState [\"nns\"] [\"v1\", \"v1beta1*\"] {none:?}"),
+            format!(
+                "nodenetworkconfigurationpolicies NodeNetworkConfigurationPolicy [\"nncp\"] [\"v1*\", \"v1beta1\"] {:?}",
+                [&status, &reason]
+            ),
+            format!(
+                "nodenetworkconfigurationenactments NodeNetworkConfigurationEnactment [\"nnce\"] [\"v1beta1*\"] {:?}",
+                [&status, &age, &reason]
+            ),
+            format!("nmstates NMState [] [\"v1*\", \"v1beta1\"] {:?}", [&status, &reason]),
+        ]
+    );
+}
+
+#[test]
+fn all_versions_of_a_kind_have_one_schema() {
+    for crd in crds() {
+        let schemas: Vec<_> = crd.spec.versions.iter().map(|version| &version.schema).collect();
+        assert!(schemas.iter().all(|schema| *schema == schemas[0]), "{}", crd.spec.names.kind);
+    }
+}
+
+#[test]
+fn each_definition_fits_the_annotation_of_kubectl_apply() {
+    for crd in crds() {
+        let size = serde_json::to_string(&crd).unwrap().len();
+        assert!(size < 200_000, "{}: {size} bytes of JSON", crd.spec.names.kind);
+    }
+}
+
+#[test]
+fn every_field_is_explained_and_every_list_says_how_it_is_merged() {
+    for schema in schemas() {
+        testing::assert_lists_are_merged(&schema);
+        let mut missing = vec![];
+        walk(&schema, "", &mut |path, node| {
+            let silent = node["description"].as_str().is_none_or(str::is_empty);
+            if silent && !path.ends_with("[]") && !inlined_from_kubernetes(path) && path != ".metadata" {
+                missing.push(path.to_owned());
+            }
+        });
+        assert_eq!(missing, Vec::<String>::new());
+    }
+}
+
+/// What is left out is decided where it is used, and can be told from what somebody wrote.
+#[test]
+fn nothing_has_a_default() {
+    schemas().iter().for_each(testing::assert_no_defaults);
+}
+
+/// A field that the schema does not know is dropped, but in states of networks, and anywhere in an enactment.
+#[test]
+fn unknown_fields_are_kept_nowhere_else() {
+    let open = schemas().map(|schema| {
+        let mut open = vec![];
+        walk(&schema, "", &mut |path, node| {
+            if node.get("x-kubernetes-preserve-unknown-fields").is_some() {
+                open.push(path.to_owned());
+            }
+        });
+        open
+    });
+    let none: Vec<String> = vec![];
+    assert_eq!(open[0], [".spec.desiredState", ".status.currentState"]);
+    assert_eq!(open[1], [".spec.desiredState"]);
+    assert_eq!(open[2], ["", ".spec.granted.spec", ".status.capturedStates[].state", ".status.desiredState"]);
+    assert_eq!(open[3], none);
+}
+
+#[test]
+fn objects_of_kubernetes_nmstate_are_read() {
+    let enactment: NodeNetworkConfigurationEnactment = serde_json::from_value(json!({
+        "metadata": {"name": "node-a.br1", "labels": {NODE_LABEL: "node-a", POLICY_LABEL: "br1"}},
+        "status": {
+            "policyGeneration": 3,
+            "features": ["static-route"],
+            "retryCount": {"3": 1},
+            "capturedStates": {"default-gw": {"state": {"interfaces": []}, "metaInfo": {"version": "0", "time": "2026-01-02T03:04:05Z"}}},
+            "conditions": [{"type": "Available", "status": "True", "lastHeartbeatTime": null}],
+        },
+    }))
+    .unwrap();
+    assert_eq!(enactment.spec, NodeNetworkConfigurationEnactmentSpec::default());
+    assert_eq!(enactment.status.unwrap().policy_generation, Some(3));
+    let state: NodeNetworkState = serde_json::from_value(json!({"metadata": {"name": "node-a"}, "status": {"currentState": {}}})).unwrap();
+    assert_eq!(state.spec, NodeNetworkStateSpec::default());
+}
+
+#[test]
+fn a_decision_of_a_newer_operator_is_read() {
+    let wanted: Wanted = serde_json::from_value(json!({"generation": 1, "decision": "Defer"})).unwrap();
+    assert_eq!(wanted.decision, Decision::Unknown);
+}
