@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeSet, process::Command};
 
-/// Crates that no pure crate may link, directly or not.
+/// Crates that no pure crate may link, directly or not. `nispor` is what nmstate asks the kernel with: without it, nmstate is types and rules.
 const IMPURE: [&str; 13] = [
     "kube",
     "kube-client",
@@ -16,18 +16,19 @@ const IMPURE: [&str; 13] = [
     "axum",
     "zbus",
     "rtnetlink",
-    "nmstate",
+    "nispor",
     "socket2",
     "netlink-sys",
 ];
 /// What is pure, and which of the workspace's crates it may link.
-const PURE: [(&str, &[&str]); 6] = [
+const PURE: [(&str, &[&str]); 7] = [
     ("weft-api", &[]),
     ("weft-plan", &["weft-api"]),
     ("weft-certificates", &["weft-api", "weft-plan"]),
     ("weft-operands", &["weft-api", "weft-plan"]),
     ("weft-addons", &["weft-api", "weft-operands", "weft-plan"]),
     ("weft-cluster-network", &["weft-api", "weft-operands", "weft-plan"]),
+    ("weft-node-network", &["weft-api", "weft-operands", "weft-plan"]),
 ];
 
 fn dependencies(package: &str) -> BTreeSet<String> {

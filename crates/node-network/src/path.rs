@@ -1,0 +1,93 @@
+//! Where in a network state something stands: `interfaces[eth1].ipv4.address`.
+
+use serde_json::Value;
+use std::fmt;
+
+/// A step of a [`Path`].
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Step {
+    /// A key of an object.
+    Key(String),
+    /// An entry of a list that is a set with keys: an interface by its name, a route by where it leads.
+    Item(String),
+}
+
+/// A place in a network state. Entries of lists are named by what identifies them, never by their index, so a path means the same in
+/// the state that is wanted and in the one that is found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Path(pub Vec<Step>);
+
+impl Path {
+    /// The path of a key below this one.
+    #[must_use]
+    pub fn key(&self, key: &str) -> Self {
+        self.step(Step::Key(key.to_owned()))
+    }
+
+    /// The path of an entry below this one.
+    #[must_use]
+    pub fn item(&self, item: &str) -> Self {
+        self.step(Step::Item(item.to_owned()))
+    }
+
+    fn step(&self, step: Step) -> Self {
+        let mut steps = self.0.clone();
+        steps.push(step);
+        Self(steps)
+    }
+
+    /// Whether this is `other` or a place above it.
+    pub fn covers(&self, other: &Self) -> bool {
+        other.0.starts_with(&self.0)
+    }
+
+    /// The entry of `interfaces` that this is, or is a part of.
+    pub fn interface(&self) -> Option<&str> {
+        match self.0.as_slice() {
+            [Step::Key(list), Step::Item(name), ..] if list == "interfaces" => Some(name),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, step) in self.0.iter().enumerate() {
+            match step {
+                Step::Key(key) if index == 0 => write!(f, "{key}")?,
+                Step::Key(key) => write!(f, ".{key}")?,
+                Step::Item(item) => write!(f, "[{item}]")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What identifies an interface: its name, and for those that exist in Open vSwitch or IPsec alone the type too, since a bridge of Open
+/// vSwitch and its internal port usually share a name.
+pub fn interface_key(interface: &Value) -> String {
+    let name = text(&interface["name"]);
+    match interface["type"].as_str() {
+        Some(kind @ ("ovs-bridge" | "ipsec")) => format!("{name} ({kind})"),
+        _ => name,
+    }
+}
+
+/// A scalar as text, a text without quotes; empty for null.
+pub fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// The entries of a list, none if it is no list.
+pub fn entries(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// The interfaces of a state.
+pub fn interfaces(state: &Value) -> &[Value] {
+    entries(&state["interfaces"])
+}
