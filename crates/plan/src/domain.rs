@@ -22,6 +22,12 @@ pub trait Domain: Send + Sync + 'static {
     /// The one name that its resource may have; `None` if there may be many.
     fn resource_name(&self) -> Option<&'static str>;
 
+    /// Whether of several resources only the oldest counts. The others are refused, and status names the one that counts; once that is gone,
+    /// the next one takes its place.
+    fn only_the_oldest(&self) -> bool {
+        false
+    }
+
     /// Every kind of object that it may write: each is watched, and nothing else is.
     fn kinds(&self) -> &'static [Kind];
 

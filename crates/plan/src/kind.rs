@@ -72,9 +72,9 @@ pub mod kinds {
         };
     }
 
-    /// Groups of what others install, or do not.
-    pub const OPTIONAL_GROUPS: [&str; 5] =
-        ["cert-manager.io", "k8s.cni.cncf.io", "monitoring.coreos.com", "operator.openshift.io", "security.openshift.io"];
+    /// Groups of what others install, or do not; and of what one domain of Weft asks of another.
+    pub const OPTIONAL_GROUPS: [&str; 6] =
+        ["cert-manager.io", "k8s.cni.cncf.io", "monitoring.coreos.com", "nmstate.io", "operator.openshift.io", "security.openshift.io"];
 
     kinds! {
         NAMESPACE = "", "v1", "Namespace", "namespaces", false;
@@ -109,6 +109,7 @@ pub mod kinds {
         SECURITY_CONTEXT_CONSTRAINTS = "security.openshift.io", "v1", "SecurityContextConstraints", "securitycontextconstraints", false;
         NETWORK_ADDONS_CONFIG = "networkaddonsoperator.network.kubevirt.io", "v1", "NetworkAddonsConfig", "networkaddonsconfigs", false;
         NETWORK_CONFIG = "networkoperator.openshift.io", "v1", "NetworkConfig", "networkconfigs", false;
+        NMSTATE = "nmstate.io", "v1", "NMState", "nmstates", false;
     }
 }
 

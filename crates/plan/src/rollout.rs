@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use crate::{NodeNetwork, ObjectKey};
+use crate::{NodeNetwork, ObjectKey, kinds};
 
 /// How long a pod may be in trouble before its workload counts as stuck.
 pub const DEADLINE: SignedDuration = SignedDuration::from_secs(120);
@@ -134,11 +134,14 @@ fn one_line(text: &str) -> String {
     }
 }
 
-/// Where a DaemonSet or Deployment stands.
+/// Where a DaemonSet, a Deployment or a resource of another domain stands.
 ///
 /// `missing` are Secrets and ConfigMaps that the pod template names and that do not exist: without them it is not ready,
 /// whatever its pods say. `now` decides only between progressing and stuck.
 pub fn rollout<'a>(workload: &Value, pods: impl IntoIterator<Item = &'a PodView>, missing: &[ObjectKey], now: Timestamp) -> Rollout {
+    if workload["kind"] == kinds::NMSTATE.kind {
+        return of_resource(workload, now);
+    }
     let Some(behind) = behind(workload).or_else(|| missing_inputs(missing)) else {
         return Rollout::Ready;
     };
@@ -153,6 +156,30 @@ pub fn rollout<'a>(workload: &Value, pods: impl IntoIterator<Item = &'a PodView>
     let deadline = pod.since.map(|since| since.saturating_add(DEADLINE).unwrap_or(Timestamp::MAX));
     match deadline {
         Some(deadline) if deadline <= now => Rollout::Stuck { cause: trouble.reason.clone(), message },
+        deadline => Rollout::Progressing { message, deadline },
+    }
+}
+
+/// Where a resource stands that another domain of Weft serves, as its status says of its current generation.
+fn of_resource(resource: &Value, now: Timestamp) -> Rollout {
+    let generation = resource["metadata"]["generation"].as_i64().unwrap_or_default();
+    let is_current = |condition: &&Value| condition["observedGeneration"].as_i64().is_some_and(|observed| observed >= generation);
+    let conditions = resource["status"]["conditions"].as_array().into_iter().flatten().filter(is_current);
+    let is_true = |name: &str| conditions.clone().find(|condition| condition["type"] == name && condition["status"] == "True");
+    let text = |condition: &Value, field: &str| one_line(condition[field].as_str().unwrap_or_default());
+    if let Some(degraded) = is_true("Degraded") {
+        return Rollout::Stuck { cause: text(degraded, "reason"), message: text(degraded, "message") };
+    }
+    if is_true("Available").is_some() {
+        return Rollout::Ready;
+    }
+    if let Some(progressing) = is_true("Progressing") {
+        return Rollout::Progressing { message: text(progressing, "message"), deadline: None };
+    }
+    let message = "no operator has said anything about it yet: is one installed that serves it, and does it run?".to_owned();
+    let created: Option<Timestamp> = resource["metadata"]["creationTimestamp"].as_str().and_then(|text| text.parse().ok());
+    match created.map(|created| created.saturating_add(DEADLINE).unwrap_or(Timestamp::MAX)) {
+        Some(deadline) if deadline <= now => Rollout::Stuck { cause: "NotServed".to_owned(), message },
         deadline => Rollout::Progressing { message, deadline },
     }
 }
@@ -233,7 +260,6 @@ pub fn inputs(workload: &Value) -> Vec<ObjectKey> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::kinds;
     use serde_json::json;
 
     fn daemon_set(status: Value) -> Value {
@@ -331,5 +357,21 @@ mod tests {
             "volumes": [{"name": "a", "secret": {"secretName": "s"}}, {"name": "b", "configMap": {"name": "c", "optional": true}}],
             "containers": [{"env": [{"name": "X", "valueFrom": {"configMapKeyRef": {"name": "m", "key": "k"}}}], "envFrom": [{"secretRef": {"name": "s"}}]}]}}}});
         assert_eq!(inputs(&workload), [ObjectKey::new(kinds::CONFIG_MAP, "n", "m"), ObjectKey::new(kinds::SECRET, "n", "s")]);
+    }
+
+    #[test]
+    fn a_resource_of_another_domain_stands_where_its_status_says_of_the_current_generation() {
+        let with = |condition: Value| json!({"kind": "NMState", "metadata": {"name": "n", "generation": 2, "creationTimestamp": "2026-01-01T00:00:00Z"}, "status": {"conditions": [condition]}});
+        let said = |name: &str, generation: i64| json!({"type": name, "status": "True", "reason": "R", "message": "why", "observedGeneration": generation});
+        let (early, late) = (at("2026-01-01T00:00:01Z"), at("2026-01-01T01:00:00Z"));
+        assert_eq!(rollout(&with(said("Available", 2)), [], &[], late), Rollout::Ready);
+        let stuck = rollout(&with(said("Degraded", 2)), [], &[], early);
+        assert_eq!(stuck, Rollout::Stuck { cause: "R".into(), message: "why".into() });
+        let underway = rollout(&with(said("Progressing", 2)), [], &[], late);
+        assert_eq!(underway, Rollout::Progressing { message: "why".into(), deadline: None });
+        let outdated = rollout(&with(said("Available", 1)), [], &[], early);
+        assert!(matches!(outdated, Rollout::Progressing { deadline: Some(_), .. }), "{outdated:?}");
+        let nobody = rollout(&with(json!({})), [], &[], late);
+        assert!(matches!(nobody, Rollout::Stuck { ref cause, .. } if cause == "NotServed"), "{nobody:?}");
     }
 }

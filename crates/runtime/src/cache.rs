@@ -13,7 +13,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use weft_plan::{Fact, Facts, Kind, ObjectKey, kinds, rollout::PodView};
+use weft_plan::{Fact, Facts, Inventory, Kind, ObjectKey, kinds, rollout::PodView};
 
 /// A stream of objects that the cache is fed from. One kind may come from several.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -225,6 +225,15 @@ impl Cache {
         sources
             .iter()
             .find_map(|source| self.stores.get(source).filter(|store| store.refusal().is_none())?.objects.get(key).map(Known::object))
+    }
+
+    /// The resources of this kind that have an inventory in this namespace, by their names.
+    pub fn inventories(&self, kind: Kind, namespace: &str) -> Vec<String> {
+        let prefix = Inventory::config_map_name(kind, "");
+        let sources = [Source::Owned(kinds::CONFIG_MAP, Some(namespace.to_owned())), Source::Owned(kinds::CONFIG_MAP, None)];
+        let keys = sources.iter().filter_map(|source| self.stores.get(source)).flat_map(|store| store.objects.keys());
+        let there = keys.filter(|key| key.namespace.as_deref() == Some(namespace));
+        there.filter_map(|key| key.name.strip_prefix(&prefix).map(str::to_owned)).collect()
     }
 
     /// The resources of the domain.

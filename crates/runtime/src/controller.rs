@@ -29,7 +29,7 @@ use crate::{
     pass,
     process::Wishes,
     retry::{Pause, Retries},
-    status, teardown,
+    seniority, status, teardown,
     watch::{self, Shared, Watch},
     watches::Watches,
 };
@@ -120,7 +120,7 @@ impl Controller {
     /// Runs until `stop`; acts only while `leading`. The watches run always, so that a new leader starts warm.
     pub async fn run(self, mut leading: channel::Receiver<bool>, stop: CancellationToken) {
         let mut watches = JoinSet::new();
-        let (while_served, always): (Vec<_>, Vec<_>) = self.watches().into_iter().partition(|watch| watch.kind.is_optional());
+        let (while_served, always): (Vec<_>, Vec<_>) = self.watches().into_iter().partition(Watch::is_optional);
         for watch in always {
             self.shared.lock().expect(watch.source.clone());
             watches.spawn(watch::run(watch, self.cluster.client().clone(), self.shared.clone(), self.metrics.clone()));
@@ -196,6 +196,9 @@ impl Controller {
 
     /// The resource that counts, where there may be only one.
     fn the_one<'a>(&self, resources: &'a [Arc<Value>]) -> Option<&'a Value> {
+        if self.domain.only_the_oldest() {
+            return seniority::senior(resources.iter().map(|resource| &**resource));
+        }
         let wanted = self.domain.resource_name();
         resources.iter().map(|resource| &**resource).find(|resource| wanted.is_none_or(|wanted| resource["metadata"]["name"] == wanted))
     }
@@ -203,7 +206,6 @@ impl Controller {
     /// A pass over every resource that needs one now. Returns when the next is due.
     async fn pass_all(&self, memories: &mut HashMap<String, Memory>) -> Option<Instant> {
         let resources = self.shared.lock().resources();
-        let wanted = self.domain.resource_name();
         let named = |resource: &Value| resource["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         memories.retain(|name, _| resources.iter().any(|resource| named(resource) == *name));
         for resource in &resources {
@@ -224,10 +226,10 @@ impl Controller {
         if resources.is_empty() {
             self.watch_named(&[], std::iter::empty());
         }
-        if let Some(wanted) = wanted.filter(|wanted| !resources.iter().any(|resource| named(resource) == *wanted))
-            && !teardown::leftovers(self, wanted).await
-        {
-            leftovers = Some(Instant::now() + LEFTOVERS);
+        for name in self.known().into_iter().filter(|name| !resources.iter().any(|resource| named(resource) == *name)) {
+            if !teardown::leftovers(self, &name).await {
+                leftovers = Some(Instant::now() + LEFTOVERS);
+            }
         }
         // As the resource is after our own writes: no event tells of them again.
         let resources = self.shared.lock().resources();
@@ -236,6 +238,12 @@ impl Controller {
         }
         self.metrics.drifted(self.domain.name(), memories.values().map(|memory| memory.drifted).sum());
         memories.values().filter_map(|memory| memory.due).chain(leftovers).min()
+    }
+
+    /// The names of resources that are there or may have left something.
+    fn known(&self) -> Vec<String> {
+        let of_inventories = || self.shared.lock().inventories(self.domain.resource(), &self.config.namespace);
+        self.domain.resource_name().map_or_else(of_inventories, |name| vec![name.to_owned()])
     }
 
     async fn pass_one(&self, resource: &Value, memory: &mut Memory) -> Option<Instant> {

@@ -23,6 +23,7 @@ pub mod process;
 pub mod release;
 pub mod removal;
 pub mod retry;
+pub mod seniority;
 pub mod server;
 pub mod status;
 pub mod stored;

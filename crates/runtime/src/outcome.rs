@@ -119,8 +119,9 @@ fn unseen(controller: &Controller, unit: &Unit) -> Vec<Failure> {
     failures
 }
 
+/// What rolls out: pods, or what another domain of Weft makes of a resource.
 fn is_workload(key: &ObjectKey) -> bool {
-    matches!(key.kind, kinds::DAEMON_SET | kinds::DEPLOYMENT)
+    matches!(key.kind, kinds::DAEMON_SET | kinds::DEPLOYMENT | kinds::NMSTATE)
 }
 
 /// How the workloads of a unit roll out. `unlabelled` are those that no watch by our label shows.

@@ -21,7 +21,7 @@ use crate::{
     objects::{Applied, Objects},
     outcome::{Outcome, reported},
     retry::Retries,
-    status,
+    seniority, status,
     stored::{self, Stored, StoredError},
     teardown,
 };
@@ -40,6 +40,11 @@ pub async fn apply(controller: &Controller, resource: &Value, retries: &Arc<Retr
     let operators = controller.shared.lock().operators();
     if let Some(blocked) = blocked(&*controller.domain, operators.iter().map(|operator| &**operator)).or_else(|| blindfolded(controller)) {
         report.blocked = Some(blocked);
+        return Outcome::early(report, Vec::new());
+    }
+    let all = controller.shared.lock().resources();
+    report.refusal = seniority::refused(&*controller.domain, resource, all.iter().map(|other| &**other));
+    if report.refusal.is_some() {
         return Outcome::early(report, Vec::new());
     }
     // Dereference.

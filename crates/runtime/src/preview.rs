@@ -16,7 +16,7 @@ use crate::{
     certificates,
     cluster::Error,
     objects::Objects,
-    pass, presence,
+    pass, presence, seniority,
     stored::{self, Stored, StoredError},
     teardown::Parting,
 };
@@ -128,6 +128,18 @@ impl Preview {
 /// Something that has to be known cannot be read.
 pub async fn apply(objects: &Objects, resource: &Value, namespace: &str) -> Result<Preview, StoredError> {
     let blocked = presence::blocked(&objects.cluster, &*objects.domain).await?;
+    if objects.domain.only_the_oldest() {
+        let all = match objects.cluster.list(objects.owner.kind, None, "").await {
+            Err(error) if error.is_not_found() => Vec::new(),
+            all => all?,
+        };
+        // As it will be among the others.
+        let others = all.iter().filter(|other| other["metadata"]["name"] != resource["metadata"]["name"]);
+        let live = all.iter().find(|other| other["metadata"]["name"] == resource["metadata"]["name"]).unwrap_or(resource);
+        if let Some(refusal) = seniority::refused(&*objects.domain, live, others.chain([live])) {
+            return Ok(Preview { blocked, refusal: Some(refusal), ..Preview::default() });
+        }
+    }
     let stored = stored::read(objects, namespace).await?;
     let (facts, unseen) = facts(objects).await?;
     let (decisions, refusal) = decisions(objects, resource, &stored, &facts);

@@ -67,6 +67,13 @@ pub struct Watch {
     pub metadata_only: bool,
 }
 
+impl Watch {
+    /// Whether a cluster may lack what is watched. The resource itself is what the operator is there for.
+    pub fn is_optional(&self) -> bool {
+        self.kind.is_optional() && self.source != Source::Resources
+    }
+}
+
 /// Watches for ever, starting over with growing pauses when the stream fails.
 pub async fn run(watch: Watch, client: Client, shared: Shared, metrics: Metrics) {
     let kind = watch.kind;
@@ -113,7 +120,7 @@ async fn drain<K: Serialize, S: Stream<Item = watcher::Result<Event<K>>>>(
             let change = match next {
                 Ok(Some(Ok(event))) => change(event, watch.kind),
                 Ok(Some(Err(error))) => {
-                    let pause = backoff.next_pause().min(longest_pause(&error, watch.kind));
+                    let pause = backoff.next_pause().min(longest_pause(&error, &watch));
                     metrics.watch_failed(watch.kind);
                     let why = answer(&error).map_or_else(|| error.to_string(), |status| status.message.clone());
                     tracing::warn!(kind = %watch.kind, error = %why, ?pause, "watch failed; starting it again");
@@ -149,9 +156,9 @@ async fn drain<K: Serialize, S: Stream<Item = watcher::Result<Event<K>>>>(
 /// looks at, or what not every cluster has, holds up nothing else, whatever keeps us from a first look.
 fn failed(watch: &Watch, code: Option<u16>, why: String, shared: &Shared) {
     let mut cache = shared.lock();
-    let dispensable = matches!(watch.source, Source::Named(_)) || watch.kind.is_optional();
+    let dispensable = matches!(watch.source, Source::Named(_)) || watch.is_optional();
     let silence = match code {
-        Some(404) if watch.kind.is_optional() => Silence::NotServed,
+        Some(404) if watch.is_optional() => Silence::NotServed,
         Some(403) => Silence::Refused(why),
         _ if dispensable && !cache.has_spoken(&watch.source) => Silence::Refused(why),
         _ => return,
@@ -183,9 +190,9 @@ fn answer(error: &watcher::Error) -> Option<&kube::core::Status> {
 }
 
 /// What somebody has to install or to permit first is looked for more often: they wait for us then, and one request costs little.
-fn longest_pause(error: &watcher::Error, kind: Kind) -> Duration {
+fn longest_pause(error: &watcher::Error, watch: &Watch) -> Duration {
     match answer(error).map(|status| status.code) {
-        Some(404) if !kind.is_optional() => Duration::from_secs(1),
+        Some(404) if !watch.is_optional() => Duration::from_secs(1),
         Some(403) => Duration::from_secs(5),
         _ => Duration::from_secs(30),
     }
