@@ -7,7 +7,7 @@ WEFT := target/release/weft
 TESTENV := target/release/weft-testenv
 CLUSTER := target/cluster
 
-.PHONY: help setup build images demo test test-nodes test-long fuzz check fmt generate bench cluster cluster-up cluster-down cluster-clean
+.PHONY: help setup build images demo test test-host test-nodes test-long fuzz check fmt generate bench cluster cluster-up cluster-down cluster-clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-14s %s\n", $$1, $$2 }'
@@ -29,6 +29,9 @@ test: setup ## Run all tests; each suite prints its time
 
 test-long: setup ## Run all tests, some exhaustively: a kill before and after every single write, five times the random histories
 	@WEFT_EXHAUSTIVE=1 scripts/test
+
+test-host: setup ## Run the tests on hosts with a real NetworkManager each (network namespaces; root), or say what keeps them from running here
+	@scripts/test-host
 
 test-nodes: setup ## Run the tests on real nodes (kubelet, containerd; root), or say what keeps them from running here
 	@scripts/test-nodes

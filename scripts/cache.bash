@@ -25,6 +25,23 @@ install_missing() {
   { apt-get update -qq && apt-get install -y -qq --no-install-recommends "${missing[@]}"; } >&2
 }
 
+# install_network_manager: what hosts of tests run: NetworkManager, and the gateway's dnsmasq. On this machine no daemon of theirs is started, neither now
+# nor when it boots: NetworkManager would ask for addresses on every free card.
+install_network_manager() {
+  local guard= fresh= status=0
+  # Where it is there already, it is there for the machine's own sake, and stays as it is.
+  command -v NetworkManager >/dev/null || fresh=yes
+  if [[ -n $fresh && ! -e /usr/sbin/policy-rc.d ]]; then
+    guard=/usr/sbin/policy-rc.d
+    install -m 755 /dev/stdin "$guard" <<<$'#!/bin/sh\nexit 101' # asked before a package starts a service; this is a no
+  fi
+  install_missing ip=iproute2 dbus-daemon=dbus-daemon /usr/share/dbus-1/system.conf=dbus dnsmasq=dnsmasq-base ping=iputils-ping \
+    curl=curl NetworkManager=network-manager || status=$?
+  [[ -z $guard ]] || rm -f "$guard"
+  [[ -z $fresh ]] || ! command -v systemctl >/dev/null || systemctl --quiet disable NetworkManager.service || true
+  return "$status"
+}
+
 # pinned MODULE PATH: the version of PATH that MODULE's go.mod requires
 pinned() { awk -v path="$2" '$1 == path { print $2; exit } $1 == "require" && $2 == path { print $3; exit }' "$modules/$1/go.mod"; }
 

@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::Api;
 
 use crate::control_plane::{ADMIN, ControlPlane, client_from, is_ready, token_of};
+use crate::host_lab;
 use crate::lab::{Site, addresses};
 use crate::pki::{self, Authority};
 use crate::process::{Process, free_port};
@@ -132,8 +133,7 @@ impl ControlPlane {
         let deadline = Instant::now() + START_TIMEOUT;
         let path = dir.path().to_owned();
         let authority = Authority::new()?;
-        let address = addresses::API_SERVER.to_string();
-        let serving = authority.serving(site.map(|_| address.as_str()).as_slice())?;
+        let serving = authority.serving(&[addresses::API_SERVER, host_lab::addresses::API_SERVER].map(|address| address.to_string()))?;
         dir.write("ca.crt", &authority.pem())?;
         dir.write("apiserver.crt", &serving.certificate)?;
         dir.write("apiserver.key", &serving.key)?;

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::core::v1::{Node, ServiceAccount};
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use tokio::io::AsyncWriteExt;
@@ -194,8 +194,12 @@ impl ControlPlane {
     /// # Errors
     /// The ServiceAccount does not exist.
     pub async fn service_account_token(&self, namespace: &str, name: &str) -> Result<String> {
+        self.token(namespace, name, None).await
+    }
+
+    async fn token(&self, namespace: &str, name: &str, bound_object_ref: Option<BoundObjectReference>) -> Result<String> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), namespace);
-        let spec = TokenRequestSpec { expiration_seconds: Some(86_400), ..Default::default() };
+        let spec = TokenRequestSpec { bound_object_ref, expiration_seconds: Some(86_400), ..Default::default() };
         let request = TokenRequest { spec: Some(spec), ..Default::default() };
         let answer = accounts
             .create_token_request(name, &PostParams::default(), &request)
@@ -221,6 +225,23 @@ impl ControlPlane {
         let token = self.service_account_token(namespace, name).await?;
         let user = format!("system:serviceaccount:{namespace}:{name}");
         self.write_kubeconfig(server, &user, &token)
+    }
+
+    /// Writes a kubeconfig for a server with a token of a ServiceAccount that is bound to a node, and returns its path. The token has the claim by
+    /// which the API server knows the node (`authentication.kubernetes.io/node-name`), as the kubelet's tokens for pods have.
+    ///
+    /// # Errors
+    /// ServiceAccount or node do not exist.
+    pub async fn node_kubeconfig_via(&self, server: &str, namespace: &str, name: &str, node: &str) -> Result<PathBuf> {
+        let object = Api::<Node>::all(self.client.clone()).get(node).await?;
+        let reference = BoundObjectReference {
+            api_version: Some("v1".into()),
+            kind: Some("Node".into()),
+            name: Some(node.to_owned()),
+            uid: object.metadata.uid,
+        };
+        let token = self.token(namespace, name, Some(reference)).await?;
+        self.write_kubeconfig(server, &format!("system:serviceaccount:{namespace}:{name}:{node}"), &token)
     }
 
     /// Writes a kubeconfig of the admin for another server and returns its path.

@@ -29,6 +29,8 @@ mod audit;
 mod builder;
 mod control_plane;
 mod definitions;
+pub mod host_lab;
+mod init;
 pub mod lab;
 mod nodes;
 mod pki;

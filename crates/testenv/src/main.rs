@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
 use weft_testenv::lab::{self, Lab, NodeOptions, images};
-use weft_testenv::{ControlPlane, Pods, Programs, Stage};
+use weft_testenv::{ControlPlane, Pods, Programs, Stage, host_lab};
 
 use supervisor::State;
 
@@ -34,7 +34,11 @@ enum Command {
     /// Print shell commands that make kubectl use it: eval "$(weft-testenv env)"
     Env(Folder),
     /// Say what keeps real nodes from running on this machine; fails if there is anything
-    Probe,
+    Probe {
+        /// Hosts with a NetworkManager each, instead of nodes that run pods
+        #[arg(long)]
+        hosts: bool,
+    },
     /// Run a command on a real node: weft-testenv node node-a ip addr
     Node {
         /// Its name
@@ -131,7 +135,8 @@ fn run(cli: &Cli) -> Result<()> {
             print_env(&State::running(&folder.path()?)?);
             Ok(())
         }
-        Command::Probe => probe(),
+        Command::Probe { hosts: true } => probe_hosts(),
+        Command::Probe { hosts: false } => probe(),
         Command::Node { name, command, folder } => supervisor::run_on(&folder.path()?, name, command),
     }
 }
@@ -230,6 +235,13 @@ fn probe() -> Result<()> {
     for what in lab::missing_options() {
         eprintln!("what needs this is left out: {what}");
     }
+    Ok(())
+}
+
+fn probe_hosts() -> Result<()> {
+    let missing = host_lab::capabilities::missing();
+    missing.iter().for_each(|what| println!("{what}"));
+    anyhow::ensure!(missing.is_empty(), "hosts with a NetworkManager cannot run here");
     Ok(())
 }
 

@@ -32,9 +32,9 @@ impl Authority {
     }
 
     /// For a server on loopback and at these further addresses, under the names by which clients of a cluster call it.
-    pub(crate) fn serving(&self, addresses: &[&str]) -> Result<Signed> {
+    pub(crate) fn serving(&self, addresses: &[String]) -> Result<Signed> {
         let names = ["127.0.0.1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "10.96.0.1"];
-        let mut params = CertificateParams::new(names.iter().chain(addresses).map(ToString::to_string).collect::<Vec<_>>())?;
+        let mut params = CertificateParams::new(names.map(String::from).iter().chain(addresses).cloned().collect::<Vec<_>>())?;
         params.distinguished_name.push(DnType::CommonName, "kube-apiserver");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         self.sign(params)

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{OnceLock, mpsc};
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
@@ -83,6 +83,11 @@ impl Process {
             return Ok(());
         };
         bail!("{} ended with {status}; its log {} ends with:\n{}", self.name, self.log.display(), end_of(&self.log))
+    }
+
+    /// How it ended; nothing while it runs.
+    pub(crate) fn status(&mut self) -> Result<Option<ExitStatus>> {
+        Ok(self.child.try_wait()?)
     }
 
     /// Is the listener on this port this very process? Another program may have taken the port between our choice and its

@@ -41,7 +41,7 @@ mod cgroups;
 mod config;
 mod forward;
 pub mod images;
-mod network;
+pub(crate) mod network;
 mod node;
 mod probe;
 mod site;
@@ -50,9 +50,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+pub use crate::init::enter;
 pub use builder::{LabBuilder, NodeOptions};
 pub use cgroups::remove_leftovers;
-pub use node::{Node, enter};
+pub use node::Node;
+pub(crate) use probe::in_namespaces;
 pub use probe::{Missing, has_iptables, has_ipv6, has_link_type, missing, missing_options};
 pub(crate) use site::Site;
 pub use site::addresses;

@@ -3,16 +3,15 @@
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::thread::sleep;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use rustix::process::{Pid, Signal, kill_process};
 
 use crate::builder::START_TIMEOUT;
+use crate::init::{Init, enter};
 use crate::pki::Authority;
-use crate::process::{Process, bound_command, end_of};
+use crate::process::end_of;
 
 use super::builder::NodeOptions;
 use super::cgroups::Cgroups;
@@ -27,9 +26,7 @@ const INIT: &str = include_str!("node-init.sh");
 pub struct Node {
     name: String,
     addresses: Vec<IpAddr>,
-    /// Its process 1.
-    init: u32,
-    process: Process,
+    init: Init,
     dir: PathBuf,
 }
 
@@ -59,22 +56,17 @@ impl Node {
 
         let addresses = options.addresses(index, around.dual_stack);
         let list: Vec<_> = addresses.iter().map(ToString::to_string).collect();
-        let mut command = bound_command(Path::new("unshare"));
-        command
-            .args(["--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child=KILL", "--propagation=private", "--", "bash"])
-            .arg(&script)
-            .args([&name, &list.join(",")])
-            .args([&root, &around.programs.to_owned(), &logs]);
-        let mut process = Process::spawn("init".into(), command, &dir)?;
-        let init = child_of(&mut process)?;
-        let node = Self { name, addresses, init, process, dir };
+        let folders = [&root, around.programs, &logs].map(|folder| folder.display().to_string());
+        let [root, programs, logs] = &folders;
+        let init = Init::start(&script, &[&name, &list.join(","), root, programs, logs], &dir)?;
+        let node = Self { name, addresses, init, dir };
         node.plug_in(options, index, around)?;
         Ok(node)
     }
 
     /// Connects it by a pair of veth devices for each card.
     fn plug_in(&self, options: &NodeOptions, index: u8, around: &Surroundings) -> Result<()> {
-        let init = self.init;
+        let init = self.init.pid();
         let cards = [("eth0", "br0"), ("eth1", "br1")];
         for (card, bridge) in &cards[..if options.data_nic { 2 } else { 1 }] {
             let port = format!("{}-{index}", bridge.replace("br", "port"));
@@ -135,7 +127,7 @@ impl Node {
     /// A file of the node, seen from this machine; the path is the one inside. Of use while the node runs.
     pub fn file(&self, path: impl AsRef<Path>) -> PathBuf {
         let inside = path.as_ref();
-        Path::new(&format!("/proc/{}/root", self.init)).join(inside.strip_prefix("/").unwrap_or(inside))
+        Path::new(&format!("/proc/{}/root", self.init.pid())).join(inside.strip_prefix("/").unwrap_or(inside))
     }
 
     /// The folder with `kubelet.log` and `containerd.log`.
@@ -144,7 +136,7 @@ impl Node {
     }
 
     async fn run(&self, command: &[&str], stdin: Stdio) -> Result<String> {
-        let output = tokio::process::Command::from(enter(self.init))
+        let output = tokio::process::Command::from(enter(self.init.pid()))
             .args(command)
             .stdin(stdin)
             .stdout(Stdio::piped())
@@ -161,7 +153,7 @@ impl Node {
 
     /// Is its process 1 running?
     pub(crate) fn check_running(&mut self) -> Result<()> {
-        self.process.check_running().with_context(|| format!("node {}", self.name))
+        self.init.check_running().with_context(|| format!("node {}", self.name))
     }
 
     /// What to look at if it does not work.
@@ -191,23 +183,7 @@ impl Node {
 
     /// Name and pid of what runs for it on this machine.
     pub(crate) fn processes(&self) -> [(String, u32); 2] {
-        [(format!("{}: unshare", self.name), self.process.pid()), (format!("{}: init", self.name), self.init)]
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        // With process 1 of a PID namespace all others in it are killed, and it is gone only when they are (pid_namespaces(7)). unshare
-        // ends with it, and is waited for by the drop of `process`; killed first, it would not wait.
-        if self.process.check_running().is_ok()
-            && let Some(init) = i32::try_from(self.init).ok().and_then(Pid::from_raw)
-        {
-            let _ = kill_process(init, Signal::KILL);
-        }
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while self.process.check_running().is_ok() && Instant::now() < deadline {
-            sleep(Duration::from_millis(5));
-        }
+        self.init.processes(&self.name)
     }
 }
 
@@ -222,29 +198,4 @@ impl NodeOptions {
         }
         list
     }
-}
-
-/// A command that runs what is added to it inside the node whose process 1 this is.
-pub fn enter(init: u32) -> Command {
-    let mut command = Command::new("nsenter");
-    command
-        .arg(format!("--target={init}"))
-        .args(["--mount", "--uts", "--ipc", "--net", "--pid", "--root", "--wd", "--", "env"])
-        .args(["PATH=/opt/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root"]);
-    command
-}
-
-/// The pid of the only child that unshare makes (`proc_pid_task(5)`).
-fn child_of(process: &mut Process) -> Result<u32> {
-    let pid = process.pid();
-    let deadline = Instant::now() + START_TIMEOUT;
-    while Instant::now() < deadline {
-        process.check_running().context("a node needs namespaces of its own")?;
-        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-        if let Some(Ok(child)) = children.split_whitespace().next().map(str::parse) {
-            return Ok(child);
-        }
-        sleep(Duration::from_millis(2));
-    }
-    bail!("unshare starts no process in time")
 }

@@ -114,7 +114,7 @@ fn has_cgroup(hierarchy: &str) -> bool {
     made && probe.join("cgroup.procs").exists() & std::fs::remove_dir(&probe).is_ok()
 }
 
-fn in_namespaces(script: &str) -> bool {
+pub(crate) fn in_namespaces(script: &str) -> bool {
     let mut command = Command::new("unshare");
     command.args(["--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--", "sh", "-c", script]);
     let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();

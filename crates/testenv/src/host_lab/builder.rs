@@ -1,0 +1,121 @@
+//! The start of a lab of hosts.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use futures::future::try_join_all;
+
+use crate::ControlPlane;
+use crate::stages::Stage;
+
+use super::api_way::ApiWay;
+use super::gateway::{self, Gateway};
+use super::host::Host;
+use super::{HostLab, addresses, capabilities};
+
+/// Chooses what a [`HostLab`] consists of.
+#[derive(Clone, Debug)]
+pub struct HostLabBuilder {
+    hosts: usize,
+    cards: u8,
+    pods_managed: bool,
+    audit: bool,
+    stages: Vec<Stage>,
+    dir: Option<PathBuf>,
+}
+
+impl HostLabBuilder {
+    pub(super) fn new() -> Self {
+        Self { hosts: 3, cards: 3, pods_managed: false, audit: false, stages: vec![], dir: None }
+    }
+
+    /// How many hosts there are (`node-1`, `node-2` …), 3 by default.
+    #[must_use]
+    pub fn hosts(mut self, hosts: usize) -> Self {
+        self.hosts = hosts;
+        self
+    }
+
+    /// How many cards each has (`eth0`, which is configured, `eth1` …), 3 by default.
+    #[must_use]
+    pub fn cards(mut self, cards: u8) -> Self {
+        self.cards = cards;
+        self
+    }
+
+    /// Lets NetworkManager manage pods' ends of veth pairs, `veth*`. By default it does not, as by the udev rule that it comes with on Debian
+    /// and Fedora.
+    #[must_use]
+    pub fn pods_managed(mut self) -> Self {
+        self.pods_managed = true;
+        self
+    }
+
+    /// Has the API server write an audit log, see [`ControlPlane::audit_events`]. Off by default.
+    #[must_use]
+    pub fn audit(mut self, audit: bool) -> Self {
+        self.audit = audit;
+        self
+    }
+
+    /// Adds a stage of the control plane: what some pods do instead of becoming Ready at once.
+    #[must_use]
+    pub fn stage(mut self, stage: Stage) -> Self {
+        self.stages.push(stage);
+        self
+    }
+
+    /// Keeps everything in this folder instead of a temporary one. It is made if need be and removed at the end.
+    #[must_use]
+    pub fn dir(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.dir = Some(dir.into());
+        self
+    }
+
+    /// Starts control plane and hosts. Returns when all nodes are Ready and all hosts have their network.
+    ///
+    /// # Errors
+    /// The machine lacks something (the error says what), or a program is missing, ended or not ready within two minutes.
+    pub async fn start(self) -> Result<HostLab> {
+        gateway::check_size(self.hosts, self.cards)?;
+        let missing = capabilities::missing();
+        if !missing.is_empty() {
+            bail!("this machine cannot run hosts with NetworkManager: {}", missing.join("; "));
+        }
+        let mut builder = ControlPlane::builder().nodes(self.hosts).audit(self.audit);
+        for stage in &self.stages {
+            builder = builder.stage(stage.clone());
+        }
+        if let Some(dir) = &self.dir {
+            builder = builder.dir(dir);
+        }
+        let control_plane = builder.start().await?;
+        let port = control_plane.url().rsplit(':').next().and_then(|port| port.parse().ok());
+        let Some(port) = port else { bail!("{} has no port", control_plane.url()) };
+        let names: Vec<_> = (1..=self.hosts).zip(1..).map(|(number, index)| (format!("node-{number}"), addresses::host(index))).collect();
+        let folder = control_plane.dir().to_owned();
+        let gateway = Gateway::start(self.cards, &names, &folder)?;
+        let way = ApiWay::start(&gateway.file(), (addresses::API_SERVER, addresses::API_SERVER_PORT).into(), port)?;
+        let mut lab = HostLab { hosts: vec![], way, gateway, control_plane };
+        lab.control_plane.keep_files(true);
+        lab.gateway.wait_ready().await?;
+        let configuration = configuration(self.pods_managed);
+        for (index, (name, _)) in (1..).zip(&names) {
+            lab.hosts.push(Host::start(index, name, self.cards, &configuration, &lab.gateway, &folder)?);
+        }
+        try_join_all(lab.hosts.iter().map(Host::wait_ready)).await?;
+        lab.control_plane.keep_files(std::env::var_os("WEFT_TESTENV_KEEP").is_some());
+        Ok(lab)
+    }
+}
+
+/// `NetworkManager.conf(5)`. It does nothing of its own: no DHCP on free cards, no host name, no check whether there is an Internet.
+fn configuration(pods_managed: bool) -> String {
+    let mut text = "[main]\nplugins=keyfile\nauth-polkit=false\ndns=default\nrc-manager=file\nhostname-mode=none\nno-auto-default=*\n\n\
+        [connectivity]\nenabled=false\n"
+        .to_owned();
+    if !pods_managed {
+        text += "\n[keyfile]\nunmanaged-devices=interface-name:veth*\n";
+    }
+    text
+}

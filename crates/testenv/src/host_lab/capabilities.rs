@@ -1,0 +1,106 @@
+//! What a machine must have for hosts, and what it may have: found out by trying it in namespaces that are gone afterwards.
+
+use std::fmt;
+use std::path::Path;
+
+use crate::lab::{has_link_type, in_namespaces};
+
+/// The tests that may be left out, with the reason.
+const SKIPS: &str = include_str!("../../../../testenv/skips-host");
+
+/// Something that a configuration needs of kernel or NetworkManager, and that not every machine has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Capability {
+    /// A type of network device, as `ip link add type` names it.
+    Link(&'static str),
+    /// Bridges that know VLANs.
+    BridgeVlanFiltering,
+    /// Open vSwitch, with NetworkManager's plugin for it.
+    OpenVSwitch,
+}
+
+impl Capability {
+    /// Has this machine got it? Takes some milliseconds and changes nothing.
+    pub fn is_there(self) -> bool {
+        match self {
+            Self::Link(kind) => has_link_type(kind),
+            Self::BridgeVlanFiltering => in_namespaces("ip link add name probe type bridge vlan_filtering 1"),
+            Self::OpenVSwitch => in_namespaces(
+                "command -v ovs-vsctl && find /usr/lib /usr/lib64 -path '*/NetworkManager/*' -name 'libnm-device-plugin-ovs.so' | grep -q .",
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Capability {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Self::Link(kind) => write!(formatter, "the kernel makes no network device of type {kind}"),
+            Self::BridgeVlanFiltering => formatter.write_str("the kernel's bridges know no VLANs"),
+            Self::OpenVSwitch => formatter.write_str("there is no Open vSwitch with NetworkManager's plugin for it"),
+        }
+    }
+}
+
+/// Which of these this machine has not.
+pub fn lacking(needed: &[Capability]) -> Vec<Capability> {
+    needed.iter().copied().filter(|capability| !capability.is_there()).collect()
+}
+
+/// Says loudly that something is left out. It must be listed in `testenv/skips-host`.
+///
+/// # Panics
+/// It is not listed: what this machine could do once, it is to do again.
+#[allow(clippy::panic)]
+pub fn skip(name: &str, lacking: &[Capability]) {
+    let reasons: Vec<_> = lacking.iter().map(ToString::to_string).collect();
+    eprintln!("LEFT OUT: {name}, because {}", reasons.join("; "));
+    if !is_listed(SKIPS, name) {
+        panic!("{name} is left out ({}), and testenv/skips-host does not list it", reasons.join("; "));
+    }
+}
+
+fn is_listed(list: &str, name: &str) -> bool {
+    list.lines().filter(|line| !line.starts_with('#')).any(|line| line.split_whitespace().next() == Some(name))
+}
+
+/// What keeps hosts from running here; nothing, if they can.
+pub fn missing() -> Vec<String> {
+    if !rustix::process::geteuid().is_root() {
+        return vec!["not run as root".into()];
+    }
+    if !in_namespaces("true") {
+        return vec!["no new network, mount and PID namespaces can be made".into()];
+    }
+    let mut missing = vec![];
+    for (program, package) in
+        [("NetworkManager", "network-manager"), ("dbus-daemon", "dbus"), ("dnsmasq", "dnsmasq-base"), ("ping", "iputils-ping")]
+    {
+        if !in_namespaces(&format!("command -v {program}")) {
+            missing.push(format!("{program} is not installed (package {package})"));
+        }
+    }
+    if !Path::new("/usr/share/dbus-1/system.conf").exists() {
+        missing.push("there is no configuration of a D-Bus system bus (package dbus)".into());
+    }
+    missing.extend(["bridge", "veth"].into_iter().filter(|kind| !has_link_type(kind)).map(|kind| Capability::Link(kind).to_string()));
+    missing
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_name_of_a_line_counts() {
+        let list = "# vlan.yaml is not listed\nbond.yaml  no bonding\n";
+        assert!(is_listed(list, "bond.yaml"));
+        assert!(!is_listed(list, "vlan.yaml"));
+        assert!(!is_listed(list, "no"));
+    }
+
+    #[test]
+    fn what_no_kernel_has_is_lacking() {
+        assert_eq!(lacking(&[Capability::Link("no-such-type")]), [Capability::Link("no-such-type")]);
+    }
+}

@@ -1,0 +1,173 @@
+//! Hosts: each a real NetworkManager with a real D-Bus in namespaces of its own, connected to a gateway and to a real control plane. Needs root,
+//! and the packages network-manager, dbus and dnsmasq-base; nothing of the machine's own network is touched.
+//!
+//! ```text
+//!   this machine              gateway: a network namespace           host: network, mount, UTS, IPC and PID namespaces
+//!   127.0.0.1 kube-apiserver  <--- 172.31.0.2:6443                   dbus-daemon, NetworkManager, weft-agent
+//!                             br0  172.31.0.1  ping, DNS, DHCP  ---  eth0  172.31.0.11, gateway and name server 172.31.0.1
+//!                             br1  172.31.1.1  ping, DNS, DHCP  ---  eth1  free
+//!                             br2  172.31.2.1  ping, DNS, DHCP  ---  eth2  free
+//! ```
+//!
+//! The Node objects are kept Ready by kwok; what a DaemonSet would start on them, a test starts on the hosts.
+//!
+//! ```no_run
+//! use weft_testenv::host_lab::{HostLab, agent};
+//!
+//! # async fn test() -> anyhow::Result<()> {
+//! let lab = HostLab::builder().hosts(3).start().await?;
+//! let host = lab.host("node-1")?;
+//! println!("{}", host.exec(&["ip", "-j", "addr", "show", "eth0"]).await?);
+//! let kubeconfig = lab.agent_kubeconfig(host).await?;        // a token of nmstate/nmstate-handler that is bound to this node
+//! let mut running = host.start_program(&agent::program()?, &["run"], &agent::environment(host, &kubeconfig))?;
+//! lab.cut_api(host)?;
+//! lab.mend_api(host)?;
+//! running.kill()?;                                            // SIGKILL
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Dropping the lab ends every process, and with them their namespaces, devices and mounts. If its owner is killed, the kernel ends them all
+//! the same. The folder is kept when a test panics: `hosts/<name>` in it has the logs.
+
+pub mod addresses;
+pub mod agent;
+mod api_way;
+mod builder;
+pub mod capabilities;
+mod gateway;
+mod host;
+mod program;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+
+pub use builder::HostLabBuilder;
+pub use capabilities::Capability;
+pub use host::Host;
+pub use program::Program;
+
+use api_way::ApiWay;
+use gateway::Gateway;
+
+use crate::ControlPlane;
+use crate::lab::network;
+
+/// A control plane with hosts. Dropping it ends it.
+pub struct HostLab {
+    // Dropped in this order.
+    hosts: Vec<Host>,
+    way: ApiWay,
+    gateway: Gateway,
+    control_plane: ControlPlane,
+}
+
+impl HostLab {
+    /// With three hosts of three cards, unless chosen otherwise.
+    pub fn builder() -> HostLabBuilder {
+        HostLabBuilder::new()
+    }
+
+    /// Its control plane: clients, kubeconfigs for this machine, audit log, folder.
+    pub fn control_plane(&self) -> &ControlPlane {
+        &self.control_plane
+    }
+
+    /// A client with all rights.
+    pub fn client(&self) -> kube::Client {
+        self.control_plane.client()
+    }
+
+    /// Runs the real kubectl with all rights and returns its stdout.
+    ///
+    /// # Errors
+    /// kubectl failed: the error holds its arguments and its stderr.
+    pub async fn kubectl(&self, args: &[&str]) -> Result<String> {
+        self.control_plane.kubectl(args).await
+    }
+
+    /// `node-1`, `node-2` …
+    pub fn hosts(&self) -> &[Host] {
+        &self.hosts
+    }
+
+    /// One of them.
+    ///
+    /// # Errors
+    /// There is none of this name.
+    pub fn host(&self, name: &str) -> Result<&Host> {
+        self.hosts.iter().find(|host| host.name() == name).with_context(|| format!("no host {name} in this lab"))
+    }
+
+    /// Writes a kubeconfig, usable on the hosts, with a real token of the agent's ServiceAccount that is bound to this host's node.
+    ///
+    /// # Errors
+    /// The ServiceAccount does not exist yet: install the agent's objects first.
+    pub async fn agent_kubeconfig(&self, host: &Host) -> Result<PathBuf> {
+        self.host_kubeconfig(host, agent::NAMESPACE, agent::SERVICE_ACCOUNT).await
+    }
+
+    /// The same for any ServiceAccount.
+    ///
+    /// # Errors
+    /// ServiceAccount or node do not exist.
+    pub async fn host_kubeconfig(&self, host: &Host, namespace: &str, service_account: &str) -> Result<PathBuf> {
+        let server = format!("https://{}:{}", addresses::API_SERVER, addresses::API_SERVER_PORT);
+        self.control_plane.node_kubeconfig_via(&server, namespace, service_account, host.name()).await
+    }
+
+    /// Cuts a host off the API server, and nothing else: packets vanish, open connections end. [`mend_api`](Self::mend_api) undoes it.
+    ///
+    /// # Errors
+    /// The kernel has no policy rules.
+    pub fn cut_api(&self, host: &Host) -> Result<()> {
+        self.gateway.cut_api(host.address(), true)?;
+        self.way.cut(host.address(), true);
+        Ok(())
+    }
+
+    /// Lets a host reach the API server again.
+    ///
+    /// # Errors
+    /// It was not cut off.
+    pub fn mend_api(&self, host: &Host) -> Result<()> {
+        self.way.cut(host.address(), false);
+        self.gateway.cut_api(host.address(), false)
+    }
+
+    /// Pulls the cable of a card, or plugs it in again: the host's end has no carrier meanwhile.
+    ///
+    /// # Errors
+    /// The host has no such card.
+    pub fn cable(&self, host: &Host, card: u8, plugged: bool) -> Result<()> {
+        let state = if plugged { "up" } else { "down" };
+        self.ip(&format!("link set port{card}-{} {state}\n", host.index()))
+    }
+
+    /// Runs commands of `ip`, one a line, where the gateway is.
+    ///
+    /// # Errors
+    /// One failed; those after it were not run.
+    pub fn ip(&self, commands: &str) -> Result<()> {
+        network::ip(&self.gateway.file(), commands)
+    }
+
+    /// Are all of its processes running? (Those inside hosts are started again by the host.)
+    ///
+    /// # Errors
+    /// One has ended; the error shows the end of its log.
+    pub fn check_running(&mut self) -> Result<()> {
+        self.hosts.iter_mut().try_for_each(Host::check_running)?;
+        self.gateway.check_running()?;
+        self.control_plane.check_running()
+    }
+
+    /// Name and pid of its processes, without those inside hosts.
+    pub fn processes(&self) -> Vec<(String, u32)> {
+        let mut all = self.control_plane.processes();
+        all.push(self.gateway.process());
+        all.extend(self.hosts.iter().flat_map(Host::processes));
+        all
+    }
+}
