@@ -1,0 +1,180 @@
+//! Pods' ports of Linux bridges: the ends of veth pairs whose other end is in a pod, which a CNI plugin has attached to a bridge that policies
+//! shape. No policy names them, nobody but the CNI plugin knows them, and it acts once. So whoever makes the bridge anew, or drops ports that
+//! are not on a list, cuts the pod off for good, while it goes on looking healthy. The agent remembers them, and puts them back.
+//!
+//! Ports of OVS bridges need none of this: they are in OVS's database, which changes of a bridge leave alone.
+
+mod links;
+mod managed;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+pub use self::{
+    links::{Error, Links, Settings},
+    managed::leave_alone,
+};
+use crate::state_dir::{self, StateDir};
+
+const FILE: &str = "ports.json";
+
+/// A pod's port, and how it is attached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Port {
+    /// Its index; with the name it tells a port from a later one of the same name.
+    pub index: u32,
+    /// For example `veth1a2b3c`.
+    pub name: String,
+    /// The name of its bridge.
+    pub bridge: String,
+    /// Whether it is set up.
+    pub up: bool,
+    /// What the bridge keeps of it.
+    pub settings: Settings,
+}
+
+/// All pods' ports of the bridges that policies shape, by index.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    ports: BTreeMap<u32, Port>,
+}
+
+/// What [`Memory::reconcile`] did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reattached {
+    /// `port` is back on `bridge`.
+    pub done: Vec<Port>,
+    /// Why others are not.
+    pub failed: Vec<(Port, String)>,
+}
+
+impl Memory {
+    /// What the agent before knew.
+    pub fn load(dir: &StateDir) -> Result<Self, state_dir::Error> {
+        Ok(dir.read(FILE)?.unwrap_or_default())
+    }
+
+    /// The ports that are remembered.
+    pub fn ports(&self) -> impl Iterator<Item = &Port> {
+        self.ports.values()
+    }
+
+    /// Looks at the links, puts back each port that is known and has lost its bridge while the bridge is there, and remembers how things are.
+    /// `bridges` are those that policies name, beside those remembered. Nothing is written if nothing has changed.
+    pub async fn reconcile(&mut self, dir: &StateDir, links: &Links, bridges: &BTreeSet<String>) -> Result<Reattached, Error> {
+        let seen = links.list().await?;
+        let mut reattached = Reattached::default();
+        for port in self.lost(&seen) {
+            match links.attach(&port, &seen).await {
+                Ok(()) => reattached.done.push(port),
+                Err(error) => reattached.failed.push((port, error.to_string())),
+            }
+        }
+        let seen = if reattached.done.is_empty() { seen } else { links.list().await? };
+        let now = self.after(&seen, bridges);
+        if now != *self {
+            dir.write(FILE, &now)?;
+            *self = now;
+        }
+        Ok(reattached)
+    }
+
+    /// Known ports that are there, without a bridge or on one that has been made anew, while theirs is there.
+    fn lost(&self, seen: &links::Seen) -> Vec<Port> {
+        let is_lost = |port: &&Port| {
+            let Some(link) = seen.pod_end(port.index, &port.name) else { return false };
+            link.master.is_none() && seen.bridge(&port.bridge).is_some()
+        };
+        self.ports.values().filter(is_lost).cloned().collect()
+    }
+
+    /// What is to be remembered: how ports are attached, and of those that are not how they were.
+    fn after(&self, seen: &links::Seen, bridges: &BTreeSet<String>) -> Self {
+        let known: BTreeSet<&str> = self.ports.values().map(|port| port.bridge.as_str()).collect();
+        let ports = seen.pod_ends().filter_map(|link| {
+            let attached = link.master.and_then(|master| seen.name(master)).filter(|name| seen.bridge(name).is_some());
+            let port = match attached {
+                Some(bridge) => (bridges.contains(bridge) || known.contains(bridge)).then(|| Port {
+                    index: link.index,
+                    name: link.name.clone(),
+                    bridge: bridge.to_owned(),
+                    up: link.up,
+                    settings: link.settings.clone(),
+                })?,
+                None if link.master.is_some() => return None,
+                None => self.ports.get(&link.index).filter(|port| port.name == link.name)?.clone(),
+            };
+            Some((port.index, port))
+        });
+        Self { ports: ports.collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        links::{Link, Seen},
+        *,
+    };
+
+    fn link(index: u32, name: &str, master: Option<u32>) -> Link {
+        Link {
+            index,
+            name: name.into(),
+            is_bridge: false,
+            is_pod_end: name.starts_with("veth"),
+            up: true,
+            master,
+            settings: Settings::default(),
+        }
+    }
+
+    fn bridge(index: u32, name: &str) -> Link {
+        Link { is_bridge: true, ..link(index, name, None) }
+    }
+
+    fn named(bridges: &[&str]) -> BTreeSet<String> {
+        bridges.iter().map(|&name| name.to_owned()).collect()
+    }
+
+    #[test]
+    fn only_pods_ports_of_policies_bridges_are_remembered() {
+        let seen = Seen::new([
+            bridge(1, "br1"),
+            bridge(2, "cni0"),
+            link(3, "eth1", Some(1)),
+            link(4, "vetha", Some(1)),
+            link(5, "vethb", Some(2)),
+        ]);
+        let memory = Memory::default().after(&seen, &named(&["br1"]));
+        assert_eq!(memory.ports().map(|port| (port.name.as_str(), port.bridge.as_str())).collect::<Vec<_>>(), [("vetha", "br1")]);
+    }
+
+    #[test]
+    fn a_port_is_lost_when_its_bridge_was_made_anew() {
+        let attached = Seen::new([bridge(1, "br1"), link(4, "vetha", Some(1))]);
+        let memory = Memory::default().after(&attached, &named(&["br1"]));
+        assert!(memory.lost(&attached).is_empty());
+
+        let bridge_gone = Seen::new([link(4, "vetha", None)]);
+        assert!(memory.lost(&bridge_gone).is_empty(), "there is nothing to attach it to");
+        let memory = memory.after(&bridge_gone, &named(&[]));
+        assert_eq!(memory.ports().count(), 1, "it is remembered meanwhile");
+
+        let anew = Seen::new([bridge(9, "br1"), link(4, "vetha", None)]);
+        assert_eq!(memory.lost(&anew).len(), 1);
+    }
+
+    #[test]
+    fn a_port_that_is_another_one_or_belongs_elsewhere_is_left_alone() {
+        let attached = Seen::new([bridge(1, "br1"), link(4, "vetha", Some(1))]);
+        let memory = Memory::default().after(&attached, &named(&["br1"]));
+        let other_index = Seen::new([bridge(1, "br1"), link(5, "vetha", None)]);
+        assert!(memory.lost(&other_index).is_empty());
+        assert_eq!(memory.after(&other_index, &named(&["br1"])), Memory::default());
+        let moved = Seen::new([bridge(1, "br1"), bridge(2, "br2"), link(4, "vetha", Some(2))]);
+        assert!(memory.lost(&moved).is_empty());
+        assert_eq!(memory.after(&moved, &named(&["br1"])), Memory::default(), "br2 is no policy's");
+    }
+}

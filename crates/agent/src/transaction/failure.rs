@@ -1,0 +1,237 @@
+//! Why a transaction failed, in parts that a person and a program can read: never a dump of the state.
+
+use nmstate::{ErrorKind, NmstateError};
+
+use super::Phase;
+
+/// Values are cut to this many characters, and messages to four times as many: they go into status, events and logs.
+const MAX: usize = 256;
+
+/// What went wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// In which phase.
+    pub phase: Phase,
+    /// Which probe, for the phase `Probe`.
+    pub probe: Option<String>,
+    /// How nmstate calls it, for example `VerificationError`.
+    pub kind: Option<String>,
+    /// The property, for example `interfaces[eth1].mtu`.
+    pub path: Option<String>,
+    /// What the property should be.
+    pub wanted: Option<String>,
+    /// What it is.
+    pub found: Option<String>,
+    /// One or two sentences.
+    pub message: String,
+}
+
+impl Failure {
+    /// A failure with nothing but words.
+    pub fn new(phase: Phase, message: impl Into<String>) -> Self {
+        let message = cut(&message.into(), 4 * MAX);
+        Self { phase, probe: None, kind: None, path: None, wanted: None, found: None, message }
+    }
+
+    /// A probe that did not succeed in time.
+    pub fn probe(probe: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { probe: Some(probe.into()), ..Self::new(Phase::Probe, message) }
+    }
+
+    /// What nmstate says. Its kinds do not tell everything apart, so its sentences are read: those of version 2.2.62.
+    pub fn nmstate(error: &NmstateError) -> Self {
+        Self::said(error.kind(), error.msg())
+    }
+
+    /// [`Failure::nmstate`] by its parts.
+    pub fn said(kind: ErrorKind, said: &str) -> Self {
+        let phase = if kind == ErrorKind::VerificationError { Phase::Verify } else { Phase::Apply };
+        let property = property(said).unwrap_or_default();
+        let message = match (&property.path, &property.wanted) {
+            (Some(path), Some(wanted)) => match &property.found {
+                Some(found) => format!("{path} should be {wanted} and is {found}"),
+                None => format!("{path} should have {wanted} and does not"),
+            },
+            _ => said.to_owned(),
+        };
+        let mut failure = Self::new(phase, message);
+        failure.kind = Some(kind.to_string());
+        failure.path = property.path;
+        failure.wanted = property.wanted.map(|value| cut(&value, MAX));
+        failure.found = property.found.map(|value| cut(&value, MAX));
+        failure
+    }
+
+    /// Every occurrence of a secret is replaced, wherever it has got to.
+    #[must_use]
+    pub fn without(mut self, secrets: &[String]) -> Self {
+        for text in [&mut self.probe, &mut self.path, &mut self.wanted, &mut self.found].into_iter().flatten().chain([&mut self.message]) {
+            for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
+                if text.contains(secret.as_str()) {
+                    *text = text.replace(secret.as_str(), "<hidden>");
+                }
+            }
+        }
+        self
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}", self.phase)?;
+        if let Some(probe) = &self.probe {
+            write!(formatter, " ({probe})")?;
+        }
+        write!(formatter, ": {}", self.message)
+    }
+}
+
+/// A property that is not as wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Property {
+    path: Option<String>,
+    wanted: Option<String>,
+    found: Option<String>,
+}
+
+impl Property {
+    fn of(path: impl Into<String>, wanted: impl Into<String>, found: Option<&str>) -> Self {
+        Self { path: Some(path.into()), wanted: Some(wanted.into()), found: found.map(str::to_owned) }
+    }
+}
+
+/// What a sentence of nmstate is about.
+fn property(said: &str) -> Option<Property> {
+    if let Some(rest) = said.strip_prefix("Verification failure: ") {
+        let (reference, rest) = rest.split_once(" desire '")?;
+        let (wanted, rest) = rest.split_once("', current '")?;
+        return Some(Property::of(interface_path(reference), wanted, Some(rest.strip_suffix('\'').unwrap_or(rest))));
+    }
+    if let Some(rest) = said.strip_prefix("Failed to apply DNS config: desire ") {
+        let (what, rest) = rest.split_once(" '")?;
+        let (wanted, found) = rest.split_once("', got '")?;
+        let field = match what {
+            "name servers" => "server",
+            "searches" => "search",
+            _ => "options",
+        };
+        return Some(Property::of(format!("dns-resolver.config.{field}"), wanted, Some(found.strip_suffix('\'').unwrap_or(found))));
+    }
+    for (start, path) in [("Desired route rule ", "route-rules.config"), ("Desired route ", "routes.config")] {
+        if let Some(rest) = said.strip_prefix(start) {
+            return Some(Property::of(path, rest.strip_suffix(" not found after apply")?.trim(), None));
+        }
+    }
+    for (start, path) in [("Desired absent route rule ", "route-rules.config"), ("Desired absent route ", "routes.config")] {
+        if let Some(rest) = said.strip_prefix(start) {
+            let (_, found) = rest.split_once(" still found after apply: ")?;
+            return Some(Property::of(path, "state: absent", Some(found.trim())));
+        }
+    }
+    if let Some(rest) = said.strip_prefix("Absent/Down interface ") {
+        // What follows is the interface as Rust prints it, in full.
+        let (interface, _) = rest.split_once(" still found as ")?;
+        let name = interface.rsplit_once('/').map_or(interface, |(name, _)| name);
+        return Some(Property::of(format!("interfaces[{name}].state"), "absent or down", Some("still there")));
+    }
+    if let Some(rest) = said.strip_prefix("Failed to find desired interface ") {
+        let name = rest.split(' ').next()?;
+        return Some(Property::of(format!("interfaces[{name}].state"), "up", Some("no such interface")));
+    }
+    if let Some(rest) = said.strip_prefix("Verification fail, desire ") {
+        let (path, rest) = rest.split_once(": ")?;
+        let (wanted, found) = rest.split_once(", current: ")?;
+        return Some(Property::of(path, wanted, Some(found)));
+    }
+    None
+}
+
+/// `br1.interface.bridge.port[0].name` is `interfaces[br1].bridge.port[0].name` in a policy.
+fn interface_path(reference: &str) -> String {
+    match reference.split_once(".interface") {
+        Some((name, rest)) => format!("interfaces[{name}]{rest}"),
+        None => reference.to_owned(),
+    }
+}
+
+/// At most so many characters, and a sign where some are missing.
+fn cut(text: &str, max: usize) -> String {
+    match text.char_indices().nth(max) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verification(said: &str) -> (String, String, Option<String>) {
+        let failure = Failure::said(ErrorKind::VerificationError, said);
+        assert_eq!(failure.phase, Phase::Verify);
+        (failure.path.unwrap(), failure.wanted.unwrap(), failure.found)
+    }
+
+    #[test]
+    fn the_property_is_found_in_each_sentence_that_nmstate_says() {
+        let cases = [
+            ("Verification failure: eth1.interface.mtu desire '9000', current '1500'", "interfaces[eth1].mtu", "9000", Some("1500")),
+            (
+                "Verification failure: br1.interface.bridge.port[0].name desire '\"eth1\"', current '\"eth2\"'",
+                "interfaces[br1].bridge.port[0].name",
+                "\"eth1\"",
+                Some("\"eth2\""),
+            ),
+            (
+                "Verification failure: bond0.30.interface.state desire '\"up\"', current '\"down\"'",
+                "interfaces[bond0.30].state",
+                "\"up\"",
+                Some("\"down\""),
+            ),
+            (
+                "Failed to apply DNS config: desire name servers '192.0.2.1 192.0.2.2', got '192.0.2.9'",
+                "dns-resolver.config.server",
+                "192.0.2.1 192.0.2.2",
+                Some("192.0.2.9"),
+            ),
+            ("Failed to apply DNS config: desire searches 'example.com', got ''", "dns-resolver.config.search", "example.com", Some("")),
+            (
+                "Desired route destination: 198.51.100.0/24 next-hop-interface: eth1 not found after apply",
+                "routes.config",
+                "destination: 198.51.100.0/24 next-hop-interface: eth1",
+                None,
+            ),
+            (
+                "Desired absent route destination: 0.0.0.0/0 still found after apply: destination: 0.0.0.0/0 metric: 100",
+                "routes.config",
+                "state: absent",
+                Some("destination: 0.0.0.0/0 metric: 100"),
+            ),
+            ("Desired route rule ip-from: 192.0.2.0/24 not found after apply", "route-rules.config", "ip-from: 192.0.2.0/24", None),
+            ("Failed to find desired interface br9 LinuxBridge", "interfaces[br9].state", "up", Some("no such interface")),
+            ("Verification fail, desire hostname.running: a, current: Some(\"b\")", "hostname.running", "a", Some("Some(\"b\")")),
+        ];
+        for (said, path, wanted, found) in cases {
+            assert_eq!(verification(said), (path.into(), wanted.into(), found.map(str::to_owned)), "{said}");
+        }
+    }
+
+    #[test]
+    fn an_interface_is_never_dumped() {
+        let dump = format!("Absent/Down interface br1/linux-bridge still found as LinuxBridge({})", "x".repeat(100_000));
+        let failure = Failure::said(ErrorKind::VerificationError, &dump);
+        assert_eq!(failure.path.as_deref(), Some("interfaces[br1].state"));
+        assert!(failure.message.len() < 200, "{}", failure.message);
+        let unknown = Failure::said(ErrorKind::Bug, &"é".repeat(100_000));
+        assert_eq!(unknown.phase, Phase::Apply);
+        assert_eq!(unknown.message.chars().count(), 4 * MAX + 1);
+    }
+
+    #[test]
+    fn a_secret_goes_nowhere() {
+        let said = "Verification failure: eth1.interface.802.1x.private-key-password desire '\"hunter2\"', current '\"hunter1\"'";
+        let failure = Failure::said(ErrorKind::VerificationError, said).without(&["hunter2".into(), String::new(), "hunter1".into()]);
+        assert!(!format!("{failure:?}").contains("hunter"), "{failure:?}");
+        assert_eq!(failure.path.as_deref(), Some("interfaces[eth1].802.1x.private-key-password"));
+    }
+}
