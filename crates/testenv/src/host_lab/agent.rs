@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 
 use super::Host;
+use super::installation::built;
 
 /// Namespace of the agent.
 pub const NAMESPACE: &str = "nmstate";
@@ -16,17 +17,7 @@ pub const SERVICE_ACCOUNT: &str = "nmstate-handler";
 /// # Errors
 /// There is none.
 pub fn program() -> Result<PathBuf> {
-    if let Some(program) = std::env::var_os("WEFT_AGENT_BIN").filter(|value| !value.is_empty()) {
-        return Ok(program.into());
-    }
-    // target/<profile>/deps/<test>
-    let test = std::env::current_exe()?;
-    let profile = test.ancestors().nth(2).context("a test lies in target/<profile>/deps")?;
-    let program = profile.join("weft-agent");
-    if !program.is_file() {
-        bail!("{} is missing: build it with `cargo build -p weft-agent`, or set WEFT_AGENT_BIN", program.display());
-    }
-    Ok(program)
+    built("WEFT_AGENT_BIN", "weft-agent")
 }
 
 /// What the DaemonSet's pod template and the kubelet put into its environment.

@@ -37,6 +37,7 @@ mod builder;
 pub mod capabilities;
 mod gateway;
 mod host;
+mod installation;
 mod program;
 
 use std::path::PathBuf;
@@ -46,6 +47,7 @@ use anyhow::{Context, Result};
 pub use builder::HostLabBuilder;
 pub use capabilities::Capability;
 pub use host::Host;
+pub use installation::Installation;
 pub use program::Program;
 
 use api_way::ApiWay;

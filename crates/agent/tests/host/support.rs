@@ -1,0 +1,106 @@
+//! What the tests here have in common.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use weft_testenv::host_lab::{Host, Installation};
+
+/// Long enough for a busy machine.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Repeats until it succeeds; panics with the last error when patience ends.
+pub async fn wait_until<T>(what: &str, mut attempt: impl AsyncFnMut() -> Result<T, String>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match attempt().await {
+            Ok(value) => return value,
+            Err(error) => assert!(Instant::now() < deadline, "{what}: not in time: {error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// The files below `examples/node-network`, by name.
+pub fn examples() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/node-network");
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+/// A condition of an object: its status, or nothing.
+pub fn condition<'a>(object: &'a Value, name: &str) -> &'a Value {
+    let conditions = object["status"]["conditions"].as_array();
+    conditions.into_iter().flatten().find(|condition| condition["type"] == name).unwrap_or(&Value::Null)
+}
+
+/// Waits until a policy says this about its latest generation, and returns it.
+pub async fn wait_policy(weft: &Installation, name: &str, condition_type: &str) -> Value {
+    wait_until(&format!("policy {name} is {condition_type}"), async || {
+        let policy = weft.get("nncp", name).await.map_err(|error| error.to_string())?.ok_or("it is not there")?;
+        let found = condition(&policy, condition_type);
+        let current = found["observedGeneration"] == policy["metadata"]["generation"];
+        if current && found["status"] == "True" {
+            return Ok(policy);
+        }
+        let mut enactments = String::new();
+        for host in weft.lab().hosts() {
+            let enactment = weft.get("nnce", &format!("{}.{name}", host.name())).await.ok().flatten().unwrap_or_default();
+            enactments += &format!("\n{}: {:#}", host.name(), enactment["status"]);
+        }
+        Err(format!("{:#}{enactments}\noperator: {}", policy["status"], last_lines(&weft.operator_log())))
+    })
+    .await
+}
+
+/// Waits until the enactment of a policy on a host has this condition about its latest generation, and returns it.
+pub async fn wait_enactment(weft: &Installation, host: &str, policy: &str, condition_type: &str) -> Value {
+    let name = format!("{host}.{policy}");
+    wait_until(&format!("enactment {name} is {condition_type}"), async || {
+        let enactment = weft.get("nnce", &name).await.map_err(|error| error.to_string())?.ok_or("it is not there")?;
+        let current = enactment["status"]["observedGeneration"] == enactment["metadata"]["generation"];
+        let holds = condition(&enactment, condition_type)["status"] == "True";
+        if current && holds { Ok(enactment) } else { Err(format!("{:#}", enactment["status"])) }
+    })
+    .await
+}
+
+/// The state that a host reports, once there is one.
+pub async fn reported(weft: &Installation, host: &str) -> Result<Value, String> {
+    let state = weft.get("nns", host).await.map_err(|error| error.to_string())?.ok_or("it is not there")?;
+    Ok(state["status"]["currentState"].clone())
+}
+
+/// An interface of a reported state; null if it is not there.
+pub fn interface(state: &Value, name: &str) -> Value {
+    state["interfaces"].as_array().into_iter().flatten().find(|interface| interface["name"] == name).cloned().unwrap_or_default()
+}
+
+/// Waits until a host reports an interface for which this holds.
+pub async fn wait_reported(weft: &Installation, host: &str, name: &str, holds: impl Fn(&Value) -> bool) -> Value {
+    wait_until(&format!("{host} reports {name} so"), async || {
+        let state = reported(weft, host).await?;
+        let found = interface(&state, name);
+        if holds(&found) { Ok(found) } else { Err(format!("{found:#}")) }
+    })
+    .await
+}
+
+/// What `ip -j` says of a device; null if it is not there.
+pub async fn link(host: &Host, name: &str) -> Value {
+    let shown = host.exec(&["ip", "-j", "-d", "addr", "show", "dev", name]).await;
+    shown.ok().and_then(|text| serde_json::from_str::<Value>(&text).ok()).map(|list| list[0].clone()).unwrap_or_default()
+}
+
+/// The IPv4 addresses of a device, by `ip -j`.
+pub async fn addresses(host: &Host, name: &str) -> Vec<String> {
+    let link = link(host, name).await;
+    let infos = link["addr_info"].as_array().cloned().unwrap_or_default();
+    infos.iter().filter(|info| info["family"] == "inet").filter_map(|info| info["local"].as_str()).map(str::to_owned).collect()
+}
+
+fn last_lines(text: &str) -> String {
+    let lines: Vec<_> = text.lines().collect();
+    lines[lines.len().saturating_sub(15)..].join("\n")
+}
