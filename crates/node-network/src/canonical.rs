@@ -12,7 +12,9 @@ pub fn same(left: &Value, right: &Value) -> bool {
 /// Like [`same`], where order counts: name servers and search domains.
 pub fn same_order(left: &Value, right: &Value) -> bool {
     match (left, right) {
-        (Value::Array(left), Value::Array(right)) => left.len() == right.len() && left.iter().zip(right).all(|(left, right)| same(left, right)),
+        (Value::Array(left), Value::Array(right)) => {
+            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| same(left, right))
+        }
         _ => same(left, right),
     }
 }
@@ -86,7 +88,12 @@ mod tests {
         ] {
             assert!(same(&left, &right), "{left} {right}");
         }
-        for (left, right) in [(json!("eth1"), json!("eth2")), (json!("10.0.0.1/24"), json!("10.0.0.2/24")), (json!(null), json!(0)), (json!([1, 1]), json!([1]))] {
+        for (left, right) in [
+            (json!("eth1"), json!("eth2")),
+            (json!("10.0.0.1/24"), json!("10.0.0.2/24")),
+            (json!(null), json!(0)),
+            (json!([1, 1]), json!([1])),
+        ] {
             assert!(!same(&left, &right), "{left} {right}");
         }
         assert!(!same_order(&json!(["10.0.0.1", "10.0.0.2"]), &json!(["10.0.0.2", "10.0.0.1"])));

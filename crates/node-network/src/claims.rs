@@ -3,7 +3,7 @@
 
 use crate::{
     canonical::{canonical, same_order},
-    path::{Path, Step, entries, interface_key, text},
+    path::{Path, Step, interface_key, text},
     route,
 };
 use serde_json::{Map, Value};
@@ -98,7 +98,8 @@ fn flatten(path: &Path, value: &Value, leaf: &mut impl FnMut(Path, Value)) {
     match value {
         Value::Object(map) if !map.is_empty() => {
             // Reports and remarks are not part of what is wanted.
-            let ignored = |key: &str| path.0.is_empty() && key == "description" || path.0.len() == 1 && key == "running" && !is_hostname(path);
+            let ignored =
+                |key: &str| path.0.is_empty() && key == "description" || path.0.len() == 1 && key == "running" && !is_hostname(path);
             for (key, value) in map.iter().filter(|(key, _)| !ignored(key)) {
                 flatten(&path.key(key), value, leaf);
             }
@@ -180,7 +181,7 @@ fn in_order(mut state: Value) -> Value {
     state
 }
 
-/// The interfaces that a list without keys, or a scalar, of an interface refers to: its ports, its base.
+/// All who claim something of a place with one rank.
 pub(crate) fn owners_of(place: &BTreeMap<Owner, Value>) -> BTreeSet<Owner> {
     place.keys().cloned().collect()
 }
@@ -188,9 +189,4 @@ pub(crate) fn owners_of(place: &BTreeMap<Owner, Value>) -> BTreeSet<Owner> {
 /// The strongest claims of a place.
 pub(crate) fn strongest(place: &Place) -> Option<(Rank, &BTreeMap<Owner, Value>)> {
     place.last_key_value().map(|(rank, owners)| (*rank, owners))
-}
-
-/// Entries of a list with keys, for those who compare two of them.
-pub(crate) fn keyed<'a>(list: &'a Value, key: impl Fn(&Value) -> String) -> BTreeMap<String, &'a Value> {
-    entries(list).iter().map(|entry| (key(entry), entry)).collect()
 }

@@ -2,9 +2,27 @@
 //!
 //! Everything here is pure: what is on the host, what the policies say and what was applied before are handed in. States are JSON in the
 //! form of nmstate, since that is what the API holds; where their meaning counts, the library `nmstate` reads them.
+//!
+//! The way of a policy on a node: [`select`] says whether it is meant, [`render`] makes its desired state ([`translate`],
+//! [`interfaces`], [`capture`], [`bridge`]), [`merge`] joins it with those of the others, [`secrets`] fills in what only the node may
+//! know, [`drift`] says what of it is not so, and [`revert`] takes it back. [`normalise`] makes the report.
 
+pub mod blame;
+pub mod bridge;
 pub mod canonical;
+pub mod capture;
 pub mod claims;
+pub mod drift;
+pub mod expression;
+pub mod interfaces;
 pub mod merge;
+pub mod normalise;
 pub mod path;
+pub mod render;
+pub mod revert;
 pub mod route;
+pub mod secrets;
+pub mod select;
+pub mod state;
+pub mod translate;
+mod vlan;

@@ -53,6 +53,9 @@ pub struct Merged {
     pub conflicts: Vec<Conflict>,
 }
 
+/// The strongest claim of each place, and whose it is.
+type Leaves<'a> = BTreeMap<&'a Path, (&'a Value, Rank, BTreeSet<Owner>)>;
+
 /// The state that all these layers want. Their order does not matter.
 pub fn merge<'a>(layers: impl IntoIterator<Item = &'a Layer>) -> Merged {
     layers.into_iter().map(Claims::of).fold(Claims::default(), Claims::join).resolve()
@@ -61,7 +64,7 @@ pub fn merge<'a>(layers: impl IntoIterator<Item = &'a Layer>) -> Merged {
 impl Claims {
     /// Decides each place.
     pub fn resolve(&self) -> Merged {
-        let mut leaves: BTreeMap<&Path, (&Value, Rank, BTreeSet<Owner>)> = BTreeMap::new();
+        let mut leaves = Leaves::new();
         let mut conflicts = Vec::new();
         for (path, place) in &self.0 {
             let Some((rank, claims)) = strongest(place) else { continue };
@@ -72,9 +75,10 @@ impl Claims {
             }
             leaves.insert(path, (first, rank, owners_of(claims)));
         }
-        self.shadows(&mut leaves, &mut conflicts);
-        self.removals("routes", route::matches, &mut leaves, &mut conflicts);
-        self.removals("route-rules", route::rule_matches, &mut leaves, &mut conflicts);
+        shadows(&mut leaves, &mut conflicts);
+        for list in route::LISTS {
+            removals(list, &mut leaves, &mut conflicts);
+        }
         absent_interfaces(&mut leaves);
         Merged {
             state: unflatten(leaves.iter().map(|(path, (value, ..))| (*path, *value))),
@@ -82,73 +86,70 @@ impl Claims {
             conflicts,
         }
     }
+}
 
-    /// A value above others: `bridge: null` of one and `bridge.port` of another. The higher rank wins, an empty object says nothing.
-    fn shadows<'a>(&'a self, leaves: &mut BTreeMap<&'a Path, (&'a Value, Rank, BTreeSet<Owner>)>, conflicts: &mut Vec<Conflict>) {
-        let mut dropped: BTreeSet<&Path> = BTreeSet::new();
-        let paths: Vec<&'a Path> = leaves.keys().copied().collect();
-        for (index, upper) in paths.iter().enumerate() {
-            // Paths are in order, so what is below one follows it.
-            for lower in paths[index + 1..].iter().take_while(|lower| upper.covers(lower)) {
-                let (Some((above, above_rank, above_owners)), Some((below, below_rank, below_owners))) = (leaves.get(upper), leaves.get(lower)) else {
-                    continue;
-                };
-                if above.as_object().is_some_and(serde_json::Map::is_empty) || above_rank < below_rank {
-                    dropped.insert(upper);
-                } else {
-                    dropped.insert(lower);
-                    if above_rank == below_rank && above_owners != below_owners {
-                        let wanted = [(above_owners, *above), (below_owners, *below)];
-                        let wanted = wanted.into_iter().flat_map(|(owners, value)| owners.iter().map(|owner| (owner.clone(), value.clone()))).collect();
-                        conflicts.push(Conflict { path: (*lower).clone(), wanted });
-                    }
+/// A value above others: `bridge: null` of one and `bridge.port` of another. The higher rank wins, an empty object says nothing.
+fn shadows<'a>(leaves: &mut Leaves<'a>, conflicts: &mut Vec<Conflict>) {
+    let mut dropped: BTreeSet<&Path> = BTreeSet::new();
+    let paths: Vec<&'a Path> = leaves.keys().copied().collect();
+    for (index, upper) in paths.iter().enumerate() {
+        // Paths are in order, so what is below one follows it.
+        for lower in paths[index + 1..].iter().take_while(|lower| upper.covers(lower)) {
+            let (Some((above, above_rank, above_owners)), Some((below, below_rank, below_owners))) = (leaves.get(upper), leaves.get(lower))
+            else {
+                continue;
+            };
+            if above.as_object().is_some_and(serde_json::Map::is_empty) || above_rank < below_rank {
+                dropped.insert(upper);
+            } else {
+                dropped.insert(lower);
+                if above_rank == below_rank && above_owners != below_owners {
+                    let wanted = [(above_owners, *above), (below_owners, *below)];
+                    let wanted =
+                        wanted.into_iter().flat_map(|(owners, value)| owners.iter().map(|owner| (owner.clone(), value.clone()))).collect();
+                    conflicts.push(Conflict { path: (*lower).clone(), wanted });
                 }
             }
         }
-        leaves.retain(|path, _| !dropped.contains(path));
     }
+    leaves.retain(|path, _| !dropped.contains(path));
+}
 
-    /// An entry that one owner wants and another wants removed: the higher rank wins. One owner alone may remove what matches and add
-    /// one of them again, and so may a higher rank: nmstate removes first.
-    fn removals<'a>(
-        &'a self,
-        list: &str,
-        matches: fn(&Value, &Value) -> bool,
-        leaves: &mut BTreeMap<&'a Path, (&'a Value, Rank, BTreeSet<Owner>)>,
-        conflicts: &mut Vec<Conflict>,
-    ) {
-        let steps = [Step::Key(list.to_owned()), Step::Key("config".to_owned())];
-        let mut entries: BTreeMap<&'a [Step], (Value, Rank, BTreeSet<Owner>)> = BTreeMap::new();
-        for (path, (value, rank, owners)) in leaves.iter().filter(|(path, _)| path.0.starts_with(&steps) && path.0.len() > 3) {
-            let entry = entries.entry(&path.0[..3]).or_insert_with(|| (Value::Object(serde_json::Map::new()), *rank, BTreeSet::new()));
-            if let (Some(Step::Key(name)), Value::Object(map)) = (path.0.get(3), &mut entry.0) {
-                map.insert(name.clone(), (*value).clone());
-            }
-            entry.1 = entry.1.max(*rank);
-            entry.2.extend(owners.iter().cloned());
+/// An entry that one owner wants and another wants removed: the higher rank wins. One owner alone may remove what matches and add
+/// one of them again, and so may a higher rank: nmstate removes first.
+fn removals<'a>(list: route::List, leaves: &mut Leaves<'a>, conflicts: &mut Vec<Conflict>) {
+    let steps = [Step::Key(list.section.to_owned()), Step::Key("config".to_owned())];
+    let mut entries: BTreeMap<&'a [Step], (Value, Rank, BTreeSet<Owner>)> = BTreeMap::new();
+    for (path, (value, rank, owners)) in leaves.iter().filter(|(path, _)| path.0.starts_with(&steps) && path.0.len() > 3) {
+        let entry = entries.entry(&path.0[..3]).or_insert_with(|| (Value::Object(serde_json::Map::new()), *rank, BTreeSet::new()));
+        if let (Some(Step::Key(name)), Value::Object(map)) = (path.0.get(3), &mut entry.0) {
+            map.insert(name.clone(), (*value).clone());
         }
-        let (removals, wanted): (Vec<_>, Vec<_>) = entries.iter().partition(|(_, (entry, ..))| route::is_absent(entry));
-        let mut dropped: BTreeSet<&[Step]> = BTreeSet::new();
-        for (_, (removal, removal_rank, removers)) in removals {
-            for (steps, (entry, rank, owners)) in &wanted {
-                if !matches(removal, entry) || !removers.is_disjoint(owners) || removal_rank < rank {
-                    continue;
-                }
-                if removal_rank > rank {
-                    dropped.insert(steps);
-                } else {
-                    let sides = [(owners, entry), (removers, removal)];
-                    let wanted = sides.into_iter().flat_map(|(owners, value)| owners.iter().map(|owner| (owner.clone(), value.clone()))).collect();
-                    conflicts.push(Conflict { path: Path(steps.to_vec()), wanted });
-                }
-            }
-        }
-        leaves.retain(|path, _| path.0.get(..3).is_none_or(|entry| !dropped.contains(entry)));
+        entry.1 = entry.1.max(*rank);
+        entry.2.extend(owners.iter().cloned());
     }
+    let (removals, wanted): (Vec<_>, Vec<_>) = entries.iter().partition(|(_, (entry, ..))| route::is_absent(entry));
+    let mut dropped: BTreeSet<&[Step]> = BTreeSet::new();
+    for (_, (removal, removal_rank, removers)) in removals {
+        for (steps, (entry, rank, owners)) in &wanted {
+            if !(list.matches)(removal, entry) || !removers.is_disjoint(owners) || removal_rank < rank {
+                continue;
+            }
+            if removal_rank > rank {
+                dropped.insert(steps);
+            } else {
+                let sides = [(owners, entry), (removers, removal)];
+                let wanted =
+                    sides.into_iter().flat_map(|(owners, value)| owners.iter().map(|owner| (owner.clone(), value.clone()))).collect();
+                conflicts.push(Conflict { path: Path(steps.to_vec()), wanted });
+            }
+        }
+    }
+    leaves.retain(|path, _| path.0.get(..3).is_none_or(|entry| !dropped.contains(entry)));
 }
 
 /// Of an interface that must not be there nothing else can be wanted.
-fn absent_interfaces(leaves: &mut BTreeMap<&Path, (&Value, Rank, BTreeSet<Owner>)>) {
+fn absent_interfaces(leaves: &mut Leaves<'_>) {
     let is_state = |path: &Path| path.0.len() == 3 && path.0.last() == Some(&Step::Key("state".to_owned()));
     let absent = leaves.iter().filter(|(path, (value, ..))| is_state(path) && **value == "absent");
     let absent: BTreeSet<String> = absent.filter_map(|(path, _)| path.interface().map(str::to_owned)).collect();
@@ -186,7 +187,8 @@ pub fn settle(candidates: &[Candidate]) -> Settled {
     loop {
         let layers: Vec<Layer> = candidates.iter().filter_map(|candidate| candidate.layer(&settled.held, &dropped)).collect();
         let mut merged = merge(&layers);
-        let parties: BTreeSet<Owner> = merged.conflicts.iter().flat_map(|conflict| conflict.wanted.iter().map(|(owner, _)| owner.clone())).collect();
+        let parties: BTreeSet<Owner> =
+            merged.conflicts.iter().flat_map(|conflict| conflict.wanted.iter().map(|(owner, _)| owner.clone())).collect();
         settled.conflicts.append(&mut merged.conflicts);
         if parties.is_empty() {
             settled.merged = merged;

@@ -6,6 +6,21 @@ use crate::{
 };
 use serde_json::Value;
 
+/// A list of a state whose entries are a set.
+#[derive(Clone, Copy, Debug)]
+pub struct List {
+    /// Its section; the entries stand in `config` there.
+    pub section: &'static str,
+    /// What identifies an entry.
+    pub key: fn(&Value) -> String,
+    /// Whether the second entry is the one that the first describes.
+    pub matches: fn(&Value, &Value) -> bool,
+}
+
+/// Routes and routing rules.
+pub const LISTS: [List; 2] =
+    [List { section: "routes", key, matches }, List { section: "route-rules", key: rule_key, matches: rule_matches }];
+
 /// Table 254 is `main`; nmstate takes 0 for it.
 const MAIN_TABLE: u64 = 254;
 
@@ -15,7 +30,9 @@ pub fn key(route: &Value) -> String {
     if key.is_empty() {
         key = "any".to_owned();
     }
-    for (name, word) in [("next-hop-address", "via"), ("next-hop-interface", "dev"), ("vrf-name", "vrf"), ("route-type", "type"), ("weight", "weight")] {
+    for (name, word) in
+        [("next-hop-address", "via"), ("next-hop-interface", "dev"), ("vrf-name", "vrf"), ("route-type", "type"), ("weight", "weight")]
+    {
         if !route[name].is_null() {
             key.push_str(&format!(" {word} {}", text(&crate::canonical::canonical(&route[name]))));
         }
@@ -103,7 +120,10 @@ mod tests {
         let route = json!({"destination": "10.1.2.3/16", "next-hop-address": "10.0.0.1", "next-hop-interface": "eth1", "metric": 150, "table-id": 254});
         assert_eq!(key(&route), "10.1.0.0/16 via 10.0.0.1 dev eth1");
         assert_eq!(key(&json!({"state": "absent", "next-hop-interface": "eth0"})), "no any dev eth0");
-        assert_eq!(key(&json!({"destination": "0.0.0.0/0", "next-hop-interface": "eth1", "table-id": 100})), "0.0.0.0/0 dev eth1 table 100");
+        assert_eq!(
+            key(&json!({"destination": "0.0.0.0/0", "next-hop-interface": "eth1", "table-id": 100})),
+            "0.0.0.0/0 dev eth1 table 100"
+        );
     }
 
     #[test]
@@ -123,6 +143,9 @@ mod tests {
         let found = json!({"priority": 30000, "ip-from": "192.0.2.2/32", "route-table": 254});
         assert!(rule_matches(&json!({"ip-from": "192.0.2.2", "route-table": 0, "priority": "30000", "family": "ipv4"}), &found));
         assert!(!rule_matches(&json!({"ip-from": "192.0.2.3"}), &found));
-        assert_eq!(rule_key(&json!({"route-table": 0, "ip-from": "192.0.2.2"})), rule_key(&json!({"ip-from": "192.0.2.2/32", "route-table": 254})));
+        assert_eq!(
+            rule_key(&json!({"route-table": 0, "ip-from": "192.0.2.2"})),
+            rule_key(&json!({"ip-from": "192.0.2.2/32", "route-table": 254}))
+        );
     }
 }

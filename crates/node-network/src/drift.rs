@@ -1,0 +1,345 @@
+//! What of a desired state is not so on the node.
+//!
+//! Only what is wanted is looked for, as nmstate does when it verifies a change: so right after a change that succeeded there is no
+//! difference. What a policy leaves out may be anything; addresses that others add (floating ones, say) are left alone unless
+//! `allow-extra-address: false` is wanted, and so are the ports of pods.
+
+use crate::{
+    canonical::{canonical, same, same_order},
+    path::{Path, entries, interface_key, interfaces, text},
+    route,
+    state::HIDDEN,
+    vlan,
+};
+use serde_json::Value;
+use std::fmt;
+
+/// A place where the node is not as it should be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// The place.
+    pub path: Path,
+    /// What should be there; null if nothing should.
+    pub wanted: Value,
+    /// What is there; null if nothing is.
+    pub found: Value,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.wanted, &self.found) {
+            (Value::Null, found) => write!(f, "{}: {found} should not be there", self.path),
+            (wanted, Value::Null) => write!(f, "{}: {wanted} is missing", self.path),
+            (wanted, found) => write!(f, "{}: {found} should be {wanted}", self.path),
+        }
+    }
+}
+
+/// Properties that say how an interface is found or made, and that no host reports.
+const NOT_REPORTED: [&str; 9] = [
+    "identifier",
+    "copy-mac-from",
+    "controller",
+    "permanent-mac-address",
+    "driver",
+    "min-mtu",
+    "max-mtu",
+    "dispatch",
+    "allow-extra-address",
+];
+
+/// Properties whose value by default is true. A host that says nothing of them has that.
+const TRUE_BY_DEFAULT: [&str; 5] = ["auto-dns", "auto-gateway", "auto-routes", "dhcp-send-hostname", "enable-native"];
+
+/// Where `current` is not as `desired` wants it. Both are states in nmstate's form; `current` may be a report with additions.
+pub fn differences(desired: &Value, current: &Value) -> Vec<Difference> {
+    let mut found = Vec::new();
+    interface_differences(desired, current, &mut found);
+    for list in route::LISTS {
+        entry_differences(list, desired, current, &mut found);
+    }
+    dns(desired, current, &mut found);
+    for section in ["hostname", "ovs-db"] {
+        below(&Path::default().key(section), &desired[section], &current[section], &mut found);
+    }
+    mappings(desired, current, &mut found);
+    found
+}
+
+fn interface_differences(desired: &Value, current: &Value, found: &mut Vec<Difference>) {
+    for wanted in interfaces(desired) {
+        let path = Path::default().key("interfaces").item(&interface_key(wanted));
+        let there = find_interface(wanted, current);
+        match (wanted["state"].as_str().unwrap_or("up"), there) {
+            ("absent", Some(there)) if is_virtual(there) && there["state"] != "ignore" => {
+                found.push(Difference { path, wanted: Value::Null, found: there["type"].clone() });
+            }
+            ("down", Some(there)) if is_virtual(there) && there["state"] == "up" => {
+                found.push(Difference { path: path.key("state"), wanted: "down".into(), found: there["state"].clone() });
+            }
+            ("up", None) => {
+                let kind = if wanted["type"].is_null() { Value::String("an interface".to_owned()) } else { wanted["type"].clone() };
+                found.push(Difference { path, wanted: kind, found: Value::Null });
+            }
+            ("up", Some(there)) => interface(&path, wanted, there, current, found),
+            _ => {}
+        }
+    }
+}
+
+/// The interface that is meant: by its name or by what `identifier` says.
+fn find_interface<'a>(wanted: &Value, current: &'a Value) -> Option<&'a Value> {
+    let by = match wanted["identifier"].as_str() {
+        Some("mac-address") => Some("mac-address"),
+        Some("pci-address") => Some("pci-address"),
+        _ => None,
+    };
+    match by {
+        // Ports of a bond share its address; the permanent one is the card's own.
+        Some(by) => {
+            let is = |interface: &&Value| {
+                same(&interface[by], &wanted[by]) || (by == "mac-address" && same(&interface["permanent-mac-address"], &wanted[by]))
+            };
+            interfaces(current).iter().find(is)
+        }
+        None => {
+            let key = interface_key(wanted);
+            let by_alternative = |interface: &&Value| entries(&interface["alt-names"]).iter().any(|name| name["name"] == wanted["name"]);
+            interfaces(current)
+                .iter()
+                .find(|interface| interface_key(interface) == key)
+                .or_else(|| interfaces(current).iter().find(by_alternative))
+        }
+    }
+}
+
+/// Interfaces that exist because somebody configured them. Cards cannot be removed.
+fn is_virtual(interface: &Value) -> bool {
+    !matches!(interface["type"].as_str(), Some("ethernet" | "infiniband" | "loopback" | "unknown") | None)
+}
+
+fn interface(path: &Path, wanted: &Value, there: &Value, current: &Value, found: &mut Vec<Difference>) {
+    for (key, value) in wanted.as_object().into_iter().flatten() {
+        let path = path.key(key);
+        let is = &there[key.as_str()];
+        match key.as_str() {
+            "name" => {}
+            // nmstate takes one end of a veth pair for an Ethernet interface, and any for the unknown.
+            "type" if value == "unknown" || (value == "ethernet" && is == "veth") => {}
+            "profile-name" if value == &wanted["name"] || is.is_null() => {}
+            // Where NetworkManager does not run, no description is kept; the wait for addresses is only known to it too.
+            "description" | "wait-ip" if is.is_null() => {}
+            key if NOT_REPORTED.contains(&key) => {}
+            "ipv4" | "ipv6" => addresses(&path, value, is, found),
+            "bridge" => bridge(&path, value, is, current, found),
+            "link-aggregation" | "vrf" => ports_as_set(&path, value, is, found),
+            "alt-names" => alternatives(&path, value, is, found),
+            _ => below(&path, value, is, found),
+        }
+    }
+}
+
+/// Objects key by key; lists as sets.
+fn below(path: &Path, wanted: &Value, is: &Value, found: &mut Vec<Difference>) {
+    match wanted {
+        Value::Object(map) if is.is_object() || map.is_empty() || map.values().all(|value| !value.is_null()) && !is.is_null() => {
+            for (key, value) in map.iter().filter(|(key, _)| !NOT_REPORTED.contains(&key.as_str())) {
+                below(&path.key(key), value, &is[key.as_str()], found);
+            }
+        }
+        Value::Object(map) => map.iter().for_each(|(key, value)| below(&path.key(key), value, &Value::Null, found)),
+        wanted if agrees(path, wanted, is) => {}
+        wanted => found.push(Difference { path: path.clone(), wanted: wanted.clone(), found: is.clone() }),
+    }
+}
+
+fn agrees(path: &Path, wanted: &Value, is: &Value) -> bool {
+    let key = match path.0.last() {
+        Some(crate::path::Step::Key(key)) => key.as_str(),
+        _ => "",
+    };
+    // A key of Open vSwitch that must not be there is written as null, too: `below` is not asked for what is not said.
+    wanted.is_null()
+        || same(wanted, is)
+        || is == HIDDEN
+        || wanted == HIDDEN
+        || (is.is_null() && (is_nothing(wanted) || (TRUE_BY_DEFAULT.contains(&key) && wanted == &Value::Bool(true))))
+        // -1 is "as the backend likes".
+        || (key.ends_with("-metric") && text(wanted) == "-1")
+}
+
+/// What a host leaves out of its report: off, empty, none.
+fn is_nothing(value: &Value) -> bool {
+    match canonical(value) {
+        Value::Null | Value::Bool(false) => true,
+        Value::Number(number) => number.as_u64() == Some(0),
+        Value::String(text) => text.is_empty() || text == "::",
+        Value::Array(list) => list.is_empty(),
+        Value::Object(map) => map.values().all(is_nothing),
+        _ => false,
+    }
+}
+
+fn addresses(path: &Path, wanted: &Value, is: &Value, found: &mut Vec<Difference>) {
+    let listed = entries(&wanted["address"]);
+    for (key, value) in wanted.as_object().into_iter().flatten() {
+        let path = path.key(key);
+        match key.as_str() {
+            "address" => {
+                let plain = |address: &Value| (canonical(&address["ip"]), canonical(&address["prefix-length"]));
+                let there = entries(&is["address"]);
+                for address in listed.iter().filter(|address| !there.iter().any(|other| plain(other) == plain(address))) {
+                    found.push(Difference {
+                        path: path.item(&address_text(address)),
+                        wanted: address_text(address).into(),
+                        found: Value::Null,
+                    });
+                }
+                let exact = wanted["allow-extra-address"] == false;
+                for extra in there.iter().filter(|other| exact && !listed.iter().any(|address| plain(other) == plain(address))) {
+                    if !is_automatic(extra) {
+                        found.push(Difference {
+                            path: path.item(&address_text(extra)),
+                            wanted: Value::Null,
+                            found: address_text(extra).into(),
+                        });
+                    }
+                }
+            }
+            // Without addresses the stack may be on or off: it depends on the routes there.
+            "enabled" if wanted["address"].as_array().is_some_and(Vec::is_empty) => {}
+            key if NOT_REPORTED.contains(&key) => {}
+            _ => below(&path, value, &is[key.as_str()], found),
+        }
+    }
+}
+
+/// The link-local address that the kernel gives, and those of DHCP and router advertisements, which have an end.
+fn is_automatic(address: &Value) -> bool {
+    text(&address["ip"]).starts_with("fe80:") || !address["valid-life-time"].is_null()
+}
+
+fn address_text(address: &Value) -> String {
+    format!("{}/{}", text(&address["ip"]), text(&address["prefix-length"]))
+}
+
+fn ports_as_set(path: &Path, wanted: &Value, is: &Value, found: &mut Vec<Difference>) {
+    for (key, value) in wanted.as_object().into_iter().flatten() {
+        match key.as_str() {
+            // An option that the kernel does not report for this mode of bond cannot be compared.
+            "options" => {
+                let options = value.as_object().into_iter().flatten().filter(|(name, _)| !is["options"][name.as_str()].is_null());
+                options.for_each(|(name, option)| below(&path.key("options").key(name), option, &is["options"][name.as_str()], found));
+            }
+            "port" | "ports" => {
+                let there = if is["port"].is_null() { &is["ports"] } else { &is["port"] };
+                below(&path.key("port"), value, there, found);
+            }
+            "ports-config" => {
+                for port in entries(value) {
+                    let there = entries(&is["ports-config"]).iter().find(|other| other["name"] == port["name"]).unwrap_or(&Value::Null);
+                    below(&path.key("ports-config").item(&text(&port["name"])), port, there, found);
+                }
+            }
+            _ => below(&path.key(key), value, &is[key.as_str()], found),
+        }
+    }
+}
+
+fn bridge(path: &Path, wanted: &Value, is: &Value, current: &Value, found: &mut Vec<Difference>) {
+    for (key, value) in wanted.as_object().into_iter().flatten() {
+        if key != "port" && key != "ports" {
+            below(&path.key(key), value, &is[key.as_str()], found);
+            continue;
+        }
+        let path = path.key("port");
+        let there = if is["port"].is_null() { entries(&is["ports"]) } else { entries(&is["port"]) };
+        let named = |list: &[Value], name: &Value| list.iter().any(|port| &port["name"] == name);
+        for port in entries(value) {
+            let path = path.item(&text(&port["name"]));
+            let Some(other) = there.iter().find(|other| other["name"] == port["name"]) else {
+                found.push(Difference { path, wanted: "a port".into(), found: Value::Null });
+                continue;
+            };
+            for (key, value) in port.as_object().into_iter().flatten() {
+                match key.as_str() {
+                    "vlan" if vlan::same(value, &other["vlan"]) => {}
+                    "vlan" => found.push(Difference { path: path.key("vlan"), wanted: value.clone(), found: other["vlan"].clone() }),
+                    "link-aggregation" => ports_as_set(&path.key(key), value, &other[key.as_str()], found),
+                    _ => below(&path.key(key), value, &other[key.as_str()], found),
+                }
+            }
+        }
+        let open = wanted["allow-extra-ports"] == true || wanted["options"]["allow-extra-patch-ports"] == true;
+        for extra in there.iter().filter(|port| !open && !named(entries(value), &port["name"]) && !may_be_a_pods(&port["name"], current)) {
+            let name = text(&extra["name"]);
+            found.push(Difference { path: path.item(&name), wanted: Value::Null, found: "a port".into() });
+        }
+    }
+}
+
+/// Whether a port can be the connection of a pod or a virtual machine. Those come and go with their pods, and are no drift.
+fn may_be_a_pods(name: &Value, current: &Value) -> bool {
+    let card = interfaces(current).iter().find(|interface| &interface["name"] == name);
+    card.is_none_or(|card| card["state"] == "ignore" || matches!(card["type"].as_str(), Some("veth" | "tun" | "unknown") | None))
+}
+
+/// Alternative names are added and removed one by one.
+fn alternatives(path: &Path, wanted: &Value, is: &Value, found: &mut Vec<Difference>) {
+    for name in entries(wanted) {
+        let there = entries(is).iter().any(|other| other["name"] == name["name"]);
+        let path = path.item(&text(&name["name"]));
+        match route::is_absent(name) {
+            true if there => found.push(Difference { path, wanted: Value::Null, found: name["name"].clone() }),
+            false if !there => found.push(Difference { path, wanted: name["name"].clone(), found: Value::Null }),
+            _ => {}
+        }
+    }
+}
+
+fn entry_differences(list: route::List, desired: &Value, current: &Value, found: &mut Vec<Difference>) {
+    let route::List { section, key, matches } = list;
+    let wanted = entries(&desired[section]["config"]);
+    let there = entries(&current[section]["config"]);
+    for entry in wanted {
+        let path = Path::default().key(section).key("config").item(&key(entry));
+        if route::is_absent(entry) {
+            // What is removed and wanted again is there.
+            let again = |other: &Value| wanted.iter().any(|entry| !route::is_absent(entry) && matches(entry, other));
+            for left in there.iter().filter(|other| matches(entry, other) && !again(other)) {
+                let path = Path::default().key(section).key("config").item(&key(left));
+                found.push(Difference { path, wanted: Value::Null, found: left.clone() });
+            }
+        } else if entry["state"] != "ignore" && !there.iter().any(|other| matches(entry, other)) {
+            found.push(Difference { path, wanted: entry.clone(), found: Value::Null });
+        }
+    }
+}
+
+fn dns(desired: &Value, current: &Value, found: &mut Vec<Difference>) {
+    for key in ["server", "search", "options"] {
+        let wanted = &desired["dns-resolver"]["config"][key];
+        let is = &current["dns-resolver"]["config"][key];
+        let agree = wanted.is_null() || same_order(wanted, is) || (is_nothing(wanted) && is_nothing(is));
+        if !agree {
+            let path = Path::default().key("dns-resolver").key("config").key(key);
+            found.push(Difference { path, wanted: wanted.clone(), found: is.clone() });
+        }
+    }
+}
+
+fn mappings(desired: &Value, current: &Value, found: &mut Vec<Difference>) {
+    let there = entries(&current["ovn"]["bridge-mappings"]);
+    for mapping in entries(&desired["ovn"]["bridge-mappings"]) {
+        let path = Path::default().key("ovn").key("bridge-mappings").item(&text(&mapping["localnet"]));
+        let is = there.iter().find(|other| other["localnet"] == mapping["localnet"]);
+        match (route::is_absent(mapping), is) {
+            (true, Some(is)) => found.push(Difference { path, wanted: Value::Null, found: is["bridge"].clone() }),
+            (false, is) if is.is_none_or(|is| is["bridge"] != mapping["bridge"]) => {
+                let is = is.map(|is| is["bridge"].clone()).unwrap_or_default();
+                found.push(Difference { path: path.key("bridge"), wanted: mapping["bridge"].clone(), found: is });
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The state that takes back what a policy did.
+
+use crate::{
+    claims::{Layer, Owner, Rank},
+    merge::merge,
+    path::{entries, interface_key, interfaces, text},
+    route, state,
+};
+use serde_json::{Map, Value, json};
+
+/// The state that makes the node what it was `before`, as far as `applied` changed it. What others want, `keep`, is kept: where they say
+/// something of the same place, that counts.
+///
+/// Interfaces that were not there become absent, routes that were not there too, and of interfaces that were there each property that
+/// `applied` names gets its former value.
+#[must_use]
+pub fn revert(before: &Value, applied: &Value, keep: &Value) -> Value {
+    let undone = Layer { owner: Owner::Policy(String::new()), rank: Rank::Policy(0), state: undo(before, applied) };
+    let kept = Layer { owner: Owner::Node, rank: Rank::Node, state: keep.clone() };
+    // Only places that the undoing touches: the rest of what others want is there already.
+    let merged = merge([&undone, &kept]);
+    restrict(merged.state, &undone.state)
+}
+
+/// The places of `state` that `scope` has too, by interface and by section.
+fn restrict(mut state: Value, scope: &Value) -> Value {
+    let Some(map) = state.as_object_mut() else { return state::empty() };
+    map.retain(|section, _| !scope[section.as_str()].is_null());
+    if let Some(list) = map.get_mut("interfaces").and_then(Value::as_array_mut) {
+        list.retain(|interface| interfaces(scope).iter().any(|other| interface_key(other) == interface_key(interface)));
+    }
+    state
+}
+
+fn undo(before: &Value, applied: &Value) -> Value {
+    let mut undone = Map::new();
+    let changed: Vec<Value> = interfaces(applied).iter().filter_map(|interface| undo_interface(before, interface)).collect();
+    if !changed.is_empty() {
+        undone.insert("interfaces".to_owned(), changed.into());
+    }
+    for route::List { section, matches, .. } in route::LISTS {
+        let entries = undo_entries(entries(&before[section]["config"]), entries(&applied[section]["config"]), matches);
+        if !entries.is_empty() {
+            undone.insert(section.to_owned(), json!({ "config": entries }));
+        }
+    }
+    if !applied["dns-resolver"]["config"].is_null() {
+        let config = &before["dns-resolver"]["config"];
+        let list = |key: &str| if config[key].is_null() { json!([]) } else { config[key].clone() };
+        undone.insert(
+            "dns-resolver".to_owned(),
+            json!({"config": {"server": list("server"), "search": list("search"), "options": list("options")}}),
+        );
+    }
+    if let Some(hostname) = applied["hostname"].as_object() {
+        undone.insert("hostname".to_owned(), former(hostname, &before["hostname"], &Value::Null));
+    }
+    if let Some(sections) = applied["ovs-db"].as_object() {
+        let nothing = json!({});
+        let former = |(section, values): (&String, &Value)| {
+            let was = before["ovs-db"].get(section).unwrap_or(&nothing);
+            // In Open vSwitch null removes a key.
+            let keys = values.as_object().into_iter().flatten().map(|(key, _)| (key.clone(), was[key.as_str()].clone()));
+            (section.clone(), Value::Object(keys.collect()))
+        };
+        undone.insert("ovs-db".to_owned(), Value::Object(sections.iter().map(former).collect()));
+    }
+    let mappings: Vec<Value> = entries(&applied["ovn"]["bridge-mappings"])
+        .iter()
+        .filter_map(|mapping| {
+            let was = entries(&before["ovn"]["bridge-mappings"]).iter().find(|other| other["localnet"] == mapping["localnet"]);
+            match (was, route::is_absent(mapping)) {
+                (Some(was), _) => Some(was.clone()),
+                (None, false) => Some(json!({"localnet": mapping["localnet"], "state": "absent"})),
+                (None, true) => None,
+            }
+        })
+        .collect();
+    if !mappings.is_empty() {
+        undone.insert("ovn".to_owned(), json!({ "bridge-mappings": mappings }));
+    }
+    Value::Object(undone)
+}
+
+fn undo_interface(before: &Value, applied: &Value) -> Option<Value> {
+    let key = interface_key(applied);
+    let was = interfaces(before).iter().find(|interface| interface_key(interface) == key);
+    let gone = applied["state"] == "absent";
+    match was {
+        // It was neither there before nor is it wanted.
+        None if gone => None,
+        // What was not there, and what nobody managed: its configuration goes, a card stays.
+        None => Some(json!({"name": applied["name"], "type": applied["type"], "state": "absent"})),
+        Some(was) if was["state"] == "ignore" => Some(json!({"name": was["name"], "type": was["type"], "state": "absent"})),
+        Some(was) if gone => Some(without_reports(was)),
+        Some(was) => {
+            let mut undone = Map::new();
+            for key in ["name", "type", "state"] {
+                undone.insert(key.to_owned(), was[key].clone());
+            }
+            for (key, value) in applied.as_object()? {
+                if undone.contains_key(key) {
+                    continue;
+                }
+                match (key.as_str(), value) {
+                    // All of a stack: one property of it can change the others.
+                    ("ipv4" | "ipv6", _) if was[key.as_str()].is_null() => {
+                        undone.insert(key.clone(), json!({"enabled": false}));
+                    }
+                    ("ipv4" | "ipv6", _) => {
+                        undone.insert(key.clone(), stack(&was[key.as_str()]));
+                    }
+                    (_, Value::Object(map)) if !was[key.as_str()].is_null() => {
+                        undone.insert(key.clone(), former(map, &was[key.as_str()], &Value::Null));
+                    }
+                    _ if !was[key.as_str()].is_null() => {
+                        undone.insert(key.clone(), was[key.as_str()].clone());
+                    }
+                    ("description", _) => {
+                        undone.insert(key.clone(), "".into());
+                    }
+                    ("lldp", _) => {
+                        undone.insert(key.clone(), json!({"enabled": false}));
+                    }
+                    // How it is found, and what cannot be unset.
+                    _ => {}
+                }
+            }
+            Some(Value::Object(undone))
+        }
+    }
+}
+
+/// The former values of the keys that are named. Keys without one are left out, or have `nothing` if that means something.
+fn former(named: &Map<String, Value>, was: &Value, nothing: &Value) -> Value {
+    let mut values = Map::new();
+    for (key, value) in named {
+        let was = &was[key.as_str()];
+        match (value, was) {
+            (Value::Object(inner), Value::Object(_)) => drop(values.insert(key.clone(), former(inner, was, nothing))),
+            (_, Value::Null) if nothing.is_null() => {}
+            (_, Value::Null) => drop(values.insert(key.clone(), nothing.clone())),
+            _ => drop(values.insert(key.clone(), was.clone())),
+        }
+    }
+    Value::Object(values)
+}
+
+/// A stack without the addresses that somebody else gives and takes.
+fn stack(was: &Value) -> Value {
+    let mut stack = was.clone();
+    let automatic = was["dhcp"] == true || was["autoconf"] == true;
+    if let Some(addresses) = stack.get_mut("address").and_then(Value::as_array_mut) {
+        addresses.retain(|address| address["valid-life-time"].is_null() && !text(&address["ip"]).starts_with("fe80:"));
+        if addresses.is_empty() && automatic {
+            stack.as_object_mut().map(|map| map.remove("address"));
+        }
+    }
+    stack
+}
+
+/// An interface as it can be wanted again, without what only a report has.
+fn without_reports(was: &Value) -> Value {
+    let mut wanted = was.clone();
+    if let Some(map) = wanted.as_object_mut() {
+        for key in ["min-mtu", "max-mtu", "permanent-mac-address", "driver", "ifIndex", "ethtool", "controller"] {
+            map.remove(key);
+        }
+        for family in ["ipv4", "ipv6"] {
+            if let Some(was) = map.get(family).map(stack) {
+                map.insert(family.to_owned(), was);
+            }
+        }
+    }
+    wanted
+}
+
+fn undo_entries(before: &[Value], applied: &[Value], matches: fn(&Value, &Value) -> bool) -> Vec<Value> {
+    let mut undone = Vec::new();
+    for entry in applied.iter().filter(|entry| !route::is_absent(entry)) {
+        if !before.iter().any(|was| matches(entry, was)) {
+            let mut removal = entry.clone();
+            removal["state"] = "absent".into();
+            undone.push(removal);
+        }
+    }
+    for was in before {
+        if applied.iter().any(|entry| route::is_absent(entry) && matches(entry, was)) {
+            undone.push(was.clone());
+        }
+    }
+    undone
+}

@@ -1,0 +1,160 @@
+//! `{secretRef: {name, key}}` in place of a value: filled in on the node only, and taken out of every text that leaves it.
+
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+/// A key of a Secret in the agent's namespace.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SecretRef {
+    /// The Secret.
+    pub name: String,
+    /// The key in its data.
+    pub key: String,
+}
+
+impl fmt::Display for SecretRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.name, self.key)
+    }
+}
+
+/// References that cannot be filled in.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SecretError {
+    /// A reference that is not `{secretRef: {name, key}}`.
+    #[error("{0}: a reference to a secret is written {{secretRef: {{name: NAME, key: KEY}}}}, with nothing else beside it")]
+    Malformed(String),
+    /// Nothing is there for a reference.
+    #[error("{path}: there is no key {} in the Secret {} of the agent's namespace", reference.key, reference.name)]
+    Missing {
+        /// Where the reference stands.
+        path: String,
+        /// What it refers to.
+        reference: SecretRef,
+    },
+}
+
+/// What is in the Secrets, as far as it was asked for.
+pub type Secrets = BTreeMap<SecretRef, String>;
+
+/// All references in a state.
+pub fn references(state: &Value) -> Result<BTreeSet<SecretRef>, SecretError> {
+    let mut found = BTreeSet::new();
+    walk(&mut state.clone(), "desiredState", &mut |_, reference| {
+        found.insert(reference);
+        Ok(None)
+    })?;
+    Ok(found)
+}
+
+/// The state with the secrets in it. It must not leave the node.
+pub fn fill(state: &Value, secrets: &Secrets) -> Result<Value, SecretError> {
+    let mut state = state.clone();
+    walk(&mut state, "desiredState", &mut |path, reference| match secrets.get(&reference) {
+        Some(secret) => Ok(Some(Value::String(secret.clone()))),
+        None => Err(SecretError::Missing { path: path.to_owned(), reference }),
+    })?;
+    Ok(state)
+}
+
+/// The state with a text in place of each secret, for those who check it elsewhere.
+pub fn conceal(state: &Value) -> Result<Value, SecretError> {
+    let mut state = state.clone();
+    walk(&mut state, "desiredState", &mut |_, reference| Ok(Some(Value::String(placeholder(&reference)))))?;
+    Ok(state)
+}
+
+fn placeholder(reference: &SecretRef) -> String {
+    format!("<secret {reference}>")
+}
+
+type Replace<'a> = dyn FnMut(&str, SecretRef) -> Result<Option<Value>, SecretError> + 'a;
+
+fn walk(value: &mut Value, path: &str, replace: &mut Replace<'_>) -> Result<(), SecretError> {
+    match value {
+        Value::Object(map) if map.contains_key("secretRef") => {
+            let part = |key: &str| map["secretRef"][key].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+            let alone = map.len() == 1 && map["secretRef"].as_object().is_some_and(|reference| reference.len() == 2);
+            let (true, Some(name), Some(key)) = (alone, part("name"), part("key")) else {
+                return Err(SecretError::Malformed(path.to_owned()));
+            };
+            if let Some(filled) = replace(path, SecretRef { name, key })? {
+                *value = filled;
+            }
+            Ok(())
+        }
+        Value::Object(map) => map.iter_mut().try_for_each(|(key, value)| walk(value, &format!("{path}.{key}"), replace)),
+        Value::Array(list) => list.iter_mut().enumerate().try_for_each(|(index, value)| walk(value, &format!("{path}[{index}]"), replace)),
+        _ => Ok(()),
+    }
+}
+
+/// Takes secrets out of texts: errors of nmstate and NetworkManager, logs, states.
+#[derive(Clone, Default)]
+pub struct Redactor {
+    /// The longest first, so that a secret that is a part of another one does not hide it.
+    secrets: Vec<(String, String)>,
+}
+
+impl fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Redactor({} texts)", self.secrets.len())
+    }
+}
+
+impl Redactor {
+    /// For these secrets, in each spelling that a text may have them in: as they are, and as JSON or Rust quotes them.
+    pub fn new(secrets: &Secrets) -> Self {
+        let mut all: BTreeMap<String, String> = BTreeMap::new();
+        for (reference, secret) in secrets.iter().filter(|(_, secret)| !secret.is_empty()) {
+            let json = Value::String(secret.clone()).to_string();
+            let debug = format!("{secret:?}");
+            for spelling in [secret.as_str(), json.trim_matches('"'), debug.trim_matches('"'), secret.trim()] {
+                if !spelling.is_empty() {
+                    all.insert(spelling.to_owned(), placeholder(reference));
+                }
+            }
+        }
+        let mut secrets: Vec<_> = all.into_iter().collect();
+        secrets.sort_by_key(|(secret, _)| std::cmp::Reverse(secret.len()));
+        Self { secrets }
+    }
+
+    /// The text without secrets.
+    pub fn text(&self, text: &str) -> String {
+        // One pass, so that what stands in place of a secret is not itself searched for shorter ones.
+        let mut redacted = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(next) = rest.chars().next() {
+            match self.secrets.iter().find(|(secret, _)| rest.starts_with(secret.as_str())) {
+                Some((secret, placeholder)) => {
+                    redacted.push_str(placeholder);
+                    rest = &rest[secret.len()..];
+                }
+                None => {
+                    redacted.push(next);
+                    rest = &rest[next.len_utf8()..];
+                }
+            }
+        }
+        redacted
+    }
+
+    /// The state without secrets, in keys too.
+    #[must_use]
+    pub fn state(&self, state: &Value) -> Value {
+        match state {
+            Value::String(text) => Value::String(self.text(text)),
+            Value::Array(list) => Value::Array(list.iter().map(|value| self.state(value)).collect()),
+            Value::Object(map) => Value::Object(map.iter().map(|(key, value)| (self.text(key), self.state(value))).collect()),
+            // A secret of digits may have become a number.
+            Value::Number(number) if self.secrets.iter().any(|(secret, _)| *secret == number.to_string()) => {
+                Value::String(self.text(&number.to_string()))
+            }
+            other => other.clone(),
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! The spellings of the first README of kubernetes-nmstate in a desired state, and what they are today. Today's pass as they are.
+
+use crate::path::{Path, interface_key};
+use serde_json::{Map, Value, json};
+
+/// Keys of one object that were only renamed: where (the section of an interface, empty for the interface itself), before, today.
+const RENAMED: [(&[&str], &str, &str); 16] = [
+    (&[], "macAddress", "mac-address"),
+    (&[], "linkaggregation", "link-aggregation"),
+    (&[], "linkAggregation", "link-aggregation"),
+    (&["ethernet"], "autoNegotiation", "auto-negotiation"),
+    (&["ethernet"], "linkSpeed", "speed"),
+    (&["link-aggregation"], "slaves", "port"),
+    (&["link-aggregation"], "ports", "port"),
+    (&["bridge"], "ports", "port"),
+    (&["ipv4"], "addresses", "address"),
+    (&["ipv6"], "addresses", "address"),
+    (&["ipv6"], "autoConf", "autoconf"),
+    (&["ipv4"], "autoDns", "auto-dns"),
+    (&["ipv4", "address"], "prefixLength", "prefix-length"),
+    (&["ipv6", "address"], "prefixLength", "prefix-length"),
+    (&["bridge", "port"], "stpPathCost", "stp-path-cost"),
+    (&["bridge", "port"], "stpPriority", "stp-priority"),
+];
+
+/// What the early design reported of interfaces. People copy reports, so it is passed over in what is wanted.
+const REPORTED: [&str; 7] =
+    ["ifIndex", "adminStatus", "linkStatus", "physAddress", "higherLayerInterface", "lowerLayerInterface", "statistics"];
+
+/// A state that mixes the two spellings, or wants what nmstate cannot do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TranslateError {
+    /// Both spellings of one property, with different values.
+    #[error("{path}: {early} and {today} are two spellings of the same property and say different things; keep {today}")]
+    Both {
+        /// The object that holds both.
+        path: Path,
+        /// The early spelling.
+        early: String,
+        /// Today's.
+        today: String,
+    },
+    /// A property of the early design that no version of nmstate has.
+    #[error("{path} is not supported by nmstate: {way_out}")]
+    Unsupported {
+        /// The property.
+        path: Path,
+        /// What to do instead.
+        way_out: &'static str,
+    },
+    /// A value of the wrong form.
+    #[error("{path}: {message}")]
+    Malformed {
+        /// The property.
+        path: Path,
+        /// What it must be.
+        message: &'static str,
+    },
+}
+
+/// The desired state in today's spelling; everything that is wrong with it, if anything is.
+pub fn translate(desired: &Value) -> Result<Value, Vec<TranslateError>> {
+    let mut state = desired.clone();
+    let mut errors = Vec::new();
+    for interface in state.get_mut("interfaces").and_then(Value::as_array_mut).into_iter().flatten() {
+        let path = Path::default().key("interfaces").item(&interface_key(interface));
+        if let Some(interface) = interface.as_object_mut() {
+            translate_interface(&path, interface, &mut errors);
+        }
+    }
+    if errors.is_empty() { Ok(state) } else { Err(errors) }
+}
+
+fn translate_interface(path: &Path, interface: &mut Map<String, Value>, errors: &mut Vec<TranslateError>) {
+    for key in REPORTED {
+        interface.remove(key);
+    }
+    for (section, early, today) in RENAMED {
+        visit(path, interface, section, &mut |path, object| rename(path, object, early, today, errors));
+    }
+    moved_into(path, interface, "vlanID", "vlan", "id", errors);
+    moved_into(path, interface, "vlanbase", "vlan", "base-iface", errors);
+    moved_into(path, interface, "vlanBase", "vlan", "base-iface", errors);
+    for (early, today) in [("autoNegotiation", "auto-negotiation"), ("duplex", "duplex"), ("linkSpeed", "speed")] {
+        moved_into(path, interface, early, "ethernet", today, errors);
+    }
+    flow_control(path, interface, errors);
+    visit(path, interface, &["bridge", "port"], &mut |path, port| port_vlan(path, port, errors));
+    unsupported(path, interface, errors);
+}
+
+/// Calls `change` for each object that the section names; lists stand for their entries.
+fn visit(path: &Path, object: &mut Map<String, Value>, section: &[&str], change: &mut impl FnMut(&Path, &mut Map<String, Value>)) {
+    let Some((first, rest)) = section.split_first() else { return change(path, object) };
+    match object.get_mut(*first) {
+        Some(Value::Object(inner)) => visit(&path.key(first), inner, rest, change),
+        Some(Value::Array(list)) => {
+            for (index, entry) in list.iter_mut().enumerate() {
+                let name = entry["name"].as_str().map_or_else(|| index.to_string(), str::to_owned);
+                if let Some(inner) = entry.as_object_mut() {
+                    visit(&path.key(first).item(&name), inner, rest, change);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Renames a key. Where the other spelling is there too, both must say the same.
+fn rename(path: &Path, object: &mut Map<String, Value>, early: &str, today: &str, errors: &mut Vec<TranslateError>) {
+    if let Some(value) = object.remove(early) {
+        put(path, object, early, today, today, value, errors);
+    }
+}
+
+/// Moves a key of the interface into a section of its own.
+fn moved_into(path: &Path, interface: &mut Map<String, Value>, early: &str, section: &str, today: &str, errors: &mut Vec<TranslateError>) {
+    let Some(value) = interface.remove(early) else { return };
+    let name = format!("{section}.{today}");
+    match interface.entry(section).or_insert_with(|| json!({})) {
+        Value::Object(inner) => put(path, inner, early, today, &name, value, errors),
+        _ => errors.push(TranslateError::Malformed { path: path.key(section), message: "must be an object" }),
+    }
+}
+
+fn put(path: &Path, object: &mut Map<String, Value>, early: &str, today: &str, name: &str, value: Value, errors: &mut Vec<TranslateError>) {
+    match object.get(today) {
+        Some(other) if !crate::canonical::same(other, &value) => {
+            errors.push(TranslateError::Both { path: path.clone(), early: early.to_owned(), today: name.to_owned() });
+        }
+        Some(_) => {}
+        None => {
+            object.insert(today.to_owned(), value);
+        }
+    }
+}
+
+/// `flowControl` turned pause frames on or off, in both directions.
+fn flow_control(path: &Path, interface: &mut Map<String, Value>, errors: &mut Vec<TranslateError>) {
+    let Some(value) = interface.remove("flowControl") else { return };
+    let on = match value {
+        Value::Bool(on) => on,
+        Value::Null => return,
+        _ => return errors.push(TranslateError::Malformed { path: path.key("flowControl"), message: "must be true or false" }),
+    };
+    let ethtool = interface.entry("ethtool").or_insert_with(|| json!({}));
+    let Some(ethtool) = ethtool.as_object_mut() else {
+        return errors.push(TranslateError::Malformed { path: path.key("ethtool"), message: "must be an object" });
+    };
+    let pause = ethtool.entry("pause").or_insert_with(|| json!({}));
+    if let Some(pause) = pause.as_object_mut() {
+        for direction in ["rx", "tx"] {
+            put(path, pause, "flowControl", direction, &format!("ethtool.pause.{direction}"), Value::Bool(on), errors);
+        }
+    }
+}
+
+/// `vlanMode` and `accessTag` of a bridge's port.
+fn port_vlan(path: &Path, port: &mut Map<String, Value>, errors: &mut Vec<TranslateError>) {
+    // The early design said of a port what type of interface it is; that stands at the interface itself.
+    port.remove("type");
+    for (early, today) in [("vlanMode", "mode"), ("accessTag", "tag")] {
+        let Some(mut value) = port.remove(early) else { continue };
+        if value.is_null() || value == "" {
+            continue;
+        }
+        if let Some(text) = value.as_str() {
+            value = text.parse::<u16>().map_or_else(|_| Value::String(text.to_ascii_lowercase()), Value::from);
+        }
+        let vlan = port.entry("vlan").or_insert_with(|| json!({}));
+        match vlan.as_object_mut() {
+            Some(vlan) => put(path, vlan, early, today, &format!("vlan.{today}"), value, errors),
+            None => errors.push(TranslateError::Malformed { path: path.key("vlan"), message: "must be an object" }),
+        }
+    }
+}
+
+/// What the early types had, and nothing ever carried out.
+fn unsupported(path: &Path, interface: &mut Map<String, Value>, errors: &mut Vec<TranslateError>) {
+    let fields: [(&[&str], &str, &str); 5] = [
+        (&["ipv4"], "neighbors", "leave it out; neighbours are learned"),
+        (&["ipv6"], "neighbors", "leave it out; neighbours are learned"),
+        (&["ipv6"], "forwarding", "leave it out, and set net.ipv6.conf.<interface>.forwarding by sysctl"),
+        (&["ipv6"], "dupAddressDetectTransmit", "leave it out, and set net.ipv6.conf.<interface>.dad_transmits by sysctl"),
+        (&["link-aggregation"], "options.stp", "leave it out; spanning tree is a property of bridges, bridge.options.stp"),
+    ];
+    for (section, key, way_out) in fields {
+        let (section, key): (Vec<&str>, &str) = match key.split_once('.') {
+            Some((inner, key)) => (section.iter().copied().chain([inner]).collect(), key),
+            None => (section.to_vec(), key),
+        };
+        visit(path, interface, &section, &mut |path, object| {
+            // Its zero asked for nothing, and the early types always wrote it.
+            let asks = object
+                .remove(key)
+                .is_some_and(|value| !matches!(&value, Value::Null | Value::Bool(false)) && value != 0 && value != json!([]));
+            if asks {
+                errors.push(TranslateError::Unsupported { path: path.key(key), way_out });
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(interface: Value) -> Result<Value, Vec<TranslateError>> {
+        translate(&json!({"interfaces": [interface]})).map(|state| state["interfaces"][0].clone())
+    }
+
+    #[test]
+    fn early_spellings_become_todays() {
+        for (early, today) in [
+            (json!({"macAddress": "02:00:00:00:00:01"}), json!({"mac-address": "02:00:00:00:00:01"})),
+            (json!({"vlanID": 50, "vlanbase": "eth0"}), json!({"vlan": {"id": 50, "base-iface": "eth0"}})),
+            (
+                json!({"linkaggregation": {"mode": "active-backup", "slaves": ["eth1"], "options": {"miimon": "100"}}}),
+                json!({"link-aggregation": {"mode": "active-backup", "port": ["eth1"], "options": {"miimon": "100"}}}),
+            ),
+            (json!({"flowControl": true}), json!({"ethtool": {"pause": {"rx": true, "tx": true}}})),
+            (
+                json!({"duplex": "full", "linkSpeed": 1000, "autoNegotiation": false}),
+                json!({"ethernet": {"duplex": "full", "speed": 1000, "auto-negotiation": false}}),
+            ),
+            (
+                json!({"ipv6": {"enabled": true, "autoConf": true, "neighbors": [], "forwarding": false}}),
+                json!({"ipv6": {"enabled": true, "autoconf": true}}),
+            ),
+            (
+                json!({"ipv4": {"addresses": [{"ip": "10.0.0.1", "prefixLength": 24}]}}),
+                json!({"ipv4": {"address": [{"ip": "10.0.0.1", "prefix-length": 24}]}}),
+            ),
+            (
+                json!({"bridge": {"port": [{"name": "eth1", "type": "linux", "vlanMode": "access", "accessTag": "102", "stp-path-cost": 100}]}}),
+                json!({"bridge": {"port": [{"name": "eth1", "vlan": {"mode": "access", "tag": 102}, "stp-path-cost": 100}]}}),
+            ),
+            (json!({"ifIndex": 2, "adminStatus": "up", "statistics": {"inOctets": 1}, "mtu": 1500}), json!({"mtu": 1500})),
+        ] {
+            let named = |mut interface: Value| {
+                interface["name"] = json!("x");
+                interface
+            };
+            let translated = one(named(early.clone())).unwrap();
+            assert_eq!(translated, named(today.clone()), "{early}");
+            assert_eq!(one(translated.clone()).unwrap(), translated, "today's form passes");
+        }
+    }
+
+    #[test]
+    fn two_spellings_must_not_contradict_each_other() {
+        assert!(one(json!({"name": "x", "macAddress": "02:00:00:00:00:0a", "mac-address": "02:00:00:00:00:0A"})).is_ok());
+        let errors = one(
+            json!({"name": "x", "macAddress": "02:00:00:00:00:01", "mac-address": "02:00:00:00:00:02", "vlanID": 1, "vlan": {"id": 2}}),
+        )
+        .unwrap_err();
+        let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            texts,
+            [
+                "interfaces[x]: macAddress and mac-address are two spellings of the same property and say different things; keep mac-address",
+                "interfaces[x]: vlanID and vlan.id are two spellings of the same property and say different things; keep vlan.id",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_nobody_can_do_is_refused_with_the_way_out() {
+        let errors =
+            one(json!({"name": "x", "ipv6": {"dupAddressDetectTransmit": 3}, "ipv4": {"neighbors": [{"ip": "10.0.0.1"}]}})).unwrap_err();
+        assert_eq!(errors.len(), 2);
+        assert!(
+            errors
+                .iter()
+                .any(|error| error.to_string().starts_with("interfaces[x].ipv6.dupAddressDetectTransmit is not supported by nmstate"))
+        );
+        assert!(one(json!({"name": "x", "flowControl": "maybe"})).is_err());
+    }
+}
