@@ -1,5 +1,11 @@
 //! The node agent.
 
+pub mod host;
 pub mod ports;
 pub mod state_dir;
 pub mod transaction;
+
+#[cfg(test)]
+#[path = "../tests/common/mod.rs"]
+#[allow(clippy::expect_used)]
+mod common;

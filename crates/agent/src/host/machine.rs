@@ -1,0 +1,135 @@
+//! The host that the process runs on.
+
+use std::{any::Any, collections::BTreeMap, future::Future, io, panic::AssertUnwindSafe, thread, time::Duration};
+
+use futures::{
+    FutureExt, StreamExt,
+    future::{BoxFuture, LocalBoxFuture},
+    stream,
+};
+use nmstate::NetworkState;
+use tokio::sync::{mpsc, oneshot};
+
+use super::{ApplyOptions, Backend, Changes, Host, HostError, Query, Retrieved, netlink, network_manager};
+
+/// Reading takes 2 ms for each interface, with NetworkManager 13; D-Bus itself knows no limit.
+const READ_LIMIT: Duration = Duration::from_secs(120);
+/// A rollback waits up to a minute for devices.
+const CHECKPOINT_LIMIT: Duration = Duration::from_secs(90);
+
+type Job = Box<dyn FnOnce() -> LocalBoxFuture<'static, ()> + Send>;
+
+/// The network namespace that the agent was started in.
+///
+/// A thread of its own serves it: nmstate's futures cannot move between threads, and its calls without `async` start a runtime of their
+/// own, which panics inside another one.
+pub struct Machine {
+    jobs: mpsc::UnboundedSender<Job>,
+}
+
+impl Machine {
+    /// Begins, in the network namespace of the calling thread, and says from now on what changes there.
+    ///
+    /// # Errors
+    /// The kernel's socket for changes cannot be opened, or no thread started.
+    pub fn start() -> io::Result<(Self, Changes)> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        // One place: what comes before it is taken is one change, too.
+        let (tell, told) = mpsc::channel(1);
+        let entered = runtime.enter();
+        runtime.spawn(netlink::Events::open()?.tell(tell.clone()));
+        runtime.spawn(network_manager::tell(tell));
+        drop(entered);
+        let (jobs, mut queue) = mpsc::unbounded_channel::<Job>();
+        thread::Builder::new().name("host".to_owned()).spawn(move || {
+            runtime.block_on(async {
+                while let Some(job) = queue.recv().await {
+                    job().await;
+                }
+            });
+        })?;
+        let changes = stream::unfold(told, |mut told| async { Some((told.recv().await?, told)) });
+        Ok((Self { jobs }, changes.boxed()))
+    }
+
+    /// Has this done by the thread, and waits for the answer.
+    async fn run<T, F>(&self, limit: Duration, work: impl FnOnce() -> F + Send + 'static) -> Result<T, HostError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, HostError>> + 'static,
+    {
+        let (answer, answered) = oneshot::channel();
+        let job: Job = Box::new(move || {
+            async move {
+                let done = AssertUnwindSafe(async { tokio::time::timeout(limit, work()).await }).catch_unwind().await;
+                let done = match done {
+                    Ok(Ok(done)) => done,
+                    Ok(Err(_)) => Err(HostError::TimedOut(limit)),
+                    Err(panic) => Err(HostError::Panicked(words(&*panic))),
+                };
+                // Nobody may be waiting any more.
+                let _ = answer.send(done);
+            }
+            .boxed_local()
+        });
+        self.jobs.send(job).map_err(|_| HostError::Ended)?;
+        answered.await.map_err(|_| HostError::Ended)?
+    }
+}
+
+/// What a panic said.
+fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a word".to_owned())
+}
+
+impl Host for Machine {
+    fn retrieve(&self, query: Query) -> BoxFuture<'_, Result<Retrieved, HostError>> {
+        self.run(READ_LIMIT, move || async move {
+            let backend = network_manager::find().await;
+            let mut state = NetworkState::new();
+            state.set_kernel_only(matches!(backend, Backend::ReadOnly { .. }));
+            state.set_include_secrets(query.secrets);
+            state.set_running_config_only(query.configured_only);
+            state.retrieve_async().await?;
+            let indexes = indexes(&state);
+            Ok(Retrieved { state, backend, indexes })
+        })
+        .boxed()
+    }
+
+    fn apply(&self, mut desired: NetworkState, options: ApplyOptions) -> BoxFuture<'_, Result<(), HostError>> {
+        self.run(options.limit, move || async move {
+            if let Backend::ReadOnly { why } = network_manager::find().await {
+                return Err(HostError::ReadOnly(why));
+            }
+            desired.set_kernel_only(false);
+            desired.set_commit(options.commit);
+            desired.set_timeout(options.checkpoint.as_secs().try_into().unwrap_or(u32::MAX));
+            desired.set_verify_change(options.verify);
+            desired.set_memory_only(options.memory_only);
+            Ok(desired.apply_async().await?)
+        })
+        .boxed()
+    }
+
+    fn checkpoints(&self) -> BoxFuture<'_, Result<Vec<String>, HostError>> {
+        self.run(READ_LIMIT, network_manager::checkpoints).boxed()
+    }
+
+    fn commit(&self, checkpoint: String) -> BoxFuture<'_, Result<(), HostError>> {
+        self.run(CHECKPOINT_LIMIT, move || async move { Ok(NetworkState::checkpoint_commit_async(&checkpoint).await?) }).boxed()
+    }
+
+    fn rollback(&self, checkpoint: String) -> BoxFuture<'_, Result<(), HostError>> {
+        self.run(CHECKPOINT_LIMIT, move || async move { Ok(NetworkState::checkpoint_rollback_async(&checkpoint).await?) }).boxed()
+    }
+}
+
+/// The kernel's numbers of the interfaces that it knows; those of OVS alone have none.
+fn indexes(state: &NetworkState) -> BTreeMap<String, u32> {
+    use rustix::net::{AddressFamily, SocketType, netdevice::name_to_index, socket};
+    let Ok(socket) = socket(AddressFamily::INET, SocketType::DGRAM, None) else { return BTreeMap::new() };
+    let names = state.interfaces.iter().map(nmstate::Interface::name);
+    names.filter_map(|name| Some((name.to_owned(), name_to_index(&socket, name).ok()?))).collect()
+}

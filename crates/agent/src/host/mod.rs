@@ -1,0 +1,167 @@
+//! What the agent asks of the host that it runs on.
+//!
+//! Everything that reads or changes a host's network goes through [`Host`], and that it changed by itself comes as [`Changes`]. An agent
+//! that is simulated for a measurement differs from a real one in these two and in nothing else.
+
+mod machine;
+mod netlink;
+mod network_manager;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use futures::{future::BoxFuture, stream::BoxStream};
+use nmstate::{ErrorKind, NetworkState, NmstateError};
+
+pub use machine::Machine;
+
+/// The version of the library nmstate that the agent is linked to, for status.
+pub const NMSTATE_VERSION: &str = "2.2.62";
+
+/// A host whose network can be read, and changed where NetworkManager runs.
+///
+/// Calls are done one after the other, in the order in which they were made: a look never sees half of an apply. A call goes on to its end
+/// also when nobody waits for it any more.
+pub trait Host: Send + Sync + 'static {
+    /// How the network is now.
+    ///
+    /// # Errors
+    /// The kernel or NetworkManager does not answer, or answers with an error.
+    fn retrieve(&self, query: Query) -> BoxFuture<'_, Result<Retrieved, HostError>>;
+
+    /// Changes the network to `desired`, under a checkpoint of NetworkManager; what fails is rolled back before this returns.
+    ///
+    /// # Errors
+    /// `desired` is invalid or cannot be had; or without NetworkManager, as nothing could be rolled back then.
+    fn apply(&self, desired: NetworkState, options: ApplyOptions) -> BoxFuture<'_, Result<(), HostError>>;
+
+    /// The checkpoints that NetworkManager holds, as paths on D-Bus; whoever made them.
+    ///
+    /// # Errors
+    /// NetworkManager is not there or does not answer.
+    fn checkpoints(&self) -> BoxFuture<'_, Result<Vec<String>, HostError>>;
+
+    /// Keeps what was changed since this checkpoint, and removes it.
+    ///
+    /// # Errors
+    /// There is no such checkpoint: most often its time is over, and NetworkManager has rolled back.
+    fn commit(&self, checkpoint: String) -> BoxFuture<'_, Result<(), HostError>>;
+
+    /// Puts back what was changed since this checkpoint, and removes it.
+    ///
+    /// # Errors
+    /// There is no such checkpoint: most often its time is over, and NetworkManager has rolled back.
+    fn rollback(&self, checkpoint: String) -> BoxFuture<'_, Result<(), HostError>>;
+}
+
+/// What to read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Query {
+    /// With passwords in clear. What was read so must never leave the process.
+    pub secrets: bool,
+    /// Only what was configured: without what DHCP, router advertisements and LLDP neighbours have brought.
+    pub configured_only: bool,
+}
+
+/// A host's network at one moment.
+#[derive(Clone, Debug)]
+pub struct Retrieved {
+    /// As nmstate has it, not normalised.
+    pub state: NetworkState,
+    /// Who answered.
+    pub backend: Backend,
+    /// The kernel's index of each interface that it knows.
+    pub indexes: BTreeMap<String, u32>,
+}
+
+/// Who holds the configuration of a host's network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Backend {
+    /// NetworkManager: the network can be read and changed.
+    NetworkManager {
+        /// For example `1.46.0`.
+        version: String,
+    },
+    /// Only the kernel answers: the network can be read, not changed.
+    ReadOnly {
+        /// Why there is no NetworkManager, and what to do.
+        why: String,
+    },
+}
+
+/// How to apply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ApplyOptions {
+    /// Whether the checkpoint goes when all is done. Else it stays, for [`Host::commit`] or [`Host::rollback`]; [`Host::checkpoints`] has it.
+    pub commit: bool,
+    /// After how long without a commit NetworkManager rolls back by itself. nmstate begins it anew with each step of its own.
+    pub checkpoint: Duration,
+    /// Whether nmstate reads everything back until it is as desired.
+    pub verify: bool,
+    /// Forgotten at the next boot.
+    pub memory_only: bool,
+    /// How long all of it may take. What is not done by then is given up, and NetworkManager rolls back when the checkpoint's time is over.
+    pub limit: Duration,
+}
+
+/// Why a host did not do what it was asked to.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum HostError {
+    /// nmstate's answer.
+    #[error("{kind}: {message}")]
+    Nmstate {
+        /// Of which sort.
+        kind: ErrorKind,
+        /// Its words.
+        message: String,
+    },
+    /// Nothing can be changed here.
+    #[error("the network of this host can only be read: {0}")]
+    ReadOnly(String),
+    /// A request to NetworkManager that nmstate has no call for.
+    #[error("NetworkManager does not answer: {0}")]
+    Bus(String),
+    /// It took too long.
+    #[error("the host has not answered within {} s", .0.as_secs())]
+    TimedOut(Duration),
+    /// A defect of the library or of the agent.
+    #[error("reading or changing the host's network panicked: {0}")]
+    Panicked(String),
+    /// The thread that serves the host has ended; so must the process.
+    #[error("the part of the agent that serves the host has ended")]
+    Ended,
+}
+
+impl From<NmstateError> for HostError {
+    fn from(error: NmstateError) -> Self {
+        Self::Nmstate { kind: error.kind(), message: error.msg().to_owned() }
+    }
+}
+
+/// What has changed on the host by itself: only that something has. What it is now, a look says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A link, address, route or rule of the kernel.
+    Kernel,
+    /// Something that NetworkManager knows.
+    NetworkManager,
+    /// Who answers: NetworkManager came, or went.
+    Backend,
+    /// Nobody knows: the kernel had more to say than its buffer holds.
+    Lost,
+}
+
+/// Changes as they come, without end.
+pub type Changes = BoxStream<'static, Change>;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::NMSTATE_VERSION;
+
+    #[test]
+    fn the_version_is_the_one_that_is_linked() {
+        let lock = include_str!("../../../../Cargo.lock");
+        let version = lock.split("name = \"nmstate\"\nversion = \"").nth(1).unwrap().split('"').next().unwrap();
+        assert_eq!(NMSTATE_VERSION, version);
+    }
+}
