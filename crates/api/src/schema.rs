@@ -49,7 +49,7 @@ pub(crate) fn tolerations(generator: &mut SchemaGenerator) -> Schema {
 ///
 /// A CRD has no references, so such a type is repeated at each use and in each version. With its texts that is most of the CRD,
 /// which would no longer fit the annotation in which `kubectl apply` keeps what it applied (256 KiB for all annotations).
-pub(crate) fn inlined<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+fn inlined<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     let mut schema = generator.subschema_for::<T>();
     schemars::transform::transform_subschemas(&mut RecursiveTransform(without_text), &mut schema);
     without_text(&mut schema);

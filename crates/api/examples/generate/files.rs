@@ -32,7 +32,11 @@ pub fn all() -> Vec<(PathBuf, String)> {
         definition("node-network-configuration-enactment", enactment),
         definition("nmstate", installation),
     ];
-    let admissions = [admission("network-addons-config", &addons::admission()), admission("network-config", &cluster_network::admission())];
+    let admissions = [
+        admission("network-addons-config", &addons::admission()),
+        admission("network-config", &cluster_network::admission()),
+        admission("node-network", &node_network::admission()),
+    ];
     definitions.into_iter().flatten().chain(admissions).collect()
 }
 

@@ -7,12 +7,15 @@ use std::fmt::Write;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{CustomResourceDefinition, CustomResourceDefinitionVersion};
 use serde_json::Value;
 
-/// The page of a kind. Its versions have one schema.
+/// The page of a kind. The versions that are served have one schema.
 pub fn page(crd: &CustomResourceDefinition) -> String {
     let spec = &crd.spec;
     let (group, kind) = (&spec.group, &spec.names.kind);
     let stored = spec.versions.iter().find(|version| version.storage).expect("one version is stored");
-    assert!(spec.versions.iter().all(|version| version.schema == stored.schema), "{kind}: the page is about one schema");
+    assert!(
+        spec.versions.iter().filter(|version| version.served).all(|version| version.schema == stored.schema),
+        "{kind}: the page is about one schema"
+    );
     let schema = serde_json::to_value(stored.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref())).expect("JSON");
 
     let mut page = String::from("<!-- Written by `cargo run -p weft-api --example generate` from crates/api: change it there. -->\n\n");

@@ -1,13 +1,18 @@
 //! The `CustomResourceDefinition`s of the four kinds.
+//!
+//! Old clusters hold objects as `v1alpha1`, a version that kubernetes-nmstate has given up since. The API server refuses a definition without a version
+//! that its `status.storedVersions` names ("must appear in spec.versions"), so each definition still has it, and does not serve it: what is stored can
+//! be read as one of the others, and is stored anew when it is next written.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube_core::Rule;
 use schemars::JsonSchema;
 use serde_json::{Value, json};
 
 use super::{
     GROUP, NMStateSpec, NMStateStatus, NodeNetworkConfigurationEnactmentSpec, NodeNetworkConfigurationEnactmentStatus,
     NodeNetworkConfigurationPolicySpec, NodeNetworkConfigurationPolicyStatus, NodeNetworkStateSpec, NodeNetworkStateStatus, VERSION_V1,
-    VERSION_V1BETA1, enactment, installation, policy, state,
+    VERSION_V1ALPHA1, VERSION_V1BETA1, enactment, installation, policy, rules, state,
 };
 use crate::schema;
 
@@ -24,8 +29,11 @@ pub fn crds() -> [CustomResourceDefinition; 4] {
             versions: &[VERSION_V1, VERSION_V1BETA1],
             stored: state::VERSION,
             columns: json!([]),
-            schema: object_schema::<NodeNetworkStateSpec, NodeNetworkStateStatus>(
-                "The network of the node of the same name: what it is, and what this one node should have beside what policies say.",
+            schema: with_rules(
+                object_schema::<NodeNetworkStateSpec, NodeNetworkStateStatus>(
+                    "The network of the node of the same name: what it is, and what this one node should have beside what policies say.",
+                ),
+                &rules::state(),
             ),
         },
         Definition {
@@ -35,8 +43,11 @@ pub fn crds() -> [CustomResourceDefinition; 4] {
             versions: &[VERSION_V1, VERSION_V1BETA1],
             stored: policy::VERSION,
             columns: json!([status(), reason()]),
-            schema: object_schema::<NodeNetworkConfigurationPolicySpec, NodeNetworkConfigurationPolicyStatus>(
-                "Says what the networks of some nodes should be.",
+            schema: with_name(
+                object_schema::<NodeNetworkConfigurationPolicySpec, NodeNetworkConfigurationPolicyStatus>(
+                    "Says what the networks of some nodes should be.",
+                ),
+                &rules::policy_name(),
             ),
         },
         Definition {
@@ -93,6 +104,14 @@ impl Definition {
             }
             version
         };
+        let served = versions.iter().map(version);
+        let old = json!({
+            "name": VERSION_V1ALPHA1,
+            "served": false,
+            "storage": false,
+            "subresources": {"status": {}},
+            "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+        });
         let mut names = json!({"kind": kind, "listKind": format!("{kind}List"), "plural": plural, "singular": kind.to_lowercase()});
         if let Some(short_name) = short_name {
             names["shortNames"] = json!([short_name]);
@@ -105,7 +124,7 @@ impl Definition {
                 "scope": "Cluster",
                 "conversion": {"strategy": "None"},
                 "preserveUnknownFields": false,
-                "versions": versions.iter().map(version).collect::<Vec<_>>(),
+                "versions": served.chain([old]).collect::<Vec<_>>(),
             },
         });
         serde_json::from_value(definition).expect("a CustomResourceDefinition")
@@ -119,6 +138,19 @@ fn object_schema<Spec: JsonSchema, Status: JsonSchema>(description: &str) -> Val
         "description": description,
         "properties": {"spec": schema::structural::<Spec>(), "status": schema::structural::<Status>()},
     })
+}
+
+/// The same, with rules about the object as a whole.
+fn with_rules(mut schema: Value, rules: &[Rule]) -> Value {
+    schema["x-kubernetes-validations"] = json!(rules);
+    schema
+}
+
+/// The same, with rules about its name.
+fn with_name(mut schema: Value, rules: &[Rule]) -> Value {
+    let name = json!({"type": "string", "description": "The name, also the second part of the names of its enactments.", "x-kubernetes-validations": rules});
+    schema["properties"]["metadata"] = json!({"type": "object", "properties": {"name": name}});
+    schema
 }
 
 /// The same, and what the schema does not know is kept, as kubernetes-nmstate has it for enactments.

@@ -59,6 +59,7 @@ pub struct Wanted {
 
     /// Granted: the node applies it. Pending: it waits for other nodes. Aborted: it failed elsewhere and is not tried here. Revert: the policy goes, and
     /// the node puts back what it changed.
+    #[schemars(schema_with = "schemas::decision")]
     pub decision: Decision,
 
     /// The value of the policy's annotation weft.network/retry: another value makes a node where it failed try again.
@@ -67,7 +68,7 @@ pub struct Wanted {
 }
 
 /// What the operator has decided.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Decision {
     /// The node applies it.
     Granted,
@@ -80,7 +81,6 @@ pub enum Decision {
     Revert,
     /// A word of a newer operator. Nothing is done about it.
     #[serde(other)]
-    #[schemars(skip)]
     Unknown,
 }
 

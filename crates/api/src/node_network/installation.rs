@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use super::GROUP;
-use super::schemas;
+use super::{rules, schemas};
 use crate::Condition;
 use crate::resource::custom_resource;
 use crate::schema;
@@ -73,12 +73,13 @@ pub struct NMStateSpec {
 
     /// How much the agent logs: info or debug. Left out: info.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["info", "debug"]))]
     pub log_level: Option<String>,
 
     /// How many nodes may be changed at the same time by all policies together: a number, or a share of the nodes that run an agent, rounded up. At least
     /// one may always be. Left out: 50%.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schemas::int_or_string")]
+    #[schemars(schema_with = "schemas::max_unavailable")]
     pub max_unavailable: Option<IntOrString>,
 
     /// Which interfaces of the nodes are reported. Left out: all but those of pods.
@@ -92,12 +93,12 @@ pub struct NMStateSpec {
 pub struct InterfaceFilter {
     /// Names of interfaces that are reported: * stands for any characters, ? for one, [ab] for one of those. Left out or empty: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(schema_with = "schemas::globs")]
     pub include: Option<Vec<String>>,
 
     /// Names of interfaces that are not reported, nor the routes through them, in the same form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(schema_with = "schemas::globs")]
     pub exclude: Option<Vec<String>>,
 }
 
@@ -116,7 +117,7 @@ pub struct ProbeConfiguration {
 pub struct DnsProbeConfiguration {
     /// The name that the node's name servers must resolve. Left out: root-servers.net, of which the name servers are asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 253))]
+    #[schemars(length(max = 253), extend("x-kubernetes-validations" = rules::optional_dns_name()))]
     pub host: Option<String>,
 }
 
@@ -126,7 +127,7 @@ pub struct DnsProbeConfiguration {
 pub struct MetricsConfiguration {
     /// Address and port, for example :8089, or 0 for no metrics. Kept, without effect: the operator's own flag decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 64))]
+    #[schemars(length(max = 64), extend("x-kubernetes-validations" = rules::bind_address()))]
     pub bind_address: Option<String>,
 }
 
@@ -136,22 +137,22 @@ pub struct MetricsConfiguration {
 pub struct SelfSignConfiguration {
     /// How long the authority's certificate is valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 64))]
+    #[schemars(length(max = 64), extend("x-kubernetes-validations" = rules::duration()))]
     pub ca_rotate_interval: Option<String>,
 
     /// How long before its end the authority's certificate is renewed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 64))]
+    #[schemars(length(max = 64), extend("x-kubernetes-validations" = rules::duration()))]
     pub ca_overlap_interval: Option<String>,
 
     /// How long the server's certificate is valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 64))]
+    #[schemars(length(max = 64), extend("x-kubernetes-validations" = rules::duration()))]
     pub cert_rotate_interval: Option<String>,
 
     /// How long before its end the server's certificate is renewed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 64))]
+    #[schemars(length(max = 64), extend("x-kubernetes-validations" = rules::duration()))]
     pub cert_overlap_interval: Option<String>,
 }
 

@@ -7,20 +7,24 @@
 //! - [`enactment`]: `NodeNetworkConfigurationEnactment`, one policy on one node;
 //! - [`installation`]: `NMState`, which brings the agent to the nodes.
 //!
-//! Beside the types: [`crds`], the definitions with schema, CEL rules and printer columns.
+//! Beside the types: [`crds`], the definitions with schema, CEL rules and printer columns, and [`admission`], the rules that a schema cannot
+//! hold, and who may write what. Both are written to `deploy/` by `cargo run -p weft-api --example generate`.
 //!
 //! The desired and the reported state of a network are JSON here: their form is that of nmstate, grows with it, and is checked where nmstate is
 //! linked.
 
+mod admission;
 mod crd;
 pub mod enactment;
 pub mod installation;
 pub mod policy;
+mod rules;
 mod schemas;
 pub mod state;
 #[cfg(test)]
 mod tests;
 
+pub use admission::{AGENT_ACCOUNT, admission};
 pub use crd::crds;
 pub use enactment::{
     CapturedState, Decision, Granted, NodeNetworkConfigurationEnactment, NodeNetworkConfigurationEnactmentSpec,
@@ -42,6 +46,8 @@ pub const GROUP: &str = "nmstate.io";
 pub const VERSION_V1: &str = "v1";
 /// The other version. All kinds have it, with the same schema.
 pub const VERSION_V1BETA1: &str = "v1beta1";
+/// The version that is not served any more, and may be stored in old clusters.
+pub const VERSION_V1ALPHA1: &str = "v1alpha1";
 /// The label of an enactment that names its node.
 pub const NODE_LABEL: &str = "nmstate.io/node";
 /// The label of an enactment that names its policy.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use super::GROUP;
-use super::schemas;
+use super::{rules, schemas};
 use crate::Condition;
 use crate::resource::custom_resource;
 
@@ -30,9 +30,11 @@ custom_resource! {
 /// Which nodes, what they should have, and how they get it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules::policy()))]
 pub struct NodeNetworkConfigurationPolicySpec {
     /// Labels that a node must have. Left out or empty: all nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schemas::labels")]
     pub node_selector: Option<BTreeMap<String, String>>,
 
     /// The same with expressions, as a Deployment selects its pods. With nodeSelector too, a node must match both.
@@ -53,12 +55,13 @@ pub struct NodeNetworkConfigurationPolicySpec {
     /// How many nodes may be changed at the same time: a number, or a share of the nodes that match and run an agent, rounded up. At least one may
     /// always be. Left out, or neither of the two: 50%.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schemas::int_or_string")]
+    #[schemars(schema_with = "schemas::max_unavailable")]
     pub max_unavailable: Option<IntOrString>,
 
     /// Which policy counts where two of them set the same property of a node: that of the greater number. With equal numbers they must agree. Nodes
     /// are granted to the greater number first, too. Left out: 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = -1_000_000_000, max = 1_000_000_000))]
     pub priority: Option<i64>,
 
     /// Interfaces of the node that the desired state is for. Its interfaces have no name then: each stands for all that match.
@@ -78,11 +81,13 @@ pub struct NodeNetworkConfigurationPolicySpec {
     /// What happens on the nodes when the policy is deleted or no longer matches them: retain keeps the configuration, revert puts back what it
     /// changed. Left out: retain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["retain", "revert"]))]
     pub on_delete: Option<String>,
 
     /// What happens when a node is no longer as the policy says: correct puts it right, report only says so in the condition Drifted. Left out:
     /// correct.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["correct", "report"]))]
     pub drift: Option<String>,
 }
 
@@ -98,15 +103,16 @@ pub struct Match {
 /// What interfaces have in common.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules::interface_match()))]
 pub struct InterfaceMatch {
     /// Their name: * stands for any characters, ? for one, [ab] for one of those, for example eth*.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 256))]
+    #[schemars(length(max = 256), extend("x-kubernetes-validations" = rules::glob()))]
     pub name: Option<String>,
 
     /// Their type, as the node's state has it, for example ethernet.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 64))]
+    #[schemars(length(max = 64), extend("x-kubernetes-validations" = rules::interface_type()))]
     pub type_: Option<String>,
 
     /// What their neighbour says of itself by LLDP. Part of the API's first design; it does not work yet and is refused.
@@ -139,6 +145,7 @@ pub struct AutoConfig {
 /// One thing that must be reachable from the node: exactly one of the fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules::probe()))]
 pub struct Probe {
     /// A host that answers an ICMP echo request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -162,7 +169,7 @@ pub struct Probe {
 #[serde(rename_all = "camelCase")]
 pub struct IcmpProbe {
     /// Its address or name.
-    #[schemars(length(max = 253))]
+    #[schemars(length(max = 253), extend("x-kubernetes-validations" = rules::host()))]
     pub host: String,
 }
 
@@ -171,7 +178,7 @@ pub struct IcmpProbe {
 #[serde(rename_all = "camelCase")]
 pub struct TcpProbe {
     /// The address or name of its host.
-    #[schemars(length(max = 253))]
+    #[schemars(length(max = 253), extend("x-kubernetes-validations" = rules::host()))]
     pub host: String,
 
     /// Its number.
@@ -184,7 +191,7 @@ pub struct TcpProbe {
 #[serde(rename_all = "camelCase")]
 pub struct HttpProbe {
     /// The address, http:// or https://. The certificate of an https server is not checked: what counts is whether it is reachable.
-    #[schemars(length(max = 2048))]
+    #[schemars(length(max = 2048), extend("x-kubernetes-validations" = rules::url()))]
     pub url: String,
 }
 
@@ -193,12 +200,12 @@ pub struct HttpProbe {
 #[serde(rename_all = "camelCase")]
 pub struct DnsProbe {
     /// The name.
-    #[schemars(length(max = 253))]
+    #[schemars(length(max = 253), extend("x-kubernetes-validations" = rules::dns_name()))]
     pub name: String,
 
     /// The address of the name server that is asked. Left out: those of the node, one after the other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 64))]
+    #[schemars(length(max = 64), extend("x-kubernetes-validations" = rules::server()))]
     pub server: Option<String>,
 }
 

@@ -1,0 +1,187 @@
+//! The CEL rules of the schemas: what can never work is refused by `kubectl apply` itself.
+//!
+//! For every rule holds what stands at the head of the rules of the add-ons: CEL of Kubernetes 1.32, as low in the schema as it can, and it
+//! evaluates whatever the object holds. An empty text means "not given". What concerns the inside of a desired state, which the schema leaves
+//! open, CEL in a definition cannot see: that stands in [`super::admission`].
+
+use kube_core::Rule;
+
+/// The key of a label: a name, and before it perhaps a DNS name (of which Kubernetes limits the whole length, not that of a part) and a slash.
+const LABEL_KEY: &str =
+    "^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$";
+
+/// The value of a label.
+const LABEL_VALUE: &str = "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$";
+
+/// A DNS name (RFC 1123).
+const DNS_NAME: &str = "^[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?([.][A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?)*[.]?$";
+
+/// A pattern of names: any characters but blanks and slashes, which no interface has in its name, and sets of characters in brackets.
+const GLOB: &str = "^([^\\\\[\\\\]/[:space:]]|\\\\[!?[^\\\\[\\\\]/[:space:]]+\\\\])+$";
+
+/// A web address: name or address of the host, perhaps a port, and whatever follows.
+const WEB_ADDRESS: &str = "^https?://([^/?#:@[:space:]\\\\[\\\\]]+|\\\\[[0-9A-Fa-f:.]+\\\\])(:[0-9]{1,5})?([/?#][^[:space:]]*)?$";
+
+/// As the rule of the add-ons: few enough digits that `duration(...)` does not fail.
+const DURATION: &str = "^[+]?(([0-9]{1,6}([.][0-9]*)?|[.][0-9]+)[hm]|([0-9]{1,9}([.][0-9]*)?|[.][0-9]+)(s|ms|us|µs|μs|ns))+$";
+
+fn rule(expression: impl Into<String>, message: impl AsRef<str>) -> Rule {
+    Rule::new(expression).message(message.as_ref())
+}
+
+/// The same, about a field below the one that the rule stands at.
+fn rule_for(field: &str, expression: impl Into<String>, message: impl AsRef<str>) -> Rule {
+    rule(expression, message).field_path(field)
+}
+
+/// For a `NodeNetworkState` as a whole.
+pub(super) fn state() -> [Rule; 1] {
+    [rule_for(
+        ".spec.nodeName",
+        "!has(self.spec) || !has(self.spec.nodeName) || self.spec.nodeName == '' || self.spec.nodeName == self.metadata.name",
+        "a NodeNetworkState is about the node of its own name: set nodeName to the value of metadata.name, or remove it",
+    )]
+}
+
+/// For the name of a policy. The rest of what the value of a label must be follows from what the name of an object must be.
+pub(super) fn policy_name() -> [Rule; 1] {
+    [rule("self.size() <= 63", "must be no more than 63 characters: enactments carry it as the label nmstate.io/policy")]
+}
+
+/// For the specification of a policy.
+pub(super) fn policy() -> [Rule; 3] {
+    [
+        rule_for(
+            ".autoConfig",
+            "!has(self.autoConfig)",
+            "autoConfig does not work yet: remove it, and write the bonds and VLAN interfaces into desiredState",
+        ),
+        rule_for(
+            ".match",
+            "!has(self.match) || has(self.match.interfaces)",
+            "match needs interfaces: set match.interfaces.name or match.interfaces.type, or remove match",
+        ),
+        rule_for(
+            ".desiredState",
+            "!has(self.match) || has(self.desiredState) || has(self.autoConfig)",
+            "match needs desiredState: what the interfaces that match should be, without their names",
+        ),
+    ]
+}
+
+/// For labels that a node must have.
+pub(super) fn labels() -> [Rule; 1] {
+    [rule(
+        format!("self.all(key, key.size() <= 317 && key.matches('{LABEL_KEY}'))"),
+        "keys must be keys of labels: up to 63 letters, digits, '-', '_' and '.', a letter or digit at both ends, with or without a DNS name and '/' before it",
+    )]
+}
+
+/// For the value of a label.
+pub(super) fn label_value() -> [Rule; 1] {
+    [rule(
+        format!("self.size() <= 63 && self.matches('{LABEL_VALUE}')"),
+        "must be the value of a label: at most 63 letters, digits, '-', '_' and '.', a letter or digit at both ends",
+    )]
+}
+
+/// For an expression of a label selector.
+pub(super) fn label_expression() -> [Rule; 2] {
+    [
+        rule_for(
+            ".key",
+            format!("self.key.matches('{LABEL_KEY}')"),
+            "must be the key of a label: up to 63 letters, digits, '-', '_' and '.', a letter or digit at both ends, with or without a DNS name and '/' before it",
+        ),
+        rule_for(
+            ".values",
+            "(self.operator in ['In', 'NotIn']) == (has(self.values) && self.values.size() > 0)",
+            "In and NotIn need values, Exists and DoesNotExist have none",
+        ),
+    ]
+}
+
+/// For the number or share of nodes that may be changed at the same time.
+pub(super) fn max_unavailable() -> [Rule; 1] {
+    [rule(
+        "type(self) == int ? self >= 0 : self.matches('^[0-9]{1,9}%$')",
+        "must be a number of nodes, for example 3, or a share of them, for example 50%",
+    )]
+}
+
+/// For interfaces to match.
+pub(super) fn interface_match() -> [Rule; 2] {
+    [
+        rule_for(
+            ".lldp",
+            "!has(self.lldp)",
+            "matching by what neighbours announce does not work yet: remove lldp, and match by name and type",
+        ),
+        rule(
+            "has(self.lldp) || has(self.name) && self.name != '' || has(self.type) && self.type != ''",
+            "would match every interface: set name or type (name: '*' if every interface is meant)",
+        ),
+    ]
+}
+
+/// For a pattern of names of interfaces.
+pub(super) fn glob() -> [Rule; 1] {
+    [rule(
+        format!("self == '' || self.matches('{GLOB}')"),
+        "must be the name of an interface or a pattern of such names, for example eth*: no blanks and '/', brackets only in pairs",
+    )]
+}
+
+/// For a type of interfaces.
+pub(super) fn interface_type() -> [Rule; 1] {
+    [rule("self == '' || self.matches('^[a-z][a-z0-9-]*$')", "must be a type of interface as nmstate names it, for example ethernet")]
+}
+
+/// For a probe.
+pub(super) fn probe() -> [Rule; 1] {
+    [rule(
+        "[has(self.icmp), has(self.tcp), has(self.http), has(self.dns)].filter(given, given).size() == 1",
+        "must be exactly one of icmp, tcp, http and dns: make a list of several probes",
+    )]
+}
+
+/// For the host of a probe.
+pub(super) fn host() -> [Rule; 1] {
+    [rule(format!("isIP(self) || self.matches('{DNS_NAME}')"), "must be an IP address or a DNS name, for example 192.0.2.1")]
+}
+
+/// For the web address of a probe.
+pub(super) fn url() -> [Rule; 1] {
+    [rule(format!("self.matches('{WEB_ADDRESS}')"), "must be a web address, for example http://192.0.2.1:8080/healthz")]
+}
+
+/// For the name that a probe resolves.
+pub(super) fn dns_name() -> [Rule; 1] {
+    [rule(format!("self.matches('{DNS_NAME}')"), "must be a DNS name, for example example.com")]
+}
+
+/// The same where it may be left out.
+pub(super) fn optional_dns_name() -> [Rule; 1] {
+    [rule(format!("self == '' || self.matches('{DNS_NAME}')"), "must be a DNS name, for example example.com")]
+}
+
+/// For the name server that a probe asks.
+pub(super) fn server() -> [Rule; 1] {
+    [rule("self == '' || isIP(self)", "must be the IP address of a name server, for example 192.0.2.53")]
+}
+
+/// For an address to listen on.
+pub(super) fn bind_address() -> [Rule; 1] {
+    [rule(
+        "self == '' || self == '0' || self.matches('^[^[:space:]]*:[0-9]{1,5}$')",
+        "must be an address and a port, for example :8089, or 0",
+    )]
+}
+
+/// For a duration.
+pub(super) fn duration() -> [Rule; 1] {
+    [rule(
+        format!("self == '' || self.matches('{DURATION}')"),
+        "must be a duration such as 8760h or 1h30m (units: h, m, s, ms, us, ns), without a minus sign",
+    )]
+}

@@ -1,0 +1,84 @@
+//! A real API server that serves nmstate.io.
+
+use std::{
+    fmt::{Debug, Display},
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+use weft_testenv::ControlPlane;
+
+pub const DEFINITIONS: [&str; 4] = [
+    "crds/nodenetworkstates.nmstate.io.yaml",
+    "crds/nodenetworkconfigurationpolicies.nmstate.io.yaml",
+    "crds/nodenetworkconfigurationenactments.nmstate.io.yaml",
+    "crds/nmstates.nmstate.io.yaml",
+];
+pub const ADMISSION: &str = "admission/node-network.yaml";
+
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+pub fn deploy(path: &str) -> PathBuf {
+    root().join("deploy").join(path)
+}
+
+/// A control plane with the definitions and nothing else.
+pub async fn with_definitions() -> ControlPlane {
+    let cluster = ControlPlane::builder().api_only().start().await.unwrap();
+    for file in DEFINITIONS {
+        apply(&cluster, &deploy(file)).await;
+    }
+    for version in ["v1", "v1beta1"] {
+        served(&cluster, version).await;
+    }
+    cluster
+}
+
+/// Applies a file as users do.
+pub async fn apply(cluster: &ControlPlane, file: &Path) {
+    cluster.kubectl(&["apply", "-f", file.to_str().unwrap()]).await.unwrap();
+}
+
+/// Waits until all kinds of a version can be read. A definition comes into force a moment after it was made.
+pub async fn served(cluster: &ControlPlane, version: &str) {
+    let kinds = ["nodenetworkstates", "nodenetworkconfigurationpolicies", "nmstates"];
+    for kind in kinds {
+        eventually(async || cluster.kubectl(&["get", &format!("{kind}.{version}.nmstate.io")]).await).await;
+    }
+}
+
+/// Asks until there is an answer.
+pub async fn eventually<T, E: Display>(ask: impl AsyncFn() -> Result<T, E>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        match ask().await {
+            Ok(answer) => return answer,
+            Err(error) => assert!(Instant::now() < deadline, "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Waits until it is refused with these words. A policy comes into force a moment after it was made.
+pub async fn refused_in_time<T: Debug, E: Display>(ask: impl AsyncFn() -> Result<T, E>, words: &str) {
+    eventually(async || match ask().await {
+        Err(error) if error.to_string().contains(words) => Ok(()),
+        Err(error) => Err(error.to_string()),
+        Ok(answer) => Err(format!("not refused: {answer:?}")),
+    })
+    .await;
+}
+
+/// As kubectl does it, with fields that are not known refused.
+pub async fn create(cluster: &ControlPlane, object: &Value) -> Result<String, String> {
+    let args = ["create", "--dry-run=server", "--validate=strict", "-f", "-"];
+    cluster.kubectl_with_input(&args, &object.to_string()).await.map_err(|error| error.to_string())
+}
+
+/// An object as JSON, read as this version.
+pub async fn read(cluster: &ControlPlane, resource: &str, name: &str) -> Value {
+    serde_json::from_str(&cluster.kubectl(&["get", resource, name, "-o", "json"]).await.unwrap()).unwrap()
+}
