@@ -98,14 +98,6 @@ pub fn check(entry: &'static Entry, domain: &dyn Domain, resource: &Value) -> Re
     let schema = schema_of(entry, resource)?;
     let mut findings = schema::check(&schema, resource);
     let mut notes = Vec::new();
-    for broken in broken_rules(&schema, entry, resource) {
-        // A rule over a field of the wrong type fails to evaluate: the wrong type has been reported.
-        match broken.kind {
-            ErrorKind::ValidationFailure => add(&mut findings, broken.finding),
-            ErrorKind::EvaluationError if !findings.is_empty() => {}
-            _ => notes.push(format!("a rule of {} is left to the API server: {}", at(&broken.finding.path), broken.finding.message)),
-        }
-    }
     let (decision, drawn) = decide(domain, resource);
     let decision = match decision {
         Ok(decision) => {
@@ -113,12 +105,21 @@ pub fn check(entry: &'static Entry, domain: &dyn Domain, resource: &Value) -> Re
             Some(decision)
         }
         Err(refusal) => {
-            for problem in refusal.problems {
-                add(&mut findings, Finding { path: problem.field, about_key: false, message: problem.message });
-            }
+            let problems = refusal.problems.into_iter();
+            add(&mut findings, problems.map(|problem| Finding { path: problem.field, about_key: false, message: problem.message }));
             None
         }
     };
+    // Last: they say the same with fewer words, since they stand in the schema.
+    let (failed, others): (Vec<_>, Vec<_>) =
+        broken_rules(&schema, entry, resource).into_iter().partition(|broken| broken.kind == ErrorKind::ValidationFailure);
+    add(&mut findings, failed.into_iter().map(|broken| broken.finding));
+    for BrokenRule { kind, finding } in others {
+        // A rule over a field of the wrong type fails to evaluate: the wrong type has been reported.
+        if kind != ErrorKind::EvaluationError || findings.is_empty() {
+            notes.push(format!("a rule of {} is left to the API server: {}", at(&finding.path), finding.message));
+        }
+    }
     let decision = decision.filter(|_| findings.is_empty());
     Ok(Checked { findings, decision, drawn, notes })
 }
@@ -127,21 +128,17 @@ fn at(path: &str) -> &str {
     if path.is_empty() { "the resource" } else { path }
 }
 
-/// Adds a finding, unless the same field was found to be wrong by a check before: schema, rules and the domain's own checks overlap.
-fn add(findings: &mut Vec<Finding>, finding: Finding) {
+/// Adds what one check found, unless an earlier check found the same field to be wrong: schema, the domain's own checks and rules overlap.
+fn add(findings: &mut Vec<Finding>, more: impl Iterator<Item = Finding>) {
     let inside = |outer: &str, inner: &str| {
         !outer.is_empty() && inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     };
-    // Rules about `spec` as a whole say nothing of its fields.
-    let covers = |earlier: &Finding| {
-        earlier.path == finding.path
-            || (earlier.path != "spec" && inside(&earlier.path, &finding.path))
-            || (finding.path != "spec" && inside(&finding.path, &earlier.path))
+    let overlap = |one: &str, other: &str| {
+        // What is said of `spec` as a whole says nothing of its fields.
+        one == other || (one != "spec" && inside(one, other)) || (other != "spec" && inside(other, one))
     };
-    let repeated = findings.iter().any(covers);
-    if !repeated {
-        findings.push(finding);
-    }
+    let new: Vec<_> = more.filter(|finding| !findings.iter().any(|earlier| overlap(&earlier.path, &finding.path))).collect();
+    findings.extend(new);
 }
 
 fn schema_of(entry: &Entry, resource: &Value) -> Result<Value> {

@@ -54,6 +54,7 @@ fn sign(action: &Action) -> Sign {
         Action::Release => sign("=", "release", "to stay without Weft's label"),
         Action::Drift { .. } => sign("?", "drift", "changed by others and left so"),
         Action::Leave { .. } => sign("=", "leave", "left to others"),
+        Action::Stay { .. } => sign("=", "stay", "to stay"),
         Action::Conflict { .. } => sign("!", "conflict", "in conflict"),
         Action::Wait => sign("…", "wait", "held back"),
         Action::Keep => sign("=", "keep", "as they should be"),
@@ -61,7 +62,7 @@ fn sign(action: &Action) -> Sign {
 }
 
 /// The order of the summary.
-const TOTALS: [&str; 11] = [
+const TOTALS: [&str; 12] = [
     "to create",
     "to change",
     "to make anew",
@@ -70,6 +71,7 @@ const TOTALS: [&str; 11] = [
     "in conflict",
     "held back",
     "changed by others and left so",
+    "to stay",
     "to stay without Weft's label",
     "left to others",
     "as they should be",
@@ -98,15 +100,17 @@ impl Planned {
                 fields(out, differences, style);
             }
         }
-        let removals = self.preview.removals.as_slice();
-        let groups =
-            self.preview.units.iter().map(|unit| (unit.name.as_str(), unit.changes.as_slice())).chain([("no longer wanted", removals)]);
-        for (name, changes) in groups {
-            let shown: Vec<_> = changes.iter().filter(|change| change.action != Action::Keep).collect();
+        let of_units = self.preview.units.iter().map(|unit| (unit.name.as_str(), None, unit.changes.iter().collect()));
+        for (name, why, changes) in of_units.chain(self.removals()) {
+            let changes: Vec<&Change> = changes;
+            let shown: Vec<_> = changes.into_iter().filter(|change| change.action != Action::Keep).collect();
             if shown.is_empty() {
                 continue;
             }
             line(out, &format!("{}{}", if out.is_empty() { "" } else { "\n" }, style.bold(name)));
+            if let Some(why) = why {
+                line(out, &format!("  {why}"));
+            }
             for change in shown {
                 object(out, change, style);
             }
@@ -131,6 +135,17 @@ impl Planned {
             );
         }
         text
+    }
+
+    /// What is not wanted any more, under a heading: what goes, and what stays with the reason that all of it has in common.
+    fn removals(&self) -> [(&str, Option<&str>, Vec<&Change>); 2] {
+        let (stays, goes): (Vec<_>, Vec<_>) =
+            self.preview.removals.iter().partition(|change| matches!(change.action, Action::Stay { .. }));
+        let why = stays.iter().find_map(|change| match &change.action {
+            Action::Stay { why } => Some(why.as_str()),
+            _ => None,
+        });
+        [("no longer wanted", None, goes), ("stays", why, stays)]
     }
 
     fn totals(&self) -> String {
@@ -199,6 +214,7 @@ fn object(out: &mut String, change: &Change, style: Style) {
         Action::Delete => (style.bad(sign), None),
         Action::Conflict { why } => (style.bad(sign), Some(why.as_str())),
         Action::Leave { why } => (style.dim(sign), Some(why.as_str())),
+        Action::Stay { .. } => (style.dim(sign), None),
         Action::Release => (style.dim(sign), Some("stays, without Weft's label: other people's objects may live in it")),
         Action::Wait => (style.dim(sign), Some("waits for what is in its way, or missing")),
         Action::Drift { deviation } => (style.pending(sign), Some(left_so(deviation))),
@@ -259,7 +275,7 @@ fn object_json(change: &Change) -> Value {
         object["differences"] = differences.iter().map(difference_json).collect();
     }
     match &change.action {
-        Action::Conflict { why } | Action::Leave { why } => object["why"] = why.clone().into(),
+        Action::Conflict { why } | Action::Leave { why } | Action::Stay { why } => object["why"] = why.clone().into(),
         Action::Drift { deviation } => object["why"] = left_so(deviation).into(),
         _ => {}
     }

@@ -98,7 +98,7 @@ impl Walk {
         let properties = schema["properties"].as_object().unwrap_or(&none);
         for required in strings(&schema["required"]) {
             if !fields.contains_key(required) {
-                self.found(path, format!("the field {required:?} is missing"));
+                self.found(&join(path, required), "is missing".to_owned());
             }
         }
         let open = truthy(schema, "x-kubernetes-preserve-unknown-fields") || schema["additionalProperties"] == Value::Bool(true);
@@ -270,7 +270,7 @@ impl Walk {
         }
         if let Value::Object(fields) = value {
             for required in strings(&schema["required"]).filter(|name| !fields.contains_key(*name)) {
-                self.found(path, format!("the field {required:?} is missing"));
+                self.found(&join(path, required), "is missing".to_owned());
             }
             for (name, property) in schema["properties"].as_object().into_iter().flatten() {
                 if let Some(value) = fields.get(name) {
@@ -371,7 +371,7 @@ mod tests {
                 json!([{"k": "a"}, {"k": "a", "v": 1}]),
                 "f[1]: says the same as entry 0 of the list, which may have it once: remove one of them",
             ),
-            (&map, json!([]), json!([{"v": 1}]), "f[0]: the field \"k\" is missing"),
+            (&map, json!([]), json!([{"v": 1}]), "f[0].k: is missing"),
             (&map, json!([]), json!([{"k": "a", "vv": 1}]), "f[0].vv: unknown field \"vv\"; did you mean \"v\"?"),
             (&open, json!({"any": {"thing": 1}}), json!("x"), "f: must be an object, not the string \"x\""),
             (

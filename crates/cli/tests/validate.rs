@@ -101,6 +101,32 @@ spec:
 }
 
 #[test]
+fn one_mistake_in_a_network_config_is_told_once() {
+    let head = "apiVersion: networkoperator.openshift.io/v1\nkind: NetworkConfig\nmetadata: {name: default}\nspec:\n";
+    let blocks = "[{cidr: 10.0.0.0/16}, {cidr: 10.1.0.0/16}]";
+    for (spec, expected) in [
+        ("defaultNetwork: {type: Flannel}".to_owned(), "stdin:5:3: spec.clusterNetworks: is missing: give at least one block"),
+        ("clusterNetworks: []\n  defaultNetwork: {type: Flannel}".to_owned(), "stdin:6:20: spec.clusterNetworks: is missing: give"),
+        ("clusterNetwork: []\n  defaultNetwork: {type: Flannel}".to_owned(), "stdin:5:3: spec.clusterNetworks: is missing: give"),
+        (format!("clusterNetworks: {blocks}\n  defaultNetwork: {{type: Flannel}}"), "stdin:6:20: spec.clusterNetworks: 2 blocks of IPv4"),
+        (format!("clusterNetwork: {blocks}\n  defaultNetwork: {{type: Flannel}}"), "stdin:6:19: spec.clusterNetwork: 2 blocks of IPv4"),
+        ("clusterNetworks: [{cidr: 10.0.0.0/16}]".to_owned(), "stdin:5:3: spec.defaultNetwork: is missing"),
+        (
+            "clusterNetworks: [{cidr: 10.0.0.0/16}]\n  defaultNetwork: {type: OpenShiftSDN}".to_owned(),
+            "stdin:6:21: spec.clusterNetworks[0].hostSubnetLength: is missing",
+        ),
+        (
+            "clusterNetwork: [{cidr: 10.0.0.0/16}]\n  defaultNetwork: {type: OpenShiftSDN}".to_owned(),
+            "stdin:6:20: spec.clusterNetwork[0].hostSubnetLength: is missing",
+        ),
+    ] {
+        let run = weft_with_stdin(&root(), &["validate", "-f", "-"], &format!("{head}  serviceNetwork: 172.30.0.0/16\n  {spec}\n"));
+        assert_eq!((run.code, run.stdout.lines().count()), (1, 1), "{spec}\n{}", run.stdout);
+        assert!(run.stdout.starts_with(expected), "{expected}\n{}", run.stdout);
+    }
+}
+
+#[test]
 fn what_only_rules_and_the_operator_know_is_found_too() {
     for (spec, field) in [
         ("  kubeMacPool: {rangeStart: '02:00:00:00:00:00'}\n", "spec.kubeMacPool"),

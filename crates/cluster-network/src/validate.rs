@@ -100,7 +100,7 @@ pub(crate) fn spelling<'a>(
         problems.push("spec.clusterNetwork", "is another spelling of clusterNetworks, which is given too: keep clusterNetworks only");
     }
     match (first, later) {
-        (None, Some(later)) => ("spec.clusterNetwork", later),
+        (None, Some(later)) if !later.is_empty() => ("spec.clusterNetwork", later),
         (first, _) => ("spec.clusterNetworks", first.map(Vec::as_slice).unwrap_or_default()),
     }
 }

@@ -99,6 +99,11 @@ pub enum Action {
         /// Why.
         why: String,
     },
+    /// It outlives its resource: see [`Domain::outlives`](weft_plan::Domain::outlives).
+    Stay {
+        /// Why, and how to be rid of it. The same for all of them.
+        why: String,
+    },
     /// It is somebody else's: nothing is written, and the component fails.
     Conflict {
         /// Whose, and the way out.
@@ -199,7 +204,7 @@ pub async fn teardown(objects: &Objects, resource: &Value, namespace: &str) -> R
         }
     }
     if let Some((stays, why)) = stays {
-        let staying = stays.objects.into_keys().map(|object| Change { object, action: Action::Leave { why: why.clone() } });
+        let staying = stays.objects.into_keys().map(|object| Change { object, action: Action::Stay { why: why.clone() } });
         changes.extend(staying);
     }
     Ok(changes)

@@ -52,13 +52,34 @@ fn of_family(blocks: &str, family: u8) -> String {
     format!("{blocks}.filter(block, has(block.cidr) && isCIDR(block.cidr) && cidr(block.cidr).ip().family() == {family}).size()")
 }
 
+/// OpenShiftSDN has to be told how much of each block a node gets. `share` is how one says so in this spelling of the list.
+fn divided_by_openshift_sdn(list: &str, share: &str) -> Rule {
+    let blocks = format!("self.{list}");
+    let has_share = "has(block.hostPrefix) || has(block.hostSubnetLength) && block.hostSubnetLength > 0";
+    rule_for(
+        &format!(".{list}"),
+        format!("!({}) || !has({blocks}) || {blocks}.all(block, {has_share}) && {} == 0", is_type("OpenShiftSDN"), of_family(&blocks, 6)),
+        format!("OpenShiftSDN divides IPv4 blocks among the nodes: give each of {list} an IPv4 cidr and {share}"),
+    )
+}
+
+/// Flannel knows one block of each address family.
+fn one_block_a_family(list: &str) -> Rule {
+    let blocks = format!("self.{list}");
+    rule_for(
+        &format!(".{list}"),
+        format!("!({}) || !has({blocks}) || {} <= 1 && {} <= 1", is_type("Flannel"), of_family(&blocks, 4), of_family(&blocks, 6)),
+        format!("Flannel has at most one block of each address family: join the blocks of {list}, or choose another type"),
+    )
+}
+
 /// For `metadata.name`.
 pub(super) fn name() -> [Rule; 1] {
     [rule(format!("self == '{NAME}'"), "only the NetworkConfig named default is acted on: set metadata.name to default")]
 }
 
 /// For the specification.
-pub(super) fn spec() -> [Rule; 6] {
+pub(super) fn spec() -> [Rule; 8] {
     [
         rule_for(
             ".clusterNetwork",
@@ -73,25 +94,10 @@ pub(super) fn spec() -> [Rule; 6] {
             ),
             "clusterNetworks is missing: add at least one block of addresses for pods, for example {cidr: 10.128.0.0/14, hostSubnetLength: 9}",
         ),
-        rule(
-            format!(
-                "!({}) || {}",
-                is_type("OpenShiftSDN"),
-                of_blocks(|blocks| format!(
-                    "{blocks}.all(block, has(block.hostPrefix) || has(block.hostSubnetLength) && block.hostSubnetLength > 0) && {} == 0",
-                    of_family(blocks, 6)
-                ))
-            ),
-            "OpenShiftSDN divides IPv4 blocks among the nodes: give each of clusterNetworks an IPv4 cidr and hostSubnetLength, for example 9",
-        ),
-        rule(
-            format!(
-                "!({}) || {}",
-                is_type("Flannel"),
-                of_blocks(|blocks| format!("{} <= 1 && {} <= 1", of_family(blocks, 4), of_family(blocks, 6)))
-            ),
-            "Flannel has at most one block of each address family: join the blocks of clusterNetworks, or choose another type",
-        ),
+        divided_by_openshift_sdn("clusterNetworks", "hostSubnetLength, for example 9"),
+        divided_by_openshift_sdn("clusterNetwork", "hostPrefix, for example 23"),
+        one_block_a_family("clusterNetworks"),
+        one_block_a_family("clusterNetwork"),
         rule_for(
             ".defaultNetwork.flannelConfig.mtu",
             format!(

@@ -26,7 +26,10 @@ Exit code 0: given back, or nothing of Weft is there; 2: it could not be done. I
 Examples:
   kubectl -n cluster-network-addons scale deployment cluster-network-addons-operator --replicas=0
   weft release addons --dry-run
-  weft release addons")]
+  weft release addons
+
+  kubectl -n openshift-cluster-network-operator delete daemonset cluster-network-operator
+  weft release cluster-network")]
 pub struct Args {
     /// What is to be given back
     #[arg(value_name = "DOMAIN", value_parser = PossibleValuesParser::new(domains::ALL.iter().map(|entry| entry.name)))]
@@ -129,12 +132,9 @@ async fn idle(online: &Online, site: &Site) -> Result<()> {
 }
 
 fn next_step(site: &Site) -> String {
-    let operator = match &site.operator {
-        Some(operator) => operator.workload.human(),
-        None => site.domain.operators().first().map(|(kind, name)| format!("its {} {name}", kind.kind)).unwrap_or_default(),
-    };
-    format!(
-        "{} is given back. Now install the other operator; where it has the same name, it takes the place of {operator}.\n",
-        site.entry.name
-    )
+    let given_back = format!("{} is given back. Now install the other operator", site.entry.name);
+    match &site.operator {
+        Some(operator) => format!("{given_back}; where it has the same name, it takes the place of {}.\n", operator.workload.human()),
+        None => format!("{given_back}.\n"),
+    }
 }

@@ -8,6 +8,7 @@ mod harness;
 mod errors;
 mod plan;
 mod release;
+mod release_network;
 mod status;
 mod uninstall;
 mod user;
