@@ -21,10 +21,14 @@ async fn the_tree_from_nothing_to_available() {
     cluster.apply(&example("network-addons-config.yaml")).await;
     // The Secret that a workload waits for is not there.
     cluster.wait_condition("Progressing", "True", "Deploying", "waits for Secret").await;
-    let late = weft(&cluster, &["status", "--wait", "--timeout", "1s"]).await.ended(1);
-    assert!(late.stderr.contains("not Available within 1s"), "{}", late.stderr);
     let cause = "Deployment kubemacpool-mac-controller-manager 1/1 ready: waits for Secret cluster-network-addons/kubemacpool-service (does not exist)";
-    assert!(late.stdout.contains(cause), "{}", late.stdout);
+    wait_until("its pod is ready, and the Secret is all that it waits for", async || match weft(&cluster, &["status"]).await {
+        shown if shown.stdout.contains(cause) => Ok(()),
+        shown => Err(shown.stdout),
+    })
+    .await;
+    let late = weft(&cluster, &["status", "--wait", "--timeout", "1s"]).await.ended(1);
+    assert!(late.stderr.contains("not Available within 1s") && late.stdout.contains(cause), "{late:?}");
 
     // A wait that is already running ends when it comes: by a watch, long before any timeout.
     let waiting = tokio::spawn(command(cluster.control_plane.kubeconfig(), &["status", "--wait"]).output());

@@ -42,13 +42,13 @@ async fn under_report_drift_is_left_and_told_and_what_is_asked_for_anew_is_done(
     cluster.wait_available_and(&["Drifted"]).await;
     let live = cluster.get(kinds::DAEMON_SET, NAMESPACE, "multus").await.unwrap();
     assert_eq!(live["spec"]["template"]["spec"]["terminationGracePeriodSeconds"], 11, "it is left: {live:#}");
-    assert_eq!(operator.metric("weft_drifted_objects").await, 3.0);
+    wait_drifted(&operator, 3.0).await;
     let plan = weft(&cluster, &["plan", "-f", "-"], RESOURCE).await;
     assert!(plan.contains("? DaemonSet cluster-network-addons/multus: left as it is: driftPolicy is Report"), "{plan}");
     assert!(plan.contains("nothing would change"), "{plan}");
     let shown = weft(&cluster, &["status"], "").await;
     assert!(shown.contains("spec.template.spec.terminationGracePeriodSeconds is 11, should be 10"), "{shown}");
-    assert_eq!(events(&cluster, "Drifted").await.len(), 1, "said once, though three things were done");
+    wait_until("an event tells of it", async || if events(&cluster, "Drifted").await.is_empty() { Err("no".into()) } else { Ok(()) }).await;
 
     // A pass finds nothing to do, and asks for nothing that it need not.
     let seen = cluster.audit().len();
@@ -56,6 +56,7 @@ async fn under_report_drift_is_left_and_told_and_what_is_asked_for_anew_is_done(
     let asked: Vec<_> =
         cluster.audit().split_off(seen).into_iter().filter(|event| event.resource != "leases" && event.verb != "watch").collect();
     assert!(asked.iter().all(|event| !event.is_write()), "{asked:#?}");
+    assert_eq!(events(&cluster, "Drifted").await.len(), 1, "said once, though three things were done");
 
     // Deleted.
     cluster.delete(kinds::CLUSTER_ROLE, "", "multus").await;
@@ -86,7 +87,7 @@ async fn under_report_drift_is_left_and_told_and_what_is_asked_for_anew_is_done(
     cluster.patch_resource(json!({"spec": {"imagePullPolicy": null, "driftPolicy": "Repair"}})).await;
     let resource = cluster.wait_available().await;
     assert_eq!(resource["status"]["drift"], Value::Null);
-    assert_eq!(operator.metric("weft_drifted_objects").await, 0.0);
+    wait_drifted(&operator, 0.0).await;
     let inventory = cluster.get(kinds::CONFIG_MAP, NAMESPACE, INVENTORY).await.unwrap();
     assert_eq!(inventory["data"]["applied"], Value::Null, "digests are kept only where they are needed");
     let mut before = before;
@@ -186,6 +187,15 @@ async fn a_pass(cluster: &Cluster, operator: &Operator) {
     let before = operator.metric("weft_passes_total").await;
     cluster.patch_resource(json!({"metadata": {"annotations": {"example.com/note": format!("after {before} passes")}}})).await;
     wait_until("a pass", async || operator.metric("weft_passes_total").await.gt(&before).then_some(()).ok_or("none yet".into())).await;
+}
+
+/// Status is written first, and the gauge set at the end of the pass.
+async fn wait_drifted(operator: &Operator, wanted: f64) {
+    wait_until(&format!("the gauge says {wanted}"), async || match operator.metric("weft_drifted_objects").await {
+        found if found == wanted => Ok(()),
+        found => Err(found.to_string()),
+    })
+    .await;
 }
 
 /// Waits until status lists just these objects.

@@ -15,12 +15,11 @@ async fn a_component_that_the_roles_do_not_cover_is_named_and_the_others_come_an
 
     cluster.apply(&configuration("multus: {}, linuxBridge: {}, ovs: {}")).await;
     covered_is_available(&cluster).await;
-    let status = cluster.status().await;
     let why = "ovs: ClusterRole ovs-cni-marker-cr: clusterroles.rbac.authorization.k8s.io \"ovs-cni-marker-cr\" is forbidden";
     let verb = "cannot patch resource \"clusterroles\" in API group \"rbac.authorization.k8s.io\"";
+    let status = cluster.wait_condition("Degraded", "True", "FailedToApply", why).await;
     let degraded = condition(&status, "Degraded");
     let message = degraded["message"].as_str().unwrap_or_default();
-    assert_eq!((&degraded["status"], &degraded["reason"]), (&"True".into(), &"FailedToApply".into()));
     assert!(message.starts_with(why) && message.contains(verb), "{message}");
     assert!(message.lines().all(|line| line.starts_with("ovs: ")), "{message}");
     assert_eq!(condition(&status, "Available")["status"], "False");

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use weft_plan::kinds;
 
 use super::{config, start};
-use crate::harness::*;
+use crate::{harness::*, install::passes};
 
 const PROXY: &str = "openshift-kube-proxy";
 
@@ -41,7 +41,7 @@ async fn wait_gone(cluster: &Cluster, kind: weft_plan::Kind, namespace: &str, na
 #[tokio::test]
 async fn the_proxy_and_additional_networks_come_and_go() {
     let cluster = start().await;
-    let _operator = Operator::start_default(&cluster).await;
+    let operator = Operator::start_default(&cluster).await;
     let nad = kinds::NETWORK_ATTACHMENT_DEFINITION;
     let bridge = raw("bridge", r#"{"cniVersion": "0.3.1", "type": "bridge"}"#);
 
@@ -74,13 +74,20 @@ async fn the_proxy_and_additional_networks_come_and_go() {
     wait_state(&cluster, "second", "Available").await;
     wait_state(&cluster, "elsewhere", "Degraded").await;
     wait_gone(&cluster, nad, "default", "bridge").await;
-    assert_eq!(condition(&cluster.status().await, "Available")["status"], "True");
+    cluster.wait_condition("Available", "True", "", "").await;
     cluster.kubectl(&["create", "namespace", "not-there"]).await;
     wait_state(&cluster, "elsewhere", "Available").await;
 
     // The proxy goes when it is switched off, and is put back when somebody deletes it.
     cluster.wait_available().await;
+    let uid = async || cluster.get(kinds::DAEMON_SET, PROXY, PROXY).await.map(|live| live["metadata"]["uid"].clone());
+    let old = uid().await;
     cluster.delete(kinds::DAEMON_SET, PROXY, PROXY).await;
+    wait_until("the proxy is back", async || match uid().await {
+        new if new.is_some() && new != old => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
     cluster.wait_available().await;
     cluster.patch_resource(json!({"spec": {"deployKubeProxy": false}})).await;
     wait_gone(&cluster, kinds::DAEMON_SET, PROXY, PROXY).await;
@@ -91,7 +98,10 @@ async fn the_proxy_and_additional_networks_come_and_go() {
     let theirs = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "kube-proxy", "namespace": "kube-system"}, "spec": {
         "selector": {"matchLabels": {"k8s-app": "kube-proxy"}},
         "template": {"metadata": {"labels": {"k8s-app": "kube-proxy"}}, "spec": {"containers": [{"name": "kube-proxy", "image": "kube-proxy"}]}}}});
+    let before = passes(&operator).await;
     cluster.apply(&theirs.to_string()).await;
+    // That it comes is a reason to look. Asked for earlier, ours would be deployed.
+    wait_until("it is seen", async || passes(&operator).await.gt(&before).then_some(()).ok_or("not yet".into())).await;
     cluster.patch_resource(json!({"spec": {"deployKubeProxy": true}})).await;
     cluster.wait_condition("Degraded", "True", "", "kube-system/kube-proxy").await;
     assert!(cluster.get(kinds::DAEMON_SET, PROXY, PROXY).await.is_none());

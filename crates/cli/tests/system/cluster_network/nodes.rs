@@ -33,7 +33,11 @@ async fn the_pods_mtu_follows_the_nodes_until_the_network_is_on_all_of_them() {
     // The first nodes tell theirs, and nothing is refused.
     tell(&cluster, |index| NodeNetwork { mtu: Some([9000, 1400][index]), ..NodeNetwork::default() }).await;
     wait_mtu(&cluster, 1350).await;
-    assert_eq!(record(&cluster).await["defaultNetwork"]["flannelConfig"]["mtu"], 1350);
+    wait_until("it is recorded", async || match record(&cluster).await["defaultNetwork"]["flannelConfig"]["mtu"].clone() {
+        mtu if mtu == 1350 => Ok(()),
+        mtu => Err(mtu.to_string()),
+    })
+    .await;
     let status = cluster.status().await;
     assert!(status.get("refusedChange").is_none() && status.get("establishedNetwork").is_none(), "{status}");
 
