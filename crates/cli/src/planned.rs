@@ -139,8 +139,7 @@ impl Planned {
 
     /// What is not wanted any more, under a heading: what goes, and what stays with the reason that all of it has in common.
     fn removals(&self) -> [(&str, Option<&str>, Vec<&Change>); 2] {
-        let (stays, goes): (Vec<_>, Vec<_>) =
-            self.preview.removals.iter().partition(|change| matches!(change.action, Action::Stay { .. }));
+        let (stays, goes): (Vec<_>, Vec<_>) = self.preview.removals.iter().partition(|change| matches!(change.action, Action::Stay { .. }));
         let why = stays.iter().find_map(|change| match &change.action {
             Action::Stay { why } => Some(why.as_str()),
             _ => None,

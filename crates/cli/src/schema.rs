@@ -402,7 +402,8 @@ mod tests {
         let object =
             json!({"apiVersion": "v1", "kind": "K", "metadata": {"nam": "x", "labels": {"a": 1}}, "spec": {"mai": true, "may": "no"}});
         let found: Vec<_> = check(&schema, &object).into_iter().map(|finding| (finding.path, finding.about_key)).collect();
-        let expected = [("metadata.labels.a", false), ("metadata.nam", true), ("spec.must", false), ("spec.mai", true), ("spec.may", false)];
+        let expected =
+            [("metadata.labels.a", false), ("metadata.nam", true), ("spec.must", false), ("spec.mai", true), ("spec.may", false)];
         assert_eq!(found, expected.map(|(path, about_key)| (path.to_owned(), about_key)));
     }
 }

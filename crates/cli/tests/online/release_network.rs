@@ -48,7 +48,8 @@ async fn there_and_back(file: &str, namespace: &str) {
     assert_eq!(running(&cluster).await, before, "no workload and no pod is another one");
     let after = cluster.snapshot().await;
     let marked = |object: &Value| {
-        let own = |field: &str| object["metadata"][field].as_object().into_iter().flatten().any(|(key, _)| key.starts_with("weft.network/"));
+        let own =
+            |field: &str| object["metadata"][field].as_object().into_iter().flatten().any(|(key, _)| key.starts_with("weft.network/"));
         own("labels") || own("annotations") || object["metadata"]["labels"].get(OWNER_LABEL).is_some()
     };
     let left: Vec<_> = after.objects.iter().filter(|(_, object)| marked(object)).map(|(name, _)| name).collect();
@@ -94,7 +95,12 @@ async fn there_and_back(file: &str, namespace: &str) {
 /// The additional networks in status, with their states.
 async fn networks(cluster: &Cluster) -> Vec<String> {
     let status = cluster.status().await;
-    status["additionalNetworks"].as_array().into_iter().flatten().map(|network| format!("{} {}", network["name"], network["state"])).collect()
+    status["additionalNetworks"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|network| format!("{} {}", network["name"], network["state"]))
+        .collect()
 }
 
 /// Workloads by uid and generation, and pods by uid, of all that the network consists of.

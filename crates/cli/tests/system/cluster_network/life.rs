@@ -195,7 +195,11 @@ async fn deleted_and_made_again(cluster: &Cluster) {
     let uid = async || cluster.get(kinds::DAEMON_SET, SDN, "sdn").await.unwrap()["metadata"]["uid"].clone();
     let before = (uid().await, cluster.snapshot().await);
     let plan = weft(cluster, &["plan", "--delete", "-f", "-"], &minimal()).await;
-    assert!(text(&plan).contains("stays\n  pods use it, so it stays") && text(&plan).contains("\n  = DaemonSet openshift-sdn/sdn\n"), "{}", text(&plan));
+    assert!(
+        text(&plan).contains("stays\n  pods use it, so it stays") && text(&plan).contains("\n  = DaemonSet openshift-sdn/sdn\n"),
+        "{}",
+        text(&plan)
+    );
     assert_eq!(text(&plan).matches("weft.network/remove=OpenShiftSDN").count(), 1, "the reason is told once: {}", text(&plan));
     assert!(text(&plan).contains("Objects: 23 to stay."), "{}", text(&plan));
     cluster.kubectl(&["delete", "networkconfig", "default", "--timeout=60s"]).await;
