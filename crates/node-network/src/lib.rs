@@ -5,7 +5,7 @@
 //!
 //! The way of a policy on a node: [`select`] says whether it is meant, [`render`] makes its desired state ([`translate`],
 //! [`interfaces`], [`capture`], [`bridge`]), [`merge`] joins it with those of the others, [`secrets`] fills in what only the node may
-//! know, [`drift`] says what of it is not so, and [`revert`] takes it back. [`normalise`] makes the report.
+//! know, [`drift`] says what of it is not so, and [`revert`] takes it back. [`normalise`] makes the report. [`rollout`] says when.
 
 pub mod blame;
 pub mod bridge;
@@ -20,6 +20,7 @@ pub mod normalise;
 pub mod path;
 pub mod render;
 pub mod revert;
+pub mod rollout;
 pub mod route;
 pub mod secrets;
 pub mod select;

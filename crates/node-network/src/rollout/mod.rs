@@ -1,0 +1,26 @@
+//! Which node may change when: the rollout of policies over nodes.
+//!
+//! The operator decides, the agents of the nodes act. What stands between them is the enactment, one a policy and node: its `spec` says what the
+//! node may apply, its `status` what became of it. All that is needed to decide is in the objects themselves, so an operator that was killed
+//! between any two writes goes on where it was, and no count can be wrong for longer than it takes to look again.
+//!
+//! - [`view`]: what is kept of the API server's objects;
+//! - [`limit`]: how many nodes may be changed at the same time;
+//! - [`standing`]: where a policy stands on one node;
+//! - [`slots`]: what is to be written next;
+//! - [`status`]: what a policy says about all that.
+
+pub mod limit;
+mod selection;
+pub mod slots;
+pub mod standing;
+pub mod status;
+pub mod view;
+
+#[cfg(test)]
+mod simulation;
+#[cfg(test)]
+mod testing;
+
+pub use slots::{Action, decide};
+pub use view::{Decision, Enactment, Node, Policy, Wanted, World};

@@ -1,0 +1,284 @@
+//! What is to be written next.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    limit,
+    standing::{Standing, holds},
+    view::{Decision, Enactment, Node, Policy, Wanted, World, enactment_name},
+};
+
+/// Something to write. Each can be done, or not done, without the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Put the finalizer on a policy that is to be reverted when it goes. Nothing is granted before.
+    Keep {
+        /// The policy.
+        policy: String,
+    },
+    /// Take the finalizer away: nothing is left to be reverted.
+    Release {
+        /// The policy.
+        policy: String,
+    },
+    /// Make an enactment; if it is granted, with the policy's specification.
+    Create {
+        /// The policy.
+        policy: String,
+        /// The node.
+        node: String,
+        /// What is decided.
+        wanted: Wanted,
+    },
+    /// Decide anew; if it is granted, with the policy's specification, else what was granted before stays.
+    Change {
+        /// The policy.
+        policy: String,
+        /// The node.
+        node: String,
+        /// What is decided.
+        wanted: Wanted,
+    },
+    /// Delete an enactment.
+    Delete {
+        /// Its name.
+        name: String,
+        /// Its uid: another one of that name stays.
+        uid: String,
+    },
+}
+
+/// What is to be written next. Nothing, if all is decided: then only news from agents, nodes or users lead on.
+///
+/// A slot of a policy is held by a node that is being changed for it, and by one that has failed; a slot of the cluster by each node that is
+/// being changed. Nobody keeps count of them: they are counted, here, each time.
+pub fn decide(world: &World) -> Vec<Action> {
+    let mut actions = Vec::new();
+    for (policy, enactments) in &world.enactments {
+        let gone = |enactment: &&&Enactment| !world.policies.contains_key(policy) || is_orphan(world, enactment);
+        actions.extend(enactments.values().filter(gone).filter_map(|enactment| delete(enactment)));
+    }
+    let rollouts: Vec<_> = in_order(world).into_iter().map(|name| Rollout::of(world, name)).collect();
+    let mut slots = Slots::of(world, &rollouts);
+    for rollout in &rollouts {
+        rollout.finalizer(&mut actions);
+        rollout.leave(&mut slots, &mut actions);
+        rollout.go_on(&mut slots, &mut actions);
+    }
+    actions
+}
+
+/// Its node is gone, or another one of that name.
+fn is_orphan(world: &World, enactment: &Enactment) -> bool {
+    world.nodes.get(enactment.node.as_str()).is_none_or(|node| enactment.node_uid.as_ref().is_some_and(|uid| *uid != node.uid))
+}
+
+fn delete(enactment: &Enactment) -> Option<Action> {
+    (!enactment.is_deleted).then(|| Action::Delete { name: enactment.name.clone(), uid: enactment.uid.clone() })
+}
+
+/// The policies: greater priority first, then by name.
+fn in_order<'a>(world: &World<'a>) -> Vec<&'a str> {
+    let mut names: Vec<_> = world.policies.keys().copied().collect();
+    // Stable: equal ones stay in the order of their names.
+    names.sort_by_key(|name| std::cmp::Reverse(world.policies[name].priority));
+    names
+}
+
+/// The slots of the cluster.
+struct Slots<'a> {
+    /// Nodes that are being changed.
+    busy: BTreeSet<&'a str>,
+    limit: usize,
+}
+
+impl<'a> Slots<'a> {
+    fn of(world: &World<'a>, rollouts: &[Rollout<'a>]) -> Self {
+        let busy = rollouts.iter().flat_map(|rollout| &rollout.nodes).filter(|node| node.is_busy()).map(|node| node.name);
+        Self { busy: busy.collect(), limit: limit::scaled(world.max_unavailable, world.agents.len()) }
+    }
+
+    fn has_room_for(&self, node: &str) -> bool {
+        fits(&self.busy, node, self.limit)
+    }
+}
+
+/// Whether one more change of this node keeps within the limit: it costs no slot where the node has one. Over the limit, nothing is begun at all.
+fn fits(held: &BTreeSet<&str>, node: &str, limit: usize) -> bool {
+    held.len() + usize::from(!held.contains(node)) <= limit
+}
+
+/// A policy and the nodes that it concerns.
+pub(super) struct Rollout<'a> {
+    name: &'a str,
+    policy: &'a Policy,
+    pub nodes: Vec<OnNode<'a>>,
+}
+
+/// A policy on a node.
+pub(super) struct OnNode<'a> {
+    pub name: &'a str,
+    pub node: &'a Node,
+    pub runs_agent: bool,
+    /// The policy is for this node; else the node is to leave it.
+    pub is_matched: bool,
+    pub enactment: Option<&'a Enactment>,
+    pub standing: Standing,
+}
+
+impl OnNode<'_> {
+    /// It is being changed, and counts as unavailable.
+    fn is_busy(&self) -> bool {
+        matches!(self.standing, Standing::InFlux { .. }) && self.enactment.is_some_and(|enactment| holds(Some(self.node), enactment))
+    }
+
+    /// It holds a slot of the policy. A failure does until there is a newer generation or another try, so that the rest is aborted.
+    pub fn holds_slot(&self) -> bool {
+        self.is_busy() || self.standing == Standing::Failed
+    }
+
+    /// It can be told something that it will do.
+    fn can_act(&self) -> bool {
+        self.node.is_ready && self.runs_agent
+    }
+}
+
+impl<'a> Rollout<'a> {
+    pub fn of(world: &World<'a>, name: &'a str) -> Self {
+        let policy = world.policies[name];
+        let enactments = world.enactments.get(name);
+        let nodes = world.nodes.iter().filter_map(|(node_name, node)| {
+            let enactment = enactments.and_then(|all| all.get(node_name)).copied();
+            if enactment.is_some_and(|enactment| is_orphan(world, enactment) || enactment.is_deleted) {
+                // It goes first.
+                return None;
+            }
+            let is_matched = !policy.is_deleted && policy.selection.matches(&node.labels);
+            let standing = match enactment {
+                Some(enactment) if !is_matched => Standing::of_leaving(policy, enactment),
+                None if !is_matched => return None,
+                _ => Standing::of(policy, enactment),
+            };
+            Some(OnNode { name: node_name, node, runs_agent: world.agents.contains(node_name), is_matched, enactment, standing })
+        });
+        Self { name, policy, nodes: nodes.collect() }
+    }
+
+    /// The nodes that it is for and that could have it.
+    pub fn matching(&self) -> impl Iterator<Item = &OnNode<'a>> {
+        self.nodes.iter().filter(|node| node.is_matched && node.runs_agent)
+    }
+
+    /// The nodes that have something of it and are to leave it.
+    pub fn leaving(&self) -> impl Iterator<Item = &OnNode<'a>> {
+        self.nodes.iter().filter(|node| !node.is_matched)
+    }
+
+    /// How many nodes may be changed at the same time. When it is deleted, it is for no node any more: then of those that leave it.
+    fn limit(&self) -> usize {
+        let of = if self.policy.is_deleted { self.leaving().filter(|node| node.runs_agent).count() } else { self.matching().count() };
+        limit::scaled(self.policy.max_unavailable.as_ref(), of)
+    }
+
+    fn finalizer(&self, actions: &mut Vec<Action>) {
+        let policy = || self.name.to_owned();
+        match (self.policy.has_finalizer, self.policy.is_deleted) {
+            (false, false) if self.policy.reverts => actions.push(Action::Keep { policy: policy() }),
+            (true, false) if !self.policy.reverts => actions.push(Action::Release { policy: policy() }),
+            (true, true) if !self.policy.reverts || self.nodes.is_empty() => actions.push(Action::Release { policy: policy() }),
+            _ => {}
+        }
+    }
+
+    /// What happens where it is no longer for the node.
+    fn leave(&self, slots: &mut Slots<'a>, actions: &mut Vec<Action>) {
+        let is_over = |node: &OnNode| {
+            let nothing_to_revert = !self.policy.reverts || !node.enactment.is_some_and(|enactment| enactment.has_granted);
+            nothing_to_revert || node.standing == Standing::Done
+        };
+        let (over, leaving): (Vec<_>, Vec<_>) = self.leaving().partition(|node| is_over(node));
+        actions.extend(over.iter().filter_map(|node| node.enactment).filter_map(delete));
+        let wanted = Wanted { generation: self.policy.generation, decision: Decision::Revert, retry: self.policy.retry.clone() };
+        self.grant(slots, &wanted, leaving, actions);
+    }
+
+    /// What happens where it is for the node.
+    fn go_on(&self, slots: &mut Slots<'a>, actions: &mut Vec<Action>) {
+        if self.policy.reverts && !self.policy.has_finalizer {
+            return;
+        }
+        let candidates: Vec<_> = self.nodes.iter().filter(|node| node.is_matched).collect();
+        let count = |standing: Standing| candidates.iter().filter(|node| node.standing == standing).count();
+        // Once aborted, a try stays so, also if the nodes where it failed are gone by now.
+        let aborted = count(Standing::Aborted) > 0 || count(Standing::Failed) >= self.limit();
+        let left = match aborted {
+            true => candidates,
+            false => self.grant(slots, &self.policy.wants(Decision::Granted), candidates, actions),
+        };
+        let decision = self.policy.wants(if aborted { Decision::Aborted } else { Decision::Pending });
+        for node in left.into_iter().filter(|node| node.standing == Standing::Waiting && node.can_act()) {
+            let is_said = node.enactment.and_then(|enactment| enactment.wanted.as_ref()).is_some_and(|said| {
+                said.generation == decision.generation && said.decision == decision.decision && self.policy.is_current_try(said)
+            });
+            let of_this = node.enactment.is_some_and(|enactment| enactment.policy_uid.as_deref() == Some(self.policy.uid.as_str()));
+            if !(is_said && of_this) {
+                actions.push(self.write(node, &decision));
+            }
+        }
+    }
+
+    /// Lets as many of these nodes go on as there are slots; returns those that must wait.
+    ///
+    /// Nodes that are being changed anyway come first: what newer generations and other policies want of them costs no further node, and reaches
+    /// the agent with what it has at hand, so that it is one transaction.
+    fn grant<'n>(
+        &self,
+        slots: &mut Slots<'a>,
+        wanted: &Wanted,
+        mut nodes: Vec<&'n OnNode<'a>>,
+        actions: &mut Vec<Action>,
+    ) -> Vec<&'n OnNode<'a>> {
+        let mut held: BTreeSet<&str> = self.nodes.iter().filter(|node| node.holds_slot()).map(|node| node.name).collect();
+        let limit = self.limit();
+        nodes.retain(|node| matches!(node.standing, Standing::Waiting | Standing::InFlux { current: false }) && node.can_act());
+        nodes.sort_by_key(|node| !slots.busy.contains(node.name));
+        nodes.retain(|node| {
+            let now = fits(&held, node.name, limit) && slots.has_room_for(node.name);
+            if now {
+                held.insert(node.name);
+                slots.busy.insert(node.name);
+                actions.push(self.write(node, wanted));
+            }
+            !now
+        });
+        nodes
+    }
+
+    fn write(&self, node: &OnNode, wanted: &Wanted) -> Action {
+        let (policy, node_name, wanted) = (self.name.to_owned(), node.name.to_owned(), wanted.clone());
+        match node.enactment {
+            Some(_) => Action::Change { policy, node: node_name, wanted },
+            None => Action::Create { policy, node: node_name, wanted },
+        }
+    }
+}
+
+impl Action {
+    /// The enactment that it is about, if it is about one.
+    pub fn enactment(&self) -> Option<String> {
+        match self {
+            Self::Create { policy, node, .. } | Self::Change { policy, node, .. } => Some(enactment_name(policy, node)),
+            Self::Delete { name, .. } => Some(name.clone()),
+            Self::Keep { .. } | Self::Release { .. } => None,
+        }
+    }
+}
+
+/// How many enactments there are of each node, by what their agents say: node, phase, number.
+pub fn phases<'a>(world: &World<'a>) -> BTreeMap<(&'a str, &'static str), usize> {
+    let mut phases = BTreeMap::new();
+    for enactment in world.enactments.values().flat_map(BTreeMap::values) {
+        *phases.entry((enactment.node.as_str(), enactment.phase.as_str())).or_default() += 1;
+    }
+    phases
+}

@@ -1,0 +1,237 @@
+//! What a policy says about its rollout, in the words of kubernetes-nmstate: people and tools wait for them.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::{
+    slots::{OnNode, Rollout},
+    standing::Standing,
+    view::{Policy, World},
+};
+
+/// Where a rollout stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// The policy is being deleted, and these nodes still have something of it.
+    leaving: Option<Leaving>,
+    /// Nodes that it is for and that run an agent.
+    matching: usize,
+    /// Those of them that are Ready.
+    ready: usize,
+    /// Those of the Ready ones that are done.
+    finished: usize,
+    /// Nodes that are done.
+    available: usize,
+    /// Nodes where it has failed.
+    failed: usize,
+    /// Nodes where it is not tried, since it has failed elsewhere.
+    aborted: usize,
+    /// Nodes that hold a slot.
+    unavailable: usize,
+    /// Nodes that hold a slot and that nothing can be heard of.
+    lost: Vec<String>,
+    /// The first failure: node, what its agent says.
+    failure: Option<(String, String)>,
+}
+
+/// Nodes that put back what a policy changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Leaving {
+    left: usize,
+    failed: usize,
+    /// Those that cannot be told.
+    out_of_reach: Vec<String>,
+}
+
+/// How many nodes a message names.
+const NAMED: usize = 3;
+
+impl Summary {
+    /// Where the rollout of this policy stands.
+    pub fn of<'a>(world: &World<'a>, name: &'a str) -> Self {
+        Self::summarize(world.policies[name], &Rollout::of(world, name))
+    }
+
+    fn summarize(policy: &Policy, rollout: &Rollout) -> Self {
+        let matched = || rollout.nodes.iter().filter(|node| node.is_matched);
+        let count = |standing: Standing| matched().filter(|node| node.standing == standing).count();
+        let ready = || rollout.matching().filter(|node| node.node.is_ready);
+        let of_interest = |node: &&OnNode| node.is_matched || policy.is_deleted;
+        let failure = rollout.nodes.iter().filter(of_interest).find(|node| node.standing == Standing::Failed).map(|node| {
+            (node.name.to_owned(), node.enactment.and_then(|enactment| enactment.failure.clone()).unwrap_or_default())
+        });
+        let cannot_act = |node: &&OnNode| !(node.node.is_ready && node.runs_agent);
+        let names = |nodes: &mut dyn Iterator<Item = &OnNode>| nodes.map(|node| node.name.to_owned()).collect::<Vec<_>>();
+        Self {
+            leaving: policy.is_deleted.then(|| Leaving {
+                left: rollout.leaving().count(),
+                failed: rollout.leaving().filter(|node| node.standing == Standing::Failed).count(),
+                out_of_reach: names(&mut rollout.leaving().filter(cannot_act)),
+            }),
+            matching: rollout.matching().count(),
+            ready: ready().count(),
+            finished: ready().filter(|node| node.standing == Standing::Done).count(),
+            available: count(Standing::Done),
+            failed: count(Standing::Failed),
+            aborted: count(Standing::Aborted),
+            unavailable: rollout.nodes.iter().filter(|node| node.holds_slot()).count(),
+            lost: names(&mut rollout.nodes.iter().filter(|node| node.holds_slot() && node.standing != Standing::Failed).filter(cannot_act)),
+            failure,
+        }
+    }
+
+    /// What is said, and whether anything goes on.
+    fn verdict(&self) -> Verdict {
+        if let Some(leaving) = &self.leaving {
+            return leaving.verdict();
+        }
+        let Self { matching, ready, finished, available, failed, aborted, .. } = self;
+        let mut not_ready = String::new();
+        if matching > ready {
+            not_ready = format!(", {} nodes ignored due to NotReady state", matching - ready);
+        }
+        if *failed > 0 || *aborted > 0 {
+            let others = if *aborted > 0 { format!(", {aborted} nodes aborted configuration") } else { String::new() };
+            Verdict::Failed(format!("{failed}/{matching} nodes failed to configure{others}"))
+        } else if *matching == 0 {
+            Verdict::NotMatching
+        } else if finished < ready {
+            let lost = match &self.lost[..] {
+                [] => String::new(),
+                lost => format!("; not heard of since their change began or was granted: {}", some(lost)),
+            };
+            Verdict::Progressing(format!("Policy is progressing {finished}/{ready} nodes finished{not_ready}{lost}"))
+        } else {
+            Verdict::Available(format!("{available}/{matching} nodes successfully configured{not_ready}"))
+        }
+    }
+
+    /// The first node where it has failed, and what its agent says.
+    pub fn failure(&self) -> Option<(&str, &str)> {
+        self.failure.as_ref().map(|(node, message)| (node.as_str(), message.as_str()))
+    }
+
+    /// The status of a policy. What is in `previous` and not ours stays; a condition that says nothing new stays as it is, times included.
+    pub fn status(&self, generation: i64, previous: &Value, now: Timestamp) -> Value {
+        let verdict = self.verdict();
+        let mut status = previous.as_object().cloned().unwrap_or_default();
+        status.insert("observedGeneration".to_owned(), generation.into());
+        let conditions: Vec<_> =
+            verdict.conditions().into_iter().map(|condition| condition.value(generation, &previous["conditions"], now)).collect();
+        status.insert("conditions".to_owned(), conditions.into());
+        // As kubernetes-nmstate counts its slots. Here nobody reads it again.
+        let counts = match &verdict {
+            Verdict::Available(_) | Verdict::NotMatching => Map::new(),
+            _ if self.unavailable == 0 => Map::new(),
+            _ => Map::from_iter([(generation.to_string(), json!(self.unavailable))]),
+        };
+        match counts.is_empty() {
+            true => status.remove("unavailableNodeCountMap"),
+            false => status.insert("unavailableNodeCountMap".to_owned(), counts.into()),
+        };
+        status.into()
+    }
+}
+
+impl Leaving {
+    fn verdict(&self) -> Verdict {
+        let Self { left, failed, out_of_reach } = self;
+        let way_out = "To delete the policy and keep what it changed there, set spec.onDelete to retain";
+        match (failed, &out_of_reach[..]) {
+            (0, []) => Verdict::Progressing(format!("The policy is being deleted: {left} nodes have yet to put back what it changed")),
+            (0, names) => Verdict::Progressing(format!(
+                "The policy is being deleted: {left} nodes have yet to put back what it changed; not Ready or without an agent: {}. {way_out}",
+                some(names)
+            )),
+            _ => Verdict::Failed(format!("The policy is being deleted: {failed}/{left} nodes failed to put back what it changed. {way_out}")),
+        }
+    }
+}
+
+fn some(names: &[String]) -> String {
+    let named = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    if names.len() > NAMED { format!("{named} and {} more", names.len() - NAMED) } else { named }
+}
+
+/// What a policy says.
+enum Verdict {
+    NotMatching,
+    Failed(String),
+    Progressing(String),
+    Available(String),
+}
+
+/// A condition without times.
+struct Said<'a> {
+    name: &'static str,
+    status: &'static str,
+    reason: &'static str,
+    message: &'a str,
+}
+
+const PROGRESSING: &str = "ConfigurationProgressing";
+const FAILED: &str = "FailedToConfigure";
+const CONFIGURED: &str = "SuccessfullyConfigured";
+const NO_NODE: &str = "NoMatchingNode";
+
+impl Verdict {
+    fn conditions(&self) -> [Said<'_>; 4] {
+        let said = |name, status, reason, message| Said { name, status, reason, message };
+        let (available, degraded, progressing, ignored) = ("Available", "Degraded", "Progressing", "Ignored");
+        match self {
+            Self::NotMatching => [
+                said(available, "False", NO_NODE, ""),
+                said(degraded, "False", NO_NODE, ""),
+                said(progressing, "False", PROGRESSING, ""),
+                said(ignored, "True", NO_NODE, "Policy does not match any node"),
+            ],
+            Self::Failed(message) => [
+                said(available, "False", FAILED, ""),
+                said(degraded, "True", FAILED, message),
+                said(progressing, "False", PROGRESSING, ""),
+                said(ignored, "False", FAILED, ""),
+            ],
+            Self::Progressing(message) => [
+                said(available, "Unknown", PROGRESSING, ""),
+                said(degraded, "Unknown", PROGRESSING, ""),
+                said(progressing, "True", PROGRESSING, message),
+                said(ignored, "False", PROGRESSING, ""),
+            ],
+            Self::Available(message) => [
+                said(available, "True", CONFIGURED, message),
+                said(degraded, "False", CONFIGURED, ""),
+                said(progressing, "False", PROGRESSING, ""),
+                said(ignored, "False", CONFIGURED, ""),
+            ],
+        }
+    }
+}
+
+impl Said<'_> {
+    fn value(&self, generation: i64, previous: &Value, now: Timestamp) -> Value {
+        let before = previous.as_array().into_iter().flatten().find(|before| before["type"] == self.name);
+        let now = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let mut condition = json!({"type": self.name, "status": self.status, "reason": self.reason, "observedGeneration": generation,
+            "lastHeartbeatTime": now, "lastTransitionTime": now});
+        if !self.message.is_empty() {
+            condition["message"] = self.message.into();
+        }
+        let Some(before) = before else { return condition };
+        if before["status"] == self.status && before["lastTransitionTime"].is_string() {
+            condition["lastTransitionTime"] = before["lastTransitionTime"].clone();
+            // Of the last change of anything in it: a time alone is no news.
+            let same = |field: &str| before[field].as_str().unwrap_or_default() == condition[field].as_str().unwrap_or_default();
+            if same("reason") && same("message") && before["observedGeneration"] == generation {
+                return before.clone();
+            }
+        }
+        condition
+    }
+}
+
+/// The type of the condition that is True; `Unknown` if there is none.
+pub fn phase(status: &Value) -> &'static str {
+    let conditions = status["conditions"].as_array();
+    let holds = |name: &&str| conditions.into_iter().flatten().any(|one| one["type"] == *name && one["status"] == "True");
+    ["Available", "Degraded", "Progressing", "Ignored"].into_iter().find(holds).unwrap_or("Unknown")
+}

@@ -1,0 +1,272 @@
+//! What is kept of the API server's objects: what decisions depend on, and no more. A cluster may have thousands of enactments.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use serde_json::{Value, json};
+
+use weft_api::node_network::{NODE_LABEL, POLICY_LABEL, RETRY_ANNOTATION};
+
+use super::selection::Selection;
+
+/// Keeps a policy until the nodes have put back what it changed.
+pub const FINALIZER: &str = "weft.network/revert";
+/// The annotation of an enactment that tells which policy of that name it is of: one that was deleted and made anew begins with generation 1 again.
+pub const POLICY_UID: &str = "weft.network/policy-uid";
+/// The label, and its value, of the agents' pods.
+pub const AGENT_LABEL: (&str, &str) = ("component", "kubernetes-nmstate-handler");
+
+/// Everything that decisions depend on.
+#[derive(Clone, Debug, Default)]
+pub struct World<'a> {
+    /// The policies by name.
+    pub policies: BTreeMap<&'a str, &'a Policy>,
+    /// The nodes by name.
+    pub nodes: BTreeMap<&'a str, &'a Node>,
+    /// The nodes that run an agent.
+    pub agents: BTreeSet<&'a str>,
+    /// The enactments by policy and node.
+    pub enactments: BTreeMap<&'a str, BTreeMap<&'a str, &'a Enactment>>,
+    /// How many nodes all policies together may change at the same time.
+    pub max_unavailable: Option<&'a IntOrString>,
+}
+
+/// A policy.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Policy {
+    /// `metadata.uid`
+    pub uid: String,
+    /// `metadata.generation`
+    pub generation: i64,
+    /// Its annotation [`RETRY_ANNOTATION`].
+    pub retry: Option<String>,
+    /// It is being deleted.
+    pub is_deleted: bool,
+    /// It has our [`FINALIZER`].
+    pub has_finalizer: bool,
+    /// All of its specification, as it is granted to nodes.
+    pub spec: Arc<Value>,
+    /// All of its status.
+    pub status: Arc<Value>,
+    /// The nodes that it is for.
+    pub selection: Selection,
+    /// How many of them may be changed at the same time.
+    pub max_unavailable: Option<IntOrString>,
+    /// Greater ones come first.
+    pub priority: i64,
+    /// Nodes put back what it changed when it goes.
+    pub reverts: bool,
+}
+
+impl Policy {
+    /// What is kept of a NodeNetworkConfigurationPolicy.
+    pub fn of(object: &Value) -> Self {
+        let (metadata, spec) = (&object["metadata"], &object["spec"]);
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        Self {
+            uid: text(&metadata["uid"]).unwrap_or_default(),
+            generation: metadata["generation"].as_i64().unwrap_or_default(),
+            retry: text(&metadata["annotations"][RETRY_ANNOTATION]),
+            is_deleted: !metadata["deletionTimestamp"].is_null(),
+            has_finalizer: metadata["finalizers"].as_array().is_some_and(|all| all.iter().any(|one| one == FINALIZER)),
+            spec: Arc::new(if spec.is_null() { json!({}) } else { spec.clone() }),
+            status: Arc::new(object["status"].clone()),
+            selection: Selection::of(spec),
+            max_unavailable: serde_json::from_value(spec["maxUnavailable"].clone()).ok(),
+            priority: spec["priority"].as_i64().unwrap_or_default(),
+            reverts: spec["onDelete"] == "revert",
+        }
+    }
+
+    /// Whether this is about the last try that was asked for.
+    pub(super) fn is_current_try(&self, wanted: &Wanted) -> bool {
+        self.retry.is_none() || self.retry == wanted.retry
+    }
+
+    /// A decision about its current generation.
+    pub(super) fn wants(&self, decision: Decision) -> Wanted {
+        Wanted { generation: self.generation, decision, retry: self.retry.clone() }
+    }
+}
+
+/// A node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Node {
+    /// `metadata.uid`
+    pub uid: String,
+    /// `metadata.labels`
+    pub labels: BTreeMap<String, String>,
+    /// Its condition `Ready` is True.
+    pub is_ready: bool,
+}
+
+impl Node {
+    /// What is kept of a Node.
+    pub fn of(object: &Value) -> Self {
+        let conditions = object["status"]["conditions"].as_array();
+        Self {
+            uid: object["metadata"]["uid"].as_str().unwrap_or_default().to_owned(),
+            labels: serde_json::from_value(object["metadata"]["labels"].clone()).unwrap_or_default(),
+            is_ready: conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Ready" && one["status"] == "True")),
+        }
+    }
+}
+
+/// The node that a pod of the agent runs on; `None` if it runs no more, or not yet.
+pub fn agent_of(pod: &Value) -> Option<String> {
+    let has_ended = ["Failed", "Succeeded"].iter().any(|phase| pod["status"]["phase"] == *phase);
+    pod["spec"]["nodeName"].as_str().filter(|_| !has_ended).map(str::to_owned)
+}
+
+/// What the operator has decided about a policy on a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The generation of the policy.
+    pub generation: i64,
+    /// The decision.
+    pub decision: Decision,
+    /// Which try it is: the policy's annotation [`RETRY_ANNOTATION`].
+    pub retry: Option<String>,
+}
+
+impl Wanted {
+    fn of(value: &Value) -> Option<Self> {
+        Some(Self {
+            generation: value["generation"].as_i64()?,
+            decision: value["decision"].as_str()?.parse().ok()?,
+            retry: value["retry"].as_str().map(str::to_owned),
+        })
+    }
+
+    /// As `spec.wanted` of an enactment.
+    pub fn to_value(&self) -> Value {
+        let mut value = json!({"generation": self.generation, "decision": self.decision.as_str()});
+        if let Some(retry) = &self.retry {
+            value["retry"] = retry.as_str().into();
+        }
+        value
+    }
+}
+
+weft_plan::choice! {
+    /// What a node may do.
+    pub enum Decision("a decision") {
+        /// Apply the policy.
+        Granted,
+        /// Wait for other nodes.
+        Pending,
+        /// Let it be: it failed elsewhere.
+        Aborted,
+        /// Put back what the policy changed.
+        Revert,
+    }
+}
+
+weft_plan::choice! {
+    /// What the agent says of an enactment: which of its conditions is True.
+    #[derive(Default)]
+    pub enum Phase("a phase") {
+        /// None, or one that is not known.
+        #[default]
+        Unknown,
+        /// It is at it, also again after a failure.
+        Progressing,
+        /// It has failed, and is not tried again.
+        Failing,
+        /// It is done.
+        Available,
+        /// It waits.
+        Pending,
+        /// It is not tried.
+        Aborted,
+    }
+}
+
+impl Phase {
+    /// While an agent tries again, `Progressing` and `Failing` are True.
+    fn of(conditions: &Value) -> Self {
+        let holds = |phase: &Self| {
+            conditions.as_array().into_iter().flatten().any(|one| one["type"] == phase.as_str() && one["status"] == "True")
+        };
+        let all = [Self::Progressing, Self::Failing, Self::Available, Self::Pending, Self::Aborted];
+        all.into_iter().find(holds).unwrap_or_default()
+    }
+}
+
+/// A policy on a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Enactment {
+    /// `metadata.name`
+    pub name: String,
+    /// `metadata.uid`
+    pub uid: String,
+    /// `metadata.generation`: another one with each change of its specification.
+    pub generation: i64,
+    /// The name of its node.
+    pub node: String,
+    /// The uid of the Node that owns it.
+    pub node_uid: Option<String>,
+    /// The name of its policy.
+    pub policy: String,
+    /// The uid of its policy, by the annotation [`POLICY_UID`].
+    pub policy_uid: Option<String>,
+    /// What was decided last. kubernetes-nmstate decided nothing.
+    pub wanted: Option<Wanted>,
+    /// Whether anything was ever granted.
+    pub has_granted: bool,
+    /// It is being deleted.
+    pub is_deleted: bool,
+    /// The [`Enactment::generation`] that its agent speaks of.
+    pub observed: Option<i64>,
+    /// What the agent says.
+    pub phase: Phase,
+    /// Why it has failed, in a line.
+    pub failure: Option<String>,
+    /// The features of nmstate that it makes use of.
+    pub features: Vec<String>,
+}
+
+/// How much is kept of a failure, in bytes.
+const FAILURE: usize = 256;
+
+impl Enactment {
+    /// What is kept of a NodeNetworkConfigurationEnactment; `None` if it does not tell which policy and node it is of.
+    pub fn of(object: &Value) -> Option<Self> {
+        let (metadata, spec, status) = (&object["metadata"], &object["spec"], &object["status"]);
+        let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+        let phase = Phase::of(&status["conditions"]);
+        let failing = status["conditions"].as_array().into_iter().flatten().find(|one| one["type"] == "Failing" && phase == Phase::Failing);
+        let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
+        let mut features: Vec<_> = status["features"].as_array().into_iter().flatten().filter_map(text).collect();
+        features.sort_unstable();
+        Some(Self {
+            name: text(&metadata["name"])?,
+            uid: text(&metadata["uid"])?,
+            generation: metadata["generation"].as_i64().unwrap_or_default(),
+            node: text(&spec["nodeName"]).or_else(|| text(&metadata["labels"][NODE_LABEL]))?,
+            node_uid: owners.into_iter().find(|owner| owner["kind"] == "Node").and_then(|owner| text(&owner["uid"])),
+            policy: text(&spec["policy"]).or_else(|| text(&metadata["labels"][POLICY_LABEL]))?,
+            policy_uid: text(&metadata["annotations"][POLICY_UID]),
+            wanted: Wanted::of(&spec["wanted"]),
+            has_granted: spec["granted"].is_object(),
+            is_deleted: !metadata["deletionTimestamp"].is_null(),
+            observed: status["observedGeneration"].as_i64(),
+            phase,
+            failure: failing.and_then(|one| one["message"].as_str()).map(|message| short(message.lines().next().unwrap_or_default())),
+            features,
+        })
+    }
+}
+
+fn short(text: &str) -> String {
+    let end = (0..=FAILURE).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+    if text.len() > FAILURE { format!("{}…", &text[..end]) } else { text.to_owned() }
+}
+
+/// The name of the enactment of a policy on a node.
+pub fn enactment_name(policy: &str, node: &str) -> String {
+    format!("{node}.{policy}")
+}
