@@ -2,34 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use kube_core::{Selector, SelectorExt};
 use serde_json::Value;
+use weft_api::node_network::NodeNetworkConfigurationPolicySpec;
 
-/// The selectors of a policy: a node must match both.
+use crate::select::selects;
+
+/// The selectors of a policy; `None` if they cannot be read, and select nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Selection {
-    equal: BTreeMap<String, String>,
-    /// `None`: it cannot be read, and selects nothing.
-    selector: Option<Selector>,
-}
+pub struct Selection(Option<Box<NodeNetworkConfigurationPolicySpec>>);
 
 impl Selection {
-    /// `nodeSelector` and `nodeLabelSelector` of a policy's specification.
+    /// `nodeSelector` and `nodeLabelSelector` of a policy's specification, and nothing else of it.
     pub fn of(spec: &Value) -> Self {
-        let read = |field: &str| Some(&spec[field]).filter(|value| !value.is_null());
-        let equal = read("nodeSelector").map_or(Some(BTreeMap::new()), |labels| serde_json::from_value(labels.clone()).ok());
-        let selector = match read("nodeLabelSelector") {
-            None => Some(Selector::default()),
-            Some(selector) => serde_json::from_value::<LabelSelector>(selector.clone()).ok().and_then(|read| read.try_into().ok()),
-        };
-        Self { selector: selector.filter(|_| equal.is_some()), equal: equal.unwrap_or_default() }
+        let selectors: Value = ["nodeSelector", "nodeLabelSelector"].iter().map(|field| ((*field).to_owned(), spec[*field].clone())).collect();
+        Self(serde_json::from_value(selectors).ok())
     }
 
     /// Whether a node with these labels is one of them.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
-        self.equal.iter().all(|(name, value)| labels.get(name) == Some(value))
-            && self.selector.as_ref().is_some_and(|selector| selector.matches(labels))
+        self.0.as_ref().is_some_and(|spec| selects(spec, labels))
     }
 }
 

@@ -1,0 +1,184 @@
+//! Properties of rollouts, whatever happens in whatever order.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::{Action, Decision, testing::Cluster};
+
+const NODES: usize = 5;
+const POLICIES: usize = 3;
+
+/// Something that happens.
+#[derive(Clone, Debug)]
+enum Happening {
+    /// The operator looks, and is killed after so many of its writes. They are sent at once, so any of them may come first.
+    Operator {
+        writes: usize,
+        first: usize,
+    },
+    /// An agent takes a step.
+    Agent {
+        node: usize,
+        succeeds: bool,
+    },
+    NodeGone(usize),
+    NodeNew(usize),
+    Ready(usize, bool),
+    AgentRuns(usize, bool),
+    Label(usize, bool),
+    Edited(usize),
+    Limited(usize, usize),
+    OnDelete(usize, bool),
+    Deleted(usize),
+    Made(usize, Option<bool>),
+    Retried(usize, u8),
+    Cap(usize),
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    let (node, policy) = (0..NODES, 0..POLICIES);
+    prop_oneof![
+        10 => (0..8_usize, 0..8_usize).prop_map(|(writes, first)| Happening::Operator { writes, first }),
+        14 => (node.clone(), prop::bool::weighted(0.8)).prop_map(|(node, succeeds)| Happening::Agent { node, succeeds }),
+        1 => node.clone().prop_map(Happening::NodeGone),
+        2 => node.clone().prop_map(Happening::NodeNew),
+        2 => (node.clone(), any::<bool>()).prop_map(|(node, ready)| Happening::Ready(node, ready)),
+        2 => (node.clone(), any::<bool>()).prop_map(|(node, runs)| Happening::AgentRuns(node, runs)),
+        2 => (node, any::<bool>()).prop_map(|(node, worker)| Happening::Label(node, worker)),
+        2 => policy.clone().prop_map(Happening::Edited),
+        1 => (policy.clone(), 1..4_usize).prop_map(|(policy, limit)| Happening::Limited(policy, limit)),
+        1 => (policy.clone(), any::<bool>()).prop_map(|(policy, reverts)| Happening::OnDelete(policy, reverts)),
+        1 => policy.clone().prop_map(Happening::Deleted),
+        3 => (policy.clone(), any::<Option<bool>>()).prop_map(|(policy, selective)| Happening::Made(policy, selective)),
+        1 => (policy, 0..3_u8).prop_map(|(policy, retry)| Happening::Retried(policy, retry)),
+        1 => (1..5_usize).prop_map(Happening::Cap),
+    ]
+}
+
+fn node(number: usize) -> String {
+    format!("node-{number}")
+}
+
+fn policy(number: usize) -> String {
+    format!("policy-{number}")
+}
+
+fn happen(cluster: &mut Cluster, happening: &Happening) {
+    match *happening {
+        Happening::Operator { writes, first } => {
+            let mut actions = cluster.actions();
+            if !actions.is_empty() {
+                let first = first % actions.len();
+                actions.rotate_left(first);
+            }
+            for action in actions.iter().take(writes) {
+                cluster.write(action);
+                within_limits(cluster, action);
+            }
+        }
+        Happening::Agent { node: number, succeeds } => cluster.act(&node(number), succeeds),
+        Happening::NodeGone(number) => cluster.remove_node(&node(number)),
+        Happening::NodeNew(number) => cluster.add_node(&node(number)),
+        Happening::Ready(number, ready) => cluster.set_ready(&node(number), ready),
+        Happening::AgentRuns(number, runs) => cluster.set_agent(&node(number), runs),
+        Happening::Label(number, worker) => cluster.label(&node(number), if worker { "worker" } else { "other" }),
+        Happening::Edited(number) => {
+            let now = cluster.policies.get(&policy(number)).map(|policy| policy["spec"]["desiredState"].as_i64().unwrap_or_default());
+            cluster.merge(&policy(number), "desiredState", json!(now.unwrap_or_default() + 1));
+        }
+        Happening::Limited(number, limit) => cluster.merge(&policy(number), "maxUnavailable", json!(limit)),
+        Happening::OnDelete(number, reverts) => {
+            cluster.merge(&policy(number), "onDelete", json!(if reverts { "revert" } else { "retain" }))
+        }
+        Happening::Deleted(number) => cluster.delete(&policy(number)),
+        Happening::Made(number, selective) => {
+            let mut spec = json!({"maxUnavailable": number + 1, "priority": number % 2, "onDelete": if selective == Some(true) { "revert" } else { "retain" }});
+            if selective.is_some() {
+                spec["nodeSelector"] = json!({"role": "worker"});
+            }
+            if !cluster.policies.contains_key(&policy(number)) {
+                cluster.apply(&policy(number), spec);
+            }
+        }
+        Happening::Retried(number, retry) => cluster.annotate(&policy(number), &retry.to_string()),
+        Happening::Cap(cap) => cluster.cap = Some(json!(cap)),
+    }
+}
+
+/// After a node was told to change, no more of them are changed, or have failed, than may be.
+fn within_limits(cluster: &Cluster, action: &Action) {
+    let (Action::Create { policy, wanted, .. } | Action::Change { policy, wanted, .. }) = action else { return };
+    if ![Decision::Granted, Decision::Revert].contains(&wanted.decision) {
+        return;
+    }
+    let mut unavailable = cluster.under_change(Some(policy));
+    unavailable.extend(cluster.failed(policy));
+    assert!(unavailable.len() <= cluster.limit(policy), "{policy} may change {}: {unavailable:?}\n{cluster:#?}", cluster.limit(policy));
+    let all = cluster.under_change(None);
+    assert!(all.len() <= cluster.cap(), "all may change {}: {all:?}\n{cluster:#?}", cluster.cap());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, max_shrink_iters: 1000, ..ProptestConfig::default() })]
+
+    /// No limit is ever exceeded by a decision; once nothing happens any more but agents that do what they are told, it ends; and then each
+    /// policy says so, and nothing is left of those that are gone.
+    #[test]
+    fn a_rollout_keeps_within_its_limits_and_ends(happenings in prop::collection::vec(happening(), 0..120)) {
+        let mut cluster = Cluster::with_nodes(NODES - 1);
+        for happening in &happenings {
+            happen(&mut cluster, happening);
+        }
+        for number in 0..NODES {
+            cluster.set_ready(&node(number), true);
+            cluster.set_agent(&node(number), true);
+        }
+        cluster.settle(true);
+        prop_assert!(cluster.at_work.is_empty());
+        for (name, object) in &cluster.enactments {
+            let policy = object["spec"]["policy"].as_str().unwrap();
+            prop_assert!(cluster.policies.contains_key(policy), "{name} is left");
+            prop_assert!(cluster.nodes.contains_key(object["spec"]["nodeName"].as_str().unwrap()), "{name} is left");
+        }
+        for (name, object) in &cluster.policies {
+            let (phase, message) = cluster.says(name);
+            let is_over = match phase {
+                "Available" => message.starts_with(&format!("{0}/{0} nodes successfully", cluster.count(name, Decision::Granted))),
+                "Degraded" => !object["metadata"]["deletionTimestamp"].is_null() || !cluster.failed(name).is_empty() || cluster.count(name, Decision::Aborted) > 0,
+                "Ignored" => cluster.decisions(name).is_empty(),
+                _ => false,
+            };
+            // What could not be put back keeps a node that the policy is no longer for.
+            let has_failed_leaving = cluster.count(name, Decision::Revert) > 0;
+            prop_assert!(is_over || has_failed_leaving, "{phase}: {message}\n{cluster:#?}");
+        }
+    }
+
+    /// Where nothing fails, the end is the same whatever the order of events.
+    #[test]
+    fn the_end_does_not_depend_on_the_order(
+        one in prop::collection::vec((0..NODES, 0..8_usize), 0..80),
+        other in prop::collection::vec((0..NODES, 0..8_usize), 0..80),
+    ) {
+        let mut cluster = Cluster::with_nodes(NODES);
+        cluster.cap = Some(json!("50%"));
+        cluster.apply("a", json!({"maxUnavailable": 1, "desiredState": 1}));
+        cluster.apply("b", json!({"maxUnavailable": "40%", "priority": 3, "nodeSelector": {"role": "worker"}}));
+        cluster.label("node-2", "other");
+        let run = |order: &[(usize, usize)]| {
+            let mut cluster = cluster.clone();
+            for (number, writes) in order {
+                happen(&mut cluster, &Happening::Operator { writes: *writes, first: *number });
+                cluster.act(&node(*number), true);
+            }
+            cluster.settle(true);
+            let ends = cluster.enactments.into_iter().map(|(name, object)| (name, object["spec"]["granted"].clone(), object["status"]["conditions"].clone()));
+            ends.collect::<Vec<_>>()
+        };
+        let (one, other) = (run(&one), run(&other));
+        prop_assert_eq!(one.len(), 2 * NODES - 1);
+        prop_assert_eq!(one, other);
+    }
+}

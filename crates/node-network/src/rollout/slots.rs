@@ -62,6 +62,7 @@ pub fn decide(world: &World) -> Vec<Action> {
     let mut slots = Slots::of(world, &rollouts);
     for rollout in &rollouts {
         rollout.finalizer(&mut actions);
+        slots.open(rollout);
         rollout.leave(&mut slots, &mut actions);
         rollout.go_on(&mut slots, &mut actions);
     }
@@ -85,27 +86,39 @@ fn in_order<'a>(world: &World<'a>) -> Vec<&'a str> {
     names
 }
 
-/// The slots of the cluster.
+/// The slots of the cluster, and of the policy at hand.
 struct Slots<'a> {
     /// Nodes that are being changed.
     busy: BTreeSet<&'a str>,
     limit: usize,
+    /// Nodes that hold a slot of the policy.
+    held: BTreeSet<&'a str>,
+    limit_of_policy: usize,
 }
 
 impl<'a> Slots<'a> {
     fn of(world: &World<'a>, rollouts: &[Rollout<'a>]) -> Self {
         let busy = rollouts.iter().flat_map(|rollout| &rollout.nodes).filter(|node| node.is_busy()).map(|node| node.name);
-        Self { busy: busy.collect(), limit: limit::scaled(world.max_unavailable, world.agents.len()) }
+        let limit = limit::scaled(world.max_unavailable, world.agents.len());
+        Self { busy: busy.collect(), limit, held: BTreeSet::new(), limit_of_policy: 0 }
     }
 
-    fn has_room_for(&self, node: &str) -> bool {
-        fits(&self.busy, node, self.limit)
+    /// The next policy.
+    fn open(&mut self, rollout: &Rollout<'a>) {
+        self.held = rollout.nodes.iter().filter(|node| node.holds_slot()).map(|node| node.name).collect();
+        self.limit_of_policy = rollout.limit();
     }
-}
 
-/// Whether one more change of this node keeps within the limit: it costs no slot where the node has one. Over the limit, nothing is begun at all.
-fn fits(held: &BTreeSet<&str>, node: &str, limit: usize) -> bool {
-    held.len() + usize::from(!held.contains(node)) <= limit
+    /// Takes the slots that a change of this node needs, if they are free. One that it has costs no other. Over a limit, nothing is begun at all.
+    fn take(&mut self, node: &'a str) -> bool {
+        let fits = |held: &BTreeSet<&str>, limit| held.len() + usize::from(!held.contains(node)) <= limit;
+        let taken = fits(&self.held, self.limit_of_policy) && fits(&self.busy, self.limit);
+        if taken {
+            self.held.insert(node);
+            self.busy.insert(node);
+        }
+        taken
+    }
 }
 
 /// A policy and the nodes that it concerns.
@@ -149,15 +162,17 @@ impl<'a> Rollout<'a> {
         let enactments = world.enactments.get(name);
         let nodes = world.nodes.iter().filter_map(|(node_name, node)| {
             let enactment = enactments.and_then(|all| all.get(node_name)).copied();
-            if enactment.is_some_and(|enactment| is_orphan(world, enactment) || enactment.is_deleted) {
-                // It goes first.
-                return None;
-            }
             let is_matched = !policy.is_deleted && policy.selection.matches(&node.labels);
             let standing = match enactment {
                 Some(enactment) if !is_matched => Standing::of_leaving(policy, enactment),
                 None if !is_matched => return None,
                 _ => Standing::of(policy, enactment),
+            };
+            // One that goes, as that of another node of this name, must be gone before there is a new one. Until then an agent may follow it.
+            let standing = match (enactment.is_some_and(|enactment| is_orphan(world, enactment) || enactment.is_deleted), standing) {
+                (true, Standing::InFlux { .. }) => Standing::InFlux { current: true },
+                (true, _) => return None,
+                (false, standing) => standing,
             };
             Some(OnNode { name: node_name, node, runs_agent: world.agents.contains(node_name), is_matched, enactment, standing })
         });
@@ -238,18 +253,14 @@ impl<'a> Rollout<'a> {
         mut nodes: Vec<&'n OnNode<'a>>,
         actions: &mut Vec<Action>,
     ) -> Vec<&'n OnNode<'a>> {
-        let mut held: BTreeSet<&str> = self.nodes.iter().filter(|node| node.holds_slot()).map(|node| node.name).collect();
-        let limit = self.limit();
         nodes.retain(|node| matches!(node.standing, Standing::Waiting | Standing::InFlux { current: false }) && node.can_act());
         nodes.sort_by_key(|node| !slots.busy.contains(node.name));
         nodes.retain(|node| {
-            let now = fits(&held, node.name, limit) && slots.has_room_for(node.name);
-            if now {
-                held.insert(node.name);
-                slots.busy.insert(node.name);
+            let taken = slots.take(node.name);
+            if taken {
                 actions.push(self.write(node, wanted));
             }
-            !now
+            !taken
         });
         nodes
     }

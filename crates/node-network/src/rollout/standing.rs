@@ -114,7 +114,11 @@ mod tests {
             assert_eq!(Standing::of(&newer, Some(&enactment)), of_newer, "newer: {enactment:?}");
         }
         assert_eq!(Standing::of(&same, None), Waiting);
-        assert_eq!(Standing::of(&same, Some(&Enactment { phase: Phase::Available, ..Enactment::default() })), Waiting, "of another operator");
+        assert_eq!(
+            Standing::of(&same, Some(&Enactment { phase: Phase::Available, ..Enactment::default() })),
+            Waiting,
+            "of another operator"
+        );
     }
 
     #[test]

@@ -57,9 +57,12 @@ impl Summary {
         let count = |standing: Standing| matched().filter(|node| node.standing == standing).count();
         let ready = || rollout.matching().filter(|node| node.node.is_ready);
         let of_interest = |node: &&OnNode| node.is_matched || policy.is_deleted;
-        let failure = rollout.nodes.iter().filter(of_interest).find(|node| node.standing == Standing::Failed).map(|node| {
-            (node.name.to_owned(), node.enactment.and_then(|enactment| enactment.failure.clone()).unwrap_or_default())
-        });
+        let failure = rollout
+            .nodes
+            .iter()
+            .filter(of_interest)
+            .find(|node| node.standing == Standing::Failed)
+            .map(|node| (node.name.to_owned(), node.enactment.and_then(|enactment| enactment.failure.clone()).unwrap_or_default()));
         let cannot_act = |node: &&OnNode| !(node.node.is_ready && node.runs_agent);
         let names = |nodes: &mut dyn Iterator<Item = &OnNode>| nodes.map(|node| node.name.to_owned()).collect::<Vec<_>>();
         Self {
@@ -143,7 +146,9 @@ impl Leaving {
                 "The policy is being deleted: {left} nodes have yet to put back what it changed; not Ready or without an agent: {}. {way_out}",
                 some(names)
             )),
-            _ => Verdict::Failed(format!("The policy is being deleted: {failed}/{left} nodes failed to put back what it changed. {way_out}")),
+            _ => {
+                Verdict::Failed(format!("The policy is being deleted: {failed}/{left} nodes failed to put back what it changed. {way_out}"))
+            }
         }
     }
 }

@@ -1,0 +1,326 @@
+//! A cluster in miniature: objects as the API server keeps them, agents that do what they are told in their own time, and an operator that may be
+//! killed between any two of its writes.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{
+    Action, Decision, Enactment, Node, Policy, Wanted, World, decide, limit,
+    status::{Summary, phase},
+    view::{FINALIZER, POLICY_UID, Phase, agent_of, enactment_name},
+};
+
+#[derive(Clone, Debug, Default)]
+pub struct Cluster {
+    pub nodes: BTreeMap<String, Value>,
+    pub pods: BTreeMap<String, Value>,
+    pub policies: BTreeMap<String, Value>,
+    pub enactments: BTreeMap<String, Value>,
+    /// What the agents are at: the enactment, and its generation as it was when they began.
+    pub at_work: BTreeMap<String, i64>,
+    pub cap: Option<Value>,
+    uids: usize,
+}
+
+/// Everything as the operator keeps it.
+pub struct Views {
+    policies: BTreeMap<String, Policy>,
+    nodes: BTreeMap<String, Node>,
+    agents: BTreeSet<String>,
+    enactments: Vec<Enactment>,
+    cap: Option<k8s_openapi::apimachinery::pkg::util::intstr::IntOrString>,
+}
+
+impl Views {
+    pub fn world(&self) -> World<'_> {
+        let mut enactments: BTreeMap<&str, BTreeMap<&str, &Enactment>> = BTreeMap::new();
+        for enactment in &self.enactments {
+            enactments.entry(&enactment.policy).or_default().insert(&enactment.node, enactment);
+        }
+        World {
+            policies: self.policies.iter().map(|(name, policy)| (name.as_str(), policy)).collect(),
+            nodes: self.nodes.iter().map(|(name, node)| (name.as_str(), node)).collect(),
+            agents: self.agents.iter().map(String::as_str).collect(),
+            enactments,
+            max_unavailable: self.cap.as_ref(),
+        }
+    }
+}
+
+impl Cluster {
+    pub fn with_nodes(count: usize) -> Self {
+        let mut cluster = Self { cap: Some(json!("100%")), ..Self::default() };
+        (0..count).for_each(|number| cluster.add_node(&format!("node-{number}")));
+        cluster
+    }
+
+    fn uid(&mut self) -> String {
+        self.uids += 1;
+        format!("uid-{}", self.uids)
+    }
+
+    pub fn add_node(&mut self, name: &str) {
+        if self.nodes.contains_key(name) {
+            return;
+        }
+        let uid = self.uid();
+        let node = json!({"metadata": {"name": name, "uid": uid, "labels": {"role": "worker"}}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+        self.nodes.insert(name.to_owned(), node);
+        self.set_agent(name, true);
+    }
+
+    pub fn remove_node(&mut self, name: &str) {
+        self.nodes.remove(name);
+        self.set_agent(name, false);
+        let of_node = format!("{name}.");
+        self.at_work.retain(|enactment, _| !enactment.starts_with(&of_node));
+    }
+
+    pub fn set_ready(&mut self, name: &str, ready: bool) {
+        if let Some(node) = self.nodes.get_mut(name) {
+            node["status"]["conditions"][0]["status"] = if ready { "True" } else { "Unknown" }.into();
+        }
+    }
+
+    pub fn set_agent(&mut self, name: &str, runs: bool) {
+        match runs {
+            true if self.nodes.contains_key(name) => {
+                self.pods.insert(name.to_owned(), json!({"spec": {"nodeName": name}, "status": {"phase": "Running"}}))
+            }
+            _ => self.pods.remove(name),
+        };
+    }
+
+    pub fn label(&mut self, name: &str, role: &str) {
+        if let Some(node) = self.nodes.get_mut(name) {
+            node["metadata"]["labels"]["role"] = role.into();
+        }
+    }
+
+    /// Creates a policy, or gives it this specification.
+    pub fn apply(&mut self, name: &str, spec: Value) {
+        let uid = self.uid();
+        let policy =
+            self.policies.entry(name.to_owned()).or_insert_with(|| json!({"metadata": {"name": name, "uid": uid, "generation": 0}}));
+        if policy["spec"] != spec {
+            policy["spec"] = spec;
+            policy["metadata"]["generation"] = (policy["metadata"]["generation"].as_i64().unwrap() + 1).into();
+        }
+    }
+
+    pub fn merge(&mut self, name: &str, field: &str, value: Value) {
+        if let Some(mut spec) = self.policies.get(name).map(|policy| policy["spec"].clone()) {
+            spec[field] = value;
+            self.apply(name, spec);
+        }
+    }
+
+    pub fn annotate(&mut self, name: &str, retry: &str) {
+        if let Some(policy) = self.policies.get_mut(name) {
+            policy["metadata"]["annotations"]["weft.network/retry"] = retry.into();
+        }
+    }
+
+    pub fn delete(&mut self, name: &str) {
+        let Some(policy) = self.policies.get_mut(name) else { return };
+        if policy["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty) {
+            self.policies.remove(name);
+        } else if policy["metadata"]["deletionTimestamp"].is_null() {
+            policy["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+            policy["metadata"]["generation"] = (policy["metadata"]["generation"].as_i64().unwrap() + 1).into();
+        }
+    }
+
+    pub fn views(&self) -> Views {
+        Views {
+            policies: self.policies.iter().map(|(name, object)| (name.clone(), Policy::of(object))).collect(),
+            nodes: self.nodes.iter().map(|(name, object)| (name.clone(), Node::of(object))).collect(),
+            agents: self.pods.values().filter_map(agent_of).collect(),
+            enactments: self.enactments.values().filter_map(Enactment::of).collect(),
+            cap: self.cap.clone().and_then(|cap| serde_json::from_value(cap).ok()),
+        }
+    }
+
+    pub fn actions(&self) -> Vec<Action> {
+        decide(&self.views().world())
+    }
+
+    /// The operator does all that it decides now. Returns how much that was.
+    pub fn operate(&mut self) -> usize {
+        let actions = self.actions();
+        actions.iter().for_each(|action| self.write(action));
+        actions.len()
+    }
+
+    /// One write, as the API server carries it out.
+    pub fn write(&mut self, action: &Action) {
+        match action {
+            Action::Keep { policy } => self.policies.get_mut(policy).unwrap()["metadata"]["finalizers"] = json!([FINALIZER]),
+            Action::Release { policy } => {
+                self.policies.get_mut(policy).unwrap()["metadata"]["finalizers"] = json!([]);
+                if !self.policies[policy]["metadata"]["deletionTimestamp"].is_null() {
+                    self.policies.remove(policy);
+                }
+            }
+            Action::Create { policy, node, wanted } => {
+                let name = enactment_name(policy, node);
+                assert!(!self.enactments.contains_key(&name), "{name} is there already");
+                let uid = self.uid();
+                let owner = json!([{"kind": "Node", "name": node, "uid": self.nodes[node]["metadata"]["uid"]}]);
+                let object = json!({"metadata": {"name": name, "uid": uid, "generation": 0, "ownerReferences": owner}, "spec": {"policy": policy, "nodeName": node}});
+                self.enactments.insert(name, object);
+                self.change(policy, node, wanted);
+            }
+            Action::Change { policy, node, wanted } => self.change(policy, node, wanted),
+            Action::Delete { name, uid } => {
+                if self.enactments.get(name).is_some_and(|object| object["metadata"]["uid"] == **uid) {
+                    self.enactments.remove(name);
+                    self.at_work.remove(name);
+                }
+            }
+        }
+    }
+
+    fn change(&mut self, policy: &str, node: &str, wanted: &Wanted) {
+        let of = &self.policies[policy];
+        let (uid, generation, spec) = (of["metadata"]["uid"].clone(), of["metadata"]["generation"].clone(), of["spec"].clone());
+        let object = self.enactments.get_mut(&enactment_name(policy, node)).unwrap();
+        let before = object["spec"].clone();
+        object["metadata"]["annotations"][POLICY_UID] = uid;
+        object["spec"]["wanted"] = wanted.to_value();
+        if wanted.decision == Decision::Granted {
+            object["spec"]["granted"] = json!({"generation": generation, "spec": spec});
+        }
+        if object["spec"] != before {
+            object["metadata"]["generation"] = (object["metadata"]["generation"].as_i64().unwrap() + 1).into();
+        }
+    }
+
+    /// The agent of a node takes one step with each of its enactments: it begins what it is told, or ends what it is at.
+    pub fn act(&mut self, node: &str, succeeds: bool) {
+        if !self.pods.contains_key(node) {
+            return;
+        }
+        let of_node = self.enactments.values_mut().filter(|object| object["spec"]["nodeName"] == node);
+        for object in of_node {
+            let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+            let generation = object["metadata"]["generation"].as_i64().unwrap();
+            let (phase, observed) = match (self.at_work.remove(&name), object["spec"]["wanted"]["decision"].as_str().unwrap()) {
+                (Some(began), _) => (if succeeds { Phase::Available } else { Phase::Failing }, began),
+                _ if object["status"]["observedGeneration"] == generation => continue,
+                (None, "Granted" | "Revert") => {
+                    self.at_work.insert(name, generation);
+                    (Phase::Progressing, generation)
+                }
+                (None, "Pending") => (Phase::Pending, generation),
+                (None, _) => (Phase::Aborted, generation),
+            };
+            let condition = json!({"type": phase.as_str(), "status": "True", "message": "as told"});
+            object["status"] = json!({"observedGeneration": observed, "conditions": [condition]});
+        }
+    }
+
+    /// Everybody goes on until nothing is left to do; fails if that never comes.
+    pub fn settle(&mut self, succeeds: bool) {
+        for _ in 0..500 {
+            let before = (self.enactments.clone(), self.policies.clone());
+            self.operate();
+            for node in self.nodes.keys().cloned().collect::<Vec<_>>() {
+                self.act(&node, succeeds);
+            }
+            if before == (self.enactments.clone(), self.policies.clone()) {
+                assert!(self.actions().is_empty(), "what is decided is not done: {:#?}", self.actions());
+                return;
+            }
+        }
+        panic!("it never ends: {self:#?}");
+    }
+
+    /// The nodes that are being changed for a policy, or for any, as it really is: told to and not done, or at work. Not those that are away.
+    pub fn under_change(&self, policy: Option<&str>) -> BTreeSet<String> {
+        let object_is = |(name, object): (&String, &Value)| {
+            let told = ["Granted", "Revert"].iter().any(|decision| object["spec"]["wanted"]["decision"] == *decision);
+            let ended = ["Available", "Failing"].iter().any(|phase| object["status"]["conditions"][0]["type"] == *phase);
+            let has_said = ended && object["status"]["observedGeneration"] == object["metadata"]["generation"];
+            told && !has_said || self.at_work.contains_key(name)
+        };
+        let of_policy = |object: &Value| policy.is_none_or(|policy| object["spec"]["policy"] == policy);
+        let nodes = self.enactments.iter().filter(|(_, object)| of_policy(object)).filter(|entry| object_is(*entry));
+        let nodes = nodes.map(|(_, object)| object["spec"]["nodeName"].as_str().unwrap().to_owned());
+        nodes.filter(|node| self.nodes.get(node).is_some_and(|node| node["status"]["conditions"][0]["status"] == "True")).collect()
+    }
+
+    fn is_for(&self, policy: &Value, node: &Value) -> bool {
+        let selector = &policy["spec"]["nodeSelector"];
+        policy["metadata"]["deletionTimestamp"].is_null() && (selector.is_null() || selector["role"] == node["metadata"]["labels"]["role"])
+    }
+
+    /// The nodes where a policy has failed in its generation, and those that have failed to leave it.
+    pub fn failed(&self, policy: &str) -> BTreeSet<String> {
+        let generation = &self.policies[policy]["metadata"]["generation"];
+        let retry = &self.policies[policy]["metadata"]["annotations"]["weft.network/retry"];
+        let has_failed = |object: &&Value| {
+            object["spec"]["policy"] == policy
+                && object["status"]["conditions"][0]["type"] == "Failing"
+                && object["status"]["observedGeneration"] == object["metadata"]["generation"]
+                && (object["spec"]["wanted"]["decision"] == "Revert"
+                    || object["spec"]["wanted"]["generation"] == *generation
+                        && self
+                            .nodes
+                            .get(object["spec"]["nodeName"].as_str().unwrap())
+                            .is_some_and(|node| self.is_for(&self.policies[policy], node)))
+                && (retry.is_null() || object["spec"]["wanted"]["retry"] == *retry)
+        };
+        self.enactments.values().filter(has_failed).map(|object| object["spec"]["nodeName"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// How many nodes a policy may change, counted plainly.
+    pub fn limit(&self, policy: &str) -> usize {
+        let object = &self.policies[policy];
+        let is_deleted = !object["metadata"]["deletionTimestamp"].is_null();
+        let is_for = |name: &String, node: &Value| match is_deleted {
+            true => self.enactments.contains_key(&enactment_name(policy, name)),
+            false => self.is_for(object, node),
+        };
+        let nodes = self.nodes.iter().filter(|(name, node)| self.pods.contains_key(*name) && is_for(name, node)).count();
+        limit::scaled(serde_json::from_value(object["spec"]["maxUnavailable"].clone()).ok().as_ref(), nodes)
+    }
+
+    pub fn cap(&self) -> usize {
+        limit::scaled(self.cap.clone().and_then(|cap| serde_json::from_value(cap).ok()).as_ref(), self.pods.len())
+    }
+
+    pub fn status(&self, policy: &str) -> Value {
+        let views = self.views();
+        let summary = Summary::of(&views.world(), policy);
+        summary.status(
+            self.policies[policy]["metadata"]["generation"].as_i64().unwrap(),
+            &self.policies[policy]["status"],
+            Timestamp::UNIX_EPOCH,
+        )
+    }
+
+    /// The condition of a policy that is True, and its message.
+    pub fn says(&self, policy: &str) -> (&'static str, String) {
+        let status = self.status(policy);
+        let phase = phase(&status);
+        let condition = status["conditions"].as_array().unwrap().iter().find(|one| one["type"] == phase);
+        (phase, condition.map(|one| one["message"].as_str().unwrap_or_default().to_owned()).unwrap_or_default())
+    }
+
+    /// The decisions about a policy: node, decision.
+    pub fn decisions(&self, policy: &str) -> BTreeMap<String, String> {
+        let of_policy = self.enactments.values().filter(|object| object["spec"]["policy"] == policy);
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        of_policy.map(|object| (text(&object["spec"]["nodeName"]), text(&object["spec"]["wanted"]["decision"]))).collect()
+    }
+
+    /// How many enactments of a policy have this decision.
+    pub fn count(&self, policy: &str, decision: Decision) -> usize {
+        self.decisions(policy).values().filter(|said| *said == decision.as_str()).count()
+    }
+}

@@ -188,9 +188,8 @@ weft_plan::choice! {
 impl Phase {
     /// While an agent tries again, `Progressing` and `Failing` are True.
     fn of(conditions: &Value) -> Self {
-        let holds = |phase: &Self| {
-            conditions.as_array().into_iter().flatten().any(|one| one["type"] == phase.as_str() && one["status"] == "True")
-        };
+        let holds =
+            |phase: &Self| conditions.as_array().into_iter().flatten().any(|one| one["type"] == phase.as_str() && one["status"] == "True");
         let all = [Self::Progressing, Self::Failing, Self::Available, Self::Pending, Self::Aborted];
         all.into_iter().find(holds).unwrap_or_default()
     }
