@@ -79,6 +79,13 @@ async fn hosts_have_a_network_and_change_it_by_network_manager() {
     assert_eq!(addresses_of(one, "br9").await.unwrap(), [lease]);
     one.start_network_manager().await.unwrap();
 
+    // All that goes again.
+    one.reset_network().await.unwrap();
+    assert!(one.exec(&["ip", "link", "show", "br9"]).await.is_err());
+    assert!(addresses_of(one, "eth1").await.unwrap().is_empty());
+    assert_eq!(addresses_of(one, "eth0").await.unwrap(), ["172.31.0.11"]);
+    assert!(one.exec(&["getent", "ahostsv4", "root-servers.net"]).await.unwrap().starts_with("198.51.100.1"));
+
     // A cable without carrier.
     let carrier = async || anyhow::Ok(one.exec(&["cat", "/sys/class/net/eth1/carrier"]).await?.trim().to_owned());
     assert_eq!(carrier().await.unwrap(), "1");

@@ -6,6 +6,8 @@ use std::net::Ipv4Addr;
 pub const API_SERVER: Ipv4Addr = Ipv4Addr::new(172, 31, 0, 2);
 /// As kubeadm has it.
 pub const API_SERVER_PORT: u16 = 6443;
+/// A further address of the gateway's name server, reached over the gateway.
+pub const NAME_SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 53);
 /// The gateway's name server knows `gateway` and the hosts in this domain, and nothing else but `root-servers.net`.
 pub const DOMAIN: &str = "lab.test";
 

@@ -29,7 +29,7 @@ impl Gateway {
             let address = addresses::gateway(card);
             commands += &format!("link add br{card} type bridge\nlink set br{card} mtu 1500 up\naddr add {address}/24 dev br{card}\n");
         }
-        commands += &format!("addr add {}/24 dev br0\n", addresses::API_SERVER);
+        commands += &format!("addr add {}/24 dev br0\naddr add {}/32 dev lo\n", addresses::API_SERVER, addresses::NAME_SERVER);
         network::ip(&network.file(), &commands)?;
         let dnsmasq = Process::start_in(&network.file(), Path::new("dnsmasq"), arguments(cards, hosts, folder), folder)?;
         Ok(Self { dnsmasq, network })
@@ -85,6 +85,7 @@ fn arguments(cards: u8, hosts: &[(String, Ipv4Addr)], folder: &Path) -> Vec<Stri
     args.push("--dhcp-authoritative".into());
     args.push(format!("--local=/{}/", addresses::DOMAIN));
     args.push(format!("--domain={}", addresses::DOMAIN));
+    args.push("--interface=lo".into());
     args.push(format!("--host-record=gateway.{},{}", addresses::DOMAIN, addresses::gateway(0)));
     for card in 0..cards {
         let [a, b, c, _] = addresses::gateway(card).octets();

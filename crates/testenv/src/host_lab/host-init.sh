@@ -56,6 +56,7 @@ method=link-local
 addr-gen-mode=0
 END
 chmod 600 /etc/NetworkManager/system-connections/eth0.nmconnection
+cp -a /etc/NetworkManager/system-connections/eth0.nmconnection /mnt/
 
 ip link set lo up
 # The lab plugs in the cards, this one last.

@@ -18,6 +18,7 @@ use super::addresses;
 use super::gateway::Gateway;
 use super::program::Program;
 
+const RESET: &str = include_str!("host-reset.sh");
 const INIT: &str = include_str!("host-init.sh");
 
 /// A host of a [`HostLab`](super::HostLab). Killed on drop, with all that runs on it.
@@ -191,6 +192,15 @@ impl Host {
     /// It does not come up in time.
     pub async fn start_network_manager(&self) -> Result<()> {
         fs::remove_file(self.file("/run/NetworkManager.stopped"))?;
+        self.wait_ready().await
+    }
+
+    /// Gives it the network back that it had at its start: one connection, no devices but its cards.
+    ///
+    /// # Errors
+    /// A step failed.
+    pub async fn reset_network(&self) -> Result<()> {
+        self.exec_with_input(&["bash", "-e"], RESET).await?;
         self.wait_ready().await
     }
 

@@ -1,0 +1,142 @@
+//! Every example of `examples/node-network`, on three hosts: it becomes Available, and the hosts are as it says.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use weft_testenv::host_lab::{Capability, HostLab, Installation, capabilities};
+
+use crate::support::{addresses, condition, example_files, link, wait_policy, wait_until};
+
+/// What an example needs of the kernel, by the types of its interfaces.
+fn needs(policy: &Value) -> Vec<Capability> {
+    let interfaces = policy["spec"]["desiredState"]["interfaces"].as_array().cloned().unwrap_or_default();
+    let mut needs = BTreeSet::new();
+    for interface in &interfaces {
+        match interface["type"].as_str().unwrap_or_default() {
+            "bond" => needs.insert(Capability::Link("bond")),
+            "vlan" => needs.insert(Capability::Link("vlan")),
+            "vrf" => needs.insert(Capability::Link("vrf")),
+            "dummy" => needs.insert(Capability::Link("dummy")),
+            "vxlan" => needs.insert(Capability::Link("vxlan")),
+            "mac-vlan" => needs.insert(Capability::Link("macvlan")),
+            "ovs-bridge" | "ovs-interface" => needs.insert(Capability::OpenVSwitch),
+            "linux-bridge" => {
+                let ports = interface["bridge"]["port"].as_array().cloned().unwrap_or_default();
+                // A port that does not say otherwise carries VLANs.
+                let plain = |port: &Value| port["vlan"].as_object().is_some_and(serde_json::Map::is_empty);
+                !ports.iter().all(plain) && needs.insert(Capability::BridgeVlanFiltering)
+            }
+            _ => false,
+        };
+    }
+    needs.into_iter().collect()
+}
+
+/// Names and types of what the policy has, as it is told by `ip -d`.
+async fn assert_devices(weft: &Installation, policy: &Value, hosts: &BTreeSet<String>) {
+    for interface in policy["spec"]["desiredState"]["interfaces"].as_array().into_iter().flatten() {
+        let Some(name) = interface["name"].as_str().filter(|name| !name.contains("{{")) else { continue };
+        for host in weft.lab().hosts() {
+            let found = link(host, name).await;
+            let kind = found["linkinfo"]["info_kind"].as_str().unwrap_or_default();
+            let is_there = match interface["type"].as_str().unwrap_or_default() {
+                "linux-bridge" => kind == "bridge",
+                "mac-vlan" => kind == "macvlan",
+                "ethernet" => kind == "veth",
+                other => kind == other,
+            };
+            let wanted = interface["type"] == "ethernet" || hosts.contains(host.name());
+            assert_eq!(is_there, wanted, "{} on {}: {found:#}", interface["name"], host.name());
+        }
+    }
+}
+
+/// What only an example by itself can tell.
+async fn assert_special(weft: &Installation, file: &str) {
+    let one = weft.host("node-1").unwrap();
+    match file {
+        "match-dhcp.yaml" | "ethernet-dhcp.yaml" => {
+            for host in weft.lab().hosts() {
+                let leases = addresses(host, "eth1").await;
+                assert!(leases.iter().any(|address| address.starts_with("172.31.1.1")), "{leases:?} on {}", host.name());
+            }
+        }
+        "match-mtu.yaml" => {
+            for host in weft.lab().hosts() {
+                let mtus = [link(host, "eth0").await, link(host, "eth1").await, link(host, "eth2").await].map(|link| link["mtu"].clone());
+                assert_eq!(mtus, [1500, 1400, 1400].map(Value::from), "on {}", host.name());
+            }
+        }
+        "ethernet-static.yaml" => {
+            assert_eq!(addresses(one, "eth1").await, ["192.0.2.10"]);
+            assert!(addresses(weft.host("node-2").unwrap(), "eth1").await.is_empty(), "it is for node-1");
+        }
+        "linux-bridge-over-default-gateway.yaml" => {
+            assert_eq!(addresses(one, "br-ex").await, ["172.31.0.11"], "the address moved to the bridge");
+            assert_eq!(link(one, "eth0").await["master"], "br-ex");
+            one.exec(&["ping", "-c1", "-W5", "172.31.0.1"]).await.unwrap();
+        }
+        "dns.yaml" => {
+            let resolver = one.exec(&["cat", "/etc/resolv.conf"]).await.unwrap();
+            assert!(resolver.contains("nameserver 192.0.2.53") && resolver.contains("example.com"), "{resolver}");
+        }
+        "routes.yaml" => {
+            let routes = one.exec(&["ip", "route", "show", "table", "200"]).await.unwrap();
+            assert!(routes.contains("198.51.100.0/24 via 192.0.2.1 dev eth2") && routes.contains("metric 150"), "{routes}");
+            let rules = one.exec(&["ip", "rule"]).await.unwrap();
+            assert!(rules.contains("from 192.0.2.50 lookup 200"), "{rules}");
+        }
+        _ => {}
+    }
+}
+
+#[tokio::test]
+async fn every_example_becomes_available_on_three_hosts() {
+    let mut weft = Installation::start(HostLab::builder().hosts(3)).await.unwrap();
+    let mut applied = 0;
+    for path in example_files() {
+        let file = path.file_name().unwrap().to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let policy: Value = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{file}: {error}"));
+        let name = policy["metadata"]["name"].as_str().unwrap();
+        let lacking = capabilities::lacking(&needs(&policy));
+        if !lacking.is_empty() {
+            // It is a valid object all the same.
+            weft.lab().control_plane().kubectl_with_input(&["apply", "--dry-run=server", "-f", "-"], &text).await.unwrap();
+            capabilities::skip(&file, &lacking);
+            continue;
+        }
+        let started = std::time::Instant::now();
+        weft.apply(&text).await.unwrap_or_else(|error| panic!("{file}: {error:#}"));
+        let status = wait_policy(&weft, name, "Available").await;
+        println!("{file}: Available after {:.1} s", started.elapsed().as_secs_f64());
+        assert_eq!(condition(&status, "Degraded")["status"], "False", "{file}");
+        let selected = &policy["spec"]["nodeSelector"]["kubernetes.io/hostname"];
+        let hosts =
+            weft.lab().hosts().iter().map(|host| host.name().to_owned()).filter(|host| selected.is_null() || selected == host).collect();
+        assert_devices(&weft, &policy, &hosts).await;
+        assert_special(&weft, &file).await;
+        clean_up(&mut weft, name).await;
+        applied += 1;
+    }
+    assert!(applied >= 8, "only {applied} examples were applied");
+}
+
+/// The policy goes, and everything that it did: by Weft if it says so, else by us.
+async fn clean_up(weft: &mut Installation, policy: &str) {
+    let reverts = weft.get("nncp", policy).await.unwrap().unwrap()["spec"]["onDelete"] == "revert";
+    weft.lab().kubectl(&["delete", "nncp", policy, "--wait=true", "--timeout=60s"]).await.unwrap();
+    wait_until("its enactments are gone", async || {
+        let left = weft.lab().kubectl(&["get", "nnce", "-l", &format!("nmstate.io/policy={policy}"), "-o", "name"]).await;
+        let left = left.map_err(|error| error.to_string())?;
+        if left.trim().is_empty() { Ok(()) } else { Err(left) }
+    })
+    .await;
+    for host in weft.lab().hosts() {
+        if reverts {
+            assert!(link(host, policy).await.is_null(), "{policy} is still there on {}", host.name());
+        }
+        host.reset_network().await.unwrap();
+    }
+    weft.check_running().unwrap();
+}

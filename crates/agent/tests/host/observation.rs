@@ -1,0 +1,100 @@
+//! What happens on a host is soon in its NodeNetworkState, and nothing is written when nothing happens.
+
+use std::time::Duration;
+
+use serde_json::json;
+use weft_testenv::host_lab::{HostLab, Installation};
+
+use crate::support::{interface, reported, wait_reported, wait_until};
+
+/// Writes of agents so far, by the API server's audit log.
+fn writes(weft: &Installation) -> Vec<String> {
+    let events = weft.lab().control_plane().audit_events().unwrap();
+    let is_write = |verb: &str| ["create", "update", "patch", "delete"].contains(&verb);
+    let of_agent = events.into_iter().filter(|event| event.user == "system:serviceaccount:nmstate:nmstate-handler");
+    of_agent.filter(|event| is_write(&event.verb)).map(|event| format!("{} {}", event.verb, event.uri)).collect()
+}
+
+/// Waits until agents have written nothing for three seconds: longer than any debouncing.
+async fn wait_quiet(weft: &Installation) -> usize {
+    let mut before = writes(weft).len();
+    wait_until("agents write nothing", async || {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let now = writes(weft).len();
+        let quiet = now == before;
+        before = now;
+        if quiet { Ok(now) } else { Err(format!("{:#?}", writes(weft))) }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn what_changes_on_a_host_is_reported_and_nothing_else_is_written() {
+    let mut weft = Installation::start(HostLab::builder().hosts(1).audit(true)).await.unwrap();
+    let eth0 = wait_reported(&weft, "node-1", "eth0", |eth0| eth0["state"] == "up").await;
+    assert_eq!(eth0["ipv4"]["address"][0]["ip"], "172.31.0.11", "{eth0:#}");
+    let state = reported(&weft, "node-1").await.unwrap();
+    assert!(
+        interface(&state, "eth1").is_object() && state["routes"]["running"].is_array() && state["dns-resolver"].is_object(),
+        "{state:#}"
+    );
+    let object = weft.get("nns", "node-1").await.unwrap().unwrap();
+    assert_eq!(object["status"]["hostNetworkManagerVersion"].as_str().unwrap().split('.').next(), Some("1"));
+    assert_eq!(object["metadata"]["ownerReferences"][0]["kind"], "Node");
+
+    // By ip, by nmcli, by the gateway.
+    let host = weft.host("node-1").unwrap();
+    host.ip("addr add 198.51.100.7/24 dev eth1\nlink set eth1 up\n").await.unwrap();
+    wait_reported(&weft, "node-1", "eth1", |eth1| eth1["ipv4"]["address"].to_string().contains("198.51.100.7")).await;
+    let add = "connection add type bridge ifname br9 con-name br9 ipv4.method manual ipv4.addresses 203.0.113.1/24 ipv6.method disabled bridge.stp no";
+    host.exec(&[&["nmcli"][..], &add.split(' ').collect::<Vec<_>>()].concat()).await.unwrap();
+    wait_reported(&weft, "node-1", "br9", |br9| br9["type"] == "linux-bridge").await;
+    host.exec(&["nmcli", "connection", "delete", "br9"]).await.unwrap();
+    wait_reported(&weft, "node-1", "br9", serde_json::Value::is_null).await;
+    // What a pod is connected by is none of the host's network.
+    host.ip("link add veth7 type veth peer name pod7\nlink set veth7 up\nlink add name br7 type bridge\n").await.unwrap();
+    wait_reported(&weft, "node-1", "br7", |br7| !br7.is_null()).await;
+    assert!(interface(&reported(&weft, "node-1").await.unwrap(), "veth7").is_null());
+
+    // Quiet means quiet.
+    let before = wait_quiet(&weft).await;
+    let at = weft.get("nns", "node-1").await.unwrap().unwrap()["status"]["lastSuccessfulUpdateTime"].clone();
+
+    // Asked for, it is looked at again, and comes back if somebody deleted it.
+    weft.patch("nns", "node-1", &json!({"metadata": {"labels": {"nmstate.io/force-nns-refresh": "1"}}})).await.unwrap();
+    wait_until("it is written again", async || {
+        let object = weft.get("nns", "node-1").await.map_err(|error| error.to_string())?.ok_or("it is not there")?;
+        if object["status"]["lastSuccessfulUpdateTime"] == at && writes(&weft).len() == before { Err("not yet".to_owned()) } else { Ok(()) }
+    })
+    .await;
+    weft.lab().kubectl(&["delete", "nns", "node-1"]).await.unwrap();
+    wait_reported(&weft, "node-1", "eth0", |eth0| eth0["state"] == "up").await;
+
+    // NetworkManager goes and comes.
+    let host = weft.host("node-1").unwrap();
+    host.stop_network_manager().await.unwrap();
+    let backend = async |reason: &str| {
+        wait_until(&format!("backend {reason}"), async || {
+            let object = weft.get("nns", "node-1").await.map_err(|error| error.to_string())?.ok_or("it is not there")?;
+            let backend = crate::support::condition(&object, "Backend").clone();
+            if backend["reason"] == reason { Ok(()) } else { Err(format!("{backend:#}")) }
+        })
+        .await;
+    };
+    backend("ReadOnly").await;
+    host.ip("link add name br8 type bridge\n").await.unwrap();
+    wait_reported(&weft, "node-1", "br8", |br8| !br8.is_null()).await;
+    host.start_network_manager().await.unwrap();
+    backend("NetworkManager").await;
+    weft.check_running().unwrap();
+}
+
+#[tokio::test]
+async fn on_demand_the_agent_reports_and_ends() {
+    let weft = Installation::without_agents(HostLab::builder().hosts(1)).await.unwrap();
+    let mut once = weft.run_agent("node-1", &["once"], &[]).await.unwrap();
+    let status = once.wait(Duration::from_secs(60)).unwrap();
+    assert!(status.success(), "{status}: {}", once.last_words());
+    let state = reported(&weft, "node-1").await.unwrap();
+    assert_eq!(interface(&state, "eth0")["ipv4"]["address"][0]["ip"], "172.31.0.11", "{state:#}");
+}
