@@ -1,7 +1,9 @@
 //! The node agent.
 
+pub mod history;
 pub mod host;
 pub mod ports;
+pub mod probes;
 pub mod state_dir;
 pub mod transaction;
 

@@ -3,6 +3,7 @@
 use nmstate::{ErrorKind, NmstateError};
 
 use super::Phase;
+use crate::host::HostError;
 
 /// Values are cut to this many characters, and messages to four times as many: they go into status, events and logs.
 const MAX: usize = 256;
@@ -41,6 +42,17 @@ impl Failure {
     /// What nmstate says. Its kinds do not tell everything apart, so its sentences are read: those of version 2.2.62.
     pub fn nmstate(error: &NmstateError) -> Self {
         Self::said(error.kind(), error.msg())
+    }
+
+    /// What the host says, in this phase unless nmstate's words tell a later one.
+    pub fn host(phase: Phase, error: &HostError) -> Self {
+        match error {
+            HostError::Nmstate { kind, message } => {
+                let said = Self::said(*kind, message);
+                Self { phase: phase.max(said.phase), ..said }
+            }
+            error => Self::new(phase, error.to_string()),
+        }
     }
 
     /// [`Failure::nmstate`] by its parts.

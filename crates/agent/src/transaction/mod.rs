@@ -1,6 +1,230 @@
-//! One transaction for all policies of a node.
+//! One transaction for all policies of a node: the host is before or after, whatever happens.
+//!
+//! NetworkManager holds a checkpoint meanwhile. If the agent is killed, or cuts itself off for good, the checkpoint's time runs out and
+//! NetworkManager rolls back by itself.
 
 mod failure;
+mod journal;
 mod phase;
+mod recovery;
 
-pub use self::{failure::Failure, phase::Phase};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use nmstate::{InterfaceType, NetworkState};
+
+pub use self::{failure::Failure, journal::Journal, phase::Phase, recovery::Interrupted};
+use self::journal::States;
+use crate::{
+    history::{Entry, History},
+    host::{ApplyOptions, Backend, Host, HostError, Query},
+    ports::{self, Links, Memory},
+    probes::{Prober, Target},
+    state_dir::{Lock, StateDir},
+};
+
+/// How long nmstate may take: a type that the kernel lacks costs it two minutes of retries, a thousand bridges more.
+const APPLY_LIMIT: Duration = Duration::from_secs(300);
+/// How long the checkpoint outlasts the probes: for a last try of theirs, for ports, and for the commit.
+const SLACK: Duration = Duration::from_secs(30);
+
+/// What a transaction is to change.
+#[derive(Clone, Debug, Default)]
+pub struct Change {
+    /// The state, secrets filled in.
+    pub desired: NetworkState,
+    /// Whose change it is, for people: `policies br-data, dns`.
+    pub what: String,
+    /// What must be reachable afterwards, beside what always must be.
+    pub probes: Vec<Target>,
+    /// The secrets in `desired`, so that no message has them.
+    pub secrets: Vec<String>,
+}
+
+/// What a transaction did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// Nothing: the host is so already.
+    Nothing,
+    /// The change is there for good.
+    Changed {
+        /// The probes that succeeded before and after.
+        probes: Vec<String>,
+    },
+}
+
+/// Changes a host.
+#[derive(Clone)]
+pub struct Transactor {
+    /// The host.
+    pub host: Arc<dyn Host>,
+    /// The agent's folder.
+    pub dir: StateDir,
+    /// Asks what is reachable.
+    pub prober: Prober,
+}
+
+impl Transactor {
+    /// Changes the host, if it is not as desired.
+    ///
+    /// # Errors
+    /// The host is as it was before, unless the failure's phase is `Rollback`.
+    pub async fn run(&self, change: Change) -> Result<Done, Failure> {
+        let secrets = change.secrets.clone();
+        self.run_it(change).await.map_err(|failure| failure.without(&secrets))
+    }
+
+    async fn run_it(&self, change: Change) -> Result<Done, Failure> {
+        let _lock = self.lock()?;
+        Phase::Plan.wait_while_held(&self.dir).await;
+        let Some(mut before) = self.needed(&change).await? else { return Ok(Done::Nothing) };
+        if self.roll_back_checkpoints().await? > 0 {
+            match self.needed(&change).await? {
+                Some(rolled_back) => before = rolled_back,
+                None => return Ok(Done::Nothing),
+            }
+        }
+        let probes = self.prober.choose(&before, &change.probes).await;
+        let done = self.change(&change, &before, &probes).await;
+        let outcome = done.as_ref().map(|_| ()).map_err(|failure| failure.clone().without(&change.secrets).to_string());
+        let entry = Entry::new(&change.what, outcome, before, change.desired);
+        if let Err(error) = History::new(&self.dir).and_then(|history| history.add(&entry)) {
+            tracing::warn!(%error, "the outcome is not in the history");
+        }
+        done
+    }
+
+    /// The state before, with secrets; `None` if the host is as desired.
+    async fn needed(&self, change: &Change) -> Result<Option<NetworkState>, Failure> {
+        let read = self.host.retrieve(Query { secrets: true, ..Query::default() }).await;
+        let before = read.map_err(|error| Failure::host(Phase::Plan, &error))?;
+        change.desired.validate(Some(&before.state)).map_err(|error| Failure { phase: Phase::Plan, ..Failure::nmstate(&error) })?;
+        if is_as_desired(&change.desired, &before.state) {
+            return Ok(None);
+        }
+        match before.backend {
+            Backend::NetworkManager { .. } => Ok(Some(before.state)),
+            Backend::ReadOnly { why } => Err(Failure::new(Phase::Plan, format!("the network of this host can only be read: {why}"))),
+        }
+    }
+
+    async fn change(&self, change: &Change, before: &NetworkState, probes: &[Target]) -> Result<Done, Failure> {
+        let states = States { before: before.clone(), desired: change.desired.clone() };
+        let mut journal = Journal::begin(&self.dir, &change.what, &states).map_err(|error| Failure::new(Phase::Checkpoint, error.to_string()))?;
+        let done = self.under_journal(&mut journal, change, probes).await;
+        let undone = match &done {
+            Ok(()) => Ok(()),
+            Err(failure) => self.undo(&mut journal, failure).await,
+        };
+        // Where it is not known how the host is, the journal stays: the next start cleans up.
+        undone?;
+        Journal::end(&self.dir).map_err(|error| Failure::new(Phase::Commit, error.to_string()))?;
+        done.map(|()| Done::Changed { probes: probes.iter().map(ToString::to_string).collect() })
+    }
+
+    async fn under_journal(&self, journal: &mut Journal, change: &Change, probes: &[Target]) -> Result<(), Failure> {
+        Phase::Checkpoint.wait_while_held(&self.dir).await;
+        let bridges = bridges(&change.desired);
+        self.put_ports_back(&bridges).await;
+        self.keep_ports_from_network_manager().await;
+
+        self.enter(journal, Phase::Apply).await?;
+        self.host.apply(change.desired.clone(), self.options()).await.map_err(|error| Failure::host(Phase::Apply, &error))?;
+        self.put_ports_back(&bridges).await;
+
+        self.enter(journal, Phase::Probe).await?;
+        self.prober.confirm(&*self.host, probes).await?;
+
+        self.enter(journal, Phase::Commit).await?;
+        // nmstate does not say which checkpoint is its own. There is one, as leftovers were rolled back and NetworkManager refuses a second.
+        let gone = || Failure::new(Phase::Commit, "the checkpoint is gone: its time was over, and NetworkManager has rolled back");
+        let checkpoints = self.host.checkpoints().await.map_err(|error| Failure::host(Phase::Commit, &error))?;
+        let checkpoint = checkpoints.into_iter().next().ok_or_else(gone)?;
+        self.host.commit(checkpoint).await.map_err(|error| Failure::host(Phase::Commit, &error))
+    }
+
+    async fn enter(&self, journal: &mut Journal, phase: Phase) -> Result<(), Failure> {
+        journal.enter(&self.dir, phase).map_err(|error| Failure::new(phase, error.to_string()))?;
+        phase.wait_while_held(&self.dir).await;
+        Ok(())
+    }
+
+    async fn undo(&self, journal: &mut Journal, failure: &Failure) -> Result<(), Failure> {
+        // A folder that cannot be written must not keep the host as it is.
+        if let Err(error) = journal.enter(&self.dir, Phase::Rollback) {
+            tracing::warn!(%error, "the journal does not say that this is a rollback");
+        }
+        Phase::Rollback.wait_while_held(&self.dir).await;
+        let rolled_back = self.roll_back_checkpoints().await;
+        self.put_ports_back(&BTreeSet::new()).await;
+        rolled_back.map(|_| ()).map_err(|error| {
+            let message = format!("{}; before that: {failure}; NetworkManager rolls back by itself within two minutes", error.message);
+            Failure { phase: Phase::Rollback, message, ..failure.clone() }
+        })
+    }
+
+    /// Rolls back every checkpoint that there is: of an agent that was killed, or of somebody else, whose change would be mixed with this one.
+    /// How many there were.
+    async fn roll_back_checkpoints(&self) -> Result<usize, Failure> {
+        let failed = |error: HostError| Failure::host(Phase::Rollback, &error);
+        let checkpoints = self.host.checkpoints().await.map_err(failed)?;
+        for checkpoint in &checkpoints {
+            tracing::warn!(checkpoint, "rolling back a checkpoint of NetworkManager");
+            if let Err(error) = self.host.rollback(checkpoint.clone()).await {
+                // Its time may have run out between the two questions.
+                if self.host.checkpoints().await.map_err(failed)?.contains(checkpoint) {
+                    return Err(failed(error));
+                }
+            }
+        }
+        Ok(checkpoints.len())
+    }
+
+    /// Puts pods' ports back where they belong. A failure is no failure of the transaction: it would undo a good change, and lose the ports
+    /// again.
+    pub(crate) async fn put_ports_back(&self, bridges: &BTreeSet<String>) {
+        let reconciled = async {
+            let mut memory = Memory::load(&self.dir)?;
+            memory.reconcile(&self.dir, &Links::open()?, bridges).await
+        };
+        match reconciled.await {
+            Ok(reattached) => {
+                for port in reattached.done {
+                    tracing::warn!(port = port.name, bridge = port.bridge, "a pod's port had lost its bridge, and is back");
+                }
+                for (port, why) in reattached.failed {
+                    tracing::error!(port = port.name, bridge = port.bridge, why, "a pod's port has lost its bridge");
+                }
+            }
+            Err(error) => tracing::error!(%error, "pods' ports cannot be looked after"),
+        }
+    }
+
+    async fn keep_ports_from_network_manager(&self) {
+        let kept = async {
+            let names: Vec<String> = Memory::load(&self.dir).unwrap_or_default().ports().map(|port| port.name.clone()).collect();
+            if names.is_empty() { Ok(()) } else { ports::leave_alone(&zbus::Connection::system().await?, &names).await }
+        };
+        if let Err(error) = kept.await {
+            tracing::warn!(%error, "NetworkManager could not be told to leave pods' ports alone; they are put back afterwards");
+        }
+    }
+
+    fn lock(&self) -> Result<Lock, Failure> {
+        self.dir.lock().map_err(|error| Failure::new(Phase::Plan, error.to_string()))
+    }
+
+    fn options(&self) -> ApplyOptions {
+        ApplyOptions { commit: false, checkpoint: self.prober.window + SLACK, verify: true, memory_only: false, limit: APPLY_LIMIT }
+    }
+}
+
+/// The Linux bridges that a state names.
+pub(crate) fn bridges(state: &NetworkState) -> BTreeSet<String> {
+    let bridges = state.interfaces.iter().filter(|interface| interface.iface_type() == InterfaceType::LinuxBridge);
+    bridges.map(|interface| interface.name().to_owned()).collect()
+}
+
+/// Whether an apply would change nothing.
+fn is_as_desired(desired: &NetworkState, now: &NetworkState) -> bool {
+    desired.gen_diff(now).is_ok_and(|difference| difference.is_empty())
+}

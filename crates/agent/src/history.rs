@@ -1,0 +1,115 @@
+//! The last outcomes on this host, with the state before each: what changed when, and the way back.
+
+use std::{fs, io};
+
+use jiff::Timestamp;
+use nmstate::{NetworkState, NmstateError};
+use serde::{Deserialize, Serialize};
+
+use crate::state_dir::{Error, StateDir};
+
+/// How many outcomes are kept.
+const KEPT: usize = 20;
+const FOLDER: &str = "history";
+
+/// One outcome. States have secrets in them: the files are for root alone, and nothing but `weft-agent rollback` reads them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Entry {
+    /// When.
+    pub at: Timestamp,
+    /// Whose change it was.
+    pub what: String,
+    /// Why it failed and was rolled back; `None` if it was done.
+    pub failure: Option<String>,
+    before: NetworkState,
+    desired: NetworkState,
+}
+
+impl Entry {
+    /// An outcome of now.
+    pub fn new(what: &str, outcome: Result<(), String>, before: NetworkState, desired: NetworkState) -> Self {
+        Self { at: Timestamp::now(), what: what.to_owned(), failure: outcome.err(), before, desired }
+    }
+
+    /// The change that takes this one back: what it changed gets the value that it had before, and what it made goes.
+    ///
+    /// # Errors
+    /// nmstate cannot tell.
+    pub fn revert(&self) -> Result<NetworkState, NmstateError> {
+        self.desired.generate_revert(&self.before)
+    }
+}
+
+/// All of them.
+pub struct History {
+    dir: StateDir,
+}
+
+impl History {
+    /// Opens the history in the agent's folder.
+    pub fn new(dir: &StateDir) -> Result<Self, Error> {
+        Ok(Self { dir: StateDir::open(dir.path(FOLDER))? })
+    }
+
+    /// Adds an outcome, and forgets the oldest if there are too many.
+    pub fn add(&self, entry: &Entry) -> Result<(), Error> {
+        let numbers = self.numbers()?;
+        let next = numbers.last().map_or(1, |last| last + 1);
+        self.dir.write(&file(next), entry)?;
+        let surplus = (numbers.len() + 1).saturating_sub(KEPT);
+        numbers.iter().take(surplus).try_for_each(|number| self.dir.remove(&file(*number)))
+    }
+
+    /// The outcomes, oldest first, by number.
+    pub fn entries(&self) -> Result<Vec<(u64, Entry)>, Error> {
+        let entries = self.numbers()?.into_iter().map(|number| Ok(self.dir.read(&file(number))?.map(|entry| (number, entry))));
+        entries.filter_map(Result::transpose).collect()
+    }
+
+    fn numbers(&self) -> Result<Vec<u64>, Error> {
+        let path = self.dir.path("");
+        let listed = || -> io::Result<Vec<u64>> {
+            let mut numbers = Vec::new();
+            for file in fs::read_dir(&path)? {
+                let name = file?.file_name();
+                numbers.extend(name.to_str().and_then(|name| name.strip_suffix(".json")).and_then(|number| number.parse::<u64>().ok()));
+            }
+            numbers.sort_unstable();
+            Ok(numbers)
+        };
+        listed().map_err(|source| Error::Io { path: path.clone(), source })
+    }
+}
+
+fn file(number: u64) -> String {
+    format!("{number}.json")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(what: &str) -> Entry {
+        let before = NetworkState::new_from_yaml("interfaces: [{name: eth1, type: ethernet, state: up, mtu: 1500}]").unwrap();
+        let desired = NetworkState::new_from_yaml("interfaces: [{name: eth1, type: ethernet, state: up, mtu: 9000}]").unwrap();
+        Entry::new(what, Ok(()), before, desired)
+    }
+
+    #[test]
+    fn twenty_are_kept_and_the_last_can_be_taken_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let history = History::new(&StateDir::open(folder.path()).unwrap()).unwrap();
+        assert!(history.entries().unwrap().is_empty());
+        for number in 1..=23 {
+            history.add(&entry(&format!("change {number}"))).unwrap();
+        }
+        let entries = history.entries().unwrap();
+        assert_eq!(entries.len(), KEPT);
+        assert_eq!(entries[0].1.what, "change 4");
+        let (number, last) = &entries[KEPT - 1];
+        assert_eq!((*number, last.what.as_str()), (23, "change 23"));
+        let revert = last.revert().unwrap();
+        let mtu = revert.interfaces.iter().map(|interface| interface.base_iface().mtu).collect::<Vec<_>>();
+        assert_eq!(mtu, [Some(1500)]);
+    }
+}

@@ -1,0 +1,227 @@
+//! Whether the node still reaches what it needs, asked from inside the agent: no process is started, and no answer is remembered.
+//!
+//! Before a change the probes that succeed are chosen: what is out of reach already cannot tell a good change from a bad one. After it each of
+//! them must succeed once more, before the checkpoint's time is over.
+
+mod cluster;
+mod dns;
+mod gateway;
+mod reach;
+
+use std::{fmt, net::IpAddr, time::Duration};
+
+use futures::future::join_all;
+use nmstate::NetworkState;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use weft_api::node_network::Probe;
+
+pub use self::cluster::Cluster;
+use crate::{
+    host::{Host, Query},
+    transaction::Failure,
+};
+
+/// How long choosing may take.
+const CHOICE: Duration = Duration::from_secs(5);
+/// How long one try may take; a lost packet must not cost the whole window.
+const TRY: Duration = Duration::from_secs(4);
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(500);
+/// How long after a change probes are tried, unless set otherwise.
+pub const WINDOW: Duration = Duration::from_secs(60);
+/// The name that is looked up to see whether name servers answer, unless set otherwise: as in kubernetes-nmstate.
+pub const DNS_HOST: &str = "root-servers.net";
+
+/// What must be reachable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The next hop of the default route answers ICMP, or at least ARP or neighbour discovery.
+    Gateway,
+    /// One of the node's name servers knows a name.
+    NameServers {
+        /// The name.
+        host: String,
+    },
+    /// The API server answers over a new connection.
+    ApiServer,
+    /// The API server says that the node is Ready.
+    NodeReady,
+    /// A host answers ICMP.
+    Icmp {
+        /// Its address or name.
+        host: String,
+    },
+    /// A TCP port accepts connections.
+    Tcp {
+        /// The address or name of its host.
+        host: String,
+        /// Its number.
+        port: u16,
+    },
+    /// A web address answers with a status below 400.
+    Http {
+        /// The address.
+        url: String,
+    },
+    /// A name is known.
+    Dns {
+        /// The name.
+        name: String,
+        /// The name server that is asked; else those of the node.
+        server: Option<IpAddr>,
+    },
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gateway => write!(formatter, "default gateway"),
+            Self::NameServers { host } => write!(formatter, "DNS of {host}"),
+            Self::ApiServer => write!(formatter, "API server"),
+            Self::NodeReady => write!(formatter, "node Ready"),
+            Self::Icmp { host } => write!(formatter, "icmp {host}"),
+            Self::Tcp { host, port } => write!(formatter, "tcp {host}:{port}"),
+            Self::Http { url } => write!(formatter, "http {url}"),
+            Self::Dns { name, server: Some(server) } => write!(formatter, "dns {name} at {server}"),
+            Self::Dns { name, server: None } => write!(formatter, "dns {name}"),
+        }
+    }
+}
+
+impl Target {
+    /// What a policy's probe asks for; `None` if it says nothing that is known here, which validation refuses beforehand.
+    pub fn of(probe: &Probe) -> Option<Self> {
+        match probe {
+            Probe { icmp: Some(icmp), .. } => Some(Self::Icmp { host: icmp.host.clone() }),
+            Probe { tcp: Some(tcp), .. } => Some(Self::Tcp { host: tcp.host.clone(), port: tcp.port.try_into().ok()? }),
+            Probe { http: Some(http), .. } => Some(Self::Http { url: http.url.clone() }),
+            Probe { dns: Some(dns), .. } => {
+                let server = dns.server.as_deref().map(str::parse).transpose().ok()?;
+                Some(Self::Dns { name: dns.name.clone(), server })
+            }
+            _ => None,
+        }
+    }
+
+    /// Those of the cluster count without having succeeded before: an agent without its API server would never hear of a better policy.
+    fn always_counts(&self) -> bool {
+        matches!(self, Self::ApiServer | Self::NodeReady)
+    }
+}
+
+/// Asks.
+#[derive(Clone)]
+pub struct Prober {
+    /// The cluster that the node belongs to, if it does.
+    pub cluster: Option<Cluster>,
+    /// The name by which name servers are tried.
+    pub dns_host: String,
+    /// How long after a change probes are tried.
+    pub window: Duration,
+}
+
+impl Prober {
+    /// Of the default probes and those that policies add, the ones that count for a change of a node whose state is `before`. Takes at most
+    /// five seconds, most of the time some milliseconds.
+    pub async fn choose(&self, before: &NetworkState, added: &[Target]) -> Vec<Target> {
+        let mut targets = vec![Target::Gateway, Target::NameServers { host: self.dns_host.clone() }];
+        if self.cluster.is_some() {
+            targets.extend([Target::ApiServer, Target::NodeReady]);
+        }
+        for target in added {
+            if !targets.contains(target) {
+                targets.push(target.clone());
+            }
+        }
+        let servers = dns::servers(before);
+        let deadline = Instant::now() + CHOICE;
+        let chosen = join_all(targets.into_iter().map(|target| async {
+            if target.always_counts() {
+                return Some(target);
+            }
+            let tried = timeout_at(deadline, async {
+                loop {
+                    match self.try_once(&target, &servers).await {
+                        Ok(()) => return,
+                        Err(why) => tracing::debug!(probe = %target, why, "does not succeed before the change"),
+                    }
+                    sleep(PAUSE).await;
+                }
+            });
+            match tried.await {
+                Ok(()) => Some(target),
+                Err(_) => {
+                    tracing::info!(probe = %target, "out of reach before the change: it does not count");
+                    None
+                }
+            }
+        }));
+        chosen.await.into_iter().flatten().collect()
+    }
+
+    /// Waits until each has succeeded once after the change.
+    ///
+    /// # Errors
+    /// The first one, in their order, that did not within the window, with what went wrong last.
+    pub async fn confirm(&self, host: &dyn Host, targets: &[Target]) -> Result<(), Failure> {
+        let deadline = Instant::now() + self.window;
+        let confirmed = join_all(targets.iter().map(|target| self.confirm_one(host, target, deadline))).await;
+        confirmed.into_iter().collect()
+    }
+
+    async fn confirm_one(&self, host: &dyn Host, target: &Target, deadline: Instant) -> Result<(), Failure> {
+        loop {
+            // The change may have brought other name servers.
+            let servers = match target {
+                Target::NameServers { .. } | Target::Dns { server: None, .. } => match host.retrieve(Query::default()).await {
+                    Ok(now) => dns::servers(&now.state),
+                    Err(_) => Vec::new(),
+                },
+                _ => Vec::new(),
+            };
+            match self.try_once(target, &servers).await {
+                Ok(()) => return Ok(()),
+                Err(why) if Instant::now() + PAUSE > deadline => {
+                    let seconds = self.window.as_secs();
+                    return Err(Failure::probe(target.to_string(), format!("not within {seconds} s after the change: {why}")));
+                }
+                Err(_) => sleep(PAUSE).await,
+            }
+        }
+    }
+
+    async fn try_once(&self, target: &Target, servers: &[dns::Server]) -> Result<(), String> {
+        let tried = async {
+            match target {
+                Target::Gateway => gateway::answers().await,
+                Target::NameServers { host } => dns::any_knows(servers, host).await,
+                Target::Dns { name, server: Some(server) } => dns::any_knows(&[dns::Server::at(*server)], name).await,
+                Target::Dns { name, server: None } => dns::any_knows(servers, name).await,
+                Target::ApiServer => self.cluster()?.answers().await,
+                Target::NodeReady => self.cluster()?.node_is_ready().await,
+                Target::Icmp { host } => reach::icmp(host).await,
+                Target::Tcp { host, port } => reach::tcp(host, *port).await,
+                Target::Http { url } => reach::http(url).await,
+            }
+        };
+        timeout(TRY, tried).await.unwrap_or_else(|_| Err(format!("no answer within {} s", TRY.as_secs())))
+    }
+
+    fn cluster(&self) -> Result<&Cluster, String> {
+        self.cluster.as_ref().ok_or_else(|| "there is no cluster".to_owned())
+    }
+}
+
+/// An error with what caused it: the outermost alone often says no more than that something went wrong.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}
