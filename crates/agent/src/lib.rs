@@ -1,5 +1,6 @@
 //! The node agent.
 
+pub mod commands;
 pub mod history;
 pub mod host;
 pub mod ports;

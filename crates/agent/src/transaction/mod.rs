@@ -11,6 +11,7 @@ mod recovery;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use nmstate::{InterfaceType, NetworkState};
+use weft_node_network::{drift, state};
 
 pub use self::{failure::Failure, journal::Journal, phase::Phase, recovery::Interrupted};
 use self::journal::States;
@@ -226,5 +227,5 @@ pub(crate) fn bridges(state: &NetworkState) -> BTreeSet<String> {
 
 /// Whether an apply would change nothing.
 fn is_as_desired(desired: &NetworkState, now: &NetworkState) -> bool {
-    desired.gen_diff(now).is_ok_and(|difference| difference.is_empty())
+    drift::differences(&state::value(desired), &state::value(now)).is_empty()
 }

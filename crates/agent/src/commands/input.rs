@@ -1,0 +1,85 @@
+//! Files of policies and states, made into one desired state by the code that the agent runs.
+
+use std::{io::Read, path::Path};
+
+use anyhow::{Context, Result, bail};
+use nmstate::NetworkState;
+use serde_json::Value;
+use weft_api::node_network::NodeNetworkConfigurationPolicySpec;
+use weft_node_network::{
+    claims::{Layer, Owner, Rank},
+    merge::merge,
+    render, secrets, state,
+};
+
+use super::From;
+use crate::probes::Target;
+
+/// What files ask for.
+pub struct Wanted {
+    pub desired: NetworkState,
+    /// `policies br1, dns`.
+    pub what: String,
+    pub probes: Vec<Target>,
+}
+
+/// Reads the files, and renders their policies on the state of this host. Selectors of nodes are not looked at: this host is meant.
+pub fn read(from: &From, current: &NetworkState) -> Result<Wanted> {
+    let current = state::value(current);
+    let (mut layers, mut names, mut probes) = (Vec::new(), Vec::new(), Vec::new());
+    for file in &from.filename {
+        let name = file.display().to_string();
+        for (index, document) in documents(file)?.into_iter().enumerate() {
+            let at = || format!("{name}, document {}", index + 1);
+            let layer = match document["kind"].as_str() {
+                Some("NodeNetworkConfigurationPolicy") => policy(&document, &current, &mut probes).with_context(at)?,
+                Some("NodeNetworkState") => own(&document).with_context(at)?,
+                Some(kind) => bail!("{}: kind {kind} says nothing of a host's network: a NodeNetworkConfigurationPolicy, a NodeNetworkState or a state in the form of nmstate does", at()),
+                None => Layer { owner: Owner::Policy(name.clone()), rank: Rank::Policy(0), state: render::own(&document).with_context(at)? },
+            };
+            names.push(layer.owner.to_string());
+            layers.push(layer);
+        }
+    }
+    let merged = merge(&layers);
+    if let Some(conflict) = merged.conflicts.first() {
+        bail!("{conflict}");
+    }
+    if let Some(reference) = secrets::references(&merged.state)?.into_iter().next() {
+        bail!("the state refers to the Secret {}, which only the agent in a cluster can read: put the value in its place", reference.name);
+    }
+    names.dedup();
+    Ok(Wanted { desired: state::parse(&merged.state)?, what: names.join(", "), probes })
+}
+
+fn policy(document: &Value, current: &Value, probes: &mut Vec<Target>) -> Result<Layer> {
+    let spec: NodeNetworkConfigurationPolicySpec = serde_json::from_value(document["spec"].clone()).context("spec")?;
+    let name = document["metadata"]["name"].as_str().unwrap_or("without a name").to_owned();
+    probes.extend(spec.probes.iter().flatten().filter_map(Target::of));
+    let rendered = render::render(&spec, current)?;
+    Ok(Layer { owner: Owner::Policy(name), rank: Rank::Policy(spec.priority.unwrap_or_default()), state: rendered.desired })
+}
+
+fn own(document: &Value) -> Result<Layer> {
+    let desired = &document["spec"]["desiredState"];
+    if !desired.is_object() {
+        bail!("spec.desiredState is missing: it says what this host's network should be");
+    }
+    Ok(Layer { owner: Owner::Node, rank: Rank::Node, state: render::own(desired)? })
+}
+
+fn documents(file: &Path) -> Result<Vec<Value>> {
+    let text = if file == Path::new("-") {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).context("standard input")?;
+        text
+    } else {
+        std::fs::read_to_string(file).with_context(|| file.display().to_string())?
+    };
+    let documents: Vec<Value> = serde_saphyr::from_multiple(&text).with_context(|| file.display().to_string())?;
+    let documents: Vec<Value> = documents.into_iter().filter(|document| !document.is_null()).collect();
+    if documents.is_empty() {
+        bail!("{}: there is nothing in it", file.display());
+    }
+    Ok(documents)
+}

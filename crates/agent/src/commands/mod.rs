@@ -1,0 +1,190 @@
+//! What a person on the host can do without Kubernetes, with the code that the agent runs.
+
+mod input;
+mod output;
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand};
+use nmstate::NetworkState;
+use weft_node_network::{drift, state};
+
+use crate::{
+    history::History,
+    host::{Host, Machine, Query},
+    probes::{DNS_HOST, Prober, WINDOW},
+    state_dir::StateDir,
+    transaction::{Change, Done, Transactor},
+};
+
+/// What every command needs.
+#[derive(Args, Clone, Debug)]
+pub struct Common {
+    /// Folder for the journal, the history and what the agent knows of pods' ports
+    #[arg(long, global = true, value_name = "DIR", env = "WEFT_AGENT_STATE_DIR", default_value = "/var/lib/weft-agent")]
+    pub state_dir: PathBuf,
+
+    /// Name that is looked up to see whether name servers answer
+    #[arg(long, global = true, value_name = "NAME", env = "PROBE_DNS_HOST", default_value = DNS_HOST)]
+    pub probe_dns_host: String,
+
+    /// How long probes may take after a change, in seconds, before it is rolled back
+    #[arg(long, global = true, value_name = "SECONDS", env = "WEFT_AGENT_PROBE_SECONDS", default_value_t = WINDOW.as_secs(), value_parser = clap::value_parser!(u64).range(1..=600))]
+    pub probe_seconds: u64,
+}
+
+impl Common {
+    /// Asks what is reachable, without a cluster.
+    pub fn prober(&self) -> Prober {
+        Prober { cluster: None, dns_host: self.probe_dns_host.clone(), window: Duration::from_secs(self.probe_seconds) }
+    }
+}
+
+/// Commands that need no cluster.
+#[derive(Subcommand, Clone, Debug)]
+pub enum Offline {
+    /// Print the network of this host, as it is in NodeNetworkState
+    Show {
+        /// Only these interfaces
+        #[arg(value_name = "INTERFACE")]
+        interfaces: Vec<String>,
+        /// As JSON instead of YAML
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print what a policy or state would change on this host; nothing is changed
+    ///
+    /// Exits with 0 if nothing would change, with 2 if something would.
+    Plan(From),
+    /// Change this host to what a policy or state says
+    ///
+    /// The change is made under a checkpoint of NetworkManager. Afterwards the default gateway and the name servers, if they answered before,
+    /// and the probes of the policies must answer; if they do not, or something is not as it should be, everything is rolled back.
+    Apply(From),
+    /// Take back the last change that was made on this host
+    Rollback {
+        /// Take back the change of this number instead, and no other
+        #[arg(long, value_name = "NUMBER")]
+        number: Option<u64>,
+    },
+    /// List the last changes on this host
+    History,
+}
+
+/// A file of policies or states.
+#[derive(Args, Clone, Debug)]
+pub struct From {
+    /// NodeNetworkConfigurationPolicies, or states in the form of nmstate; YAML or JSON, several documents are merged; - for standard input
+    #[arg(short, long = "filename", value_name = "FILE", required = true)]
+    pub filename: Vec<PathBuf>,
+}
+
+/// Exit code of `plan` where something would change.
+pub const WOULD_CHANGE: u8 = 2;
+
+impl Offline {
+    /// Does it, and says with which code to exit.
+    ///
+    /// # Errors
+    /// For people; what was being changed is rolled back.
+    pub async fn run(self, common: &Common) -> Result<u8> {
+        // The channel of changes is not needed here.
+        let (machine, _changes) = Machine::start().context("the kernel does not let this process look at the network")?;
+        let host: Arc<dyn Host> = Arc::new(machine);
+        match self {
+            Self::Show { interfaces, json } => show(&*host, &interfaces, json).await,
+            Self::Plan(from) => plan(&*host, &from).await,
+            Self::Apply(from) => apply(host, common, &from).await,
+            Self::Rollback { number } => rollback(host, common, number).await,
+            Self::History => history(common),
+        }
+    }
+}
+
+async fn show(host: &dyn Host, interfaces: &[String], json: bool) -> Result<u8> {
+    let mut shown = state::value(&host.retrieve(Query::default()).await?.state);
+    if !interfaces.is_empty() {
+        let all = shown["interfaces"].as_array().cloned().unwrap_or_default();
+        let named = |name: &str| all.iter().filter(|interface| interface["name"] == name).cloned().collect::<Vec<_>>();
+        let mut wanted = Vec::new();
+        for name in interfaces {
+            let found = named(name);
+            if found.is_empty() {
+                let names: Vec<&str> = all.iter().filter_map(|interface| interface["name"].as_str()).collect();
+                bail!("there is no interface {name}; there are {}", names.join(", "));
+            }
+            wanted.extend(found);
+        }
+        shown = serde_json::json!({"interfaces": wanted});
+    }
+    output::print_state(&shown, json)?;
+    Ok(0)
+}
+
+async fn plan(host: &dyn Host, from: &From) -> Result<u8> {
+    let now = host.retrieve(Query { secrets: true, ..Query::default() }).await?;
+    let wanted = input::read(from, &now.state)?;
+    wanted.desired.validate(Some(&now.state)).map_err(|error| anyhow::anyhow!("{}", error.msg()))?;
+    let differences = drift::differences(&state::value(&wanted.desired), &state::value(&now.state));
+    if differences.is_empty() {
+        println!("Nothing would change.");
+        return Ok(0);
+    }
+    output::print_differences(&differences);
+    Ok(WOULD_CHANGE)
+}
+
+async fn apply(host: Arc<dyn Host>, common: &Common, from: &From) -> Result<u8> {
+    let now = host.retrieve(Query { secrets: true, ..Query::default() }).await?;
+    let wanted = input::read(from, &now.state)?;
+    let change = Change { desired: wanted.desired, what: wanted.what, probes: wanted.probes, ..Change::default() };
+    transact(host, common, change).await
+}
+
+async fn rollback(host: Arc<dyn Host>, common: &Common, number: Option<u64>) -> Result<u8> {
+    let dir = StateDir::open(&common.state_dir)?;
+    let entries = History::new(&dir)?.entries()?;
+    let mut done = entries.into_iter().filter(|(_, entry)| entry.failure.is_none());
+    let found = match number {
+        Some(wanted) => done.find(|(number, _)| *number == wanted).with_context(|| format!("there is no change {wanted} that was made: see weft-agent history"))?,
+        None => done.next_back().context("no change was made on this host that the agent knows of: see weft-agent history")?,
+    };
+    let (number, entry) = found;
+    let desired: NetworkState = entry.revert().map_err(|error| anyhow::anyhow!("{}", error.msg()))?;
+    let what = format!("the rollback of change {number}, {}", entry.what);
+    transact(host, common, Change { desired, what, ..Change::default() }).await
+}
+
+async fn transact(host: Arc<dyn Host>, common: &Common, change: Change) -> Result<u8> {
+    let transactor = Transactor { host, dir: StateDir::open(&common.state_dir)?, prober: common.prober() };
+    match transactor.recover().await {
+        Ok(Some(interrupted)) => eprintln!("Note: {interrupted}."),
+        Ok(None) => {}
+        Err(failure) => bail!("an interrupted change cannot be cleaned up: {failure}"),
+    }
+    let what = change.what.clone();
+    match transactor.run(change).await {
+        Ok(Done::Nothing) => println!("Nothing to do: the host is so already."),
+        Ok(Done::Changed { probes }) if probes.is_empty() => {
+            println!("Changed: {what}. Nothing was reachable before, so no probe could tell whether the network still works.");
+        }
+        Ok(Done::Changed { probes }) => println!("Changed: {what}. Still reachable: {}.", probes.join(", ")),
+        Err(failure) => bail!("{failure}\nThe host is as it was before."),
+    }
+    Ok(0)
+}
+
+fn history(common: &Common) -> Result<u8> {
+    let entries = History::new(&StateDir::open(&common.state_dir)?)?.entries()?;
+    if entries.is_empty() {
+        println!("Nothing was changed on this host yet.");
+    }
+    for (number, entry) in entries {
+        println!("{number:>4}  {:.0}  {}  {}", entry.at, if entry.failure.is_some() { "rolled back" } else { "changed    " }, entry.what);
+        if let Some(failure) = entry.failure {
+            println!("      {failure}");
+        }
+    }
+    Ok(0)
+}
