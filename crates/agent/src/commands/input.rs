@@ -34,8 +34,13 @@ pub fn read(from: &From, current: &NetworkState) -> Result<Wanted> {
             let layer = match document["kind"].as_str() {
                 Some("NodeNetworkConfigurationPolicy") => policy(&document, &current, &mut probes).with_context(at)?,
                 Some("NodeNetworkState") => own(&document).with_context(at)?,
-                Some(kind) => bail!("{}: kind {kind} says nothing of a host's network: a NodeNetworkConfigurationPolicy, a NodeNetworkState or a state in the form of nmstate does", at()),
-                None => Layer { owner: Owner::Policy(name.clone()), rank: Rank::Policy(0), state: render::own(&document).with_context(at)? },
+                Some(kind) => bail!(
+                    "{}: kind {kind} says nothing of a host's network: a NodeNetworkConfigurationPolicy, a NodeNetworkState or a state in the form of nmstate does",
+                    at()
+                ),
+                None => {
+                    Layer { owner: Owner::Policy(name.clone()), rank: Rank::Policy(0), state: render::own(&document).with_context(at)? }
+                }
             };
             names.push(layer.owner.to_string());
             layers.push(layer);

@@ -147,7 +147,9 @@ async fn rollback(host: Arc<dyn Host>, common: &Common, number: Option<u64>) -> 
     let entries = History::new(&dir)?.entries()?;
     let mut done = entries.into_iter().filter(|(_, entry)| entry.failure.is_none());
     let found = match number {
-        Some(wanted) => done.find(|(number, _)| *number == wanted).with_context(|| format!("there is no change {wanted} that was made: see weft-agent history"))?,
+        Some(wanted) => done
+            .find(|(number, _)| *number == wanted)
+            .with_context(|| format!("there is no change {wanted} that was made: see weft-agent history"))?,
         None => done.next_back().context("no change was made on this host that the agent knows of: see weft-agent history")?,
     };
     let (number, entry) = found;

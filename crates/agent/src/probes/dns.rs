@@ -137,7 +137,9 @@ mod tests {
 
     #[test]
     fn servers_are_those_of_the_node() {
-        let state = NetworkState::new_from_yaml("dns-resolver: {running: {server: [192.0.2.1, '2001:db8::1', 'fe80::1%lo', 'fe80::1%nowhere']}}").unwrap();
+        let state =
+            NetworkState::new_from_yaml("dns-resolver: {running: {server: [192.0.2.1, '2001:db8::1', 'fe80::1%lo', 'fe80::1%nowhere']}}")
+                .unwrap();
         let found = servers(&state);
         assert_eq!(found[..2], [Server::at("192.0.2.1".parse().unwrap()), Server::at("2001:db8::1".parse().unwrap())]);
         assert_eq!(found[2], Server(SocketAddrV6::new("fe80::1".parse().unwrap(), 53, 0, 1).into()));

@@ -13,8 +13,8 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use nmstate::{InterfaceType, NetworkState};
 use weft_node_network::{drift, state};
 
-pub use self::{failure::Failure, journal::Journal, phase::Phase, recovery::Interrupted};
 use self::journal::States;
+pub use self::{failure::Failure, journal::Journal, phase::Phase, recovery::Interrupted};
 use crate::{
     history::{Entry, History},
     host::{ApplyOptions, Backend, Host, HostError, Query},
@@ -110,7 +110,8 @@ impl Transactor {
 
     async fn change(&self, change: &Change, before: &NetworkState, probes: &[Target]) -> Result<Done, Failure> {
         let states = States { before: before.clone(), desired: change.desired.clone() };
-        let mut journal = Journal::begin(&self.dir, &change.what, &states).map_err(|error| Failure::new(Phase::Checkpoint, error.to_string()))?;
+        let mut journal =
+            Journal::begin(&self.dir, &change.what, &states).map_err(|error| Failure::new(Phase::Checkpoint, error.to_string()))?;
         let done = self.under_journal(&mut journal, change, probes).await;
         let undone = match &done {
             Ok(()) => Ok(()),
