@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Node, ServiceAccount};
+use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use tokio::io::AsyncWriteExt;
@@ -242,6 +242,24 @@ impl ControlPlane {
         };
         let token = self.token(namespace, name, Some(reference)).await?;
         self.write_kubeconfig(server, &format!("system:serviceaccount:{namespace}:{name}:{node}"), &token)
+    }
+
+    /// Writes a kubeconfig with the token that the kubelet would give this pod and returns its path. It is bound to the pod: it names the
+    /// pod and its node, and ends with the pod.
+    ///
+    /// # Errors
+    /// The pod or its ServiceAccount does not exist.
+    pub async fn pod_kubeconfig(&self, namespace: &str, name: &str) -> Result<PathBuf> {
+        let pod = Api::<Pod>::namespaced(self.client.clone(), namespace).get(name).await?;
+        let account = pod.spec.and_then(|spec| spec.service_account_name).context("the pod has no ServiceAccount")?;
+        let reference = BoundObjectReference {
+            api_version: Some("v1".into()),
+            kind: Some("Pod".into()),
+            name: Some(name.to_owned()),
+            uid: pod.metadata.uid,
+        };
+        let token = self.token(namespace, &account, Some(reference)).await?;
+        self.write_kubeconfig(&self.url, &format!("pod-{namespace}-{name}"), &token)
     }
 
     /// Writes a kubeconfig of the admin for another server and returns its path.

@@ -47,6 +47,7 @@ pub fn crds() -> [CustomResourceDefinition; 4] {
                 object_schema::<NodeNetworkConfigurationPolicySpec, NodeNetworkConfigurationPolicyStatus>(
                     "Says what the networks of some nodes should be.",
                 ),
+                "The name. It is also the second part of the names of its enactments.",
                 &rules::policy_name(),
             ),
         },
@@ -68,8 +69,10 @@ pub fn crds() -> [CustomResourceDefinition; 4] {
             versions: &[VERSION_V1, VERSION_V1BETA1],
             stored: installation::VERSION,
             columns: json!([status(), reason()]),
-            schema: object_schema::<NMStateSpec, NMStateStatus>(
-                "Brings the agent to the nodes. Any name will do; of several objects the oldest counts.",
+            schema: with_name(
+                object_schema::<NMStateSpec, NMStateStatus>("Brings the agent to the nodes. Of several objects the oldest counts."),
+                "The name: any will do.",
+                &rules::installation_name(),
             ),
         },
     ]
@@ -147,8 +150,8 @@ fn with_rules(mut schema: Value, rules: &[Rule]) -> Value {
 }
 
 /// The same, with rules about its name.
-fn with_name(mut schema: Value, rules: &[Rule]) -> Value {
-    let name = json!({"type": "string", "description": "The name, also the second part of the names of its enactments.", "x-kubernetes-validations": rules});
+fn with_name(mut schema: Value, description: &str, rules: &[Rule]) -> Value {
+    let name = json!({"type": "string", "description": description, "x-kubernetes-validations": rules});
     schema["properties"]["metadata"] = json!({"type": "object", "properties": {"name": name}});
     schema
 }

@@ -48,6 +48,11 @@ pub(super) fn policy_name() -> [Rule; 1] {
     [rule("self.size() <= 63", "must be no more than 63 characters: enactments carry it as the label nmstate.io/policy")]
 }
 
+/// For the name of an `NMState`.
+pub(super) fn installation_name() -> [Rule; 1] {
+    [rule("self.size() <= 55", "must be no more than 55 characters: what is installed carries it in a label, as nmstate.<name>")]
+}
+
 /// For the specification of a policy.
 pub(super) fn policy() -> [Rule; 3] {
     [

@@ -10,6 +10,9 @@ pub struct Cases {
     pub refused: Vec<Refused>,
 }
 
+/// How long names may be.
+pub const NAMES: [(&str, usize); 2] = [("NodeNetworkConfigurationPolicy", 63), ("NMState", 55)];
+
 /// A specification that is accepted.
 #[derive(Deserialize)]
 pub struct Accepted {

@@ -4,7 +4,7 @@ use kube_cel::{ErrorKind, ValidationError, Validator};
 use serde_json::{Value, json};
 use weft_api::node_network;
 
-use crate::cases::{By, cases, object};
+use crate::cases::{By, NAMES, cases, object};
 
 const KINDS: [&str; 3] = [node_network::state::KIND, node_network::policy::KIND, node_network::installation::KIND];
 
@@ -74,14 +74,18 @@ fn what_can_never_work_is_refused() {
 }
 
 #[test]
-fn the_name_of_a_policy_is_the_value_of_a_label() {
-    let mut policy = object(node_network::policy::KIND, &json!({}));
-    policy["metadata"]["name"] = json!("a".repeat(63));
-    assert!(errors(&policy).is_empty());
-    policy["metadata"]["name"] = json!("a".repeat(64));
-    let errors = errors(&policy);
-    assert_eq!(errors.len(), 1, "{errors:?}");
-    assert!(errors[0].message.contains("no more than 63 characters"));
+fn names_fit_into_labels() {
+    for (kind, length) in NAMES {
+        let named = |length: usize| {
+            let mut object = object(kind, &json!({}));
+            object["metadata"]["name"] = json!("a".repeat(length));
+            errors(&object)
+        };
+        assert!(named(length).is_empty(), "{kind}");
+        let errors = named(length + 1);
+        assert_eq!(errors.len(), 1, "{errors:?}");
+        assert!(errors[0].message.contains(&format!("no more than {length} characters")), "{errors:?}");
+    }
 }
 
 #[test]

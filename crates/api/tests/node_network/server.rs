@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use weft_testenv::ControlPlane;
 
 use crate::{
-    cases::{By, cases, object},
+    cases::{By, NAMES, cases, object},
     cluster::{ADMISSION, apply, create, deploy, refused_in_time, with_definitions},
 };
 
@@ -39,14 +39,16 @@ async fn the_server_agrees_with_the_table_in_both_versions() {
             assert!(said, "{version} {}: {error}", case.spec);
         }
     }
-    let named = |length: usize| {
-        let mut policy = object("NodeNetworkConfigurationPolicy", &json!({}));
-        policy["metadata"]["name"] = json!("a".repeat(length));
-        policy
-    };
-    create(&cluster, &named(63)).await.unwrap();
-    let error = create(&cluster, &named(64)).await.unwrap_err();
-    assert!(error.contains("metadata.name") && error.contains("no more than 63 characters"), "{error}");
+    for (kind, length) in NAMES {
+        let named = |length: usize| {
+            let mut object = object(kind, &json!({}));
+            object["metadata"]["name"] = json!("a".repeat(length));
+            object
+        };
+        create(&cluster, &named(length)).await.unwrap();
+        let error = create(&cluster, &named(length + 1)).await.unwrap_err();
+        assert!(error.contains("metadata.name") && error.contains(&format!("no more than {length} characters")), "{error}");
+    }
 }
 
 #[tokio::test]
