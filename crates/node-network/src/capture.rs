@@ -289,3 +289,7 @@ fn fill_text(line: &str, captures: &Captures) -> Result<Value, ExpressionError> 
     filled.push_str(&line[at..]);
     Ok(Value::String(filled))
 }
+
+#[cfg(test)]
+#[path = "capture_tests.rs"]
+mod tests;

@@ -181,10 +181,14 @@ fn is_nothing(value: &Value) -> bool {
 }
 
 fn addresses(path: &Path, wanted: &Value, is: &Value, found: &mut Vec<Difference>) {
-    let listed = entries(&wanted["address"]);
+    let listed: Vec<&Value> = entries(&wanted["address"]).iter().filter(|address| !is_automatic(address)).collect();
+    let automatic = wanted["dhcp"] == true || wanted["autoconf"] == true;
     for (key, value) in wanted.as_object().into_iter().flatten() {
         let path = path.key(key);
         match key.as_str() {
+            // nmstate drops what has no meaning: anything of a stack that is off, and the options of DHCP and SLAAC without them.
+            key if key != "enabled" && wanted["enabled"] == false => {}
+            key if (key.starts_with("auto-") || key.starts_with("dhcp-")) && !automatic => {}
             "address" => {
                 let plain = |address: &Value| (canonical(&address["ip"]), canonical(&address["prefix-length"]));
                 let there = entries(&is["address"]);
@@ -343,3 +347,7 @@ fn mappings(desired: &Value, current: &Value, found: &mut Vec<Difference>) {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "drift_tests.rs"]
+mod tests;

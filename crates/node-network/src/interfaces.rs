@@ -1,7 +1,9 @@
 //! `spec.match.interfaces`: interfaces of a desired state that have no name get those of the interfaces that match on the node now.
 
-use crate::path::{interfaces, text};
-use regex::Regex;
+use crate::{
+    glob::{GlobError, glob},
+    path::{interfaces, text},
+};
 use serde_json::Value;
 use weft_api::node_network::NodeNetworkConfigurationPolicySpec as Spec;
 
@@ -15,16 +17,13 @@ pub enum MatchError {
     #[error("{0} is not supported yet: match by name or type, or name the interfaces in spec.desiredState")]
     Unsupported(&'static str),
     /// A match that says nothing would match all interfaces, those of pods included.
-    #[error("spec.match.interfaces is empty: give a name (`*` and `?` stand for anything), a type, or both")]
+    #[error(
+        "spec.match.interfaces is empty: give a name (`*` stands for anything, `?` for one character, `[ab]` for one of these), a type, or both"
+    )]
     Empty,
     /// A pattern that cannot be read.
-    #[error("spec.match.interfaces.name {pattern:?} is no pattern: {message}")]
-    Pattern {
-        /// The pattern.
-        pattern: String,
-        /// Why.
-        message: String,
-    },
+    #[error("spec.match.interfaces.name: {0}")]
+    Pattern(#[from] GlobError),
 }
 
 /// The desired state with a name in each interface. `current` is the state of the node; whoever calls this does so again when the
@@ -85,20 +84,6 @@ fn is_of_type(interface: &Value, kind: &str) -> bool {
     found == Some(kind) || (kind == "ethernet" && found == Some("veth"))
 }
 
-/// A pattern with `*` and `?` as an expression for whole names.
-pub fn glob(pattern: &str) -> Result<Regex, MatchError> {
-    let expression: String = pattern
-        .chars()
-        .map(|character| match character {
-            '*' => ".*".to_owned(),
-            '?' => ".".to_owned(),
-            other => regex::escape(&other.to_string()),
-        })
-        .collect();
-    Regex::new(&format!("^(?s:{expression})$"))
-        .map_err(|error| MatchError::Pattern { pattern: pattern.to_owned(), message: error.to_string() })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,7 +131,7 @@ mod tests {
         assert_eq!(names(Some("eth?"), Some("bond")), Vec::<String>::new());
         assert_eq!(names(Some("*"), Some("bond")), ["bond0"]);
         assert_eq!(names(Some("eth0"), None), ["eth0"]);
-        assert_eq!(names(Some("eth.+"), None), Vec::<String>::new());
+        assert_eq!(names(Some("eth[1-9]"), None), ["eth1"]);
         assert_eq!(names(None, Some("veth")), ["eth1"]);
     }
 

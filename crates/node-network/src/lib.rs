@@ -14,6 +14,7 @@ pub mod capture;
 pub mod claims;
 pub mod drift;
 pub mod expression;
+pub mod glob;
 pub mod interfaces;
 pub mod merge;
 pub mod normalise;

@@ -132,7 +132,7 @@ fn removals<'a>(list: route::List, leaves: &mut Leaves<'a>, conflicts: &mut Vec<
     let mut dropped: BTreeSet<&[Step]> = BTreeSet::new();
     for (_, (removal, removal_rank, removers)) in removals {
         for (steps, (entry, rank, owners)) in &wanted {
-            if !(list.matches)(removal, entry) || !removers.is_disjoint(owners) || removal_rank < rank {
+            if !(list.matches)(removal, entry) || removers.is_subset(owners) || removal_rank < rank {
                 continue;
             }
             if removal_rank > rank {
@@ -215,3 +215,7 @@ impl Candidate {
         self.applied.as_ref().map(|applied| Layer { state: applied.clone(), ..self.wanted.clone() })
     }
 }
+
+#[cfg(test)]
+#[path = "merge_tests.rs"]
+mod tests;

@@ -2,8 +2,8 @@
 //! never larger than the API server takes.
 
 use crate::{
-    interfaces::glob,
-    path::{entries, interface_key, text},
+    glob::{GlobError, glob},
+    path::{entries, text},
     route,
 };
 use regex::Regex;
@@ -31,10 +31,13 @@ impl Default for Filter {
 }
 
 impl Filter {
-    /// With patterns of names, `*` and `?` standing for anything. A pattern that cannot be read matches nothing.
-    pub fn new(include: &[String], exclude: &[String]) -> Self {
-        let read = |patterns: &[String]| patterns.iter().filter_map(|pattern| glob(pattern).ok()).collect();
-        Self { include: read(include), exclude: read(exclude), ..Self::default() }
+    /// With patterns of names, see [`glob`].
+    ///
+    /// # Errors
+    /// The first pattern that cannot be read.
+    pub fn new(include: &[String], exclude: &[String]) -> Result<Self, GlobError> {
+        let read = |patterns: &[String]| patterns.iter().map(|pattern| glob(pattern)).collect::<Result<Vec<_>, _>>();
+        Ok(Self { include: read(include)?, exclude: read(exclude)?, ..Self::default() })
     }
 
     /// With another budget, in bytes of JSON.
@@ -79,7 +82,7 @@ pub fn normalise(current: &Value, filter: &Filter, indexes: &BTreeMap<String, u3
             dropped.remove(&text(&interface["name"]));
             steady(interface, indexes);
         }
-        list.sort_by_key(interface_key);
+        list.sort_by_cached_key(|interface| (text(&interface["name"]), text(&interface["type"])));
     }
     for list in ["running", "config"] {
         routes(&mut state, list, &dropped);
@@ -189,3 +192,7 @@ fn essentials(interface: &mut Map<String, Value>) -> bool {
     interface.retain(|key, _| KEPT.contains(&key.as_str()));
     interface.len() < before
 }
+
+#[cfg(test)]
+#[path = "normalise_tests.rs"]
+mod tests;

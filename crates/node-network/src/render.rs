@@ -61,3 +61,55 @@ pub fn own(desired: &Value) -> Result<Value, RenderError> {
     state::parse(&secrets::conceal(&translated)?)?;
     Ok(translated)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn rendered(spec: Value) -> Result<Rendered, RenderError> {
+        let current = json!({"interfaces": [{"name": "eth1", "type": "ethernet", "state": "up"}, {"name": "eth2", "type": "ethernet", "state": "up"}]});
+        render(&serde_json::from_value(spec).unwrap(), &current)
+    }
+
+    #[test]
+    fn all_steps_are_taken_in_turn() {
+        let policy = json!({
+            "match": {"interfaces": {"name": "eth2"}},
+            "capture": {"first": "interfaces.name==eth1"},
+            "desiredState": {"interfaces": [
+                {"ipv6": {"enabled": true, "autoConf": true}, "802.1x": {"identity": "node", "eap-methods": ["md5"], "password": {"secretRef": {"name": "wire", "key": "password"}}}},
+                {"name": "br1", "type": "linux-bridge", "state": "up", "bridge": {"port": [{"name": "{{ capture.first.interfaces.0.name }}"}]}},
+            ]},
+        });
+        let Rendered { desired, captures } = rendered(policy).unwrap();
+        assert_eq!(desired["interfaces"][0]["name"], "eth2");
+        assert_eq!(desired["interfaces"][0]["type"], "ethernet");
+        assert_eq!(desired["interfaces"][0]["ipv6"]["autoconf"], true);
+        assert_eq!(desired["interfaces"][0]["802.1x"]["password"]["secretRef"]["name"], "wire", "secrets stay where they are");
+        assert_eq!(desired["interfaces"][1]["bridge"]["port"][0]["name"], "eth1");
+        assert_eq!(desired["interfaces"][1]["bridge"]["port"][0]["vlan"]["mode"], "trunk");
+        assert_eq!(captures.len(), 1);
+        assert_eq!(rendered(json!({})).unwrap().desired, json!({}));
+    }
+
+    #[test]
+    fn each_step_can_refuse() {
+        for (spec, message) in [
+            (json!({"desiredState": {"interfaces": [{"mtu": 1500}]}}), "spec.match.interfaces"),
+            (json!({"desiredState": {"interfaces": [{"name": "x", "vlanID": 1, "vlan": {"id": 2}}]}}), "two spellings"),
+            (
+                json!({"capture": {"a": "interfaces.name==eth7"}, "desiredState": {}}),
+                "failure generating desiredState and capturedStates: spec.capture.a",
+            ),
+            (
+                json!({"desiredState": {"interfaces": [{"name": "eth1", "mut": 1500}]}}),
+                "spec.desiredState: interfaces[eth1].mut is not known to nmstate",
+            ),
+            (json!({"desiredState": {"interfaces": [{"name": "eth1", "mtu": {"secretRef": {}}}]}}), "a reference to a secret is written"),
+        ] {
+            let error = rendered(spec).unwrap_err().to_string();
+            assert!(error.contains(message), "{error}");
+        }
+    }
+}

@@ -191,3 +191,72 @@ fn undo_entries(before: &[Value], applied: &[Value], matches: fn(&Value, &Value)
     }
     undone
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drift::differences;
+
+    fn before() -> Value {
+        json!({
+            "dns-resolver": {"config": {"server": ["10.0.0.53"]}},
+            "routes": {"config": [{"destination": "0.0.0.0/0", "next-hop-interface": "eth0", "next-hop-address": "10.0.0.1", "table-id": 254}]},
+            "interfaces": [
+                {"name": "eth0", "type": "ethernet", "state": "up", "mtu": 1500, "min-mtu": 68,
+                 "ipv4": {"enabled": true, "dhcp": true, "address": [{"ip": "10.0.0.5", "prefix-length": 24, "valid-life-time": "3000sec"}]}},
+                {"name": "eth1", "type": "ethernet", "state": "down", "mtu": 1500, "lldp": {"enabled": false}},
+                {"name": "br0", "type": "linux-bridge", "state": "up", "bridge": {"options": {"stp": {"enabled": true, "forward-delay": 15}}, "port": [{"name": "eth3"}]}},
+                {"name": "eth9", "type": "ethernet", "state": "ignore"},
+            ],
+        })
+    }
+
+    #[test]
+    fn what_was_not_there_goes_and_what_was_gets_its_value_back() {
+        let applied = json!({
+            "dns-resolver": {"config": {"server": ["10.0.0.54"], "search": ["example.org"]}},
+            "routes": {"config": [{"state": "absent", "next-hop-interface": "eth0"}, {"destination": "10.9.0.0/16", "next-hop-interface": "br1"}]},
+            "interfaces": [
+                {"name": "eth0", "type": "ethernet", "state": "up", "mtu": 9000, "ipv4": {"enabled": false}},
+                {"name": "eth1", "type": "ethernet", "state": "up", "ipv6": {"enabled": true}},
+                {"name": "br1", "type": "linux-bridge", "state": "up", "bridge": {"port": [{"name": "eth1"}]}},
+                {"name": "br0", "type": "linux-bridge", "state": "up", "bridge": {"options": {"stp": {"enabled": false}}}},
+                {"name": "eth9", "type": "ethernet", "state": "up"},
+                {"name": "gone", "type": "dummy", "state": "absent"},
+            ],
+        });
+        let undone = revert(&before(), &applied, &json!({}));
+        let expected = json!({
+            "dns-resolver": {"config": {"server": ["10.0.0.53"], "search": [], "options": []}},
+            "routes": {"config": [
+                {"destination": "0.0.0.0/0", "next-hop-interface": "eth0", "next-hop-address": "10.0.0.1", "table-id": 254},
+                {"destination": "10.9.0.0/16", "next-hop-interface": "br1", "state": "absent"},
+            ]},
+            "interfaces": [
+                {"name": "eth0", "type": "ethernet", "state": "up", "mtu": 1500, "ipv4": {"enabled": true, "dhcp": true}},
+                {"name": "eth1", "type": "ethernet", "state": "down", "ipv6": {"enabled": false}},
+                {"name": "br1", "type": "linux-bridge", "state": "absent"},
+                {"name": "br0", "type": "linux-bridge", "state": "up", "bridge": {"options": {"stp": {"enabled": true}}}},
+                {"name": "eth9", "type": "ethernet", "state": "absent"},
+            ],
+        });
+        assert!(crate::canonical::same(&undone, &expected), "{undone:#}");
+        assert!(crate::state::parse(&undone).is_ok());
+        assert_eq!(differences(&undone, &before()), [], "what is undone is what was before");
+    }
+
+    #[test]
+    fn what_is_removed_comes_back_as_it_was() {
+        let undone = revert(&before(), &json!({"interfaces": [{"name": "br0", "type": "linux-bridge", "state": "absent"}]}), &json!({}));
+        assert_eq!(undone["interfaces"][0]["bridge"], before()["interfaces"][2]["bridge"]);
+    }
+
+    #[test]
+    fn what_others_want_is_kept() {
+        let applied = json!({"interfaces": [{"name": "eth0", "type": "ethernet", "state": "up", "mtu": 9000}, {"name": "br1", "type": "linux-bridge", "state": "up"}]});
+        let keep = json!({"interfaces": [{"name": "br1", "type": "linux-bridge", "state": "up", "mtu": 1400}, {"name": "eth5", "type": "ethernet", "state": "up"}], "hostname": {"config": "x"}});
+        let undone = revert(&before(), &applied, &keep);
+        let expected = json!({"interfaces": [{"name": "eth0", "type": "ethernet", "state": "up", "mtu": 1500}, {"name": "br1", "type": "linux-bridge", "state": "up", "mtu": 1400}]});
+        assert!(crate::canonical::same(&undone, &expected), "{undone:#}");
+    }
+}

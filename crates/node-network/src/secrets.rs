@@ -158,3 +158,66 @@ impl Redactor {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn reference(name: &str, key: &str) -> SecretRef {
+        SecretRef { name: name.to_owned(), key: key.to_owned() }
+    }
+
+    fn state() -> Value {
+        json!({"interfaces": [{"name": "eth1", "802.1x": {"identity": "node", "password": {"secretRef": {"name": "wire", "key": "password"}}}},
+            {"name": "m0", "macsec": {"mka-cak": {"secretRef": {"name": "wire", "key": "cak"}}}}]})
+    }
+
+    #[test]
+    fn references_are_found_and_filled() {
+        assert_eq!(references(&state()).unwrap(), BTreeSet::from([reference("wire", "cak"), reference("wire", "password")]));
+        let secrets = Secrets::from([(reference("wire", "password"), "hunter2".to_owned()), (reference("wire", "cak"), "0123".to_owned())]);
+        let filled = fill(&state(), &secrets).unwrap();
+        assert_eq!(filled["interfaces"][0]["802.1x"]["password"], "hunter2");
+        assert_eq!(Redactor::new(&secrets).state(&filled), conceal(&state()).unwrap());
+        assert_eq!(conceal(&state()).unwrap()["interfaces"][1]["macsec"]["mka-cak"], "<secret wire/cak>");
+    }
+
+    #[test]
+    fn what_cannot_be_filled_is_named() {
+        let error = fill(&state(), &Secrets::from([(reference("wire", "password"), "x".to_owned())])).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "desiredState.interfaces[1].macsec.mka-cak: there is no key cak in the Secret wire of the agent's namespace"
+        );
+        for malformed in [
+            json!({"secretRef": "wire"}),
+            json!({"secretRef": {"name": "wire"}}),
+            json!({"secretRef": {"name": "wire", "key": ""}}),
+            json!({"secretRef": {"name": "a", "key": "b"}, "or": 1}),
+            json!({"secretRef": {"name": "a", "key": "b", "namespace": "c"}}),
+        ] {
+            assert!(matches!(references(&json!({ "x": malformed })), Err(SecretError::Malformed(path)) if path == "desiredState.x"));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_secret_is_left_in_any_spelling(secrets in prop::collection::vec("[A-Z\"\\\\\\n0-9é]{3,12}", 1..4), around in "[a-z ]{0,20}") {
+            let all: Secrets = secrets.iter().enumerate().map(|(index, secret)| (reference("s", &format!("k{index}")), secret.clone())).collect();
+            let redactor = Redactor::new(&all);
+            for secret in secrets.iter().filter(|secret| !secret.trim().is_empty()) {
+                let json = json!({"password": secret}).to_string();
+                let text = format!("{around}{secret}{around} {json} {secret:?} {}", secrets.concat());
+                let clean = redactor.text(&text);
+                // The names of keys, k0 to k3, are no secret.
+                let clean = clean.replace(['k', '<', '>', '/'], "");
+                prop_assert!(!clean.contains(secret.as_str()), "{}", clean);
+                let state = redactor.state(&json!({"a": [secret], "b": {"c": format!("x{secret}y")}})).to_string();
+                prop_assert!(!state.contains(&Value::String(secret.clone()).to_string()), "{}", state);
+            }
+        }
+    }
+}

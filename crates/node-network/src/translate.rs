@@ -60,7 +60,7 @@ pub enum TranslateError {
 
 /// The desired state in today's spelling; everything that is wrong with it, if anything is.
 pub fn translate(desired: &Value) -> Result<Value, Vec<TranslateError>> {
-    let mut state = desired.clone();
+    let mut state = without_nulls(desired);
     let mut errors = Vec::new();
     for interface in state.get_mut("interfaces").and_then(Value::as_array_mut).into_iter().flatten() {
         let path = Path::default().key("interfaces").item(&interface_key(interface));
@@ -69,6 +69,21 @@ pub fn translate(desired: &Value) -> Result<Value, Vec<TranslateError>> {
         }
     }
     if errors.is_empty() { Ok(state) } else { Err(errors) }
+}
+
+/// Nothing where null stands: the first README writes `interfaces: null`, and so did the Go types. In Open vSwitch's database null removes a
+/// key.
+fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let kept = map.iter().filter(|(_, value)| !value.is_null());
+            Value::Object(
+                kept.map(|(key, value)| (key.clone(), if key == "ovs-db" { value.clone() } else { without_nulls(value) })).collect(),
+            )
+        }
+        Value::Array(list) => Value::Array(list.iter().filter(|value| !value.is_null()).map(without_nulls).collect()),
+        other => other.clone(),
+    }
 }
 
 fn translate_interface(path: &Path, interface: &mut Map<String, Value>, errors: &mut Vec<TranslateError>) {
@@ -245,6 +260,13 @@ mod tests {
             assert_eq!(translated, named(today.clone()), "{early}");
             assert_eq!(one(translated.clone()).unwrap(), translated, "today's form passes");
         }
+    }
+
+    #[test]
+    fn null_is_nothing_but_in_open_vswitch() {
+        let early = json!({"interfaces": null, "dns-resolver": {"config": {"server": null, "search": []}}, "ovs-db": {"external_ids": {"x": null}}});
+        let today = json!({"dns-resolver": {"config": {"search": []}}, "ovs-db": {"external_ids": {"x": null}}});
+        assert_eq!(translate(&early).unwrap(), today);
     }
 
     #[test]
