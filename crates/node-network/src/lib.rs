@@ -5,12 +5,13 @@
 //!
 //! The way of a policy on a node: [`select`] says whether it is meant, [`render`] makes its desired state ([`translate`],
 //! [`interfaces`], [`capture`], [`bridge`]), [`merge`] joins it with those of the others, [`secrets`] fills in what only the node may
-//! know, [`drift`] says what of it is not so, and [`revert`] takes it back. [`normalise`] makes the report. [`rollout`] says when.
+//! know, [`drift`] says what of it is not so, [`plan`] writes that for people, and [`revert`] takes it back. [`normalise`] makes the report. [`rollout`] says when.
 
 pub mod blame;
 pub mod bridge;
 pub mod canonical;
 pub mod capture;
+pub mod check;
 pub mod claims;
 pub mod drift;
 pub mod expression;
@@ -19,6 +20,7 @@ pub mod interfaces;
 pub mod merge;
 pub mod normalise;
 pub mod path;
+pub mod plan;
 pub mod render;
 pub mod revert;
 pub mod rollout;

@@ -14,7 +14,8 @@ pub struct Selection(Option<Box<NodeNetworkConfigurationPolicySpec>>);
 impl Selection {
     /// `nodeSelector` and `nodeLabelSelector` of a policy's specification, and nothing else of it.
     pub fn of(spec: &Value) -> Self {
-        let selectors: Value = ["nodeSelector", "nodeLabelSelector"].iter().map(|field| ((*field).to_owned(), spec[*field].clone())).collect();
+        let selectors: Value =
+            ["nodeSelector", "nodeLabelSelector"].iter().map(|field| ((*field).to_owned(), spec[*field].clone())).collect();
         Self(serde_json::from_value(selectors).ok())
     }
 

@@ -1,0 +1,223 @@
+//! What is wrong with a desired state or with captures, as far as that can be said without a node: at the place in the document.
+
+use crate::{
+    expression::Expression,
+    path::{Path, Step, interface_key, text},
+    secrets,
+    state::{self, StateError},
+    translate::{TranslateError, translate},
+};
+use serde_json::{Value, json};
+use weft_api::node_network::NodeNetworkConfigurationPolicySpec as Spec;
+use weft_plan::Problem;
+
+/// What is wrong with `capture` and `desiredState` of a policy. `field` is where its specification stands: `spec`.
+pub fn policy(field: &str, spec: &Spec) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (name, rule) in spec.capture.iter().flatten() {
+        if let Err(error) = Expression::parse(rule) {
+            problems.push(Problem { field: format!("{field}.capture.{name}"), message: error.to_string() });
+        }
+    }
+    let field = format!("{field}.desiredState");
+    let Some(desired) = &spec.desired_state else { return problems };
+    let matched = spec.match_.as_ref().is_some_and(|rule| rule.interfaces.is_some());
+    problems.extend(desired_state(&field, desired, matched));
+    problems
+}
+
+/// What is wrong with a desired state; `matched` where `spec.match.interfaces` names the interfaces that have no name.
+pub fn desired_state(field: &str, desired: &Value, matched: bool) -> Vec<Problem> {
+    if !desired.is_object() && !desired.is_null() {
+        return vec![Problem {
+            field: field.to_owned(), message: "must be an object, with interfaces, routes, dns-resolver …".to_owned()
+        }];
+    }
+    let at = |path: &Path| join(field, &in_document(desired, path));
+    let translated = match translate(desired) {
+        Ok(translated) => translated,
+        Err(errors) => return errors.iter().map(|error| Problem { field: at(path_of(error)), message: error.to_string() }).collect(),
+    };
+    let state = match secrets::conceal(&translated) {
+        Ok(state) => state,
+        Err(error) => return vec![Problem { field: field.to_owned(), message: error.to_string() }],
+    };
+    // What stands in place of a reference may be all that is missing.
+    let complete = !state.to_string().contains("{{");
+    let state = without_references(state, matched);
+    let mut problems = Vec::new();
+    for part in parts(&state) {
+        match state::parse(&part) {
+            Err(StateError::Unknown { path, suggestion }) => {
+                let key = path.0.last().map(|step| if let Step::Key(key) = step { key.as_str() } else { "" }).unwrap_or_default();
+                let hint = suggestion.map(|known| format!("; did you mean {known:?}?")).unwrap_or_default();
+                problems.push(Problem { field: at(&path), message: format!("nmstate knows no {key:?} here{hint}") });
+            }
+            Err(StateError::Invalid { message, .. }) if !complete && message.starts_with("missing field") => {}
+            Err(StateError::Invalid { path, message }) => problems.push(Problem { field: at(&path), message }),
+            Err(StateError::Refused(message)) => problems.push(Problem { field: field.to_owned(), message }),
+            Ok(_) => {}
+        }
+    }
+    // Values are looked at together only where all are known.
+    if problems.is_empty()
+        && complete
+        && secrets::references(&translated).is_ok_and(|references| references.is_empty())
+        && let Err(error) = state::check(&state)
+    {
+        problems.push(Problem { field: field.to_owned(), message: error.to_string() });
+    }
+    problems
+}
+
+/// One state for each interface and one for all else, so that each tells what is wrong with it.
+fn parts(state: &Value) -> Vec<Value> {
+    let mut rest = state.clone();
+    let list = rest.as_object_mut().and_then(|map| map.remove("interfaces")).unwrap_or_default();
+    let mut parts: Vec<Value> = match list {
+        Value::Array(list) => list.into_iter().map(|interface| json!({ "interfaces": [interface] })).collect(),
+        Value::Null => Vec::new(),
+        other => vec![json!({ "interfaces": other })],
+    };
+    parts.push(rest);
+    parts
+}
+
+/// The state without what only a node can say: references to captures, and with a name for interfaces that a match gives one.
+fn without_references(mut state: Value, matched: bool) -> Value {
+    for interface in state.get_mut("interfaces").and_then(Value::as_array_mut).into_iter().flatten() {
+        if matched && text(&interface["name"]).is_empty() && interface.is_object() {
+            interface["name"] = "matched".into();
+        }
+    }
+    strip(&state).unwrap_or_else(state::empty)
+}
+
+fn strip(value: &Value) -> Option<Value> {
+    match value {
+        Value::String(text) if text.contains("{{") => None,
+        // A name is needed to tell entries apart, so it stays as it is written.
+        Value::Object(map) => {
+            let kept = |(key, value): (&String, &Value)| {
+                if key == "name" { Some((key.clone(), value.clone())) } else { Some((key.clone(), strip(value)?)) }
+            };
+            Some(Value::Object(map.iter().filter_map(kept).collect()))
+        }
+        Value::Array(list) => Some(Value::Array(list.iter().filter_map(strip).collect())),
+        other => Some(other.clone()),
+    }
+}
+
+fn path_of(error: &TranslateError) -> &Path {
+    match error {
+        TranslateError::Both { path, .. } | TranslateError::Unsupported { path, .. } | TranslateError::Malformed { path, .. } => path,
+    }
+}
+
+/// A path as the document has it: entries of lists by their index.
+fn in_document(desired: &Value, path: &Path) -> String {
+    let mut value = desired;
+    let mut place = String::new();
+    for step in &path.0 {
+        match step {
+            Step::Key(key) => {
+                place = join(&place, key);
+                value = &value[key.as_str()];
+            }
+            Step::Item(item) => {
+                let entries = crate::path::entries(value);
+                let named = |entry: &Value| interface_key(entry) == *item || text(&entry["name"]) == *item;
+                let index = entries.iter().position(named).or_else(|| item.parse().ok());
+                // The one without a name, which a match names.
+                let index = index.or_else(|| entries.iter().position(|entry| text(&entry["name"]).is_empty())).unwrap_or_default();
+                place.push_str(&format!("[{index}]"));
+                value = entries.get(index).unwrap_or(&Value::Null);
+            }
+        }
+    }
+    place
+}
+
+fn join(path: &str, field: &str) -> String {
+    match (path, field) {
+        ("", field) => field.to_owned(),
+        (path, "") => path.to_owned(),
+        _ => format!("{path}.{field}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn problems(spec: Value) -> Vec<String> {
+        policy("spec", &serde_json::from_value(spec).unwrap())
+            .iter()
+            .map(|problem| format!("{}: {}", problem.field, problem.message))
+            .collect()
+    }
+
+    #[test]
+    fn all_of_it_is_found_at_its_place() {
+        let spec = json!({
+            "capture": {"gw": "routes.running.destination=\"0.0.0.0/0\""},
+            "desiredState": {
+                "interfaces": [
+                    {"name": "eth1", "type": "ethernet", "state": "up", "ipv4": {"enabled": true, "dchp": true}},
+                    {"name": "eth2", "type": "ethernet", "mut": 1500},
+                    {"name": "br1", "type": "linux-bridge", "bridge": {"port": [{"name": "eth3"}, {"name": "eth4", "vlan": {"mod": "trunk"}}]}},
+                    {"type": "ethernet"},
+                ],
+                "routes": {"config": [{"destination": "0.0.0.0/0", "next-hop": "10.0.0.1"}]},
+            },
+        });
+        assert_eq!(
+            problems(spec),
+            [
+                "spec.capture.gw: expected ==, != or :=\n| routes.running.destination=\"0.0.0.0/0\"\n| ..........................^",
+                "spec.desiredState.interfaces[0].ipv4.dchp: nmstate knows no \"dchp\" here; did you mean \"dhcp\"?",
+                "spec.desiredState.interfaces[1].mut: nmstate knows no \"mut\" here; did you mean \"mtu\"?",
+                "spec.desiredState.interfaces[2].bridge.port[1].vlan.mod: nmstate knows no \"mod\" here; did you mean \"mode\"?",
+                "spec.desiredState.interfaces[3].name: is missing: give the interface a name, or let spec.match.interfaces of a policy give it one",
+                "spec.desiredState.routes.config[0].next-hop: nmstate knows no \"next-hop\" here",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_only_a_node_can_say_is_left_to_it() {
+        let spec = json!({
+            "match": {"interfaces": {"type": "ethernet"}},
+            "capture": {"a": "interfaces.name==eth0"},
+            "desiredState": {
+                "interfaces": [
+                    {"mtu": 9000, "ipv6": {"enabled": true, "autoConf": true}},
+                    {"name": "br1", "type": "linux-bridge", "state": "up", "ipv4": "{{ capture.a.interfaces.0.ipv4 }}",
+                     "bridge": {"port": [{"name": "{{ capture.a.interfaces.0.name }}"}]}},
+                    {"name": "m0", "type": "macsec", "state": "up", "macsec": {"base-iface": "eth1", "encrypt": true, "port": 0, "validation": "strict", "send-sci": true,
+                        "mka-ckn": "{{ capture.a.interfaces.0.description }}", "mka-cak": {"secretRef": {"name": "a", "key": "b"}}}},
+                ],
+                "routes": {"config": "{{ capture.a.routes.running }}"},
+            },
+        });
+        assert_eq!(problems(spec), Vec::<String>::new());
+        assert_eq!(problems(json!({})), Vec::<String>::new());
+        assert_eq!(problems(json!({"desiredState": {"interfaces": null}})), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_can_never_work_is_refused() {
+        let address = json!({"desiredState": {"interfaces": [{"name": "eth1", "type": "ethernet", "state": "up",
+            "ipv4": {"enabled": true, "address": [{"ip": "10.0.0.1", "prefix-length": 33}]}}]}});
+        assert!(problems(address)[0].starts_with("spec.desiredState: Invalid IPv4 network prefix length '33'"));
+        assert!(
+            problems(json!({"desiredState": {"interfaces": [{"name": "x", "vlanID": 1, "vlan": {"id": 2}}]}}))[0]
+                .starts_with("spec.desiredState.interfaces[0]: ")
+        );
+        assert_eq!(
+            problems(json!({"desiredState": []})),
+            ["spec.desiredState: must be an object, with interfaces, routes, dns-resolver …"]
+        );
+    }
+}

@@ -1,0 +1,230 @@
+//! What policies would change on a node, for people who want to see it before.
+
+use crate::{
+    claims::{Layer, Owner, Rank},
+    drift::{Difference, differences},
+    merge::{Conflict, merge},
+    path::{interface_key, interfaces, text},
+    render::{own, render},
+    secrets,
+    select::select,
+    state,
+};
+use serde_json::{Value, json};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+};
+use weft_api::node_network::NodeNetworkConfigurationPolicySpec as Spec;
+
+/// What is known of a node.
+#[derive(Clone, Debug, Default)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// Its labels; `None` if they are not known, and then every policy counts as meant for it.
+    pub labels: Option<BTreeMap<String, String>>,
+    /// Its network, as its NodeNetworkState reports it or nmstate says.
+    pub current: Value,
+    /// What its NodeNetworkState wants of it.
+    pub own: Option<Value>,
+}
+
+/// A change, and who wants it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// What is other than it should be.
+    pub difference: Difference,
+    /// Who wants it so; empty where it follows from several.
+    pub owners: BTreeSet<Owner>,
+}
+
+/// What policies would change on a node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// The node.
+    pub node: String,
+    /// Policies that are not meant for it, and why.
+    pub unselected: BTreeMap<String, String>,
+    /// Policies that make no desired state there, and why.
+    pub failed: BTreeMap<String, String>,
+    /// What policies want in contradiction to each other. None of them would be applied as it is now.
+    pub conflicts: Vec<Conflict>,
+    /// What would change.
+    pub changes: Vec<Change>,
+    /// All that is wanted of the node.
+    pub desired: Value,
+}
+
+/// Plans these policies, by name, on a node. References to secrets are not looked up: they count as being as they should.
+pub fn plan(node: &Node, policies: &BTreeMap<String, Spec>) -> Plan {
+    let mut plan = Plan { node: node.name.clone(), ..Plan::default() };
+    let current = state::without_additions(&node.current);
+    let mut layers = Vec::new();
+    for (name, spec) in policies {
+        if let Some(reason) = node.labels.as_ref().and_then(|labels| select(spec, labels).err()) {
+            plan.unselected.insert(name.clone(), reason.to_string());
+            continue;
+        }
+        let rank = Rank::Policy(spec.priority.unwrap_or_default());
+        match render(spec, &current) {
+            Ok(rendered) => layers.push(Layer { owner: Owner::Policy(name.clone()), rank, state: rendered.desired }),
+            Err(error) => drop(plan.failed.insert(name.clone(), error.to_string())),
+        }
+    }
+    match node.own.as_ref().map(own) {
+        Some(Ok(state)) => layers.push(Layer { owner: Owner::Node, rank: Rank::Node, state }),
+        Some(Err(error)) => drop(plan.failed.insert(Owner::Node.to_string(), error.to_string())),
+        None => {}
+    }
+    let merged = merge(&layers);
+    // As the host reports it, so that nobody waits for a difference that cannot be seen.
+    let hidden = secrets::mask(&merged.state, state::HIDDEN);
+    for difference in differences(&hidden, &current) {
+        let covering = merged.owners.iter().filter(|(path, _)| path.covers(&difference.path) || difference.path.covers(path));
+        let owners = covering.flat_map(|(_, owners)| owners.iter().cloned()).collect();
+        plan.changes.push(Change { difference, owners });
+    }
+    plan.conflicts = merged.conflicts;
+    plan.desired = merged.state;
+    plan
+}
+
+impl Plan {
+    /// Whether anything would change, or cannot.
+    pub fn says_something(&self) -> bool {
+        !(self.changes.is_empty() && self.conflicts.is_empty() && self.failed.is_empty())
+    }
+
+    /// For people: a line a change, below the name of the node.
+    pub fn text(&self) -> String {
+        let mut out = format!("{}\n", self.node);
+        for (policy, reason) in &self.failed {
+            line(&mut out, &format!("! {policy}: {reason}"));
+        }
+        for conflict in &self.conflicts {
+            line(&mut out, &format!("! {conflict}"));
+        }
+        let several = self.owners().len() > 1;
+        for change in &self.changes {
+            let Difference { path, wanted, found } = &change.difference;
+            let by: Vec<String> = change.owners.iter().map(ToString::to_string).collect();
+            let by = if several && !by.is_empty() { format!("   ({})", by.join(", ")) } else { String::new() };
+            match (wanted, found) {
+                (Value::Null, _) => line(&mut out, &format!("- {path}{by}")),
+                (_, Value::Null) => {
+                    line(&mut out, &format!("+ {path}: {}{by}", text(wanted)));
+                    self.made(path, &mut out);
+                }
+                _ => line(&mut out, &format!("~ {path}: {} -> {}{by}", text(found), text(wanted))),
+            }
+        }
+        if !self.says_something() {
+            let unmeant = !self.unselected.is_empty() && self.owners().is_empty() && self.desired == json!({});
+            line(&mut out, if unmeant { "is not selected" } else { "nothing would change" });
+        }
+        for (policy, reason) in &self.unselected {
+            line(&mut out, &format!("note: policy {policy} is not for this node: {reason}"));
+        }
+        out
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Value {
+        let owners = |owners: &BTreeSet<Owner>| owners.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let change = |change: &Change| {
+            let Difference { path, wanted, found } = &change.difference;
+            json!({"path": path.to_string(), "from": found, "to": wanted, "by": owners(&change.owners)})
+        };
+        json!({
+            "node": self.node,
+            "unselected": self.unselected,
+            "failed": self.failed,
+            "conflicts": self.conflicts.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "changes": self.changes.iter().map(change).collect::<Vec<_>>(),
+        })
+    }
+
+    fn owners(&self) -> BTreeSet<&Owner> {
+        self.changes.iter().flat_map(|change| &change.owners).collect()
+    }
+
+    /// The properties of an interface that is made.
+    fn made(&self, path: &crate::path::Path, out: &mut String) {
+        let made = path.interface().filter(|_| path.0.len() == 2);
+        let Some(interface) = made.and_then(|name| interfaces(&self.desired).iter().find(|interface| interface_key(interface) == name))
+        else {
+            return;
+        };
+        for (key, value) in
+            interface.as_object().into_iter().flatten().filter(|(key, _)| !matches!(key.as_str(), "name" | "type" | "state"))
+        {
+            line(out, &format!("    {key}: {}", text(value)));
+        }
+    }
+}
+
+fn line(out: &mut String, line: &str) {
+    for part in line.lines() {
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "  {part}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn node() -> Node {
+        Node {
+            name: "node-a".to_owned(),
+            labels: Some(BTreeMap::from([("rack".to_owned(), "r1".to_owned())])),
+            current: json!({"capabilities": [], "interfaces": [
+                {"name": "eth0", "type": "ethernet", "state": "up", "mtu": 1500, "ifIndex": 2},
+                {"name": "eth1", "type": "ethernet", "state": "up", "mtu": 1500, "ifIndex": 3},
+                {"name": "br0", "type": "linux-bridge", "state": "up", "ifIndex": 4},
+            ]}),
+            own: None,
+        }
+    }
+
+    fn policies(list: &[(&str, Value)]) -> BTreeMap<String, Spec> {
+        list.iter().map(|(name, spec)| ((*name).to_owned(), serde_json::from_value(spec.clone()).unwrap())).collect()
+    }
+
+    #[test]
+    fn a_plan_reads_line_by_line() {
+        let jumbo = json!({"match": {"interfaces": {"name": "eth*"}}, "desiredState": {"interfaces": [{"mtu": 9000}]}});
+        let plan_of = plan(&node(), &policies(&[("jumbo", jumbo.clone())]));
+        assert_eq!(plan_of.text(), "node-a\n  ~ interfaces[eth0].mtu: 1500 -> 9000\n  ~ interfaces[eth1].mtu: 1500 -> 9000\n");
+        let bridges = json!({"desiredState": {"interfaces": [
+            {"name": "br0", "type": "linux-bridge", "state": "absent"},
+            {"name": "br1", "type": "linux-bridge", "state": "up", "bridge": {"port": [{"name": "eth1", "vlan": {}}]}},
+        ]}});
+        let own = json!({"interfaces": [{"name": "eth0", "mtu": 1400}]});
+        let plan_of = plan(&Node { own: Some(own), ..node() }, &policies(&[("jumbo", jumbo), ("bridges", bridges)]));
+        assert_eq!(
+            plan_of.text(),
+            "node-a\n  \
+             - interfaces[br0]   (policy bridges)\n  \
+             + interfaces[br1]: linux-bridge   (policy bridges)\n      bridge: {\"port\":[{\"name\":\"eth1\",\"vlan\":{}}]}\n  \
+             ~ interfaces[eth0].mtu: 1500 -> 1400   (the NodeNetworkState's spec)\n  \
+             ~ interfaces[eth1].mtu: 1500 -> 9000   (policy jumbo)\n"
+        );
+        assert_eq!(plan_of.json()["changes"][2]["from"], 1500);
+    }
+
+    #[test]
+    fn what_stands_in_the_way_is_said() {
+        let wants = |mtu: u32| json!({"desiredState": {"interfaces": [{"name": "eth1", "type": "ethernet", "state": "up", "mtu": mtu}]}});
+        let quarrel = plan(&node(), &policies(&[("a", wants(9000)), ("b", wants(1400))])).text();
+        assert!(quarrel.contains("! interfaces[eth1].mtu: policy a wants 9000, policy b wants 1400"), "{quarrel}");
+        let slip = plan(&node(), &policies(&[("a", json!({"desiredState": {"interfaces": [{"name": "eth1", "mut": 1}]}}))])).text();
+        assert!(slip.contains("! a: spec.desiredState: interfaces[eth1].mut is not known to nmstate"), "{slip}");
+        let elsewhere = json!({"nodeSelector": {"rack": "r2"}, "desiredState": {"interfaces": [{"name": "eth1", "mtu": 9000}]}});
+        let text = plan(&node(), &policies(&[("a", elsewhere)])).text();
+        assert!(text.starts_with("node-a\n  is not selected\n  note: policy a is not for this node"), "{text}");
+        assert_eq!(plan(&node(), &policies(&[("a", wants(1500))])).text(), "node-a\n  nothing would change\n");
+    }
+}
