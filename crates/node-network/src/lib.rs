@@ -5,7 +5,8 @@
 //!
 //! The way of a policy on a node: [`select`] says whether it is meant, [`render`] makes its desired state ([`translate`],
 //! [`interfaces`], [`capture`], [`bridge`]), [`merge`] joins it with those of the others, [`secrets`] fills in what only the node may
-//! know, [`drift`] says what of it is not so, [`plan`] writes that for people, and [`revert`] takes it back. [`normalise`] makes the report. [`rollout`] says when.
+//! know, [`drift`] says what of it is not so, [`plan`] writes that for people, and [`revert`] takes it back. [`normalise`] makes the report. [`rollout`] says when,
+//! and [`deployment`] brings the agent to the nodes.
 
 pub mod blame;
 pub mod bridge;
@@ -13,6 +14,7 @@ pub mod canonical;
 pub mod capture;
 pub mod check;
 pub mod claims;
+pub mod deployment;
 pub mod drift;
 pub mod expression;
 pub mod glob;

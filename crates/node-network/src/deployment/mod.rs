@@ -1,0 +1,157 @@
+//! `NMState`: how the node agent is deployed. Pure: no I/O, no clock, no dice.
+//!
+//! A decision goes through three steps, one module each: [`validate`] turns the resource into a [`validate::Effective`], every default filled in, or
+//! lists all that is wrong with it; [`build`] makes units of objects from the manifests under `components/nmstate`; [`conditions`] says how
+//! that fares. [`original`] knows what kubernetes-nmstate left.
+
+pub mod build;
+mod conditions;
+mod original;
+pub mod settings;
+pub mod validate;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use weft_api::{Condition, node_network::NMStateStatus};
+use weft_plan::{Decision, Domain, DriftPolicy, Fact, Input, Kind, Notice, ObjectKey, Problem, Refusal, Unit, kinds, report::Report};
+
+pub use settings::{Settings, SettingsError};
+
+/// On all pods of the agent. Policies count the nodes where one with this label runs.
+pub const AGENT_LABEL: &str = "component=kubernetes-nmstate-handler";
+/// The DaemonSet of the agent.
+pub const AGENT: &str = "nmstate-handler";
+
+/// The agent on the nodes.
+#[derive(Clone, Debug)]
+pub struct Deployment {
+    settings: Settings,
+}
+
+impl Deployment {
+    /// The domain under these settings.
+    pub fn new(settings: Settings) -> Self {
+        Self { settings }
+    }
+
+    /// Its settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+}
+
+impl Domain for Deployment {
+    fn name(&self) -> &'static str {
+        "node-network"
+    }
+
+    fn resource(&self) -> Kind {
+        kinds::NMSTATE
+    }
+
+    fn resource_name(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn only_the_oldest(&self) -> bool {
+        true
+    }
+
+    fn kinds(&self) -> &'static [Kind] {
+        build::KINDS
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        Some(&self.settings.namespace)
+    }
+
+    fn pod_selector(&self) -> &'static str {
+        AGENT_LABEL
+    }
+
+    fn facts(&self) -> &'static [Fact] {
+        // Whether OpenShift's constraints are served.
+        &[Fact::Definitions]
+    }
+
+    fn record(&self, _resource_name: &str) -> Option<(ObjectKey, &'static str)> {
+        // kubernetes-nmstate kept none.
+        None
+    }
+
+    fn decide(&self, input: Input<'_>) -> Result<Decision, Refusal> {
+        let effective = validate::validate(input.resource).map_err(|problems| refusal("FailedToValidate", problems))?;
+        let failed = |error: build::BuildError| {
+            let message = format!("{error}; this is a defect of Weft, please report it");
+            refusal("InternalError", vec![Problem { field: "spec".into(), message }])
+        };
+        let units = build::units(&effective, &self.settings, input.facts).map_err(failed)?;
+        Ok(Decision {
+            units,
+            decided: serde_json::to_value(effective.spec()).map_err(|error| failed(error.into()))?,
+            record: None,
+            made_by_operands: Vec::new(),
+            certificates: Vec::new(),
+            waits: Vec::new(),
+            drift: DriftPolicy::Repair,
+            log_level: None,
+            notices: without_effect(&effective),
+        })
+    }
+
+    fn conditions(&self, report: &Report, previous: &Value, now: Timestamp) -> Vec<Condition> {
+        conditions::conditions(report, previous, now)
+    }
+
+    fn status(&self, _previous: &Value, conditions: Vec<Condition>, report: &Report, _units: &[Unit]) -> Value {
+        let status = NMStateStatus { observed_generation: Some(report.generation), conditions };
+        serde_json::to_value(status).unwrap_or_default()
+    }
+
+    fn made_by_original(&self, live: &Value) -> bool {
+        original::made(&self.settings, live)
+    }
+
+    fn obsolete(&self) -> Vec<(ObjectKey, &'static str)> {
+        original::leftovers(&self.settings).into_iter().map(|key| (key, build::AGENT_UNIT)).collect()
+    }
+
+    fn is_original_operator(&self, workload: &Value) -> bool {
+        original::is_operator(&self.settings, workload)
+    }
+
+    fn operators(&self) -> &'static [(Kind, &'static str)] {
+        original::OPERATORS
+    }
+
+    fn gauges(&self, _resource: Option<&Value>) -> Vec<(&'static str, &'static str, f64)> {
+        Vec::new()
+    }
+}
+
+/// Fields that are kept for kubernetes-nmstate's sake.
+fn without_effect(effective: &validate::Effective) -> Vec<Notice> {
+    let kept = effective.kept();
+    let placed = kept.infra_affinity.is_some() || kept.infra_node_selector.is_some() || kept.infra_tolerations.is_some();
+    let notice = |about: &str, message: &str| Notice { about: about.to_owned(), message: message.to_owned() };
+    let mut notices = Vec::new();
+    if placed {
+        let message =
+            "has no effect: there is no webhook, metrics or certificate pod to place. Where the operator runs, its Deployment says";
+        notices.push(notice("infraAffinity, infraNodeSelector, infraTolerations", message));
+    }
+    if kept.self_sign_configuration.is_some() {
+        notices.push(notice("selfSignConfiguration", "has no effect: there is no webhook, so there are no certificates"));
+    }
+    if kept.metrics_configuration.is_some() {
+        notices.push(notice("metricsConfiguration", "has no effect: the operator's flag --metrics-address says where metrics are served"));
+    }
+    notices
+}
+
+fn refusal(reason: &'static str, problems: Vec<Problem>) -> Refusal {
+    Refusal { reason, problems, changes: Vec::new() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,189 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use weft_plan::{
+    Manifest, OPENSHIFT,
+    report::{Blocked, Failure, FailureClass, UnitReport, WorkloadReport},
+    rollout::Rollout,
+};
+
+use super::*;
+
+fn resource(spec: Value) -> Value {
+    json!({"apiVersion": "nmstate.io/v1", "kind": "NMState", "metadata": {"name": "nmstate", "generation": 3}, "spec": spec})
+}
+
+fn decide_knowing(facts: &weft_plan::Facts, resource: &Value) -> Result<Decision, Refusal> {
+    Deployment::new(Settings::default()).decide(Input { resource, record: None, decided: None, facts, random: &mut |_| {} })
+}
+
+fn decide(spec: Value) -> Decision {
+    decide_knowing(&weft_plan::Facts::default(), &resource(spec)).unwrap()
+}
+
+fn objects(decision: &Decision) -> impl Iterator<Item = &Manifest> {
+    decision.units.iter().flat_map(|unit| &unit.objects)
+}
+
+fn pod(decision: &Decision) -> Value {
+    let daemon_set = objects(decision).find(|object| object.key().kind == kinds::DAEMON_SET).unwrap();
+    daemon_set.body()["spec"]["template"]["spec"].clone()
+}
+
+fn variable(decision: &Decision, name: &str) -> Value {
+    let pod = pod(decision);
+    let variables = pod["containers"][0]["env"].as_array().unwrap();
+    variables.iter().find(|variable| variable["name"] == name).map_or(Value::Null, |variable| variable["value"].clone())
+}
+
+#[test]
+fn left_out_everything_is_as_kubernetes_nmstate_has_it() {
+    let decision = decide(json!({}));
+    let pod = pod(&decision);
+    assert_eq!(pod["nodeSelector"], json!({"kubernetes.io/os": "linux"}));
+    assert_eq!(pod["tolerations"], json!([{"operator": "Exists"}]));
+    assert!(pod.get("affinity").is_none());
+    assert_eq!((variable(&decision, "PROBE_DNS_HOST"), variable(&decision, "LOG_LEVEL")), (json!("root-servers.net"), json!("info")));
+    assert_eq!(variable(&decision, "INTERFACES_INCLUDE"), Value::Null);
+    assert_eq!(pod["containers"][0]["image"], settings::IMAGE);
+    assert_eq!(decision.decided["logLevel"], "info");
+    assert!(decision.notices.is_empty());
+}
+
+#[test]
+fn each_field_reaches_the_pods() {
+    let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}]}}});
+    let decision = decide(json!({
+        "affinity": affinity, "nodeSelector": {"a": "b"}, "tolerations": [{"key": "c", "operator": "Exists"}], "logLevel": "debug",
+        "probeConfiguration": {"dns": {"host": "example.com"}}, "interfaceFilter": {"include": ["eth*", "br0"], "exclude": ["veth*"]}, "maxUnavailable": "10%",
+    }));
+    let pod = pod(&decision);
+    assert_eq!((&pod["affinity"], &pod["nodeSelector"], &pod["tolerations"][0]["key"]), (&affinity, &json!({"a": "b"}), &json!("c")));
+    for (name, value) in
+        [("LOG_LEVEL", "debug"), ("PROBE_DNS_HOST", "example.com"), ("INTERFACES_INCLUDE", "eth* br0"), ("INTERFACES_EXCLUDE", "veth*")]
+    {
+        assert_eq!(variable(&decision, name), value, "{name}");
+    }
+    assert_eq!(decision.decided["maxUnavailable"], "10%");
+    // What was decided leads to the same again.
+    assert_eq!(decide(decision.decided.clone()).units, decision.units);
+}
+
+#[test]
+fn settings_place_and_name_the_agent() {
+    let variables = [
+        ("OPERATOR_NAMESPACE", "weft-system"),
+        ("HANDLER_NAMESPACE", "elsewhere"),
+        (settings::IMAGE_VARIABLE, "registry.example/agent:1"),
+        ("HANDLER_IMAGE_PULL_POLICY", "Always"),
+    ];
+    let env = |name: &str| variables.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned());
+    let domain = Deployment::new(Settings::from_env(env).unwrap());
+    let facts = weft_plan::Facts::default();
+    let decision =
+        domain.decide(Input { resource: &resource(json!({})), record: None, decided: None, facts: &facts, random: &mut |_| {} }).unwrap();
+    let container = &pod(&decision)["containers"][0];
+    assert_eq!((&container["image"], &container["imagePullPolicy"]), (&json!("registry.example/agent:1"), &json!("Always")));
+    let namespaces: BTreeSet<_> = objects(&decision).filter_map(|object| object.key().namespace.clone()).collect();
+    assert_eq!(namespaces, ["elsewhere".to_owned()].into());
+    let namespace = objects(&decision).find(|object| object.key().kind == kinds::NAMESPACE).unwrap();
+    assert_eq!((&*namespace.key().name, &namespace.body()["metadata"]["labels"]["name"]), ("elsewhere", &json!("elsewhere")));
+}
+
+#[test]
+fn what_cannot_be_is_refused_all_at_once_with_the_way_out() {
+    let spec = json!({
+        "logLevel": "trace", "probeConfiguration": {"dns": {"host": "no name"}}, "maxUnavailable": "half", "interfaceFilter": {"include": ["eth0", ""]},
+    });
+    let mut long = resource(spec);
+    long["metadata"]["name"] = "n".repeat(56).into();
+    let refusal = decide_knowing(&weft_plan::Facts::default(), &long).unwrap_err();
+    let fields: Vec<_> = refusal.problems.iter().map(|problem| &*problem.field).collect();
+    let expected =
+        ["metadata.name", "spec.probeConfiguration.dns.host", "spec.logLevel", "spec.interfaceFilter.include[1]", "spec.maxUnavailable"];
+    assert_eq!(fields, expected);
+    let refusal = decide_knowing(&weft_plan::Facts::default(), &resource(json!({"nodeSelector": 3, "logLevel": "info"}))).unwrap_err();
+    assert_eq!(refusal.problems.iter().map(|problem| &*problem.field).collect::<Vec<_>>(), ["spec.nodeSelector"]);
+    for right in [json!(0), json!(3), json!("0%"), json!("100%")] {
+        decide(json!({"maxUnavailable": right}));
+    }
+    for wrong in [json!(-1), json!("3"), json!("101%"), json!("+5%"), json!("%")] {
+        assert!(decide_knowing(&weft_plan::Facts::default(), &resource(json!({"maxUnavailable": wrong}))).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn fields_without_effect_are_kept_and_told_of() {
+    let decision = decide(
+        json!({"infraNodeSelector": {"a": "b"}, "selfSignConfiguration": {"caRotateInterval": "8760h0m0s"}, "metricsConfiguration": {"bindAddress": "0"}}),
+    );
+    let told: Vec<_> = decision.notices.iter().map(|notice| &*notice.about).collect();
+    assert_eq!(told, ["infraAffinity, infraNodeSelector, infraTolerations", "selfSignConfiguration", "metricsConfiguration"]);
+    assert_eq!(decision.units, decide(json!({})).units);
+    assert_eq!(decision.decided["infraNodeSelector"], json!({"a": "b"}));
+}
+
+#[test]
+fn on_openshift_the_agent_has_constraints_of_its_own_that_allow_what_it_asks_for() {
+    let facts = weft_plan::Facts {
+        definitions: [OPENSHIFT.to_owned(), kinds::SECURITY_CONTEXT_CONSTRAINTS.definition()].into(),
+        ..weft_plan::Facts::default()
+    };
+    let decision = decide_knowing(&facts, &resource(json!({}))).unwrap();
+    let of_kind = |kind: Kind| objects(&decision).find(|object| object.key().kind == kind).unwrap().body();
+    let (constraints, daemon_set) = (of_kind(kinds::SECURITY_CONTEXT_CONSTRAINTS), of_kind(kinds::DAEMON_SET));
+    assert_eq!(daemon_set["spec"]["template"]["metadata"]["annotations"]["openshift.io/required-scc"], constraints["metadata"]["name"]);
+    let pod = &daemon_set["spec"]["template"]["spec"];
+    assert_eq!(constraints["allowedCapabilities"], pod["containers"][0]["securityContext"]["capabilities"]["add"]);
+    assert_eq!((&constraints["allowHostNetwork"], &pod["hostNetwork"]), (&json!(true), &json!(true)));
+    assert_eq!(constraints["allowPrivilegedContainer"], false);
+}
+
+#[test]
+fn every_object_is_of_a_kind_that_is_watched() {
+    for facts in weft_plan::Facts::of_every_sort_of_cluster() {
+        let decision = decide_knowing(&facts, &resource(json!({}))).unwrap();
+        for object in objects(&decision) {
+            assert!(build::KINDS.contains(&object.key().kind), "{}", object.key().human());
+        }
+    }
+}
+
+fn shown(report: &Report) -> Vec<String> {
+    let all = Deployment::new(Settings::default()).conditions(report, &json!({}), "2026-01-01T00:00:00Z".parse().unwrap());
+    all.iter().map(|one| format!("{}={} {}", one.type_, one.status, one.reason.clone().unwrap_or_default()).trim_end().to_owned()).collect()
+}
+
+#[test]
+fn conditions_have_the_reasons_that_users_know() {
+    let agent = ObjectKey::new(kinds::DAEMON_SET, "nmstate", AGENT);
+    let unit = |rollout: Rollout, failure: Option<FailureClass>| UnitReport {
+        name: "agent".into(),
+        failures: failure.map(|class| Failure { object: agent.clone(), class, message: "no".into() }).into_iter().collect(),
+        workloads: vec![WorkloadReport { object: agent.clone(), rollout }],
+    };
+    let underway = Rollout::Progressing { message: "is not available (awaiting 1 nodes)".into(), deadline: None };
+    let stuck = Rollout::Stuck { cause: "ImagePullBackOff".into(), message: "pod x".into() };
+    let report = |unit: UnitReport| Report { generation: 3, units: vec![unit], ..Report::default() };
+    for (report, expected) in [
+        (
+            report(unit(Rollout::Ready, None)),
+            ["Available=True SuccessfullyDeployed", "Progressing=False SuccessfullyDeployed", "Degraded=False SuccessfullyDeployed"],
+        ),
+        (report(unit(underway, None)), ["Available=False Deploying", "Progressing=True Deploying", "Degraded=False Deploying"]),
+        (
+            report(unit(Rollout::Ready, Some(FailureClass::Foreign))),
+            ["Available=False InternalError", "Progressing=False InternalError", "Degraded=True InternalError"],
+        ),
+        (report(unit(stuck, None)), ["Available=False RolloutStuck", "Progressing=True Deploying", "Degraded=True RolloutStuck"]),
+        (
+            Report { refusal: Some(refusal("FailedToValidate", vec![])), ..Report::default() },
+            ["Available=False FailedToValidate", "Progressing=False FailedToValidate", "Degraded=True FailedToValidate"],
+        ),
+    ] {
+        assert_eq!(shown(&report), expected);
+    }
+    let blocked = Report { blocked: Some(Blocked { reason: "OtherOperatorRunning", message: "x".into() }), ..Report::default() };
+    assert_eq!(shown(&blocked), ["Blocked=True OtherOperatorRunning"]);
+}
