@@ -1,6 +1,7 @@
 //! All checks of a custom resource that need no cluster: what the API server would refuse, and what the operator would.
 
 use anyhow::Result;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube_cel::{ErrorKind, RootContext, Validator};
 use serde_json::Value;
 use weft_plan::{Decision, Domain, Facts, Input, Notice};
@@ -16,6 +17,8 @@ use crate::{
 pub enum Subject {
     /// A custom resource of one of our domains, in a version that is served.
     Ours(&'static Entry),
+    /// An object of another kind of our APIs, in a version that is served: the operator makes nothing of it by itself.
+    Beside(Box<CustomResourceDefinition>),
     /// A kind that is none of our business.
     Foreign(String),
     /// Something that was probably meant to be one of ours.
@@ -31,46 +34,45 @@ pub fn identify(document: &Value) -> Subject {
         return mistaken("", format!("is not a Kubernetes object: it needs the fields \"apiVersion\" and \"kind\". {}", known_kinds()));
     }
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
-    for entry in domains::ALL {
-        let definition = (entry.definition)();
-        let served = domains::served_versions(&definition);
-        match (entry.resource.group == group, entry.resource.kind == kind) {
-            (true, true) if served.contains(&version) => return Subject::Ours(entry),
-            (true, true) => {
-                return mistaken(
-                    "apiVersion",
-                    format!("the version {version:?} of {kind} is not served: write {}", versions_text(group, &served)),
-                );
-            }
-            (false, true) => {
-                return mistaken(
-                    "apiVersion",
-                    format!("{kind} does not belong to the group {group:?}: write {}", versions_text(entry.resource.group, &served)),
-                );
-            }
-            (true, false) => return mistaken("kind", format!("the group {group} has no kind {kind:?}: write {:?}", entry.resource.kind)),
-            (false, false) => {}
+    let known = || domains::ALL.iter().flat_map(|entry| entry.definitions().into_iter().map(move |(_, definition)| (entry, definition)));
+    for (entry, definition) in known() {
+        let of = &definition.spec;
+        if of.names.kind != kind {
+            continue;
         }
+        let served = domains::served_versions(&definition);
+        if of.group != group {
+            let message = format!("{kind} does not belong to the group {group:?}: write {}", versions_text(&of.group, &served));
+            return mistaken("apiVersion", message);
+        }
+        if !served.contains(&version) {
+            let message = format!("the version {version:?} of {kind} is not served: write {}", versions_text(group, &served));
+            return mistaken("apiVersion", message);
+        }
+        return if entry.resource.kind == kind { Subject::Ours(entry) } else { Subject::Beside(Box::new(definition)) };
+    }
+    let of_group: Vec<String> =
+        known().filter(|(_, other)| other.spec.group == group).map(|(_, other)| format!("{:?}", other.spec.names.kind)).collect();
+    if !of_group.is_empty() {
+        return mistaken("kind", format!("the group {group} has no kind {kind:?}: write {}", of_group.join(" or ")));
     }
     // Only now: the name of one kind may look like a slip of another's.
-    let nearest = did_you_mean(kind, domains::ALL.iter().map(|entry| entry.resource.kind));
-    if let Some(entry) = domains::ALL.iter().find(|entry| nearest == Some(entry.resource.kind)) {
-        let definition = (entry.definition)();
-        let versions = versions_text(entry.resource.group, &domains::served_versions(&definition));
-        return mistaken("kind", format!("unknown kind {kind:?}; did you mean {:?}, apiVersion {versions}?", entry.resource.kind));
+    let names: Vec<String> = known().map(|(_, definition)| definition.spec.names.kind.clone()).collect();
+    let nearest = did_you_mean(kind, names.iter().map(String::as_str));
+    if let Some((_, definition)) = known().find(|(_, definition)| nearest == Some(&*definition.spec.names.kind)) {
+        let versions = versions_text(&definition.spec.group, &domains::served_versions(&definition));
+        let message = format!("unknown kind {kind:?}; did you mean {:?}, apiVersion {versions}?", definition.spec.names.kind);
+        return mistaken("kind", message);
     }
     Subject::Foreign(format!("{kind} {}", document.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default()).trim().to_owned())
 }
 
 /// What can be checked, in a sentence.
 pub fn known_kinds() -> String {
-    let kinds: Vec<String> = domains::ALL
-        .iter()
-        .map(|entry| {
-            let definition = (entry.definition)();
-            format!("{} ({})", entry.resource.kind, versions_text(entry.resource.group, &domains::served_versions(&definition)))
-        })
-        .collect();
+    let text = |definition: &CustomResourceDefinition| {
+        format!("{} ({})", definition.spec.names.kind, versions_text(&definition.spec.group, &domains::served_versions(definition)))
+    };
+    let kinds: Vec<String> = domains::ALL.iter().flat_map(Entry::definitions).map(|(_, definition)| text(&definition)).collect();
     format!("Known kinds: {}", kinds.join("; "))
 }
 
@@ -95,7 +97,8 @@ pub struct Checked {
 /// # Errors
 /// The definition of the resource has no schema for its version, which would be a defect of Weft.
 pub fn check(entry: &'static Entry, domain: &dyn Domain, resource: &Value) -> Result<Checked> {
-    let schema = schema_of(entry, resource)?;
+    let definition = (entry.definition)();
+    let schema = schema_of(&definition, resource)?;
     let mut findings = schema::check(&schema, resource);
     let mut notes = Vec::new();
     let (decision, drawn) = decide(domain, resource);
@@ -111,17 +114,39 @@ pub fn check(entry: &'static Entry, domain: &dyn Domain, resource: &Value) -> Re
         }
     };
     // Last: they say the same with fewer words, since they stand in the schema.
+    add_broken_rules(&mut findings, &mut notes, &schema, &definition, resource);
+    let decision = decision.filter(|_| findings.is_empty());
+    Ok(Checked { findings, decision, drawn, notes })
+}
+
+/// What the API server would say: schema and rules. Returns everything that is wrong, and notes.
+///
+/// # Errors
+/// The definition has no schema for the resource's version, which would be a defect of Weft.
+pub fn check_against(definition: &CustomResourceDefinition, resource: &Value) -> Result<(Vec<Finding>, Vec<String>)> {
+    let schema = schema_of(definition, resource)?;
+    let mut findings = schema::check(&schema, resource);
+    let mut notes = Vec::new();
+    add_broken_rules(&mut findings, &mut notes, &schema, definition, resource);
+    Ok((findings, notes))
+}
+
+fn add_broken_rules(
+    findings: &mut Vec<Finding>,
+    notes: &mut Vec<String>,
+    schema: &Value,
+    definition: &CustomResourceDefinition,
+    resource: &Value,
+) {
     let (failed, others): (Vec<_>, Vec<_>) =
-        broken_rules(&schema, entry, resource).into_iter().partition(|broken| broken.kind == ErrorKind::ValidationFailure);
-    add(&mut findings, failed.into_iter().map(|broken| broken.finding));
+        broken_rules(schema, definition, resource).into_iter().partition(|broken| broken.kind == ErrorKind::ValidationFailure);
+    add(findings, failed.into_iter().map(|broken| broken.finding));
     for BrokenRule { kind, finding } in others {
         // A rule over a field of the wrong type fails to evaluate: the wrong type has been reported.
         if kind != ErrorKind::EvaluationError || findings.is_empty() {
             notes.push(format!("a rule of {} is left to the API server: {}", at(&finding.path), finding.message));
         }
     }
-    let decision = decision.filter(|_| findings.is_empty());
-    Ok(Checked { findings, decision, drawn, notes })
 }
 
 fn at(path: &str) -> &str {
@@ -141,13 +166,14 @@ fn add(findings: &mut Vec<Finding>, more: impl Iterator<Item = Finding>) {
     findings.extend(new);
 }
 
-fn schema_of(entry: &Entry, resource: &Value) -> Result<Value> {
+fn schema_of(definition: &CustomResourceDefinition, resource: &Value) -> Result<Value> {
     let version = resource["apiVersion"].as_str().and_then(|text| text.rsplit('/').next()).unwrap_or_default();
-    let definition = serde_json::to_value((entry.definition)())?;
+    let kind = &definition.spec.names.kind;
+    let definition = serde_json::to_value(definition)?;
     let versions = definition.pointer("/spec/versions").and_then(Value::as_array);
     let schema =
         versions.into_iter().flatten().find(|candidate| candidate["name"] == version).map(|found| &found["schema"]["openAPIV3Schema"]);
-    schema.cloned().ok_or_else(|| anyhow::anyhow!("the definition of {} has no schema for {version:?}", entry.resource.kind))
+    schema.cloned().ok_or_else(|| anyhow::anyhow!("the definition of {kind} has no schema for {version:?}"))
 }
 
 struct BrokenRule {
@@ -156,11 +182,11 @@ struct BrokenRule {
 }
 
 /// The CEL rules of the schema that the resource breaks.
-fn broken_rules(schema: &Value, entry: &Entry, resource: &Value) -> Vec<BrokenRule> {
+fn broken_rules(schema: &Value, definition: &CustomResourceDefinition, resource: &Value) -> Vec<BrokenRule> {
     let context = RootContext {
         api_version: resource["apiVersion"].as_str().unwrap_or_default().to_owned(),
-        api_group: entry.resource.group.to_owned(),
-        kind: entry.resource.kind.to_owned(),
+        api_group: definition.spec.group.clone(),
+        kind: definition.spec.names.kind.clone(),
     };
     let errors = Validator::new().validate_with_context(schema, resource, None, Some(&context)).err();
     errors

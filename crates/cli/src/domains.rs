@@ -6,6 +6,8 @@ use anyhow::Result;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 use weft_addons::Image;
+use weft_api::node_network::{self, enactment, policy, state};
+use weft_node_network::deployment;
 use weft_plan::{Domain, Kind, kinds};
 
 /// The image of Weft itself, unless somebody says another.
@@ -19,6 +21,8 @@ pub struct Entry {
     pub resource: Kind,
     /// The definition of its custom resource.
     pub definition: fn() -> CustomResourceDefinition,
+    /// The definitions of the other kinds of its API, each with the name of its file.
+    pub further_definitions: fn() -> Vec<(&'static str, CustomResourceDefinition)>,
     /// Admission policies that belong to its API.
     pub admission: fn() -> Vec<Value>,
     /// What there is to install.
@@ -88,6 +92,11 @@ impl Component {
 }
 
 impl Entry {
+    /// The definitions of all kinds of its API, that of its resource first, each with the name of its file.
+    pub fn definitions(&self) -> Vec<(&'static str, CustomResourceDefinition)> {
+        std::iter::once((self.install.definition_file, (self.definition)())).chain((self.further_definitions)()).collect()
+    }
+
     /// Its pure half, set up by environment variables as the operator is, and the namespace of its operator.
     ///
     /// # Errors
@@ -98,13 +107,14 @@ impl Entry {
 }
 
 /// All domains.
-pub const ALL: &[Entry] = &[ADDONS, CLUSTER_NETWORK];
+pub const ALL: &[Entry] = &[ADDONS, CLUSTER_NETWORK, NODE_NETWORK];
 
 /// NetworkAddonsConfig.
 const ADDONS: Entry = Entry {
     name: "addons",
     resource: kinds::NETWORK_ADDONS_CONFIG,
     definition: weft_api::addons::crd,
+    further_definitions: Vec::new,
     admission: weft_api::addons::admission,
     install: Install {
         operator: "cluster-network-addons-operator",
@@ -138,6 +148,7 @@ const CLUSTER_NETWORK: Entry = Entry {
     name: "cluster-network",
     resource: kinds::NETWORK_CONFIG,
     definition: weft_api::cluster_network::crd,
+    further_definitions: Vec::new,
     admission: weft_api::cluster_network::admission,
     install: Install {
         operator: "cluster-network-operator",
@@ -169,6 +180,46 @@ const CLUSTER_NETWORK: Entry = Entry {
         },
     },
 };
+
+/// NMState, and beside it the kinds that the operator and the agents work with.
+const NODE_NETWORK: Entry = Entry {
+    name: "node-network",
+    resource: kinds::NMSTATE,
+    definition: nmstate,
+    further_definitions: || {
+        let files = [
+            (state::KIND, "node-network-state.crd.yaml"),
+            (policy::KIND, "node-network-configuration-policy.crd.yaml"),
+            (enactment::KIND, "node-network-configuration-enactment.crd.yaml"),
+        ];
+        let file_of = |kind: &str| files.iter().find(|(of, _)| *of == kind).map(|(_, file)| *file);
+        node_network::crds().into_iter().filter_map(|definition| Some((file_of(&definition.spec.names.kind)?, definition))).collect()
+    },
+    admission: Vec::new,
+    install: Install {
+        operator: "nmstate-operator",
+        namespace: "nmstate",
+        one_namespace: true,
+        namespace_variable: "HANDLER_NAMESPACE",
+        before_the_network: false,
+        namespace_yaml: include_str!("../../../deploy/node-network/namespace.yaml"),
+        operator_yaml: include_str!("../../../deploy/node-network/operator.yaml"),
+        rbac_yaml: include_str!("../../../deploy/node-network/rbac.yaml"),
+        example_yaml: include_str!("../../../deploy/node-network/example.yaml"),
+        definition_file: "nmstate.crd.yaml",
+        example_file: "nmstate-example.cr.yaml",
+        alternatives: &[],
+        components: &[],
+        images: || vec![(deployment::settings::IMAGE_VARIABLE, deployment::settings::IMAGE)],
+    },
+};
+
+/// The definition of NMState.
+fn nmstate() -> CustomResourceDefinition {
+    let [state, policy, enactment, nmstate] = node_network::crds();
+    drop((state, policy, enactment));
+    nmstate
+}
 
 /// The domains of these names, all if there are none.
 pub fn chosen(names: &[String]) -> Vec<&'static Entry> {

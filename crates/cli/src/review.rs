@@ -21,8 +21,23 @@ pub struct Review {
     pub findings: Vec<Located>,
     /// The resources of ours in these files.
     pub resources: Vec<Resource>,
+    /// Objects of other kinds of our APIs in these files: checked, and nothing more to be done with them here.
+    pub others: Vec<Other>,
     /// What is worth telling and no error.
     pub notes: Vec<String>,
+}
+
+/// An object that was checked against its definition alone.
+#[derive(Serialize)]
+pub struct Other {
+    /// The file.
+    #[serde(rename = "file")]
+    pub source: String,
+    /// Kind and name, for people.
+    #[serde(rename = "resource")]
+    pub title: String,
+    /// Whether the API server would take it.
+    pub valid: bool,
 }
 
 /// A resource that was checked.
@@ -90,17 +105,29 @@ pub fn review(sources: &[Source], environment: &Environment) -> Result<Review> {
             Err(error) => review.findings.push(not_yaml(source, error)),
         }
     }
-    if review.resources.is_empty() && review.findings.is_empty() {
+    if review.resources.is_empty() && review.others.is_empty() && review.findings.is_empty() {
         let names: Vec<&str> = sources.iter().map(|source| source.name.as_str()).collect();
         anyhow::bail!("{}: there is nothing in it that Weft could check. {}", names.join(", "), check::known_kinds());
     }
     Ok(review)
 }
 
+/// Kind and name, for people.
+fn title(kind: &str, object: &Value) -> String {
+    format!("{kind} {}", object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("without a name"))
+}
+
 impl Review {
     fn document(&mut self, source: &Source, document: &Document, environment: &Environment) -> Result<()> {
         let entry = match check::identify(&document.value) {
             Subject::Ours(entry) => entry,
+            Subject::Beside(definition) => {
+                let (findings, notes) = check::check_against(&definition, &document.value)?;
+                let title = title(&definition.spec.names.kind, &document.value);
+                self.others.push(Other { source: source.name.clone(), title: title.clone(), valid: findings.is_empty() });
+                self.add(source, document, &title, findings, notes);
+                return Ok(());
+            }
             Subject::Foreign(what) => {
                 self.notes.push(format!("{}: {what} is skipped: not a kind that Weft serves", source.name));
                 return Ok(());
@@ -112,15 +139,18 @@ impl Review {
         };
         let (domain, _) = entry.open(environment)?;
         let checked = check::check(entry, domain.as_ref(), &document.value)?;
-        let name = document.value.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("without a name");
-        let title = format!("{} {name}", entry.resource.kind);
-        self.notes.extend(checked.notes.into_iter().map(|note| format!("{}: {title}: {note}", source.name)));
-        let mut findings: Vec<Located> = checked.findings.into_iter().map(|finding| locate(source, document, finding)).collect();
-        findings.sort_by_key(|finding| (finding.line, finding.column));
-        self.findings.extend(findings);
+        let title = title(entry.resource.kind, &document.value);
+        self.add(source, document, &title, checked.findings, checked.notes);
         let outcome = checked.decision.map(|decision| Outcome { decision, drawn: checked.drawn });
         self.resources.push(Resource { source: source.name.clone(), title, outcome, entry, value: document.value.clone() });
         Ok(())
+    }
+
+    fn add(&mut self, source: &Source, document: &Document, title: &str, findings: Vec<Finding>, notes: Vec<String>) {
+        self.notes.extend(notes.into_iter().map(|note| format!("{}: {title}: {note}", source.name)));
+        let mut findings: Vec<Located> = findings.into_iter().map(|finding| locate(source, document, finding)).collect();
+        findings.sort_by_key(|finding| (finding.line, finding.column));
+        self.findings.extend(findings);
     }
 
     /// The findings, one a line as compilers write them, so that editors find the place.

@@ -16,7 +16,7 @@ use weft_cluster_network::ClusterNetwork;
 use weft_plan::Domain;
 
 /// The names of all domains, as on the command line.
-pub const DOMAINS: [&str; 2] = ["addons", "cluster-network"];
+pub const DOMAINS: [&str; 3] = ["addons", "cluster-network", "node-network"];
 
 /// A domain, set up by environment variables; and the namespace where its operator keeps its notes.
 ///
@@ -33,6 +33,11 @@ pub fn domain(name: &str, environment: impl Fn(&str) -> Option<String>) -> anyho
             let settings = weft_cluster_network::Settings::from_env(environment);
             let namespace = settings.operator_namespace.clone();
             Ok((Arc::new(ClusterNetwork::new(settings)), namespace))
+        }
+        "node-network" => {
+            let settings = weft_node_network::deployment::Settings::from_env(environment)?;
+            let namespace = settings.operator_namespace.clone();
+            Ok((Arc::new(weft_node_network::deployment::Deployment::new(settings)), namespace))
         }
         other => anyhow::bail!("there is no domain {other:?}; there are: {}", DOMAINS.join(", ")),
     }

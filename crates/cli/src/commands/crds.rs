@@ -20,7 +20,8 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode> {
     let definitions = domains::ALL
         .iter()
-        .map(|entry| Ok((entry.install.definition_file, output::yaml(&serde_json::to_value((entry.definition)())?)?)))
+        .flat_map(domains::Entry::definitions)
+        .map(|(file, definition)| Ok((file, output::yaml(&serde_json::to_value(definition)?)?)))
         .collect::<Result<Vec<_>>>()?;
     match &args.output {
         Some(folder) => output::write_files(folder, definitions.iter().map(|(name, text)| (*name, text.as_str())))?,

@@ -22,6 +22,7 @@ Examples:
   weft manifests | kubectl apply -f -
   weft manifests --components multus,linux-bridge --image registry.example/weft:1 | kubectl apply -f -
   weft manifests --domains cluster-network --components flannel --api-server https://192.0.2.1:6443 | kubectl apply -f -
+  weft manifests --domains node-network | kubectl apply -f -
   weft manifests -o install && ls install")]
 pub struct Args {
     /// Write files into this folder instead of printing, an example configuration among them

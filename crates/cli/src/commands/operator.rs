@@ -59,6 +59,8 @@ pub fn environment() -> String {
         ("OPERATOR_NAMESPACE", "namespace of the operator and of what it stores"),
         ("OPERAND_NAMESPACE", "namespace of the add-ons, by default the same"),
         ("CLUSTER_NETWORK_NAMESPACE", "namespace of the record applied-default, by default the same"),
+        ("HANDLER_NAMESPACE", "namespace of the node agents, by default the same"),
+        ("HANDLER_IMAGE_PULL_POLICY", "when their image is pulled, by default IfNotPresent"),
         ("KUBERNETES_SERVICE_HOST", "address of the API server, also for the pods of the cluster's network"),
         ("KUBERNETES_SERVICE_PORT", "its port"),
         ("OPERATOR_VERSION", "version that status and labels carry, by default its own"),

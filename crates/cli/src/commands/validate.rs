@@ -45,6 +45,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             for resource in review.resources.iter().filter(|resource| resource.outcome.is_some()) {
                 text.push_str(&format!("{}: {}: {}\n", resource.source, resource.title, style.good("valid")));
             }
+            for other in review.others.iter().filter(|other| other.valid) {
+                text.push_str(&format!("{}: {}: {}\n", other.source, other.title, style.good("valid")));
+            }
             output::print(&text)?;
         }
         Format::Json => output::print(&format!("{}\n", serde_json::to_string_pretty(&review)?))?,

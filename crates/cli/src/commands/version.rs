@@ -13,10 +13,9 @@ pub struct Args {}
 /// Prints them.
 pub fn run(_: &Args) -> Result<ExitCode> {
     let mut text = format!("weft {}\n", env!("CARGO_PKG_VERSION"));
-    for entry in domains::ALL {
-        let definition = (entry.definition)();
+    for (_, definition) in domains::ALL.iter().flat_map(domains::Entry::definitions) {
         for version in domains::served_versions(&definition) {
-            text.push_str(&format!("serves {} {}/{version}\n", entry.resource.kind, entry.resource.group));
+            text.push_str(&format!("serves {} {}/{version}\n", definition.spec.names.kind, definition.spec.group));
         }
     }
     output::print(&text)?;

@@ -79,7 +79,9 @@ pub fn install(options: &Options) -> Result<Installation> {
     for entry in &options.domains {
         let domain = Domain::of(entry, options)?;
         installation.namespaces.extend(manifests(overlay::renamed(read(entry.install.namespace_yaml)?, &domain.operand_names()))?);
-        installation.definitions.push((entry.install.definition_file, Manifest::new(serde_json::to_value((entry.definition)())?)?));
+        for (file, definition) in entry.definitions() {
+            installation.definitions.push((file, Manifest::new(serde_json::to_value(definition)?)?));
+        }
         installation.examples.push((entry.install.example_file, Manifest::new(domain.example.clone())?));
         installation.operator.extend(manifests(domain.rbac()?)?);
         match &mut shared {
