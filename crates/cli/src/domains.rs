@@ -195,7 +195,7 @@ const NODE_NETWORK: Entry = Entry {
         let file_of = |kind: &str| files.iter().find(|(of, _)| *of == kind).map(|(_, file)| *file);
         node_network::crds().into_iter().filter_map(|definition| Some((file_of(&definition.spec.names.kind)?, definition))).collect()
     },
-    admission: Vec::new,
+    admission: node_network::admission,
     install: Install {
         operator: "nmstate-operator",
         namespace: "nmstate",

@@ -1,0 +1,124 @@
+//! From the example to an uninstallation that leaves nothing.
+
+use serde_json::json;
+use weft_plan::kinds;
+use weft_testenv::proxy::Proxy;
+
+use super::{AGENT, NAMESPACE, agent, nmstate, options, start, variable, wait_agent};
+use crate::{
+    cluster_network::{text, weft},
+    harness::*,
+    install,
+};
+
+#[tokio::test]
+async fn the_agent_comes_to_all_nodes_follows_its_configuration_and_leaves_nothing() {
+    let cluster = start(3).await;
+    let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
+    let operator = Operator::start_via(&cluster, &proxy).await;
+
+    cluster.apply(&example("node-network/nmstate.yaml")).await;
+    let resource = cluster.wait_available().await;
+    assert_eq!(condition(&resource["status"], "Available")["reason"], "SuccessfullyDeployed");
+    assert_eq!(condition(&resource["status"], "Available")["observedGeneration"], resource["metadata"]["generation"]);
+    assert_eq!(cluster.kubectl(&["get", "nmstate", "nmstate", "--no-headers", "-o", "custom-columns=:.status.conditions[0].type"]).await.trim(), "Available");
+    let live = agent(&cluster).await.unwrap();
+    assert_eq!(live["status"]["numberAvailable"], 3);
+    assert_eq!(live["spec"]["selector"]["matchLabels"], json!({"name": AGENT}));
+    assert_eq!(live["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"], "10%");
+    let pods = cluster.kubectl(&["-n", NAMESPACE, "get", "pods", "-l", "component=kubernetes-nmstate-handler", "-o", "name"]).await;
+    assert_eq!(pods.lines().count(), 3, "{pods}");
+    install::becomes_idle(&cluster, &proxy).await;
+    install::a_pass_writes_nothing(&cluster, &proxy, &operator).await;
+
+    // What is said of it reaches it.
+    let change = json!({"spec": {"logLevel": "debug", "nodeSelector": {"kubernetes.io/hostname": "node-1"}, "tolerations": [{"key": "a", "operator": "Exists"}],
+        "probeConfiguration": {"dns": {"host": "example.com"}}, "selfSignConfiguration": {"caRotateInterval": "8760h0m0s"}}});
+    cluster.patch_resource(change).await;
+    let resource = cluster.wait_available().await;
+    let live = agent(&cluster).await.unwrap();
+    assert_eq!((variable(&live, "LOG_LEVEL"), variable(&live, "PROBE_DNS_HOST")), (json!("debug"), json!("example.com")));
+    let pod = &live["spec"]["template"]["spec"];
+    assert_eq!((&pod["nodeSelector"], &pod["tolerations"][0]["key"]), (&json!({"kubernetes.io/hostname": "node-1"}), &json!("a")));
+    assert_eq!(live["status"]["desiredNumberScheduled"], 1);
+    let told = condition(&resource["status"], "Available")["message"].as_str().unwrap().to_owned();
+    assert!(told.contains("selfSignConfiguration has no effect"), "{told}");
+
+    // What cannot be is refused: what is there stays. Past admission, as an object that was stored before the rule.
+    let shown = weft(&cluster, &["validate", "-f", "-"], &nmstate("nmstate", &json!({"logLevel": "trace"}))).await;
+    assert_eq!(shown.status.code(), Some(1), "{}", text(&shown));
+    assert!(text(&shown).contains("spec.logLevel"), "{}", text(&shown));
+
+    // Others' changes are undone.
+    cluster.patch(kinds::DAEMON_SET, NAMESPACE, AGENT, json!({"spec": {"template": {"spec": {"hostNetwork": false}}}})).await;
+    wait_agent(&cluster, "on the hosts' network again", |live| live["spec"]["template"]["spec"]["hostNetwork"] == true).await;
+
+    let status = weft(&cluster, &["status", "--domains", "node-network"], "").await;
+    assert!(status.status.success() && text(&status).contains("nmstate-handler"), "{}", text(&status));
+    let plan = weft(&cluster, &["plan", "-f", "-"], &nmstate("nmstate", &json!({}))).await;
+    assert!(text(&plan).contains("~ DaemonSet nmstate/nmstate-handler"), "{}", text(&plan));
+
+    operator.terminate().await;
+    let gone = weft(&cluster, &["uninstall", "--yes", "--domains", "node-network"], "").await;
+    assert!(gone.status.success(), "{}", text(&gone));
+    assert_eq!(agent(&cluster).await, None);
+    assert_eq!(cluster.leftovers().await, Vec::<String>::new());
+    assert_eq!(cluster.get(kinds::CLUSTER_ROLE, "", AGENT).await, None);
+    assert_eq!(cluster.get(kinds::DEPLOYMENT, NAMESPACE, "nmstate-operator").await, None);
+}
+
+#[tokio::test]
+async fn of_several_the_oldest_counts_and_the_next_takes_its_place() {
+    let cluster = start(1).await;
+    let operator = Operator::start_default(&cluster).await;
+    cluster.apply(&nmstate("nmstate", &json!({"logLevel": "debug"}))).await;
+    cluster.wait_available().await;
+
+    cluster.apply(&nmstate("another", &json!({}))).await;
+    let reason = async |name: &str| {
+        let status = cluster.get(kinds::NMSTATE, "", name).await.map(|live| live["status"].clone()).unwrap_or_default();
+        condition(&status, "Degraded")
+    };
+    wait_until("the second one says that it has no effect", async || {
+        let told = reason("another").await;
+        let right = told["reason"] == "NotTheOldest" && told["message"].as_str().is_some_and(|message| message.contains("\"nmstate\""));
+        if right { Ok(()) } else { Err(told.to_string()) }
+    })
+    .await;
+    assert_eq!(variable(&agent(&cluster).await.unwrap(), "LOG_LEVEL"), "debug");
+    let plan = weft(&cluster, &["plan", "-f", "-"], &nmstate("another", &json!({}))).await;
+    assert!(text(&plan).contains("only the oldest NMState counts"), "the verdict beforehand: {}", text(&plan));
+
+    cluster.kubectl(&["delete", "nmstate", "nmstate", "--timeout=60s"]).await;
+    wait_agent(&cluster, "the other's agent", |live| variable(live, "LOG_LEVEL") == "info").await;
+    wait_until("the other one is Available", async || {
+        let live = cluster.get(kinds::NMSTATE, "", "another").await.unwrap_or_default();
+        if condition(&live["status"], "Available")["status"] == "True" { Ok(()) } else { Err(format!("{:#}", live["status"])) }
+    })
+    .await;
+
+    // One that loses its finalizer leaves nothing either.
+    operator.terminate().await;
+    cluster.patch(kinds::NMSTATE, "", "another", json!({"metadata": {"finalizers": null}})).await;
+    cluster.kubectl(&["delete", "nmstate", "another", "--cascade=orphan", "--timeout=60s"]).await;
+    assert!(agent(&cluster).await.is_some());
+    let _operator = Operator::start_default(&cluster).await;
+    wait_until("nothing is left", async || {
+        let left = cluster.leftovers().await;
+        if left.is_empty() { Ok(()) } else { Err(format!("{left:#?}")) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn one_deployment_serves_it_from_another_namespace() {
+    let manifests = &["--single", "--domains", "addons,node-network"];
+    let cluster = Cluster::start(ClusterOptions { manifests, ..options() }).await;
+    let _operator = Operator::start_default(&cluster).await;
+    cluster.apply(&nmstate("nmstate", &json!({}))).await;
+    cluster.wait_available().await;
+    assert_eq!(agent(&cluster).await.unwrap()["metadata"]["namespace"], NAMESPACE);
+    assert!(cluster.get(kinds::CONFIG_MAP, "weft-system", "weft-inventory-nmstate-nmstate").await.is_some());
+    cluster.kubectl(&["delete", "nmstate", "nmstate", "--timeout=60s"]).await;
+    assert_eq!(agent(&cluster).await, None);
+}

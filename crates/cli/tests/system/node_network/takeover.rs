@@ -1,0 +1,77 @@
+//! What kubernetes-nmstate has left becomes Weft's, or goes, once its operator is gone.
+
+use serde_json::{Value, json};
+use weft_plan::kinds;
+
+use super::{AGENT, NAMESPACE, agent, nmstate, start, variable};
+use crate::harness::*;
+
+#[tokio::test]
+async fn weft_waits_for_the_end_of_the_other_operator_and_takes_over_its_agent() {
+    let cluster = start(1).await;
+    cluster.apply(&nmstate("nmstate", &json!({}))).await;
+    let uid = cluster.resource().await.unwrap()["metadata"]["uid"].clone();
+    left_by_the_original(&cluster, &uid).await;
+    let before = agent(&cluster).await.unwrap()["metadata"]["uid"].clone();
+    let _operator = Operator::start_default(&cluster).await;
+
+    let status = cluster.wait_condition("Blocked", "True", "OtherOperatorRunning", "").await;
+    let told = condition(&status, "Blocked")["message"].as_str().unwrap().to_owned();
+    assert!(told.contains("kubectl -n openshift-nmstate delete deployment nmstate-operator"), "{told}");
+    assert!(cluster.get(kinds::DEPLOYMENT, NAMESPACE, "nmstate-webhook").await.is_some(), "it writes nothing meanwhile");
+
+    cluster.kubectl(&["-n", "openshift-nmstate", "delete", "deployment", "nmstate-operator"]).await;
+    // Its agent in a namespace that is not ours goes on: two would change the same node.
+    cluster.wait_condition("Blocked", "True", "OtherOperatorRunning", "kubectl -n openshift-nmstate delete daemonset nmstate-handler").await;
+    cluster.kubectl(&["-n", "openshift-nmstate", "delete", "daemonset", AGENT]).await;
+
+    let resource = cluster.wait_available().await;
+    assert_eq!(condition(&resource["status"], "Blocked"), Value::Null);
+    let live = agent(&cluster).await.unwrap();
+    assert_eq!(live["metadata"]["uid"], before, "the same DaemonSet");
+    assert_eq!(variable(&live, "INTERFACES_FILTER"), Value::Null, "what it said and Weft does not is gone");
+    let container = &live["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(container["securityContext"]["privileged"], Value::Null, "{container:#}");
+    for (kind, namespace, name) in [
+        (kinds::MUTATING_WEBHOOK_CONFIGURATION, "", "nmstate"),
+        (kinds::DEPLOYMENT, NAMESPACE, "nmstate-webhook"),
+        (kinds::SERVICE, NAMESPACE, "nmstate-webhook"),
+        (kinds::POD_DISRUPTION_BUDGET, NAMESPACE, "nmstate-webhook"),
+        (kinds::NETWORK_POLICY, NAMESPACE, "default-deny-labelled-operand"),
+    ] {
+        assert_eq!(cluster.get(kind, namespace, name).await, None, "{kind} {name}");
+    }
+    assert!(cluster.get(kinds::CONFIG_MAP, NAMESPACE, "nginx-conf").await.is_some(), "somebody else's, of one of its names");
+}
+
+/// A part of its objects, each owned by the resource as it does it; and itself, in OpenShift's namespace.
+async fn left_by_the_original(cluster: &Cluster, uid: &Value) {
+    let owners = json!([{"apiVersion": "nmstate.io/v1", "kind": "NMState", "name": "nmstate", "uid": uid, "controller": true, "blockOwnerDeletion": true}]);
+    let labels = json!({"app": "kubernetes-nmstate"});
+    let owned = |namespace: Option<&str>, name: &str| json!({"namespace": namespace, "name": name, "labels": labels, "ownerReferences": owners});
+    let template = |name: &str, env: Value| {
+        json!({"metadata": {"labels": {"name": name}}, "spec": {"containers": [{"name": name, "image": "registry.example/handler:1", "env": env, "securityContext": {"privileged": true}}]}})
+    };
+    let workload = |namespace: &str, kind: &str, name: &str, metadata: Value| {
+        json!({"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": {"selector": {"matchLabels": {"name": name}}, "template": template(name, json!([{"name": "INTERFACES_FILTER", "value": namespace}]))}})
+    };
+    let service = json!({"namespace": NAMESPACE, "name": "nmstate-webhook", "path": "/x"});
+    let webhook = json!({"name": "x.nmstate.io", "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Ignore", "clientConfig": {"service": service},
+        "rules": [{"operations": ["CREATE"], "apiGroups": ["nmstate.io"], "apiVersions": ["v1"], "resources": ["nodenetworkconfigurationpolicies"]}]});
+    let mut operator = workload("x", "Deployment", "kubernetes-nmstate-operator", json!({"namespace": "openshift-nmstate", "name": "nmstate-operator"}));
+    operator["spec"]["replicas"] = json!(0);
+    for object in [
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "openshift-nmstate"}}),
+        workload(NAMESPACE, "DaemonSet", AGENT, owned(Some(NAMESPACE), AGENT)),
+        workload("x", "DaemonSet", AGENT, json!({"namespace": "openshift-nmstate", "name": AGENT, "labels": labels})),
+        workload("x", "Deployment", "nmstate-webhook", owned(Some(NAMESPACE), "nmstate-webhook")),
+        json!({"apiVersion": "v1", "kind": "Service", "metadata": owned(Some(NAMESPACE), "nmstate-webhook"), "spec": {"ports": [{"port": 443}]}}),
+        json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": owned(Some(NAMESPACE), "nmstate-webhook"), "spec": {"minAvailable": 1}}),
+        json!({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": owned(Some(NAMESPACE), "default-deny-labelled-operand"), "spec": {"podSelector": {}}}),
+        json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration", "metadata": owned(None, "nmstate"), "webhooks": [webhook]}),
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": NAMESPACE, "name": "nginx-conf"}}),
+        operator,
+    ] {
+        cluster.control_plane.kubectl_with_input(&["create", "-f", "-"], &object.to_string()).await.unwrap();
+    }
+}
