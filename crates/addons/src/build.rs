@@ -7,8 +7,8 @@ use weft_plan::{Certificate, Facts, Kind, Manifest, ManifestError, Notice, Objec
 use crate::{
     Settings,
     components::{
-        kube_mac_pool, kubevirt_ipam_controller, linux_bridge, macvtap, monitoring, multus, multus_dynamic_networks, ovs, secondary_dns,
-        shared,
+        kube_mac_pool, kubevirt_ipam_controller, linux_bridge, macvtap, monitoring, multus, multus_dynamic_networks, nmstate, ovs,
+        secondary_dns, shared,
     },
     fill::Effective,
     labels::Labels,
@@ -37,6 +37,7 @@ pub const KINDS: &[Kind] = &[
     kinds::SECURITY_CONTEXT_CONSTRAINTS,
     kinds::SERVICE_MONITOR,
     kinds::PROMETHEUS_RULE,
+    kinds::NMSTATE,
 ];
 
 /// Why objects could not be built. Manifests and overlays are ours, so each of these is a defect of Weft.
@@ -84,6 +85,9 @@ pub(crate) fn units(effective: &Effective, settings: &Settings, facts: &Facts, l
     if let Some(controller) = &effective.kubevirt_ipam_controller {
         units.push(("kubevirtIpamController", kubevirt_ipam_controller::objects(&overlay, controller)?));
     }
+    if nmstate::is_ours(effective, facts) {
+        units.push((nmstate::UNIT, nmstate::objects()?));
+    }
     let monitoring = monitoring::objects(&overlay)?;
     if !monitoring.is_empty() {
         units.push(("monitoring", monitoring));
@@ -130,10 +134,9 @@ pub(crate) fn certificates(effective: &Effective, settings: &Settings, facts: &F
 pub(crate) fn waits(effective: &Effective, settings: &Settings, facts: &Facts) -> Vec<Wait> {
     let lacks =
         effective.kubevirt_ipam_controller.as_ref().and_then(|controller| kubevirt_ipam_controller::lacks(controller, settings, facts));
-    lacks
-        .into_iter()
-        .map(|(object, message)| Wait { unit: "kubevirtIpamController".to_owned(), object, class: FailureClass::Absent, message })
-        .collect()
+    let lacks = lacks.map(|lacks| ("kubevirtIpamController", lacks));
+    let wait = |(unit, (object, message)): (&str, _)| Wait { unit: unit.to_owned(), object, class: FailureClass::Absent, message };
+    lacks.into_iter().chain(nmstate::lacks(effective, facts).map(|lacks| (nmstate::UNIT, lacks))).map(wait).collect()
 }
 
 /// Objects that the operator that Weft replaces makes, and Weft makes no more or not always.
@@ -141,13 +144,10 @@ pub(crate) fn obsolete(settings: &Settings) -> Vec<(ObjectKey, &'static str)> {
     kubevirt_ipam_controller::of_cert_manager(settings).into_iter().map(|key| (key, "kubevirtIpamController")).collect()
 }
 
-/// What is asked for and has no objects yet, and what is spelt in an outdated way.
-pub(crate) fn notices(effective: &Effective) -> Vec<Notice> {
+/// What somebody else has deployed already, and what is spelt in an outdated way.
+pub(crate) fn notices(effective: &Effective, facts: &Facts) -> Vec<Notice> {
     let notice = |about: &str, message: &str| Notice { about: about.to_owned(), message: message.to_owned() };
-    let mut notices = Vec::new();
-    if effective.nmstate {
-        notices.push(notice("nmstate", "is not deployed by this version of Weft yet; the field is kept"));
-    }
+    let mut notices: Vec<_> = nmstate::notice(effective, facts).into_iter().collect();
     if effective.kube_secondary_dns.as_ref().is_some_and(|dns| dns.outdated_spelling) {
         notices.push(notice("kubeSecondaryDNS", "DOMAIN and NAME_SERVER_IP are outdated spellings: write domain and nameServerIP"));
     }

@@ -7,7 +7,7 @@ use weft_plan::Domain;
 use super::*;
 use crate::{
     Addons,
-    testing::{EXAMPLE, EXAMPLE_0_23, decide, decide_everywhere, full, object, objects, resource, yaml},
+    testing::{EXAMPLE, EXAMPLE_0_23, decide, decide_everywhere, decide_knowing, full, object, objects, resource, yaml},
 };
 
 fn names(decision: &weft_plan::Decision) -> Vec<String> {
@@ -21,10 +21,7 @@ fn the_example_of_0_23_leads_to_these_objects() {
         let documents: Vec<_> = unit.objects.iter().map(|object| object.body()).collect();
         insta::assert_yaml_snapshot!(format!("0.23_{}", unit.name), documents);
     }
-    assert_eq!(
-        decision.notices,
-        [Notice { about: "nmstate".into(), message: "is not deployed by this version of Weft yet; the field is kept".into() }]
-    );
+    assert_eq!(decision.notices, []);
 }
 
 #[test]
@@ -171,9 +168,33 @@ fn the_secrets_of_a_component_are_known_while_it_is_deployed() {
 }
 
 #[test]
-fn what_is_not_deployed_or_spelt_in_an_outdated_way_is_said() {
-    let decision = decide(&resource(json!({"kubeSecondaryDNS": {"DOMAIN": "a.example"}, "nmstate": {}})));
+fn what_is_spelt_in_an_outdated_way_is_said() {
+    let decision = decide(&resource(json!({"kubeSecondaryDNS": {"DOMAIN": "a.example"}})));
     let about: Vec<_> = decision.notices.iter().map(|notice| notice.about.as_str()).collect();
-    assert_eq!(about, ["nmstate", "kubeSecondaryDNS"]);
+    assert_eq!(about, ["kubeSecondaryDNS"]);
     assert_eq!(object(&decision, "ConfigMap", "secondary-dns")["data"]["DOMAIN"], "a.example");
+}
+
+#[test]
+fn the_nodes_networks_are_asked_of_their_own_operator_unless_somebody_has() {
+    let served = Facts { definitions: [kinds::NMSTATE.definition()].into(), ..Facts::default() };
+    let asked = resource(json!({"nmstate": {}}));
+    let names =
+        |decision: &weft_plan::Decision| names(decision).into_iter().filter(|name| name.starts_with("NMState ")).collect::<Vec<_>>();
+
+    let decision = decide_knowing(&served, &asked);
+    assert_eq!(
+        (names(&decision), &decision.waits[..], &decision.notices[..]),
+        (vec!["NMState cluster-network-addons".to_owned()], &[][..], &[][..])
+    );
+    assert!(names(&decide_knowing(&served, &resource(json!({})))).is_empty());
+
+    let decision = decide(&asked);
+    assert_eq!((&*decision.waits[0].unit, decision.waits[0].class), ("nmstate", FailureClass::Absent));
+    assert!(decision.waits[0].message.contains("weft manifests --domains node-network"), "{}", decision.waits[0].message);
+
+    let theirs = Facts { foreign_nmstates: ["mine".to_owned()].into(), ..served };
+    let decision = decide_knowing(&theirs, &asked);
+    assert!(names(&decision).is_empty() && decision.waits.is_empty());
+    assert!(decision.notices[0].message.contains("NMState mine"), "{:?}", decision.notices);
 }

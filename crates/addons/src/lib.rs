@@ -87,7 +87,7 @@ impl Domain for Addons {
     }
 
     fn facts(&self) -> &'static [Fact] {
-        &[Fact::Definitions, Fact::ApiServer, Fact::Nodes, Fact::OpenShiftNetwork]
+        &[Fact::Definitions, Fact::ApiServer, Fact::Nodes, Fact::OpenShiftNetwork, Fact::NmStates]
     }
 
     fn record(&self, resource_name: &str) -> Option<(ObjectKey, &'static str)> {
@@ -103,7 +103,7 @@ impl Domain for Addons {
         }
         let previous = record::previous(input.decided, input.record).map_err(|problem| refusal(FAILED_TO_GET_PREVIOUS, vec![problem]))?;
         let (effective, mut notices) = fill::fill(valid, previous.as_ref(), input.facts, input.random);
-        notices.extend(build::notices(&effective));
+        notices.extend(build::notices(&effective, input.facts));
         notices.extend(components::monitoring::notice(&self.settings, input.facts));
         notices.extend(platform::notice(effective.multus, input.facts));
         self.build(&resource, &effective, notices, input.facts).map_err(|error| {

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::{Kind, NodeNetwork, kinds, rollout::PodView};
+use crate::{Kind, NodeNetwork, OWNER_LABEL, kinds, rollout::PodView};
 
 /// What is known of the cluster. Watched, so that what is installed later is noticed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub struct Facts {
     pub openshift_network: Option<OpenShiftNetwork>,
     /// Whether the cluster came with a service proxy, as kubeadm installs it: the DaemonSet `kube-system/kube-proxy`.
     pub foreign_kube_proxy: bool,
+    /// The NMStates of others, by name: those without the label of a resource of Weft's.
+    pub foreign_nmstates: BTreeSet<String>,
 }
 
 /// The object `cluster` of the kind `Network.operator.openshift.io`: OpenShift's Cluster Network Operator follows it.
@@ -71,6 +73,8 @@ pub enum Fact {
     OpenShiftNetwork,
     /// The DaemonSet `kube-system/kube-proxy`.
     KubeProxy,
+    /// NMStates: whether somebody has said how the node agent is to be deployed.
+    NmStates,
 }
 
 /// Objects to look at: all of a kind, or those that a selector chooses.
@@ -90,7 +94,7 @@ pub struct Selection {
 
 impl Fact {
     /// All of them.
-    pub const ALL: [Fact; 5] = [Fact::Definitions, Fact::ApiServer, Fact::Nodes, Fact::OpenShiftNetwork, Fact::KubeProxy];
+    pub const ALL: [Fact; 6] = [Fact::Definitions, Fact::ApiServer, Fact::Nodes, Fact::OpenShiftNetwork, Fact::KubeProxy, Fact::NmStates];
 
     /// What to watch.
     pub fn objects(self) -> Selection {
@@ -102,6 +106,7 @@ impl Fact {
             }
             Fact::Nodes => all(kinds::NODE),
             Fact::OpenShiftNetwork => Selection { fields: "metadata.name=cluster", ..all(kinds::OPENSHIFT_NETWORK) },
+            Fact::NmStates => Selection { metadata_only: true, ..all(kinds::NMSTATE) },
             Fact::KubeProxy => Selection {
                 namespace: Some("kube-system"),
                 fields: "metadata.name=kube-proxy",
@@ -136,6 +141,9 @@ impl Fact {
             // One that is being deleted goes on until its pods are gone, but nobody has it any more.
             Fact::KubeProxy if !object["metadata"]["deletionTimestamp"].is_null() => Value::Null,
             Fact::KubeProxy => Value::Bool(true),
+            // One that is being deleted counts until it is gone: its agents go first.
+            Fact::NmStates if !object["metadata"]["labels"][OWNER_LABEL].is_null() => Value::Null,
+            Fact::NmStates => Value::Bool(true),
         }
     }
 }
@@ -190,6 +198,7 @@ impl Facts {
                 self.nodes.insert(name.to_owned(), node);
             }
             Fact::KubeProxy => self.foreign_kube_proxy = true,
+            Fact::NmStates => drop(self.foreign_nmstates.insert(name.to_owned())),
             Fact::OpenShiftNetwork => self.openshift_network = Some(OpenShiftNetwork { multi_network_is_disabled: *view == true }),
         }
     }
@@ -248,6 +257,13 @@ mod tests {
         let mut going = definition("certificates.cert-manager.io");
         going.1["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
         assert!(!facts(&[going]).serves(kinds::CERTIFICATE));
+    }
+
+    #[test]
+    fn an_nmstate_that_weft_made_is_nobody_elses() {
+        let nmstate = |name: &str, labels: Value| (Fact::NmStates, json!({"metadata": {"name": name, "labels": labels}}));
+        let found = facts(&[nmstate("theirs", json!({"a": "b"})), nmstate("ours", json!({OWNER_LABEL: "networkaddonsconfig.cluster"}))]);
+        assert_eq!(found.foreign_nmstates, ["theirs".to_owned()].into());
     }
 
     #[test]

@@ -7,6 +7,7 @@ pub(crate) mod macvtap;
 pub(crate) mod monitoring;
 pub(crate) mod multus;
 pub(crate) mod multus_dynamic_networks;
+pub(crate) mod nmstate;
 pub(crate) mod ovs;
 pub(crate) mod secondary_dns;
 pub(crate) mod shared;

@@ -28,6 +28,7 @@ mod metrics;
 mod model;
 mod monitoring;
 mod narrowed;
+mod node_network;
 mod openshift;
 mod preflight;
 mod process;

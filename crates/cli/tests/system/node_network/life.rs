@@ -21,7 +21,10 @@ async fn the_agent_comes_to_all_nodes_follows_its_configuration_and_leaves_nothi
     let resource = cluster.wait_available().await;
     assert_eq!(condition(&resource["status"], "Available")["reason"], "SuccessfullyDeployed");
     assert_eq!(condition(&resource["status"], "Available")["observedGeneration"], resource["metadata"]["generation"]);
-    assert_eq!(cluster.kubectl(&["get", "nmstate", "nmstate", "--no-headers", "-o", "custom-columns=:.status.conditions[0].type"]).await.trim(), "Available");
+    assert_eq!(
+        cluster.kubectl(&["get", "nmstate", "nmstate", "--no-headers", "-o", "custom-columns=:.status.conditions[0].type"]).await.trim(),
+        "Available"
+    );
     let live = agent(&cluster).await.unwrap();
     assert_eq!(live["status"]["numberAvailable"], 3);
     assert_eq!(live["spec"]["selector"]["matchLabels"], json!({"name": AGENT}));

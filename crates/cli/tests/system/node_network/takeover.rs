@@ -22,7 +22,9 @@ async fn weft_waits_for_the_end_of_the_other_operator_and_takes_over_its_agent()
 
     cluster.kubectl(&["-n", "openshift-nmstate", "delete", "deployment", "nmstate-operator"]).await;
     // Its agent in a namespace that is not ours goes on: two would change the same node.
-    cluster.wait_condition("Blocked", "True", "OtherOperatorRunning", "kubectl -n openshift-nmstate delete daemonset nmstate-handler").await;
+    cluster
+        .wait_condition("Blocked", "True", "OtherOperatorRunning", "kubectl -n openshift-nmstate delete daemonset nmstate-handler")
+        .await;
     cluster.kubectl(&["-n", "openshift-nmstate", "delete", "daemonset", AGENT]).await;
 
     let resource = cluster.wait_available().await;
@@ -48,17 +50,15 @@ async fn weft_waits_for_the_end_of_the_other_operator_and_takes_over_its_agent()
 async fn left_by_the_original(cluster: &Cluster, uid: &Value) {
     let owners = json!([{"apiVersion": "nmstate.io/v1", "kind": "NMState", "name": "nmstate", "uid": uid, "controller": true, "blockOwnerDeletion": true}]);
     let labels = json!({"app": "kubernetes-nmstate"});
-    let owned = |namespace: Option<&str>, name: &str| json!({"namespace": namespace, "name": name, "labels": labels, "ownerReferences": owners});
-    let template = |name: &str, env: Value| {
-        json!({"metadata": {"labels": {"name": name}}, "spec": {"containers": [{"name": name, "image": "registry.example/handler:1", "env": env, "securityContext": {"privileged": true}}]}})
-    };
-    let workload = |namespace: &str, kind: &str, name: &str, metadata: Value| {
-        json!({"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": {"selector": {"matchLabels": {"name": name}}, "template": template(name, json!([{"name": "INTERFACES_FILTER", "value": namespace}]))}})
-    };
+    let owned =
+        |namespace: Option<&str>, name: &str| json!({"namespace": namespace, "name": name, "labels": labels, "ownerReferences": owners});
+    let template = |name: &str, env: Value| json!({"metadata": {"labels": {"name": name}}, "spec": {"containers": [{"name": name, "image": "registry.example/handler:1", "env": env, "securityContext": {"privileged": true}}]}});
+    let workload = |namespace: &str, kind: &str, name: &str, metadata: Value| json!({"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": {"selector": {"matchLabels": {"name": name}}, "template": template(name, json!([{"name": "INTERFACES_FILTER", "value": namespace}]))}});
     let service = json!({"namespace": NAMESPACE, "name": "nmstate-webhook", "path": "/x"});
     let webhook = json!({"name": "x.nmstate.io", "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Ignore", "clientConfig": {"service": service},
         "rules": [{"operations": ["CREATE"], "apiGroups": ["nmstate.io"], "apiVersions": ["v1"], "resources": ["nodenetworkconfigurationpolicies"]}]});
-    let mut operator = workload("x", "Deployment", "kubernetes-nmstate-operator", json!({"namespace": "openshift-nmstate", "name": "nmstate-operator"}));
+    let mut operator =
+        workload("x", "Deployment", "kubernetes-nmstate-operator", json!({"namespace": "openshift-nmstate", "name": "nmstate-operator"}));
     operator["spec"]["replicas"] = json!(0);
     for object in [
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "openshift-nmstate"}}),
