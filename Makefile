@@ -15,7 +15,7 @@ help: ## List the targets
 setup: ## Install what is missing on this machine and build the control plane's programs (once, about 6 minutes)
 	@scripts/setup
 
-build: ## Build the release binary of weft, and the test environment
+build: ## Build the release binaries of weft and weft-agent, and the test environment
 	@scripts/build
 
 images: build ## Write the container images of Weft as OCI archives, without a registry or a container engine: target/images

@@ -134,9 +134,10 @@ pub(crate) fn certificates(effective: &Effective, settings: &Settings, facts: &F
 pub(crate) fn waits(effective: &Effective, settings: &Settings, facts: &Facts) -> Vec<Wait> {
     let lacks =
         effective.kubevirt_ipam_controller.as_ref().and_then(|controller| kubevirt_ipam_controller::lacks(controller, settings, facts));
-    let lacks = lacks.map(|lacks| ("kubevirtIpamController", lacks));
-    let wait = |(unit, (object, message)): (&str, _)| Wait { unit: unit.to_owned(), object, class: FailureClass::Absent, message };
-    lacks.into_iter().chain(nmstate::lacks(effective, facts).map(|lacks| (nmstate::UNIT, lacks))).map(wait).collect()
+    lacks
+        .into_iter()
+        .map(|(object, message)| Wait { unit: "kubevirtIpamController".to_owned(), object, class: FailureClass::Absent, message })
+        .collect()
 }
 
 /// Objects that the operator that Weft replaces makes, and Weft makes no more or not always.

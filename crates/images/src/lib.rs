@@ -21,7 +21,7 @@ mod product;
 use std::path::PathBuf;
 
 pub use content::Image;
-pub use product::weft;
+pub use product::{weft, weft_agent};
 
 /// Why an image cannot be made.
 #[derive(Debug, thiserror::Error)]

@@ -12,6 +12,9 @@ struct Cli {
     /// The `weft` program
     #[arg(long, default_value = "target/release/weft")]
     weft: PathBuf,
+    /// The `weft-agent` program
+    #[arg(long, default_value = "target/release/weft-agent")]
+    weft_agent: PathBuf,
     /// Folder for the archives
     #[arg(long, default_value = "target/images")]
     out: PathBuf,
@@ -28,9 +31,13 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Result<(), weft_images::Error> {
-    let image = weft_images::weft(&cli.weft, env!("CARGO_PKG_VERSION"))?;
-    let path = cli.out.join("weft.tar");
-    let size = image.write(&path)?;
-    println!("{:<28} {:>6.1} MB  {}", image.reference(), size as f64 / 1e6, path.display());
+    let version = env!("CARGO_PKG_VERSION");
+    let images =
+        [("weft.tar", weft_images::weft(&cli.weft, version)?), ("weft-agent.tar", weft_images::weft_agent(&cli.weft_agent, version)?)];
+    for (file, image) in images {
+        let path = cli.out.join(file);
+        let size = image.write(&path)?;
+        println!("{:<28} {:>6.1} MB  {}", image.reference(), size as f64 / 1e6, path.display());
+    }
     Ok(())
 }

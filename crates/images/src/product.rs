@@ -15,6 +15,16 @@ pub fn weft(program: &Path, version: &str) -> Result<Image, Error> {
     Ok(base(&format!("localhost/weft:{version}")).program("/usr/bin/weft", program)?.entrypoint(["/usr/bin/weft"]).user(USER, USER))
 }
 
+/// The image of the `weft-agent` program: no shell, no other program. Root, by number, as NetworkManager asks for it; the pod says what of root's powers
+/// is left. D-Bus is where its clients look for it: below /var/run.
+///
+/// # Errors
+/// The program cannot be read, or a library that it needs is missing.
+pub fn weft_agent(program: &Path, version: &str) -> Result<Image, Error> {
+    let image = base(&format!("localhost/weft-agent:{version}")).directory("/run", 0o755).symlink("/var/run", "/run");
+    Ok(image.program("/usr/bin/weft-agent", program)?.entrypoint(["/usr/bin/weft-agent"]).user(0, 0))
+}
+
 /// What a C library expects to find. Names are resolved by DNS as the pod's resolv.conf says: its own code does that, no module is loaded.
 fn base(reference: &str) -> Image {
     Image::new(reference)
@@ -29,6 +39,16 @@ fn base(reference: &str) -> Image {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
     use super::*;
+
+    #[test]
+    fn the_agents_holds_one_program_and_finds_the_bus() {
+        let image = weft_agent(&std::env::current_exe().unwrap(), "1.2.3").unwrap();
+        assert_eq!((image.reference(), image.user.as_deref()), ("localhost/weft-agent:1.2.3", Some("0:0")));
+        let programs: Vec<_> = image.entries.keys().filter(|path| path.to_string_lossy().contains("bin/")).collect();
+        assert_eq!(programs, [Path::new("/usr/bin/weft-agent")]);
+        let link = &image.entries[Path::new("/var/run")];
+        assert!(matches!(link, crate::content::Entry::Symlink { target } if target == Path::new("/run")), "{link:?}");
+    }
 
     #[test]
     fn it_holds_one_program_no_shell_and_is_not_root() {

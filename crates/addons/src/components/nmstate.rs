@@ -1,6 +1,6 @@
 //! The configuration of the nodes' networks: an NMState, which another domain of Weft serves.
 
-use weft_plan::{Facts, Manifest, ManifestError, Notice, ObjectKey, kinds, parse_yaml};
+use weft_plan::{Facts, Manifest, ManifestError, Notice, kinds, parse_yaml};
 
 use crate::fill::Effective;
 
@@ -8,12 +8,9 @@ use crate::fill::Effective;
 pub(crate) const UNIT: &str = "nmstate";
 
 const FILE: &str = include_str!("../../../../components/nmstate/of-addons.yaml");
-/// The name of the NMState.
-const NAME: &str = "cluster-network-addons";
-
-/// Whether there is something to make: it is asked for, and nobody else has said how the agent is to be.
+/// Whether there is something to make: it is asked for, the cluster knows the kind, and nobody else has said how the agent is to be.
 pub(crate) fn is_ours(effective: &Effective, facts: &Facts) -> bool {
-    effective.nmstate && facts.foreign_nmstates.is_empty()
+    effective.nmstate && facts.serves(kinds::NMSTATE) && facts.foreign_nmstates.is_empty()
 }
 
 /// The NMState, with every default.
@@ -21,18 +18,17 @@ pub(crate) fn objects() -> Result<Vec<Manifest>, ManifestError> {
     parse_yaml(FILE)
 }
 
-/// What the cluster lacks for it, and the way out.
-pub(crate) fn lacks(effective: &Effective, facts: &Facts) -> Option<(ObjectKey, String)> {
-    let message = format!(
-        "the cluster does not know {}: install the operator of the nodes' networks, weft manifests --domains node-network | kubectl apply -f -",
-        kinds::NMSTATE.definition()
-    );
-    (is_ours(effective, facts) && !facts.serves(kinds::NMSTATE)).then(|| (ObjectKey::new(kinds::NMSTATE, "", NAME), message))
-}
-
-/// That somebody else says how the agent is to be, where it is asked for here, too.
+/// Why nothing is made though it is asked for: another domain serves it, which may not be installed, or somebody has asked it already. The add-ons
+/// are Available all the same.
 pub(crate) fn notice(effective: &Effective, facts: &Facts) -> Option<Notice> {
-    let names: Vec<_> = facts.foreign_nmstates.iter().map(String::as_str).collect();
-    let message = format!("is deployed as NMState {} says, which counts: Weft makes none for this field", names.join(", "));
-    (effective.nmstate && !names.is_empty()).then(|| Notice { about: UNIT.to_owned(), message })
+    let message = if !facts.serves(kinds::NMSTATE) {
+        format!(
+            "is not deployed: the cluster does not know {}. Install the operator of the nodes' networks: weft manifests --domains node-network | kubectl apply -f -",
+            kinds::NMSTATE.definition()
+        )
+    } else {
+        let names: Vec<_> = facts.foreign_nmstates.iter().map(String::as_str).collect();
+        format!("is deployed as NMState {} says, which counts: Weft makes none for this field", names.join(", "))
+    };
+    (effective.nmstate && !is_ours(effective, facts)).then(|| Notice { about: UNIT.to_owned(), message })
 }

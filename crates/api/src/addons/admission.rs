@@ -41,10 +41,6 @@ pub fn admission() -> Vec<Value> {
                     "!has(object.spec.kubeSecondaryDNS) || !has(object.spec.kubeSecondaryDNS.NAME_SERVER_IP)",
                     "spec.kubeSecondaryDNS.NAME_SERVER_IP is understood, but the field is called nameServerIP: please write nameServerIP",
                 ),
-                hint(
-                    "!has(object.spec.nmstate)",
-                    "spec.nmstate is kept, but this version does not deploy the node agent: the nodes' networks are not configured",
-                ),
             ],
         },
     });

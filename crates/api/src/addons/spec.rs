@@ -58,8 +58,8 @@ pub struct NetworkAddonsConfigSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubevirt_ipam_controller: Option<KubevirtIpamController>,
 
-    /// Asks for the configuration of the nodes' networks (kubernetes-nmstate). The field is kept, but this version does not deploy the
-    /// node agent; the status says so.
+    /// Deploys the agent that reports and configures the nodes' networks (nmstate.io), with every default, unless there is an NMState
+    /// already. It takes the operator of the nodes' networks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nmstate: Option<NmState>,
 

@@ -154,4 +154,6 @@ fn refusal(reason: &'static str, problems: Vec<Problem>) -> Refusal {
 }
 
 #[cfg(test)]
+mod restricted;
+#[cfg(test)]
 mod tests;
