@@ -141,7 +141,10 @@ async fn people_see_columns_texts_and_hints() {
     assert!(!quiet.contains("hints"), "{quiet}");
 
     // Whoever does not touch the specification is not bothered with it.
-    cluster.kubectl_with_input(&["replace", "-f", "-"], &object("v1", "{kubeSecondaryDNS: {DOMAIN: example.com}}").to_string()).await.unwrap();
+    cluster
+        .kubectl_with_input(&["replace", "-f", "-"], &object("v1", "{kubeSecondaryDNS: {DOMAIN: example.com}}").to_string())
+        .await
+        .unwrap();
     cluster.kubectl(&["label", "--warnings-as-errors", "nac", "cluster", "a=b"]).await.unwrap();
 }
 

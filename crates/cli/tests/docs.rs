@@ -377,7 +377,7 @@ fn has(value: &Value, path: &[&str]) -> bool {
 
 #[test]
 fn every_option_has_an_example() {
-    // Not deployed, other spellings, and what `type` says already.
+    // What another domain serves, other spellings, and what `type` says already.
     let unneeded_of_addons = [
         "nmstate",
         "kubeSecondaryDNS.DOMAIN",
@@ -390,9 +390,22 @@ fn every_option_has_an_example() {
     ];
     // What the others say the other way round.
     let unneeded_of_network = ["clusterNetwork.hostSubnetLength", "clusterNetworks.hostPrefix"];
+    // Without effect.
+    let unneeded_of_nmstate = [
+        "infraAffinity",
+        "infraNodeSelector",
+        "infraTolerations",
+        "metricsConfiguration.bindAddress",
+        "selfSignConfiguration.caOverlapInterval",
+        "selfSignConfiguration.caRotateInterval",
+        "selfSignConfiguration.certOverlapInterval",
+        "selfSignConfiguration.certRotateInterval",
+    ];
+    let [.., nmstate] = weft_api::node_network::crds();
     for (kind, page, crd, unneeded) in [
         ("NetworkAddonsConfig", "docs/addons.md", weft_api::addons::crd(), &unneeded_of_addons[..]),
         ("NetworkConfig", "docs/cluster-network.md", weft_api::cluster_network::crd(), &unneeded_of_network[..]),
+        ("NMState", "docs/node-network.md", nmstate, &unneeded_of_nmstate[..]),
     ] {
         let crd = serde_json::to_value(crd).unwrap();
         let mut options_there = BTreeSet::new();
@@ -412,13 +425,15 @@ fn every_option_has_an_example() {
 }
 
 #[test]
-fn every_example_of_the_page_about_the_network_is_valid() {
-    let page = documents().into_iter().find(|document| document.path == "docs/cluster-network.md").unwrap();
-    let examples = page.yaml();
-    assert!(examples.len() >= 7, "only {} examples were found: is this test still reading the page?", examples.len());
-    for example in examples {
-        let run = weft_with_stdin(&root(), &["validate", "-f", "-"], example);
-        assert_eq!(run.code, 0, "{example}\n{}{}", run.stdout, run.stderr);
+fn every_example_of_the_pages_about_networks_is_valid() {
+    for (page, least) in [("docs/cluster-network.md", 7), ("docs/node-network.md", 1)] {
+        let document = documents().into_iter().find(|document| document.path == page).unwrap();
+        let examples = document.yaml();
+        assert!(examples.len() >= least, "only {} examples were found: is this test still reading {page}?", examples.len());
+        for example in examples {
+            let run = weft_with_stdin(&root(), &["validate", "-f", "-"], example);
+            assert_eq!(run.code, 0, "{example}\n{}{}", run.stdout, run.stderr);
+        }
     }
 }
 

@@ -61,7 +61,7 @@ fn an_installation_has_all_its_objects_in_order() {
 #[test]
 fn the_definitions_are_those_in_the_tree() {
     let printed = objects(&printed(&["crds"]));
-    assert_eq!(printed.len(), 2);
+    assert_eq!(printed.len(), 6);
     for definition in printed {
         let file = root().join(format!("deploy/crds/{}.yaml", definition["metadata"]["name"].as_str().unwrap()));
         let file = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
@@ -115,7 +115,12 @@ fn the_deployment_is_fit_for_the_strictest_namespace_and_knows_all_images() {
 
 #[test]
 fn no_rule_has_a_star_or_is_open_by_an_empty_list_of_names() {
-    for arguments in [vec!["manifests"], vec!["manifests", "--single"], vec!["manifests", "--components", "multus"]] {
+    for arguments in [
+        vec!["manifests"],
+        vec!["manifests", "--single"],
+        vec!["manifests", "--components", "multus"],
+        vec!["manifests", "--domains", "node-network"],
+    ] {
         let objects = objects(&printed(&arguments));
         assert!(all_rules(&objects).count() > 10);
         for rule in all_rules(&objects) {
@@ -129,9 +134,43 @@ fn no_rule_has_a_star_or_is_open_by_an_empty_list_of_names() {
 /// The base files stand for themselves as well: applied as they are, they grant less, never more.
 #[test]
 fn no_file_has_a_star_in_a_rule() {
-    let file = fs::read_to_string(root().join("deploy/addons/rbac.yaml")).unwrap();
-    for rule in all_rules(&objects(&file)) {
-        assert!(!rule.to_string().contains('*'), "{rule}");
+    for file in ["deploy/addons/rbac.yaml", "deploy/node-network/rbac.yaml", "components/nmstate/rbac.yaml"] {
+        let file = fs::read_to_string(root().join(file)).unwrap();
+        for rule in all_rules(&objects(&file)) {
+            assert!(!rule.to_string().contains('*'), "{rule}");
+        }
+    }
+}
+
+/// What the least trusted program has, on every node.
+#[test]
+fn the_agent_on_the_nodes_reads_secrets_of_its_own_namespace_only_and_changes_no_node() {
+    let rendered = objects(&printed(&["render", "-f", root().join("examples/node-network/nmstate.yaml").to_str().unwrap()]));
+    let rules = |wanted: &str| find(&rendered, wanted)["rules"].as_array().unwrap().clone();
+    assert_eq!(rules("Role nmstate-handler"), [json!({"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]})]);
+    let of_cluster = rules("ClusterRole nmstate-handler");
+    assert!(!of_cluster.iter().any(|rule| rule["resources"].to_string().contains("secrets")), "{of_cluster:#?}");
+    let nodes: Vec<_> = of_cluster.iter().filter(|rule| rule["resources"].to_string().contains("nodes\"")).collect();
+    assert_eq!(nodes, [&json!({"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]})]);
+    for rule in &of_cluster {
+        let verbs = rule["verbs"].to_string();
+        assert!(!verbs.contains("delete") && !verbs.contains("update"), "{rule}");
+    }
+}
+
+#[test]
+fn the_operator_of_the_nodes_networks_has_the_name_of_the_one_it_replaces_and_its_definitions() {
+    let objects = objects(&printed(&["manifests", "--domains", "node-network", "--image", "registry.example/weft:1"]));
+    for kind in ["nmstates", "nodenetworkstates", "nodenetworkconfigurationpolicies", "nodenetworkconfigurationenactments"] {
+        find(&objects, &format!("CustomResourceDefinition {kind}.nmstate.io"));
+    }
+    let deployment = find(&objects, "Deployment nmstate-operator");
+    assert_eq!(deployment["spec"]["selector"], json!({"matchLabels": {"name": "kubernetes-nmstate-operator"}}));
+    let environment = deployment.pointer("/spec/template/spec/containers/0/env").unwrap().as_array().unwrap();
+    let agent = json!({"name": "RELATED_IMAGE_HANDLER_IMAGE", "value": format!("localhost/weft-agent:{}", env!("CARGO_PKG_VERSION"))});
+    assert!(environment.contains(&agent), "{environment:#?}");
+    for policy in ["weft-node-network-agents", "weft-node-network-policies"] {
+        find(&objects, &format!("ValidatingAdmissionPolicyBinding {policy}"));
     }
 }
 

@@ -270,11 +270,11 @@ fn nothing_to_check_is_an_error_that_names_the_way_out() {
 #[test]
 fn examples_are_valid() {
     let mut checked = 0;
-    for folder in ["examples", "deploy/addons", "deploy/cluster-network"] {
+    for folder in ["examples", "examples/node-network", "deploy/addons", "deploy/cluster-network", "deploy/node-network"] {
         for entry in fs::read_dir(root().join(folder)).into_iter().flatten() {
             let path = entry.unwrap().path();
             let ours = path.extension().is_some_and(|extension| extension == "yaml")
-                && ["kind: NetworkAddonsConfig\n", "kind: NetworkConfig\n"]
+                && ["kind: NetworkAddonsConfig\n", "kind: NetworkConfig\n", "kind: NMState\n", "kind: NodeNetworkConfigurationPolicy\n"]
                     .iter()
                     .any(|kind| fs::read_to_string(&path).unwrap().contains(kind));
             if ours {

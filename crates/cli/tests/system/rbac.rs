@@ -113,6 +113,17 @@ async fn no_rule_is_missing_and_none_is_unused() {
         cluster.patch(kind, NAMESPACE, name, held(json!(null))).await;
         cluster.wait_available().await;
     }
+    // What another domain serves, which this test plays.
+    let definition = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/crds/nmstates.nmstate.io.yaml");
+    cluster.apply(&std::fs::read_to_string(definition).unwrap()).await;
+    cluster.wait_established("nmstates.nmstate.io").await;
+    cluster.patch_resource(json!({"spec": {"nmstate": {}}})).await;
+    serve_nmstate(&cluster).await;
+    cluster.patch(kinds::NMSTATE, "", NMSTATE, held(json!(["example.com/hold"]))).await;
+    cluster.delete(kinds::NMSTATE, "", NMSTATE).await;
+    cluster.wait_condition("Degraded", "True", "", "example.com/hold").await;
+    cluster.patch(kinds::NMSTATE, "", NMSTATE, held(json!(null))).await;
+    serve_nmstate(&cluster).await;
     rendered.extend(rendered_rules(&cluster).await);
     // It turns out to be OpenShift, whose service CA makes that certificate.
     cluster.define(&["clusterversions.config.openshift.io"]).await;
@@ -162,6 +173,22 @@ async fn no_rule_is_missing_and_none_is_unused() {
         }
     }
     assert!(unused.is_empty(), "permitted and never needed: {unused:#?}");
+}
+
+/// What the add-ons ask of the operator of the nodes' networks.
+const NMSTATE: &str = "cluster-network-addons";
+
+/// Says of it what that operator says, and waits until the add-ons believe it.
+async fn serve_nmstate(cluster: &Cluster) {
+    let generation = wait_until("it is asked for", async || {
+        let live = cluster.get(kinds::NMSTATE, "", NMSTATE).await.filter(|live| live["metadata"]["deletionTimestamp"].is_null());
+        live.map(|live| live["metadata"]["generation"].clone()).ok_or("not yet".to_owned())
+    })
+    .await;
+    let available = json!({"type": "Available", "status": "True", "reason": "SuccessfullyDeployed", "observedGeneration": generation, "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let patch = json!({"status": {"conditions": [available]}}).to_string();
+    cluster.kubectl(&["patch", "nmstate", NMSTATE, "--subresource=status", "--type=merge", "-p", &patch]).await;
+    cluster.wait_available().await;
 }
 
 /// Group, resource and verb of a rule, one by one.

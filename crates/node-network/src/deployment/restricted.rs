@@ -30,7 +30,9 @@ fn departures(pod: &Value) -> Vec<String> {
         let types = ["container_t", "container_init_t", "container_kvm_t", "container_engine_t"];
         let departs = context["seLinuxOptions"]["type"].as_str().is_some_and(|name| !types.contains(&name));
         found.extend(departs.then(|| "seLinuxOptions:".to_owned()));
-        for capability in context["capabilities"]["add"].as_array().into_iter().flatten().filter(|capability| *capability != "NET_BIND_SERVICE") {
+        for capability in
+            context["capabilities"]["add"].as_array().into_iter().flatten().filter(|capability| *capability != "NET_BIND_SERVICE")
+        {
             found.push(format!("- {}", capability.as_str().unwrap()));
         }
     }
