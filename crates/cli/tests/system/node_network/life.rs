@@ -58,7 +58,7 @@ async fn the_agent_comes_to_all_nodes_follows_its_configuration_and_leaves_nothi
 
     let status = weft(&cluster, &["status", "--domains", "node-network"], "").await;
     assert!(status.status.success() && text(&status).contains("nmstate-handler"), "{}", text(&status));
-    let plan = weft(&cluster, &["plan", "-f", "-"], &nmstate("nmstate", &json!({}))).await;
+    let plan = weft(&cluster, &["plan", "-f", "-"], &nmstate("nmstate", &json!({"logLevel": "info"}))).await;
     assert!(text(&plan).contains("~ DaemonSet nmstate/nmstate-handler"), "{}", text(&plan));
 
     operator.terminate().await;
