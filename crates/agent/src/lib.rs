@@ -1,10 +1,17 @@
 //! The node agent.
 
+pub mod cluster;
 pub mod commands;
+pub mod health;
 pub mod history;
 pub mod host;
+pub mod lock;
+pub mod observe;
+mod pause;
 pub mod ports;
 pub mod probes;
+pub mod process;
+pub mod report;
 pub mod state_dir;
 pub mod transaction;
 

@@ -1,9 +1,19 @@
-//! weft-agent
+//! `weft-agent`: the node agent. Its commands are in [`weft_agent`]; here is how they are written.
 
-use std::process::ExitCode;
+use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
-use clap::Parser;
-use weft_agent::commands::{Common, Offline};
+use clap::{Parser, Subcommand, ValueEnum};
+use tracing_subscriber::{
+    filter::{LevelFilter, Targets},
+    layer::SubscriberExt,
+    util::SubscriberInitExt,
+};
+use weft_agent::{
+    commands::{Common, Offline},
+    health,
+    process::{self, Options, Settings},
+    report::Extent,
+};
 
 /// The network of a host: seen, changed in one transaction, rolled back when in doubt
 #[derive(Parser)]
@@ -11,18 +21,128 @@ use weft_agent::commands::{Common, Offline};
 struct Cli {
     #[command(flatten)]
     common: Common,
+    /// Without a command: run
     #[command(subcommand)]
-    command: Offline,
+    command: Option<Command>,
 }
 
+#[derive(Subcommand)]
+enum Command {
+    /// Serve this node until told to stop: report its network as NodeNetworkState and change it as policies say. What the DaemonSet runs
+    Run(Run),
+    /// Say whether the agent of this pod acts on its host and has seen it; exit code 0 if so, 1 if not. What the DaemonSet's probes run
+    Health {
+        /// Only whether the process works, which it does also while it waits for another agent to end
+        #[arg(long)]
+        live: bool,
+    },
+    #[command(flatten)]
+    Offline(Offline),
+}
+
+#[derive(clap::Args)]
+struct Run {
+    /// The name of the Node that this host is
+    #[arg(long, env = "NODE_NAME", value_name = "NAME")]
+    node_name: Option<String>,
+    /// A kubeconfig file; by default $KUBECONFIG, ~/.kube/config or, in a pod, its service account
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The namespace of the Secrets that policies name
+    #[arg(long, env = "POD_NAMESPACE", default_value = "nmstate", value_name = "NAME")]
+    namespace: String,
+    /// The lock that keeps two agents from acting on one host, of kubernetes-nmstate or of Weft; the second one waits
+    #[arg(long, env = "NMSTATE_INSTANCE_NODE_LOCK_FILE", default_value = "/var/k8s_nmstate/handler_lock", value_name = "FILE")]
+    lock_file: PathBuf,
+    /// Names of interfaces to report, with * and ?, separated by blanks [default: all]
+    #[arg(long, env = "INTERFACES_INCLUDE", default_value = "", hide_default_value = true, value_name = "PATTERNS")]
+    interfaces_include: String,
+    /// Names of interfaces to leave out of the report, also of those included [default: none]
+    #[arg(long, env = "INTERFACES_EXCLUDE", default_value = "", hide_default_value = true, value_name = "PATTERNS")]
+    interfaces_exclude: String,
+    /// How many bytes of JSON a report may have; what does not fit is left out, and the condition Complete says so
+    #[arg(long, env = "WEFT_AGENT_REPORT_BYTES", default_value_t = Extent::default().budget, value_name = "BYTES")]
+    report_bytes: usize,
+    /// What is logged
+    #[arg(long, env = "LOG_LEVEL", default_value = "info", value_name = "LEVEL")]
+    log_level: Level,
+    /// Log text lines instead of JSON
+    #[arg(long)]
+    log_text: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Level {
+    Debug,
+    Info,
+    Warn,
+    Error,
+}
+
+/// One thread waits for events, another one serves the host.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let cli = Cli::parse();
-    match cli.command.run(&cli.common).await {
-        Ok(code) => code.into(),
-        Err(error) => {
-            eprintln!("Error: {error:#}");
-            ExitCode::FAILURE
-        }
+    let done = match cli.command {
+        // The variables of a Run's flags are read as the flags are.
+        None => match Cli::parse_from(std::env::args_os().chain([OsString::from("run")])).command {
+            Some(Command::Run(args)) => run(args, &cli.common).await,
+            _ => Ok(ExitCode::FAILURE),
+        },
+        Some(Command::Run(args)) => run(args, &cli.common).await,
+        Some(Command::Health { live }) => Ok(health(live, &cli.common).await),
+        Some(Command::Offline(command)) => command.run(&cli.common).await.map(ExitCode::from),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("Error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+async fn run(args: Run, common: &Common) -> anyhow::Result<ExitCode> {
+    log(args.log_level, args.log_text);
+    let node = args.node_name.filter(|name| !name.is_empty()).ok_or_else(|| {
+        anyhow::anyhow!("which Node this host is, is not known: set NODE_NAME to spec.nodeName of the pod, or give --node-name")
+    })?;
+    let patterns = |text: &str| text.split_whitespace().map(str::to_owned).collect();
+    let extent = Extent {
+        include: patterns(&args.interfaces_include),
+        exclude: patterns(&args.interfaces_exclude),
+        budget: args.report_bytes,
+    };
+    let settings = Settings { node, namespace: args.namespace, state_dir: common.state_dir.clone(), extent, prober: common.prober() };
+    process::run(Options { kubeconfig: args.kubeconfig, lock_file: args.lock_file }, settings).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn health(live: bool, common: &Common) -> ExitCode {
+    let socket = health::socket(&common.state_dir);
+    let (good, message) = match health::ask(&socket).await {
+        Ok(answer) => (if live { answer.live } else { answer.ready }, answer.message),
+        Err(error) => (false, format!("no agent answers at {}: {error}", socket.display())),
+    };
+    println!("{message}");
+    if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn log(level: Level, text: bool) {
+    let level = match level {
+        Level::Debug => LevelFilter::DEBUG,
+        Level::Info => LevelFilter::INFO,
+        Level::Warn => LevelFilter::WARN,
+        Level::Error => LevelFilter::ERROR,
+    };
+    // What the libraries have to say of a failure, the agent says itself, once. At DEBUG nmstate would print whole connections, with secrets.
+    let quiet = if level < LevelFilter::DEBUG { LevelFilter::OFF } else { level };
+    let nmstate = level.min(if level < LevelFilter::DEBUG { LevelFilter::WARN } else { LevelFilter::INFO });
+    let libraries = [("kube_client", quiet), ("kube_runtime", quiet), ("zbus", nmstate), ("nmstate", nmstate), ("nispor", nmstate)];
+    let filter = Targets::new().with_default(level).with_targets(libraries);
+    let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    let lines = tracing_subscriber::fmt::layer().with_ansi(is_terminal).with_writer(std::io::stderr);
+    let registry = tracing_subscriber::registry().with(filter);
+    if text {
+        registry.with(lines).init();
+    } else {
+        registry.with(lines.json().flatten_event(true)).init();
     }
 }

@@ -1,0 +1,151 @@
+//! The agent's way to the API server: how to reach it, and the objects of its own node, as they are and as they change.
+//!
+//! Two streams, of the node's own NodeNetworkState and of its enactments; an agent never sees a policy, or another node's objects. Without the
+//! API server what was last seen stays, and the streams go on when it is back.
+
+use std::{collections::BTreeMap, fmt::Debug, path::Path, sync::Arc, time::Duration};
+
+use futures::StreamExt;
+use kube::{
+    Api, Client, Config, Resource, ResourceExt,
+    config::{KubeConfigOptions, Kubeconfig},
+    runtime::watcher::{self, Event, watcher},
+};
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+use weft_api::node_network::{NODE_LABEL, NodeNetworkConfigurationEnactment, NodeNetworkState};
+
+use crate::pause::Pause;
+
+/// How long a request may take.
+pub const REQUEST_LIMIT: Duration = Duration::from_secs(30);
+
+/// Why there is no way to the API server.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectionError {
+    /// A kubeconfig cannot be used.
+    #[error("kubeconfig {path}: {why}")]
+    Kubeconfig {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Nothing says which cluster.
+    #[error("no cluster is configured: set KUBECONFIG, give --kubeconfig, or run in a pod ({0})")]
+    None(String),
+    /// What is configured cannot be used.
+    #[error("the client of the API server cannot be set up: {0}")]
+    Client(kube::Error),
+}
+
+/// Where the API server is, by this kubeconfig or by what is usual: `KUBECONFIG`, or the pod's service account.
+///
+/// # Errors
+/// Nothing says which cluster.
+pub async fn config(kubeconfig: Option<&Path>) -> Result<Config, ConnectionError> {
+    let mut config = match kubeconfig {
+        Some(path) => {
+            let failed = |why: String| ConnectionError::Kubeconfig { path: path.display().to_string(), why };
+            let file = Kubeconfig::read_from(path).map_err(|error| failed(error.to_string()))?;
+            Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.map_err(|error| failed(error.to_string()))?
+        }
+        None => Config::infer().await.map_err(|error| {
+            ConnectionError::None(error.to_string().lines().next().unwrap_or_default().to_owned())
+        })?,
+    };
+    // The agent decides itself what is tried again, and when.
+    config.default_retry = false;
+    Ok(config)
+}
+
+/// A client.
+///
+/// # Errors
+/// Certificates or tokens cannot be used.
+pub fn connect(config: Config) -> Result<Client, ConnectionError> {
+    Client::try_from(config).map_err(ConnectionError::Client)
+}
+
+/// Objects by name; `None` until all that there are have been listed once.
+pub type Objects<K> = Option<Arc<BTreeMap<String, Arc<K>>>>;
+
+/// The node's own NodeNetworkState.
+pub fn state(client: Client, node: &str) -> watch::Receiver<Objects<NodeNetworkState>> {
+    follow(Api::all(client), watcher::Config::default().fields(&format!("metadata.name={node}")))
+}
+
+/// The node's own enactments.
+pub fn enactments(client: Client, node: &str) -> watch::Receiver<Objects<NodeNetworkConfigurationEnactment>> {
+    follow(Api::all(client), watcher::Config::default().labels(&format!("{NODE_LABEL}={node}")))
+}
+
+/// Follows what is selected until nobody wants to know any more.
+fn follow<K>(api: Api<K>, config: watcher::Config) -> watch::Receiver<Objects<K>>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+{
+    let (show, shown) = watch::channel(None);
+    tokio::spawn(async move {
+        tokio::select! {
+            () = show.closed() => {}
+            () = stream(&api, &config, &show) => {}
+        }
+    });
+    shown
+}
+
+async fn stream<K>(api: &Api<K>, config: &watcher::Config, show: &watch::Sender<Objects<K>>)
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let kind = K::kind(&());
+    let mut pause = Pause::new(Duration::from_millis(100), Duration::from_secs(30));
+    let mut objects = BTreeMap::new();
+    loop {
+        let mut stream = std::pin::pin!(watcher(api.clone(), config.clone()));
+        // A list has no limit of its own; a watch has.
+        let mut listing = true;
+        loop {
+            let next = if listing { tokio::time::timeout(REQUEST_LIMIT, stream.next()).await } else { Ok(stream.next().await) };
+            match next {
+                Ok(Some(Ok(Event::Init))) => {
+                    listing = true;
+                    objects.clear();
+                    continue;
+                }
+                Ok(Some(Ok(Event::InitApply(object)))) => {
+                    objects.insert(object.name_any(), Arc::new(lean(object)));
+                    continue;
+                }
+                Ok(Some(Ok(Event::InitDone))) => listing = false,
+                Ok(Some(Ok(Event::Apply(object)))) => {
+                    objects.insert(object.name_any(), Arc::new(lean(object)));
+                }
+                Ok(Some(Ok(Event::Delete(object)))) => {
+                    objects.remove(&object.name_any());
+                }
+                Ok(Some(Err(error))) => {
+                    let pause = pause.next();
+                    tracing::warn!(%kind, %error, ?pause, "watch failed; starting it again");
+                    tokio::time::sleep(pause).await;
+                    continue;
+                }
+                Ok(None) => break,
+                Err(_) => {
+                    tracing::warn!(%kind, "no answer to a list within {} s; starting the watch again", REQUEST_LIMIT.as_secs());
+                    break;
+                }
+            }
+            pause.reset();
+            show.send_replace(Some(Arc::new(objects.clone())));
+        }
+        tokio::time::sleep(pause.next()).await;
+    }
+}
+
+/// Who wrote which field is of no interest here, and large.
+fn lean<K: Resource>(mut object: K) -> K {
+    object.meta_mut().managed_fields = None;
+    object
+}

@@ -1,0 +1,197 @@
+//! When the host is looked at: whenever something changed there, soon, and not more often than it can bear.
+//!
+//! Nothing is polled. What the kernel and NetworkManager tell leads to one look after [`QUIET`] without more of it, at the latest after
+//! [`LATEST`]; a full look every [`SAFETY_NET`] would find what nobody told.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use futures::StreamExt;
+use nmstate::NetworkState;
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    time::{Instant, sleep_until, timeout},
+};
+
+use crate::{
+    health::Health,
+    host::{Backend, Changes, Host, HostError, Query},
+    pause::Pause,
+};
+
+/// So long nothing more may have changed before the host is looked at: a bridge with its ports is many changes.
+const QUIET: Duration = Duration::from_millis(200);
+/// So long a change waits at most.
+const LATEST: Duration = Duration::from_secs(2);
+/// The host is looked at after so long even if nothing was told.
+pub const SAFETY_NET: Duration = Duration::from_secs(600);
+/// A host that changes all the time is looked at for at most half of the time; no pause between looks is longer.
+const LONGEST_REST: Duration = Duration::from_secs(10);
+
+/// What the host was at one look.
+#[derive(Clone, Debug)]
+pub struct Observation {
+    /// Its network as nmstate has it, without secrets; not normalised.
+    pub state: NetworkState,
+    /// Who said so.
+    pub backend: Backend,
+    /// The kernel's index of each interface that it knows.
+    pub indexes: BTreeMap<String, u32>,
+}
+
+/// A look at the host.
+#[derive(Clone, Debug)]
+pub struct Look {
+    /// How many there have been, this one included.
+    pub number: u64,
+    /// What it was, or why it could not be seen.
+    pub seen: Result<Arc<Observation>, HostError>,
+}
+
+/// Looks at the host; clones are for those who want to know. It ends when all are dropped.
+#[derive(Clone)]
+pub struct Observer {
+    looks: watch::Receiver<Option<Look>>,
+    ask: mpsc::UnboundedSender<oneshot::Sender<()>>,
+    holds: Arc<watch::Sender<usize>>,
+}
+
+impl Observer {
+    /// Begins with a look at once. To be called inside a runtime.
+    pub fn start(host: Arc<dyn Host>, changes: Changes, health: Health) -> Self {
+        let (show, looks) = watch::channel(None);
+        let (ask, asked) = mpsc::unbounded_channel();
+        let holds = Arc::new(watch::Sender::new(0));
+        let eye = Eye { host, changes, told: true, asked, waiting: Vec::new(), held: holds.subscribe(), show, health };
+        tokio::spawn(eye.watch());
+        Self { looks, ask, holds }
+    }
+
+    /// The latest look, `None` before the first; and each that follows.
+    pub fn looks(&self) -> watch::Receiver<Option<Look>> {
+        self.looks.clone()
+    }
+
+    /// Looks now, and waits until that look can be seen. While somebody [holds](Self::hold) it, that is afterwards.
+    pub async fn refresh(&self) {
+        let (answer, answered) = oneshot::channel();
+        if self.ask.send(answer).is_ok() {
+            let _ = answered.await;
+        }
+    }
+
+    /// No look while this lives, so that nobody takes a change that may still be rolled back for the state of the host; one at its end.
+    #[must_use]
+    pub fn hold(&self) -> Hold {
+        self.holds.send_modify(|holds| *holds += 1);
+        Hold { holds: Arc::clone(&self.holds), ask: self.ask.clone() }
+    }
+}
+
+/// See [`Observer::hold`].
+pub struct Hold {
+    holds: Arc<watch::Sender<usize>>,
+    ask: mpsc::UnboundedSender<oneshot::Sender<()>>,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.holds.send_modify(|holds| *holds -= 1);
+        let (answer, _) = oneshot::channel();
+        // With the observer its looks have ended.
+        let _ = self.ask.send(answer);
+    }
+}
+
+struct Eye {
+    host: Arc<dyn Host>,
+    changes: Changes,
+    /// False when no change will be told any more.
+    told: bool,
+    asked: mpsc::UnboundedReceiver<oneshot::Sender<()>>,
+    /// Who wants to know of the next look.
+    waiting: Vec<oneshot::Sender<()>>,
+    held: watch::Receiver<usize>,
+    show: watch::Sender<Option<Look>>,
+    health: Health,
+}
+
+impl Eye {
+    async fn watch(mut self) {
+        let mut failures = Pause::new(Duration::from_secs(1), Duration::from_secs(60));
+        let mut number = 0;
+        loop {
+            if self.held.wait_for(|holds| *holds == 0).await.is_err() {
+                return;
+            }
+            while let Ok(answer) = self.asked.try_recv() {
+                self.waiting.push(answer);
+            }
+            let waiting = std::mem::take(&mut self.waiting);
+            let begun = Instant::now();
+            self.health.looks();
+            let seen = look(&*self.host).await;
+            self.health.looked(seen.is_ok());
+            let took = begun.elapsed();
+            number += 1;
+            let next = match &seen {
+                Ok(seen) => {
+                    failures.reset();
+                    tracing::debug!(number, ?took, backend = ?seen.backend, "looked at the host");
+                    SAFETY_NET
+                }
+                Err(error) => {
+                    let pause = failures.next();
+                    tracing::warn!(%error, ?pause, "the host cannot be looked at; trying again");
+                    pause
+                }
+            };
+            if self.show.send(Some(Look { number, seen })).is_err() {
+                return;
+            }
+            waiting.into_iter().for_each(|answer| _ = answer.send(()));
+            if !self.reason(Instant::now() + next, Instant::now() + took.min(LONGEST_REST)).await {
+                return;
+            }
+        }
+    }
+
+    /// Waits for a reason to look again: a request, at once; a change, when it has become quiet and `rested` is over; `deadline`. False when
+    /// nobody wants to know any more.
+    async fn reason(&mut self, deadline: Instant, rested: Instant) -> bool {
+        tokio::select! {
+            answer = self.asked.recv() => return self.note(answer),
+            change = self.changes.next(), if self.told => match change {
+                Some(change) => tracing::debug!(?change, "the host has changed"),
+                None => {
+                    tracing::error!("changes of the host are not told any more; only the regular full look is left");
+                    self.told = false;
+                    return true;
+                }
+            },
+            () = sleep_until(deadline) => return true,
+        }
+        let latest = Instant::now() + LATEST;
+        loop {
+            tokio::select! {
+                answer = self.asked.recv() => return self.note(answer),
+                more = timeout(QUIET, self.changes.next()) => if !matches!(more, Ok(Some(_))) { break },
+                () = sleep_until(latest) => break,
+            }
+        }
+        tokio::select! {
+            answer = self.asked.recv() => self.note(answer),
+            () = sleep_until(rested) => true,
+        }
+    }
+
+    fn note(&mut self, answer: Option<oneshot::Sender<()>>) -> bool {
+        let there = answer.is_some();
+        self.waiting.extend(answer);
+        there
+    }
+}
+
+async fn look(host: &dyn Host) -> Result<Arc<Observation>, HostError> {
+    let found = host.retrieve(Query::default()).await?;
+    Ok(Arc::new(Observation { state: found.state, backend: found.backend, indexes: found.indexes }))
+}

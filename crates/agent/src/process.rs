@@ -1,0 +1,106 @@
+//! `weft-agent run`: the process of the DaemonSet, from its start to its end.
+
+use std::{path::PathBuf, sync::Arc};
+
+use anyhow::{Context, bail};
+use kube::Config;
+use tokio::sync::watch;
+
+use crate::{
+    cluster,
+    health::{self, Health},
+    host::{Changes, Host, Machine},
+    lock,
+    observe::Observer,
+    probes::Prober,
+    report::{Extent, Own, Reporter},
+    state_dir::StateDir,
+};
+
+/// What only a process of its own needs.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// A kubeconfig; else what is usual in a pod or for a person.
+    pub kubeconfig: Option<PathBuf>,
+    /// The lock that all agents on a host share.
+    pub lock_file: PathBuf,
+}
+
+/// What an agent is told; one in a process of its own, or one of many that are simulated in one.
+#[derive(Clone)]
+pub struct Settings {
+    /// The name of the Node that it runs on.
+    pub node: String,
+    /// Where the Secrets are that policies name.
+    pub namespace: String,
+    /// The folder of what must outlive the process.
+    pub state_dir: PathBuf,
+    /// What is reported.
+    pub extent: Extent,
+    /// What must be reachable after a change; of the cluster it learns here.
+    pub prober: Prober,
+}
+
+/// Runs until SIGTERM or SIGINT.
+///
+/// # Errors
+/// It cannot start: no cluster is configured, a folder cannot be written, the kernel refuses. Or the thread that serves the host has ended.
+pub async fn run(options: Options, settings: Settings) -> anyhow::Result<()> {
+    let stop = signal();
+    StateDir::open(&settings.state_dir)?;
+    let health = Health::default();
+    let socket = health::socket(&settings.state_dir);
+    health::serve(health.clone(), &socket).with_context(|| format!("cannot answer at {}", socket.display()))?;
+    let working = async {
+        let config = cluster::config(options.kubeconfig.as_deref()).await?;
+        let _lock = lock::take(&options.lock_file).await?;
+        health.acts();
+        let (host, changes) = Machine::start().context("the network of the host cannot be followed")?;
+        serve(Arc::new(host), changes, config, settings, &health).await
+    };
+    let ended = tokio::select! {
+        () = stop => {
+            tracing::info!("stopping");
+            Ok(())
+        }
+        ended = working => ended,
+    };
+    // The next agent would remove it, too.
+    let _ = std::fs::remove_file(&socket);
+    ended
+}
+
+/// Serves this host, which may be a recorded one, until that ends. Nothing of it is global to the process.
+///
+/// # Errors
+/// What is configured of the cluster cannot be used, or the host has ended.
+pub async fn serve(host: Arc<dyn Host>, changes: Changes, config: Config, settings: Settings, health: &Health) -> anyhow::Result<()> {
+    let client = cluster::connect(config)?;
+    tracing::info!(node = settings.node, version = env!("CARGO_PKG_VERSION"), "serving the network of this node");
+    let observer = Observer::start(host, changes, health.clone());
+    let states = cluster::state(client.clone(), &settings.node);
+    let (_own, own) = watch::channel(Own::default());
+    Reporter::new(&client, &settings.node, settings.extent, &observer, states, own).run().await;
+    bail!("the part of the agent that serves the host has ended")
+}
+
+/// Ends when the process is told to.
+fn signal() -> impl Future<Output = ()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    // From now on, not from when it is waited for.
+    let (terminate, interrupt) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
+    async move {
+        match (terminate, interrupt) {
+            (Ok(mut terminate), Ok(mut interrupt)) => {
+                tokio::select! {
+                    _ = terminate.recv() => {}
+                    _ = interrupt.recv() => {}
+                }
+            }
+            (Err(error), _) | (_, Err(error)) => {
+                tracing::error!(%error, "signals cannot be handled");
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! The report of the node's network: its NodeNetworkState, written when and only when it would say something else.
+
+mod patch;
+mod status;
+
+use std::{sync::Arc, time::Duration};
+
+use json_patch::{AddOperation, Patch as JsonPatch, PatchOperation, TestOperation, jsonptr::PointerBuf};
+use k8s_openapi::{api::core::v1::Node, apimachinery::pkg::apis::meta::v1::OwnerReference};
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams, PostParams},
+};
+use serde_json::Value;
+use tokio::sync::watch;
+use weft_api::node_network::{FORCE_REFRESH_LABEL, NodeNetworkState, NodeNetworkStateSpec};
+use weft_node_network::normalise::{BUDGET, Filter};
+
+use crate::{
+    cluster::{Objects, REQUEST_LIMIT},
+    observe::{Look, Observer},
+    pause::Pause,
+};
+
+pub use status::{Facts, Own, status};
+
+/// The agent's name in `managedFields`.
+pub const FIELD_MANAGER: &str = "weft/agent";
+/// A report of less than this many bytes is not what an API server refuses for its size.
+const SMALLEST_BUDGET: usize = 16 * 1024;
+
+/// What of the network is reported.
+#[derive(Clone, Debug)]
+pub struct Extent {
+    /// Names of interfaces, with `*` and `?`; all if empty.
+    pub include: Vec<String>,
+    /// Names of interfaces that are left out, also of those.
+    pub exclude: Vec<String>,
+    /// How many bytes of JSON a report may have.
+    pub budget: usize,
+}
+
+impl Default for Extent {
+    fn default() -> Self {
+        Self { include: Vec::new(), exclude: Vec::new(), budget: BUDGET }
+    }
+}
+
+/// Why there is no report, or an old one.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("{0}")]
+    Api(#[from] kube::Error),
+    #[error("the API server has not answered within {} s", REQUEST_LIMIT.as_secs())]
+    TimedOut,
+    #[error("the report cannot be written as JSON: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+/// Writes the report of one node.
+pub struct Reporter {
+    node: String,
+    states: Api<NodeNetworkState>,
+    nodes: Api<Node>,
+    extent: Extent,
+    refused: Option<String>,
+    observer: Observer,
+    looks: watch::Receiver<Option<Look>>,
+    stored: watch::Receiver<Objects<NodeNetworkState>>,
+    own: watch::Receiver<Own>,
+    /// The API server's answer to the last write; the watch shows it later.
+    written: Option<Arc<NodeNetworkState>>,
+    /// The value of the label that forces a report. The outer `None`: not seen yet.
+    force: Option<Option<String>>,
+}
+
+impl Reporter {
+    /// For the node of this name.
+    pub fn new(
+        client: &Client,
+        node: &str,
+        extent: Extent,
+        observer: &Observer,
+        stored: watch::Receiver<Objects<NodeNetworkState>>,
+        own: watch::Receiver<Own>,
+    ) -> Self {
+        Self {
+            node: node.to_owned(),
+            states: Api::all(client.clone()),
+            nodes: Api::all(client.clone()),
+            extent,
+            refused: None,
+            observer: observer.clone(),
+            looks: observer.looks(),
+            stored,
+            own,
+            written: None,
+            force: None,
+        }
+    }
+
+    /// Reports for as long as the host is looked at.
+    pub async fn run(mut self) {
+        let mut pause = Pause::new(Duration::from_millis(500), Duration::from_secs(60));
+        loop {
+            let again = match self.report().await {
+                Ok(()) => {
+                    pause.reset();
+                    None
+                }
+                Err(error) => {
+                    let pause = pause.next();
+                    tracing::warn!(%error, ?pause, "the state of the node cannot be reported; trying again");
+                    Some(pause)
+                }
+            };
+            // After a failure only time counts: a host that changes all the time must not lead to a request each time.
+            if let Some(pause) = again {
+                tokio::time::sleep(pause).await;
+                continue;
+            }
+            let ended = tokio::select! {
+                looked = self.looks.changed() => looked.is_err(),
+                stored = self.stored.changed() => stored.is_err(),
+                Ok(()) = self.own.changed() => false,
+            };
+            if ended {
+                return;
+            }
+        }
+    }
+
+    /// One write, if one is needed.
+    async fn report(&mut self) -> Result<(), Error> {
+        let Some(objects) = self.stored.borrow_and_update().clone() else { return Ok(()) };
+        let listed = objects.get(&self.node).cloned();
+        if listed.as_ref().is_some_and(|object| !is_ours(object, &self.node)) {
+            return Ok(());
+        }
+        self.obey(listed.as_deref()).await;
+        let Some(look) = self.looks.borrow_and_update().clone() else { return Ok(()) };
+        let mut base = match (listed, self.written.take()) {
+            (Some(listed), Some(written)) if is_newer(&written, &listed) => written,
+            (Some(listed), _) => listed,
+            (None, _) => self.create().await?,
+        };
+        // Another writer between reading and writing is rare, and has written once then.
+        for _ in 0..5 {
+            let wanted = self.status(&look, &base);
+            let old = base.status.as_ref().map(serde_json::to_value).transpose()?;
+            let new = serde_json::to_value(&wanted)?;
+            if old.as_ref() == Some(&new) {
+                break;
+            }
+            match self.write(&base, old.as_ref(), new).await? {
+                Written::As(object) => {
+                    self.written = Some(object);
+                    tracing::info!(look = look.number, "the state of the node is reported");
+                    return Ok(());
+                }
+                Written::Outdated => base = self.read().await?,
+                Written::TooLarge => {}
+            }
+        }
+        self.written = Some(base);
+        Ok(())
+    }
+
+    /// Looks again when the label that asks for it has changed. What it was when the agent started does not matter: it has just looked.
+    async fn obey(&mut self, object: Option<&NodeNetworkState>) {
+        let label = object.and_then(|object| object.metadata.labels.as_ref()?.get(FORCE_REFRESH_LABEL).cloned());
+        if self.force.replace(label.clone()).is_some_and(|before| before != label) && label.is_some() {
+            self.observer.refresh().await;
+        }
+    }
+
+    fn status(&self, look: &Look, base: &NodeNetworkState) -> weft_api::node_network::NodeNetworkStateStatus {
+        let filter = Filter::new(&self.extent.include, &self.extent.exclude).budget(self.extent.budget);
+        status(&Facts {
+            seen: look.seen.as_deref(),
+            before: base.status.as_ref(),
+            generation: base.metadata.generation,
+            filter: &filter,
+            refused: self.refused.as_deref(),
+            own: &self.own.borrow(),
+            now: jiff::Timestamp::now(),
+        })
+    }
+
+    async fn write(&mut self, base: &NodeNetworkState, old: Option<&Value>, new: Value) -> Result<Written, Error> {
+        let size = new.to_string().len();
+        let at = |tokens: &[&str]| PointerBuf::from_tokens(tokens.iter().copied());
+        let JsonPatch(mut operations) = match old {
+            Some(old) => patch::difference(&at(&["status"]), old, &new),
+            None => JsonPatch(vec![PatchOperation::Add(AddOperation { path: at(&["status"]), value: new })]),
+        };
+        let version = base.metadata.resource_version.clone().unwrap_or_default().into();
+        let unchanged = TestOperation { path: at(&["metadata", "resourceVersion"]), value: version };
+        operations.insert(0, PatchOperation::Test(unchanged));
+        let (parameters, body) = (PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() }, Patch::Json::<()>(JsonPatch(operations)));
+        match within(self.states.patch_status(&self.node, &parameters, &body)).await {
+            Ok(object) => Ok(Written::As(Arc::new(object))),
+            Err(Error::Api(kube::Error::Api(answer))) if is_too_large(&answer) && self.extent.budget > SMALLEST_BUDGET => {
+                self.extent.budget = (size.min(self.extent.budget) / 2).max(SMALLEST_BUDGET);
+                tracing::warn!(size, answer = answer.message, budget = self.extent.budget, "the API server refuses the report for its size");
+                self.refused = Some(format!("{} bytes, {}", size, answer.message));
+                Ok(Written::TooLarge)
+            }
+            // The test of the version has failed, or the object is another one by now.
+            Err(Error::Api(kube::Error::Api(answer))) if matches!(answer.code, 409 | 422) => Ok(Written::Outdated),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn read(&self) -> Result<Arc<NodeNetworkState>, Error> {
+        Ok(Arc::new(within(self.states.get(&self.node)).await?))
+    }
+
+    /// Makes the object, which goes with its Node.
+    async fn create(&self) -> Result<Arc<NodeNetworkState>, Error> {
+        let node = within(self.nodes.get(&self.node)).await?;
+        let mut object = NodeNetworkState::new(&self.node, NodeNetworkStateSpec::default());
+        object.metadata.owner_references = Some(vec![OwnerReference {
+            api_version: "v1".to_owned(),
+            kind: "Node".to_owned(),
+            name: self.node.clone(),
+            uid: node.metadata.uid.unwrap_or_default(),
+            ..OwnerReference::default()
+        }]);
+        let parameters = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
+        match within(self.states.create(&parameters, &object)).await {
+            Ok(object) => Ok(Arc::new(object)),
+            // The watch has not shown it yet.
+            Err(Error::Api(kube::Error::Api(answer))) if answer.code == 409 => self.read().await,
+            Err(error) => Err(error),
+        }
+    }
+}
+
+enum Written {
+    As(Arc<NodeNetworkState>),
+    Outdated,
+    TooLarge,
+}
+
+/// Whether the agent takes care of the node by what this object says.
+pub fn is_ours(object: &NodeNetworkState, node: &str) -> bool {
+    object.spec.managed != Some(false) && object.spec.node_name.as_deref().is_none_or(|name| name == node)
+}
+
+/// Versions of one object are numbers that grow.
+fn is_newer(one: &NodeNetworkState, other: &NodeNetworkState) -> bool {
+    let version = |object: &NodeNetworkState| object.metadata.resource_version.as_deref()?.parse::<u64>().ok();
+    one.metadata.uid == other.metadata.uid && version(one) > version(other)
+}
+
+/// The API server has a limit of its own, and passes on the one of etcd.
+fn is_too_large(answer: &kube::core::Status) -> bool {
+    answer.code == 413 || answer.message.contains("too large") || answer.message.contains("larger than max")
+}
+
+async fn within<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, Error> {
+    tokio::time::timeout(REQUEST_LIMIT, request).await.map_err(|_| Error::TimedOut)?.map_err(Error::Api)
+}

@@ -1,0 +1,137 @@
+//! What a NodeNetworkState says, from a look at the host and from what it said before. Pure.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use weft_api::{Condition, node_network::NodeNetworkStateStatus};
+use weft_node_network::{
+    normalise::{Filter, normalise},
+    state,
+};
+
+use crate::{
+    host::{Backend, HostError, NMSTATE_VERSION},
+    observe::Observation,
+};
+
+/// What came of the node's own desired state, the one in its NodeNetworkState.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Own {
+    /// It has none.
+    #[default]
+    None,
+    /// The node is so.
+    Done,
+    /// Why it is not.
+    Failed(String),
+}
+
+/// What the status is made of.
+pub struct Facts<'a> {
+    /// The latest look.
+    pub seen: Result<&'a Observation, &'a HostError>,
+    /// The status as it is stored.
+    pub before: Option<&'a NodeNetworkStateStatus>,
+    /// The object's `metadata.generation`.
+    pub generation: Option<i64>,
+    /// What to report.
+    pub filter: &'a Filter,
+    /// Why the API server has refused a larger report.
+    pub refused: Option<&'a str>,
+    /// What came of the own desired state.
+    pub own: &'a Own,
+    /// Now.
+    pub now: Timestamp,
+}
+
+/// The status. Times differ from the stored ones only where something else does.
+pub fn status(facts: &Facts<'_>) -> NodeNetworkStateStatus {
+    let mut status = facts.before.cloned().unwrap_or_default();
+    let mut conditions = Conditions { facts, old: std::mem::take(&mut status.conditions), new: Vec::new() };
+    match facts.seen {
+        Ok(seen) => {
+            let report = normalise(&state::value(&seen.state), facts.filter, &seen.indexes, &capabilities(seen));
+            if status.current_state.as_ref() != Some(&report.state) {
+                status.last_successful_update_time = Some(Time(facts.now));
+                status.current_state = Some(report.state);
+            }
+            status.host_network_manager_version = match &seen.backend {
+                Backend::NetworkManager { version } => Some(version.clone()),
+                Backend::ReadOnly { .. } => None,
+            };
+            match facts.own {
+                Own::None => conditions.outcome(true, "SuccessfullyConfigured", "the network of the node is reported"),
+                Own::Done => conditions.outcome(true, "SuccessfullyConfigured", "the node is as spec.desiredState says"),
+                Own::Failed(why) => conditions.outcome(false, "FailedToConfigure", why),
+            }
+            match &seen.backend {
+                Backend::NetworkManager { version } => conditions.set("Backend", true, "NetworkManager", &format!("NetworkManager {version}")),
+                Backend::ReadOnly { why } => {
+                    conditions.set("Backend", false, "ReadOnly", &format!("the network is only reported, and not configured: {why}"));
+                }
+            }
+            conditions.complete(&report.left_out);
+        }
+        Err(error) => {
+            conditions.outcome(false, "FailedToObserve", &format!("the network of the node cannot be read, currentState is of before: {error}"));
+            conditions.keep("Backend");
+            conditions.keep("Complete");
+        }
+    }
+    status.handler_nmstate_version = Some(NMSTATE_VERSION.to_owned());
+    status.observed_generation = facts.generation;
+    status.conditions = conditions.new;
+    status
+}
+
+/// What can be configured on the node, beside what any has.
+fn capabilities(seen: &Observation) -> Vec<String> {
+    let network_manager = matches!(seen.backend, Backend::NetworkManager { .. }).then_some("NetworkManager");
+    let open_vswitch = seen.state.ovsdb.as_ref().map(|_| "OpenvSwitch");
+    network_manager.into_iter().chain(open_vswitch).map(str::to_owned).collect()
+}
+
+struct Conditions<'a> {
+    facts: &'a Facts<'a>,
+    old: Vec<Condition>,
+    new: Vec<Condition>,
+}
+
+impl Conditions<'_> {
+    fn set(&mut self, type_: &str, holds: bool, reason: &str, message: &str) {
+        let status = if holds { "True" } else { "False" };
+        let same = self.old.iter().find(|old| old.type_ == type_ && old.status == status);
+        self.new.push(Condition {
+            type_: type_.to_owned(),
+            status: status.to_owned(),
+            reason: Some(reason.to_owned()),
+            message: Some(message.to_owned()),
+            last_transition_time: same.and_then(|old| old.last_transition_time.clone()).or(Some(Time(self.facts.now))),
+            last_heartbeat_time: None,
+            observed_generation: self.facts.generation,
+        });
+    }
+
+    fn outcome(&mut self, good: bool, reason: &str, message: &str) {
+        self.set("Available", good, reason, message);
+        self.set("Failing", !good, reason, message);
+    }
+
+    fn complete(&mut self, left_out: &[String]) {
+        let refused = self.facts.refused.map(|refused| format!("; the API server refused a larger one: {refused}")).unwrap_or_default();
+        match left_out {
+            [] => self.set("Complete", true, "Complete", "everything is reported"),
+            left_out => {
+                let what = left_out.join("; ");
+                let message = format!(
+                    "left out, as the report would be too large: {what}{refused}; choose what matters with spec.interfaceFilter of the NMState"
+                );
+                self.set("Complete", false, "SizeLimitExceeded", &message);
+            }
+        }
+    }
+
+    /// Says what was said before.
+    fn keep(&mut self, type_: &str) {
+        self.new.extend(self.old.iter().find(|old| old.type_ == type_).cloned());
+    }
+}
