@@ -50,9 +50,9 @@ pub async fn config(kubeconfig: Option<&Path>) -> Result<Config, ConnectionError
             let file = Kubeconfig::read_from(path).map_err(|error| failed(error.to_string()))?;
             Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.map_err(|error| failed(error.to_string()))?
         }
-        None => Config::infer().await.map_err(|error| {
-            ConnectionError::None(error.to_string().lines().next().unwrap_or_default().to_owned())
-        })?,
+        None => {
+            Config::infer().await.map_err(|error| ConnectionError::None(error.to_string().lines().next().unwrap_or_default().to_owned()))?
+        }
     };
     // The agent decides itself what is tried again, and when.
     config.default_retry = false;

@@ -2,6 +2,7 @@
 
 use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
+use anyhow::Context;
 use clap::{Parser, Subcommand, ValueEnum};
 use tracing_subscriber::{
     filter::{LevelFilter, Targets},
@@ -14,6 +15,7 @@ use weft_agent::{
     process::{self, Options, Settings},
     report::Extent,
 };
+use weft_node_network::normalise::Filter;
 
 /// The network of a host: seen, changed in one transaction, rolled back when in doubt
 #[derive(Parser)]
@@ -104,12 +106,10 @@ async fn run(args: Run, common: &Common) -> anyhow::Result<ExitCode> {
     let node = args.node_name.filter(|name| !name.is_empty()).ok_or_else(|| {
         anyhow::anyhow!("which Node this host is, is not known: set NODE_NAME to spec.nodeName of the pod, or give --node-name")
     })?;
-    let patterns = |text: &str| text.split_whitespace().map(str::to_owned).collect();
-    let extent = Extent {
-        include: patterns(&args.interfaces_include),
-        exclude: patterns(&args.interfaces_exclude),
-        budget: args.report_bytes,
-    };
+    let patterns = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let filter = Filter::new(&patterns(&args.interfaces_include), &patterns(&args.interfaces_exclude))
+        .context("which interfaces to report (INTERFACES_INCLUDE, INTERFACES_EXCLUDE)")?;
+    let extent = Extent { filter, budget: args.report_bytes };
     let settings = Settings { node, namespace: args.namespace, state_dir: common.state_dir.clone(), extent, prober: common.prober() };
     process::run(Options { kubeconfig: args.kubeconfig, lock_file: args.lock_file }, settings).await?;
     Ok(ExitCode::SUCCESS)

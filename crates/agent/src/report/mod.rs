@@ -32,17 +32,15 @@ const SMALLEST_BUDGET: usize = 16 * 1024;
 /// What of the network is reported.
 #[derive(Clone, Debug)]
 pub struct Extent {
-    /// Names of interfaces, with `*` and `?`; all if empty.
-    pub include: Vec<String>,
-    /// Names of interfaces that are left out, also of those.
-    pub exclude: Vec<String>,
+    /// Which interfaces.
+    pub filter: Filter,
     /// How many bytes of JSON a report may have.
     pub budget: usize,
 }
 
 impl Default for Extent {
     fn default() -> Self {
-        Self { include: Vec::new(), exclude: Vec::new(), budget: BUDGET }
+        Self { filter: Filter::default(), budget: BUDGET }
     }
 }
 
@@ -175,7 +173,7 @@ impl Reporter {
     }
 
     fn status(&self, look: &Look, base: &NodeNetworkState) -> weft_api::node_network::NodeNetworkStateStatus {
-        let filter = Filter::new(&self.extent.include, &self.extent.exclude).budget(self.extent.budget);
+        let filter = self.extent.filter.clone().budget(self.extent.budget);
         status(&Facts {
             seen: look.seen.as_deref(),
             before: base.status.as_ref(),
@@ -197,12 +195,20 @@ impl Reporter {
         let version = base.metadata.resource_version.clone().unwrap_or_default().into();
         let unchanged = TestOperation { path: at(&["metadata", "resourceVersion"]), value: version };
         operations.insert(0, PatchOperation::Test(unchanged));
-        let (parameters, body) = (PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() }, Patch::Json::<()>(JsonPatch(operations)));
+        let (parameters, body) = (
+            PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() },
+            Patch::Json::<()>(JsonPatch(operations)),
+        );
         match within(self.states.patch_status(&self.node, &parameters, &body)).await {
             Ok(object) => Ok(Written::As(Arc::new(object))),
             Err(Error::Api(kube::Error::Api(answer))) if is_too_large(&answer) && self.extent.budget > SMALLEST_BUDGET => {
                 self.extent.budget = (size.min(self.extent.budget) / 2).max(SMALLEST_BUDGET);
-                tracing::warn!(size, answer = answer.message, budget = self.extent.budget, "the API server refuses the report for its size");
+                tracing::warn!(
+                    size,
+                    answer = answer.message,
+                    budget = self.extent.budget,
+                    "the API server refuses the report for its size"
+                );
                 self.refused = Some(format!("{} bytes, {}", size, answer.message));
                 Ok(Written::TooLarge)
             }

@@ -64,7 +64,9 @@ pub fn status(facts: &Facts<'_>) -> NodeNetworkStateStatus {
                 Own::Failed(why) => conditions.outcome(false, "FailedToConfigure", why),
             }
             match &seen.backend {
-                Backend::NetworkManager { version } => conditions.set("Backend", true, "NetworkManager", &format!("NetworkManager {version}")),
+                Backend::NetworkManager { version } => {
+                    conditions.set("Backend", true, "NetworkManager", &format!("NetworkManager {version}"))
+                }
                 Backend::ReadOnly { why } => {
                     conditions.set("Backend", false, "ReadOnly", &format!("the network is only reported, and not configured: {why}"));
                 }
@@ -72,7 +74,11 @@ pub fn status(facts: &Facts<'_>) -> NodeNetworkStateStatus {
             conditions.complete(&report.left_out);
         }
         Err(error) => {
-            conditions.outcome(false, "FailedToObserve", &format!("the network of the node cannot be read, currentState is of before: {error}"));
+            conditions.outcome(
+                false,
+                "FailedToObserve",
+                &format!("the network of the node cannot be read, currentState is of before: {error}"),
+            );
             conditions.keep("Backend");
             conditions.keep("Complete");
         }

@@ -2,7 +2,13 @@
 //!
 //! A namespace lives as long as the threads in it, so nothing is left behind, also when a test fails.
 
-use std::{process::Command, sync::Once, thread};
+#![allow(dead_code)] // Not every test needs all of it.
+
+use std::{
+    process::Command,
+    sync::{Once, mpsc},
+    thread,
+};
 
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
@@ -40,4 +46,36 @@ fn no_bus() {
 pub fn ip(arguments: &str) {
     let output = Command::new("ip").args(arguments.split(' ')).output().expect("iproute2 is installed");
     assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A network namespace of its own beside the test's: the test itself stays where the API server is.
+pub struct Namespace {
+    jobs: Option<mpsc::Sender<Job>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+impl Namespace {
+    /// With nothing in it but `lo`.
+    pub fn new() -> Self {
+        let (jobs, queue) = mpsc::channel::<Job>();
+        let thread = thread::spawn(move || in_namespace(|| queue.into_iter().for_each(|job| job())));
+        Self { jobs: Some(jobs), thread: Some(thread) }
+    }
+
+    /// Runs this in it.
+    pub fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        let (tell, told) = mpsc::channel();
+        let job: Job = Box::new(move || tell.send(work()).expect("the test waits"));
+        self.jobs.as_ref().expect("it lives").send(job).expect("it has not failed");
+        told.recv().expect("it has not failed")
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        drop(self.jobs.take());
+        let _ = self.thread.take().map(thread::JoinHandle::join);
+    }
 }

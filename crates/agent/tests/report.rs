@@ -1,0 +1,233 @@
+//! What the agent writes about a host, against a real API server. The host is a network namespace without NetworkManager.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod common;
+
+use std::{
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use common::{Namespace, ip};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use weft_agent::{
+    cluster,
+    health::Health,
+    host::Machine,
+    probes::Prober,
+    process::{self, Settings},
+    report::Extent,
+};
+use weft_testenv::ControlPlane;
+
+const NODE: &str = "node-1";
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// A control plane with a node, and an agent for it.
+struct Site {
+    cluster: ControlPlane,
+    namespace: Namespace,
+    state_dir: tempfile::TempDir,
+    agent: Option<JoinHandle<()>>,
+}
+
+impl Site {
+    async fn start() -> Self {
+        let cluster = ControlPlane::builder().nodes(1).audit(true).start().await.unwrap();
+        let definitions = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
+        for kind in ["nodenetworkstates", "nodenetworkconfigurationenactments"] {
+            let file = definitions.join(format!("{kind}.nmstate.io.yaml"));
+            cluster.kubectl(&["apply", "--server-side", "-f", &file.display().to_string()]).await.unwrap();
+            let definition = format!("crd/{kind}.nmstate.io");
+            cluster.kubectl(&["wait", "--for=condition=Established", "--timeout=60s", &definition]).await.unwrap();
+        }
+        let mut site = Self { cluster, namespace: Namespace::new(), state_dir: tempfile::tempdir().unwrap(), agent: None };
+        site.start_agent(Extent::default()).await;
+        site
+    }
+
+    async fn start_agent(&mut self, extent: Extent) {
+        let config = cluster::config(Some(self.cluster.kubeconfig())).await.unwrap();
+        let (host, changes) = self.namespace.run(|| Machine::start().unwrap());
+        let prober = Prober { cluster: None, dns_host: "example.org".to_owned(), window: Duration::from_secs(5) };
+        let state_dir = self.state_dir.path().to_owned();
+        let settings = Settings { node: NODE.to_owned(), namespace: "nmstate".to_owned(), state_dir, extent, prober };
+        self.agent = Some(tokio::spawn(async move {
+            process::serve(Arc::new(host), changes, config, settings, &Health::default()).await.unwrap();
+        }));
+    }
+
+    /// As when its process is killed: nothing is finished.
+    async fn stop_agent(&mut self) {
+        let agent = self.agent.take().unwrap();
+        agent.abort();
+        assert!(agent.await.unwrap_err().is_cancelled(), "the agent has failed");
+    }
+
+    async fn object(&self) -> Option<Value> {
+        let text = self.cluster.kubectl(&["get", "nns", NODE, "--ignore-not-found", "-o", "json"]).await.unwrap();
+        (!text.is_empty()).then(|| serde_json::from_str(&text).unwrap())
+    }
+
+    /// The object, once this holds for it.
+    async fn wait(&self, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let object = self.object().await.unwrap_or_default();
+            if holds(&object) {
+                return object;
+            }
+            assert!(Instant::now() < deadline, "not in time: {what}: {object:#}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Requests about NodeNetworkStates that are no watch and come from the agent, in order.
+    fn requests(&self) -> Vec<String> {
+        let events = self.cluster.audit_events().unwrap().into_iter();
+        let of_agent = events.filter(|event| event.resource == "nodenetworkstates" && !event.user_agent.contains("kubectl"));
+        of_agent.filter(|event| event.verb != "watch").map(|event| format!("{} {} {}", event.verb, event.subresource, event.code)).collect()
+    }
+
+    /// Waits until the agent has asked for nothing for five seconds: longer than any debouncing.
+    async fn quiet(&self) -> Vec<String> {
+        let mut before = self.requests();
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            let now = self.requests();
+            if now == before {
+                return now;
+            }
+            assert!(Instant::now() < deadline, "it never becomes quiet: {now:#?}");
+            before = now;
+        }
+    }
+}
+
+fn interface(object: &Value, name: &str) -> Value {
+    let interfaces = object["status"]["currentState"]["interfaces"].as_array();
+    interfaces.into_iter().flatten().find(|interface| interface["name"] == name).cloned().unwrap_or_default()
+}
+
+fn condition(object: &Value, of_type: &str) -> Value {
+    let conditions = object["status"]["conditions"].as_array();
+    conditions.into_iter().flatten().find(|condition| condition["type"] == of_type).cloned().unwrap_or_default()
+}
+
+#[tokio::test]
+async fn a_host_is_reported_when_and_only_when_it_changes() {
+    let mut site = Site::start().await;
+    let object = site.wait("lo is reported", |object| interface(object, "lo")["ifIndex"] == 1).await;
+    let node: Value = serde_json::from_str(&site.cluster.kubectl(&["get", "node", NODE, "-o", "json"]).await.unwrap()).unwrap();
+    let owner = &object["metadata"]["ownerReferences"][0];
+    assert_eq!((&owner["kind"], &owner["uid"]), (&json!("Node"), &node["metadata"]["uid"]));
+    let status = &object["status"];
+    assert_eq!(status["handlerNmstateVersion"], weft_agent::host::NMSTATE_VERSION);
+    assert_eq!(status["hostNetworkManagerVersion"], Value::Null);
+    assert!(status["currentState"]["hostname"]["running"].is_string(), "{status:#}");
+    let backend = condition(&object, "Backend");
+    assert_eq!((&backend["status"], &backend["reason"]), (&json!("False"), &json!("ReadOnly")), "{backend:#}");
+    assert!(backend["message"].as_str().unwrap().contains("start NetworkManager"), "{backend:#}");
+    for (of_type, holds) in [("Available", "True"), ("Failing", "False"), ("Complete", "True")] {
+        assert_eq!(condition(&object, of_type)["status"], holds, "{of_type}: {object:#}");
+    }
+
+    // A burst is one write, and as small as the change.
+    let before = site.quiet().await.len();
+    site.namespace.run(|| {
+        ip("link add eth1 index 71 type veth peer name eth2 index 72");
+        for link in ["eth1", "eth2"] {
+            ip(&format!("link set {link} addrgenmode none"));
+            ip(&format!("link set {link} up"));
+        }
+        for host in 1..20 {
+            ip(&format!("address add 192.0.2.{host}/24 dev eth1"));
+        }
+        ip("route add 198.51.100.0/24 via 192.0.2.77");
+        ip("rule add from 192.0.2.1 table 100 priority 1000");
+    });
+    let object = site
+        .wait("eth1 is reported", |object| interface(object, "eth1")["ipv4"]["address"].as_array().is_some_and(|all| all.len() == 19))
+        .await;
+    assert_eq!(interface(&object, "eth1")["ifIndex"], 71, "{object:#}");
+    let state = &object["status"]["currentState"];
+    assert!(state["routes"]["running"].to_string().contains("198.51.100.0/24"), "{state:#}");
+    assert!(state["route-rules"]["config"].to_string().contains("192.0.2.1"), "{state:#}");
+    let requests = site.quiet().await;
+    assert!(requests.len() <= before + 3 && requests.len() > before, "a burst of 25 changes: {:#?}", &requests[before..]);
+    assert!(requests[before..].iter().all(|request| request == "patch status 200"), "{:#?}", &requests[before..]);
+
+    // The same network is not written again, also not by the next process, and not when it is asked for.
+    let updated = object["status"]["lastSuccessfulUpdateTime"].clone();
+    site.stop_agent().await;
+    site.start_agent(Extent::default()).await;
+    site.cluster.kubectl(&["label", "nns", NODE, "nmstate.io/force-nns-refresh=1"]).await.unwrap();
+    let again = site.quiet().await;
+    assert_eq!(again[requests.len()..], ["list  200"], "a restarted agent");
+    assert_eq!(site.object().await.unwrap()["status"]["lastSuccessfulUpdateTime"], updated);
+
+    // Links that go, go.
+    site.namespace.run(|| ip("link delete eth1"));
+    let object = site.wait("eth1 is gone", |object| interface(object, "eth1").is_null()).await;
+    assert!(object["status"]["lastSuccessfulUpdateTime"].as_str() >= updated.as_str());
+}
+
+#[tokio::test]
+async fn what_users_do_to_the_object_is_respected() {
+    let mut site = Site::start().await;
+    let first = site.wait("lo is reported", |object| !interface(object, "lo").is_null()).await;
+
+    // It comes back.
+    site.cluster.kubectl(&["delete", "nns", NODE]).await.unwrap();
+    let second = site.wait("it is back", |object| !interface(object, "lo").is_null()).await;
+    assert_ne!(first["metadata"]["uid"], second["metadata"]["uid"]);
+
+    // Somebody else's status is put right.
+    let wrong = r#"{"status": {"currentState": {"interfaces": [{"name": "wrong"}]}}}"#;
+    site.cluster.kubectl(&["patch", "nns", NODE, "--subresource=status", "--type=merge", "-p", wrong]).await.unwrap();
+    site.wait("it is right again", |object| !interface(object, "lo").is_null() && interface(object, "wrong").is_null()).await;
+
+    // The specification is the user's: reports leave it alone, and say which one they know.
+    let desired = r#"{"spec": {"desiredState": {"interfaces": [{"name": "eth7", "type": "veth"}]}}}"#;
+    site.cluster.kubectl(&["patch", "nns", NODE, "--type=merge", "-p", desired]).await.unwrap();
+    let object =
+        site.wait("its generation is known", |object| object["status"]["observedGeneration"] == object["metadata"]["generation"]).await;
+    assert_eq!(object["spec"]["desiredState"]["interfaces"][0]["name"], "eth7");
+
+    // Not managed: nothing is reported.
+    site.cluster.kubectl(&["patch", "nns", NODE, "--type=merge", "-p", r#"{"spec": {"managed": false}}"#]).await.unwrap();
+    site.quiet().await;
+    site.namespace.run(|| ip("link add eth1 type veth peer name eth2"));
+    let requests = site.quiet().await;
+    assert!(interface(&site.object().await.unwrap(), "eth1").is_null(), "{requests:#?}");
+    site.cluster.kubectl(&["patch", "nns", NODE, "--type=merge", "-p", r#"{"spec": {"managed": true}}"#]).await.unwrap();
+    let object = site.wait("eth1 is reported", |object| !interface(object, "eth1").is_null()).await;
+    assert_eq!(object["spec"]["desiredState"]["interfaces"][0]["name"], "eth7");
+
+    // A node that is gone is not reported.
+    site.stop_agent().await;
+    site.cluster.kubectl(&["delete", "node", NODE]).await.unwrap();
+    site.cluster.kubectl(&["delete", "nns", NODE, "--ignore-not-found"]).await.unwrap();
+    site.start_agent(Extent::default()).await;
+    site.quiet().await;
+    assert_eq!(site.object().await, None);
+}
+
+#[tokio::test]
+async fn a_report_that_is_too_large_says_so() {
+    let mut site = Site::start().await;
+    site.namespace.run(|| ip("link add eth1 type veth peer name eth2"));
+    site.wait("eth1 is reported", |object| !interface(object, "eth1").is_null()).await;
+    site.stop_agent().await;
+    site.start_agent(Extent { budget: 3_000, ..Extent::default() }).await;
+    let object = site.wait("it is shorter", |object| condition(object, "Complete")["status"] == "False").await;
+    let complete = condition(&object, "Complete");
+    assert_eq!(complete["reason"], "SizeLimitExceeded", "{complete:#}");
+    assert!(complete["message"].as_str().unwrap().contains("ethtool"), "{complete:#}");
+    assert!(interface(&object, "eth1")["ethtool"].is_null());
+    assert!(object["status"]["currentState"].to_string().len() <= 3_000);
+}
