@@ -223,11 +223,11 @@ async fn a_report_that_is_too_large_says_so() {
     site.namespace.run(|| ip("link add eth1 type veth peer name eth2"));
     site.wait("eth1 is reported", |object| !interface(object, "eth1").is_null()).await;
     site.stop_agent().await;
-    site.start_agent(Extent { budget: 3_000, ..Extent::default() }).await;
+    site.start_agent(Extent { budget: 1_500, ..Extent::default() }).await;
     let object = site.wait("it is shorter", |object| condition(object, "Complete")["status"] == "False").await;
     let complete = condition(&object, "Complete");
     assert_eq!(complete["reason"], "SizeLimitExceeded", "{complete:#}");
     assert!(complete["message"].as_str().unwrap().contains("ethtool"), "{complete:#}");
     assert!(interface(&object, "eth1")["ethtool"].is_null());
-    assert!(object["status"]["currentState"].to_string().len() <= 3_000);
+    assert!(object["status"]["currentState"].to_string().len() <= 1_500);
 }
