@@ -3,6 +3,7 @@
 pub mod cluster;
 pub mod commands;
 pub mod health;
+pub mod enact;
 pub mod history;
 pub mod host;
 pub mod lock;
@@ -12,6 +13,7 @@ pub mod ports;
 pub mod probes;
 pub mod process;
 pub mod report;
+pub mod secrets;
 pub mod state_dir;
 pub mod transaction;
 

@@ -15,6 +15,8 @@ use super::DNS_HOST;
 
 /// How long a server may take to answer a question, before it is asked again: datagrams get lost.
 const ANSWER: Duration = Duration::from_millis(1500);
+/// How often a server is asked; together less than a probe may take.
+const TRIES: usize = 2;
 
 /// A name server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +71,7 @@ async fn knows(Server(server): Server, name: &str, kind: TYPE) -> Result<(), Str
     // A connected socket takes datagrams of the server only, and hears that there is none.
     socket.connect(server).await.map_err(|error| at(&error.to_string()))?;
     let mut answer = vec![0; 4096];
-    loop {
+    for _ in 0..TRIES {
         socket.send(&query).await.map_err(|error| at(&error.to_string()))?;
         match timeout(ANSWER, socket.recv(&mut answer)).await {
             Ok(Ok(length)) => return is_known(&answer[..length], id, name).map_err(|what| at(&what)),
@@ -77,6 +79,7 @@ async fn knows(Server(server): Server, name: &str, kind: TYPE) -> Result<(), Str
             Err(_) => {}
         }
     }
+    Err(at("no answer"))
 }
 
 fn is_known(answer: &[u8], id: u16, name: &str) -> Result<(), String> {

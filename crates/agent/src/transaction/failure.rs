@@ -25,13 +25,15 @@ pub struct Failure {
     pub found: Option<String>,
     /// One or two sentences.
     pub message: String,
+    /// nmstate's own words, to find out whose property it is.
+    pub said: Option<String>,
 }
 
 impl Failure {
     /// A failure with nothing but words.
     pub fn new(phase: Phase, message: impl Into<String>) -> Self {
         let message = cut(&message.into(), 4 * MAX);
-        Self { phase, probe: None, kind: None, path: None, wanted: None, found: None, message }
+        Self { phase, probe: None, kind: None, path: None, wanted: None, found: None, message, said: None }
     }
 
     /// A probe that did not succeed in time.
@@ -68,16 +70,26 @@ impl Failure {
         };
         let mut failure = Self::new(phase, message);
         failure.kind = Some(kind.to_string());
+        failure.said = Some(cut(said, 4 * MAX));
         failure.path = property.path;
         failure.wanted = property.wanted.map(|value| cut(&value, MAX));
         failure.found = property.found.map(|value| cut(&value, MAX));
         failure
     }
 
+    /// Whether another try may succeed: what nmstate does not accept, it will not accept later.
+    pub fn may_pass(&self) -> bool {
+        !matches!(self.kind.as_deref(), Some("InvalidArgument" | "NotImplementedError" | "NotSupportedError"))
+    }
+
     /// Every occurrence of a secret is replaced, wherever it has got to.
     #[must_use]
     pub fn without(mut self, secrets: &[String]) -> Self {
-        for text in [&mut self.probe, &mut self.path, &mut self.wanted, &mut self.found].into_iter().flatten().chain([&mut self.message]) {
+        for text in [&mut self.probe, &mut self.path, &mut self.wanted, &mut self.found, &mut self.said]
+            .into_iter()
+            .flatten()
+            .chain([&mut self.message])
+        {
             for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
                 if text.contains(secret.as_str()) {
                     *text = text.replace(secret.as_str(), "<hidden>");

@@ -7,3 +7,5 @@ mod observation;
 mod rights;
 mod rollout;
 mod support;
+
+mod offline;

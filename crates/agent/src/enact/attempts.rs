@@ -1,0 +1,139 @@
+//! How often a policy may be tried on this node, and when again.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use tokio::time::Instant;
+
+use super::wish::Wish;
+
+/// How often and how soon; as kubernetes-nmstate has it in its environment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retries {
+    /// Tries before a policy counts as failed: `NNCP_MAX_RETRIES`.
+    pub max: u32,
+    /// The wait before the second try: `NNCP_INITIAL_BACKOFF_SECONDS`. It doubles with each.
+    pub initial: Duration,
+    /// The longest wait: `NNCP_MAX_BACKOFF_SECONDS`.
+    pub longest: Duration,
+}
+
+impl Default for Retries {
+    fn default() -> Self {
+        Self { max: 5, initial: Duration::from_secs(1), longest: Duration::from_secs(30) }
+    }
+}
+
+impl Retries {
+    /// From the environment; what is not a number there is told and left out.
+    pub fn from_env() -> Self {
+        let number = |name: &str| {
+            let value = std::env::var(name).ok().filter(|value| !value.is_empty())?;
+            value.parse::<u32>().inspect_err(|error| tracing::warn!(name, value, %error, "not a number: the default counts")).ok()
+        };
+        let default = Self::default();
+        let seconds = |name: &str, default: Duration| number(name).map_or(default, |seconds| Duration::from_secs(seconds.into()));
+        Self {
+            max: number("NNCP_MAX_RETRIES").unwrap_or(default.max).max(1),
+            initial: seconds("NNCP_INITIAL_BACKOFF_SECONDS", default.initial),
+            longest: seconds("NNCP_MAX_BACKOFF_SECONDS", default.longest),
+        }
+    }
+
+    pub(super) fn wait(&self, count: u32) -> Duration {
+        self.initial.saturating_mul(2_u32.saturating_pow(count.saturating_sub(1))).min(self.longest)
+    }
+}
+
+/// The tries of one generation of a policy.
+#[derive(Clone, Debug, PartialEq)]
+struct Tries {
+    of: (i64, Option<String>),
+    count: u32,
+    not_before: Instant,
+}
+
+/// The tries of each policy.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Attempts(BTreeMap<String, Tries>);
+
+impl Attempts {
+    /// One more try has failed. How many that makes, and whether there is another.
+    pub fn failed(&mut self, wish: &Wish, retries: Retries) -> (u32, bool) {
+        let of = (wish.generation, wish.retry.clone());
+        // A process before this one may have tried.
+        let known = wish.status.retry_count.as_ref().and_then(|counts| counts.get(&wish.generation.to_string()).copied());
+        let earlier = match self.0.get(&wish.policy) {
+            Some(tries) if tries.of == of => tries.count,
+            Some(_) => 0,
+            None if wish.status.observed_generation == Some(wish.observed) => known.and_then(|count| count.try_into().ok()).unwrap_or(0),
+            None => 0,
+        };
+        let count = earlier + 1;
+        self.0.insert(wish.policy.clone(), Tries { of, count, not_before: Instant::now() + retries.wait(count) });
+        (count, count < retries.max)
+    }
+
+    /// How long a policy has to wait for its next try.
+    pub fn wait(&self, wish: &Wish) -> Option<Duration> {
+        let tries = self.0.get(&wish.policy).filter(|tries| tries.of.0 == wish.generation && tries.of.1 == wish.retry)?;
+        Some(tries.not_before.saturating_duration_since(Instant::now())).filter(|wait| !wait.is_zero())
+    }
+
+    /// It was done.
+    pub fn done(&mut self, policy: &str) {
+        self.0.remove(policy);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_api::node_network::{Decision, NodeNetworkConfigurationEnactmentStatus as Status};
+
+    use super::*;
+
+    fn wish(generation: i64, retry: Option<&str>) -> Wish {
+        Wish {
+            name: "node-1.p".into(),
+            policy: "p".into(),
+            observed: 1,
+            generation,
+            decision: Decision::Granted,
+            retry: retry.map(str::to_owned),
+            granted: None,
+            status: Status::default(),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waits_double_and_end() {
+        let retries = Retries { max: 4, initial: Duration::from_secs(1), longest: Duration::from_secs(3) };
+        let mut attempts = Attempts::default();
+        let wish_1 = wish(1, None);
+        for (count, seconds, again) in [(1, 1, true), (2, 2, true), (3, 3, true), (4, 3, false)] {
+            assert_eq!(attempts.failed(&wish_1, retries), (count, again));
+            assert_eq!(attempts.wait(&wish_1), Some(Duration::from_secs(seconds)));
+        }
+        tokio::time::advance(Duration::from_secs(3)).await;
+        assert_eq!(attempts.wait(&wish_1), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_new_generation_or_annotation_starts_again() {
+        let retries = Retries::default();
+        let mut attempts = Attempts::default();
+        for _ in 0..4 {
+            attempts.failed(&wish(1, None), retries);
+        }
+        assert_eq!(attempts.wait(&wish(2, None)), None);
+        assert_eq!(attempts.failed(&wish(2, None), retries), (1, true));
+        assert_eq!(attempts.failed(&wish(2, Some("now")), retries), (1, true));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_new_process_goes_on_counting() {
+        let mut known = wish(7, None);
+        known.status.observed_generation = Some(1);
+        known.status.retry_count = Some(BTreeMap::from([("7".into(), 3)]));
+        assert_eq!(Attempts::default().failed(&known, Retries::default()), (4, true));
+    }
+}

@@ -1,0 +1,183 @@
+//! The enactments of a node: merged into one desired state, made so in one transaction, and reported.
+//!
+//! A pass looks at everything anew. What was done is told by the status of the enactments, what a policy may fall back to by the agent's
+//! folder; so a pass after a crash, or with an object that somebody has changed, is a pass like any other.
+
+mod attempts;
+mod pass;
+mod status;
+mod store;
+mod wish;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use k8s_openapi::jiff::Timestamp;
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams},
+};
+use nmstate::NetworkState;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use weft_api::node_network::{GROUP, NodeNetworkConfigurationEnactment, NodeNetworkConfigurationEnactmentStatus as Status, enactment};
+
+pub use self::attempts::Retries;
+use self::{
+    attempts::Attempts,
+    status::{Aside, State},
+    store::Store,
+    wish::Wish,
+};
+use crate::{
+    state_dir,
+    transaction::{Failure, Interrupted, Transactor},
+};
+
+/// The field manager of what the agent writes.
+const MANAGER: &str = "weft/agent";
+/// When a status could not be written.
+const WRITE_AGAIN: Duration = Duration::from_secs(5);
+
+/// What an [`Enactor`] works with.
+#[derive(Clone)]
+pub struct Settings {
+    /// Changes the host.
+    pub transactor: Transactor,
+    /// Writes statuses, reads Secrets.
+    pub client: Client,
+    /// The agent's namespace, where Secrets are.
+    pub namespace: String,
+    /// How often and how soon a policy is tried again.
+    pub retries: Retries,
+}
+
+/// What there is at the moment.
+#[derive(Clone, Debug)]
+pub struct Inputs<'a> {
+    /// The node's enactments.
+    pub enactments: Vec<Arc<NodeNetworkConfigurationEnactment>>,
+    /// `NodeNetworkState.spec.managed`.
+    pub managed: bool,
+    /// `NodeNetworkState.spec.desiredState`.
+    pub own: Option<&'a Value>,
+    /// The host as it was seen last, secrets hidden.
+    pub current: &'a NetworkState,
+}
+
+/// What a pass has done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Call again after this time at the latest.
+    pub again: Option<Duration>,
+    /// Whether the host was changed.
+    pub changed: bool,
+    /// What became of the node's own desired state, if there is one.
+    pub own: Option<Result<(), Failure>>,
+    /// How many enactments are failing.
+    pub failing: usize,
+    /// How many are not decided: tried again, or waiting for the operator.
+    pub open: usize,
+}
+
+/// Carries out the enactments of a node. Never two passes at once.
+pub struct Enactor {
+    settings: Settings,
+    store: Store,
+    attempts: Attempts,
+    /// How often the node's own desired state has failed, and until when it waits.
+    own_tries: Option<(u32, Instant)>,
+    /// Own writes: what a watch tells may be older. By the name of the enactment, with its uid.
+    written: BTreeMap<String, (Option<String>, Status)>,
+    interrupted: Option<Interrupted>,
+}
+
+impl Enactor {
+    /// Begins; what a process before this one has left in the middle is cleaned up first.
+    ///
+    /// # Errors
+    /// The agent's folder cannot be used.
+    pub async fn start(settings: Settings) -> Result<Self, state_dir::Error> {
+        let store = Store::load(&settings.transactor.dir)?;
+        let interrupted = match settings.transactor.recover().await {
+            Ok(interrupted) => interrupted,
+            Err(failure) => {
+                tracing::error!(%failure, "a change that was interrupted cannot be cleaned up; the next start tries again");
+                None
+            }
+        };
+        if let Some(interrupted) = &interrupted {
+            tracing::warn!("{interrupted}");
+        }
+        Ok(Self { settings, store, attempts: Attempts::default(), own_tries: None, written: BTreeMap::new(), interrupted })
+    }
+
+    /// Makes the host as the enactments say, and says in their status what became of it.
+    pub async fn pass(&mut self, inputs: &Inputs<'_>) -> Report {
+        if !inputs.managed {
+            return Report::default();
+        }
+        self.forget(inputs);
+        let wishes: Vec<Wish> = inputs.enactments.iter().filter_map(|enactment| Wish::of(enactment, self.status_of(enactment))).collect();
+        pass::Pass::new(self, wishes, inputs).run().await
+    }
+
+    fn status_of(&self, enactment: &NodeNetworkConfigurationEnactment) -> Option<&Status> {
+        let (uid, status) = self.written.get(enactment.metadata.name.as_deref()?)?;
+        (*uid == enactment.metadata.uid).then_some(status)
+    }
+
+    /// An enactment that is gone: the node keeps what it has, and nobody answers for it any more.
+    fn forget(&mut self, inputs: &Inputs<'_>) {
+        self.written.retain(|name, _| inputs.enactments.iter().any(|enactment| enactment.metadata.name.as_ref() == Some(name)));
+        let is_there = |policy: &str| inputs.enactments.iter().any(|enactment| enactment.spec.policy == policy);
+        if self.store.keep(is_there) {
+            self.save();
+        }
+    }
+
+    fn own_failed(&mut self) -> Duration {
+        let count = self.own_tries.map_or(0, |(count, _)| count) + 1;
+        let wait = self.settings.retries.wait(count);
+        self.own_tries = Some((count, Instant::now() + wait));
+        wait
+    }
+
+    fn own_wait(&self) -> Option<Duration> {
+        let (_, until) = self.own_tries?;
+        Some(until.saturating_duration_since(Instant::now())).filter(|wait| !wait.is_zero())
+    }
+
+    fn save(&self) {
+        if let Err(error) = self.store.save(&self.settings.transactor.dir) {
+            tracing::error!(%error, "what was applied is not noted: a policy may have nothing to fall back to");
+        }
+    }
+
+    /// Writes a status if it says something new. Whether it is written.
+    async fn write(&mut self, wish: &mut Wish, uid: Option<String>, state: &State, aside: &Aside, mut status: Status) -> bool {
+        status.conditions = status::conditions(wish, state, aside, Timestamp::now());
+        status.policy_generation = Some(wish.generation);
+        status.observed_generation = Some(wish.observed);
+        if status == wish.status {
+            return true;
+        }
+        let body = json!({
+            "apiVersion": format!("{GROUP}/{}", enactment::VERSION),
+            "kind": enactment::KIND,
+            "metadata": {"name": wish.name},
+            "status": status,
+        });
+        let api = Api::<NodeNetworkConfigurationEnactment>::all(self.settings.client.clone());
+        match api.patch_status(&wish.name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(&body)).await {
+            Ok(_) => {
+                self.written.insert(wish.name.clone(), (uid, status.clone()));
+                wish.status = status;
+                true
+            }
+            Err(error) => {
+                tracing::warn!(enactment = wish.name, %error, "the status cannot be written; trying again");
+                false
+            }
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The status of an enactment: conditions, reasons and messages of kubernetes-nmstate, and Weft's own beside them.
+
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+use weft_api::{
+    Condition,
+    node_network::{NodeNetworkConfigurationEnactmentStatus as Status, Outcome},
+};
+
+use super::wish::Wish;
+use crate::transaction::Failure;
+
+/// The phase of a failure to make a state of a policy.
+pub(super) const RENDER: &str = "Render";
+/// The message of what is done.
+pub(super) const RECONCILED: &str = "successfully reconciled";
+/// The message of what is taken back.
+pub(super) const REVERTED: &str = "successfully reverted";
+/// The phase of a contradiction.
+pub(super) const CONFLICT: &str = "Conflict";
+
+/// What an enactment's conditions say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Progressing,
+    Pending,
+    Aborted,
+    Available { message: &'static str },
+    Retrying { message: String },
+    Failed { message: String },
+}
+
+impl State {
+    /// What a status says already.
+    pub fn of(status: &Status) -> Option<Self> {
+        let message = |type_: &str| {
+            let holds = status.conditions.iter().find(|condition| condition.type_ == type_ && condition.status == "True")?;
+            Some(holds.message.clone().unwrap_or_default())
+        };
+        Some(match (message("Progressing"), message("Failing")) {
+            (Some(_), Some(message)) => Self::Retrying { message },
+            (Some(_), None) => Self::Progressing,
+            (None, Some(message)) => Self::Failed { message },
+            (None, None) if message("Pending").is_some() => Self::Pending,
+            (None, None) if message("Aborted").is_some() => Self::Aborted,
+            (None, None) => match message("Available")?.as_str() {
+                REVERTED => Self::Available { message: REVERTED },
+                _ => Self::Available { message: RECONCILED },
+            },
+        })
+    }
+
+    /// Progressing, Failing, Available, Pending, Aborted; with reason and message.
+    fn parts(&self, name: &str) -> ([&'static str; 5], &'static str, String) {
+        const T: &str = "True";
+        const F: &str = "False";
+        const U: &str = "Unknown";
+        match self {
+            Self::Progressing => ([T, U, U, F, F], "ConfigurationProgressing", "Applying desired state".into()),
+            Self::Pending => ([F, F, F, T, F], "MaxUnavailableLimitReached", "Waiting for progressing nodes to finish".into()),
+            Self::Aborted => ([F, F, F, F, T], "ConfigurationAborted", format!("reconciliation of enactment {name} has aborted")),
+            Self::Available { message } => ([F, F, T, F, F], "SuccessfullyConfigured", (*message).into()),
+            Self::Retrying { message } => ([T, T, F, F, F], "Retrying", message.clone()),
+            Self::Failed { message } => ([F, T, F, F, F], "FailedToConfigure", message.clone()),
+        }
+    }
+}
+
+/// Beside the state, what may hold as well.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Aside {
+    /// How the host differs, if it does.
+    pub drifted: Option<String>,
+    /// Who contradicts, if somebody does.
+    pub conflict: Option<String>,
+}
+
+/// Whether a condition holds.
+pub(super) fn is_true(status: &Status, type_: &str) -> bool {
+    status.conditions.iter().any(|condition| condition.type_ == type_ && condition.status == "True")
+}
+
+/// The conditions after those of before: what has not changed keeps its times.
+pub(super) fn conditions(wish: &Wish, state: &State, aside: &Aside, now: Timestamp) -> Vec<Condition> {
+    let (statuses, reason, message) = state.parts(&wish.name);
+    let main = statuses.iter().position(|status| *status == "True");
+    let types = ["Progressing", "Failing", "Available", "Pending", "Aborted"];
+    let mut wanted: Vec<(&str, &str, &str, String)> = Vec::new();
+    for (index, (type_, status)) in types.into_iter().zip(statuses).enumerate() {
+        // The message belongs to the condition that holds; of a retry to both.
+        let tells = Some(index) == main || status == "True";
+        wanted.push((type_, status, reason, if tells { message.clone() } else { String::new() }));
+    }
+    for (type_, reason, message) in [("Drifted", "HostDiffers", &aside.drifted), ("Conflict", "PoliciesDisagree", &aside.conflict)] {
+        if let Some(message) = message {
+            wanted.push((type_, "True", reason, message.clone()));
+        }
+    }
+    wanted.into_iter().map(|(type_, status, reason, message)| condition(wish, type_, status, reason, message, now)).collect()
+}
+
+fn condition(wish: &Wish, type_: &str, status: &str, reason: &str, message: String, now: Timestamp) -> Condition {
+    let before = wish.status.conditions.iter().find(|condition| condition.type_ == type_);
+    let new = Condition {
+        type_: type_.to_owned(),
+        status: status.to_owned(),
+        reason: Some(reason.to_owned()),
+        message: Some(message),
+        observed_generation: Some(wish.observed),
+        ..Condition::default()
+    };
+    let times = |condition: &Condition| Condition { last_transition_time: None, last_heartbeat_time: None, ..condition.clone() };
+    match before {
+        Some(before) if times(before) == new => before.clone(),
+        before => {
+            let since = before.filter(|before| before.status == status).and_then(|before| before.last_transition_time.clone());
+            Condition { last_transition_time: since.or(Some(Time(now))), last_heartbeat_time: Some(Time(now)), ..new }
+        }
+    }
+}
+
+/// Why a try failed, for programs.
+pub(super) fn outcome(failure: &Failure) -> Outcome {
+    Outcome {
+        phase: Some(failure.phase.to_string()),
+        probe: failure.probe.clone(),
+        path: failure.path.clone(),
+        wanted: failure.wanted.clone(),
+        found: failure.found.clone(),
+        message: Some(failure.message.clone()),
+    }
+}
+
+/// The same for a failure before there is anything to apply.
+pub(super) fn early(phase: &str, message: String) -> Outcome {
+    Outcome { phase: Some(phase.to_owned()), message: Some(message), ..Outcome::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_api::node_network::Decision;
+
+    use super::*;
+
+    fn wish(status: Status) -> Wish {
+        Wish {
+            name: "node-1.p".into(),
+            policy: "p".into(),
+            observed: 3,
+            generation: 7,
+            decision: Decision::Granted,
+            retry: None,
+            granted: None,
+            status,
+        }
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    /// The table of kubernetes-nmstate: Progressing, Failing, Available, Pending, Aborted.
+    #[test]
+    fn conditions_are_those_of_kubernetes_nmstate() {
+        let cases = [
+            (State::Progressing, "True Unknown Unknown False False", "ConfigurationProgressing", "Applying desired state"),
+            (State::Pending, "False False False True False", "MaxUnavailableLimitReached", "Waiting for progressing nodes to finish"),
+            (State::Retrying { message: "again".into() }, "True True False False False", "Retrying", "again"),
+            (State::Failed { message: "why".into() }, "False True False False False", "FailedToConfigure", "why"),
+            (
+                State::Available { message: "successfully reconciled" },
+                "False False True False False",
+                "SuccessfullyConfigured",
+                "successfully reconciled",
+            ),
+            (State::Aborted, "False False False False True", "ConfigurationAborted", "reconciliation of enactment node-1.p has aborted"),
+        ];
+        for (state, statuses, reason, message) in cases {
+            let conditions = conditions(&wish(Status::default()), &state, &Aside::default(), at(0));
+            assert_eq!(conditions.iter().map(|condition| condition.status.as_str()).collect::<Vec<_>>().join(" "), statuses, "{state:?}");
+            let holds = conditions.iter().find(|condition| condition.status == "True").unwrap();
+            assert_eq!((holds.reason.as_deref(), holds.message.as_deref()), (Some(reason), Some(message)));
+            assert!(conditions.iter().all(|condition| condition.observed_generation == Some(3)));
+        }
+    }
+
+    #[test]
+    fn what_does_not_change_keeps_its_times() {
+        let done = State::Available { message: "successfully reconciled" };
+        let first = conditions(&wish(Status::default()), &done, &Aside::default(), at(10));
+        let known = wish(Status { conditions: first.clone(), ..Status::default() });
+        assert_eq!(conditions(&known, &done, &Aside::default(), at(20)), first);
+        let drifted = conditions(&known, &done, &Aside { drifted: Some("mtu".into()), conflict: None }, at(20));
+        assert_eq!(drifted[..5], first[..]);
+        assert_eq!((drifted[5].type_.as_str(), drifted[5].last_transition_time.clone()), ("Drifted", Some(Time(at(20)))));
+    }
+}

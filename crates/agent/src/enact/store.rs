@@ -1,0 +1,85 @@
+//! What was applied on this host for each policy, in the agent's folder: what a policy that may not go on keeps, and the way back.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use weft_node_network::{
+    claims::{Layer, Owner, Rank},
+    merge::merge,
+    revert, state,
+};
+
+use crate::state_dir::{Error, StateDir};
+
+const FILE: &str = "applied.json";
+
+/// What was applied for a policy last.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Applied {
+    /// The policy's generation.
+    pub generation: i64,
+    /// Its desired state; references to secrets are still in it.
+    pub desired: Value,
+    /// The state that takes back all that the policy has changed, over all its generations.
+    pub undo: Value,
+}
+
+/// By policy.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Store(BTreeMap<String, Applied>);
+
+impl Store {
+    pub fn load(dir: &StateDir) -> Result<Self, Error> {
+        Ok(dir.read(FILE)?.unwrap_or_default())
+    }
+
+    pub fn save(&self, dir: &StateDir) -> Result<(), Error> {
+        dir.write(FILE, self)
+    }
+
+    pub fn get(&self, policy: &str) -> Option<&Applied> {
+        self.0.get(policy)
+    }
+
+    /// A policy was applied on a host that was like this before.
+    pub fn applied(&mut self, policy: &str, generation: i64, desired: Value, before: &Value) {
+        let undo = revert::revert(before, &desired, &state::empty());
+        let undo = match self.0.remove(policy) {
+            // What an earlier generation has changed goes back to what was there before that one.
+            Some(earlier) => {
+                let layer = |priority, state| Layer { owner: Owner::Policy(policy.to_owned()), rank: Rank::Policy(priority), state };
+                merge(&[layer(0, undo), layer(1, earlier.undo)]).state
+            }
+            None => undo,
+        };
+        self.0.insert(policy.to_owned(), Applied { generation, desired, undo });
+    }
+
+    /// Forgets policies that nobody answers for any more. Whether there were any.
+    pub fn keep(&mut self, mut is_kept: impl FnMut(&str) -> bool) -> bool {
+        let before = self.0.len();
+        self.0.retain(|policy, _| is_kept(policy));
+        self.0.len() != before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_way_back_leads_to_before_the_first_generation() {
+        let eth1 = |mtu: u32| json!({"interfaces": [{"name": "eth1", "type": "ethernet", "state": "up", "mtu": mtu}]});
+        let mut store = Store::default();
+        store.applied("p", 1, eth1(9000), &eth1(1500));
+        store.applied("p", 2, eth1(4000), &eth1(9000));
+        let applied = store.get("p").unwrap();
+        assert_eq!(applied.generation, 2);
+        assert_eq!(applied.undo["interfaces"][0]["mtu"], 1500, "{}", applied.undo);
+        assert!(store.keep(|_| false));
+        assert_eq!(store.get("p"), None);
+    }
+}

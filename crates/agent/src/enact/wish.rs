@@ -1,0 +1,127 @@
+//! What one enactment asks of the node, and how far it has got: read from the object itself, so that a new start knows it too.
+
+use serde_json::Value;
+use weft_api::node_network::{
+    Decision, NodeNetworkConfigurationEnactment, NodeNetworkConfigurationEnactmentStatus as Status,
+    NodeNetworkConfigurationPolicySpec as Spec,
+};
+use weft_node_network::{
+    claims::{Layer, Owner, Rank},
+    render::{RenderError, Rendered, render},
+    state,
+};
+
+use super::store::Applied;
+use crate::enact::status;
+
+/// How far an enactment has got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// Something is to be done.
+    Open,
+    /// It was done.
+    Done,
+    /// It failed for good, until somebody changes something.
+    Failed,
+}
+
+/// One enactment.
+#[derive(Clone, Debug)]
+pub(super) struct Wish {
+    /// The name of the enactment.
+    pub name: String,
+    /// The name of its policy.
+    pub policy: String,
+    /// The `metadata.generation` of the enactment, which the status acknowledges.
+    pub observed: i64,
+    /// That of the policy.
+    pub generation: i64,
+    pub decision: Decision,
+    pub retry: Option<String>,
+    /// What was granted, with its generation.
+    pub granted: Option<(i64, Spec)>,
+    /// The last status, of this process if it has written one.
+    pub status: Status,
+}
+
+impl Wish {
+    /// `None` for what kubernetes-nmstate has left, which nobody has decided about.
+    pub fn of(enactment: &NodeNetworkConfigurationEnactment, status: Option<&Status>) -> Option<Self> {
+        let wanted = enactment.spec.wanted.as_ref()?;
+        Some(Self {
+            name: enactment.metadata.name.clone()?,
+            policy: enactment.spec.policy.clone(),
+            observed: enactment.metadata.generation.unwrap_or_default(),
+            generation: wanted.generation,
+            decision: wanted.decision,
+            retry: wanted.retry.clone(),
+            granted: enactment.spec.granted.as_ref().map(|granted| (granted.generation, granted.spec.clone())),
+            status: status.or(enactment.status.as_ref()).cloned().unwrap_or_default(),
+        })
+    }
+
+    pub fn owner(&self) -> Owner {
+        Owner::Policy(self.policy.clone())
+    }
+
+    fn is_acknowledged(&self) -> bool {
+        self.status.observed_generation == Some(self.observed)
+    }
+
+    /// What failed for a reason that may go by itself, an interface that is not there or another policy, is looked at anew each time.
+    pub fn standing(&self) -> Standing {
+        let phase = self.status.outcome.as_ref().and_then(|outcome| outcome.phase.as_deref());
+        if !self.is_acknowledged() {
+            Standing::Open
+        } else if status::is_true(&self.status, "Available") {
+            Standing::Done
+        } else if status::is_true(&self.status, "Failing")
+            && !status::is_true(&self.status, "Progressing")
+            && !matches!(phase, Some(status::RENDER | status::CONFLICT))
+        {
+            Standing::Failed
+        } else {
+            Standing::Open
+        }
+    }
+
+    /// Whether drift is put right, or only told.
+    pub fn corrects_drift(&self) -> bool {
+        self.granted.as_ref().is_none_or(|(_, spec)| spec.drift.as_deref() != Some("report"))
+    }
+
+    /// The desired state of what is granted.
+    ///
+    /// Captures were carried out on the host as it was: once a bridge has taken the place of a card, the card that has the default route is the
+    /// bridge. So what they made is kept as long as the policy stays the same. Matches of interfaces are looked at each time.
+    pub fn render(&self, applied: Option<&Applied>, current: &Value) -> Result<Rendered, RenderError> {
+        let Some((generation, spec)) = &self.granted else {
+            return Ok(Rendered { desired: state::empty(), captures: Default::default() });
+        };
+        if spec.capture.is_some() && self.standing() == Standing::Done {
+            let captures = || {
+                self.status
+                    .captured_states
+                    .iter()
+                    .flatten()
+                    .map(|(name, captured)| (name.clone(), captured.state.clone().unwrap_or_default()))
+                    .collect()
+            };
+            if let Some(applied) = applied.filter(|applied| applied.generation == *generation) {
+                return Ok(Rendered { desired: applied.desired.clone(), captures: captures() });
+            }
+            if let Some(desired) = self.status.desired_state.clone().filter(|_| self.status.policy_generation == Some(*generation)) {
+                return Ok(Rendered { desired, captures: captures() });
+            }
+        }
+        render(spec, current)
+    }
+
+    /// The layer of this policy with this state.
+    pub fn layer(&self, state: Value) -> Layer {
+        let priority = self.granted.as_ref().and_then(|(_, spec)| spec.priority).unwrap_or_default();
+        // What takes a policy back gives way to everything that others want.
+        let rank = if self.decision == Decision::Revert { Rank::Policy(i64::MIN) } else { Rank::Policy(priority) };
+        Layer { owner: self.owner(), rank, state }
+    }
+}

@@ -1,0 +1,278 @@
+//! The agent's commands for a person on the host, without a cluster: what they change is judged by `ip -j`.
+
+use std::{
+    fs::File,
+    os::fd::{AsFd, OwnedFd},
+    path::PathBuf,
+    time::Duration,
+};
+
+use rustix::fs::FlockOperation;
+use serde_json::{Value, json};
+use weft_testenv::host_lab::{Host, HostLab, Program, agent};
+
+use crate::support::{addresses, link, wait_until};
+
+const STATE_DIR: &str = "/var/lib/weft-agent";
+
+struct Agent<'a> {
+    host: &'a Host,
+    program: String,
+}
+
+impl<'a> Agent<'a> {
+    fn on(host: &'a Host) -> Self {
+        Self { host, program: agent::program().unwrap().display().to_string() }
+    }
+
+    async fn run(&self, args: &[&str]) -> Result<String, String> {
+        let command: Vec<&str> = [&*self.program, "--probe-seconds", "4"].iter().chain(args).copied().collect();
+        self.host.exec(&command).await.map_err(|error| format!("{error:#}"))
+    }
+
+    fn put(&self, state: &Value) -> String {
+        std::fs::write(self.host.file("/run/state.json"), state.to_string()).unwrap();
+        "/run/state.json".to_owned()
+    }
+
+    async fn apply(&self, state: &Value) -> Result<String, String> {
+        let file = self.put(state);
+        self.run(&["apply", "-f", &file]).await
+    }
+
+    /// Starts an apply that stops at the beginning of a phase for as long as the lock lives.
+    async fn apply_until(&self, phase: &str, state: &Value) -> (Program, OwnedFd) {
+        let hold = self.state(&format!("hold-{phase}"));
+        std::fs::create_dir_all(hold.parent().unwrap()).unwrap();
+        let lock = File::create(&hold).unwrap();
+        rustix::fs::flock(lock.as_fd(), FlockOperation::LockExclusive).unwrap();
+        let file = self.put(state);
+        let args = ["--probe-seconds", "4", "apply", "-f", &file];
+        let program = self.host.start_program(&agent::program().unwrap(), &args, &[]).unwrap();
+        wait_until(&format!("the agent is in phase {phase}"), async || {
+            let journal = std::fs::read_to_string(self.state("transaction.json")).map_err(|error| error.to_string())?;
+            if journal.contains(&format!("\"phase\":\"{phase}\"")) { Ok(()) } else { Err(journal) }
+        })
+        .await;
+        (program, lock.into())
+    }
+
+    fn state(&self, name: &str) -> PathBuf {
+        self.host.file(format!("{STATE_DIR}/{name}"))
+    }
+
+    async fn checkpoints(&self) -> String {
+        let ask = [
+            "busctl",
+            "get-property",
+            "org.freedesktop.NetworkManager",
+            "/org/freedesktop/NetworkManager",
+            "org.freedesktop.NetworkManager",
+            "Checkpoints",
+        ];
+        self.host.exec(&ask).await.unwrap().trim().to_owned()
+    }
+}
+
+fn address(interface: &str, ip: &str) -> Value {
+    let ipv4 = json!({"enabled": true, "dhcp": false, "address": [{"ip": ip, "prefix-length": 24}]});
+    json!({"interfaces": [{"name": interface, "type": "ethernet", "state": "up", "ipv4": ipv4, "ipv6": {"enabled": false}}]})
+}
+
+fn bridge(mtu: u32) -> Value {
+    json!({"interfaces": [{"name": "br1", "type": "linux-bridge", "state": "up", "mtu": mtu,
+        "ipv4": {"enabled": true, "dhcp": false, "address": [{"ip": "172.31.1.77", "prefix-length": 24}]}, "ipv6": {"enabled": false},
+        "bridge": {"options": {"stp": {"enabled": false}}, "port": [{"name": "eth1", "vlan": {}}]}}]})
+}
+
+async fn default_route(host: &Host) -> Value {
+    serde_json::from_str(&host.exec(&["ip", "-j", "route", "show", "default"]).await.unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn a_change_is_made_once_told_and_taken_back() {
+    let lab = HostLab::builder().hosts(1).start().await.unwrap();
+    let host = lab.host("node-1").unwrap();
+    let agent = Agent::on(host);
+    let wanted = address("eth1", "172.31.1.50");
+
+    let file = agent.put(&wanted);
+    let planned = agent.run(&["plan", "-f", &file]).await.unwrap_err();
+    assert!(planned.contains("interfaces[eth1].ipv4.address"), "{planned}");
+    assert!(addresses(host, "eth1").await.is_empty());
+
+    let told = agent.apply(&wanted).await.unwrap();
+    assert!(told.contains("Still reachable: default gateway, DNS of root-servers.net"), "{told}");
+    assert_eq!(addresses(host, "eth1").await, ["172.31.1.50"]);
+    assert_eq!(agent.checkpoints().await, "ao 0");
+    assert!(agent.run(&["plan", "-f", &file]).await.unwrap().contains("Nothing would change"));
+    assert!(agent.apply(&wanted).await.unwrap().contains("Nothing to do"));
+
+    assert_eq!(agent.run(&["history"]).await.unwrap().lines().count(), 1, "doing nothing is no outcome");
+    let told = agent.run(&["rollback"]).await.unwrap();
+    assert!(told.contains("the rollback of change 1"), "{told}");
+    assert!(addresses(host, "eth1").await.is_empty());
+}
+
+#[tokio::test]
+async fn what_cuts_the_host_off_is_rolled_back() {
+    let lab = HostLab::builder().hosts(1).start().await.unwrap();
+    let host = lab.host("node-1").unwrap();
+    let agent = Agent::on(host);
+    let (route, links) = (default_route(host).await, link(host, "eth0").await["addr_info"].clone());
+    assert_eq!(route[0]["gateway"], "172.31.0.1");
+
+    let wrong_gateway = json!({"routes": {"config": [
+        {"state": "absent", "destination": "0.0.0.0/0", "next-hop-interface": "eth0"},
+        {"destination": "0.0.0.0/0", "next-hop-interface": "eth0", "next-hop-address": "172.31.0.99"}]}});
+    let error = agent.apply(&wrong_gateway).await.unwrap_err();
+    assert!(error.contains("Probe (default gateway): not within 4 s") && error.contains("172.31.0.99"), "{error}");
+    assert_eq!(default_route(host).await, route);
+
+    let resolv_conf = std::fs::read_to_string(host.file("/etc/resolv.conf")).unwrap();
+    let wrong_dns = json!({"dns-resolver": {"config": {"server": ["172.31.0.98"], "search": []}}});
+    let error = agent.apply(&wrong_dns).await.unwrap_err();
+    assert!(error.contains("Probe (DNS of root-servers.net)") && error.contains("172.31.0.98"), "{error}");
+    let names = |text: &str| text.lines().filter(|line| line.starts_with("nameserver")).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(names(&std::fs::read_to_string(host.file("/etc/resolv.conf")).unwrap()), names(&resolv_conf));
+
+    let too_small = json!({"interfaces": [{"name": "eth9", "type": "ethernet", "state": "up"}]});
+    let error = agent.apply(&too_small).await.unwrap_err();
+    assert!(error.contains("eth9"), "{error}");
+
+    assert_eq!(default_route(host).await, route);
+    let now = link(host, "eth0").await["addr_info"].clone();
+    let locals = |infos: &Value| infos.as_array().unwrap().iter().map(|info| info["local"].clone()).collect::<Vec<_>>();
+    assert_eq!(locals(&now), locals(&links));
+    assert_eq!(agent.checkpoints().await, "ao 0");
+    let history = agent.run(&["history"]).await.unwrap();
+    assert_eq!(history.matches("rolled back").count(), 2, "{history}");
+}
+
+#[tokio::test]
+async fn a_leftover_checkpoint_is_no_obstacle() {
+    let lab = HostLab::builder().hosts(1).start().await.unwrap();
+    let host = lab.host("node-1").unwrap();
+    let agent = Agent::on(host);
+    // Somebody's checkpoint of all devices, for ten minutes.
+    let create = [
+        "busctl",
+        "call",
+        "org.freedesktop.NetworkManager",
+        "/org/freedesktop/NetworkManager",
+        "org.freedesktop.NetworkManager",
+        "CheckpointCreate",
+        "aouu",
+        "0",
+        "600",
+        "0",
+    ];
+    host.exec(&create).await.unwrap();
+    assert!(agent.checkpoints().await.starts_with("ao 1"));
+    agent.apply(&address("eth1", "172.31.1.50")).await.unwrap();
+    assert_eq!(addresses(host, "eth1").await, ["172.31.1.50"]);
+    assert_eq!(agent.checkpoints().await, "ao 0");
+}
+
+/// Killed in each phase, the next start finds the host before or after, never between, and says which.
+#[tokio::test]
+async fn killed_in_any_phase_the_host_is_before_or_after() {
+    let lab = HostLab::builder().hosts(1).start().await.unwrap();
+    let host = lab.host("node-1").unwrap();
+    let agent = Agent::on(host);
+    let next = address("eth2", "172.31.2.50");
+    for phase in ["Checkpoint", "Apply", "Probe", "Commit"] {
+        let (mut program, lock) = agent.apply_until(phase, &bridge(1400)).await;
+        program.kill().unwrap();
+        drop(lock);
+        std::fs::remove_file(agent.state(&format!("hold-{phase}"))).unwrap();
+        // The next start of any kind cleans up; another change shows that nothing is in the way.
+        let file = agent.put(&next);
+        let told = agent.host.exec(&["sh", "-c", &format!("{} apply -f {file} 2>&1", agent.program)]).await.unwrap();
+        assert!(
+            told.contains(&format!("stopped in phase {phase} of changing /run/state.json: the host is as it was before"))
+                || told.contains("stopped in phase"),
+            "{told}"
+        );
+        assert!(told.contains("the host is as it was before"), "{phase}: {told}");
+        assert_eq!(link(host, "br1").await, Value::Null, "{phase}");
+        assert!(addresses(host, "eth1").await.is_empty());
+        assert_eq!(agent.checkpoints().await, "ao 0");
+        assert!(!agent.state("transaction.json").exists());
+        agent.run(&["rollback"]).await.unwrap();
+    }
+    // Without a next start NetworkManager does it alone, which takes until the checkpoint's time is over: not waited for here. Started anew
+    // instead, it knows of no checkpoint, and has the new profiles on disk.
+    let (mut program, lock) = agent.apply_until("Probe", &bridge(1400)).await;
+    program.kill().unwrap();
+    drop(lock);
+    std::fs::remove_file(agent.state("hold-Probe")).unwrap();
+    host.restart_network_manager().await.unwrap();
+    assert_eq!(addresses(host, "br1").await, ["172.31.1.77"], "what makes this case");
+    let file = agent.put(&next);
+    let told = agent.host.exec(&["sh", "-c", &format!("{} apply -f {file} 2>&1", agent.program)]).await.unwrap();
+    assert!(told.contains("the host is as it was before"), "{told}");
+    assert_eq!(link(host, "br1").await, Value::Null);
+}
+
+/// A pod's port stays on its bridge, whatever becomes of the bridge.
+async fn pods_ports(lab: &HostLab) {
+    let host = lab.host("node-1").unwrap();
+    let agent = Agent::on(host);
+    agent.apply(&bridge(1500)).await.unwrap();
+    // As the bridge plugin of CNI does it.
+    host.exec(&["ip", "netns", "add", "pod"]).await.unwrap();
+    host.ip("link add vethpod type veth peer name eth0 netns pod\nlink set vethpod master br1 up\n").await.unwrap();
+    host.exec(&["ip", "-n", "pod", "addr", "add", "172.31.1.78/24", "dev", "eth0"]).await.unwrap();
+    host.exec(&["ip", "-n", "pod", "link", "set", "eth0", "up"]).await.unwrap();
+    let reachable = async || {
+        wait_until("the pod is reachable over the bridge", async || {
+            let ping = ["ip", "netns", "exec", "pod", "ping", "-c", "1", "-W", "1", "172.31.1.1"];
+            host.exec(&ping).await.map(|_| ()).map_err(|error| format!("{error:#}"))
+        })
+        .await;
+        assert_eq!(link(host, "vethpod").await["master"], "br1");
+        assert_eq!(link(host, "vethpod").await["flags"].as_array().unwrap().contains(&json!("UP")), true);
+        assert_eq!(host.exec(&["sh", "-c", "ls /etc/NetworkManager/system-connections | grep -c veth || true"]).await.unwrap().trim(), "0");
+    };
+    reachable().await;
+
+    // A change.
+    agent.apply(&bridge(1400)).await.unwrap();
+    assert_eq!(link(host, "br1").await["mtu"], 1400);
+    reachable().await;
+
+    // A change that is rolled back, and with it the bridge's profile.
+    let mut cut_off = bridge(1300);
+    cut_off["routes"] = json!({"config": [
+        {"state": "absent", "destination": "0.0.0.0/0", "next-hop-interface": "eth0"},
+        {"destination": "0.0.0.0/0", "next-hop-interface": "eth0", "next-hop-address": "172.31.0.99"}]});
+    agent.apply(&cut_off).await.unwrap_err();
+    assert_eq!(link(host, "br1").await["mtu"], 1400);
+    reachable().await;
+
+    // The bridge is deleted, which is rolled back: the bridge that comes back is another one.
+    let index = link(host, "br1").await["ifindex"].clone();
+    let mut deleted = cut_off.clone();
+    deleted["interfaces"] = json!([{"name": "br1", "type": "linux-bridge", "state": "absent"}]);
+    agent.apply(&deleted).await.unwrap_err();
+    assert_ne!(link(host, "br1").await["ifindex"], index);
+    reachable().await;
+
+    // Somebody deletes the bridge, and the agent makes it anew.
+    host.exec(&["nmcli", "connection", "delete", "br1"]).await.unwrap();
+    agent.apply(&bridge(1400)).await.unwrap();
+    reachable().await;
+    tokio::time::sleep(Duration::from_millis(1)).await;
+}
+
+#[tokio::test]
+async fn pods_keep_their_bridge() {
+    pods_ports(&HostLab::builder().hosts(1).start().await.unwrap()).await;
+}
+
+/// The same where nothing tells NetworkManager to leave pods' devices alone.
+#[tokio::test]
+async fn pods_keep_their_bridge_where_network_manager_would_manage_them() {
+    pods_ports(&HostLab::builder().hosts(1).pods_managed().start().await.unwrap()).await;
+}
