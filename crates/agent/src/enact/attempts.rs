@@ -58,7 +58,7 @@ pub(super) struct Attempts(BTreeMap<String, Tries>);
 
 impl Attempts {
     /// One more try has failed. How many that makes, and whether there is another.
-    pub fn failed(&mut self, wish: &Wish, retries: Retries) -> (u32, bool) {
+    pub fn failed(&mut self, wish: &Wish, retries: Retries, now: Instant) -> (u32, bool) {
         let of = (wish.generation, wish.retry.clone());
         // A process before this one may have tried.
         let known = wish.status.retry_count.as_ref().and_then(|counts| counts.get(&wish.generation.to_string()).copied());
@@ -69,14 +69,14 @@ impl Attempts {
             None => 0,
         };
         let count = earlier + 1;
-        self.0.insert(wish.policy.clone(), Tries { of, count, not_before: Instant::now() + retries.wait(count) });
+        self.0.insert(wish.policy.clone(), Tries { of, count, not_before: now + retries.wait(count) });
         (count, count < retries.max)
     }
 
     /// How long a policy has to wait for its next try.
-    pub fn wait(&self, wish: &Wish) -> Option<Duration> {
+    pub fn wait(&self, wish: &Wish, now: Instant) -> Option<Duration> {
         let tries = self.0.get(&wish.policy).filter(|tries| tries.of.0 == wish.generation && tries.of.1 == wish.retry)?;
-        Some(tries.not_before.saturating_duration_since(Instant::now())).filter(|wait| !wait.is_zero())
+        Some(tries.not_before.saturating_duration_since(now)).filter(|wait| !wait.is_zero())
     }
 
     /// It was done.
@@ -104,36 +104,35 @@ mod tests {
         }
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn waits_double_and_end() {
+    #[test]
+    fn waits_double_and_end() {
         let retries = Retries { max: 4, initial: Duration::from_secs(1), longest: Duration::from_secs(3) };
-        let mut attempts = Attempts::default();
+        let (mut attempts, now) = (Attempts::default(), Instant::now());
         let wish_1 = wish(1, None);
         for (count, seconds, again) in [(1, 1, true), (2, 2, true), (3, 3, true), (4, 3, false)] {
-            assert_eq!(attempts.failed(&wish_1, retries), (count, again));
-            assert_eq!(attempts.wait(&wish_1), Some(Duration::from_secs(seconds)));
+            assert_eq!(attempts.failed(&wish_1, retries, now), (count, again));
+            assert_eq!(attempts.wait(&wish_1, now), Some(Duration::from_secs(seconds)));
         }
-        tokio::time::advance(Duration::from_secs(3)).await;
-        assert_eq!(attempts.wait(&wish_1), None);
+        assert_eq!(attempts.wait(&wish_1, now + Duration::from_secs(3)), None);
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_new_generation_or_annotation_starts_again() {
+    #[test]
+    fn a_new_generation_or_annotation_starts_again() {
         let retries = Retries::default();
-        let mut attempts = Attempts::default();
+        let (mut attempts, now) = (Attempts::default(), Instant::now());
         for _ in 0..4 {
-            attempts.failed(&wish(1, None), retries);
+            attempts.failed(&wish(1, None), retries, now);
         }
-        assert_eq!(attempts.wait(&wish(2, None)), None);
-        assert_eq!(attempts.failed(&wish(2, None), retries), (1, true));
-        assert_eq!(attempts.failed(&wish(2, Some("now")), retries), (1, true));
+        assert_eq!(attempts.wait(&wish(2, None), now), None);
+        assert_eq!(attempts.failed(&wish(2, None), retries, now), (1, true));
+        assert_eq!(attempts.failed(&wish(2, Some("now")), retries, now), (1, true));
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_new_process_goes_on_counting() {
+    #[test]
+    fn a_new_process_goes_on_counting() {
         let mut known = wish(7, None);
         known.status.observed_generation = Some(1);
         known.status.retry_count = Some(BTreeMap::from([("7".into(), 3)]));
-        assert_eq!(Attempts::default().failed(&known, Retries::default()), (4, true));
+        assert_eq!(Attempts::default().failed(&known, Retries::default(), Instant::now()), (4, true));
     }
 }

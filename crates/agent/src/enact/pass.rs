@@ -6,6 +6,7 @@ use std::{
 };
 
 use serde_json::Value;
+use tokio::time::Instant;
 use weft_api::node_network::{CapturedState, Decision, NodeNetworkConfigurationEnactmentStatus as Status, Outcome};
 use weft_node_network::{
     blame::blame,
@@ -120,7 +121,7 @@ impl<'a> Pass<'a> {
             },
         }
         if item.is_open()
-            && let Some(wait) = self.enactor.attempts.wait(&item.wish)
+            && let Some(wait) = self.enactor.attempts.wait(&item.wish, Instant::now())
         {
             item.rendered.desired = kept();
             item.standing = Standing::Failed;
@@ -315,12 +316,12 @@ impl<'a> Pass<'a> {
             any = true;
             let kept = self.enactor.store.get(&item.wish.policy).map_or_else(state::empty, |applied| applied.desired.clone());
             item.rendered.desired = kept;
-            let (count, again) = self.enactor.attempts.failed(&item.wish, self.enactor.settings.retries);
+            let (count, again) = self.enactor.attempts.failed(&item.wish, self.enactor.settings.retries, Instant::now());
             let counts = BTreeMap::from([(item.wish.generation.to_string(), i64::from(count))]);
             item.wish_retry_count(counts);
             let max = self.enactor.settings.retries.max;
             let state = if again && failure.may_pass() {
-                waits.push(self.enactor.attempts.wait(&item.wish).unwrap_or_default());
+                waits.push(self.enactor.attempts.wait(&item.wish, Instant::now()).unwrap_or_default());
                 let message = format!(
                     "failed to reconcile NodeNetworkConfigurationPolicy {} at desired state apply: {failure}. Retrying {count}/{max}",
                     item.wish.policy

@@ -29,7 +29,10 @@ impl Cluster {
     }
 
     async fn node(&self) -> Result<Node, String> {
-        let client = Client::try_from(self.config.clone()).map_err(|error| error.to_string())?;
+        // One request is one try.
+        let mut config = self.config.clone();
+        config.default_retry = false;
+        let client = Client::try_from(config).map_err(|error| error.to_string())?;
         Api::<Node>::all(client).get(&self.node).await.map_err(|error| crate::probes::causes(&error))
     }
 }

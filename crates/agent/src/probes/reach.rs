@@ -40,6 +40,7 @@ pub(super) async fn http(url: &str) -> Result<(), String> {
     let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
     let mut config = Config::new(uri);
     config.accept_invalid_certs = true;
+    config.default_retry = false;
     config.cluster_url = {
         let mut parts = config.cluster_url.into_parts();
         parts.path_and_query = None;

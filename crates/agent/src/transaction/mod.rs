@@ -20,7 +20,7 @@ use crate::{
     host::{ApplyOptions, Backend, Host, HostError, Query},
     ports::{self, Links, Memory},
     probes::{Prober, Target},
-    state_dir::{Lock, StateDir},
+    state_dir::StateDir,
 };
 
 /// How long nmstate may take: a type that the kernel lacks costs it two minutes of retries, a thousand bridges more.
@@ -75,7 +75,7 @@ impl Transactor {
     }
 
     async fn run_it(&self, change: Change) -> Result<Done, Failure> {
-        let _lock = self.lock()?;
+        let _lock = self.dir.lock().map_err(|error| Failure::new(Phase::Plan, error.to_string()))?;
         Phase::Plan.wait_while_held(&self.dir).await;
         let Some(mut before) = self.needed(&change).await? else { return Ok(Done::Nothing) };
         if self.roll_back_checkpoints().await? > 0 {
@@ -209,10 +209,6 @@ impl Transactor {
         if let Err(error) = kept.await {
             tracing::warn!(%error, "NetworkManager could not be told to leave pods' ports alone; they are put back afterwards");
         }
-    }
-
-    fn lock(&self) -> Result<Lock, Failure> {
-        self.dir.lock().map_err(|error| Failure::new(Phase::Plan, error.to_string()))
     }
 
     fn options(&self) -> ApplyOptions {

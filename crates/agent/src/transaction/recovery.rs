@@ -29,7 +29,7 @@ impl Transactor {
     /// # Errors
     /// The host could not be brought back; the journal stays, so that the next start tries again.
     pub async fn recover(&self) -> Result<Option<Interrupted>, Failure> {
-        let _lock = self.lock()?;
+        let _lock = self.dir.lock().map_err(|error| Failure::new(Phase::Plan, error.to_string()))?;
         let left = Journal::left(&self.dir).map_err(|error| Failure::new(Phase::Rollback, error.to_string()))?;
         let Some((journal, states)) = left else { return Ok(None) };
         tracing::warn!(phase = %journal.phase, what = journal.what, "a transaction did not come to its end");
