@@ -113,8 +113,8 @@ fn trouble(pod: &Value) -> Option<Trouble> {
         if let Some(code) = last["exitCode"].as_i64() {
             let detail = last["message"].as_str().or(last["reason"].as_str()).unwrap_or_default();
             let told = NodeNetwork::parse(detail).and_then(|told| told.error);
-            let detail = told.as_deref().unwrap_or(detail);
-            message = format!("{message}; last exit code {code} {}", one_line(detail)).trim_end().to_owned();
+            let detail = told.map_or_else(|| end_of(detail), |error| one_line(&error));
+            message = format!("{message}; last exit code {code} {detail}").trim_end().to_owned();
         }
         return Some(Trouble { reason: reason.to_owned(), message });
     }
@@ -126,12 +126,28 @@ fn trouble(pod: &Value) -> Option<Trouble> {
     })
 }
 
+/// How many characters of one text are told.
+const TOLD: usize = 300;
+
 fn one_line(text: &str) -> String {
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match text.char_indices().nth(300) {
+    let text = words(text);
+    match text.char_indices().nth(TOLD) {
         Some((cut, _)) => format!("{}…", &text[..cut]),
         None => text,
     }
+}
+
+/// The same of what a container has left, mostly the end of its log (`FallbackToLogsOnError`): what it failed for stands last.
+fn end_of(text: &str) -> String {
+    let text = words(text);
+    match text.char_indices().rev().nth(TOLD) {
+        Some((cut, first)) => format!("…{}", &text[cut + first.len_utf8()..]),
+        None => text,
+    }
+}
+
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Where a DaemonSet, a Deployment or a resource of another domain stands.
@@ -278,6 +294,16 @@ mod tests {
     }
 
     const READY: &str = r#"{"observedGeneration": 2, "desiredNumberScheduled": 3, "updatedNumberScheduled": 3, "numberAvailable": 3}"#;
+
+    #[test]
+    fn of_a_long_log_the_end_is_told() {
+        let log = format!("{}\nF0101 no such kernel module: ip_vs, für immer\n", "I0101 all is well\n".repeat(99));
+        let ended = json!({"name": "c", "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": {"exitCode": 1, "message": log}}});
+        let message = pod(json!({"containerStatuses": [ended]})).trouble.unwrap().message;
+        assert!(message.starts_with("container c; last exit code 1 …"), "{message}");
+        assert!(message.ends_with("F0101 no such kernel module: ip_vs, für immer"), "{message}");
+        assert_eq!(message.chars().count(), "container c; last exit code 1 …".chars().count() + TOLD);
+    }
 
     #[test]
     fn a_daemon_set_without_nodes_is_ready() {
