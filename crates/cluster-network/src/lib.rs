@@ -160,6 +160,12 @@ impl Domain for ClusterNetwork {
         original::OPERATORS
     }
 
+    /// Pods use the default network from its first day on, so it is guarded from then on: an additional network that waits for Multus, maybe for
+    /// ever, must not keep the record from being written.
+    fn is_recorded(&self, unit: &str) -> bool {
+        unit == build::DEFAULT_NETWORK
+    }
+
     fn outlives(&self, unit: &str) -> bool {
         removal::outlives(unit)
     }

@@ -81,6 +81,11 @@ pub trait Domain: Send + Sync + 'static {
     /// The workloads that may be that operator, by kind and name, in whatever namespace. The first is what Weft's own is, too.
     fn operators(&self) -> &'static [(Kind, &'static str)];
 
+    /// Whether the record tells of this unit: it is written once all such units are as they should be, whatever becomes of the others.
+    fn is_recorded(&self, _unit: &str) -> bool {
+        true
+    }
+
     /// Whether what a unit has outlives the resource: its objects are not owned by it, and stay when it is deleted, unless
     /// [`Domain::keeps`] says otherwise. The inventory stays with them, so that another resource of that name goes on from there.
     fn outlives(&self, _unit: &str) -> bool {

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use rand::RngCore;
 use serde_json::{Value, json};
 use weft_plan::{
-    Decision, Deviation, Domain, Drift, DriftPolicy, Facts, Hold, Input, Inventory, Manifest, Notice, ObjectKey, Owner, Refusal, Stage,
+    Decision, Deviation, Domain, Drift, Facts, Hold, Input, Inventory, Manifest, Notice, ObjectKey, Owner, Refusal, Stage,
     Unit, Wait, drift, owned,
     report::{Blocked, Failure, FailureClass, Paused, Removal, Report, UnitReport},
 };
@@ -99,12 +99,20 @@ pub async fn apply(controller: &Controller, resource: &Value, retries: &Arc<Retr
     report.removals = remove(&objects, &surplus).await;
     let clean = report.removals.is_empty() && applied.iter().all(|unit| unit.failures.is_empty());
     wanted.applied.extend(applied.iter().flat_map(|unit| unit.digests.clone()));
-    if clean {
+    let is_recorded = |unit: Option<&String>| unit.is_none_or(|unit| controller.domain.is_recorded(unit));
+    let recorded_units_are_done =
+        units.iter().zip(&applied).all(|(unit, applied)| applied.failures.is_empty() || !controller.domain.is_recorded(&unit.name))
+            && !report.removals.iter().any(|removal| is_recorded(stored.inventory.objects.get(&removal.object)));
+    if !clean {
+        // What there was before stays listed, but for what is gone for sure. What did succeed is known to be applied, whatever holds up the rest.
+        let stays = |key: &ObjectKey| !surplus.contains(key) || report.removals.iter().any(|removal| removal.object == *key);
+        wanted = stored.inventory.clone().and(&wanted);
+        wanted.objects.retain(|key, _| stays(key));
+    }
+    if recorded_units_are_done {
         settle(&objects, controller, wanted, &decision, recording, &mut report).await;
-    } else if decision.drift == DriftPolicy::Report {
-        // What did succeed is known to be applied, whatever holds up the rest.
-        let both = stored.inventory.clone().and(&wanted);
-        note(&objects, controller, &both, &mut report).await;
+    } else {
+        note(&objects, controller, &wanted, &mut report).await;
     }
 
     // Report.
@@ -316,7 +324,7 @@ impl Recording {
     }
 }
 
-/// Everything is applied and pruned: the record for the original, and just the new names.
+/// Everything that the record tells of is applied and pruned: the record for the original, and the names of what there is now.
 async fn settle(
     objects: &Objects,
     controller: &Controller,

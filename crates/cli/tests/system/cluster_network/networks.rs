@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use weft_plan::kinds;
 
-use super::{config, start};
+use super::{NAMESPACE, RECORD, config, minimal, record, start, text, weft};
 use crate::{harness::*, install::passes};
 
 const PROXY: &str = "openshift-kube-proxy";
@@ -116,4 +116,45 @@ async fn the_proxy_and_additional_networks_come_and_go() {
     cluster.kubectl(&["delete", "networkconfig", "default", "--timeout=60s"]).await;
     wait_gone(&cluster, nad, "default", "second").await;
     assert!(cluster.get(kinds::DAEMON_SET, PROXY, PROXY).await.is_some());
+}
+
+#[tokio::test]
+async fn while_an_entry_waits_the_default_network_is_guarded_and_told_of_as_ever() {
+    let cluster = start().await;
+    let _operator = Operator::start_default(&cluster).await;
+    let waiting = json!({"spec": {"additionalNetworks": [raw("bridge", r#"{"cniVersion": "0.3.1", "type": "bridge"}"#)]}});
+    let mut resource: Value = serde_saphyr::from_str(&minimal()).unwrap();
+    resource["spec"]["additionalNetworks"] = waiting["spec"]["additionalNetworks"].clone();
+    cluster.apply(&resource.to_string()).await;
+    cluster.wait_condition("Available", "True", "", "").await;
+    wait_state(&cluster, "bridge", "MultusMissing").await;
+    assert_eq!(record(&cluster).await["defaultNetwork"]["type"], "OpenShiftSDN", "recorded, though an entry waits");
+
+    // So an unsafe change is refused, and forced as ever.
+    cluster.patch_resource(json!({"spec": {"defaultNetwork": {"type": "None"}}})).await;
+    cluster.wait_condition("Degraded", "True", "InvalidOperatorConfig", "spec.defaultNetwork.type").await;
+    assert!(cluster.get(kinds::DAEMON_SET, "openshift-sdn", "sdn").await.is_some());
+    cluster.kubectl(&["-n", NAMESPACE, "delete", "configmap", RECORD]).await;
+    wait_until("the change is carried out and recorded", async || match record(&cluster).await {
+        found if found["defaultNetwork"]["type"] == "None" => Ok(()),
+        found => Err(found.to_string()),
+    })
+    .await;
+    wait_gone(&cluster, kinds::DAEMON_SET, "openshift-sdn", "sdn").await;
+    wait_state(&cluster, "bridge", "MultusMissing").await;
+    // What is gone is listed no longer.
+    wait_until("nobody speaks of the network that is gone", async || match text(&weft(&cluster, &["status"], "").await) {
+        shown if shown.contains("additional-network/default/bridge") && !shown.contains("DaemonSet sdn") => Ok(()),
+        shown => Err(shown),
+    })
+    .await;
+
+    // A record that somebody deletes stays away meanwhile, too.
+    cluster.kubectl(&["-n", NAMESPACE, "delete", "configmap", RECORD]).await;
+    wait_until("status tells that the record is gone", async || {
+        let notices = cluster.status().await["notices"].to_string();
+        if notices.contains(RECORD) { Ok(()) } else { Err(notices) }
+    })
+    .await;
+    assert_eq!(record(&cluster).await, Value::Null);
 }
