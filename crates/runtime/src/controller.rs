@@ -289,10 +289,10 @@ impl Controller {
         self.metrics.passed(domain, outcome_name(&outcome));
         memory.drifted = outcome.report.drift.len();
         let latest = self.latest(resource);
-        let objects_due = outcome.failures().filter_map(|failure| memory.retries.due(&failure.object)).min();
-        // What a cluster lacks comes with news.
-        let others = outcome.failures().filter(|failure| memory.retries.due(&failure.object).is_none()).map(|failure| failure.class);
-        let others = others.filter(|class| *class != FailureClass::Absent);
+        // What a cluster lacks comes with news. Nothing of it is tried until then: what was due before is still so, and would be so at once.
+        let failures = || outcome.failures().filter(|failure| failure.class != FailureClass::Absent);
+        let objects_due = failures().filter_map(|failure| memory.retries.due(&failure.object)).min();
+        let others = failures().filter(|failure| memory.retries.due(&failure.object).is_none()).map(|failure| failure.class);
         let mut failed = others.chain(outcome.is_held_up().then_some(FailureClass::Transient)).max();
         // A pass may begin to watch something that a workload needs. Until the first answer it is not known whether that is there, and
         // status waits: the answer rings the bell.

@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use rand::RngCore;
 use serde_json::{Value, json};
 use weft_plan::{
-    Decision, Deviation, Domain, Drift, Facts, Hold, Input, Inventory, Manifest, Notice, ObjectKey, Owner, Refusal, Stage,
-    Unit, Wait, drift, owned,
+    Decision, Deviation, Domain, Drift, Facts, Hold, Input, Inventory, Manifest, Notice, ObjectKey, Owner, Refusal, Stage, Unit, Wait,
+    drift, owned,
     report::{Blocked, Failure, FailureClass, Paused, Removal, Report, UnitReport},
 };
 

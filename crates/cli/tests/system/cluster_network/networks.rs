@@ -158,3 +158,28 @@ async fn while_an_entry_waits_the_default_network_is_guarded_and_told_of_as_ever
     .await;
     assert_eq!(record(&cluster).await, Value::Null);
 }
+
+#[tokio::test]
+async fn what_waits_for_multus_and_failed_before_is_waited_for_in_peace() {
+    let cluster = start().await;
+    let operator = Operator::start_default(&cluster).await;
+    let definition =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../components/network-attachment-definition/crd.yaml")).unwrap();
+    cluster.apply(&definition).await;
+    let entry =
+        json!({"name": "nowhere", "namespace": "not-there", "type": "Raw", "rawCNIConfig": r#"{"cniVersion": "0.3.1", "type": "bridge"}"#});
+    cluster.apply(&config(&spec(&json!([entry])))).await;
+    wait_state(&cluster, "nowhere", "Degraded").await;
+    cluster.kubectl(&["delete", "crd", "network-attachment-definitions.k8s.cni.cncf.io"]).await;
+    wait_state(&cluster, "nowhere", "MultusMissing").await;
+    // Passes ask for nothing, so no request tells of them.
+    let renewed =
+        async || cluster.get(kinds::LEASE, NAMESPACE, "weft-cluster-network").await.unwrap_or_default()["spec"]["renewTime"].clone();
+    wait_until("no pass between two renewals of the lease", async || {
+        let (before, at) = (passes(&operator).await, renewed().await);
+        wait_until("a renewal", async || (renewed().await != at).then_some(()).ok_or("not yet".into())).await;
+        let more = passes(&operator).await - before;
+        if more == 0.0 { Ok(()) } else { Err(format!("{more} passes")) }
+    })
+    .await;
+}
