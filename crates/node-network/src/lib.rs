@@ -31,4 +31,5 @@ pub mod secrets;
 pub mod select;
 pub mod state;
 pub mod translate;
+pub mod validate;
 mod vlan;

@@ -17,6 +17,7 @@ mod admission;
 mod crd;
 pub mod enactment;
 pub mod installation;
+pub mod patterns;
 pub mod policy;
 mod rules;
 mod schemas;

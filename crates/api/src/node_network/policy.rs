@@ -105,7 +105,7 @@ pub struct Match {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules::interface_match()))]
 pub struct InterfaceMatch {
-    /// Their name: * stands for any characters, ? for one, [ab] for one of those, for example eth*.
+    /// Their name: * stands for any characters, ? for one, for example eth*.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), extend("x-kubernetes-validations" = rules::glob()))]
     pub name: Option<String>,

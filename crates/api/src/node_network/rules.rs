@@ -6,24 +6,19 @@
 
 use kube_core::Rule;
 
-/// The key of a label: a name, and before it perhaps a DNS name (of which Kubernetes limits the whole length, not that of a part) and a slash.
-const LABEL_KEY: &str =
-    "^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$";
+use super::patterns::{
+    BIND_ADDRESS, DNS_NAME, DURATION, GLOB, INTERFACE_TYPE, LABEL_KEY, LABEL_KEY_LENGTH, LABEL_VALUE, MAX_UNAVAILABLE, WEB_ADDRESS,
+};
 
-/// The value of a label.
-const LABEL_VALUE: &str = "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$";
+/// The text matches.
+fn matches(text: &str, pattern: &str) -> String {
+    format!("{text}.matches('{}')", pattern.replace('\\', "\\\\"))
+}
 
-/// A DNS name (RFC 1123).
-const DNS_NAME: &str = "^[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?([.][A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?)*[.]?$";
-
-/// A pattern of names: any characters but blanks and slashes, which no interface has in its name, and sets of characters in brackets.
-const GLOB: &str = "^([^\\\\[\\\\]/[:space:]]|\\\\[!?[^\\\\[\\\\]/[:space:]]+\\\\])+$";
-
-/// A web address: name or address of the host, perhaps a port, and whatever follows.
-const WEB_ADDRESS: &str = "^https?://([^/?#:@[:space:]\\\\[\\\\]]+|\\\\[[0-9A-Fa-f:.]+\\\\])(:[0-9]{1,5})?([/?#][^[:space:]]*)?$";
-
-/// As the rule of the add-ons: few enough digits that `duration(...)` does not fail.
-const DURATION: &str = "^[+]?(([0-9]{1,6}([.][0-9]*)?|[.][0-9]+)[hm]|([0-9]{1,9}([.][0-9]*)?|[.][0-9]+)(s|ms|us|µs|μs|ns))+$";
+/// The text is empty or matches.
+fn empty_or(pattern: &str) -> String {
+    format!("self == '' || {}", matches("self", pattern))
+}
 
 fn rule(expression: impl Into<String>, message: impl AsRef<str>) -> Rule {
     Rule::new(expression).message(message.as_ref())
@@ -77,7 +72,7 @@ pub(super) fn policy() -> [Rule; 3] {
 /// For labels that a node must have.
 pub(super) fn labels() -> [Rule; 1] {
     [rule(
-        format!("self.all(key, key.size() <= 317 && key.matches('{LABEL_KEY}'))"),
+        format!("self.all(key, key.size() <= {LABEL_KEY_LENGTH} && {})", matches("key", LABEL_KEY)),
         "keys must be keys of labels: up to 63 letters, digits, '-', '_' and '.', a letter or digit at both ends, with or without a DNS name and '/' before it",
     )]
 }
@@ -85,7 +80,7 @@ pub(super) fn labels() -> [Rule; 1] {
 /// For the value of a label.
 pub(super) fn label_value() -> [Rule; 1] {
     [rule(
-        format!("self.size() <= 63 && self.matches('{LABEL_VALUE}')"),
+        matches("self", LABEL_VALUE),
         "must be the value of a label: at most 63 letters, digits, '-', '_' and '.', a letter or digit at both ends",
     )]
 }
@@ -95,7 +90,7 @@ pub(super) fn label_expression() -> [Rule; 2] {
     [
         rule_for(
             ".key",
-            format!("self.key.matches('{LABEL_KEY}')"),
+            matches("self.key", LABEL_KEY),
             "must be the key of a label: up to 63 letters, digits, '-', '_' and '.', a letter or digit at both ends, with or without a DNS name and '/' before it",
         ),
         rule_for(
@@ -108,10 +103,7 @@ pub(super) fn label_expression() -> [Rule; 2] {
 
 /// For the number or share of nodes that may be changed at the same time.
 pub(super) fn max_unavailable() -> [Rule; 1] {
-    [rule(
-        "type(self) == int ? self >= 0 : self.matches('^[0-9]{1,9}%$')",
-        "must be a number of nodes, for example 3, or a share of them, for example 50%",
-    )]
+    [rule(matches("string(self)", MAX_UNAVAILABLE), "must be a number of nodes, for example 3, or a share of them, for example 50%")]
 }
 
 /// For interfaces to match.
@@ -131,15 +123,12 @@ pub(super) fn interface_match() -> [Rule; 2] {
 
 /// For a pattern of names of interfaces.
 pub(super) fn glob() -> [Rule; 1] {
-    [rule(
-        format!("self == '' || self.matches('{GLOB}')"),
-        "must be the name of an interface or a pattern of such names, for example eth*: no blanks and '/', brackets only in pairs",
-    )]
+    [rule(empty_or(GLOB), "must be the name of an interface or a pattern of such names, for example eth*: no blanks and '/'")]
 }
 
 /// For a type of interfaces.
 pub(super) fn interface_type() -> [Rule; 1] {
-    [rule("self == '' || self.matches('^[a-z][a-z0-9-]*$')", "must be a type of interface as nmstate names it, for example ethernet")]
+    [rule(empty_or(INTERFACE_TYPE), "must be a type of interface as nmstate names it, for example ethernet")]
 }
 
 /// For a probe.
@@ -152,22 +141,22 @@ pub(super) fn probe() -> [Rule; 1] {
 
 /// For the host of a probe.
 pub(super) fn host() -> [Rule; 1] {
-    [rule(format!("isIP(self) || self.matches('{DNS_NAME}')"), "must be an IP address or a DNS name, for example 192.0.2.1")]
+    [rule(format!("isIP(self) || {}", matches("self", DNS_NAME)), "must be an IP address or a DNS name, for example 192.0.2.1")]
 }
 
 /// For the web address of a probe.
 pub(super) fn url() -> [Rule; 1] {
-    [rule(format!("self.matches('{WEB_ADDRESS}')"), "must be a web address, for example http://192.0.2.1:8080/healthz")]
+    [rule(matches("self", WEB_ADDRESS), "must be a web address, for example http://192.0.2.1:8080/healthz")]
 }
 
 /// For the name that a probe resolves.
 pub(super) fn dns_name() -> [Rule; 1] {
-    [rule(format!("self.matches('{DNS_NAME}')"), "must be a DNS name, for example example.com")]
+    [rule(matches("self", DNS_NAME), "must be a DNS name, for example example.com")]
 }
 
 /// The same where it may be left out.
 pub(super) fn optional_dns_name() -> [Rule; 1] {
-    [rule(format!("self == '' || self.matches('{DNS_NAME}')"), "must be a DNS name, for example example.com")]
+    [rule(empty_or(DNS_NAME), "must be a DNS name, for example example.com")]
 }
 
 /// For the name server that a probe asks.
@@ -177,16 +166,10 @@ pub(super) fn server() -> [Rule; 1] {
 
 /// For an address to listen on.
 pub(super) fn bind_address() -> [Rule; 1] {
-    [rule(
-        "self == '' || self == '0' || self.matches('^[^[:space:]]*:[0-9]{1,5}$')",
-        "must be an address and a port, for example :8089, or 0",
-    )]
+    [rule(empty_or(BIND_ADDRESS), "must be an address and a port, for example :8089, or 0")]
 }
 
 /// For a duration.
 pub(super) fn duration() -> [Rule; 1] {
-    [rule(
-        format!("self == '' || self.matches('{DURATION}')"),
-        "must be a duration such as 8760h or 1h30m (units: h, m, s, ms, us, ns), without a minus sign",
-    )]
+    [rule(empty_or(DURATION), "must be a duration such as 8760h or 1h30m (units: h, m, s, ms, us, ns), without a minus sign")]
 }

@@ -1,6 +1,6 @@
 //! The CEL rules of the schemas, evaluated in-process.
 
-use kube_cel::{ErrorKind, ValidationError, Validator};
+use kube_cel::{ValidationError, Validator};
 use serde_json::{Value, json};
 use weft_api::node_network;
 
@@ -13,14 +13,9 @@ fn schema(kind: &str) -> Value {
     serde_json::to_value(crd.spec.versions[0].schema.as_ref().unwrap().open_api_v3_schema.as_ref().unwrap()).unwrap()
 }
 
-/// The one rule that kube-cel cannot evaluate: it knows no `type(...)`. `server.rs` checks the rule.
-const NOT_FOR_KUBE_CEL: &str = "must be a number of nodes";
-
 fn errors(object: &Value) -> Vec<ValidationError> {
     let schema = schema(object["kind"].as_str().unwrap());
-    let errors = Validator::new().validate(&schema, object, None).map_or_else(|errors| errors.into_vec(), |()| vec![]);
-    let unsupported = |error: &ValidationError| error.kind == ErrorKind::UnsupportedReference && error.rule.starts_with("type(self)");
-    errors.into_iter().filter(|error| !unsupported(error)).collect()
+    Validator::new().validate(&schema, object, None).map_or_else(|errors| errors.into_vec(), |()| vec![])
 }
 
 /// All rules below a schema: the path of the field and the message.
@@ -64,10 +59,6 @@ fn what_is_valid_is_accepted() {
 fn what_can_never_work_is_refused() {
     for case in cases().refused.into_iter().filter(|case| case.by == By::Rule) {
         let errors = errors(&object(&case.kind, &case.spec));
-        if case.message.starts_with(NOT_FOR_KUBE_CEL) {
-            assert!(errors.is_empty(), "kube-cel sees it now: the exception can go");
-            continue;
-        }
         let is_it = |error: &&ValidationError| dotted(&error.field_path) == dotted(&case.field);
         assert!(errors.iter().filter(is_it).any(|error| error.message.contains(&case.message)), "{}: {errors:#?}", case.spec);
     }

@@ -1,0 +1,272 @@
+//! What is wrong with an object of nmstate.io, all at once.
+//!
+//! All rules are in the schemas too, as CEL, or in an admission policy, so that `kubectl apply` already refuses. They are checked again because a
+//! stored object may be older than they are, and because files are read where there is no API server.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString};
+use regex::Regex;
+use serde_json::Value;
+use weft_api::node_network::{
+    InterfaceFilter, InterfaceMatch, NMStateSpec, NodeNetworkConfigurationPolicySpec, NodeNetworkStateSpec, Probe, patterns,
+};
+use weft_operands::{
+    problems::{Problems, given},
+    text::is_ip,
+};
+use weft_plan::Problem;
+
+/// How long the name of a policy is at most: enactments carry it in a label.
+const POLICY_NAME: usize = 63;
+/// How long the name of an `NMState` is at most: what is installed carries it in a label, as `nmstate.<name>`.
+const INSTALLATION_NAME: usize = 55;
+/// How many labels a selector names at most.
+const LABELS: usize = 256;
+/// The priorities that there are, in both directions.
+const PRIORITY: i64 = 1_000_000_000;
+
+/// What is wrong with a policy; nothing, if it is empty.
+pub fn policy(name: &str, spec: &NodeNetworkConfigurationPolicySpec) -> Vec<Problem> {
+    // No `..`: a field that is new has to be checked here, or named as one that needs no check.
+    let NodeNetworkConfigurationPolicySpec {
+        node_selector,
+        node_label_selector,
+        capture: _,
+        desired_state,
+        max_unavailable,
+        priority,
+        match_,
+        auto_config,
+        probes,
+        on_delete,
+        drift,
+    } = spec;
+    let mut problems = Problems::default();
+    name_fits(name, POLICY_NAME, &mut problems);
+    labels("spec.nodeSelector", node_selector.as_ref(), &mut problems);
+    label_selector(node_label_selector.as_ref(), &mut problems);
+    self::max_unavailable(max_unavailable.as_ref(), &mut problems);
+    if priority.is_some_and(|priority| !(-PRIORITY..=PRIORITY).contains(&priority)) {
+        problems.push("spec.priority", format!("must be from -{PRIORITY} to {PRIORITY}"));
+    }
+    if auto_config.is_some() {
+        problems.push("spec.autoConfig", "does not work yet: remove it, and write the bonds and VLAN interfaces into desiredState");
+    }
+    if let Some(rule) = match_ {
+        interface_match(rule.interfaces.as_ref(), &mut problems);
+        unnamed(desired_state.as_ref(), &mut problems);
+    }
+    for (index, probe) in probes.iter().flatten().enumerate() {
+        self::probe(&format!("spec.probes[{index}]"), probe, &mut problems);
+    }
+    one_of("spec.onDelete", on_delete.as_deref(), &["retain", "revert"], &mut problems);
+    one_of("spec.drift", drift.as_deref(), &["correct", "report"], &mut problems);
+    problems.into_vec()
+}
+
+/// What is wrong with the specification of a `NodeNetworkState`.
+pub fn state(name: &str, spec: &NodeNetworkStateSpec) -> Vec<Problem> {
+    let mut problems = Problems::default();
+    if let Some(node) = given(&spec.node_name).filter(|node| *node != name) {
+        let message =
+            format!("{node:?} is another node: a NodeNetworkState is about the node of its own name, {name}: set it to that, or remove it");
+        problems.push("spec.nodeName", message);
+    }
+    problems.into_vec()
+}
+
+/// What is wrong with an `NMState`.
+pub fn installation(name: &str, spec: &NMStateSpec) -> Vec<Problem> {
+    let mut problems = Problems::default();
+    name_fits(name, INSTALLATION_NAME, &mut problems);
+    max_unavailable(spec.max_unavailable.as_ref(), &mut problems);
+    one_of("spec.logLevel", spec.log_level.as_deref(), &["info", "debug"], &mut problems);
+    let host = spec.probe_configuration.as_ref().and_then(|probes| probes.dns.as_ref()).and_then(|dns| given(&dns.host));
+    if let Some(host) = host.filter(|host| !matches(patterns::DNS_NAME, host)) {
+        problems.push("spec.probeConfiguration.dns.host", format!("{host:?} must be a DNS name, for example example.com"));
+    }
+    let address = spec.metrics_configuration.as_ref().and_then(|metrics| given(&metrics.bind_address));
+    if let Some(address) = address.filter(|address| !matches(patterns::BIND_ADDRESS, address)) {
+        problems
+            .push("spec.metricsConfiguration.bindAddress", format!("{address:?} must be an address and a port, for example :8089, or 0"));
+    }
+    if let Some(certificates) = &spec.self_sign_configuration {
+        for (field, duration) in [
+            ("caRotateInterval", &certificates.ca_rotate_interval),
+            ("caOverlapInterval", &certificates.ca_overlap_interval),
+            ("certRotateInterval", &certificates.cert_rotate_interval),
+            ("certOverlapInterval", &certificates.cert_overlap_interval),
+        ] {
+            if let Some(text) = given(duration).filter(|text| !matches(patterns::DURATION, text)) {
+                let message =
+                    format!("{text:?} must be a duration such as 8760h or 1h30m (units: h, m, s, ms, us, ns), without a minus sign");
+                problems.push(&format!("spec.selfSignConfiguration.{field}"), message);
+            }
+        }
+    }
+    if let Some(InterfaceFilter { include, exclude }) = &spec.interface_filter {
+        for (field, list) in [("include", include), ("exclude", exclude)] {
+            for (index, pattern) in list.iter().flatten().enumerate() {
+                glob(&format!("spec.interfaceFilter.{field}[{index}]"), pattern, &mut problems);
+            }
+        }
+    }
+    problems.into_vec()
+}
+
+/// Whether a text matches a pattern of the API.
+fn matches(pattern: &str, text: &str) -> bool {
+    Regex::new(pattern).is_ok_and(|pattern| pattern.is_match(text))
+}
+
+fn name_fits(name: &str, length: usize, problems: &mut Problems) {
+    if name.len() > length {
+        problems
+            .push("metadata.name", format!("{name} must be no more than {length} characters, to fit into a label: choose a shorter name"));
+    }
+}
+
+fn one_of(field: &str, word: Option<&str>, words: &[&str], problems: &mut Problems) {
+    if let Some(word) = word.filter(|word| !words.contains(word)) {
+        problems.push(field, format!("{word:?} must be {}", words.join(" or ")));
+    }
+}
+
+fn max_unavailable(value: Option<&IntOrString>, problems: &mut Problems) {
+    let text = match value {
+        None => return,
+        Some(IntOrString::Int(number)) => number.to_string(),
+        Some(IntOrString::String(text)) => text.clone(),
+    };
+    if !matches(patterns::MAX_UNAVAILABLE, &text) {
+        problems
+            .push("spec.maxUnavailable", format!("{text:?} must be a number of nodes, for example 3, or a share of them, for example 50%"));
+    }
+}
+
+fn labels(field: &str, labels: Option<&BTreeMap<String, String>>, problems: &mut Problems) {
+    let labels = labels.into_iter().flatten();
+    for (index, (key, value)) in labels.enumerate() {
+        if index == LABELS {
+            problems.push(field, format!("must have no more than {LABELS} labels"));
+        }
+        label_key(field, key, problems);
+        label_value(&format!("{field}[{key}]"), value, problems);
+    }
+}
+
+fn label_key(field: &str, key: &str, problems: &mut Problems) {
+    if key.len() > patterns::LABEL_KEY_LENGTH || !matches(patterns::LABEL_KEY, key) {
+        let rule = "must be the key of a label: up to 63 letters, digits, '-', '_' and '.', a letter or digit at both ends, with or without a DNS name and '/' before it";
+        problems.push(field, format!("{key:?} {rule}"));
+    }
+}
+
+fn label_value(field: &str, value: &str, problems: &mut Problems) {
+    if !matches(patterns::LABEL_VALUE, value) {
+        let rule = "must be the value of a label: at most 63 letters, digits, '-', '_' and '.', a letter or digit at both ends";
+        problems.push(field, format!("{value:?} {rule}"));
+    }
+}
+
+fn label_selector(selector: Option<&LabelSelector>, problems: &mut Problems) {
+    let Some(LabelSelector { match_labels, match_expressions }) = selector else { return };
+    labels("spec.nodeLabelSelector.matchLabels", match_labels.as_ref(), problems);
+    for (index, expression) in match_expressions.iter().flatten().enumerate() {
+        let field = format!("spec.nodeLabelSelector.matchExpressions[{index}]");
+        label_key(&format!("{field}.key"), &expression.key, problems);
+        one_of(&format!("{field}.operator"), Some(&expression.operator), &["In", "NotIn", "Exists", "DoesNotExist"], problems);
+        let values = expression.values.iter().flatten();
+        let needs_values = matches!(expression.operator.as_str(), "In" | "NotIn");
+        if needs_values != (values.clone().count() > 0) {
+            problems.push(&format!("{field}.values"), "In and NotIn need values, Exists and DoesNotExist have none");
+        }
+        for (index, value) in values.enumerate() {
+            label_value(&format!("{field}.values[{index}]"), value, problems);
+        }
+    }
+}
+
+fn interface_match(interfaces: Option<&InterfaceMatch>, problems: &mut Problems) {
+    let Some(InterfaceMatch { name, type_, lldp }) = interfaces else {
+        problems.push("spec.match", "needs interfaces: set match.interfaces.name or match.interfaces.type, or remove match");
+        return;
+    };
+    let (name, type_) = (given(name), given(type_));
+    if lldp.is_some() {
+        let message = "does not work yet: remove lldp, and match by name and type";
+        problems.push("spec.match.interfaces.lldp", message);
+    } else if name.is_none() && type_.is_none() {
+        let message = "would match every interface: set name or type (name: '*' if every interface is meant)";
+        problems.push("spec.match.interfaces", message);
+    }
+    glob("spec.match.interfaces.name", name.unwrap_or_default(), problems);
+    if let Some(type_) = type_.filter(|type_| !matches(patterns::INTERFACE_TYPE, type_)) {
+        let message = format!("{type_:?} must be a type of interface as nmstate names it, for example ethernet");
+        problems.push("spec.match.interfaces.type", message);
+    }
+}
+
+fn glob(field: &str, pattern: &str, problems: &mut Problems) {
+    if !pattern.is_empty() && !matches(patterns::GLOB, pattern) {
+        let rule = "must be the name of an interface or a pattern of such names, for example eth*: no blanks and '/'";
+        problems.push(field, format!("{pattern:?} {rule}"));
+    }
+}
+
+/// With a match the interfaces of the desired state stand for all that match.
+fn unnamed(desired_state: Option<&Value>, problems: &mut Problems) {
+    let interfaces = desired_state.and_then(|state| state["interfaces"].as_array()).filter(|interfaces| !interfaces.is_empty());
+    let Some(interfaces) = interfaces else {
+        let message = "is missing, and spec.match needs it: a list of what the interfaces that match should be, without their names";
+        problems.push("spec.desiredState.interfaces", message);
+        return;
+    };
+    for (index, interface) in interfaces.iter().enumerate().filter(|(_, interface)| interface.get("name").is_some()) {
+        let message = format!(
+            "{} must not be there with spec.match, since each interface stands for all that match: remove it, or spec.match",
+            interface["name"]
+        );
+        problems.push(&format!("spec.desiredState.interfaces[{index}].name"), message);
+    }
+}
+
+fn probe(field: &str, probe: &Probe, problems: &mut Problems) {
+    let Probe { icmp, tcp, http, dns } = probe;
+    if [icmp.is_some(), tcp.is_some(), http.is_some(), dns.is_some()].into_iter().filter(|given| *given).count() != 1 {
+        problems.push(field, "must be exactly one of icmp, tcp, http and dns: make a list of several probes");
+    }
+    if let Some(icmp) = icmp {
+        host(&format!("{field}.icmp.host"), &icmp.host, problems);
+    }
+    if let Some(tcp) = tcp {
+        host(&format!("{field}.tcp.host"), &tcp.host, problems);
+        if !(1..=65535).contains(&tcp.port) {
+            problems.push(&format!("{field}.tcp.port"), format!("{} must be from 1 to 65535", tcp.port));
+        }
+    }
+    if let Some(http) = http.as_ref().filter(|http| !matches(patterns::WEB_ADDRESS, &http.url)) {
+        let message = format!("{:?} must be a web address, for example http://192.0.2.1:8080/healthz", http.url);
+        problems.push(&format!("{field}.http.url"), message);
+    }
+    if let Some(dns) = dns {
+        if !matches(patterns::DNS_NAME, &dns.name) {
+            problems.push(&format!("{field}.dns.name"), format!("{:?} must be a DNS name, for example example.com", dns.name));
+        }
+        if let Some(server) = given(&dns.server).filter(|server| !is_ip(server)) {
+            let message = format!("{server:?} must be the IP address of a name server, for example 192.0.2.53");
+            problems.push(&format!("{field}.dns.server"), message);
+        }
+    }
+}
+
+fn host(field: &str, host: &str, problems: &mut Problems) {
+    if !is_ip(host) && !matches(patterns::DNS_NAME, host) {
+        problems.push(field, format!("{host:?} must be an IP address or a DNS name, for example 192.0.2.1"));
+    }
+}
+
+#[cfg(test)]
+#[path = "validate_tests.rs"]
+mod tests;

@@ -1,0 +1,107 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use proptest::prelude::*;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn read<T: DeserializeOwned>(spec: &Value) -> Result<T, String> {
+    serde_json::from_value(spec.clone()).map_err(|error| error.to_string())
+}
+
+/// The problems of an object that is named one.
+fn problems(kind: &str, spec: &Value) -> Result<Vec<Problem>, String> {
+    match kind {
+        "NodeNetworkState" => Ok(state("one", &read(spec)?)),
+        "NMState" => Ok(installation("one", &read(spec)?)),
+        _ => Ok(policy("one", &read(spec)?)),
+    }
+}
+
+/// The same table is asked of the schemas and of the API server, in the tests of the API.
+#[test]
+fn what_the_api_accepts_and_refuses_is_accepted_and_refused_here() {
+    let cases: Value = serde_saphyr::from_str(include_str!("../../api/tests/node_network/cases.yaml")).unwrap();
+    let kind = |case: &Value| case["kind"].as_str().unwrap_or("NodeNetworkConfigurationPolicy").to_owned();
+    for case in cases["accepted"].as_array().unwrap() {
+        assert_eq!(problems(&kind(case), &case["spec"]), Ok(vec![]), "{}", case["name"]);
+    }
+    for case in cases["refused"].as_array().unwrap() {
+        // What is of another type than it must be cannot be read, or only where everything is kept.
+        let typed = case["by"] == "schema" && case["message"].as_str().is_some_and(|message| message.contains("of type"));
+        match problems(&kind(case), &case["spec"]) {
+            Err(_) => assert!(case["by"] == "schema", "{case}"),
+            Ok(_) if typed => {}
+            Ok(problems) => {
+                let field = case["field"].as_str().unwrap_or("spec.desiredState.interfaces");
+                assert!(problems.iter().any(|problem| problem.field.starts_with(field)), "{case}: {problems:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn names_fit_into_labels() {
+    let name = |length: usize| "a".repeat(length);
+    assert_eq!(policy(&name(63), &NodeNetworkConfigurationPolicySpec::default()), []);
+    assert_eq!(policy(&name(64), &NodeNetworkConfigurationPolicySpec::default())[0].field, "metadata.name");
+    assert_eq!(installation(&name(55), &NMStateSpec::default()), []);
+    assert_eq!(installation(&name(56), &NMStateSpec::default())[0].field, "metadata.name");
+}
+
+#[test]
+fn all_that_is_wrong_is_said_at_once() {
+    let spec = json!({
+        "nodeSelector": {"a b": "c d"},
+        "maxUnavailable": "half",
+        "match": {"interfaces": {"name": "eth 1"}},
+        "desiredState": {"interfaces": [{"mtu": 9000}, {"name": "eth1"}]},
+        "probes": [{"icmp": {"host": "a b"}}],
+        "onDelete": "undo",
+    });
+    let found = problems("", &spec).unwrap();
+    let text: Vec<_> = found.iter().map(ToString::to_string).collect();
+    insta::assert_snapshot!(text.join("\n"), @r#"
+    spec.nodeSelector: "a b" must be the key of a label: up to 63 letters, digits, '-', '_' and '.', a letter or digit at both ends, with or without a DNS name and '/' before it
+    spec.nodeSelector[a b]: "c d" must be the value of a label: at most 63 letters, digits, '-', '_' and '.', a letter or digit at both ends
+    spec.maxUnavailable: "half" must be a number of nodes, for example 3, or a share of them, for example 50%
+    spec.match.interfaces.name: "eth 1" must be the name of an interface or a pattern of such names, for example eth*: no blanks and '/'
+    spec.desiredState.interfaces[1].name: "eth1" must not be there with spec.match, since each interface stands for all that match: remove it, or spec.match
+    spec.probes[0].icmp.host: "a b" must be an IP address or a DNS name, for example 192.0.2.1
+    spec.onDelete: "undo" must be retain or revert
+    "#);
+}
+
+#[test]
+fn the_patterns_can_be_read() {
+    for pattern in [
+        patterns::LABEL_KEY,
+        patterns::LABEL_VALUE,
+        patterns::DNS_NAME,
+        patterns::GLOB,
+        patterns::INTERFACE_TYPE,
+        patterns::MAX_UNAVAILABLE,
+        patterns::WEB_ADDRESS,
+        patterns::BIND_ADDRESS,
+        patterns::DURATION,
+    ] {
+        Regex::new(pattern).unwrap();
+    }
+}
+
+proptest! {
+    /// Whatever a policy holds, its check ends with a list.
+    #[test]
+    fn nothing_that_can_be_read_stops_the_check(name in ".{0,80}", key in ".{0,8}", text in ".{0,40}", number in any::<i64>()) {
+        let spec = json!({
+            "nodeSelector": {key: text},
+            "priority": number,
+            "match": {"interfaces": {"name": text, "type": text}},
+            "desiredState": {"interfaces": [{"name": text}, text, number]},
+            "probes": [{"http": {"url": text}, "tcp": {"host": text, "port": number}}],
+        });
+        let spec = read(&spec).unwrap();
+        prop_assert!(!policy(&name, &spec).is_empty());
+    }
+}
