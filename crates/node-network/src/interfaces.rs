@@ -6,6 +6,7 @@ use crate::{
 };
 use serde_json::Value;
 use weft_api::node_network::NodeNetworkConfigurationPolicySpec as Spec;
+use weft_operands::problems::given;
 
 /// A match that cannot be carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,7 +41,7 @@ pub fn expand(spec: &Spec, desired: &Value, current: &Value) -> Result<Value, Ma
             None => return Ok(desired.clone()),
         },
         Some(rule) if rule.lldp.is_some() => return Err(MatchError::Unsupported("spec.match.interfaces.lldp")),
-        Some(rule) => matching(rule.name.as_deref(), rule.type_.as_deref(), current)?,
+        Some(rule) => matching(given(&rule.name), given(&rule.type_), current)?,
     };
     let mut expanded = Vec::new();
     for interface in interfaces(desired) {

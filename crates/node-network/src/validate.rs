@@ -1,4 +1,4 @@
-//! What is wrong with an object of nmstate.io, all at once.
+//! What is wrong with an object of nmstate.io, all at once. What is wrong inside a desired state, [`crate::check`] says.
 //!
 //! All rules are in the schemas too, as CEL, or in an admission policy, so that `kubectl apply` already refuses. They are checked again because a
 //! stored object may be older than they are, and because files are read where there is no API server.
@@ -16,6 +16,8 @@ use weft_operands::{
     text::is_ip,
 };
 use weft_plan::Problem;
+
+use crate::path::text;
 
 /// How long the name of a policy is at most: enactments carry it in a label.
 const POLICY_NAME: usize = 63;
@@ -209,9 +211,14 @@ fn interface_match(interfaces: Option<&InterfaceMatch>, problems: &mut Problems)
 }
 
 fn glob(field: &str, pattern: &str, problems: &mut Problems) {
-    if !pattern.is_empty() && !matches(patterns::GLOB, pattern) {
-        let rule = "must be the name of an interface or a pattern of such names, for example eth*: no blanks and '/'";
+    if pattern.is_empty() {
+        return;
+    }
+    if !matches(patterns::GLOB, pattern) {
+        let rule = "must be the name of an interface or a pattern of such names, for example eth* or eth[1-4]: no blanks and '/', and a ] for each [";
         problems.push(field, format!("{pattern:?} {rule}"));
+    } else if let Err(error) = crate::glob::glob(pattern) {
+        problems.push(field, error.to_string());
     }
 }
 
@@ -223,7 +230,7 @@ fn unnamed(desired_state: Option<&Value>, problems: &mut Problems) {
         problems.push("spec.desiredState.interfaces", message);
         return;
     };
-    for (index, interface) in interfaces.iter().enumerate().filter(|(_, interface)| interface.get("name").is_some()) {
+    for (index, interface) in interfaces.iter().enumerate().filter(|(_, interface)| !text(&interface["name"]).is_empty()) {
         let message = format!(
             "{} must not be there with spec.match, since each interface stands for all that match: remove it, or spec.match",
             interface["name"]

@@ -50,6 +50,13 @@ fn names_fit_into_labels() {
     assert_eq!(installation(&name(56), &NMStateSpec::default())[0].field, "metadata.name");
 }
 
+/// What no regular expression can say.
+#[test]
+fn a_range_that_runs_backwards_is_refused() {
+    let spec = json!({"match": {"interfaces": {"name": "eth[4-1]"}}, "desiredState": {"interfaces": [{"mtu": 9000}]}});
+    assert_eq!(problems("", &spec).unwrap()[0].field, "spec.match.interfaces.name");
+}
+
 #[test]
 fn all_that_is_wrong_is_said_at_once() {
     let spec = json!({
@@ -66,7 +73,7 @@ fn all_that_is_wrong_is_said_at_once() {
     spec.nodeSelector: "a b" must be the key of a label: up to 63 letters, digits, '-', '_' and '.', a letter or digit at both ends, with or without a DNS name and '/' before it
     spec.nodeSelector[a b]: "c d" must be the value of a label: at most 63 letters, digits, '-', '_' and '.', a letter or digit at both ends
     spec.maxUnavailable: "half" must be a number of nodes, for example 3, or a share of them, for example 50%
-    spec.match.interfaces.name: "eth 1" must be the name of an interface or a pattern of such names, for example eth*: no blanks and '/'
+    spec.match.interfaces.name: "eth 1" must be the name of an interface or a pattern of such names, for example eth* or eth[1-4]: no blanks and '/', and a ] for each [
     spec.desiredState.interfaces[1].name: "eth1" must not be there with spec.match, since each interface stands for all that match: remove it, or spec.match
     spec.probes[0].icmp.host: "a b" must be an IP address or a DNS name, for example 192.0.2.1
     spec.onDelete: "undo" must be retain or revert

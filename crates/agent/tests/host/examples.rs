@@ -7,6 +7,9 @@ use weft_testenv::host_lab::{Capability, HostLab, Installation, capabilities};
 
 use crate::support::{addresses, condition, example_files, link, wait_policy, wait_until};
 
+/// The label of the nodes that an example is for; node-1 has it.
+const WORKER: &str = "node-role.kubernetes.io/worker";
+
 /// What an example needs of the kernel, by the types of its interfaces.
 fn needs(policy: &Value) -> Vec<Capability> {
     let interfaces = policy["spec"]["desiredState"]["interfaces"].as_array().cloned().unwrap_or_default();
@@ -45,7 +48,7 @@ async fn assert_devices(weft: &Installation, policy: &Value, hosts: &BTreeSet<St
                 "ethernet" => kind == "veth",
                 other => kind == other,
             };
-            let wanted = interface["type"] == "ethernet" || hosts.contains(host.name());
+            let wanted = interface["type"] == "ethernet" || interface["state"] != "absent" && hosts.contains(host.name());
             assert_eq!(is_there, wanted, "{} on {}: {found:#}", interface["name"], host.name());
         }
     }
@@ -80,6 +83,10 @@ async fn assert_special(weft: &Installation, file: &str) {
             let resolver = one.exec(&["cat", "/etc/resolv.conf"]).await.unwrap();
             assert!(resolver.contains("nameserver 192.0.2.53") && resolver.contains("example.com"), "{resolver}");
         }
+        "worker-selector.yaml" => {
+            assert_eq!(link(one, "eth1").await["mtu"], 1400);
+            assert_eq!(link(weft.host("node-2").unwrap(), "eth1").await["mtu"], 1500, "it is no worker");
+        }
         "routes.yaml" => {
             let routes = one.exec(&["ip", "route", "show", "table", "200"]).await.unwrap();
             assert!(routes.contains("198.51.100.0/24 via 192.0.2.1 dev eth2") && routes.contains("metric 150"), "{routes}");
@@ -93,6 +100,7 @@ async fn assert_special(weft: &Installation, file: &str) {
 #[tokio::test]
 async fn every_example_becomes_available_on_three_hosts() {
     let mut weft = Installation::start(HostLab::builder().hosts(3)).await.unwrap();
+    weft.lab().kubectl(&["label", "node", "node-1", &format!("{WORKER}=")]).await.unwrap();
     let mut applied = 0;
     for path in example_files() {
         let file = path.file_name().unwrap().to_string_lossy().into_owned();
@@ -111,9 +119,12 @@ async fn every_example_becomes_available_on_three_hosts() {
         let status = wait_policy(&weft, name, "Available").await;
         println!("{file}: Available after {:.1} s", started.elapsed().as_secs_f64());
         assert_eq!(condition(&status, "Degraded")["status"], "False", "{file}");
-        let selected = &policy["spec"]["nodeSelector"]["kubernetes.io/hostname"];
-        let hosts =
-            weft.lab().hosts().iter().map(|host| host.name().to_owned()).filter(|host| selected.is_null() || selected == host).collect();
+        let selector = &policy["spec"]["nodeSelector"];
+        let selected = |host: &str| {
+            let by_name = &selector["kubernetes.io/hostname"];
+            (by_name.is_null() || by_name == host) && (selector[WORKER].is_null() || host == "node-1")
+        };
+        let hosts = weft.lab().hosts().iter().map(|host| host.name().to_owned()).filter(|host| selected(host)).collect();
         assert_devices(&weft, &policy, &hosts).await;
         assert_special(&weft, &file).await;
         clean_up(&mut weft, name).await;

@@ -21,10 +21,11 @@ pub async fn wait_until<T>(what: &str, mut attempt: impl AsyncFnMut() -> Result<
     }
 }
 
-/// The files below `examples/node-network`, by name.
+/// The files in `examples/node-network`, by name.
 pub fn example_files() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/node-network");
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|file| file.is_file());
     files.sort();
     files
 }

@@ -58,7 +58,7 @@ fn policies() -> Value {
                 ),
                 refused(
                     &format!(
-                        "!has({interfaces}) || type({interfaces}) != list || {interfaces}.all(interface, type(interface) != map || !('name' in interface))"
+                        "!has({interfaces}) || type({interfaces}) != list || {interfaces}.all(interface, type(interface) != map || !('name' in interface) || interface.name == null || interface.name == '')"
                     ),
                     "with spec.match, interfaces of spec.desiredState have no name, since each stands for all that match: remove name, or spec.match",
                     "Invalid",

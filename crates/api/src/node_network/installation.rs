@@ -91,7 +91,7 @@ pub struct NMStateSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InterfaceFilter {
-    /// Names of interfaces that are reported: * stands for any characters, ? for one. Left out or empty: all.
+    /// Names of interfaces that are reported: * stands for any characters, ? for one, [1-4] for one of these. Left out or empty: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::globs")]
     pub include: Option<Vec<String>>,

@@ -15,8 +15,9 @@ pub const LABEL_VALUE: &str = "^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?
 /// A DNS name (RFC 1123).
 pub const DNS_NAME: &str = "^[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?([.][A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?)*[.]?$";
 
-/// A pattern of names of interfaces, in which `*` and `?` stand for others: no blank and no slash, which no interface has in its name.
-pub const GLOB: &str = "^[^/[:space:]]+$";
+/// A pattern of names of interfaces, in which `*`, `?` and sets in brackets stand for others: no blank and no slash, which no interface has in its
+/// name.
+pub const GLOB: &str = r"^([^/\[[:space:]]|\[[!^]?[^\]/[:space:]]+\])+$";
 
 /// A type of interfaces, as nmstate names it.
 pub const INTERFACE_TYPE: &str = "^[a-z][a-z0-9-]*$";

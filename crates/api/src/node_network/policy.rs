@@ -105,7 +105,8 @@ pub struct Match {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules::interface_match()))]
 pub struct InterfaceMatch {
-    /// Their name: * stands for any characters, ? for one, for example eth*.
+    /// Their name: * stands for any characters, ? for one, [1-4] for one of these and [!1-4] for one
+    /// of the others, for example eth*.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), extend("x-kubernetes-validations" = rules::glob()))]
     pub name: Option<String>,

@@ -123,7 +123,10 @@ pub(super) fn interface_match() -> [Rule; 2] {
 
 /// For a pattern of names of interfaces.
 pub(super) fn glob() -> [Rule; 1] {
-    [rule(empty_or(GLOB), "must be the name of an interface or a pattern of such names, for example eth*: no blanks and '/'")]
+    [rule(
+        empty_or(GLOB),
+        "must be the name of an interface or a pattern of such names, for example eth* or eth[1-4]: no blanks and '/', and a ] for each [",
+    )]
 }
 
 /// For a type of interfaces.

@@ -82,3 +82,14 @@ pub async fn create(cluster: &ControlPlane, object: &Value) -> Result<String, St
 pub async fn read(cluster: &ControlPlane, resource: &str, name: &str) -> Value {
     serde_json::from_str(&cluster.kubectl(&["get", resource, name, "-o", "json"]).await.unwrap()).unwrap()
 }
+
+/// The API server keeps no null that is not asked for, and a patch takes such a field away: what is null is as if left out.
+pub fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            fields.iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| (key.clone(), without_nulls(value))).collect()
+        }
+        Value::Array(items) => items.iter().map(without_nulls).collect(),
+        other => other.clone(),
+    }
+}

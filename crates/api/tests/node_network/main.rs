@@ -4,6 +4,7 @@
 mod agents;
 mod cases;
 mod cluster;
+mod examples;
 mod replacing;
 mod rules;
 mod server;

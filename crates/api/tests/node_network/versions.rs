@@ -1,10 +1,10 @@
 //! One object, read and written as both versions.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
     cases::object,
-    cluster::{read, with_definitions},
+    cluster::{read, with_definitions, without_nulls},
 };
 
 #[tokio::test]
@@ -39,17 +39,6 @@ async fn what_one_version_wrote_the_other_keeps() {
         cluster.kubectl(&label).await.unwrap();
         let read = read(&cluster, &format!("{plural}.v1.nmstate.io"), "one").await;
         assert_eq!((&read["metadata"]["generation"], without_nulls(&read["status"])), (&json!(1), without_nulls(&status)), "{kind}");
-    }
-}
-
-/// A merge patch with a null takes a field away; the rest is compared.
-fn without_nulls(value: &Value) -> Value {
-    match value {
-        Value::Object(fields) => {
-            fields.iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| (key.clone(), without_nulls(value))).collect()
-        }
-        Value::Array(items) => items.iter().map(without_nulls).collect(),
-        other => other.clone(),
     }
 }
 

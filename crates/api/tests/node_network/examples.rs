@@ -1,0 +1,104 @@
+//! The documents under `examples/node-network`, applied as users do.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Value, json};
+use weft_api::node_network::{NMState, NodeNetworkConfigurationPolicy, NodeNetworkState};
+use weft_testenv::ControlPlane;
+
+use crate::{
+    cases::{By, cases, object},
+    cluster::{ADMISSION, apply, create, deploy, read, refused_in_time, root, with_definitions, without_nulls},
+};
+
+fn files(folder: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(root().join("examples").join(folder)).unwrap();
+    let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_file()).collect();
+    files.sort();
+    files
+}
+
+fn document(path: &Path) -> Value {
+    serde_saphyr::from_str(&fs::read_to_string(path).unwrap()).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn early(name: &str) -> PathBuf {
+    root().join("examples/node-network/early").join(name)
+}
+
+async fn control_plane() -> ControlPlane {
+    let cluster = with_definitions().await;
+    apply(&cluster, &deploy(ADMISSION)).await;
+    let cases = cases();
+    let refused = cases.refused.iter().find(|case| case.by == By::Policy).unwrap();
+    refused_in_time(async || create(&cluster, &object(&refused.kind, &refused.spec)).await, &refused.message).await;
+    cluster
+}
+
+/// What is stored is what the file says, field for field; what the types read and write again, too.
+async fn assert_stored(cluster: &ControlPlane, file: &Path) {
+    apply(cluster, file).await;
+    let document = document(file);
+    let kind = document["kind"].as_str().unwrap();
+    let found = read(cluster, &format!("{}.v1.nmstate.io", kind.to_lowercase()), document["metadata"]["name"].as_str().unwrap()).await;
+    let spec = without_nulls(&document["spec"]);
+    assert_eq!(found["spec"], spec, "{}", file.display());
+    let typed = match kind {
+        "NodeNetworkState" => json!(serde_json::from_value::<NodeNetworkState>(found).unwrap().spec),
+        "NMState" => json!(serde_json::from_value::<NMState>(found).unwrap().spec),
+        _ => json!(serde_json::from_value::<NodeNetworkConfigurationPolicy>(found).unwrap().spec),
+    };
+    assert_eq!(typed, spec, "{}", file.display());
+}
+
+#[tokio::test]
+async fn documents_in_the_first_form_of_the_api_are_applied_as_they_are() {
+    let cluster = control_plane().await;
+    for file in ["state.yaml", "state-desired.yaml", "state-spellings.yaml", "policy-dhcp.yaml"] {
+        assert_stored(&cluster, &early(file)).await;
+    }
+    // The status is the agent's: the first document, applied once more with all that it holds there, leaves none.
+    assert_eq!(read(&cluster, "nns", "node01").await.get("status"), None);
+
+    let error = create(&cluster, &document(&early("policy-auto-bonding.yaml"))).await.unwrap_err();
+    for words in ["spec.match.interfaces.lldp", "remove lldp", "spec.autoConfig", "autoConfig does not work yet"] {
+        assert!(error.contains(words), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn every_example_is_applied_as_it_is() {
+    let cluster = control_plane().await;
+    let mut names = BTreeSet::new();
+    for file in files("node-network") {
+        assert_stored(&cluster, &file).await;
+        let document = document(&file);
+        let name = document["metadata"]["name"].as_str().unwrap().to_owned();
+        assert!(names.insert((document["kind"].to_string(), name)), "{}: another example has this name", file.display());
+    }
+    // What the guide of kubernetes-nmstate shows is there.
+    for file in [
+        "ethernet-static",
+        "ethernet-dhcp",
+        "ethernet-forwarding",
+        "linux-bridge",
+        "linux-bridge-vlans",
+        "linux-bridge-detach",
+        "ovs-bridge",
+        "ovs-bridge-plain",
+        "bond",
+        "bond-vlan",
+        "vlan",
+        "routes",
+        "dns",
+        "lldp",
+        "worker-selector",
+    ] {
+        let path = root().join(format!("examples/node-network/{file}.yaml"));
+        assert!(path.is_file(), "{}", path.display());
+    }
+}
