@@ -29,5 +29,6 @@ pub mod status;
 pub mod stored;
 pub mod teardown;
 mod tls;
+pub mod views;
 pub mod watch;
 mod watches;

@@ -1,6 +1,9 @@
 //! Prometheus metrics of the operator itself.
 
-use std::sync::{Arc, Mutex, PoisonError, atomic::AtomicU64};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
+};
 
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
@@ -41,7 +44,18 @@ pub struct Metrics {
     passes: Family<PassLabel, Counter>,
     leading: Family<DomainLabel, Gauge>,
     drifted: Family<DomainLabel, Gauge>,
-    gauges: Arc<Mutex<std::collections::HashMap<&'static str, Gauge<f64, AtomicU64>>>>,
+    gauges: Arc<Mutex<HashMap<&'static str, Gauge<f64, AtomicU64>>>>,
+    families: Arc<Mutex<HashMap<&'static str, Labelled>>>,
+}
+
+/// A name and a value for each label.
+pub type Labels = Vec<(&'static str, String)>;
+
+/// A gauge with labels, and which there are.
+#[derive(Default)]
+struct Labelled {
+    family: Family<Labels, Gauge>,
+    labels: HashSet<Labels>,
 }
 
 impl Default for Metrics {
@@ -54,6 +68,7 @@ impl Default for Metrics {
             leading: Family::default(),
             drifted: Family::default(),
             gauges: Arc::default(),
+            families: Arc::default(),
         };
         let mut registry = metrics.registry.lock().unwrap_or_else(PoisonError::into_inner);
         registry.register("weft_watch_failures", "Watches that failed and were started again", metrics.watch_failures.clone());
@@ -101,6 +116,23 @@ impl Metrics {
             gauge
         });
         gauge.set(value);
+    }
+
+    /// Sets a gauge with labels, under the name that the original's users know: these are all that there are, others go.
+    pub fn set_all(&self, name: &'static str, help: &'static str, values: HashMap<Labels, i64>) {
+        let mut families = self.families.lock().unwrap_or_else(PoisonError::into_inner);
+        let Labelled { family, labels } = families.entry(name).or_insert_with(|| {
+            let labelled = Labelled::default();
+            self.registry.lock().unwrap_or_else(PoisonError::into_inner).register(name, help, labelled.family.clone());
+            labelled
+        });
+        for gone in labels.iter().filter(|labels| !values.contains_key(*labels)) {
+            family.remove(gone);
+        }
+        for (labels, value) in &values {
+            family.get_or_create(labels).set(*value);
+        }
+        *labels = values.into_keys().collect();
     }
 
     /// Everything in the OpenMetrics text format.

@@ -24,6 +24,7 @@ use crate::{
     seniority, status,
     stored::{self, Stored, StoredError},
     teardown,
+    watch::Shared,
 };
 
 /// The finalizer that lets Weft remove a resource's objects in order before the resource goes.
@@ -37,8 +38,7 @@ pub async fn apply(controller: &Controller, resource: &Value, retries: &Arc<Retr
     let paused = drift::pause(resource).map(|value| Paused { value: value.to_owned(), pending: false });
     let mut report = Report { generation, paused, ..Report::default() };
 
-    let operators = controller.shared.lock().operators();
-    if let Some(blocked) = blocked(&*controller.domain, operators.iter().map(|operator| &**operator)).or_else(|| blindfolded(controller)) {
+    if let Some(blocked) = held_by_another(&*controller.domain, &controller.shared) {
         report.blocked = Some(blocked);
         return Outcome::early(report, Vec::new());
     }
@@ -155,6 +155,12 @@ pub(crate) fn waiting<'a>(certificates: &'a HashMap<String, Vec<Failure>>, waits
     all
 }
 
+/// Whether the operator that Weft replaces is still there, or may be, by what the watches of the domain say: then nothing is written in it.
+pub fn held_by_another(domain: &dyn Domain, shared: &Shared) -> Option<Blocked> {
+    let operators = shared.lock().operators();
+    blocked(domain, operators.iter().map(|operator| &**operator)).or_else(|| blindfolded(shared))
+}
+
 /// Whether the operator that Weft replaces is still there, among the workloads of its names.
 pub(crate) fn blocked<'a>(domain: &dyn Domain, mut operators: impl Iterator<Item = &'a Value>) -> Option<Blocked> {
     let theirs = operators.find(|workload| domain.is_original_operator(workload))?;
@@ -170,8 +176,8 @@ pub(crate) fn blocked<'a>(domain: &dyn Domain, mut operators: impl Iterator<Item
 }
 
 /// Whether we may not even look if that operator is there.
-fn blindfolded(controller: &Controller) -> Option<Blocked> {
-    let cache = controller.shared.lock();
+fn blindfolded(shared: &Shared) -> Option<Blocked> {
+    let cache = shared.lock();
     let why = cache.blind_to_operators()?;
     let message = format!("Weft cannot see whether another operator for the same resource runs, so it writes nothing: {why}");
     Some(Blocked { reason: "Forbidden", message })

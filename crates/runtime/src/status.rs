@@ -52,7 +52,7 @@ pub async fn write(controller: &Controller, resource: &Value, status: &Value) ->
 }
 
 /// The merge patch (RFC 7386) that makes `new` of `old`: all of `new`, and a null for each field that goes, at any depth.
-fn merge_patch(old: &Value, new: &Value) -> Value {
+pub fn merge_patch(old: &Value, new: &Value) -> Value {
     let (Value::Object(old), Value::Object(new)) = (old, new) else { return new.clone() };
     let gone = old.keys().filter(|field| !new.contains_key(*field)).map(|field| (field.clone(), Value::Null));
     let said = new.iter().map(|(field, value)| (field.clone(), merge_patch(old.get(field).unwrap_or(&Value::Null), value)));

@@ -74,8 +74,28 @@ impl Watch {
     }
 }
 
-/// Watches for ever, starting over with growing pauses when the stream fails.
+/// Where the objects of a stream go.
+pub trait Sink: Send + Sync {
+    /// Takes in what the stream says.
+    fn take(&self, change: Change);
+
+    /// Notes that the stream has failed, and why: the code of the API server's answer, if there was one, and the words.
+    fn failed(&self, code: Option<u16>, why: String);
+}
+
+/// A stream that feeds the cache.
+struct Feed<'a> {
+    watch: &'a Watch,
+    shared: &'a Shared,
+}
+
+/// Watches for ever, into the cache.
 pub async fn run(watch: Watch, client: Client, shared: Shared, metrics: Metrics) {
+    follow(&watch, client, &Feed { watch: &watch, shared: &shared }, &metrics).await;
+}
+
+/// Watches for ever, starting over with growing pauses when the stream fails.
+pub async fn follow(watch: &Watch, client: Client, sink: &impl Sink, metrics: &Metrics) {
     let kind = watch.kind;
     let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(kind.group, kind.version, kind.kind), kind.plural);
     // Managed fields and statuses make objects large: small pages keep the peak of a list small.
@@ -87,11 +107,11 @@ pub async fn run(watch: Watch, client: Client, shared: Shared, metrics: Metrics)
         config = config.fields(&watch.fields);
     }
     if watch.metadata_only {
-        let api: Api<PartialObjectMeta<DynamicObject>> = api(&watch, client, &resource);
-        drain(watch, || watcher(api.clone(), config.clone()), &shared, &metrics).await;
+        let api: Api<PartialObjectMeta<DynamicObject>> = api(watch, client, &resource);
+        drain(watch, || watcher(api.clone(), config.clone()), sink, metrics).await;
     } else {
-        let api: Api<DynamicObject> = api(&watch, client, &resource);
-        drain(watch, || watcher(api.clone(), config.clone()), &shared, &metrics).await;
+        let api: Api<DynamicObject> = api(watch, client, &resource);
+        drain(watch, || watcher(api.clone(), config.clone()), sink, metrics).await;
     }
 }
 
@@ -106,9 +126,9 @@ where
 }
 
 async fn drain<K: Serialize, S: Stream<Item = watcher::Result<Event<K>>>>(
-    watch: Watch,
+    watch: &Watch,
     begin: impl Fn() -> S,
-    shared: &Shared,
+    sink: &impl Sink,
     metrics: &Metrics,
 ) {
     let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(30));
@@ -120,11 +140,11 @@ async fn drain<K: Serialize, S: Stream<Item = watcher::Result<Event<K>>>>(
             let change = match next {
                 Ok(Some(Ok(event))) => change(event, watch.kind),
                 Ok(Some(Err(error))) => {
-                    let pause = backoff.next_pause().min(longest_pause(&error, &watch));
+                    let pause = backoff.next_pause().min(longest_pause(&error, watch));
                     metrics.watch_failed(watch.kind);
                     let why = answer(&error).map_or_else(|| error.to_string(), |status| status.message.clone());
                     tracing::warn!(kind = %watch.kind, error = %why, ?pause, "watch failed; starting it again");
-                    failed(&watch, answer(&error).map(|status| status.code), why, shared);
+                    sink.failed(answer(&error).map(|status| status.code), why);
                     tokio::time::sleep(pause).await;
                     continue;
                 }
@@ -133,7 +153,7 @@ async fn drain<K: Serialize, S: Stream<Item = watcher::Result<Event<K>>>>(
                     metrics.watch_failed(watch.kind);
                     let why = format!("no answer to a list within {} s", LIST_TIMEOUT.as_secs());
                     tracing::warn!(kind = %watch.kind, error = %why, "watch failed; starting it again");
-                    failed(&watch, None, why, shared);
+                    sink.failed(None, why);
                     break;
                 }
             };
@@ -143,28 +163,34 @@ async fn drain<K: Serialize, S: Stream<Item = watcher::Result<Event<K>>>>(
             if !begins {
                 backoff.reset();
             }
-            let mut cache = shared.lock();
-            let allowed_again = !begins && cache.silence(&watch.source, None);
-            if cache.feed(&watch.source, change) || allowed_again {
-                shared.ring();
-            }
+            sink.take(change);
         }
     }
 }
 
-/// Notes why a stream is not to be waited for: a missing permission lasts until somebody changes a role; and what a single workload
-/// looks at, or what not every cluster has, holds up nothing else, whatever keeps us from a first look.
-fn failed(watch: &Watch, code: Option<u16>, why: String, shared: &Shared) {
-    let mut cache = shared.lock();
-    let dispensable = matches!(watch.source, Source::Named(_)) || watch.is_optional();
-    let silence = match code {
-        Some(404) if watch.is_optional() => Silence::NotServed,
-        Some(403) => Silence::Refused(why),
-        _ if dispensable && !cache.has_spoken(&watch.source) => Silence::Refused(why),
-        _ => return,
-    };
-    if cache.silence(&watch.source, Some(silence)) {
-        shared.ring();
+impl Sink for Feed<'_> {
+    fn take(&self, change: Change) {
+        let mut cache = self.shared.lock();
+        let allowed_again = !matches!(change, Change::Restarted) && cache.silence(&self.watch.source, None);
+        if cache.feed(&self.watch.source, change) || allowed_again {
+            self.shared.ring();
+        }
+    }
+
+    /// Notes why a stream is not to be waited for: a missing permission lasts until somebody changes a role; and what a single workload
+    /// looks at, or what not every cluster has, holds up nothing else, whatever keeps us from a first look.
+    fn failed(&self, code: Option<u16>, why: String) {
+        let (watch, mut cache) = (self.watch, self.shared.lock());
+        let dispensable = matches!(watch.source, Source::Named(_)) || watch.is_optional();
+        let silence = match code {
+            Some(404) if watch.is_optional() => Silence::NotServed,
+            Some(403) => Silence::Refused(why),
+            _ if dispensable && !cache.has_spoken(&watch.source) => Silence::Refused(why),
+            _ => return,
+        };
+        if cache.silence(&watch.source, Some(silence)) {
+            self.shared.ring();
+        }
     }
 }
 
