@@ -14,6 +14,7 @@ pub mod canonical;
 pub mod capture;
 pub mod check;
 pub mod claims;
+pub mod counts;
 pub mod deployment;
 pub mod drift;
 pub mod expression;

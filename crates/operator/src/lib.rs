@@ -4,6 +4,7 @@
 //! `weft-runtime`. Here the two are put together and kept running.
 
 mod connection;
+mod node_network;
 mod process;
 
 pub use connection::{Endpoint, Source, connect, endpoint};

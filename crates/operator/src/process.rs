@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use anyhow::Context;
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
-use weft_plan::{Domain, LogLevel, ProcessSettings};
+use weft_plan::{Domain, LogLevel, ProcessSettings, kinds};
 use weft_runtime::{
     client,
     cluster::Cluster,
@@ -19,7 +19,10 @@ use weft_runtime::{
     watch::Shared,
 };
 
-use crate::connection::{self, Source};
+use crate::{
+    connection::{self, Source},
+    node_network,
+};
 
 /// How the operator runs.
 #[derive(Clone, Debug)]
@@ -118,6 +121,11 @@ pub async fn run(options: Options, set_log_level: impl Fn(Option<LogLevel>) + Se
             duration: options.lease_duration,
         };
         leases.spawn(lease::run(lease, cluster.clone(), fence, leading, end_of_leases.clone()));
+        if domain.resource() == kinds::NMSTATE {
+            let policies =
+                node_network::Controller::new(Arc::clone(&domain), cluster.clone(), shared.clone(), metrics.clone(), &options.instance);
+            controllers.spawn(policies.run(is_leading.clone(), stop.clone()));
+        }
         let config = controller::Config { namespace, instance: options.instance.clone() };
         let controller = Controller::new(Arc::clone(&domain) as Arc<dyn Domain>, cluster, shared, metrics.clone(), config);
         controllers.spawn(controller.with_wishes(wishes.clone()).run(is_leading, stop.clone()));

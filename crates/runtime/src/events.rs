@@ -3,28 +3,38 @@
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use serde_json::Value;
+use weft_plan::Kind;
 
 use crate::{cluster::TIMEOUT, controller::Controller, status::condition};
 
 /// An event before it is published.
 #[derive(Debug, PartialEq, Eq)]
-struct Note {
-    warning: bool,
-    reason: String,
-    message: String,
+pub struct Note {
+    /// It is of type Warning.
+    pub warning: bool,
+    /// A word in CamelCase.
+    pub reason: String,
+    /// What happened. The end of what is too long is left out.
+    pub message: String,
 }
 
 /// Publishes what is new in a status. Nobody waits for that, and an event that cannot be published is only logged: status has it all.
 pub fn publish(controller: &Controller, resource: &Value, status: &Value) {
     let notes = notes(&resource["status"], status);
+    let text = |field: &str| resource["metadata"][field].as_str().unwrap_or_default().to_owned();
+    tell(&controller.recorder, controller.domain.resource(), (text("name"), text("uid")), notes);
+}
+
+/// Publishes events about a cluster-scoped object, given by name and uid. Nobody waits for that.
+pub fn tell(recorder: &Recorder, kind: Kind, (name, uid): (String, String), notes: Vec<Note>) {
     let reference = ObjectReference {
-        api_version: Some(controller.domain.resource().api_version()),
-        kind: Some(controller.domain.resource().kind.to_owned()),
-        name: resource["metadata"]["name"].as_str().map(str::to_owned),
-        uid: resource["metadata"]["uid"].as_str().map(str::to_owned),
+        api_version: Some(kind.api_version()),
+        kind: Some(kind.kind.to_owned()),
+        name: Some(name),
+        uid: Some(uid),
         ..Default::default()
     };
-    let recorder = controller.recorder.clone();
+    let recorder = recorder.clone();
     tokio::spawn(async move {
         for note in notes {
             send(&recorder, note, &reference).await;
@@ -36,7 +46,7 @@ async fn send(recorder: &Recorder, note: Note, reference: &ObjectReference) {
     let event = Event {
         type_: if note.warning { EventType::Warning } else { EventType::Normal },
         reason: note.reason,
-        note: Some(note.message),
+        note: Some(shorten(note.message)),
         action: "Reconcile".to_owned(),
         secondary: None,
     };
@@ -72,7 +82,7 @@ fn notes(before: &Value, after: &Value) -> Vec<Note> {
         notes.push(Note { warning: false, reason: "Modified".to_owned(), message: "Config spec was modified".to_owned() });
     }
     if let Some((reason, message)) = turned("Degraded") {
-        notes.push(Note { warning: true, reason: format!("Failed: {reason}"), message: shorten(format!("Operator failed: {message}")) });
+        notes.push(Note { warning: true, reason: format!("Failed: {reason}"), message: format!("Operator failed: {message}") });
     }
     if turned("Progressing").is_some() {
         notes.push(Note { warning: false, reason: "Progressing".to_owned(), message: "Operator is progressing".to_owned() });
@@ -81,11 +91,11 @@ fn notes(before: &Value, after: &Value) -> Vec<Note> {
         notes.push(Note { warning: false, reason: "Available".to_owned(), message: "All applied components are available".to_owned() });
     }
     if let Some((reason, message)) = turned("Blocked") {
-        notes.push(Note { warning: true, reason, message: shorten(message) });
+        notes.push(Note { warning: true, reason, message });
     }
     for (condition, warning) in [("Paused", false), ("Drifted", true)] {
         if let Some((_, message)) = turned(condition) {
-            notes.push(Note { warning, reason: condition.to_owned(), message: shorten(message) });
+            notes.push(Note { warning, reason: condition.to_owned(), message });
         }
     }
     notes

@@ -7,7 +7,7 @@ mod certificates;
 pub mod client;
 pub mod cluster;
 pub mod controller;
-mod events;
+pub mod events;
 pub mod fence;
 mod heap;
 pub mod lease;

@@ -158,7 +158,9 @@ impl<V: PartialEq> Known<V> {
     /// Returns whether that is news.
     fn put(&mut self, object: &Value, view: Option<V>) -> bool {
         let (name, uid, version) = (name(object), uid(object), version(object));
-        if self.buried.get(name).is_some_and(|buried| buried == uid) || self.objects.get(name).is_some_and(|viewed| viewed.version >= version) {
+        if self.buried.get(name).is_some_and(|buried| buried == uid)
+            || self.objects.get(name).is_some_and(|viewed| viewed.version >= version)
+        {
             return false;
         }
         let before = self.objects.insert(name.to_owned(), Viewed { version, uid: uid.to_owned(), view });

@@ -21,6 +21,7 @@ use crate::{
     backoff::Backoff,
     cache::{Cache, Change, Silence, Source},
     metrics::Metrics,
+    views::Bell,
 };
 
 /// The cache with its bell: rung whenever something in it is different.
@@ -28,6 +29,8 @@ use crate::{
 pub struct Shared {
     cache: Arc<Mutex<Cache>>,
     changed: Arc<Notify>,
+    /// Of those who look into it, too.
+    bells: Arc<Mutex<Vec<Bell>>>,
 }
 
 impl Shared {
@@ -44,6 +47,12 @@ impl Shared {
     /// Says that something is different.
     pub fn ring(&self) {
         self.changed.notify_one();
+        self.bells.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(Bell::ring);
+    }
+
+    /// Rings this bell, too, whenever something is different.
+    pub fn ring_also(&self, bell: Bell) {
+        self.bells.lock().unwrap_or_else(PoisonError::into_inner).push(bell);
     }
 }
 

@@ -36,6 +36,10 @@ pub struct NodeNetworkConfigurationEnactmentSpec {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub policy: String,
 
+    /// The metadata.uid of the policy: one that was deleted and made anew under this name is another one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub policy_uid: String,
+
     /// The name of the node.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node_name: String,

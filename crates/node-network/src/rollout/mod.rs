@@ -7,7 +7,7 @@
 //! - [`view`]: what is kept of the API server's objects;
 //! - [`limit`]: how many nodes may be changed at the same time;
 //! - [`standing`]: where a policy stands on one node;
-//! - [`slots`]: what is to be written next;
+//! - [`slots`]: what is to be written next, [`writes`]: how;
 //! - [`status`]: what a policy says about all that.
 
 pub mod limit;
@@ -16,6 +16,7 @@ pub mod slots;
 pub mod standing;
 pub mod status;
 pub mod view;
+pub mod writes;
 
 #[cfg(test)]
 mod simulation;

@@ -1,6 +1,6 @@
 //! What is to be written next.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::{
     limit,
@@ -197,7 +197,7 @@ impl<'a> Rollout<'a> {
 
     fn finalizer(&self, actions: &mut Vec<Action>) {
         let policy = || self.name.to_owned();
-        match (self.policy.has_finalizer, self.policy.is_deleted) {
+        match (self.policy.finalizer.is_some(), self.policy.is_deleted) {
             (false, false) if self.policy.reverts => actions.push(Action::Keep { policy: policy() }),
             (true, false) if !self.policy.reverts => actions.push(Action::Release { policy: policy() }),
             (true, true) if !self.policy.reverts || self.nodes.is_empty() => actions.push(Action::Release { policy: policy() }),
@@ -219,7 +219,7 @@ impl<'a> Rollout<'a> {
 
     /// What happens where it is for the node.
     fn go_on(&self, slots: &mut Slots<'a>, actions: &mut Vec<Action>) {
-        if self.policy.reverts && !self.policy.has_finalizer {
+        if self.policy.reverts && !self.policy.finalizer.is_some() {
             return;
         }
         let candidates: Vec<_> = self.nodes.iter().filter(|node| node.is_matched).collect();
@@ -283,13 +283,4 @@ impl Action {
             Self::Keep { .. } | Self::Release { .. } => None,
         }
     }
-}
-
-/// How many enactments there are of each node, by what their agents say: node, phase, number.
-pub fn phases<'a>(world: &World<'a>) -> BTreeMap<(&'a str, &'static str), usize> {
-    let mut phases = BTreeMap::new();
-    for enactment in world.enactments.values().flat_map(BTreeMap::values) {
-        *phases.entry((enactment.node.as_str(), enactment.phase.as_str())).or_default() += 1;
-    }
-    phases
 }

@@ -32,6 +32,8 @@ pub struct Summary {
     lost: Vec<String>,
     /// The first failure: node, what its agent says.
     failure: Option<(String, String)>,
+    /// What the operator could not write.
+    trouble: Option<String>,
 }
 
 /// Nodes that put back what a policy changed.
@@ -80,7 +82,14 @@ impl Summary {
             unavailable: rollout.nodes.iter().filter(|node| node.holds_slot()).count(),
             lost: names(&mut rollout.nodes.iter().filter(|node| node.holds_slot() && node.standing != Standing::Failed).filter(cannot_act)),
             failure,
+            trouble: None,
         }
+    }
+
+    /// The same, where the operator could not write something.
+    #[must_use]
+    pub fn with_trouble(self, trouble: Option<String>) -> Self {
+        Self { trouble, ..self }
     }
 
     /// What is said, and whether anything goes on.
@@ -103,7 +112,8 @@ impl Summary {
                 [] => String::new(),
                 lost => format!("; not heard of since their change began or was granted: {}", some(lost)),
             };
-            Verdict::Progressing(format!("Policy is progressing {finished}/{ready} nodes finished{not_ready}{lost}"))
+            let trouble = self.trouble.as_ref().map(|trouble| format!("; {trouble}")).unwrap_or_default();
+            Verdict::Progressing(format!("Policy is progressing {finished}/{ready} nodes finished{not_ready}{lost}{trouble}"))
         } else {
             Verdict::Available(format!("{available}/{matching} nodes successfully configured{not_ready}"))
         }
@@ -234,9 +244,12 @@ impl Said<'_> {
     }
 }
 
+/// What a policy may say: its types of conditions, and `Unknown` where none is True.
+pub const PHASES: [&str; 5] = ["Available", "Degraded", "Progressing", "Ignored", "Unknown"];
+
 /// The type of the condition that is True; `Unknown` if there is none.
 pub fn phase(status: &Value) -> &'static str {
     let conditions = status["conditions"].as_array();
     let holds = |name: &&str| conditions.into_iter().flatten().any(|one| one["type"] == *name && one["status"] == "True");
-    ["Available", "Degraded", "Progressing", "Ignored"].into_iter().find(holds).unwrap_or("Unknown")
+    PHASES.into_iter().find(holds).unwrap_or("Unknown")
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{
     Action, Decision, Enactment, Node, Policy, Wanted, World, decide, limit,
     status::{Summary, phase},
-    view::{FINALIZER, POLICY_UID, Phase, agent_of, enactment_name},
+    view::{FINALIZER, Phase, agent_of, enactment_name},
 };
 
 #[derive(Clone, Debug, Default)]
@@ -190,7 +190,7 @@ impl Cluster {
         let (uid, generation, spec) = (of["metadata"]["uid"].clone(), of["metadata"]["generation"].clone(), of["spec"].clone());
         let object = self.enactments.get_mut(&enactment_name(policy, node)).unwrap();
         let before = object["spec"].clone();
-        object["metadata"]["annotations"][POLICY_UID] = uid;
+        object["spec"]["policyUid"] = uid;
         object["spec"]["wanted"] = wanted.to_value();
         if wanted.decision == Decision::Granted {
             object["spec"]["granted"] = json!({"generation": generation, "spec": spec});

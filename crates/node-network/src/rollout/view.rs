@@ -14,8 +14,6 @@ use super::selection::Selection;
 
 /// Keeps a policy until the nodes have put back what it changed.
 pub const FINALIZER: &str = "weft.network/revert";
-/// The annotation of an enactment that tells which policy of that name it is of: one that was deleted and made anew begins with generation 1 again.
-pub const POLICY_UID: &str = "weft.network/policy-uid";
 /// The label, and its value, of the agents' pods.
 pub const AGENT_LABEL: (&str, &str) = ("component", "kubernetes-nmstate-handler");
 
@@ -45,8 +43,8 @@ pub struct Policy {
     pub retry: Option<String>,
     /// It is being deleted.
     pub is_deleted: bool,
-    /// It has our [`FINALIZER`].
-    pub has_finalizer: bool,
+    /// Where our [`FINALIZER`] is among its finalizers.
+    pub finalizer: Option<usize>,
     /// All of its specification, as it is granted to nodes.
     pub spec: Arc<Value>,
     /// All of its status.
@@ -71,7 +69,7 @@ impl Policy {
             generation: metadata["generation"].as_i64().unwrap_or_default(),
             retry: text(&metadata["annotations"][RETRY_ANNOTATION]),
             is_deleted: !metadata["deletionTimestamp"].is_null(),
-            has_finalizer: metadata["finalizers"].as_array().is_some_and(|all| all.iter().any(|one| one == FINALIZER)),
+            finalizer: metadata["finalizers"].as_array().and_then(|all| all.iter().position(|one| one == FINALIZER)),
             spec: Arc::new(if spec.is_null() { json!({}) } else { spec.clone() }),
             status: Arc::new(object["status"].clone()),
             selection: Selection::of(spec),
@@ -210,7 +208,7 @@ pub struct Enactment {
     pub node_uid: Option<String>,
     /// The name of its policy.
     pub policy: String,
-    /// The uid of its policy, by the annotation [`POLICY_UID`].
+    /// The uid of its policy.
     pub policy_uid: Option<String>,
     /// What was decided last. kubernetes-nmstate decided nothing.
     pub wanted: Option<Wanted>,
@@ -248,7 +246,7 @@ impl Enactment {
             node: text(&spec["nodeName"]).or_else(|| text(&metadata["labels"][NODE_LABEL]))?,
             node_uid: owners.into_iter().find(|owner| owner["kind"] == "Node").and_then(|owner| text(&owner["uid"])),
             policy: text(&spec["policy"]).or_else(|| text(&metadata["labels"][POLICY_LABEL]))?,
-            policy_uid: text(&metadata["annotations"][POLICY_UID]),
+            policy_uid: text(&spec["policyUid"]),
             wanted: Wanted::of(&spec["wanted"]),
             has_granted: spec["granted"].is_object(),
             is_deleted: !metadata["deletionTimestamp"].is_null(),

@@ -1,0 +1,69 @@
+//! The bodies of what is written.
+
+use serde_json::{Value, json};
+use weft_api::node_network::{GROUP, NODE_LABEL, POLICY_LABEL, enactment};
+
+use super::view::{Decision, Enactment, Node, Policy, Wanted, enactment_name};
+
+fn spec(policy: (&str, &Policy), node: &str, wanted: &Wanted) -> Value {
+    let (name, policy) = policy;
+    let mut spec = json!({"policy": name, "policyUid": policy.uid, "nodeName": node, "wanted": wanted.to_value()});
+    if wanted.decision == Decision::Granted {
+        spec["granted"] = json!({"generation": policy.generation, "spec": *policy.spec});
+    }
+    spec
+}
+
+/// A new enactment. It goes with its Node; the garbage collector sees to that.
+pub fn enactment(policy: (&str, &Policy), node: (&str, &Node), wanted: &Wanted) -> Value {
+    json!({
+        "apiVersion": format!("{GROUP}/{}", enactment::VERSION),
+        "kind": enactment::KIND,
+        "metadata": {
+            "name": enactment_name(policy.0, node.0),
+            "labels": {NODE_LABEL: node.0, POLICY_LABEL: policy.0},
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": node.0, "uid": node.1.uid}],
+        },
+        "spec": spec(policy, node.0, wanted),
+    })
+}
+
+/// A JSON patch (RFC 6902) of an enactment that is there: what is granted is replaced as a whole, and stays where nothing is granted.
+pub fn change(policy: (&str, &Policy), enactment: &Enactment, wanted: &Wanted) -> Value {
+    let test = json!({"op": "test", "path": "/metadata/uid", "value": enactment.uid});
+    if wanted.decision == Decision::Granted || enactment.wanted.is_none() {
+        return json!([test, {"op": "add", "path": "/spec", "value": spec(policy, &enactment.node, wanted)}]);
+    }
+    json!([
+        test,
+        {"op": "add", "path": "/spec/policyUid", "value": policy.1.uid},
+        {"op": "add", "path": "/spec/wanted", "value": wanted.to_value()},
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn what_was_granted_stays_until_something_else_is() {
+        let policy = Policy::of(&json!({"metadata": {"uid": "p", "generation": 4}, "spec": {"desiredState": {"interfaces": []}}}));
+        let node = Node { uid: "n".into(), ..Node::default() };
+        let created = enactment(("policy", &policy), ("node", &node), &policy.wants(Decision::Granted));
+        insta::assert_json_snapshot!(created);
+        let mut object = created;
+        object["metadata"]["uid"] = "e".into();
+        object["metadata"]["generation"] = 1.into();
+        let view = Enactment::of(&object).unwrap();
+        assert_eq!((view.node_uid.as_deref(), view.policy_uid.as_deref(), view.has_granted), (Some("n"), Some("p"), true));
+        let paths = |patch: Value| patch.as_array().unwrap().iter().map(|one| one["path"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
+        assert_eq!(paths(change(("policy", &policy), &view, &policy.wants(Decision::Granted))), ["/metadata/uid", "/spec"]);
+        let waits = change(("policy", &policy), &view, &policy.wants(Decision::Pending));
+        assert_eq!(paths(waits), ["/metadata/uid", "/spec/policyUid", "/spec/wanted"]);
+        let of_another = Enactment { wanted: None, ..view };
+        let taken_over = change(("policy", &policy), &of_another, &policy.wants(Decision::Pending));
+        assert_eq!(paths(taken_over.clone()), ["/metadata/uid", "/spec"]);
+        assert!(taken_over[1]["value"]["granted"].is_null());
+    }
+}

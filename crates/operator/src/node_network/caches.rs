@@ -1,0 +1,127 @@
+//! What is watched, and what is kept of it.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use kube::Client;
+use tokio::task::JoinSet;
+use weft_node_network::{
+    counts::Counts,
+    rollout::{
+        Enactment, Node, Policy, World,
+        view::{AGENT_LABEL, agent_of},
+    },
+};
+use weft_plan::{Kind, kinds};
+use weft_runtime::{
+    cache::Source,
+    cluster::{Cluster, Error},
+    metrics::Metrics,
+    views::{Bell, Views},
+    watch::{self, Watch},
+};
+
+/// A view of every object that matters.
+pub struct Caches {
+    pub policies: Arc<Views<Policy>>,
+    pub enactments: Arc<Views<Enactment>>,
+    pub nodes: Arc<Views<Node>>,
+    /// The node of each agent's pod.
+    pub agents: Arc<Views<String>>,
+    pub states: Arc<Views<Counts>>,
+    pub bell: Bell,
+}
+
+impl Caches {
+    pub fn new() -> Self {
+        let bell = Bell::default();
+        Self {
+            policies: Arc::new(Views::new(|object| Some(Policy::of(object)), bell.clone())),
+            enactments: Arc::new(Views::new(Enactment::of, bell.clone())),
+            nodes: Arc::new(Views::new(|object| Some(Node::of(object)), bell.clone())),
+            agents: Arc::new(Views::new(agent_of, bell.clone())),
+            states: Arc::new(Views::new(|object| Some(Counts::of(object)), bell.clone())),
+            bell,
+        }
+    }
+
+    /// Begins to watch. The agents are in this namespace, or anywhere.
+    pub fn watch(&self, client: &Client, metrics: &Metrics, namespace: Option<&str>) -> JoinSet<()> {
+        let mut watches = JoinSet::new();
+        let agents = format!("{}={}", AGENT_LABEL.0, AGENT_LABEL.1);
+        let all = |kind| watch_of(kind, None, "");
+        spawn(&mut watches, all(kinds::NODE_NETWORK_CONFIGURATION_POLICY), &self.policies, client, metrics);
+        spawn(&mut watches, all(kinds::NODE_NETWORK_CONFIGURATION_ENACTMENT), &self.enactments, client, metrics);
+        spawn(&mut watches, all(kinds::NODE_NETWORK_STATE), &self.states, client, metrics);
+        spawn(&mut watches, all(kinds::NODE), &self.nodes, client, metrics);
+        spawn(&mut watches, watch_of(kinds::POD, namespace, &agents), &self.agents, client, metrics);
+        watches
+    }
+
+    /// Whether all that decisions depend on has been listed.
+    pub fn are_complete(&self) -> bool {
+        self.policies.lock().is_complete()
+            && self.enactments.lock().is_complete()
+            && self.nodes.lock().is_complete()
+            && self.agents.lock().is_complete()
+    }
+
+    /// What there is of policies and enactments.
+    ///
+    /// # Errors
+    /// They cannot be listed.
+    pub async fn look(cluster: &Cluster) -> Result<Lists, Error> {
+        let list = async |kind| cluster.list_metadata(kind, None, "").await;
+        let (policies, enactments) =
+            futures::try_join!(list(kinds::NODE_NETWORK_CONFIGURATION_POLICY), list(kinds::NODE_NETWORK_CONFIGURATION_ENACTMENT))?;
+        Ok(Lists { policies, enactments })
+    }
+
+    /// Whether all of that is known as it was then or later.
+    pub fn have_caught_up(&self, lists: &Lists) -> bool {
+        let Lists { policies, enactments } = lists;
+        self.policies.lock().has_caught_up(&policies.0, policies.1) && self.enactments.lock().has_caught_up(&enactments.0, enactments.1)
+    }
+
+    /// Everything that decisions depend on, handed to `decide`.
+    pub fn look_at<T>(
+        &self,
+        max_unavailable: Option<&k8s_openapi::apimachinery::pkg::util::intstr::IntOrString>,
+        decide: impl FnOnce(&World) -> T,
+    ) -> T {
+        let (policies, nodes, agents, all) = (self.policies.lock(), self.nodes.lock(), self.agents.lock(), self.enactments.lock());
+        let mut enactments: BTreeMap<&str, BTreeMap<&str, &Enactment>> = BTreeMap::new();
+        for (_, enactment) in all.iter() {
+            enactments.entry(&enactment.policy).or_default().insert(&enactment.node, enactment);
+        }
+        decide(&World {
+            policies: policies.iter().collect(),
+            nodes: nodes.iter().collect(),
+            agents: agents.iter().map(|(_, node)| node.as_str()).collect(),
+            enactments,
+            max_unavailable,
+        })
+    }
+}
+
+/// Metadata of all objects of a kind, and when they were all.
+pub struct Lists {
+    policies: (Vec<serde_json::Value>, u64),
+    enactments: (Vec<serde_json::Value>, u64),
+}
+
+fn watch_of(kind: Kind, namespace: Option<&str>, labels: &str) -> Watch {
+    // What the operator is there for: looked for often where its definition is not there yet.
+    let source = Source::Resources;
+    Watch { source, kind, namespace: namespace.map(str::to_owned), labels: labels.to_owned(), fields: String::new(), metadata_only: false }
+}
+
+fn spawn<V: PartialEq + Send + 'static>(
+    watches: &mut JoinSet<()>,
+    watch: Watch,
+    views: &Arc<Views<V>>,
+    client: &Client,
+    metrics: &Metrics,
+) {
+    let (views, client, metrics) = (Arc::clone(views), client.clone(), metrics.clone());
+    watches.spawn(async move { watch::follow(&watch, client, &*views, &metrics).await });
+}

@@ -1,0 +1,360 @@
+//! The controller of policies: which node may change when, and what the policies say about it.
+//!
+//! It runs beside the controller of NMState, under the same lease. What it decides is pure, see [`weft_node_network::rollout`].
+
+mod caches;
+mod gauges;
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures::StreamExt;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::runtime::events::Recorder;
+use serde_json::{Value, json};
+use tokio::sync::watch as channel;
+use tokio_util::sync::CancellationToken;
+use weft_node_network::rollout::{
+    self, Action, Policy,
+    status::{self, Summary},
+    view::{FINALIZER, enactment_name},
+    writes,
+};
+use weft_plan::{Domain, ObjectKey, kinds, manager};
+use weft_runtime::{
+    backoff::Backoff,
+    cluster::{Cluster, Error},
+    events::{self, Note},
+    metrics::Metrics,
+    pass,
+    retry::Pause,
+    status::merge_patch,
+    watch::Shared,
+};
+
+use caches::{Caches, Lists};
+
+/// Changes that come within this time are one change.
+const GATHER: Duration = Duration::from_millis(10);
+/// How often the status of one policy may tell how far it is.
+const NEWS: Duration = Duration::from_secs(1);
+/// Requests in flight.
+const AT_ONCE: usize = 16;
+
+/// The controller of policies.
+pub struct Controller {
+    domain: Arc<dyn Domain>,
+    cluster: Cluster,
+    /// What the controller of NMState knows: the installations, and whether another operator is there.
+    shared: Shared,
+    caches: Caches,
+    metrics: Metrics,
+    recorder: Recorder,
+    manager: String,
+}
+
+/// What is remembered between passes: only when to look again.
+struct Memory {
+    /// What there was when this replica began to lead, until the watches have told of all of it.
+    behind: Option<Lists>,
+    has_looked: bool,
+    backoff: Backoff,
+    /// What could not be written, by object.
+    failed: HashMap<String, Failed>,
+    /// When a policy last told how far it is.
+    told: HashMap<String, Instant>,
+    blocked: Option<String>,
+}
+
+/// Something that could not be written.
+struct Failed {
+    /// The policy that it is about.
+    policy: Option<String>,
+    why: String,
+    /// When to try again.
+    pause: Pause,
+}
+
+impl Memory {
+    fn new() -> Self {
+        let backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(15));
+        Self { behind: None, has_looked: false, backoff, failed: HashMap::new(), told: HashMap::new(), blocked: None }
+    }
+}
+
+impl Controller {
+    /// A controller that is not running yet. `shared` is the cache of the controller of NMState.
+    pub fn new(domain: Arc<dyn Domain>, cluster: Cluster, shared: Shared, metrics: Metrics, instance: &str) -> Self {
+        let recorder = Recorder::new(cluster.client().clone(), events::reporter(domain.name(), instance));
+        let (caches, manager) = (Caches::new(), manager(&*domain));
+        shared.ring_also(caches.bell.clone());
+        Self { domain, cluster, shared, caches, metrics, recorder, manager }
+    }
+
+    /// Runs until `stop`; acts only while `leading`.
+    pub async fn run(self, mut leading: channel::Receiver<bool>, stop: CancellationToken) {
+        let mut watches = self.caches.watch(self.cluster.client(), &self.metrics, self.domain.namespace());
+        let mut memory = Memory::new();
+        loop {
+            if !*leading.borrow_and_update() {
+                memory = Memory::new();
+            }
+            let may_act = *leading.borrow() && self.caches.are_complete() && self.shared.lock().may_act();
+            let due = if may_act { self.pass(&mut memory).await } else { None };
+            gauges::set(&self.metrics, &self.caches);
+            let timer = async {
+                match due {
+                    Some(due) => tokio::time::sleep_until(due.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.caches.bell.rung() => {}
+                () = timer => {}
+                changed = leading.changed() => if changed.is_err() { break },
+                () = stop.cancelled() => break,
+                // Blind to one kind, it would go on as if nothing had changed there: rather end.
+                Some(ended) = watches.join_next() => {
+                    tracing::error!(?ended, "a watch has ended");
+                    break;
+                }
+            }
+            tokio::time::sleep(GATHER).await;
+        }
+    }
+
+    /// Decides and writes. Returns when to look again, should nothing happen.
+    async fn pass(&self, memory: &mut Memory) -> Option<Instant> {
+        let blocked = pass::held_by_another(&*self.domain, &self.shared).map(|blocked| blocked.message);
+        if blocked != memory.blocked {
+            if let Some(message) = &blocked {
+                tracing::warn!(message, "policies are left alone");
+            }
+            memory.blocked = blocked;
+        }
+        if memory.blocked.is_some() {
+            self.metrics.passed(POLICIES, "blocked");
+            return None;
+        }
+        if !self.is_up_to_date(memory).await {
+            return Some(Instant::now() + memory.backoff.next_pause());
+        }
+        let cap = self.max_unavailable();
+        let actions = self.caches.look_at(cap.as_ref(), rollout::decide);
+        memory.forget(&actions);
+        // What is new is answered before anything is done about it.
+        let new_ones = self.report(memory, cap.as_ref(), true).await;
+        let now = Instant::now();
+        let due: Vec<_> = actions
+            .into_iter()
+            .filter(|action| !memory.failed.get(&object_of(action)).is_some_and(|failed| failed.pause.until() > now))
+            .collect();
+        let written = self.carry_out(due, memory).await;
+        let told = self.report(memory, cap.as_ref(), false).await;
+        self.metrics.passed(POLICIES, if memory.failed.is_empty() { "ok" } else { "failed" });
+        let again = memory.failed.values().map(|failed| failed.pause.until()).min();
+        [new_ones, told, again, written.then(Instant::now)].into_iter().flatten().min()
+    }
+
+    /// Whether everything is known that the last leader knew: its watch may have been ahead of ours. Asked once.
+    async fn is_up_to_date(&self, memory: &mut Memory) -> bool {
+        if !memory.has_looked {
+            match Caches::look(&self.cluster).await {
+                Ok(lists) => (memory.behind, memory.has_looked) = (Some(lists), true),
+                Err(error) => {
+                    tracing::warn!(%error, "policies and enactments could not be listed");
+                    return false;
+                }
+            }
+        }
+        if memory.behind.as_ref().is_some_and(|lists| self.caches.have_caught_up(lists)) {
+            memory.behind = None;
+            memory.backoff.reset();
+        }
+        memory.behind.is_none()
+    }
+
+    /// `spec.maxUnavailable` of the NMState that counts.
+    fn max_unavailable(&self) -> Option<IntOrString> {
+        let installations = self.shared.lock().resources();
+        let age = |object: &&Arc<Value>| {
+            let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+            (text("creationTimestamp"), text("name"))
+        };
+        let oldest = installations.iter().min_by_key(age)?;
+        serde_json::from_value(oldest["spec"]["maxUnavailable"].clone()).ok()
+    }
+
+    /// Writes all of this, some at once. Returns whether anything was written: then there may be more to do.
+    async fn carry_out(&self, actions: Vec<Action>, memory: &mut Memory) -> bool {
+        let done = futures::stream::iter(actions).map(async |action| (self.write(&action).await, action)).buffer_unordered(AT_ONCE);
+        let done: Vec<_> = done.collect().await;
+        let mut written = false;
+        for (result, action) in done {
+            let object = object_of(&action);
+            let before = memory.failed.remove(&object);
+            match result {
+                Ok(()) => written = true,
+                Err(error) => {
+                    tracing::warn!(%error, object, "could not be written");
+                    let pause = Pause::after(before.map(|failed| failed.pause), error.class());
+                    memory.failed.insert(object, Failed { policy: policy_of(&action).map(str::to_owned), why: error.to_string(), pause });
+                }
+            }
+        }
+        written
+    }
+
+    async fn write(&self, action: &Action) -> Result<(), Error> {
+        let policy_named = |name: &str| self.caches.policies.lock().get(name).cloned();
+        match action {
+            Action::Keep { policy: name } => {
+                let Some(policy) = policy_named(name) else { return Ok(()) };
+                // The uid keeps the apply from making a policy that was just deleted.
+                let body = json!({"apiVersion": POLICY.api_version(), "kind": POLICY.kind, "metadata": {"name": name, "uid": policy.uid, "finalizers": [FINALIZER]}});
+                let written = self.cluster.apply(&ObjectKey::new(POLICY, "", name), &body, &self.manager).await?;
+                self.caches.policies.wrote(&written);
+            }
+            Action::Release { policy: name } => {
+                let Some((policy, index)) = policy_named(name).and_then(|policy| policy.finalizer.map(|index| (policy, index))) else {
+                    return Ok(());
+                };
+                let path = format!("/metadata/finalizers/{index}");
+                let patch = json!([{"op": "test", "path": "/metadata/uid", "value": policy.uid}, {"op": "test", "path": path, "value": FINALIZER}, {"op": "remove", "path": path}]);
+                match self.cluster.json_patch(&ObjectKey::new(POLICY, "", name), &patch, &self.manager).await {
+                    Ok(written) => self.caches.policies.wrote(&written),
+                    Err(error) if error.is_not_found() => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Action::Create { policy: name, node, wanted } => {
+                let (policy, at) = (policy_named(name), self.caches.nodes.lock().get(node).cloned());
+                // What has changed since the decision is decided anew.
+                let Some((policy, at)) = policy.filter(|policy| policy.generation == wanted.generation).zip(at) else { return Ok(()) };
+                let body = writes::enactment((name, &policy), (node, &at), wanted);
+                let key = ObjectKey::new(ENACTMENT, "", &enactment_name(name, node));
+                let written = self.cluster.create(&key, &body, &self.manager).await?;
+                self.caches.enactments.wrote(&written);
+                self.metrics.wrote(self.domain.name(), "apply", ENACTMENT);
+            }
+            Action::Change { policy: name, node, wanted } => {
+                let key = ObjectKey::new(ENACTMENT, "", &enactment_name(name, node));
+                let enactment = self.caches.enactments.lock().get(&key.name).cloned();
+                let policy = policy_named(name).filter(|policy| policy.generation == wanted.generation);
+                let Some((policy, enactment)) = policy.zip(enactment) else { return Ok(()) };
+                let patch = writes::change((name, &policy), &enactment, wanted);
+                let written = self.cluster.json_patch(&key, &patch, &self.manager).await?;
+                self.caches.enactments.wrote(&written);
+                self.metrics.wrote(self.domain.name(), "apply", ENACTMENT);
+            }
+            Action::Delete { name, uid } => {
+                if self.cluster.delete(&ObjectKey::new(ENACTMENT, "", name), uid).await?.is_none() {
+                    self.caches.enactments.deleted(name, uid);
+                }
+                self.metrics.wrote(self.domain.name(), "delete", ENACTMENT);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what policies have to say and have not said yet: at once where a generation is new or the end is reached, else not too often. Returns
+    /// when the next may speak.
+    async fn report(&self, memory: &mut Memory, cap: Option<&IntOrString>, only_new: bool) -> Option<Instant> {
+        let now = Timestamp::now();
+        let wanted: Vec<_> = self.caches.look_at(cap, |world| {
+            let policies =
+                world.policies.iter().filter(|(_, policy)| !only_new || policy.status["observedGeneration"] != policy.generation);
+            let said = policies.map(|(name, policy)| {
+                let trouble = memory.failed.iter().find(|(_, failed)| failed.policy.as_deref() == Some(*name));
+                let summary = Summary::of(world, name).with_trouble(trouble.map(|(object, failed)| format!("{object}: {}", failed.why)));
+                let status = summary.status(policy.generation, &policy.status, now);
+                ((*name).to_owned(), (*policy).clone(), status, summary.failure().map(|(node, why)| format!("{node}: {why}")))
+            });
+            said.filter(|(_, policy, status, _)| *status != *policy.status).collect()
+        });
+        let names: HashSet<String> = self.caches.policies.lock().iter().map(|(name, _)| name.to_owned()).collect();
+        memory.told.retain(|name, _| names.contains(name));
+        let mut due = None;
+        let mut speaking = Vec::new();
+        for (name, policy, status, failure) in wanted {
+            let turns = status::phase(&status) != status::phase(&policy.status) || policy.status["observedGeneration"] != policy.generation;
+            let may_speak = memory.told.get(&name).map(|told| *told + NEWS).filter(|at| *at > Instant::now() && !turns);
+            match may_speak {
+                Some(at) => due = Some(due.map_or(at, |due: Instant| due.min(at))),
+                None => {
+                    memory.told.insert(name.clone(), Instant::now());
+                    speaking.push((name, policy, status, failure));
+                }
+            }
+        }
+        let spoken =
+            futures::stream::iter(speaking).map(async |(name, policy, status, failure)| self.speak(&name, &policy, &status, failure).await);
+        let failed = spoken.buffer_unordered(AT_ONCE).any(async |result| result.is_err()).await;
+        let retry = failed.then(|| Instant::now() + NEWS);
+        [due, retry].into_iter().flatten().min()
+    }
+
+    async fn speak(&self, name: &str, policy: &Policy, status: &Value, failure: Option<String>) -> Result<(), Error> {
+        let key = ObjectKey::new(POLICY, "", name);
+        // The uid keeps it from another policy of that name.
+        let body = json!({"metadata": {"uid": policy.uid}, "status": merge_patch(&policy.status, status)});
+        match self.cluster.merge_patch(&key, "status", &body, &self.manager).await {
+            Ok(written) => {
+                self.caches.policies.wrote(&written);
+                self.metrics.wrote(self.domain.name(), "status", POLICY);
+                let degraded =
+                    |status: &Value| weft_runtime::status::condition(status, "Degraded").filter(|one| one["status"] == "True").cloned();
+                if let Some(now) =
+                    degraded(status).filter(|now| degraded(&policy.status).is_none_or(|before| before["message"] != now["message"]))
+                {
+                    let message = now["message"].as_str().unwrap_or_default();
+                    let message = failure.map_or_else(|| message.to_owned(), |failure| format!("{message}; {failure}"));
+                    let note = Note { warning: true, reason: "ReconcileFailed".to_owned(), message };
+                    events::tell(&self.recorder, POLICY, (name.to_owned(), policy.uid.clone()), vec![note]);
+                }
+                Ok(())
+            }
+            Err(error) if error.is_not_found() => Ok(()),
+            Err(error) => {
+                tracing::warn!(%error, policy = name, "status could not be written");
+                Err(error)
+            }
+        }
+    }
+}
+
+const POLICY: weft_plan::Kind = kinds::NODE_NETWORK_CONFIGURATION_POLICY;
+const ENACTMENT: weft_plan::Kind = kinds::NODE_NETWORK_CONFIGURATION_ENACTMENT;
+/// The label of passes over policies in metrics.
+const POLICIES: &str = "node-network-policies";
+
+/// The name of what an action writes.
+fn object_of(action: &Action) -> String {
+    match action {
+        Action::Keep { policy } | Action::Release { policy } => policy.clone(),
+        Action::Create { policy, node, .. } | Action::Change { policy, node, .. } => enactment_name(policy, node),
+        Action::Delete { name, .. } => name.clone(),
+    }
+}
+
+/// The policy that an action is about, if it says so.
+fn policy_of(action: &Action) -> Option<&str> {
+    match action {
+        Action::Keep { policy } | Action::Release { policy } | Action::Create { policy, .. } | Action::Change { policy, .. } => {
+            Some(policy)
+        }
+        Action::Delete { .. } => None,
+    }
+}
+
+impl Memory {
+    /// What nobody asks for any more has not failed.
+    fn forget(&mut self, actions: &[Action]) {
+        let objects: HashSet<_> = actions.iter().map(object_of).collect();
+        self.failed.retain(|object, _| objects.contains(object));
+    }
+}
