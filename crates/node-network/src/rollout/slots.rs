@@ -219,7 +219,7 @@ impl<'a> Rollout<'a> {
 
     /// What happens where it is for the node.
     fn go_on(&self, slots: &mut Slots<'a>, actions: &mut Vec<Action>) {
-        if self.policy.reverts && !self.policy.finalizer.is_some() {
+        if self.policy.reverts && self.policy.finalizer.is_none() {
             return;
         }
         let candidates: Vec<_> = self.nodes.iter().filter(|node| node.is_matched).collect();
