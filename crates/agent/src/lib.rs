@@ -2,8 +2,8 @@
 
 pub mod cluster;
 pub mod commands;
-pub mod health;
 pub mod enact;
+pub mod health;
 pub mod history;
 pub mod host;
 pub mod lock;
@@ -16,6 +16,7 @@ pub mod report;
 pub mod secrets;
 pub mod state_dir;
 pub mod transaction;
+pub mod work;
 
 #[cfg(test)]
 #[path = "../tests/common/mod.rs"]

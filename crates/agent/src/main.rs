@@ -1,6 +1,6 @@
 //! `weft-agent`: the node agent. Its commands are in [`weft_agent`]; here is how they are written.
 
-use std::{ffi::OsString, path::PathBuf, process::ExitCode};
+use std::{ffi::OsString, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::Context;
 use clap::{Parser, Subcommand, ValueEnum};
@@ -14,6 +14,7 @@ use weft_agent::{
     health,
     process::{self, Options, Settings},
     report::Extent,
+    work::{self, Once},
 };
 use weft_node_network::normalise::Filter;
 
@@ -32,6 +33,17 @@ struct Cli {
 enum Command {
     /// Serve this node until told to stop: report its network as NodeNetworkState and change it as policies say. What the DaemonSet runs
     Run(Run),
+    /// Make this host as the cluster says, report, and end; for those who start the agent themselves instead of a DaemonSet
+    ///
+    /// Exits with 0 if the host is as all that was granted says, with 2 if something has failed for good, with 3 if something waits: for the
+    /// operator, or for its next try.
+    Once {
+        #[command(flatten)]
+        run: Run,
+        /// How long what fails is tried again, and another agent is waited for, in seconds
+        #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+        timeout: u64,
+    },
     /// Say whether the agent of this pod acts on its host and has seen it; exit code 0 if so, 1 if not. What the DaemonSet's probes run
     Health {
         /// Only whether the process works, which it does also while it waits for another agent to end
@@ -92,6 +104,7 @@ async fn main() -> ExitCode {
             _ => Ok(ExitCode::FAILURE),
         },
         Some(Command::Run(args)) => run(args, &cli.common).await,
+        Some(Command::Once { run, timeout }) => once(run, Duration::from_secs(timeout), &cli.common).await,
         Some(Command::Health { live }) => Ok(health(live, &cli.common).await),
         Some(Command::Offline(command)) => command.run(&cli.common).await.map(ExitCode::from),
     };
@@ -103,16 +116,30 @@ async fn main() -> ExitCode {
 
 async fn run(args: Run, common: &Common) -> anyhow::Result<ExitCode> {
     log(args.log_level, args.log_text);
-    let node = args.node_name.filter(|name| !name.is_empty()).ok_or_else(|| {
+    let settings = settings(&args, common)?;
+    process::run(Options { kubeconfig: args.kubeconfig, lock_file: args.lock_file }, settings).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn once(args: Run, patience: Duration, common: &Common) -> anyhow::Result<ExitCode> {
+    log(args.log_level, args.log_text);
+    let settings = settings(&args, common)?;
+    Ok(match work::once(args.kubeconfig, args.lock_file, settings, patience).await? {
+        Once::Done => ExitCode::SUCCESS,
+        Once::Failed => ExitCode::from(2),
+        Once::Waiting => ExitCode::from(3),
+    })
+}
+
+fn settings(args: &Run, common: &Common) -> anyhow::Result<Settings> {
+    let node = args.node_name.clone().filter(|name| !name.is_empty()).ok_or_else(|| {
         anyhow::anyhow!("which Node this host is, is not known: set NODE_NAME to spec.nodeName of the pod, or give --node-name")
     })?;
     let patterns = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let filter = Filter::new(&patterns(&args.interfaces_include), &patterns(&args.interfaces_exclude))
         .context("which interfaces to report (INTERFACES_INCLUDE, INTERFACES_EXCLUDE)")?;
     let extent = Extent { filter, budget: args.report_bytes };
-    let settings = Settings { node, namespace: args.namespace, state_dir: common.state_dir.clone(), extent, prober: common.prober() };
-    process::run(Options { kubeconfig: args.kubeconfig, lock_file: args.lock_file }, settings).await?;
-    Ok(ExitCode::SUCCESS)
+    Ok(Settings { node, namespace: args.namespace.clone(), state_dir: common.state_dir.clone(), extent, prober: common.prober() })
 }
 
 async fn health(live: bool, common: &Common) -> ExitCode {

@@ -15,6 +15,7 @@ use crate::{
     probes::Prober,
     report::{Extent, Own, Reporter},
     state_dir::StateDir,
+    work::Worker,
 };
 
 /// What only a process of its own needs.
@@ -75,12 +76,15 @@ pub async fn run(options: Options, settings: Settings) -> anyhow::Result<()> {
 /// # Errors
 /// What is configured of the cluster cannot be used, or the host has ended.
 pub async fn serve(host: Arc<dyn Host>, changes: Changes, config: Config, settings: Settings, health: &Health) -> anyhow::Result<()> {
-    let client = cluster::connect(config)?;
+    let client = cluster::connect(config.clone())?;
     tracing::info!(node = settings.node, version = env!("CARGO_PKG_VERSION"), "serving the network of this node");
-    let observer = Observer::start(host, changes, health.clone());
+    let observer = Observer::start(host.clone(), changes, health.clone());
     let states = cluster::state(client.clone(), &settings.node);
-    let (_own, own) = watch::channel(Own::default());
-    Reporter::new(&client, &settings.node, settings.extent, &observer, states, own).run().await;
+    let (tell_own, own) = watch::channel(Own::default());
+    // What a process before this one has left in the middle is cleaned up before anything is reported.
+    let worker = Worker::start(host, config, client.clone(), &settings, &observer, states.clone(), tell_own).await?;
+    let reporter = Reporter::new(&client, &settings.node, settings.extent, &observer, states, own);
+    tokio::join!(reporter.run(), worker.run());
     bail!("the part of the agent that serves the host has ended")
 }
 

@@ -29,6 +29,7 @@ use self::{
     wish::Wish,
 };
 use crate::{
+    observe::Observer,
     state_dir,
     transaction::{Failure, Interrupted, Transactor},
 };
@@ -49,6 +50,8 @@ pub struct Settings {
     pub namespace: String,
     /// How often and how soon a policy is tried again.
     pub retries: Retries,
+    /// Who looks at the host, and must not while a change may still be rolled back.
+    pub observer: Option<Observer>,
 }
 
 /// What there is at the moment.
@@ -69,7 +72,7 @@ pub struct Inputs<'a> {
 pub struct Report {
     /// Call again after this time at the latest.
     pub again: Option<Duration>,
-    /// Whether the host was changed.
+    /// Whether the host was changed, or changed and changed back.
     pub changed: bool,
     /// What became of the node's own desired state, if there is one.
     pub own: Option<Result<(), Failure>>,

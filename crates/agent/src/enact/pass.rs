@@ -22,6 +22,7 @@ use super::{
     wish::{Standing, Wish},
 };
 use crate::{
+    observe::Observer,
     probes::Target,
     secrets as cluster_secrets,
     transaction::{Change, Done, Failure, Phase, bridges},
@@ -154,7 +155,6 @@ impl<'a> Pass<'a> {
         if let Err((owners, failure)) = self.apply(&to_apply, &open).await {
             return self.fail(owners, &open, &failure);
         }
-        self.report.changed = true;
         self.succeed(&open);
         for item in &mut self.items {
             if item.standing == Standing::Done && item.wish.corrects_drift() {
@@ -235,6 +235,8 @@ impl<'a> Pass<'a> {
         }
         let who = if open.is_empty() { "drift".to_owned() } else { open.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ") };
         let change = Change { desired, what: who, probes, secrets: found.values().cloned().collect() };
+        let _hold = settings.observer.as_ref().map(Observer::hold);
+        self.report.changed = true;
         match settings.transactor.run(change).await {
             Ok(Done::Nothing | Done::Changed { .. }) => Ok(()),
             Err(failure) => {

@@ -46,11 +46,14 @@ impl Default for Extent {
 
 /// Why there is no report, or an old one.
 #[derive(Debug, thiserror::Error)]
-enum Error {
+pub enum Error {
+    /// The API server says no.
     #[error("{0}")]
     Api(#[from] kube::Error),
+    /// It says nothing.
     #[error("the API server has not answered within {} s", REQUEST_LIMIT.as_secs())]
     TimedOut,
+    /// A defect.
     #[error("the report cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
 }
@@ -126,6 +129,20 @@ impl Reporter {
                 return;
             }
         }
+    }
+
+    /// Reports once, and ends.
+    ///
+    /// # Errors
+    /// The API server does not take it.
+    pub async fn once(mut self) -> Result<(), Error> {
+        while self.stored.borrow().is_none() {
+            if self.stored.changed().await.is_err() {
+                break;
+            }
+        }
+        self.observer.refresh().await;
+        self.report().await
     }
 
     /// One write, if one is needed.

@@ -1,0 +1,161 @@
+//! The agent at work: a pass over the enactments whenever something has changed.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use anyhow::{Context, bail};
+use kube::{Client, Config};
+use tokio::{sync::watch, time::Instant};
+use weft_api::node_network::{NodeNetworkConfigurationEnactment, NodeNetworkState};
+
+use crate::{
+    cluster::{self, Objects},
+    enact::{self, Enactor, Inputs, Report, Retries},
+    health::Health,
+    host::{Host, Machine},
+    lock,
+    observe::{Look, Observer},
+    probes::Cluster,
+    process::Settings,
+    report::{self, Own, Reporter},
+    state_dir::StateDir,
+    transaction::Transactor,
+};
+
+/// Policies that are granted to a node together arrive one after the other.
+const GATHER: Duration = Duration::from_millis(75);
+
+/// What passes go by.
+pub(crate) struct Worker {
+    enactor: Enactor,
+    observer: Observer,
+    looks: watch::Receiver<Option<Look>>,
+    states: watch::Receiver<Objects<NodeNetworkState>>,
+    enactments: watch::Receiver<Objects<NodeNetworkConfigurationEnactment>>,
+    own: watch::Sender<Own>,
+    node: String,
+}
+
+impl Worker {
+    /// Begins; cleans up what a process before this one has left.
+    pub async fn start(
+        host: Arc<dyn Host>,
+        config: Config,
+        client: Client,
+        settings: &Settings,
+        observer: &Observer,
+        states: watch::Receiver<Objects<NodeNetworkState>>,
+        own: watch::Sender<Own>,
+    ) -> anyhow::Result<Self> {
+        let mut prober = settings.prober.clone();
+        prober.cluster = Some(Cluster { config, node: settings.node.clone() });
+        let enactments = cluster::enactments(client.clone(), &settings.node);
+        let enactor = Enactor::start(enact::Settings {
+            transactor: Transactor { host, dir: StateDir::open(&settings.state_dir)?, prober },
+            client,
+            namespace: settings.namespace.clone(),
+            retries: Retries::from_env(),
+            observer: Some(observer.clone()),
+        })
+        .await?;
+        Ok(Self { enactor, looks: observer.looks(), observer: observer.clone(), states, enactments, own, node: settings.node.clone() })
+    }
+
+    /// Goes on until the host is not looked at any more.
+    pub async fn run(mut self) {
+        loop {
+            let again = self.pass().await.and_then(|report| report.again).map(|wait| Instant::now() + wait);
+            let ended = tokio::select! {
+                changed = self.looks.changed() => changed.is_err(),
+                changed = self.states.changed() => changed.is_err(),
+                changed = self.enactments.changed() => changed.is_err(),
+                () = tokio::time::sleep_until(again.unwrap_or_else(Instant::now)), if again.is_some() => false,
+            };
+            if ended {
+                return;
+            }
+            tokio::time::sleep(GATHER).await;
+        }
+    }
+
+    /// One pass; `None` while it is not known yet how the host is or what is wanted.
+    async fn pass(&mut self) -> Option<Report> {
+        let enactments = self.enactments.borrow_and_update().clone()?;
+        let state = self.states.borrow_and_update().clone()?.get(&self.node).cloned();
+        let seen = self.looks.borrow_and_update().clone()?.seen.ok()?;
+        let managed = state.as_ref().is_none_or(|state| report::is_ours(state, &self.node));
+        let wanted = state.as_ref().and_then(|state| state.spec.desired_state.as_ref());
+        let inputs = Inputs { enactments: enactments.values().cloned().collect(), managed, own: wanted, current: &seen.state };
+        let report = self.enactor.pass(&inputs).await;
+        match (&report.own, wanted) {
+            (_, None) => self.tell_own(Own::None),
+            (Some(Ok(())), _) => self.tell_own(Own::Done),
+            (Some(Err(failure)), _) => self.tell_own(Own::Failed(failure.to_string())),
+            // It waits for its next try.
+            (None, Some(_)) => {}
+        }
+        if report.changed {
+            // What was seen before the change says nothing any more.
+            self.observer.refresh().await;
+        }
+        Some(report)
+    }
+
+    fn tell_own(&self, own: Own) {
+        self.own.send_if_modified(|known| {
+            let changed = *known != own;
+            *known = own;
+            changed
+        });
+    }
+}
+
+/// How `weft-agent once` has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Once {
+    /// The node is as all that was granted says.
+    Done,
+    /// Something has failed for good; its enactment says why.
+    Failed,
+    /// Something waits, for the operator or for its next try.
+    Waiting,
+}
+
+/// Carries out what the cluster says once, reports, and ends. What fails is tried again until `patience` is over.
+///
+/// # Errors
+/// It cannot start, or not report.
+pub async fn once(kubeconfig: Option<PathBuf>, lock_file: PathBuf, settings: Settings, patience: Duration) -> anyhow::Result<Once> {
+    let config = cluster::config(kubeconfig.as_deref()).await?;
+    let deadline = Instant::now() + patience;
+    let Ok(lock) = tokio::time::timeout_at(deadline, lock::take(&lock_file)).await else {
+        bail!("another agent acts on this host (it holds {}): end it, or wait for it", lock_file.display());
+    };
+    let _lock = lock?;
+    let (machine, changes) = Machine::start().context("the network of the host cannot be followed")?;
+    let host: Arc<dyn Host> = Arc::new(machine);
+    let client = cluster::connect(config.clone())?;
+    let observer = Observer::start(host.clone(), changes, Health::default());
+    let states = cluster::state(client.clone(), &settings.node);
+    let (tell_own, own) = watch::channel(Own::default());
+    let mut worker = Worker::start(host, config, client.clone(), &settings, &observer, states.clone(), tell_own).await?;
+    let report = loop {
+        match worker.pass().await {
+            Some(report) => match report.again.map(|wait| Instant::now() + wait) {
+                Some(again) if again < deadline => tokio::time::sleep_until(again).await,
+                _ => break report,
+            },
+            None if Instant::now() > deadline => bail!("the cluster or the host did not answer within {} s", patience.as_secs()),
+            None => tokio::time::sleep(GATHER).await,
+        }
+    };
+    let reporter = Reporter::new(&client, &settings.node, settings.extent, &observer, states, own);
+    reporter.once().await.context("the state of the node cannot be reported")?;
+    let own_failed = matches!(report.own, Some(Err(_)));
+    Ok(if report.failing > 0 || own_failed {
+        Once::Failed
+    } else if report.open > 0 || report.again.is_some() {
+        Once::Waiting
+    } else {
+        Once::Done
+    })
+}
