@@ -162,7 +162,7 @@ fn log(level: Level, text: bool) {
     // What the libraries have to say of a failure, the agent says itself, once. At DEBUG nmstate would print whole connections, with secrets.
     let quiet = if level < LevelFilter::DEBUG { LevelFilter::OFF } else { level };
     let nmstate = level.min(if level < LevelFilter::DEBUG { LevelFilter::WARN } else { LevelFilter::INFO });
-    let libraries = [("kube_client", quiet), ("kube_runtime", quiet), ("zbus", nmstate), ("nmstate", nmstate), ("nispor", nmstate)];
+    let libraries = [("kube_client", quiet), ("kube_runtime", quiet), ("zbus", nmstate), ("nmstate", nmstate), ("nispor", quiet)];
     let filter = Targets::new().with_default(level).with_targets(libraries);
     let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
     let lines = tracing_subscriber::fmt::layer().with_ansi(is_terminal).with_writer(std::io::stderr);

@@ -79,26 +79,21 @@ impl Observer {
         }
     }
 
-    /// No look while this lives, so that nobody takes a change that may still be rolled back for the state of the host; one at its end.
+    /// No look while this lives, so that nobody takes a change that may still be rolled back for the state of the host; what has changed
+    /// meanwhile is looked at afterwards.
     #[must_use]
     pub fn hold(&self) -> Hold {
         self.holds.send_modify(|holds| *holds += 1);
-        Hold { holds: Arc::clone(&self.holds), ask: self.ask.clone() }
+        Hold(Arc::clone(&self.holds))
     }
 }
 
 /// See [`Observer::hold`].
-pub struct Hold {
-    holds: Arc<watch::Sender<usize>>,
-    ask: mpsc::UnboundedSender<oneshot::Sender<()>>,
-}
+pub struct Hold(Arc<watch::Sender<usize>>);
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.holds.send_modify(|holds| *holds -= 1);
-        let (answer, _) = oneshot::channel();
-        // With the observer its looks have ended.
-        let _ = self.ask.send(answer);
+        self.0.send_modify(|holds| *holds -= 1);
     }
 }
 
