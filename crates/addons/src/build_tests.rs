@@ -97,6 +97,7 @@ fn every_component_stands_alone() {
 fn the_declared_kinds_are_those_of_the_units() {
     let mut by_cert_manager = full();
     by_cert_manager["spec"]["kubevirtIpamController"]["certificateProvider"] = "CertManager".into();
+    by_cert_manager["spec"]["nmstate"] = json!({});
     let all = [full(), by_cert_manager].iter().flat_map(decide_everywhere).collect::<Vec<_>>();
     let used: BTreeSet<Kind> = all.iter().flat_map(objects).map(|object| object.key().kind).collect();
     assert_eq!(used, Addons::new(Settings::default()).kinds().iter().copied().collect());
