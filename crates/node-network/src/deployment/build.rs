@@ -7,7 +7,7 @@ use weft_operands::{
 };
 use weft_plan::{Facts, Kind, Manifest, ManifestError, Unit, kinds};
 
-use super::{AGENT, Settings, settings::NAMESPACE, validate::Effective};
+use super::{AGENT, Settings, config::Effective, settings::NAMESPACE};
 
 /// The unit of the agent.
 pub const AGENT_UNIT: &str = "agent";

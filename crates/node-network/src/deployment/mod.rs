@@ -1,14 +1,14 @@
 //! `NMState`: how the node agent is deployed. Pure: no I/O, no clock, no dice.
 //!
-//! A decision goes through three steps, one module each: [`validate`] turns the resource into a [`validate::Effective`], every default filled in, or
+//! A decision goes through three steps, one module each: [`config`] turns the resource into a [`config::Effective`], every default filled in, or
 //! lists all that is wrong with it; [`build`] makes units of objects from the manifests under `components/nmstate`; [`conditions`] says how
 //! that fares. [`original`] knows what kubernetes-nmstate left.
 
 pub mod build;
 mod conditions;
+pub mod config;
 mod original;
 pub mod settings;
-pub mod validate;
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -80,7 +80,7 @@ impl Domain for Deployment {
     }
 
     fn decide(&self, input: Input<'_>) -> Result<Decision, Refusal> {
-        let effective = validate::validate(input.resource).map_err(|problems| refusal("FailedToValidate", problems))?;
+        let effective = config::read(input.resource).map_err(|problems| refusal("FailedToValidate", problems))?;
         let failed = |error: build::BuildError| {
             let message = format!("{error}; this is a defect of Weft, please report it");
             refusal("InternalError", vec![Problem { field: "spec".into(), message }])
@@ -130,7 +130,7 @@ impl Domain for Deployment {
 }
 
 /// Fields that are kept for kubernetes-nmstate's sake.
-fn without_effect(effective: &validate::Effective) -> Vec<Notice> {
+fn without_effect(effective: &config::Effective) -> Vec<Notice> {
     let kept = effective.kept();
     let placed = kept.infra_affinity.is_some() || kept.infra_node_selector.is_some() || kept.infra_tolerations.is_some();
     let notice = |about: &str, message: &str| Notice { about: about.to_owned(), message: message.to_owned() };

@@ -1,4 +1,4 @@
-//! From the resource as it is stored to a configuration in which nothing is invalid or open.
+//! From the resource as it is stored to a configuration in which nothing is invalid or open. The rules are those of [`crate::validate`].
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,14 @@ use k8s_openapi::{
 };
 use serde_json::{Value, json};
 use weft_api::node_network::{DnsProbeConfiguration, InterfaceFilter, NMState, NMStateSpec, ProbeConfiguration};
-use weft_operands::{problems::Problems, text::is_dns_domain};
 use weft_plan::Problem;
 
-/// The longest name: it becomes part of the value of a label, after `nmstate.`, and Kubernetes allows that 63 characters.
-pub const LONGEST_NAME: usize = 55;
+use crate::validate;
+
 /// What the probe for DNS looks up unless something else is said.
 const PROBED_NAME: &str = "root-servers.net";
-
-/// How much the agent may log.
-const LOG_LEVELS: [&str; 2] = ["info", "debug"];
+/// How much the agent logs unless something else is said.
+const LOG_LEVEL: &str = "info";
 
 /// The complete configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,8 +48,8 @@ impl Effective {
 
     /// In the form of the resource's specification, every default written out.
     pub fn spec(&self) -> NMStateSpec {
-        let patterns = |patterns: &[String]| Some(patterns.to_vec()).filter(|patterns| !patterns.is_empty());
-        let filter = InterfaceFilter { include: patterns(&self.include), exclude: patterns(&self.exclude) };
+        let given = |patterns: &[String]| Some(patterns.to_vec()).filter(|patterns| !patterns.is_empty());
+        let filter = InterfaceFilter { include: given(&self.include), exclude: given(&self.exclude) };
         NMStateSpec {
             affinity: self.affinity.clone(),
             node_selector: Some(self.node_selector.clone()),
@@ -69,18 +67,13 @@ impl Effective {
 ///
 /// # Errors
 /// Everything that is wrong with it.
-pub fn validate(resource: &Value) -> Result<Effective, Vec<Problem>> {
-    let mut problems = Problems::default();
-    let name = resource["metadata"]["name"].as_str().unwrap_or_default();
-    if name.len() > LONGEST_NAME {
-        problems.push(
-            "metadata.name",
-            format!(
-                "{name:?} has {} characters; at most {LONGEST_NAME} are possible, since a label holds it: make one with a shorter name",
-                name.len()
-            ),
-        );
-    }
+pub fn read(resource: &Value) -> Result<Effective, Vec<Problem>> {
+    let spec = parse(resource)?.spec;
+    let problems = validate::installation(resource["metadata"]["name"].as_str().unwrap_or_default(), &spec);
+    if problems.is_empty() { Ok(fill(spec)) } else { Err(problems) }
+}
+
+fn fill(spec: NMStateSpec) -> Effective {
     // No `..`: a field that is new has to be dealt with here.
     let NMStateSpec {
         affinity,
@@ -95,22 +88,11 @@ pub fn validate(resource: &Value) -> Result<Effective, Vec<Problem>> {
         log_level,
         max_unavailable,
         interface_filter,
-    } = read(resource)?.spec;
+    } = spec;
     let host = probe_configuration.and_then(|probes| probes.dns).and_then(|dns| dns.host);
-    let complaint = "is not a name that DNS can look up: labels of letters, digits and hyphens with dots between, such as example.com";
-    let dns_probe = problems.text("spec.probeConfiguration.dns.host", &host, is_dns_domain, complaint);
-    let complaint = "is no log level of the agent: write info or debug";
-    let log_level = problems.text("spec.logLevel", &log_level, |level| LOG_LEVELS.contains(&level), complaint);
     let InterfaceFilter { include, exclude } = interface_filter.unwrap_or_default();
-    let include = patterns(&mut problems, "spec.interfaceFilter.include", include);
-    let exclude = patterns(&mut problems, "spec.interfaceFilter.exclude", exclude);
-    if let Some(value) = max_unavailable.as_ref().filter(|value| !is_share(value)) {
-        let value = serde_json::to_string(value).unwrap_or_default();
-        problems.push(
-            "spec.maxUnavailable",
-            format!("{value} is neither a number of nodes from 0 on nor a share from 0% to 100%: write 2 or \"50%\""),
-        );
-    }
+    // An empty text counts as left out.
+    let given = |text: Option<String>, default: &str| text.filter(|text| !text.is_empty()).unwrap_or_else(|| default.to_owned());
     let kept = NMStateSpec {
         infra_affinity,
         infra_node_selector,
@@ -119,43 +101,25 @@ pub fn validate(resource: &Value) -> Result<Effective, Vec<Problem>> {
         metrics_configuration,
         ..NMStateSpec::default()
     };
-    problems.or(Effective {
+    Effective {
         affinity,
         node_selector: node_selector.unwrap_or_else(|| BTreeMap::from([("kubernetes.io/os".to_owned(), "linux".to_owned())])),
         tolerations: tolerations.unwrap_or_else(|| vec![Toleration { operator: Some("Exists".to_owned()), ..Toleration::default() }]),
-        dns_probe: dns_probe.unwrap_or_else(|| PROBED_NAME.to_owned()),
-        log_level: log_level.unwrap_or_else(|| LOG_LEVELS[0].to_owned()),
-        include,
-        exclude,
+        dns_probe: given(host, PROBED_NAME),
+        log_level: given(log_level, LOG_LEVEL),
+        include: patterns(include),
+        exclude: patterns(exclude),
         max_unavailable,
         kept: Box::new(kept),
-    })
-}
-
-/// Patterns of interface names. The agent gets them separated by blanks, which no name of an interface holds.
-fn patterns(problems: &mut Problems, field: &str, patterns: Option<Vec<String>>) -> Vec<String> {
-    let patterns = patterns.unwrap_or_default();
-    for (index, pattern) in patterns.iter().enumerate() {
-        if pattern.is_empty() || pattern.contains(char::is_whitespace) {
-            problems.push(
-                &format!("{field}[{index}]"),
-                format!("{pattern:?} matches no interface: write a name without blanks, * for any characters"),
-            );
-        }
-    }
-    patterns
-}
-
-fn is_share(value: &IntOrString) -> bool {
-    match value {
-        IntOrString::Int(count) => *count >= 0,
-        IntOrString::String(text) => text
-            .strip_suffix('%')
-            .is_some_and(|share| share.bytes().all(|b| b.is_ascii_digit()) && share.parse::<u8>().is_ok_and(|share| share <= 100)),
     }
 }
 
-fn read(resource: &Value) -> Result<NMState, Vec<Problem>> {
+/// Without empty ones, which match nothing.
+fn patterns(list: Option<Vec<String>>) -> Vec<String> {
+    list.unwrap_or_default().into_iter().filter(|pattern| !pattern.is_empty()).collect()
+}
+
+fn parse(resource: &Value) -> Result<NMState, Vec<Problem>> {
     let problem = |field: &str, message: String| Problem { field: field.to_owned(), message };
     let whole = match serde_json::from_value(resource.clone()) {
         Ok(resource) => return Ok(resource),
