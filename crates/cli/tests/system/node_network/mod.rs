@@ -1,7 +1,9 @@
 //! The agent on the nodes: NMState on the real control plane. Its pods are kwok's, so nothing here touches a host's network.
 
+mod agents;
 mod life;
 mod of_addons;
+mod rollout;
 mod takeover;
 
 use serde_json::Value;

@@ -1,0 +1,169 @@
+//! Policies from node to node: limits, failures, and what happens to nodes, users and the operator meanwhile. The agents' side of the contract is
+//! played, with the agents' own rights.
+
+use serde_json::json;
+use weft_plan::kinds;
+use weft_testenv::proxy::Proxy;
+
+use super::{agents::*, nmstate, start};
+use crate::{harness::*, install};
+
+const NODES: [&str; 4] = ["node-1", "node-2", "node-3", "node-4"];
+
+fn policy(name: &str, bridge: &str, spec: &str) -> String {
+    format!(
+        "{{apiVersion: nmstate.io/v1, kind: NodeNetworkConfigurationPolicy, metadata: {{name: {name}}}, spec: {{desiredState: {{interfaces: [{{name: {bridge}, type: linux-bridge, state: up}}]}}, {spec}}}}}"
+    )
+}
+
+/// A cluster with an agent on each of four nodes, of which all may be changed at once as far as the cluster is concerned.
+async fn with_agents() -> (Cluster, Agents, Proxy, Operator) {
+    let cluster = start(NODES.len()).await;
+    let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
+    let operator = Operator::start_via(&cluster, &proxy).await;
+    cluster.apply(&nmstate("nmstate", &json!({"maxUnavailable": "100%"}))).await;
+    cluster.wait_available().await;
+    let agents = Agents::of(&cluster, &NODES).await;
+    (cluster, agents, proxy, operator)
+}
+
+/// The agents act until a policy has come to this; never are more of its nodes changed at once than these.
+async fn act_until(cluster: &Cluster, agents: &Agents, policy: &str, at_once: usize, phase: &str, message: &str) {
+    wait_until(&format!("{policy} is {phase}: {message}"), async || {
+        let now = in_flux(cluster, policy).await;
+        assert!(now.len() <= at_once, "{now:?} are changed at once");
+        agents.act(cluster, &[]).await;
+        let live = cluster.get(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", policy).await.ok_or("it is not there")?;
+        let said = condition(&live["status"], phase);
+        let right = said["status"] == "True" && said["observedGeneration"] == live["metadata"]["generation"] && said["message"] == message;
+        if right { Ok(()) } else { Err(format!("{:#}", live["status"])) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_policy_goes_from_node_to_node_within_its_limit() {
+    let (cluster, agents, proxy, operator) = with_agents().await;
+    cluster.apply(&policy("br1", "br1", "maxUnavailable: 1")).await;
+    wait_decisions(&cluster, "br1", &[("node-1", "Granted 1"), ("node-2", "Pending 1"), ("node-3", "Pending 1"), ("node-4", "Pending 1")])
+        .await;
+    wait_says(&cluster, "br1", "Progressing", "Policy is progressing 0/4 nodes finished").await;
+    let first = enactment(&cluster, "node-1", "br1").await.unwrap();
+    assert_eq!(first["metadata"]["labels"], json!({"nmstate.io/node": "node-1", "nmstate.io/policy": "br1"}));
+    assert_eq!(first["metadata"]["ownerReferences"][0]["kind"], "Node");
+    assert_eq!(first["spec"]["granted"]["spec"]["desiredState"]["interfaces"][0]["name"], "br1");
+    assert_eq!(first["spec"]["granted"]["generation"], 1);
+    act_until(&cluster, &agents, "br1", 1, "Available", "4/4 nodes successfully configured").await;
+    let writes = cluster
+        .audit()
+        .into_iter()
+        .filter(|event| event.resource == "nodenetworkconfigurationenactments" && event.verb != "watch" && event.verb != "list");
+    assert_eq!(writes.count(), 7, "one where it need not wait, else two");
+    install::becomes_idle(&cluster, &proxy).await;
+
+    // What was true of the last generation is not taken for an answer about a new one.
+    cluster.apply(&policy("br1", "br2", "maxUnavailable: 2")).await;
+    let waited = cluster.control_plane.kubectl(&["wait", "nncp", "br1", "--for=condition=Available", "--timeout=1s"]).await;
+    assert!(waited.is_err(), "nothing is done yet: {waited:?}");
+    wait_decisions(&cluster, "br1", &[("node-1", "Granted 2"), ("node-2", "Granted 2"), ("node-3", "Pending 2"), ("node-4", "Pending 2")])
+        .await;
+    let waits = enactment(&cluster, "node-3", "br1").await.unwrap();
+    assert_eq!(waits["spec"]["granted"]["spec"]["desiredState"]["interfaces"][0]["name"], "br1", "it keeps what it has");
+
+    // A node that goes takes its slot along, and so does the operator's memory.
+    agents.act(&cluster, &[]).await;
+    operator.kill();
+    cluster.delete(kinds::NODE, "", "node-1").await;
+    let _operator = Operator::start_via(&cluster, &proxy).await;
+    wait_decisions(&cluster, "br1", &[("node-2", "Granted 2"), ("node-3", "Granted 2"), ("node-4", "Pending 2")]).await;
+    // A newer generation comes first to those that are being changed anyway.
+    cluster.apply(&policy("br1", "br3", "maxUnavailable: 2")).await;
+    wait_decisions(&cluster, "br1", &[("node-2", "Granted 3"), ("node-3", "Granted 3"), ("node-4", "Pending 3")]).await;
+    act_until(&cluster, &agents, "br1", 2, "Available", "3/3 nodes successfully configured").await;
+    cluster.kubectl(&["wait", "nncp", "br1", "--for=condition=Available", "--timeout=10s"]).await;
+
+    // Labels.
+    cluster.apply(&policy("br1", "br3", "maxUnavailable: 2, nodeSelector: {zone: a}")).await;
+    wait_decisions(&cluster, "br1", &[]).await;
+    wait_says(&cluster, "br1", "Ignored", "Policy does not match any node").await;
+    cluster.kubectl(&["label", "node", "node-2", "zone=a"]).await;
+    act_until(&cluster, &agents, "br1", 1, "Available", "1/1 nodes successfully configured").await;
+    cluster.kubectl(&["label", "node", "node-2", "zone-"]).await;
+    wait_decisions(&cluster, "br1", &[]).await;
+    cluster.kubectl(&["delete", "nncp", "br1", "--timeout=20s"]).await;
+    install::becomes_idle(&cluster, &proxy).await;
+}
+
+#[tokio::test]
+async fn a_failure_ends_a_try_and_the_next_one_begins_anew() {
+    let (cluster, agents, _proxy, operator) = with_agents().await;
+    cluster.apply(&policy("br1", "br1", "maxUnavailable: 1")).await;
+    wait_decisions(&cluster, "br1", &[("node-1", "Granted 1"), ("node-2", "Pending 1"), ("node-3", "Pending 1"), ("node-4", "Pending 1")])
+        .await;
+    wait_until("it has failed on the first node, and is let be on the others", async || {
+        agents.act(&cluster, &["node-1"]).await;
+        let aborted = decisions(&cluster, "br1").await.values().filter(|decision| *decision == "Aborted 1").count();
+        if aborted == 3 { Ok(()) } else { Err(format!("{aborted}")) }
+    })
+    .await;
+    wait_says(&cluster, "br1", "Degraded", "1/4 nodes failed to configure, 3 nodes aborted configuration").await;
+    wait_until("an event tells why", async || {
+        let events = cluster
+            .kubectl(&[
+                "get",
+                "events.v1.events.k8s.io",
+                "-n",
+                "default",
+                "-o",
+                "jsonpath={range .items[*]}{.reason} {.note}{\"\\n\"}{end}",
+            ])
+            .await;
+        let told =
+            events.lines().any(|line| line.starts_with("ReconcileFailed ") && line.contains("node-1: interfaces[br1]: no such device"));
+        if told { Ok(()) } else { Err(events) }
+    })
+    .await;
+    wait_until("metrics tell", async || {
+        let (_, _, text) = operator.http("/metrics").await;
+        let all = [
+            "kubernetes_nmstate_policies_status{status=\"Degraded\"} 1",
+            "kubernetes_nmstate_enactments_status{node=\"node-1\",status=\"Failing\"} 1",
+        ];
+        if all.iter().all(|line| text.contains(line)) { Ok(()) } else { Err(text) }
+    })
+    .await;
+
+    // Asked to, it is tried again.
+    cluster.kubectl(&["annotate", "nncp", "br1", "weft.network/retry=1"]).await;
+    wait_decisions(&cluster, "br1", &[("node-1", "Granted 1"), ("node-2", "Pending 1"), ("node-3", "Pending 1"), ("node-4", "Pending 1")])
+        .await;
+    act_until(&cluster, &agents, "br1", 1, "Available", "4/4 nodes successfully configured").await;
+    let (_, _, text) = operator.http("/metrics").await;
+    assert!(text.contains("kubernetes_nmstate_features_applied{name=\"static-route\"} 1"), "{text}");
+}
+
+#[tokio::test]
+async fn what_a_policy_changed_is_put_back_before_it_goes() {
+    let (cluster, agents, _proxy, _operator) = with_agents().await;
+    cluster.apply(&policy("br1", "br1", "maxUnavailable: 2, onDelete: revert")).await;
+    act_until(&cluster, &agents, "br1", 2, "Available", "4/4 nodes successfully configured").await;
+    cluster.delete(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", "br1").await;
+    wait_decisions(&cluster, "br1", &[("node-1", "Revert 2"), ("node-2", "Revert 2"), ("node-3", "Granted 1"), ("node-4", "Granted 1")])
+        .await;
+    wait_says(&cluster, "br1", "Progressing", "The policy is being deleted: 4 nodes have yet to put back what it changed").await;
+    wait_until("all nodes but one have", async || {
+        agents.act(&cluster, &["node-4"]).await;
+        let left = decisions(&cluster, "br1").await;
+        if left.len() == 1 && in_flux(&cluster, "br1").await.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
+    })
+    .await;
+    let told = "The policy is being deleted: 1/1 nodes failed to put back what it changed. To delete the policy and keep what it changed there, set spec.onDelete to retain";
+    wait_says(&cluster, "br1", "Degraded", told).await;
+    cluster.patch(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", "br1", json!({"spec": {"onDelete": "retain"}})).await;
+    wait_until("it is gone, and all of it", async || {
+        let gone = cluster.get(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", "br1").await.is_none();
+        let left = enactments(&cluster).await;
+        if gone && left.is_empty() { Ok(()) } else { Err(format!("{left:#?}")) }
+    })
+    .await;
+}
