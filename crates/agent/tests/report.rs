@@ -5,23 +5,29 @@
 mod common;
 
 use std::{
+    collections::BTreeMap,
     path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use common::{Namespace, ip};
+use futures::{FutureExt, StreamExt, future::BoxFuture};
+use nmstate::NetworkState;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use weft_agent::{
     cluster,
     health::Health,
-    host::Machine,
+    host::{ApplyOptions, Backend, Changes, Host, HostError, Machine, Query, Retrieved},
     probes::Prober,
     process::{self, Settings},
     report::Extent,
 };
-use weft_testenv::ControlPlane;
+use weft_testenv::{
+    ControlPlane,
+    proxy::{Fault, Match, Proxy},
+};
 
 const NODE: &str = "node-1";
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -29,6 +35,8 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// A control plane with a node, and an agent for it.
 struct Site {
     cluster: ControlPlane,
+    /// Between agent and API server.
+    proxy: Proxy,
     namespace: Namespace,
     state_dir: tempfile::TempDir,
     agent: Option<JoinHandle<()>>,
@@ -44,19 +52,24 @@ impl Site {
             let definition = format!("crd/{kind}.nmstate.io");
             cluster.kubectl(&["wait", "--for=condition=Established", "--timeout=60s", &definition]).await.unwrap();
         }
-        let mut site = Self { cluster, namespace: Namespace::new(), state_dir: tempfile::tempdir().unwrap(), agent: None };
+        let proxy = Proxy::start(&cluster).await.unwrap();
+        let mut site = Self { cluster, proxy, namespace: Namespace::new(), state_dir: tempfile::tempdir().unwrap(), agent: None };
         site.start_agent(Extent::default()).await;
         site
     }
 
     async fn start_agent(&mut self, extent: Extent) {
-        let config = cluster::config(Some(self.cluster.kubeconfig())).await.unwrap();
         let (host, changes) = self.namespace.run(|| Machine::start().unwrap());
+        self.start_agent_on(Arc::new(host), changes, extent).await;
+    }
+
+    async fn start_agent_on(&mut self, host: Arc<dyn Host>, changes: Changes, extent: Extent) {
+        let config = cluster::config(Some(self.proxy.kubeconfig())).await.unwrap();
         let prober = Prober { cluster: None, dns_host: "example.org".to_owned(), window: Duration::from_secs(5) };
         let state_dir = self.state_dir.path().to_owned();
         let settings = Settings { node: NODE.to_owned(), namespace: "nmstate".to_owned(), state_dir, extent, prober };
         self.agent = Some(tokio::spawn(async move {
-            process::serve(Arc::new(host), changes, config, settings, &Health::default()).await.unwrap();
+            process::serve(host, changes, config, settings, &Health::default()).await.unwrap();
         }));
     }
 
@@ -230,4 +243,74 @@ async fn a_report_that_is_too_large_says_so() {
     assert!(complete["message"].as_str().unwrap().contains("ethtool"), "{complete:#}");
     assert!(interface(&object, "eth1")["ethtool"].is_null());
     assert!(object["status"]["currentState"].to_string().len() <= 1_500);
+}
+
+/// A host of which only one state is known.
+struct Recorded(NetworkState);
+
+impl Host for Recorded {
+    fn retrieve(&self, _: Query) -> BoxFuture<'_, Result<Retrieved, HostError>> {
+        let backend = Backend::NetworkManager { version: "1.46.0".to_owned() };
+        std::future::ready(Ok(Retrieved { state: self.0.clone(), backend, indexes: BTreeMap::new() })).boxed()
+    }
+
+    fn apply(&self, _: NetworkState, _: ApplyOptions) -> BoxFuture<'_, Result<(), HostError>> {
+        std::future::ready(Err(HostError::Ended)).boxed()
+    }
+
+    fn checkpoints(&self) -> BoxFuture<'_, Result<Vec<String>, HostError>> {
+        std::future::ready(Ok(Vec::new())).boxed()
+    }
+
+    fn commit(&self, _: String) -> BoxFuture<'_, Result<(), HostError>> {
+        std::future::ready(Err(HostError::Ended)).boxed()
+    }
+
+    fn rollback(&self, _: String) -> BoxFuture<'_, Result<(), HostError>> {
+        std::future::ready(Err(HostError::Ended)).boxed()
+    }
+}
+
+/// 2 MB, where etcd takes 1.5 MiB.
+#[tokio::test]
+async fn what_the_api_server_refuses_for_its_size_is_made_shorter_and_said() {
+    let mut site = Site::start().await;
+    site.wait("lo is reported", |object| !interface(object, "lo").is_null()).await;
+    site.stop_agent().await;
+    let large = |index: u32| json!({"name": format!("dummy{index}"), "type": "dummy", "state": "up", "description": "x".repeat(500)});
+    let state = json!({"interfaces": (0..3500).map(large).collect::<Vec<_>>()});
+    let host = Recorded(NetworkState::new_from_json(&state.to_string()).unwrap());
+    let extent = Extent { budget: 10_000_000, ..Extent::default() };
+    site.start_agent_on(Arc::new(host), futures::stream::pending().boxed(), extent).await;
+    let object = site.wait("it is shorter", |object| condition(object, "Complete")["status"] == "False").await;
+    let message = condition(&object, "Complete")["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("the API server refused a larger one") && message.contains("too large"), "{message}");
+    assert!(!interface(&object, "dummy0").is_null());
+    let requests = site.quiet().await;
+    assert!(requests.iter().filter(|request| !request.ends_with("200") && !request.ends_with("201")).count() <= 3, "{requests:#?}");
+}
+
+#[tokio::test]
+async fn without_the_api_server_the_agent_goes_on_and_reports_when_it_is_back() {
+    let site = Site::start().await;
+    site.wait("lo is reported", |object| !interface(object, "lo").is_null()).await;
+    let away = site.proxy.inject(Match::any(), Fault::CutBefore);
+    site.proxy.close_watches(&Match::any());
+    site.namespace.run(|| ip("link add eth1 type veth peer name eth2"));
+    away.wait_hits(3, PATIENCE).await.unwrap();
+    site.cluster.kubectl(&["delete", "nns", NODE]).await.unwrap();
+    away.remove();
+    site.wait("it is back with eth1", |object| !interface(object, "eth1").is_null()).await;
+
+    // An answer that is lost on its way: it was written, and is not written twice.
+    site.quiet().await;
+    let lost = site.proxy.inject(Match::any().writes().nth(1), Fault::CutAfter);
+    site.namespace.run(|| ip("link set eth1 mtu 1400"));
+    lost.wait_hits(1, PATIENCE).await.unwrap();
+    site.wait("the new MTU", |object| interface(object, "eth1")["mtu"] == 1400).await;
+    let before = site.quiet().await.len();
+    site.namespace.run(|| ip("link delete eth1"));
+    site.wait("eth1 is gone", |object| interface(object, "eth1").is_null()).await;
+    let requests = site.quiet().await;
+    assert_eq!(requests[before..], ["patch status 200"]);
 }

@@ -141,3 +141,72 @@ impl Conditions<'_> {
         self.new.extend(self.old.iter().find(|old| old.type_ == type_).cloned());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::collections::BTreeMap;
+
+    use nmstate::NetworkState;
+
+    use super::*;
+
+    const EARLY: &str = "2026-01-01T00:00:00Z";
+    const LATE: &str = "2026-01-02T00:00:00Z";
+
+    fn observation(mtu: u32) -> Observation {
+        let text = format!("interfaces: [{{name: eth0, type: ethernet, state: up, mtu: {mtu}}}]");
+        let state = NetworkState::new_from_yaml(&text).unwrap();
+        let backend = Backend::NetworkManager { version: "1.46.0".to_owned() };
+        Observation { state, backend, indexes: BTreeMap::from([("eth0".to_owned(), 2)]) }
+    }
+
+    fn said(
+        seen: Result<&Observation, &HostError>,
+        before: Option<&NodeNetworkStateStatus>,
+        own: &Own,
+        now: &str,
+    ) -> NodeNetworkStateStatus {
+        let filter = Filter::default();
+        status(&Facts { seen, before, generation: Some(1), filter: &filter, refused: None, own, now: now.parse().unwrap() })
+    }
+
+    fn condition<'a>(status: &'a NodeNetworkStateStatus, of_type: &str) -> &'a Condition {
+        status.conditions.iter().find(|condition| condition.type_ == of_type).unwrap()
+    }
+
+    #[test]
+    fn the_same_is_the_same_at_any_time() {
+        let first = said(Ok(&observation(1500)), None, &Own::None, EARLY);
+        assert_eq!(said(Ok(&observation(1500)), Some(&first), &Own::None, LATE), first);
+        assert_eq!(first.current_state.as_ref().unwrap()["interfaces"][0]["ifIndex"], 2);
+        assert_eq!(first.current_state.as_ref().unwrap()["capabilities"], serde_json::json!(["NetworkManager"]));
+        assert_eq!(first.host_network_manager_version.as_deref(), Some("1.46.0"));
+    }
+
+    #[test]
+    fn only_what_changed_has_a_new_time() {
+        let first = said(Ok(&observation(1500)), None, &Own::None, EARLY);
+        let second = said(Ok(&observation(1400)), Some(&first), &Own::None, LATE);
+        assert_eq!(second.last_successful_update_time, Some(Time(LATE.parse().unwrap())));
+        assert_eq!(second.conditions, first.conditions);
+        let failed = said(Ok(&observation(1400)), Some(&second), &Own::Failed("eth9 is not there".to_owned()), LATE);
+        assert_eq!(failed.last_successful_update_time, second.last_successful_update_time);
+        assert_eq!(
+            (&*condition(&failed, "Failing").status, condition(&failed, "Failing").message.as_deref()),
+            ("True", Some("eth9 is not there"))
+        );
+        assert_eq!(condition(&failed, "Backend"), condition(&second, "Backend"));
+    }
+
+    #[test]
+    fn a_host_that_cannot_be_read_keeps_its_last_state_and_says_so() {
+        let first = said(Ok(&observation(1500)), None, &Own::None, EARLY);
+        let blind = said(Err(&HostError::Bus("it is gone".to_owned())), Some(&first), &Own::None, LATE);
+        assert_eq!((&blind.current_state, &blind.last_successful_update_time), (&first.current_state, &first.last_successful_update_time));
+        assert_eq!(condition(&blind, "Available").status, "False");
+        assert!(condition(&blind, "Failing").message.as_deref().unwrap().contains("it is gone"));
+        assert_eq!(condition(&blind, "Backend"), condition(&first, "Backend"));
+        assert_eq!(blind.conditions.len(), 4);
+    }
+}
