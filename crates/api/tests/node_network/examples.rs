@@ -80,6 +80,14 @@ async fn every_example_is_applied_as_it_is() {
         let name = document["metadata"]["name"].as_str().unwrap().to_owned();
         assert!(names.insert((document["kind"].to_string(), name)), "{}: another example has this name", file.display());
     }
+    let page = fs::read_to_string(root().join("docs/node-network.md")).unwrap();
+    let examples: Vec<_> = page.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert!(examples.len() >= 7, "only {} examples were found: is this test still reading the page?", examples.len());
+    for example in examples {
+        // One of them, the NMState, is there already.
+        let result = cluster.kubectl_with_input(&["apply", "--dry-run=server", "--validate=strict", "-f", "-"], example).await;
+        assert!(result.is_ok(), "{example}: {result:?}");
+    }
     // What the guide of kubernetes-nmstate shows is there.
     for file in [
         "ethernet-static",
