@@ -115,7 +115,7 @@ impl Transactor {
         let done = self.under_journal(&mut journal, change, probes).await;
         let undone = match &done {
             Ok(()) => Ok(()),
-            Err(failure) => self.undo(&mut journal, failure).await,
+            Err(failure) => self.undo(&mut journal, failure, &states).await,
         };
         // Where it is not known how the host is, the journal stays: the next start cleans up.
         undone?;
@@ -150,7 +150,7 @@ impl Transactor {
         Ok(())
     }
 
-    async fn undo(&self, journal: &mut Journal, failure: &Failure) -> Result<(), Failure> {
+    async fn undo(&self, journal: &mut Journal, failure: &Failure, states: &States) -> Result<(), Failure> {
         // A folder that cannot be written must not keep the host as it is.
         if let Err(error) = journal.enter(&self.dir, Phase::Rollback) {
             tracing::warn!(%error, "the journal does not say that this is a rollback");
@@ -158,8 +158,14 @@ impl Transactor {
         Phase::Rollback.wait_while_held(&self.dir).await;
         let rolled_back = self.roll_back_checkpoints().await;
         self.put_ports_back(&BTreeSet::new()).await;
-        rolled_back.map(|_| ()).map_err(|error| {
-            let message = format!("{}; before that: {failure}; NetworkManager rolls back by itself within two minutes", error.message);
+        let rolled_back = match rolled_back {
+            Ok(_) => self.restore(states).await,
+            Err(error) => Err(error),
+        };
+        self.put_ports_back(&BTreeSet::new()).await;
+        rolled_back.map_err(|error| {
+            let message =
+                format!("{}; before that: {failure}; the next start of the agent tries again to bring the host back", error.message);
             Failure { phase: Phase::Rollback, message, ..failure.clone() }
         })
     }

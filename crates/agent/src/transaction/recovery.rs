@@ -1,9 +1,15 @@
 //! The start after a crash in the middle of a transaction: the host goes back to before, unless the change had been committed.
 
-use std::fmt;
+use std::{fmt, time::Duration};
+
+use nmstate::NetworkState;
+use tokio::time::Instant;
 
 use super::{Failure, Journal, Phase, Transactor, is_as_desired, journal::States};
-use crate::host::{ApplyOptions, Host, Query};
+use crate::host::{ApplyOptions, Query};
+
+/// How long devices may take to be what they were, once NetworkManager has rolled back.
+const SETTLED: Duration = Duration::from_secs(2);
 
 /// A transaction that did not come to its end because the agent, or the host, did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,32 +40,48 @@ impl Transactor {
         let Some((journal, states)) = left else { return Ok(None) };
         tracing::warn!(phase = %journal.phase, what = journal.what, "a transaction did not come to its end");
         let rolled_back = self.roll_back_checkpoints().await?;
-        let is_there = match states {
-            Some(states) if rolled_back == 0 => self.settle(journal.phase, states).await?,
+        let is_there = match &states {
+            Some(states) if journal.phase == Phase::Commit && rolled_back == 0 => self.is_there(states).await?,
             _ => false,
         };
+        if let Some(states) = states.filter(|_| !is_there && journal.phase > Phase::Checkpoint) {
+            self.restore(&states).await?;
+        }
         self.put_ports_back(&Default::default()).await;
         Journal::end(&self.dir).map_err(|error| Failure::new(Phase::Rollback, error.to_string()))?;
         Ok(Some(Interrupted { phase: journal.phase, what: journal.what, is_there }))
     }
 
-    /// No checkpoint is left. Either it was committed; or its time was over, and NetworkManager has rolled back; or NetworkManager, which keeps
-    /// checkpoints in its memory alone, was started anew and has the new profiles. In that last case the change is undone by another one.
-    async fn settle(&self, phase: Phase, states: States) -> Result<bool, Failure> {
-        let host: &dyn Host = &*self.host;
-        let failed = |error: crate::host::HostError| Failure::new(Phase::Rollback, error.to_string());
-        let now = host.retrieve(Query { secrets: true, ..Query::default() }).await.map_err(failed)?.state;
-        if phase == Phase::Commit && is_as_desired(&states.desired, &now) {
-            return Ok(true);
+    /// Whether the change was committed: the checkpoint is gone, and the host is as desired.
+    async fn is_there(&self, states: &States) -> Result<bool, Failure> {
+        Ok(is_as_desired(&states.desired, &self.now().await?))
+    }
+
+    /// Brings back by a change of its own what a rollback has left: a checkpoint has the global DNS configuration only from NetworkManager 1.47
+    /// on; and it is kept in memory alone, so that a NetworkManager that was started anew meanwhile has none, and the new profiles on disk.
+    pub(super) async fn restore(&self, states: &States) -> Result<(), Failure> {
+        let revert = states
+            .desired
+            .generate_revert(&states.before)
+            .map_err(|error| Failure { phase: Phase::Rollback, ..Failure::nmstate(&error) })?;
+        let deadline = Instant::now() + SETTLED;
+        loop {
+            let now = self.now().await?;
+            if is_as_desired(&revert, &now) {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
         }
-        if phase <= Phase::Checkpoint {
-            return Ok(false);
-        }
-        let revert = states.desired.generate_revert(&states.before).map_err(|error| Failure::nmstate(&error))?;
-        if !is_as_desired(&revert, &now) {
-            let options = ApplyOptions { commit: true, ..self.options() };
-            host.apply(revert, options).await.map_err(|error| Failure::host(Phase::Rollback, &error))?;
-        }
-        Ok(false)
+        tracing::warn!("the rollback has left something of the change: it is taken back by another one");
+        let options = ApplyOptions { commit: true, ..self.options() };
+        self.host.apply(revert, options).await.map_err(|error| Failure::host(Phase::Rollback, &error))
+    }
+
+    async fn now(&self) -> Result<NetworkState, Failure> {
+        let read = self.host.retrieve(Query { secrets: true, ..Query::default() }).await;
+        Ok(read.map_err(|error| Failure::host(Phase::Rollback, &error))?.state)
     }
 }

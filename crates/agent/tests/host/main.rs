@@ -4,8 +4,8 @@
 mod drift;
 mod examples;
 mod observation;
+mod offline;
 mod rights;
 mod rollout;
 mod support;
-
-mod offline;
+mod transactions;

@@ -1,0 +1,117 @@
+//! What becomes of policies on a host: done, rolled back with the reason in their enactment, taken back; judged by `ip -j`.
+
+use serde_json::{Value, json};
+use weft_testenv::host_lab::{HostLab, Installation, Program};
+
+use crate::support::{addresses, condition, link, wait_enactment, wait_policy, wait_until};
+
+fn policy(name: &str, spec: Value) -> String {
+    json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy", "metadata": {"name": name}, "spec": spec}).to_string()
+}
+
+fn mtu(interface: &str, mtu: u32) -> Value {
+    json!({"interfaces": [{"name": interface, "type": "ethernet", "state": "up", "mtu": mtu, "ipv4": {"enabled": false}, "ipv6": {"enabled": false}}]})
+}
+
+/// One host; retries are many and far apart by default.
+async fn installation() -> (Installation, Program) {
+    let weft = Installation::without_agents(HostLab::builder().hosts(1)).await.unwrap();
+    let agent = start_agent(&weft).await;
+    (weft, agent)
+}
+
+async fn start_agent(weft: &Installation) -> Program {
+    weft.run_agent("node-1", &[], &[("NNCP_MAX_RETRIES", "2"), ("WEFT_AGENT_PROBE_SECONDS", "5")]).await.unwrap()
+}
+
+#[tokio::test]
+async fn what_cuts_the_node_off_is_rolled_back_and_told() {
+    let (weft, _agent) = installation().await;
+    let host = weft.host("node-1").unwrap();
+    let routes = async || host.exec(&["ip", "-j", "route"]).await.unwrap();
+    let before = routes().await;
+
+    // Nothing at this address forwards anything: the API server is out of reach.
+    let cut = json!({"routes": {"config": [{"destination": "172.31.0.2/32", "next-hop-interface": "eth0", "next-hop-address": "172.31.0.99"}]}});
+    weft.apply(&policy("cut", json!({"desiredState": cut}))).await.unwrap();
+    let failed = wait_enactment(&weft, "node-1", "cut", "Failing").await;
+    wait_until("it is given up", async || {
+        let enactment = weft.get("nnce", "node-1.cut").await.unwrap().unwrap();
+        if condition(&enactment, "Progressing")["status"] == "False" { Ok(()) } else { Err(enactment["status"].to_string()) }
+    })
+    .await;
+    assert_eq!(routes().await, before);
+    let outcome = &failed["status"]["outcome"];
+    assert_eq!((outcome["phase"].as_str(), outcome["probe"].as_str()), (Some("Probe"), Some("API server")), "{outcome}");
+    let given_up = weft.get("nnce", "node-1.cut").await.unwrap().unwrap();
+    assert_eq!(given_up["status"]["retryCount"].as_object().unwrap().values().next(), Some(&json!(2)));
+    assert_eq!(condition(&given_up, "Failing")["reason"], "FailedToConfigure");
+    wait_policy(&weft, "cut", "Degraded").await;
+
+    // One that cannot be had is told with the property, and keeps nobody else from it.
+    weft.apply(&policy("good", json!({"desiredState": mtu("eth1", 1400)}))).await.unwrap();
+    weft.apply(&policy("bad", json!({"desiredState": {"interfaces": [{"name": "eth77", "type": "ethernet", "state": "up"}]}}))).await.unwrap();
+    wait_policy(&weft, "good", "Available").await;
+    let bad = wait_enactment(&weft, "node-1", "bad", "Failing").await;
+    assert!(condition(&bad, "Failing")["message"].as_str().unwrap().contains("eth77"), "{}", bad["status"]);
+    assert_eq!(link(host, "eth1").await["mtu"], 1400);
+}
+
+#[tokio::test]
+async fn a_policy_is_taken_back_and_one_that_contradicts_waits() {
+    let (weft, _agent) = installation().await;
+    let host = weft.host("node-1").unwrap();
+    weft.apply(&policy("first", json!({"onDelete": "revert", "desiredState": mtu("eth1", 1400)}))).await.unwrap();
+    wait_policy(&weft, "first", "Available").await;
+
+    weft.apply(&policy("other", json!({"desiredState": mtu("eth1", 1300)}))).await.unwrap();
+    let other = wait_enactment(&weft, "node-1", "other", "Conflict").await;
+    let told = condition(&other, "Conflict")["message"].as_str().unwrap().to_owned();
+    assert!(told.contains("first") && told.contains("other") && told.contains("mtu"), "{told}");
+    wait_enactment(&weft, "node-1", "first", "Conflict").await;
+    assert_eq!(link(host, "eth1").await["mtu"], 1400);
+
+    // The node's own desired state is stronger than both.
+    weft.patch("nns", "node-1", &json!({"spec": {"desiredState": mtu("eth1", 1350)}})).await.unwrap();
+    wait_until("eth1 is as the node's own state says", async || {
+        let now = link(host, "eth1").await["mtu"].clone();
+        if now == 1350 { Ok(()) } else { Err(now.to_string()) }
+    })
+    .await;
+    weft.patch("nns", "node-1", &json!({"spec": {"desiredState": null}})).await.unwrap();
+    weft.lab().kubectl(&["delete", "nncp", "other"]).await.unwrap();
+    weft.lab().kubectl(&["delete", "nncp", "first"]).await.unwrap();
+    wait_until("eth1 is as it was before", async || {
+        let now = link(host, "eth1").await["mtu"].clone();
+        if now == 1500 { Ok(()) } else { Err(now.to_string()) }
+    })
+    .await;
+}
+
+/// A killed agent says in which phase that was, and the policy is done in the end.
+#[tokio::test]
+async fn a_killed_agent_goes_on_and_says_so() {
+    let (weft, mut agent) = installation().await;
+    let name = "node-1";
+    std::fs::create_dir_all(weft.host(name).unwrap().file("/var/lib/weft-agent")).unwrap();
+    let hold = weft.host(name).unwrap().file("/var/lib/weft-agent/hold-Probe");
+    let lock = std::fs::File::create(&hold).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let address = json!({"interfaces": [{"name": "eth1", "type": "ethernet", "state": "up",
+        "ipv4": {"enabled": true, "dhcp": false, "address": [{"ip": "172.31.1.50", "prefix-length": 24}]}, "ipv6": {"enabled": false}}]});
+    weft.apply(&policy("killed", json!({"desiredState": address}))).await.unwrap();
+    wait_until("the agent probes", async || {
+        let journal = std::fs::read_to_string(weft.host(name).unwrap().file("/var/lib/weft-agent/transaction.json")).map_err(|error| error.to_string())?;
+        if journal.contains("\"Probe\"") { Ok(()) } else { Err(journal) }
+    })
+    .await;
+    agent.kill().unwrap();
+    std::fs::remove_file(&hold).unwrap();
+    drop(lock);
+    let _agent = start_agent(&weft).await;
+    let done = wait_enactment(&weft, name, "killed", "Available").await;
+    let outcome = &done["status"]["outcome"];
+    assert_eq!(outcome["phase"], "Probe");
+    assert!(outcome["message"].as_str().unwrap().contains("the host is as it was before"), "{outcome}");
+    assert_eq!(addresses(weft.host(name).unwrap(), "eth1").await, ["172.31.1.50"]);
+}
