@@ -57,6 +57,8 @@ impl Worker {
             observer: Some(observer.clone()),
         })
         .await?;
+        // What was seen so far may be what has just been rolled back.
+        observer.refresh().await;
         Ok(Self { enactor, looks: observer.looks(), observer: observer.clone(), states, enactments, own, node: settings.node.clone() })
     }
 

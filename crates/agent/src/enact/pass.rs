@@ -22,6 +22,7 @@ use super::{
     wish::{Standing, Wish},
 };
 use crate::{
+    host::Query,
     observe::Observer,
     probes::Target,
     secrets as cluster_secrets,
@@ -146,7 +147,15 @@ impl<'a> Pass<'a> {
         let (to_apply, _) = self.merge(|item| {
             item.is_open() || item.aside.drifted.is_none() || (item.standing == Standing::Done && item.wish.corrects_drift())
         });
-        let due = self.differ(&to_apply);
+        let mut due = self.differ(&to_apply);
+        if due.is_empty() && !open.is_empty() {
+            // Nobody is told that a policy is done by an old look.
+            match self.enactor.settings.transactor.host.retrieve(Query::default()).await {
+                Ok(now) => self.current = state::value(&now.state),
+                Err(error) => return self.fail(BTreeSet::new(), &open, &Failure::host(Phase::Plan, &error)),
+            }
+            due = self.differ(&to_apply);
+        }
         if due.is_empty() {
             self.put_ports_back(&merged).await;
             self.succeed(&open);

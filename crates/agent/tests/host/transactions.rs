@@ -32,7 +32,8 @@ async fn what_cuts_the_node_off_is_rolled_back_and_told() {
     let before = routes().await;
 
     // Nothing at this address forwards anything: the API server is out of reach.
-    let cut = json!({"routes": {"config": [{"destination": "172.31.0.2/32", "next-hop-interface": "eth0", "next-hop-address": "172.31.0.99"}]}});
+    let cut =
+        json!({"routes": {"config": [{"destination": "172.31.0.2/32", "next-hop-interface": "eth0", "next-hop-address": "172.31.0.99"}]}});
     weft.apply(&policy("cut", json!({"desiredState": cut}))).await.unwrap();
     let failed = wait_enactment(&weft, "node-1", "cut", "Failing").await;
     wait_until("it is given up", async || {
@@ -50,7 +51,9 @@ async fn what_cuts_the_node_off_is_rolled_back_and_told() {
 
     // One that cannot be had is told with the property, and keeps nobody else from it.
     weft.apply(&policy("good", json!({"desiredState": mtu("eth1", 1400)}))).await.unwrap();
-    weft.apply(&policy("bad", json!({"desiredState": {"interfaces": [{"name": "eth77", "type": "ethernet", "state": "up"}]}}))).await.unwrap();
+    weft.apply(&policy("bad", json!({"desiredState": {"interfaces": [{"name": "eth77", "type": "ethernet", "state": "up"}]}})))
+        .await
+        .unwrap();
     wait_policy(&weft, "good", "Available").await;
     let bad = wait_enactment(&weft, "node-1", "bad", "Failing").await;
     assert!(condition(&bad, "Failing")["message"].as_str().unwrap().contains("eth77"), "{}", bad["status"]);
@@ -101,7 +104,8 @@ async fn a_killed_agent_goes_on_and_says_so() {
         "ipv4": {"enabled": true, "dhcp": false, "address": [{"ip": "172.31.1.50", "prefix-length": 24}]}, "ipv6": {"enabled": false}}]});
     weft.apply(&policy("killed", json!({"desiredState": address}))).await.unwrap();
     wait_until("the agent probes", async || {
-        let journal = std::fs::read_to_string(weft.host(name).unwrap().file("/var/lib/weft-agent/transaction.json")).map_err(|error| error.to_string())?;
+        let journal = std::fs::read_to_string(weft.host(name).unwrap().file("/var/lib/weft-agent/transaction.json"))
+            .map_err(|error| error.to_string())?;
         if journal.contains("\"Probe\"") { Ok(()) } else { Err(journal) }
     })
     .await;
