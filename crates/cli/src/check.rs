@@ -4,7 +4,7 @@ use anyhow::Result;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube_cel::{ErrorKind, RootContext, Validator};
 use serde_json::Value;
-use weft_plan::{Decision, Domain, Facts, Input, Notice};
+use weft_plan::{Decision, Domain, Facts, Input, Notice, Problem};
 
 use crate::{
     document::{Document, Position},
@@ -147,6 +147,11 @@ fn add_broken_rules(
             notes.push(format!("a rule of {} is left to the API server: {}", at(&finding.path), finding.message));
         }
     }
+}
+
+/// Adds what a domain found wrong, unless the same field was found to be wrong before.
+pub fn add_problems(findings: &mut Vec<Finding>, problems: Vec<Problem>) {
+    add(findings, problems.into_iter().map(|problem| Finding { path: problem.field, about_key: false, message: problem.message }));
 }
 
 fn at(path: &str) -> &str {

@@ -6,6 +6,7 @@
 //! - [`sources`], [`document`]: files, and YAML that knows its lines;
 //! - [`schema`], [`check`], [`review`]: whether a custom resource is valid;
 //! - [`install`]: what `weft manifests` prints;
+//! - [`nodes`]: policies of nodes' networks, and what they would change;
 //! - [`online`]: which cluster, and what of Weft is in it;
 //! - [`output`]: how results are written.
 //!
@@ -18,6 +19,7 @@ mod confirm;
 mod document;
 mod domains;
 mod install;
+mod nodes;
 mod online;
 mod output;
 mod planned;

@@ -9,6 +9,7 @@ use crate::{
     check::{self, Subject},
     document::{self, Document, NotYaml, Position},
     domains::{Entry, Environment},
+    nodes,
     output::Style,
     schema::Finding,
     sources::Source,
@@ -27,7 +28,7 @@ pub struct Review {
     pub notes: Vec<String>,
 }
 
-/// An object that was checked against its definition alone.
+/// An object that was checked, and of which no objects are made.
 #[derive(Serialize)]
 pub struct Other {
     /// The file.
@@ -36,8 +37,11 @@ pub struct Other {
     /// Kind and name, for people.
     #[serde(rename = "resource")]
     pub title: String,
-    /// Whether the API server would take it.
+    /// Whether the API server and the operator would take it.
     pub valid: bool,
+    /// The object itself.
+    #[serde(skip)]
+    pub value: Value,
 }
 
 /// A resource that was checked.
@@ -122,9 +126,11 @@ impl Review {
         let entry = match check::identify(&document.value) {
             Subject::Ours(entry) => entry,
             Subject::Beside(definition) => {
-                let (findings, notes) = check::check_against(&definition, &document.value)?;
+                let (mut findings, notes) = check::check_against(&definition, &document.value)?;
+                check::add_problems(&mut findings, nodes::problems(&document.value));
                 let title = title(&definition.spec.names.kind, &document.value);
-                self.others.push(Other { source: source.name.clone(), title: title.clone(), valid: findings.is_empty() });
+                let (name, valid, value) = (source.name.clone(), findings.is_empty(), document.value.clone());
+                self.others.push(Other { source: name, title: title.clone(), valid, value });
                 self.add(source, document, &title, findings, notes);
                 return Ok(());
             }

@@ -1,6 +1,6 @@
 //! A network state as JSON, read by nmstate: what it does not know or cannot take is named by its path.
 
-use crate::path::{Path, entries, interface_key, text};
+use crate::path::{Path, entries, interface_key, interfaces, text};
 use nmstate::{Interface, NetworkState};
 use serde_json::{Map, Value, json};
 
@@ -157,22 +157,25 @@ fn read_interface(interface: &Value) -> Result<(), StateError> {
     serde_json::from_value::<Interface>(read).map(|_| ()).map_err(|error| located(&path, interface, &error.to_string()))
 }
 
-/// Checks a state as far as that can be done without the host, as nmstate's own validation does where no current state is given: ranges,
-/// properties that exclude each other, routes without a way out. A state that only has a meaning beside what is on the host passes.
+/// Checks a state as far as that can be done without the host: each interface by itself (ranges, properties that exclude each other), and
+/// routes. What only has a meaning beside what is on the host passes.
 pub fn check(state: &Value) -> Result<(), StateError> {
-    let state = parse(state)?;
-    match state.gen_conf() {
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == nmstate::ErrorKind::InvalidArgument && !needs_the_host(error.msg()) => {
-            Err(StateError::Refused(error.msg().to_owned()))
+    let refused = |error: nmstate::NmstateError| StateError::Refused(error.msg().to_owned());
+    parse(state)?.routes.validate().map_err(refused)?;
+    for interface in interfaces(state) {
+        match parse(&json!({ "interfaces": [interface] }))?.gen_conf() {
+            Err(error) if error.kind() == nmstate::ErrorKind::InvalidArgument && !needs_the_host(error.msg()) => {
+                return Err(refused(error));
+            }
+            _ => {}
         }
-        Err(_) => Ok(()),
     }
+    Ok(())
 }
 
 /// Messages about interfaces that are not described: they may well be on the host.
 fn needs_the_host(message: &str) -> bool {
-    ["not found", "does not exist", "unknown interface", "Unknown", "not exist"].iter().any(|part| message.contains(part))
+    ["not found", "not exist", "unknown", "Unknown", "Failed to find"].iter().any(|part| message.contains(part))
 }
 
 /// A state of nmstate's as JSON.
@@ -310,6 +313,9 @@ mod tests {
         let route =
             json!({"routes": {"config": [{"destination": "10.0.0.0/8", "next-hop-interface": "eth9", "next-hop-address": "10.0.0.1"}]}});
         assert!(check(&route).is_ok(), "{:?}", check(&route));
+        assert!(check(&json!({"dns-resolver": {"config": {"server": ["192.0.2.53"]}}})).is_ok());
+        let nowhere = json!({"routes": {"config": [{"destination": "10.0.0.0/8", "next-hop-address": "10.0.0.1"}]}});
+        assert!(matches!(check(&nowhere), Err(StateError::Refused(_))));
     }
 
     #[test]

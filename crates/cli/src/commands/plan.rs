@@ -9,6 +9,7 @@ use weft_runtime::preview::{self, Preview, UnitPreview};
 
 use crate::{
     domains::{self, Environment},
+    nodes::{self, Nodes},
     online::{ClusterArgs, Online, Site, block_on},
     output::{self, Style},
     planned::{Effect, Planned},
@@ -30,7 +31,9 @@ Examples:
   weft plan -f network-addons.yaml
   weft plan --delete                                                    What would go with all resources, and what would stay
   weft plan -f network-addons.yaml --delete
-  kubectl get networkaddonsconfig cluster -o yaml | weft plan -f -      What is not as it should be")]
+  kubectl get networkaddonsconfig cluster -o yaml | weft plan -f -      What is not as it should be
+  weft plan -f policy.yaml                                              What a NodeNetworkConfigurationPolicy would change on each node
+  kubectl get nns,nodes,nncp -o yaml > nodes.yaml; weft plan -f policy.yaml --state nodes.yaml      The same without a cluster")]
 pub struct Args {
     /// File with one or more resources, a folder of such files, or - for stdin; may be given several times
     #[arg(short, long = "filename", value_name = "FILE", required_unless_present = "delete")]
@@ -39,6 +42,11 @@ pub struct Args {
     /// Plan the deletion of the resources; without a file, of all that there are
     #[arg(long)]
     delete: bool,
+
+    /// File with NodeNetworkStates, and Nodes and policies beside them, to plan a policy by instead of asking the cluster; may be
+    /// given several times
+    #[arg(long, value_name = "FILE", conflicts_with = "kubeconfig")]
+    state: Vec<PathBuf>,
 
     /// How to show the result; the fields of json are described in docs/command-line.md
     #[arg(short, long, value_enum, default_value = "text")]
@@ -57,16 +65,23 @@ enum Format {
 /// Plans, and shows what came of it.
 pub fn run(args: &Args) -> Result<ExitCode> {
     if args.filenames.is_empty() {
-        return show(args, &block_on(deletion_of_all(&args.cluster))?);
+        return show(args, &block_on(deletion_of_all(&args.cluster))?, None);
     }
     let review = review(&sources::read(&args.filenames)?, &Environment::for_checks())?;
     // What is deleted need not be valid.
-    let matters = !args.delete || review.resources.is_empty();
+    let matters = !args.delete || (review.resources.is_empty() && review.others.is_empty());
     if matters && !review.findings.is_empty() {
         eprint!("{}", review.findings_text(Style::stderr()));
         return Ok(ExitCode::from(2));
     }
-    let planned = block_on(async {
+    let of_nodes: Vec<&Value> = review.others.iter().map(|other| &other.value).filter(|object| nodes::matters(object)).collect();
+    if !args.state.is_empty() {
+        if of_nodes.is_empty() || !review.resources.is_empty() {
+            bail!("--state tells of nodes' networks only: plan other resources without it");
+        }
+        return show(args, &[], Some(plan_nodes(Nodes::of_files(&sources::read(&args.state)?)?, &of_nodes, args.delete)?));
+    }
+    block_on(async {
         let online = args.cluster.connect().await?;
         let mut planned = Vec::new();
         for resource in &review.resources {
@@ -74,24 +89,43 @@ pub fn run(args: &Args) -> Result<ExitCode> {
                 planned.push(plan(&online, &site, resource, args.delete).await?);
             }
         }
-        Ok(planned)
-    })?;
-    show(args, &planned)
+        let nodes = match of_nodes.is_empty() {
+            true => None,
+            false => Some(plan_nodes(Nodes::of_cluster(&online).await?, &of_nodes, args.delete)?),
+        };
+        show(args, &planned, nodes)
+    })
 }
 
-fn show(args: &Args, planned: &[Planned]) -> Result<ExitCode> {
+/// The plan of each node, and what is to be said of them.
+type NodePlans = (Vec<weft_node_network::plan::Plan>, Vec<String>);
+
+fn plan_nodes(mut nodes: Nodes, objects: &[&Value], delete: bool) -> Result<NodePlans> {
+    nodes.change(objects, delete)?;
+    Ok((nodes.plans(), nodes.notes))
+}
+
+fn show(args: &Args, planned: &[Planned], nodes: Option<NodePlans>) -> Result<ExitCode> {
+    let (plans, notes) = nodes.unwrap_or_default();
     match args.output {
         Format::Text => {
             let style = Style::stdout();
-            let texts: Vec<_> = planned.iter().map(|planned| planned.text(style)).collect();
+            let mut texts: Vec<_> = planned.iter().map(|planned| planned.text(style)).collect();
+            texts.extend(plans.iter().map(|plan| nodes::text(plan, style)));
             output::print(&texts.join("\n"))?;
+            for note in notes {
+                eprintln!("{}: {note}", Style::stderr().pending("note"));
+            }
         }
         Format::Json => {
             let resources: Vec<_> = planned.iter().map(Planned::json).collect();
-            output::print(&format!("{}\n", serde_json::to_string_pretty(&serde_json::json!({ "resources": resources }))?))?;
+            let nodes: Vec<_> = plans.iter().map(weft_node_network::plan::Plan::json).collect();
+            let all = serde_json::json!({ "resources": resources, "nodes": nodes, "notes": notes });
+            output::print(&format!("{}\n", serde_json::to_string_pretty(&all)?))?;
         }
     }
-    Ok(ExitCode::from(u8::from(planned.iter().any(Planned::changes_something))))
+    let changes = planned.iter().any(Planned::changes_something) || plans.iter().any(weft_node_network::plan::Plan::says_something);
+    Ok(ExitCode::from(u8::from(changes)))
 }
 
 /// The deletion of every resource in the cluster.

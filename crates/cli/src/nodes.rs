@@ -1,0 +1,186 @@
+//! Documents of `nmstate.io`: what is wrong with them, and what policies would change on nodes.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use weft_api::node_network::{NodeNetworkConfigurationPolicySpec, policy, state};
+use weft_node_network::{
+    check,
+    plan::{Node, Plan, plan},
+};
+use weft_plan::{Kind, Problem, kinds};
+
+use crate::{document, online::Online, output::Style, sources::Source};
+
+/// What the operator and the agents would refuse in an object of `nmstate.io`, beyond its definition.
+pub fn problems(object: &Value) -> Vec<Problem> {
+    match object["kind"].as_str() {
+        Some(policy::KIND) => match spec(object) {
+            Ok(spec) => check::policy("spec", &spec),
+            // The schema has told what has the wrong form.
+            Err(_) => Vec::new(),
+        },
+        Some(state::KIND) if !object["spec"]["desiredState"].is_null() => {
+            check::desired_state("spec.desiredState", &object["spec"]["desiredState"], false)
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Whether an object changes nodes' networks when it is applied.
+pub fn matters(object: &Value) -> bool {
+    object["kind"] == policy::KIND || object["kind"] == state::KIND
+}
+
+fn spec(policy: &Value) -> Result<NodeNetworkConfigurationPolicySpec> {
+    let spec = if policy["spec"].is_null() { Value::Object(serde_json::Map::new()) } else { policy["spec"].clone() };
+    serde_json::from_value(spec).with_context(|| format!("{} {} cannot be read", policy::KIND, name(policy)))
+}
+
+fn name(object: &Value) -> String {
+    object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
+}
+
+/// Nodes, and the policies that are there.
+#[derive(Default)]
+pub struct Nodes {
+    nodes: BTreeMap<String, Node>,
+    labels: BTreeMap<String, BTreeMap<String, String>>,
+    policies: BTreeMap<String, NodeNetworkConfigurationPolicySpec>,
+    /// What has to be said of them.
+    pub notes: Vec<String>,
+}
+
+impl Nodes {
+    /// What a cluster says.
+    ///
+    /// # Errors
+    /// The cluster does not let us look, or does not know the kinds.
+    pub async fn of_cluster(online: &Online) -> Result<Self> {
+        let mut nodes = Self::default();
+        for kind in [kinds::NODE_NETWORK_STATE, kinds::NODE, kinds::NODE_NETWORK_CONFIGURATION_POLICY] {
+            for object in list(online, kind).await? {
+                nodes.add(&object, kind.kind)?;
+            }
+        }
+        if nodes.nodes.is_empty() {
+            bail!(
+                "no node tells of its network yet: there is no NodeNetworkState. Is the agent deployed? kubectl get nmstates,pods -A -l component=kubernetes-nmstate-handler"
+            );
+        }
+        Ok(nodes)
+    }
+
+    /// What files say: NodeNetworkStates, Nodes for their labels, and the policies that are there already; lists of them, too.
+    ///
+    /// # Errors
+    /// A file is no YAML, or there is no NodeNetworkState in them.
+    pub fn of_files(sources: &[Source]) -> Result<Self> {
+        let mut nodes = Self::default();
+        for source in sources {
+            let documents = document::parse(&source.text)
+                .map_err(|error| anyhow::anyhow!("{} is not readable as YAML: {}", source.name, error.message))?;
+            for document in documents {
+                let items = document.value["items"].as_array().cloned().unwrap_or_else(|| vec![document.value.clone()]);
+                for object in items {
+                    let kind = object["kind"].as_str().unwrap_or_default().to_owned();
+                    nodes.add(&object, &kind)?;
+                }
+            }
+        }
+        if nodes.nodes.is_empty() {
+            let names: Vec<&str> = sources.iter().map(|source| source.name.as_str()).collect();
+            bail!("{}: there is no NodeNetworkState in it; write them to a file: kubectl get nns,nodes,nncp -o yaml", names.join(", "));
+        }
+        Ok(nodes)
+    }
+
+    fn add(&mut self, object: &Value, kind: &str) -> Result<()> {
+        let name = name(object);
+        match kind {
+            state::KIND => {
+                let node = self.nodes.entry(name.clone()).or_default();
+                node.name = name.clone();
+                node.current = object["status"]["currentState"].clone();
+                node.own = Some(object["spec"]["desiredState"].clone()).filter(|own| !own.is_null());
+                if object["spec"]["managed"] == false {
+                    self.notes.push(format!("{name} is not managed (spec.managed is false): nothing is changed there"));
+                }
+                let cut = object["status"]["conditions"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .find(|condition| condition["type"] == "Complete" && condition["status"] == "False");
+                if let Some(cut) = cut {
+                    self.notes.push(format!("{name} does not report all of its network: {}", cut["message"].as_str().unwrap_or_default()));
+                }
+            }
+            "Node" => {
+                let labels = object["metadata"]["labels"].clone();
+                self.labels.insert(name, serde_json::from_value(labels).unwrap_or_default());
+            }
+            policy::KIND => drop(self.policies.insert(name, spec(object)?)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// With these objects as they would be applied, or without the policies that would be deleted.
+    ///
+    /// # Errors
+    /// A policy cannot be read, or a state is of a node that nothing is known of.
+    pub fn change(&mut self, objects: &[&Value], delete: bool) -> Result<()> {
+        for object in objects {
+            let name = name(object);
+            if object["kind"] == state::KIND {
+                let Some(node) = self.nodes.get_mut(&name) else { bail!("nothing is known of the network of a node {name}") };
+                node.own = Some(object["spec"]["desiredState"].clone()).filter(|own| !own.is_null() && !delete);
+            } else if !delete {
+                self.policies.insert(name, spec(object)?);
+            } else if let Some(policy) = self.policies.remove(&name) {
+                self.notes.push(match policy.on_delete.as_deref() {
+                    Some("revert") => {
+                        format!("policy {name}: each node goes back to what its agent has noted down before (spec.onDelete is revert)")
+                    }
+                    _ => format!("policy {name}: what it has configured stays on the nodes (spec.onDelete is not revert)"),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The plan of each node.
+    pub fn plans(&self) -> Vec<Plan> {
+        let labelled = |node: &Node| Node { labels: self.labels.get(&node.name).cloned(), ..node.clone() };
+        self.nodes.values().map(|node| plan(&labelled(node), &self.policies)).collect()
+    }
+}
+
+async fn list(online: &Online, kind: Kind) -> Result<Vec<Value>> {
+    match online.cluster.list(kind, None, "").await {
+        Ok(objects) => Ok(objects),
+        Err(error) if error.is_not_found() => {
+            bail!("the cluster does not know {} ({}); {}", kind.kind, kind.api_version(), crate::online::HOW_TO_INSTALL)
+        }
+        Err(error) => Err(online.explain(error)),
+    }
+}
+
+/// A plan for people.
+pub fn text(plan: &Plan, style: Style) -> String {
+    let text = plan.text();
+    let mut lines = text.lines();
+    let mut out = format!("{}\n", style.bold(lines.next().unwrap_or_default()));
+    for line in lines {
+        let painted = match line.trim_start().chars().next() {
+            Some('+') => style.good(line),
+            Some('-' | '!') => style.bad(line),
+            Some('~') => style.pending(line),
+            _ => line.to_owned(),
+        };
+        out.push_str(&painted);
+        out.push('\n');
+    }
+    out
+}

@@ -1,0 +1,143 @@
+//! `weft validate` and `weft plan` of policies for nodes' networks, without a cluster.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod common;
+
+use std::{fs, path::Path};
+
+use common::{Run, root, weft, weft_with_stdin};
+use serde_json::Value;
+
+/// Two nodes, one of them of rack r1, and a policy that is there already.
+const STATE: &str = "\
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: Node
+  metadata: {name: node-a, labels: {rack: r1}}
+- apiVersion: v1
+  kind: Node
+  metadata: {name: node-b, labels: {rack: r2}}
+- apiVersion: nmstate.io/v1beta1
+  kind: NodeNetworkState
+  metadata: {name: node-a}
+  status:
+    currentState:
+      capabilities: [NetworkManager]
+      interfaces:
+      - {name: eth0, type: ethernet, state: up, mtu: 1500, ifIndex: 2}
+      - {name: eth1, type: ethernet, state: up, mtu: 9000, ifIndex: 3}
+      - {name: veth1, type: veth, state: ignore, mtu: 1500, ifIndex: 9}
+- apiVersion: nmstate.io/v1beta1
+  kind: NodeNetworkState
+  metadata: {name: node-b}
+  spec: {desiredState: {interfaces: [{name: eth1, type: ethernet, state: up, mtu: 1400}]}}
+  status:
+    currentState:
+      interfaces:
+      - {name: eth1, type: ethernet, state: up, mtu: 1400, ifIndex: 3}
+- apiVersion: nmstate.io/v1
+  kind: NodeNetworkConfigurationPolicy
+  metadata: {name: low}
+  spec: {desiredState: {interfaces: [{name: eth1, type: ethernet, state: up, mtu: 9000}]}}
+";
+
+const HEAD: &str = "apiVersion: nmstate.io/v1\nkind: NodeNetworkConfigurationPolicy\nmetadata:\n  name: test\nspec:\n";
+
+/// Plans a specification, each line of it indented already, on those nodes.
+fn plan(spec: &str, more: &[&str]) -> Run {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("nodes.yaml"), STATE).unwrap();
+    let arguments: Vec<&str> = ["plan", "-f", "-", "--state", "nodes.yaml"].iter().chain(more).copied().collect();
+    weft_with_stdin(folder.path(), &arguments, &format!("{HEAD}{spec}"))
+}
+
+#[test]
+fn a_policy_is_planned_on_each_node() {
+    let run = plan("  match: {interfaces: {name: 'eth*'}}\n  priority: 1\n  desiredState: {interfaces: [{mtu: 1450}]}\n", &[]);
+    assert_eq!(
+        (run.code, run.stdout.as_str()),
+        (1, "node-a\n  ~ interfaces[eth0].mtu: 1500 -> 1450\n  ~ interfaces[eth1].mtu: 9000 -> 1450\n\nnode-b\n  nothing would change\n"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn what_stands_in_the_way_is_said() {
+    let quarrel =
+        plan("  nodeSelector: {rack: r1}\n  desiredState: {interfaces: [{name: eth1, type: ethernet, state: up, mtu: 1450}]}\n", &[]);
+    assert_eq!(quarrel.code, 1);
+    let conflict = "  ! interfaces[eth1].mtu: policy low wants 9000, policy test wants 1450, and their priority is the same";
+    assert!(quarrel.stdout.contains(conflict), "{}", quarrel.stdout);
+    assert!(
+        quarrel.stdout.contains("note: policy test is not for this node: spec.nodeSelector wants the label rack=r1"),
+        "{}",
+        quarrel.stdout
+    );
+    let missing = plan("  capture: {gw: 'routes.running.destination==\"0.0.0.0/0\"'}\n  desiredState: {}\n", &["-o", "json"]);
+    let json: Value = serde_json::from_str(&missing.stdout).unwrap();
+    let failure = json["nodes"][0]["failed"]["test"].as_str().unwrap();
+    assert!(failure.contains("nothing in routes.running has destination==0.0.0.0/0"), "{failure}");
+}
+
+#[test]
+fn what_is_so_already_and_what_is_deleted_change_nothing() {
+    let same = plan("  desiredState: {interfaces: [{name: eth1, type: veth, state: up}]}\n  nodeSelector: {rack: r9}\n", &[]);
+    assert_eq!((same.code, same.stdout.matches("nothing would change").count()), (0, 2), "{}{}", same.stdout, same.stderr);
+    let deleted = plan("  {}\n", &["--delete"]);
+    assert_eq!(deleted.code, 0, "{}", deleted.stdout);
+    let refused = plan("  desiredState: {interfaces: [{name: eth1, mut: 1450}]}\n", &[]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("did you mean \"mtu\"?"), "{}", refused.stderr);
+}
+
+#[test]
+fn slips_in_policies_and_states_are_found_where_they_are() {
+    let validate = |text: &str| weft_with_stdin(Path::new("."), &["validate", "-f", "-"], text);
+    for (spec, line) in [
+        (
+            "  desiredState:\n    interfaces:\n    - name: eth1\n      ipv4: {enabled: true, dchp: true}\n",
+            "stdin:9:35: spec.desiredState.interfaces[0].ipv4.dchp: nmstate knows no \"dchp\" here; did you mean \"dhcp\"?",
+        ),
+        (
+            "  desiredState:\n    routes: {config: [{destination: 10.0.0.0/8, nexthop-interface: eth1}]}\n",
+            "stdin:7:68: spec.desiredState.routes.config[0].nexthop-interface: nmstate knows no \"nexthop-interface\" here; did you mean \"next-hop-interface\"?",
+        ),
+        ("  desiredstate: {}\n", "stdin:6:3: spec.desiredstate: unknown field \"desiredstate\"; did you mean \"desiredState\"?"),
+    ] {
+        let run = validate(&format!("{HEAD}{spec}"));
+        assert_eq!((run.code, run.stdout.trim_end()), (1, line), "{}", run.stderr);
+    }
+    let run = validate(&format!("{HEAD}  capture: {{a: interfaces.name=eth1}}\n"));
+    assert!(run.code == 1 && run.stdout.starts_with("stdin:6:16: spec.capture.a: expected ==, != or :="), "{}", run.stdout);
+    let state = "apiVersion: nmstate.io/v1\nkind: NodeNetworkState\nmetadata: {name: node-a}\nspec:\n  desiredState: {interfaces: [{name: x, type: vlna}]}\n";
+    let run = validate(state);
+    assert!(
+        run.code == 1 && run.stdout.contains("vlna is no type of interface that nmstate knows; did you mean `vlan`?"),
+        "{}",
+        run.stdout
+    );
+    let run = validate(&format!(
+        "{HEAD}  desiredState: {{interfaces: [{{name: eth1, type: ethernet, ipv6: {{enabled: true, autoConf: true}}}}]}}\n"
+    ));
+    assert_eq!((run.code, run.stdout.as_str()), (0, "stdin: NodeNetworkConfigurationPolicy test: valid\n"), "{}", run.stderr);
+}
+
+#[test]
+fn the_examples_are_valid() {
+    let run = weft(Path::new("."), &["validate", "-f", root().join("examples/node-network").to_str().unwrap()]);
+    assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+    assert!(run.stdout.lines().count() > 10, "{}", run.stdout);
+}
+
+#[test]
+fn a_state_that_says_nothing_of_a_node_is_refused_with_the_way_out() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("empty.yaml"), "apiVersion: v1\nkind: Node\nmetadata: {name: a}\n").unwrap();
+    let run = weft_with_stdin(folder.path(), &["plan", "-f", "-", "--state", "empty.yaml"], &format!("{HEAD}  {{}}\n"));
+    assert_eq!(run.code, 2);
+    assert!(run.stderr.contains("kubectl get nns,nodes,nncp -o yaml"), "{}", run.stderr);
+}
