@@ -8,6 +8,7 @@ use weft_api::node_network::{NodeNetworkConfigurationPolicySpec, policy, state};
 use weft_node_network::{
     check,
     plan::{Node, Plan, plan},
+    validate,
 };
 use weft_plan::{Kind, Problem, kinds};
 
@@ -17,7 +18,7 @@ use crate::{document, online::Online, output::Style, sources::Source};
 pub fn problems(object: &Value) -> Vec<Problem> {
     match object["kind"].as_str() {
         Some(policy::KIND) => match spec(object) {
-            Ok(spec) => check::policy("spec", &spec),
+            Ok(spec) => [validate::policy(&name(object), &spec), check::policy("spec", &spec)].concat(),
             // The schema has told what has the wrong form.
             Err(_) => Vec::new(),
         },
