@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{UnixListener, UnixStream},
+    sync::watch,
 };
 
 /// A look at the host ends within two minutes, see [`crate::host`].
@@ -21,13 +22,25 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
 /// What is known of the process; clones share the same.
 #[derive(Clone, Default)]
-pub struct Health(Arc<Mutex<State>>);
+pub struct Health {
+    state: Arc<Mutex<State>>,
+    changes: Arc<watch::Sender<usize>>,
+}
 
 #[derive(Default)]
 struct State {
     acts: bool,
     looked: bool,
     looking: Option<Instant>,
+}
+
+/// See [`Health::changes`].
+pub struct Changing(Arc<watch::Sender<usize>>);
+
+impl Drop for Changing {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
 }
 
 /// An answer.
@@ -59,8 +72,20 @@ impl Health {
         state.looked |= seen;
     }
 
+    /// A change of the host has begun, and has not ended for as long as this lives.
+    #[must_use]
+    pub fn changes(&self) -> Changing {
+        self.changes.send_modify(|count| *count += 1);
+        Changing(Arc::clone(&self.changes))
+    }
+
+    /// How many changes are under way, now and later.
+    pub fn under_way(&self) -> watch::Receiver<usize> {
+        self.changes.subscribe()
+    }
+
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn answer(&self) -> Answer {

@@ -13,7 +13,7 @@ use tokio::{
 };
 
 use crate::{
-    health::Health,
+    health::{Changing, Health},
     host::{Backend, Changes, Host, HostError, Query},
     pause::Pause,
 };
@@ -52,7 +52,7 @@ pub struct Look {
 pub struct Observer {
     looks: watch::Receiver<Option<Look>>,
     ask: mpsc::UnboundedSender<oneshot::Sender<()>>,
-    holds: Arc<watch::Sender<usize>>,
+    health: Health,
 }
 
 impl Observer {
@@ -60,10 +60,9 @@ impl Observer {
     pub fn start(host: Arc<dyn Host>, changes: Changes, health: Health) -> Self {
         let (show, looks) = watch::channel(None);
         let (ask, asked) = mpsc::unbounded_channel();
-        let holds = Arc::new(watch::Sender::new(0));
-        let eye = Eye { host, changes, told: true, asked, waiting: Vec::new(), held: holds.subscribe(), show, health };
+        let eye = Eye { host, changes, told: true, asked, waiting: Vec::new(), held: health.under_way(), show, health: health.clone() };
         tokio::spawn(eye.watch());
-        Self { looks, ask, holds }
+        Self { looks, ask, health }
     }
 
     /// The latest look, `None` before the first; and each that follows.
@@ -82,18 +81,8 @@ impl Observer {
     /// No look while this lives, so that nobody takes a change that may still be rolled back for the state of the host; what has changed
     /// meanwhile is looked at afterwards.
     #[must_use]
-    pub fn hold(&self) -> Hold {
-        self.holds.send_modify(|holds| *holds += 1);
-        Hold(Arc::clone(&self.holds))
-    }
-}
-
-/// See [`Observer::hold`].
-pub struct Hold(Arc<watch::Sender<usize>>);
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        self.0.send_modify(|holds| *holds -= 1);
+    pub fn hold(&self) -> Changing {
+        self.health.changes()
     }
 }
 

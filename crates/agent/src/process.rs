@@ -1,6 +1,6 @@
 //! `weft-agent run`: the process of the DaemonSet, from its start to its end.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context, bail};
 use kube::Config;
@@ -17,6 +17,9 @@ use crate::{
     state_dir::StateDir,
     work::Worker,
 };
+
+/// How long a change that is under way may take until it has ended, when the process is told to stop. The pod has 30 s.
+const GRACE: Duration = Duration::from_secs(25);
 
 /// What only a process of its own needs.
 #[derive(Clone, Debug)]
@@ -59,12 +62,18 @@ pub async fn run(options: Options, settings: Settings) -> anyhow::Result<()> {
         let (host, changes) = Machine::start().context("the network of the host cannot be followed")?;
         serve(Arc::new(host), changes, config, settings, &health).await
     };
+    let mut working = std::pin::pin!(working);
     let ended = tokio::select! {
         () = stop => {
-            tracing::info!("stopping");
-            Ok(())
+            let mut under_way = health.under_way();
+            tracing::info!(changes = *under_way.borrow(), "stopping");
+            // What does not end in time NetworkManager rolls back, and the next process says so.
+            tokio::select! {
+                _ = tokio::time::timeout(GRACE, under_way.wait_for(|count| *count == 0)) => Ok(()),
+                ended = &mut working => ended,
+            }
         }
-        ended = working => ended,
+        ended = &mut working => ended,
     };
     // The next agent would remove it, too.
     let _ = std::fs::remove_file(&socket);
