@@ -60,8 +60,12 @@ async fn assert_special(weft: &Installation, file: &str) {
     match file {
         "match-dhcp.yaml" | "ethernet-dhcp.yaml" => {
             for host in weft.lab().hosts() {
-                let leases = addresses(host, "eth1").await;
-                assert!(leases.iter().any(|address| address.starts_with("172.31.1.1")), "{leases:?} on {}", host.name());
+                // A policy wants DHCP, not an address: that comes when the server has one.
+                wait_until(&format!("{} has a lease", host.name()), async || {
+                    let leases = addresses(host, "eth1").await;
+                    if leases.iter().any(|address| address.starts_with("172.31.1.1")) { Ok(()) } else { Err(format!("{leases:?}")) }
+                })
+                .await;
             }
         }
         "match-mtu.yaml" => {

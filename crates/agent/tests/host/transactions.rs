@@ -1,5 +1,7 @@
 //! What becomes of policies on a host: done, rolled back with the reason in their enactment, taken back; judged by `ip -j`.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use weft_testenv::host_lab::{HostLab, Installation, Program};
 
@@ -118,4 +120,31 @@ async fn a_killed_agent_goes_on_and_says_so() {
     assert_eq!(outcome["phase"], "Probe");
     assert!(outcome["message"].as_str().unwrap().contains("the host is as it was before"), "{outcome}");
     assert_eq!(addresses(weft.host(name).unwrap(), "eth1").await, ["172.31.1.50"]);
+}
+
+/// Without a DaemonSet: one run does what is granted, and its exit code tells how that went.
+#[tokio::test]
+async fn on_demand_the_agent_carries_out_what_is_granted() {
+    let weft = Installation::without_agents(HostLab::builder().hosts(1)).await.unwrap();
+    weft.apply(&policy("good", json!({"desiredState": mtu("eth1", 1400)}))).await.unwrap();
+    let granted = async |name: &str| {
+        wait_until(&format!("{name} is granted"), async || {
+            let enactment = weft.get("nnce", &format!("node-1.{name}")).await.unwrap().ok_or("it is not there")?;
+            if enactment["spec"]["granted"].is_object() { Ok(()) } else { Err(enactment["spec"].to_string()) }
+        })
+        .await;
+    };
+    granted("good").await;
+    let mut once = weft.run_agent("node-1", &["once"], &[]).await.unwrap();
+    let ended = once.wait(Duration::from_secs(60)).unwrap();
+    assert_eq!(ended.code(), Some(0), "{}", once.last_words());
+    assert_eq!(link(weft.host("node-1").unwrap(), "eth1").await["mtu"], 1400);
+    wait_policy(&weft, "good", "Available").await;
+
+    weft.apply(&policy("bad", json!({"desiredState": {"interfaces": [{"name": "eth77", "type": "ethernet", "state": "up"}]}})))
+        .await
+        .unwrap();
+    granted("bad").await;
+    let mut once = weft.run_agent("node-1", &["once"], &[("NNCP_MAX_RETRIES", "1")]).await.unwrap();
+    assert_eq!(once.wait(Duration::from_secs(60)).unwrap().code(), Some(2), "{}", once.last_words());
 }
