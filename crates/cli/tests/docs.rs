@@ -311,7 +311,7 @@ fn every_metric_is_listed_and_nothing_else() {
 fn every_variable_of_ours_is_read_somewhere() {
     let readers = ["Makefile", "scripts/control-plane", "scripts/test", "scripts/demo", "scripts/setup"]
         .map(|file| fs::read_to_string(root().join(file)).unwrap_or_default());
-    let code: String = sources(&["cli", "operator", "testenv", "runtime"]).into_values().chain(readers).collect();
+    let code: String = sources(&["cli", "operator", "testenv", "runtime", "agent"]).into_values().chain(readers).collect();
     let harness =
         ["cluster.rs", "mod.rs"].map(|file| fs::read_to_string(root().join("crates/cli/tests/harness").join(file)).unwrap()).concat();
     for document in documents() {

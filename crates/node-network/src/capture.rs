@@ -1,7 +1,6 @@
 //! `spec.capture` and `{{ capture.NAME.PATH }}` in a desired state: parts of the node's state, found by expressions and put in place.
 //!
-//! nmstate can do this too, but only where it is linked with all that touches a host. Here it can be planned from anywhere; a test of the
-//! agent holds both side by side.
+//! nmstate can do this too, but only where it is linked with all that touches a host. Here it can be planned from anywhere.
 
 use crate::expression::{Action, Expression, ExpressionError, Operand, Reference};
 use crate::path::{entries, text};
