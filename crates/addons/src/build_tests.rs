@@ -19,7 +19,7 @@ fn the_example_of_0_23_leads_to_these_objects() {
     let decision = decide(&yaml(EXAMPLE_0_23));
     for unit in &decision.units {
         let documents: Vec<_> = unit.objects.iter().map(|object| object.body()).collect();
-        insta::assert_yaml_snapshot!(format!("0.23_{}", unit.name), documents);
+        insta::with_settings!({sort_maps => true}, { insta::assert_yaml_snapshot!(format!("0.23_{}", unit.name), documents) });
     }
     let about: Vec<_> = decision.notices.iter().map(|notice| notice.about.as_str()).collect();
     assert_eq!(about, ["nmstate"], "its domain is not installed");
@@ -38,7 +38,7 @@ fn the_example_of_today_has_the_same_objects_and_these() {
             continue;
         }
         let documents: Vec<_> = unit.objects.iter().map(|object| object.body()).collect();
-        insta::assert_yaml_snapshot!(format!("today_{}", unit.name), documents);
+        insta::with_settings!({sort_maps => true}, { insta::assert_yaml_snapshot!(format!("today_{}", unit.name), documents) });
     }
     let names: Vec<_> = new.units.iter().map(|unit| unit.name.as_str()).collect();
     assert_eq!(

@@ -22,7 +22,7 @@ pub(crate) fn manifest(settings: &Settings, resource: &str, decided: &Value, lab
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": key.name, "namespace": key.namespace},
-        "data": {DATA_KEY: decided.to_string()},
+        "data": {DATA_KEY: weft_plan::canonical(decided)},
     }))?;
     labels.apply(&mut manifest);
     Ok(manifest)

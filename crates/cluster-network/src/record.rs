@@ -29,7 +29,7 @@ pub(crate) fn manifest(settings: &Settings, resource: &str, decided: &Value) -> 
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": key.name, "namespace": key.namespace},
-        "data": {DATA_KEY: decided.to_string()},
+        "data": {DATA_KEY: weft_plan::canonical(decided)},
     }))
 }
 

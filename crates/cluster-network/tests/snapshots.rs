@@ -22,7 +22,9 @@ fn rendered(resource: &Value) -> String {
         text += &format!("# unit {}\n", unit.name);
         for object in &unit.objects {
             assert!(domain.kinds().contains(&object.key().kind), "{} is of a kind that is not watched", object.key());
-            text += &format!("---\n{}\n", serde_saphyr::to_string(object.body()).unwrap().trim_end());
+            let mut body = object.body().clone();
+            body.sort_all_objects();
+            text += &format!("---\n{}\n", serde_saphyr::to_string(&body).unwrap().trim_end());
         }
     }
     text

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use crate::{Facts, Kind, ManifestError, ObjectKey, Unit};
+use crate::{Facts, Kind, ManifestError, ObjectKey, Unit, canonical};
 
 /// What Weft has in the cluster for one resource.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -103,7 +103,7 @@ impl Inventory {
             data[APPLIED] = text(&self.applied);
         }
         if let Some(decided) = &self.decided {
-            data[DECIDED] = decided.to_string().into();
+            data[DECIDED] = canonical(decided).into();
         }
         if self.recorded {
             data[RECORDED] = "true".into();

@@ -33,7 +33,7 @@ pub use facts::{Fact, Facts, Node, OPENSHIFT, OpenShiftNetwork, Selection};
 pub use inventory::{Inventory, InventoryError};
 pub use kind::{Kind, kinds};
 pub use node_network::NodeNetwork;
-pub use object::{Manifest, ManifestError, ObjectKey, parse_yaml};
+pub use object::{Manifest, ManifestError, ObjectKey, canonical, parse_yaml};
 pub use process::{ProcessSettings, ServerTls};
 pub use step::{
     ADOPT_ANNOTATION, OWNER_LABEL, Owner, Step, effective_body, is_immutable, is_kept_for_ever, manager, owned, release_patch, step,

@@ -216,9 +216,16 @@ impl Manifest {
 
     /// A short digest of the body: equal bodies have equal digests, whatever the order of their keys.
     pub fn hash(&self) -> String {
-        // serde_json's maps are sorted, so this text is canonical.
-        digest(self.body.to_string().as_bytes())
+        digest(canonical(&self.body).as_bytes())
     }
+}
+
+/// The text of a value with all fields in alphabetical order. By itself serde_json keeps the order of insertion as soon as any crate of the program asks for
+/// that (its feature `preserve_order`, which nmstate has), and what is compared or digested must not depend on it.
+pub fn canonical(value: &Value) -> String {
+    let mut sorted = value.clone();
+    sorted.sort_all_objects();
+    sorted.to_string()
 }
 
 /// The first 16 hex digits of a SHA-256: enough to notice a change, short enough for an annotation.
@@ -253,6 +260,17 @@ mod tests {
     use crate::kinds;
     use k8s_openapi::api::core::v1::PodSpec;
     use serde_json::json;
+
+    #[test]
+    fn a_digest_does_not_depend_on_the_order_of_fields() {
+        let read = |text: &str| Manifest::new(serde_json::from_str(text).unwrap()).unwrap();
+        let one =
+            read(r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "n"}, "data": {"a": "1", "b": "2"}}"#);
+        let other =
+            read(r#"{"kind": "ConfigMap", "data": {"b": "2", "a": "1"}, "metadata": {"namespace": "n", "name": "a"}, "apiVersion": "v1"}"#);
+        assert_eq!(one.hash(), other.hash());
+        assert_eq!(canonical(&json!({"b": [{"d": 1, "c": 2}], "a": null})), r#"{"a":null,"b":[{"c":2,"d":1}]}"#);
+    }
 
     #[test]
     fn a_key_survives_its_text_form() {

@@ -78,11 +78,11 @@ async fn says_everything(cluster: &Cluster, resource: &Value) {
                 .flat_map(|list| workload["spec"]["template"]["spec"][list].as_array().into_iter().flatten());
             let of_operator = workload["metadata"]["name"] == OPERATOR;
             there.extend(containers.filter(|_| !of_operator).map(|container| {
-                json!({"parentKind": name, "parentName": workload["metadata"]["name"], "name": container["name"], "image": container["image"]}).to_string()
+                weft_plan::canonical(&json!({"parentKind": name, "parentName": workload["metadata"]["name"], "name": container["name"], "image": container["image"]}))
             }));
         }
     }
-    let mut said: Vec<_> = status["containers"].as_array().unwrap().iter().map(Value::to_string).collect();
+    let mut said: Vec<_> = status["containers"].as_array().unwrap().iter().map(weft_plan::canonical).collect();
     there.sort();
     said.sort();
     assert_eq!(said, there);
