@@ -21,8 +21,9 @@ impl Counts {
         for kind in state["interfaces"].as_array().into_iter().flatten().filter_map(|interface| interface["type"].as_str()) {
             *interfaces.entry(kind.to_owned()).or_default() += 1;
         }
-        let destinations =
-            |of: &str| state["routes"][of].as_array().into_iter().flatten().filter_map(|route| route["destination"].as_str()).collect::<Vec<_>>();
+        let destinations = |of: &str| {
+            state["routes"][of].as_array().into_iter().flatten().filter_map(|route| route["destination"].as_str()).collect::<Vec<_>>()
+        };
         let configured: BTreeSet<_> = destinations("config").into_iter().collect();
         let mut routes: BTreeMap<_, _> =
             ["ipv4", "ipv6"].into_iter().flat_map(|family| [((family, "static"), 0), ((family, "dynamic"), 0)]).collect();

@@ -19,6 +19,8 @@ pub mod view;
 pub mod writes;
 
 #[cfg(test)]
+mod scenarios;
+#[cfg(test)]
 mod simulation;
 #[cfg(test)]
 mod testing;

@@ -1,0 +1,210 @@
+//! What happens to a rollout, step by step.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::{Decision, testing::Cluster};
+
+fn decisions(cluster: &Cluster, policy: &str) -> Vec<String> {
+    cluster.decisions(policy).into_values().collect()
+}
+
+#[test]
+fn nodes_wait_for_slots_and_say_so() {
+    let mut cluster = Cluster::with_nodes(4);
+    cluster.apply("p", json!({"maxUnavailable": 1}));
+    assert_eq!(cluster.operate(), 4);
+    assert_eq!(decisions(&cluster, "p"), ["Granted", "Pending", "Pending", "Pending"]);
+    assert_eq!(cluster.operate(), 0, "nothing is said twice");
+    assert_eq!(cluster.says("p"), ("Progressing", "Policy is progressing 0/4 nodes finished".into()));
+    assert_eq!(cluster.status("p")["unavailableNodeCountMap"], json!({"1": 1}));
+    cluster.act("node-0", true);
+    assert_eq!(cluster.operate(), 0, "it has only begun");
+    cluster.act("node-0", true);
+    assert_eq!(cluster.operate(), 1);
+    assert_eq!(decisions(&cluster, "p"), ["Granted", "Granted", "Pending", "Pending"]);
+    assert_eq!(cluster.says("p").1, "Policy is progressing 1/4 nodes finished");
+    cluster.settle(true);
+    assert_eq!(cluster.says("p"), ("Available", "4/4 nodes successfully configured".into()));
+    assert_eq!(cluster.status("p")["unavailableNodeCountMap"], Value::Null);
+}
+
+#[test]
+fn a_failure_keeps_its_slot_and_once_all_do_the_rest_is_let_be() {
+    let mut cluster = Cluster::with_nodes(4);
+    cluster.apply("p", json!({"maxUnavailable": 2}));
+    cluster.operate();
+    let both_act = |cluster: &mut Cluster, first, second| {
+        cluster.act("node-0", first);
+        cluster.act("node-1", second);
+    };
+    both_act(&mut cluster, false, true);
+    both_act(&mut cluster, false, true);
+    cluster.operate();
+    assert_eq!(decisions(&cluster, "p"), ["Granted", "Granted", "Granted", "Pending"], "one slot is left");
+    assert_eq!(cluster.says("p"), ("Degraded", "1/4 nodes failed to configure".into()));
+    cluster.settle(false);
+    assert_eq!(decisions(&cluster, "p"), ["Granted", "Granted", "Granted", "Aborted"]);
+    assert_eq!(cluster.says("p"), ("Degraded", "2/4 nodes failed to configure, 1 nodes aborted configuration".into()));
+    // The nodes where it failed are gone: what is aborted stays so, and whoever comes is let be, too.
+    cluster.remove_node("node-0");
+    cluster.remove_node("node-2");
+    cluster.add_node("node-4");
+    cluster.settle(true);
+    assert_eq!(decisions(&cluster, "p"), ["Granted", "Aborted", "Aborted"]);
+    // Another try, or another generation, begins anew.
+    cluster.annotate("p", "again");
+    cluster.settle(true);
+    assert_eq!(cluster.says("p"), ("Available", "3/3 nodes successfully configured".into()));
+}
+
+#[test]
+fn another_try_leaves_those_alone_that_are_done() {
+    let mut cluster = Cluster::with_nodes(2);
+    cluster.apply("p", json!({"maxUnavailable": 1}));
+    cluster.operate();
+    cluster.act("node-0", true);
+    cluster.act("node-0", true);
+    cluster.settle(false);
+    assert_eq!(cluster.says("p").1, "1/2 nodes failed to configure");
+    let before = cluster.enactments["node-0.p"].clone();
+    cluster.annotate("p", "1");
+    cluster.settle(true);
+    assert_eq!(cluster.says("p").0, "Available");
+    assert_eq!(cluster.enactments["node-0.p"], before);
+}
+
+#[test]
+fn a_newer_generation_goes_first_to_nodes_that_are_being_changed() {
+    let mut cluster = Cluster::with_nodes(3);
+    cluster.apply("p", json!({"maxUnavailable": 1, "desiredState": 1}));
+    cluster.settle(true);
+    cluster.apply("p", json!({"maxUnavailable": 1, "desiredState": 2}));
+    cluster.operate();
+    for _ in 0..2 {
+        cluster.act("node-0", true);
+    }
+    cluster.operate();
+    assert_eq!(cluster.under_change(None).into_iter().collect::<Vec<_>>(), ["node-1"]);
+    cluster.apply("p", json!({"maxUnavailable": 1, "desiredState": 3}));
+    cluster.operate();
+    assert_eq!(decisions(&cluster, "p"), ["Pending", "Granted", "Pending"]);
+    assert_eq!(cluster.enactments["node-0.p"]["spec"]["granted"]["spec"]["desiredState"], 2, "it keeps what it has");
+    assert_eq!(cluster.enactments["node-1.p"]["spec"]["granted"]["spec"]["desiredState"], 3);
+}
+
+#[test]
+fn greater_priorities_come_first_and_policies_of_one_node_together() {
+    let mut cluster = Cluster::with_nodes(4);
+    cluster.cap = Some(json!(1));
+    cluster.label("node-3", "storage");
+    cluster.apply("a", json!({"maxUnavailable": "100%"}));
+    cluster.apply("b", json!({"maxUnavailable": 1, "priority": 5, "nodeSelector": {"role": "storage"}}));
+    cluster.operate();
+    assert_eq!(decisions(&cluster, "b"), ["Granted"]);
+    assert_eq!(decisions(&cluster, "a"), ["Pending", "Pending", "Pending", "Granted"], "the node that is changed anyway");
+    for _ in 0..2 {
+        cluster.act("node-3", true);
+    }
+    cluster.operate();
+    assert_eq!(decisions(&cluster, "a"), ["Granted", "Pending", "Pending", "Granted"], "one node of the cluster at a time");
+}
+
+#[test]
+fn nodes_that_are_away_hold_up_nobody_unless_they_went_in_the_middle() {
+    let mut cluster = Cluster::with_nodes(3);
+    cluster.apply("p", json!({"maxUnavailable": 1}));
+    cluster.operate();
+    cluster.set_ready("node-0", false);
+    cluster.operate();
+    assert_eq!(decisions(&cluster, "p"), ["Granted", "Granted", "Pending"]);
+    cluster.act("node-1", true);
+    cluster.set_ready("node-1", false);
+    assert_eq!(cluster.operate(), 0, "what was changed there may be the reason");
+    let told = "Policy is progressing 0/1 nodes finished, 2 nodes ignored due to NotReady state; not heard of since their change began or was granted: node-1";
+    assert_eq!(cluster.says("p"), ("Progressing", told.into()));
+    cluster.remove_node("node-1");
+    cluster.set_ready("node-0", true);
+    cluster.settle(true);
+    assert_eq!(cluster.says("p"), ("Available", "2/2 nodes successfully configured".into()));
+    cluster.set_ready("node-2", false);
+    assert_eq!(cluster.says("p").1, "2/2 nodes successfully configured, 1 nodes ignored due to NotReady state");
+}
+
+#[test]
+fn a_policy_that_no_node_with_an_agent_matches_is_ignored() {
+    let mut cluster = Cluster::with_nodes(2);
+    cluster.apply("p", json!({"nodeSelector": {"role": "none"}}));
+    cluster.settle(true);
+    assert_eq!(cluster.says("p"), ("Ignored", "Policy does not match any node".into()));
+    cluster.label("node-0", "none");
+    cluster.set_agent("node-0", false);
+    cluster.settle(true);
+    assert_eq!((cluster.says("p").0, cluster.decisions("p")), ("Ignored", BTreeMap::new()));
+    cluster.set_agent("node-0", true);
+    cluster.settle(true);
+    assert_eq!(cluster.says("p").0, "Available");
+}
+
+#[test]
+fn a_policy_is_kept_until_nodes_have_put_back_what_it_changed() {
+    let mut cluster = Cluster::with_nodes(3);
+    cluster.apply("p", json!({"maxUnavailable": 1, "onDelete": "revert"}));
+    assert_eq!(cluster.operate(), 1, "the finalizer comes first");
+    cluster.settle(true);
+    cluster.delete("p");
+    cluster.operate();
+    assert_eq!(cluster.count("p", Decision::Revert), 1);
+    assert_eq!(cluster.says("p").1, "The policy is being deleted: 3 nodes have yet to put back what it changed");
+    cluster.set_agent("node-2", false);
+    cluster.settle(true);
+    let way_out = "To delete the policy and keep what it changed there, set spec.onDelete to retain";
+    let told = format!(
+        "The policy is being deleted: 1 nodes have yet to put back what it changed; not Ready or without an agent: node-2. {way_out}"
+    );
+    assert_eq!(cluster.says("p"), ("Progressing", told));
+    cluster.merge("p", "onDelete", json!("retain"));
+    cluster.settle(true);
+    assert!(cluster.policies.is_empty() && cluster.enactments.is_empty());
+}
+
+#[test]
+fn a_node_that_is_no_longer_meant_keeps_or_puts_back() {
+    let mut cluster = Cluster::with_nodes(2);
+    cluster.apply("keeps", json!({"nodeSelector": {"role": "worker"}}));
+    cluster.apply("reverts", json!({"nodeSelector": {"role": "worker"}, "onDelete": "revert"}));
+    cluster.settle(true);
+    cluster.label("node-0", "other");
+    cluster.operate();
+    assert_eq!(decisions(&cluster, "keeps"), ["Granted"]);
+    assert_eq!(decisions(&cluster, "reverts"), ["Revert", "Granted"]);
+    cluster.settle(true);
+    assert_eq!(decisions(&cluster, "reverts"), ["Granted"]);
+}
+
+#[test]
+fn a_status_that_says_nothing_new_is_the_same_to_the_last_time() {
+    let mut cluster = Cluster::with_nodes(2);
+    cluster.apply("p", json!({}));
+    cluster.settle(true);
+    let status = cluster.status("p");
+    let old = |mut status: Value| {
+        for condition in status["conditions"].as_array_mut().unwrap() {
+            condition["lastHeartbeatTime"] = "2020-01-01T00:00:00Z".into();
+            condition["lastTransitionTime"] = "2019-01-01T00:00:00Z".into();
+        }
+        status
+    };
+    let before = old(status);
+    cluster.policies.get_mut("p").unwrap()["status"] = before.clone();
+    assert_eq!(cluster.status("p"), before);
+    // Another generation is news; when it began to be so is not.
+    cluster.apply("p", json!({"priority": 1}));
+    cluster.settle(true);
+    let available = &cluster.status("p")["conditions"][0];
+    assert_eq!((&available["lastTransitionTime"], &available["observedGeneration"]), (&json!("2019-01-01T00:00:00Z"), &json!(2)));
+    assert_eq!(available["lastHeartbeatTime"], "1970-01-01T00:00:00Z");
+}
