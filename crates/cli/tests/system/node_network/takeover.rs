@@ -3,7 +3,11 @@
 use serde_json::{Value, json};
 use weft_plan::kinds;
 
-use super::{AGENT, NAMESPACE, agent, nmstate, start, variable};
+use super::{
+    AGENT, NAMESPACE, agent,
+    agents::{enactments, wait_decisions},
+    nmstate, start, variable,
+};
 use crate::harness::*;
 
 #[tokio::test]
@@ -13,12 +17,15 @@ async fn weft_waits_for_the_end_of_the_other_operator_and_takes_over_its_agent()
     let uid = cluster.resource().await.unwrap()["metadata"]["uid"].clone();
     left_by_the_original(&cluster, &uid).await;
     let before = agent(&cluster).await.unwrap()["metadata"]["uid"].clone();
+    cluster.apply("{apiVersion: nmstate.io/v1, kind: NodeNetworkConfigurationPolicy, metadata: {name: br1}, spec: {desiredState: {}}}").await;
     let _operator = Operator::start_default(&cluster).await;
 
     let status = cluster.wait_condition("Blocked", "True", "OtherOperatorRunning", "").await;
     let told = condition(&status, "Blocked")["message"].as_str().unwrap().to_owned();
     assert!(told.contains("kubectl -n openshift-nmstate delete deployment nmstate-operator"), "{told}");
     assert!(cluster.get(kinds::DEPLOYMENT, NAMESPACE, "nmstate-webhook").await.is_some(), "it writes nothing meanwhile");
+    let policy = cluster.get(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", "br1").await.unwrap();
+    assert_eq!((&policy["status"], enactments(&cluster).await.len()), (&Value::Null, 0), "nor about policies");
 
     cluster.kubectl(&["-n", "openshift-nmstate", "delete", "deployment", "nmstate-operator"]).await;
     // Its agent in a namespace that is not ours goes on: two would change the same node.
@@ -29,6 +36,7 @@ async fn weft_waits_for_the_end_of_the_other_operator_and_takes_over_its_agent()
 
     let resource = cluster.wait_available().await;
     assert_eq!(condition(&resource["status"], "Blocked"), Value::Null);
+    wait_decisions(&cluster, "br1", &[("node-1", "Granted 1")]).await;
     let live = agent(&cluster).await.unwrap();
     assert_eq!(live["metadata"]["uid"], before, "the same DaemonSet");
     assert_eq!(variable(&live, "INTERFACES_FILTER"), Value::Null, "what it said and Weft does not is gone");
