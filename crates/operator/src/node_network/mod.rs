@@ -151,7 +151,7 @@ impl Controller {
         let now = Instant::now();
         let due: Vec<_> = actions
             .into_iter()
-            .filter(|action| !memory.failed.get(&object_of(action)).is_some_and(|failed| failed.pause.until() > now))
+            .filter(|action| memory.failed.get(&object_of(action)).is_none_or(|failed| failed.pause.until() <= now))
             .collect();
         let written = self.carry_out(due, memory).await;
         let told = self.report(memory, cap.as_ref(), false).await;
