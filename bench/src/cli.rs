@@ -44,6 +44,10 @@ pub struct Args {
     #[arg(long, value_name = "TIMES", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
 
+    /// How many agents are simulated
+    #[arg(long, value_name = "AGENTS", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub agents: u32,
+
     /// Print when each of the operator's requests came in and how long it took, for each installation
     #[arg(long)]
     pub timeline: bool,

@@ -32,7 +32,7 @@ pub struct Domain {
 }
 
 /// All that are measured.
-pub const ALL: [Domain; 2] = [
+pub const ALL: [Domain; 3] = [
     Domain {
         name: "addons",
         kind: "NetworkAddonsConfig",
@@ -57,6 +57,18 @@ pub const ALL: [Domain; 2] = [
         images: &["NODE_IMAGE", "HYPERSHIFT_IMAGE"],
         // Its objects stay when the configuration is deleted.
         parts: &[Part::Render, Part::Idle, Part::Restart, Part::Install, Part::Memory, Part::Drift],
+    },
+    Domain {
+        name: "node-network",
+        kind: "NodeNetworkConfigurationPolicy",
+        api_version: "nmstate.io/v1",
+        resource: "nodenetworkconfigurationpolicies",
+        namespace: "nmstate",
+        operator: "nmstate-operator",
+        workload: "deployments",
+        example: "node-network/linux-bridge-without-vlans.yaml",
+        images: &[],
+        parts: &[Part::Freshness, Part::Apply, Part::Traffic, Part::HostsIdle, Part::AgentMemory, Part::Fleet],
     },
 ];
 

@@ -13,14 +13,22 @@ const PAUSE: Duration = Duration::from_millis(5);
 ///
 /// # Errors
 /// There is nothing for a minute, or looking fails.
-pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
-    let deadline = Instant::now() + PATIENCE;
+pub async fn until<T>(what: &str, look: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
+    until_for(PATIENCE, what, look).await
+}
+
+/// The same with another patience.
+///
+/// # Errors
+/// There is nothing for this long, or looking fails.
+pub async fn until_for<T>(patience: Duration, what: &str, mut look: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
+    let deadline = Instant::now() + patience;
     loop {
         if let Some(found) = look().await? {
             return Ok(found);
         }
         if Instant::now() > deadline {
-            bail!("not within {} s: {what}", PATIENCE.as_secs());
+            bail!("not within {} s: {what}", patience.as_secs());
         }
         tokio::time::sleep(PAUSE).await;
     }

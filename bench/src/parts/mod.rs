@@ -2,6 +2,7 @@
 
 mod answer;
 mod drift;
+pub mod hosts;
 mod idle;
 mod install;
 mod memory;
@@ -36,6 +37,18 @@ pub enum Part {
     Render,
     /// Size of the stripped binary
     Size,
+    /// From a change on a host to its NodeNetworkState, with 20, 200 and 1,000 interfaces
+    Freshness,
+    /// A policy on a host, beside nmstate itself with the same change: time, and processes
+    Apply,
+    /// Writes and watch events for one policy on some hosts
+    Traffic,
+    /// Requests while nothing changes on some hosts
+    HostsIdle,
+    /// Resident memory of the agent, with 50 and 1,000 interfaces
+    AgentMemory,
+    /// 1,000 simulated agents: the real agent's code over a recorded host
+    Fleet,
 }
 
 impl Part {
@@ -56,6 +69,12 @@ impl Part {
             Self::Removal => removal::measure(setup).await,
             Self::Render => render::measure(setup),
             Self::Size => size::measure(setup),
+            Self::Freshness => hosts::freshness::measure().await,
+            Self::Apply => hosts::apply::measure().await,
+            Self::Traffic => hosts::traffic::measure().await,
+            Self::HostsIdle => hosts::idle::measure(args.idle_seconds).await,
+            Self::AgentMemory => hosts::memory::measure().await,
+            Self::Fleet => hosts::fleet::measure(setup, args.agents).await,
         }
     }
 }
