@@ -44,6 +44,10 @@ pub struct Args {
     #[arg(long, value_name = "TIMES", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
 
+    /// Measure changes of the host that this runs on, which the part apply makes
+    #[arg(long, hide = true)]
+    pub on_host: bool,
+
     /// How many agents are simulated
     #[arg(long, value_name = "AGENTS", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     pub agents: u32,

@@ -86,7 +86,8 @@ impl<'a> Lab<'a> {
         let lab = Self { setup, control_plane, rest, args, env };
         match setup.domain.name {
             "addons" => lab.play_kubemacpool().await?,
-            _ => lab.play_cluster().await?,
+            "cluster-network" => lab.play_cluster().await?,
+            _ => {}
         }
         lab.warm_up().await?;
         Ok(lab)

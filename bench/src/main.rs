@@ -40,6 +40,9 @@ async fn main() -> ExitCode {
 
 /// Returns whether every figure is there and holds.
 async fn run(args: &Args) -> Result<bool> {
+    if args.on_host {
+        return parts::hosts::apply::on_host().await.map(|()| true);
+    }
     let weft = args.weft()?;
     println!("{}\n", cli::METHOD);
     println!("weft: {}\n", weft.display());

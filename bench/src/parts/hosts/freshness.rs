@@ -21,7 +21,8 @@ pub async fn measure() -> Result<Vec<Figure>> {
                 let (median, longest) = median_and_max(&times);
                 // The smallest that no more than one in a hundred exceeds.
                 let p99 = times[(times.len() * 99).div_ceil(100) - 1];
-                let note = format!("of {changes} changes; median {median:.2} s, longest {longest:.2} s; kubernetes-nmstate looks every 60 s");
+                let note =
+                    format!("of {changes} changes; median {median:.2} s, longest {longest:.2} s; kubernetes-nmstate looks every 60 s");
                 Figure::new(what, Unit::Seconds, p99).at_most(limit).note(note)
             }
             Err(error) => Figure::failed(&what, &error),

@@ -25,9 +25,13 @@ pub async fn measure(seconds: u32) -> Result<Vec<Figure>> {
     let seen: Vec<_> = requests.iter().map(|event| format!("{} {}", event.verb, audit::path(event))).collect();
     Ok(vec![
         Figure::new(format!("nothing changes on 3 hosts for {seconds} s: writes"), Unit::Count, count(written)).at_most(0.0),
-        Figure::new(format!("nothing changes on 3 hosts for {seconds} s: requests but watches and the lease"), Unit::Count, count(requests.len()))
-            .at_most(0.0)
-            .note(seen.join(", ")),
+        Figure::new(
+            format!("nothing changes on 3 hosts for {seconds} s: requests but watches and the lease"),
+            Unit::Count,
+            count(requests.len()),
+        )
+        .at_most(0.0)
+        .note(seen.join(", ")),
     ])
 }
 

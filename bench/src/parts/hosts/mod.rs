@@ -5,6 +5,7 @@ pub mod fleet;
 pub mod freshness;
 pub mod idle;
 pub mod memory;
+mod recorded;
 pub mod traffic;
 
 use std::pin::Pin;
@@ -18,9 +19,6 @@ use weft_testenv::AuditEvent;
 use weft_testenv::host_lab::{Host, HostLab, HostLabBuilder, Installation};
 
 use crate::wait;
-
-/// Who the agents are to the API server.
-pub const AGENT_USER: &str = "system:serviceaccount:nmstate:nmstate-handler";
 
 /// Weft with agents on hosts whose state is reported.
 pub async fn start(builder: HostLabBuilder) -> Result<Installation> {

@@ -16,20 +16,26 @@ pub async fn measure() -> Result<Vec<Figure>> {
     // All at once, and one after the other: there, all but one wait for a slot.
     for (name, at_once, limit) in [("br-all", "100%", 4.0), ("br-one", "1", 6.0)] {
         quiet(&weft).await?;
-        let (since, before) = (Timestamp::now(), watch_events(&weft).await?);
+        let (since, before) = (Timestamp::now(), watch_events(&weft.lab().client()).await?);
         weft.apply(&bridge(name, at_once).to_string()).await?;
         available(&weft, name).await?;
         quiet(&weft).await?;
         let all: Vec<_> = writes(&weft)?.into_iter().filter(|event| event.received >= since).collect();
         let of_nodes: Vec<_> = all.iter().filter(|event| event.resource != "nodenetworkconfigurationpolicies").collect();
-        let events = watch_events(&weft).await? - before;
+        let events = watch_events(&weft.lab().client()).await? - before;
         #[allow(clippy::cast_precision_loss)] // a few
         let (writes, hosts) = (of_nodes.len() as f64, HOSTS as f64);
         let waiting = if at_once == "1" { "with waiting for a slot" } else { "without waiting for a slot" };
-        let note = format!("{}; of the policy's own status: {}; kubernetes-nmstate: 10 to 12", kinds(&of_nodes), all.len() - of_nodes.len());
-        figures.push(Figure::new(format!("API writes a node and policy, {waiting}"), Unit::Count, writes / hosts).at_most(limit).note(note));
+        let note =
+            format!("{}; of the policy's own status: {}; kubernetes-nmstate: 10 to 12", kinds(&of_nodes), all.len() - of_nodes.len());
+        figures
+            .push(Figure::new(format!("API writes a node and policy, {waiting}"), Unit::Count, writes / hosts).at_most(limit).note(note));
         let note = format!("watches begun: {}; kubernetes-nmstate: 5 N\u{b2}, {:.0}", watchers(&weft)?, 5.0 * hosts * hosts);
-        figures.push(Figure::new(format!("watch events for one policy on {HOSTS} nodes, {waiting}"), Unit::Count, events).at_most(10.0 * hosts).note(note));
+        figures.push(
+            Figure::new(format!("watch events for one policy on {HOSTS} nodes, {waiting}"), Unit::Count, events)
+                .at_most(10.0 * hosts)
+                .note(note),
+        );
     }
     Ok(figures)
 }
@@ -46,9 +52,9 @@ fn kinds(events: &[&AuditEvent]) -> String {
 }
 
 /// Events of nmstate.io that the API server has sent to watchers so far, by its own count (our client has no watch).
-async fn watch_events(weft: &Installation) -> Result<f64> {
+pub async fn watch_events(client: &kube::Client) -> Result<f64> {
     let request = http::Request::get("/metrics").body(vec![])?;
-    let text = weft.lab().client().request_text(request).await.context("the metrics of the API server")?;
+    let text = client.request_text(request).await.context("the metrics of the API server")?;
     let lines = text.lines().filter(|line| line.starts_with("apiserver_watch_events_total{") && line.contains("group=\"nmstate.io\""));
     lines.map(|line| Ok(line.rsplit(' ').next().unwrap_or_default().parse::<f64>()?)).sum()
 }

@@ -1,0 +1,146 @@
+//! A host that was recorded: what a simulated agent has in place of a real one, and all that it has in place of one.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, Result};
+use futures::channel::mpsc::{self, UnboundedSender};
+use futures::future::{BoxFuture, FutureExt, ready};
+use futures::stream::StreamExt;
+use nmstate::NetworkState;
+use serde_json::{Map, Value};
+use weft_agent::host::{ApplyOptions, Backend, Change, Changes, Host, HostError, Query, Retrieved};
+
+/// The state of a host, which takes what is applied to it, and rolls back.
+pub struct Recorded {
+    inner: Mutex<Inner>,
+    tell: UnboundedSender<Change>,
+}
+
+struct Inner {
+    state: Value,
+    /// What a checkpoint would put back.
+    before: Option<Value>,
+}
+
+const CHECKPOINT: &str = "/org/freedesktop/NetworkManager/Checkpoint/1";
+
+impl Recorded {
+    /// From a state in nmstate's form, and the changes that it will tell of. Routes and name servers are left out: an agent would ask for their
+    /// answers over the network of this machine.
+    pub fn new(state: &Value) -> (Arc<Self>, Changes) {
+        let mut recorded = Map::new();
+        recorded.insert("interfaces".to_owned(), state["interfaces"].clone());
+        let (tell, told) = mpsc::unbounded();
+        let inner = Mutex::new(Inner { state: Value::Object(recorded), before: None });
+        (Arc::new(Self { inner, tell }), told.boxed())
+    }
+
+    /// Another MTU of an interface, as if somebody had set it.
+    pub fn disturb(&self, interface: &str, mtu: u32) {
+        self.change(|inner| {
+            let interfaces = inner.state["interfaces"].as_array_mut();
+            if let Some(found) = interfaces.into_iter().flatten().find(|found| found["name"] == interface) {
+                found["mtu"] = mtu.into();
+            }
+        });
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Inner) -> T) -> T {
+        let result = change(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner));
+        // The agent is gone when nobody listens.
+        let _ = self.tell.unbounded_send(Change::NetworkManager);
+        result
+    }
+
+    fn read(&self) -> Result<Retrieved> {
+        let state = self.inner.lock().unwrap_or_else(PoisonError::into_inner).state.clone();
+        let names = state["interfaces"].as_array().into_iter().flatten().filter_map(|interface| interface["name"].as_str());
+        let indexes: BTreeMap<_, _> = names.map(str::to_owned).zip(1..).collect();
+        let state: NetworkState = serde_json::from_value(state).context("a recorded state")?;
+        Ok(Retrieved { state, backend: Backend::NetworkManager { version: "1.42.4".to_owned() }, indexes })
+    }
+}
+
+impl Host for Recorded {
+    fn retrieve(&self, _query: Query) -> BoxFuture<'_, Result<Retrieved, HostError>> {
+        ready(self.read().map_err(|error| HostError::Panicked(format!("{error:#}")))).boxed()
+    }
+
+    fn apply(&self, desired: NetworkState, options: ApplyOptions) -> BoxFuture<'_, Result<(), HostError>> {
+        let desired = serde_json::to_value(&desired).unwrap_or_default();
+        self.change(|inner| {
+            if !options.commit {
+                inner.before = Some(inner.state.clone());
+            }
+            for wanted in desired["interfaces"].as_array().into_iter().flatten() {
+                take_over(&mut inner.state["interfaces"], wanted);
+            }
+        });
+        ready(Ok(())).boxed()
+    }
+
+    fn checkpoints(&self) -> BoxFuture<'_, Result<Vec<String>, HostError>> {
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        ready(Ok(inner.before.iter().map(|_| CHECKPOINT.to_owned()).collect())).boxed()
+    }
+
+    fn commit(&self, _checkpoint: String) -> BoxFuture<'_, Result<(), HostError>> {
+        self.change(|inner| inner.before = None);
+        ready(Ok(())).boxed()
+    }
+
+    fn rollback(&self, _checkpoint: String) -> BoxFuture<'_, Result<(), HostError>> {
+        self.change(|inner| {
+            if let Some(before) = inner.before.take() {
+                inner.state = before;
+            }
+        });
+        ready(Ok(())).boxed()
+    }
+}
+
+/// An interface of the name is changed in what is wanted of it; else it is new.
+fn take_over(interfaces: &mut Value, wanted: &Value) {
+    let Some(list) = interfaces.as_array_mut() else { return };
+    if wanted["state"] == "absent" {
+        list.retain(|interface| interface["name"] != wanted["name"]);
+    } else if let Some(found) = list.iter_mut().find(|interface| interface["name"] == wanted["name"]) {
+        merge(found, wanted);
+    } else {
+        list.push(wanted.clone());
+    }
+}
+
+fn merge(into: &mut Value, from: &Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (field, value) in from {
+                merge(into.entry(field.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (into, from) => *into = from.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_applied_is_there_and_goes_with_a_rollback() {
+        let (host, _changes) = Recorded::new(&json!({"interfaces": [{"name": "eth1", "type": "ethernet", "state": "up", "mtu": 1500}]}));
+        let desired = NetworkState::new_from_json(r#"{"interfaces": [{"name": "br1", "type": "linux-bridge", "state": "up"}]}"#).unwrap();
+        let second = std::time::Duration::from_secs(1);
+        let options = ApplyOptions { commit: false, checkpoint: second, verify: true, memory_only: false, limit: second };
+        host.apply(desired, options).now_or_never().unwrap().unwrap();
+        assert_eq!(host.read().unwrap().indexes.len(), 2);
+        assert_eq!(host.checkpoints().now_or_never().unwrap().unwrap(), [CHECKPOINT]);
+        host.rollback(CHECKPOINT.to_owned()).now_or_never().unwrap().unwrap();
+        assert_eq!(host.read().unwrap().indexes.len(), 1);
+        assert!(host.checkpoints().now_or_never().unwrap().unwrap().is_empty());
+    }
+}
