@@ -48,6 +48,10 @@ pub struct Args {
     #[arg(long, hide = true)]
     pub on_host: bool,
 
+    /// Be the agents that this file names, which the part fleet writes
+    #[arg(long, hide = true)]
+    pub fleet: Option<PathBuf>,
+
     /// How many agents are simulated
     #[arg(long, value_name = "AGENTS", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     pub agents: u32,

@@ -43,6 +43,9 @@ async fn run(args: &Args) -> Result<bool> {
     if args.on_host {
         return parts::hosts::apply::on_host().await.map(|()| true);
     }
+    if let Some(file) = &args.fleet {
+        return parts::hosts::fleet::run(file).await.map(|()| true);
+    }
     let weft = args.weft()?;
     println!("{}\n", cli::METHOD);
     println!("weft: {}\n", weft.display());

@@ -74,7 +74,7 @@ impl Part {
             Self::Traffic => hosts::traffic::measure().await,
             Self::HostsIdle => hosts::idle::measure(args.idle_seconds).await,
             Self::AgentMemory => hosts::memory::measure().await,
-            Self::Fleet => hosts::fleet::measure(setup, args.agents).await,
+            Self::Fleet => hosts::fleet::measure(args.agents).await,
         }
     }
 }

@@ -36,16 +36,6 @@ impl Recorded {
         (Arc::new(Self { inner, tell }), told.boxed())
     }
 
-    /// Another MTU of an interface, as if somebody had set it.
-    pub fn disturb(&self, interface: &str, mtu: u32) {
-        self.change(|inner| {
-            let interfaces = inner.state["interfaces"].as_array_mut();
-            if let Some(found) = interfaces.into_iter().flatten().find(|found| found["name"] == interface) {
-                found["mtu"] = mtu.into();
-            }
-        });
-    }
-
     fn change<T>(&self, change: impl FnOnce(&mut Inner) -> T) -> T {
         let result = change(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner));
         // The agent is gone when nobody listens.

@@ -15,6 +15,8 @@ pub enum Capability {
     Link(&'static str),
     /// Bridges that know VLANs.
     BridgeVlanFiltering,
+    /// At least this version of NetworkManager: major and minor.
+    NetworkManager(u32, u32),
     /// Open vSwitch, with NetworkManager's plugin for it.
     OpenVSwitch,
 }
@@ -25,6 +27,7 @@ impl Capability {
         match self {
             Self::Link(kind) => has_link_type(kind),
             Self::BridgeVlanFiltering => in_namespaces("ip link add name probe type bridge vlan_filtering 1"),
+            Self::NetworkManager(major, minor) => version_of_network_manager().is_some_and(|version| version >= (major, minor)),
             Self::OpenVSwitch => in_namespaces(
                 "command -v ovs-vsctl && find /usr/lib /usr/lib64 -path '*/NetworkManager/*' -name 'libnm-device-plugin-ovs.so' | grep -q .",
             ),
@@ -37,9 +40,17 @@ impl fmt::Display for Capability {
         match self {
             Self::Link(kind) => write!(formatter, "the kernel makes no network device of type {kind}"),
             Self::BridgeVlanFiltering => formatter.write_str("the kernel's bridges know no VLANs"),
+            Self::NetworkManager(major, minor) => write!(formatter, "NetworkManager is older than {major}.{minor}"),
             Self::OpenVSwitch => formatter.write_str("there is no Open vSwitch with NetworkManager's plugin for it"),
         }
     }
+}
+
+fn version_of_network_manager() -> Option<(u32, u32)> {
+    let output = std::process::Command::new("NetworkManager").arg("--version").output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut numbers = text.trim().split('.').map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 /// Which of these this machine has not.
