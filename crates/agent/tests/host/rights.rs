@@ -41,7 +41,9 @@ fn assert_forbidden<T>(what: &str, result: Result<T, kube::Error>) {
 
 #[tokio::test]
 async fn an_agent_writes_only_what_its_own_node_has() {
-    let weft = Installation::start(HostLab::builder().hosts(2).cards(1)).await.unwrap();
+    let mut weft = Installation::start(HostLab::builder().hosts(2).cards(1)).await.unwrap();
+    // It would remove enactments that belong to no policy.
+    weft.kill_operator();
     for node in ["node-1", "node-2"] {
         wait_reported(&weft, node, "eth0", |eth0| eth0["state"] == "up").await;
         let enactment = json!({"apiVersion": "nmstate.io/v1beta1", "kind": "NodeNetworkConfigurationEnactment",
