@@ -14,6 +14,9 @@ const WORKER: &str = "node-role.kubernetes.io/worker";
 fn needs(policy: &Value) -> Vec<Capability> {
     let interfaces = policy["spec"]["desiredState"]["interfaces"].as_array().cloned().unwrap_or_default();
     let mut needs = BTreeSet::new();
+    if policy["spec"]["capture"].to_string().contains("interfaces.type==\\\"ethernet") {
+        needs.insert(Capability::EthernetCards);
+    }
     for interface in &interfaces {
         if interface["ipv4"]["forwarding"].is_boolean() {
             needs.insert(Capability::NetworkManager(1, 54));

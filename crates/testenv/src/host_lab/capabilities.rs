@@ -15,6 +15,8 @@ pub enum Capability {
     Link(&'static str),
     /// Bridges that know VLANs.
     BridgeVlanFiltering,
+    /// Cards of type ethernet: nmstate tells them from the ends of veth pairs, which the cards of hosts are.
+    EthernetCards,
     /// At least this version of NetworkManager: major and minor.
     NetworkManager(u32, u32),
     /// Open vSwitch, with NetworkManager's plugin for it.
@@ -27,6 +29,8 @@ impl Capability {
         match self {
             Self::Link(kind) => has_link_type(kind),
             Self::BridgeVlanFiltering => in_namespaces("ip link add name probe type bridge vlan_filtering 1"),
+            // No kernel makes one in a namespace.
+            Self::EthernetCards => false,
             Self::NetworkManager(major, minor) => version_of_network_manager().is_some_and(|version| version >= (major, minor)),
             Self::OpenVSwitch => in_namespaces(
                 "command -v ovs-vsctl && find /usr/lib /usr/lib64 -path '*/NetworkManager/*' -name 'libnm-device-plugin-ovs.so' | grep -q .",
@@ -40,6 +44,7 @@ impl fmt::Display for Capability {
         match self {
             Self::Link(kind) => write!(formatter, "the kernel makes no network device of type {kind}"),
             Self::BridgeVlanFiltering => formatter.write_str("the kernel's bridges know no VLANs"),
+            Self::EthernetCards => formatter.write_str("the hosts' cards are ends of veth pairs"),
             Self::NetworkManager(major, minor) => write!(formatter, "NetworkManager is older than {major}.{minor}"),
             Self::OpenVSwitch => formatter.write_str("there is no Open vSwitch with NetworkManager's plugin for it"),
         }
