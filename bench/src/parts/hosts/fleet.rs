@@ -20,7 +20,7 @@ use weft_testenv::host_lab::{Host, HostLab, Installation, addresses, agent};
 
 use super::recorded::Recorded;
 use super::traffic::watch_events;
-use super::{bridge, writes};
+use super::{bridge, without_limit, writes};
 use crate::figure::{Figure, Unit};
 use crate::rest::Rest;
 use crate::wait;
@@ -40,6 +40,7 @@ struct Fleet {
 
 pub async fn measure(agents: u32) -> Result<Vec<Figure>> {
     let weft = Installation::without_agents(HostLab::builder().hosts(1).audit(true)).await?;
+    without_limit(&weft).await?;
     let host = &weft.lab().hosts()[0];
     let record = record(host).await?;
     let nodes: Vec<String> = (1..=agents).map(|number| format!("sim-{number}")).collect();

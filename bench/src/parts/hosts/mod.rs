@@ -122,6 +122,11 @@ pub fn bridge(name: &str, max_unavailable: &str) -> Value {
     })
 }
 
+/// Lets all nodes be changed at once: by default half of them may, whatever a policy says.
+pub async fn without_limit(weft: &Installation) -> Result<()> {
+    weft.patch("nmstate", "nmstate", &json!({"spec": {"maxUnavailable": "100%"}})).await.map(drop)
+}
+
 /// Waits until a policy is Available in its latest generation.
 pub async fn available(weft: &Installation, policy: &str) -> Result<()> {
     let mut last = Value::Null;

@@ -5,13 +5,14 @@ use jiff::Timestamp;
 use weft_testenv::AuditEvent;
 use weft_testenv::host_lab::{HostLab, Installation};
 
-use super::{available, bridge, quiet, start, writes};
+use super::{available, bridge, quiet, start, without_limit, writes};
 use crate::figure::{Figure, Unit};
 
 const HOSTS: usize = 5;
 
 pub async fn measure() -> Result<Vec<Figure>> {
     let weft = start(HostLab::builder().hosts(HOSTS).cards(1)).await?;
+    without_limit(&weft).await?;
     let mut figures = Vec::new();
     // All at once, and one after the other: there, all but one wait for a slot.
     for (name, at_once, limit) in [("br-all", "100%", 4.0), ("br-one", "1", 6.0)] {
