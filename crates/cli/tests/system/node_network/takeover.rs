@@ -17,7 +17,9 @@ async fn weft_waits_for_the_end_of_the_other_operator_and_takes_over_its_agent()
     let uid = cluster.resource().await.unwrap()["metadata"]["uid"].clone();
     left_by_the_original(&cluster, &uid).await;
     let before = agent(&cluster).await.unwrap()["metadata"]["uid"].clone();
-    cluster.apply("{apiVersion: nmstate.io/v1, kind: NodeNetworkConfigurationPolicy, metadata: {name: br1}, spec: {desiredState: {}}}").await;
+    cluster
+        .apply("{apiVersion: nmstate.io/v1, kind: NodeNetworkConfigurationPolicy, metadata: {name: br1}, spec: {desiredState: {}}}")
+        .await;
     let _operator = Operator::start_default(&cluster).await;
 
     let status = cluster.wait_condition("Blocked", "True", "OtherOperatorRunning", "").await;
