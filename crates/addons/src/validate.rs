@@ -311,12 +311,12 @@ fn self_sign(rotation: &SelfSignConfiguration, problems: &mut Problems) -> Optio
         return None;
     }
     let path = |field: &str| format!("spec.selfSignConfiguration.{field}");
-    let [ca_rotate, ca_overlap, cert_rotate, cert_overlap] = intervals.map(|(field, text)| {
-        if text.is_none() {
-            problems.push(&path(field), "is missing: give all four intervals, or none");
-        }
-        problems.parse::<GoDuration>(&path(field), text)
-    });
+    let missing: Vec<_> = intervals.iter().filter(|(_, text)| text.is_none()).map(|(field, _)| *field).collect();
+    if !missing.is_empty() {
+        problems.push("spec.selfSignConfiguration", format!("lacks {}: give all four intervals, or none", missing.join(", ")));
+    }
+    let [ca_rotate, ca_overlap, cert_rotate, cert_overlap] =
+        intervals.map(|(field, text)| problems.parse::<GoDuration>(&path(field), text));
     let mut not_longer = |(short, short_field): (&Option<GoDuration>, &str), (long, long_field): (&Option<GoDuration>, &str)| {
         if let (Some(short), Some(long)) = (short, long)
             && short > long

@@ -102,14 +102,7 @@ fn what_cannot_work_is_refused_by_field() {
             json!({"driftPolicy": "report", "operatorLogLevel": "2", "kubevirtIpamController": {"certificateProvider": "cert-manager"}}),
             vec!["spec.kubevirtIpamController.certificateProvider", "spec.driftPolicy", "spec.operatorLogLevel"],
         ),
-        (
-            json!({"selfSignConfiguration": {"caRotateInterval": "1h"}}),
-            vec![
-                "spec.selfSignConfiguration.caOverlapInterval",
-                "spec.selfSignConfiguration.certRotateInterval",
-                "spec.selfSignConfiguration.certOverlapInterval",
-            ],
-        ),
+        (json!({"selfSignConfiguration": {"caRotateInterval": "1h"}}), vec!["spec.selfSignConfiguration"]),
         (
             json!({"selfSignConfiguration": {"caRotateInterval": "-1h", "caOverlapInterval": "0s", "certRotateInterval": "1d", "certOverlapInterval": "1h"}}),
             vec![
