@@ -7,7 +7,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde_json::Value;
 use weft_addons::Image;
 use weft_api::node_network::{self, enactment, policy, state};
-use weft_node_network::deployment;
+use weft_node_network::{deployment, rollout};
 use weft_plan::{Domain, Kind, kinds};
 
 /// The image of Weft itself, unless somebody says another.
@@ -23,6 +23,8 @@ pub struct Entry {
     pub definition: fn() -> CustomResourceDefinition,
     /// The definitions of the other kinds of its API, each with the name of its file.
     pub further_definitions: fn() -> Vec<(&'static str, CustomResourceDefinition)>,
+    /// Finalizers of the operator on users' objects of other kinds: nobody answers for them once it is gone.
+    pub finalizers: &'static [(Kind, &'static str)],
     /// Admission policies that belong to its API.
     pub admission: fn() -> Vec<Value>,
     /// What there is to install.
@@ -115,6 +117,7 @@ const ADDONS: Entry = Entry {
     resource: kinds::NETWORK_ADDONS_CONFIG,
     definition: weft_api::addons::crd,
     further_definitions: Vec::new,
+    finalizers: &[],
     admission: weft_api::addons::admission,
     install: Install {
         operator: "cluster-network-addons-operator",
@@ -149,6 +152,7 @@ const CLUSTER_NETWORK: Entry = Entry {
     resource: kinds::NETWORK_CONFIG,
     definition: weft_api::cluster_network::crd,
     further_definitions: Vec::new,
+    finalizers: &[],
     admission: weft_api::cluster_network::admission,
     install: Install {
         operator: "cluster-network-operator",
@@ -195,6 +199,7 @@ const NODE_NETWORK: Entry = Entry {
         let file_of = |kind: &str| files.iter().find(|(of, _)| *of == kind).map(|(_, file)| *file);
         node_network::crds().into_iter().filter_map(|definition| Some((file_of(&definition.spec.names.kind)?, definition))).collect()
     },
+    finalizers: &[(kinds::NODE_NETWORK_CONFIGURATION_POLICY, rollout::view::FINALIZER)],
     admission: node_network::admission,
     install: Install {
         operator: "nmstate-operator",

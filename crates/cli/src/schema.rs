@@ -401,9 +401,10 @@ mod tests {
         let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "required": ["must"], "properties": {"must": {"type": "string"}, "may": {"type": "boolean"}}}}});
         let object =
             json!({"apiVersion": "v1", "kind": "K", "metadata": {"nam": "x", "labels": {"a": 1}}, "spec": {"mai": true, "may": "no"}});
-        let found: Vec<_> = check(&schema, &object).into_iter().map(|finding| (finding.path, finding.about_key)).collect();
+        let mut found: Vec<_> = check(&schema, &object).into_iter().map(|finding| (finding.path, finding.about_key)).collect();
+        found.sort();
         let expected =
-            [("metadata.labels.a", false), ("metadata.nam", true), ("spec.must", false), ("spec.mai", true), ("spec.may", false)];
+            [("metadata.labels.a", false), ("metadata.nam", true), ("spec.mai", true), ("spec.may", false), ("spec.must", false)];
         assert_eq!(found, expected.map(|(path, about_key)| (path.to_owned(), about_key)));
     }
 }

@@ -247,6 +247,7 @@ impl<'a> Uninstall<'a> {
             self.delete(key).await?;
             said("removed", &key.human())?;
         }
+        self.let_go().await?;
         for key in std::mem::take(&mut self.namespaces) {
             self.remove_namespace(&key).await?;
         }
@@ -257,6 +258,20 @@ impl<'a> Uninstall<'a> {
             }
         }
         output::print(&self.kept(Style::stdout()))
+    }
+
+    /// Takes the operator's finalizers off users' objects of other kinds, else none of these could ever be deleted again.
+    async fn let_go(&self) -> Result<()> {
+        for (site, (kind, finalizer)) in self.sites.iter().flat_map(|site| site.entry.finalizers.iter().map(move |held| (site, *held))) {
+            let (held, _) = self.online.cluster.list_metadata(kind, None, "").await.map_err(|error| self.online.explain(error))?;
+            for object in held.iter().filter(|object| has_finalizer(object, finalizer)) {
+                let Some(key) = ObjectKey::of(object) else { continue };
+                let taken = self.online.cluster.take_finalizer(&key, object, finalizer, &weft_plan::manager(&*site.domain)).await;
+                taken.map_err(|error| self.online.explain(error))?;
+                said("let go", &key.human())?;
+            }
+        }
+        Ok(())
     }
 
     /// Deletes a resource and waits until it is gone. While an operator leads, it takes the components down; else we do.
@@ -379,6 +394,10 @@ impl<'a> Uninstall<'a> {
         }
         Ok(())
     }
+}
+
+fn has_finalizer(object: &Value, finalizer: &str) -> bool {
+    object["metadata"]["finalizers"].as_array().into_iter().flatten().any(|one| one == finalizer)
 }
 
 /// Who holds an object that is being deleted.

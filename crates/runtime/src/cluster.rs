@@ -188,6 +188,26 @@ impl Cluster {
         self.call(Request::patch(url).header(header::CONTENT_TYPE, "application/json-patch+json"), Some(patch)).await
     }
 
+    /// Takes a finalizer off an object that was just read; nothing if it has none such or is gone.
+    ///
+    /// By position and not by an apply without it: nobody owns the finalizers that the API server puts there itself (`orphan`,
+    /// `foregroundDeletion`), and when the last one with an owner goes, an apply takes these along, so that the garbage collector never
+    /// does what was asked for. The patch fails if anything has moved; then the next look tells.
+    pub async fn take_finalizer(&self, key: &ObjectKey, object: &Value, finalizer: &str, manager: &str) -> Result<(), Error> {
+        let mut finalizers = object["metadata"]["finalizers"].as_array().into_iter().flatten();
+        let Some(index) = finalizers.position(|one| one == finalizer) else { return Ok(()) };
+        let path = format!("/metadata/finalizers/{index}");
+        let patch = json!([
+            {"op": "test", "path": "/metadata/uid", "value": object["metadata"]["uid"]},
+            {"op": "test", "path": path, "value": finalizer},
+            {"op": "remove", "path": path},
+        ]);
+        match self.json_patch(key, &patch, manager).await {
+            Err(e) if !e.is_not_found() => Err(e),
+            _ => Ok(()),
+        }
+    }
+
     /// Creates an object. Fails with a conflict if it is there.
     pub async fn create(&self, key: &ObjectKey, body: &Value, manager: &str) -> Result<Value, Error> {
         let url = format!("{}?fieldManager={manager}", collection(key.kind, key.namespace.as_deref()));

@@ -23,7 +23,6 @@ use crate::{
     retry::Retries,
     seniority, status,
     stored::{self, Stored, StoredError},
-    teardown,
     watch::Shared,
 };
 
@@ -271,22 +270,8 @@ async fn put_finalizer(objects: &Objects, key: &ObjectKey, resource: &Value) -> 
 }
 
 /// Takes our finalizer off the resource.
-///
-/// By position and not by an apply without it: nobody owns the finalizers that the API server puts there itself (`orphan`,
-/// `foregroundDeletion`), and when the last one with an owner goes, an apply takes these along, so that the garbage collector never
-/// does what was asked for. The patch fails if anything has moved; then the next look tells.
 pub(crate) async fn take_finalizer(objects: &Objects, key: &ObjectKey, resource: &Value) -> Result<(), crate::cluster::Error> {
-    let Some(index) = teardown::finalizers(resource).position(|finalizer| finalizer == FINALIZER) else { return Ok(()) };
-    let path = format!("/metadata/finalizers/{index}");
-    let patch = json!([
-        {"op": "test", "path": "/metadata/uid", "value": resource["metadata"]["uid"]},
-        {"op": "test", "path": path, "value": FINALIZER},
-        {"op": "remove", "path": path},
-    ]);
-    match objects.cluster.json_patch(key, &patch, &objects.owner.manager).await {
-        Err(e) if !e.is_not_found() => Err(e),
-        _ => Ok(()),
-    }
+    objects.cluster.take_finalizer(key, resource, FINALIZER, &objects.owner.manager).await
 }
 
 /// What to do about the record of what is applied.

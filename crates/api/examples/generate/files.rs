@@ -22,7 +22,11 @@ pub fn all() -> Vec<(PathBuf, String)> {
             (deploy.join(format!("crds/{definition}.yaml")), documents(&[crd])),
         ]
     };
-    let admission = |name: &str, objects: &[Value]| (deploy.join(format!("admission/{name}.yaml")), documents(objects));
+    let admission = |name: &str, mut objects: Vec<Value>| {
+        // By name, also where a feature of serde_json keeps the order in which fields were written.
+        objects.iter_mut().for_each(Value::sort_all_objects);
+        (deploy.join(format!("admission/{name}.yaml")), documents(&objects))
+    };
     let [state, policy, enactment, installation] = node_network::crds();
     let definitions = [
         definition("network-addons-config", addons::crd()),
@@ -33,9 +37,9 @@ pub fn all() -> Vec<(PathBuf, String)> {
         definition("nmstate", installation),
     ];
     let admissions = [
-        admission("network-addons-config", &addons::admission()),
-        admission("network-config", &cluster_network::admission()),
-        admission("node-network", &node_network::admission()),
+        admission("network-addons-config", addons::admission()),
+        admission("network-config", cluster_network::admission()),
+        admission("node-network", node_network::admission()),
     ];
     definitions.into_iter().flatten().chain(admissions).collect()
 }

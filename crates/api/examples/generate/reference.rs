@@ -16,7 +16,8 @@ pub fn page(crd: &CustomResourceDefinition) -> String {
         spec.versions.iter().filter(|version| version.served).all(|version| version.schema == stored.schema),
         "{kind}: the page is about one schema"
     );
-    let schema = serde_json::to_value(stored.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref())).expect("JSON");
+    let mut schema = serde_json::to_value(stored.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref())).expect("JSON");
+    schema.sort_all_objects();
 
     let mut page = String::from("<!-- Written by `cargo run -p weft-api --example generate` from crates/api: change it there. -->\n\n");
     let mut line = |text: String| writeln!(page, "{text}\n").expect("a String takes any text");

@@ -62,8 +62,15 @@ async fn the_agent_comes_to_all_nodes_follows_its_configuration_and_leaves_nothi
     assert!(text(&plan).contains("~ DaemonSet nmstate/nmstate-handler"), "{}", text(&plan));
 
     operator.terminate().await;
+    // A policy that would have been undone on the nodes: with the operator goes whoever answers for its finalizer.
+    let policy = json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy",
+        "metadata": {"name": "br1", "finalizers": ["weft.network/revert"]}, "spec": {"desiredState": {}, "onDelete": "revert"}});
+    cluster.apply(&policy.to_string()).await;
     let gone = weft(&cluster, &["uninstall", "--yes", "--domains", "node-network"], "").await;
     assert!(gone.status.success(), "{}", text(&gone));
+    assert!(text(&gone).contains("let go NodeNetworkConfigurationPolicy br1"), "{}", text(&gone));
+    let policy = cluster.get(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", "br1").await.unwrap();
+    assert_eq!(policy["metadata"]["finalizers"], serde_json::Value::Null, "it is the user's, and can be deleted");
     assert_eq!(agent(&cluster).await, None);
     assert_eq!(cluster.leftovers().await, Vec::<String>::new());
     assert_eq!(cluster.get(kinds::CLUSTER_ROLE, "", AGENT).await, None);
