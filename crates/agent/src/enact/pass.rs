@@ -22,7 +22,7 @@ use super::{
     wish::{Standing, Wish},
 };
 use crate::{
-    host::Query,
+    host::{HostError, Query},
     observe::Observer,
     probes::Target,
     secrets as cluster_secrets,
@@ -54,7 +54,10 @@ pub(super) struct Pass<'a> {
     enactor: &'a mut Enactor,
     items: Vec<Item>,
     own: Option<Layer>,
+    /// How the host was when somebody looked.
     current: Value,
+    /// Whether that was in this pass.
+    is_fresh: bool,
     report: Report,
 }
 
@@ -82,7 +85,7 @@ impl<'a> Pass<'a> {
             aside: Aside::default(),
             wish,
         });
-        Self { items: items.collect(), enactor, own, current, report }
+        Self { items: items.collect(), enactor, own, current, is_fresh: false, report }
     }
 
     pub async fn run(mut self) -> Report {
@@ -147,14 +150,12 @@ impl<'a> Pass<'a> {
         let (to_apply, _) = self.merge(|item| {
             item.is_open() || item.aside.drifted.is_none() || (item.standing == Standing::Done && item.wish.corrects_drift())
         });
-        let mut due = self.differ(&to_apply);
-        if due.is_empty() && !open.is_empty() {
-            // Nobody is told that a policy is done by an old look.
-            match self.enactor.settings.transactor.host.retrieve(Query::default()).await {
-                Ok(now) => self.current = state::value(&now.state),
-                Err(error) => return self.fail(BTreeSet::new(), &open, &Failure::host(Phase::Plan, &error)),
-            }
-            due = self.differ(&to_apply);
+        let due = self.differ(&to_apply);
+        if due.is_empty() && !open.is_empty() && !self.is_fresh {
+            return match self.look_again().await {
+                Ok(()) => true,
+                Err(error) => self.fail(BTreeSet::new(), &open, &Failure::host(Phase::Plan, &error)),
+            };
         }
         if due.is_empty() {
             self.put_ports_back(&merged).await;
@@ -171,6 +172,19 @@ impl<'a> Pass<'a> {
             }
         }
         false
+    }
+
+    /// Nobody is told that a policy is done by an old look, also not that it matches nothing here.
+    async fn look_again(&mut self) -> Result<(), HostError> {
+        let now = self.enactor.settings.transactor.host.retrieve(Query::default()).await?;
+        self.current = state::value(&now.state);
+        self.is_fresh = true;
+        for index in 0..self.items.len() {
+            if self.items[index].settled.is_none() {
+                self.decide(index);
+            }
+        }
+        Ok(())
     }
 
     fn merge(&self, counts: impl Fn(&Item) -> bool) -> (Merged, Vec<Conflict>) {
