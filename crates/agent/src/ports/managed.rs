@@ -1,4 +1,6 @@
-//! NetworkManager is told to leave pods' ports alone.
+//! What NetworkManager knows of ports, and that it is told to leave pods' ports alone.
+
+use std::collections::BTreeSet;
 
 use futures::future::join_all;
 use zbus::{Connection, proxy, zvariant::OwnedObjectPath};
@@ -18,6 +20,37 @@ trait Device {
     fn managed(&self) -> zbus::Result<bool>;
     #[zbus(property)]
     fn set_managed(&self, managed: bool) -> zbus::Result<()>;
+    #[zbus(property)]
+    fn active_connection(&self) -> zbus::Result<OwnedObjectPath>;
+}
+
+#[proxy(interface = "org.freedesktop.NetworkManager.Connection.Active", default_service = "org.freedesktop.NetworkManager")]
+trait ActiveConnection {
+    #[zbus(property)]
+    fn state_flags(&self) -> zbus::Result<u32>;
+}
+
+/// `NM_ACTIVATION_STATE_FLAG_EXTERNAL`: the connection only tells how somebody else has set up the device.
+const EXTERNAL: u32 = 0x80;
+
+/// Those of the devices that NetworkManager has set up by a profile: a policy's or a person's, and no CNI plugin's.
+pub async fn configured(bus: &Connection, names: &[String]) -> zbus::Result<BTreeSet<String>> {
+    let manager = NetworkManagerProxy::new(bus).await?;
+    let asked = names.iter().map(async |name| Ok::<_, zbus::Error>(is_configured(bus, &manager, name).await?.then(|| name.clone())));
+    let found: Result<Vec<_>, _> = join_all(asked).await.into_iter().collect();
+    Ok(found?.into_iter().flatten().collect())
+}
+
+async fn is_configured(bus: &Connection, manager: &NetworkManagerProxy<'_>, name: &str) -> zbus::Result<bool> {
+    let Ok(path) = manager.get_device_by_ip_iface(name).await else { return Ok(false) };
+    let device = DeviceProxy::builder(bus).path(path)?.cache_properties(zbus::proxy::CacheProperties::No).build().await?;
+    let active = device.active_connection().await?;
+    if active.as_str() == "/" {
+        return Ok(false);
+    }
+    let active = ActiveConnectionProxy::builder(bus).path(active)?.cache_properties(zbus::proxy::CacheProperties::No).build().await?;
+    // Gone in between, it configures nothing.
+    Ok(active.state_flags().await.is_ok_and(|flags| flags & EXTERNAL == 0))
 }
 
 /// Makes devices unmanaged until NetworkManager or the device starts anew; no file is written. Where udev or the configuration of

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     links::{Error, Links, Settings},
-    managed::leave_alone,
+    managed::{configured, leave_alone},
 };
 use crate::state_dir::{self, StateDir};
 
@@ -60,9 +60,25 @@ impl Memory {
         self.ports.values()
     }
 
+    /// The names of what looks like pods' ports of the bridges that policies name, or that are remembered.
+    pub fn candidates(&self, seen: &links::Seen, bridges: &BTreeSet<String>) -> Vec<String> {
+        let known: BTreeSet<&str> = self.ports.values().map(|port| port.bridge.as_str()).collect();
+        let bridge = |link: &links::Link| link.master.and_then(|master| seen.name(master));
+        let attached = seen.pod_ends().filter(|link| bridge(link).is_some_and(|name| bridges.contains(name) || known.contains(name)));
+        attached.map(|link| link.name.clone()).collect()
+    }
+
     /// Looks at the links, puts back each port that is known and has lost its bridge while the bridge is there, and remembers how things are.
-    /// `bridges` are those that policies name, beside those remembered. Nothing is written if nothing has changed.
-    pub async fn reconcile(&mut self, dir: &StateDir, links: &Links, bridges: &BTreeSet<String>) -> Result<Reattached, Error> {
+    /// `bridges` are those that policies name, beside those remembered; `configured` the links that somebody has configured, which are no
+    /// pods' whatever they look like, or `None` if that is not known: then none is remembered that was not. Nothing is written if nothing
+    /// has changed.
+    pub async fn reconcile(
+        &mut self,
+        dir: &StateDir,
+        links: &Links,
+        bridges: &BTreeSet<String>,
+        configured: Option<&BTreeSet<String>>,
+    ) -> Result<Reattached, Error> {
         let seen = links.list().await?;
         let mut reattached = Reattached::default();
         for port in self.lost(&seen) {
@@ -72,7 +88,7 @@ impl Memory {
             }
         }
         let seen = if reattached.done.is_empty() { seen } else { links.list().await? };
-        let now = self.after(&seen, bridges);
+        let now = self.after(&seen, bridges, configured);
         if now != *self {
             dir.write(FILE, &now)?;
             *self = now;
@@ -90,9 +106,13 @@ impl Memory {
     }
 
     /// What is to be remembered: how ports are attached, and of those that are not how they were.
-    fn after(&self, seen: &links::Seen, bridges: &BTreeSet<String>) -> Self {
+    fn after(&self, seen: &links::Seen, bridges: &BTreeSet<String>, configured: Option<&BTreeSet<String>>) -> Self {
         let known: BTreeSet<&str> = self.ports.values().map(|port| port.bridge.as_str()).collect();
-        let ports = seen.pod_ends().filter_map(|link| {
+        let is_pods = |link: &links::Link| match configured {
+            Some(configured) => !configured.contains(&link.name),
+            None => self.ports.contains_key(&link.index),
+        };
+        let ports = seen.pod_ends().filter(|link| is_pods(link)).filter_map(|link| {
             let attached = link.master.and_then(|master| seen.name(master)).filter(|name| seen.bridge(name).is_some());
             let port = match attached {
                 Some(bridge) => (bridges.contains(bridge) || known.contains(bridge)).then(|| Port {
@@ -147,19 +167,28 @@ mod tests {
             link(4, "vetha", Some(1)),
             link(5, "vethb", Some(2)),
         ]);
-        let memory = Memory::default().after(&seen, &named(&["br1"]));
+        let memory = Memory::default().after(&seen, &named(&["br1"]), Some(&named(&[])));
         assert_eq!(memory.ports().map(|port| (port.name.as_str(), port.bridge.as_str())).collect::<Vec<_>>(), [("vetha", "br1")]);
+    }
+
+    #[test]
+    fn what_somebody_has_configured_is_no_pods_port() {
+        // A card of a node that is itself a container is an end of a veth pair, as a pod's is.
+        let attached = Seen::new([bridge(1, "br1"), link(4, "vetha", Some(1)), link(5, "vethb", Some(1))]);
+        let memory = Memory::default().after(&attached, &named(&["br1"]), Some(&named(&["vetha"])));
+        assert_eq!(memory.ports().map(|port| port.name.as_str()).collect::<Vec<_>>(), ["vethb"]);
+        assert_eq!(memory.after(&attached, &named(&["br1"]), None), memory, "who cannot be asked about is neither added nor forgotten");
     }
 
     #[test]
     fn a_port_is_lost_when_its_bridge_was_made_anew() {
         let attached = Seen::new([bridge(1, "br1"), link(4, "vetha", Some(1))]);
-        let memory = Memory::default().after(&attached, &named(&["br1"]));
+        let memory = Memory::default().after(&attached, &named(&["br1"]), Some(&named(&[])));
         assert!(memory.lost(&attached).is_empty());
 
         let bridge_gone = Seen::new([link(4, "vetha", None)]);
         assert!(memory.lost(&bridge_gone).is_empty(), "there is nothing to attach it to");
-        let memory = memory.after(&bridge_gone, &named(&[]));
+        let memory = memory.after(&bridge_gone, &named(&[]), Some(&named(&[])));
         assert_eq!(memory.ports().count(), 1, "it is remembered meanwhile");
 
         let anew = Seen::new([bridge(9, "br1"), link(4, "vetha", None)]);
@@ -169,12 +198,12 @@ mod tests {
     #[test]
     fn a_port_that_is_another_one_or_belongs_elsewhere_is_left_alone() {
         let attached = Seen::new([bridge(1, "br1"), link(4, "vetha", Some(1))]);
-        let memory = Memory::default().after(&attached, &named(&["br1"]));
+        let memory = Memory::default().after(&attached, &named(&["br1"]), Some(&named(&[])));
         let other_index = Seen::new([bridge(1, "br1"), link(5, "vetha", None)]);
         assert!(memory.lost(&other_index).is_empty());
-        assert_eq!(memory.after(&other_index, &named(&["br1"])), Memory::default());
+        assert_eq!(memory.after(&other_index, &named(&["br1"]), Some(&named(&[]))), Memory::default());
         let moved = Seen::new([bridge(1, "br1"), bridge(2, "br2"), link(4, "vetha", Some(2))]);
         assert!(memory.lost(&moved).is_empty());
-        assert_eq!(memory.after(&moved, &named(&["br1"])), Memory::default(), "br2 is no policy's");
+        assert_eq!(memory.after(&moved, &named(&["br1"]), Some(&named(&[]))), Memory::default(), "br2 is no policy's");
     }
 }

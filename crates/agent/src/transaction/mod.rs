@@ -191,8 +191,10 @@ impl Transactor {
     /// again.
     pub(crate) async fn put_ports_back(&self, bridges: &BTreeSet<String>) {
         let reconciled = async {
-            let mut memory = Memory::load(&self.dir)?;
-            memory.reconcile(&self.dir, &Links::open()?, bridges).await
+            let (mut memory, links) = (Memory::load(&self.dir)?, Links::open()?);
+            let candidates = memory.candidates(&links.list().await?, bridges);
+            let configured = if candidates.is_empty() { Some(BTreeSet::new()) } else { configured(&candidates).await };
+            memory.reconcile(&self.dir, &links, bridges, configured.as_ref()).await
         };
         match reconciled.await {
             Ok(reattached) => {
@@ -220,6 +222,12 @@ impl Transactor {
     fn options(&self) -> ApplyOptions {
         ApplyOptions { commit: false, checkpoint: self.prober.window + SLACK, verify: true, memory_only: false, limit: APPLY_LIMIT }
     }
+}
+
+/// Which of these links NetworkManager has set up; `None` if it cannot be asked.
+async fn configured(names: &[String]) -> Option<BTreeSet<String>> {
+    let asked = async { ports::configured(&zbus::Connection::system().await?, names).await };
+    asked.await.inspect_err(|error| tracing::warn!(%error, "NetworkManager does not say which links it has set up")).ok()
 }
 
 /// The Linux bridges that a state names.
