@@ -120,7 +120,7 @@ fn what_cannot_work_is_refused_by_field() {
             ],
         ),
         // Types that a schema would not have let through.
-        (json!({"multus": "yes", "kubeMacPool": {"rangeStart": 1}}), vec!["spec.kubeMacPool", "spec.multus"]),
+        (json!({"kubeMacPool": {"rangeStart": 1}, "multus": "yes"}), vec!["spec.kubeMacPool", "spec.multus"]),
     ] {
         assert_eq!(fields(spec.clone()), expected, "{spec}");
     }
