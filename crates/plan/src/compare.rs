@@ -438,7 +438,7 @@ mod tests {
         live["metadata"]["managedFields"].as_array_mut().unwrap().push(json!({"manager": "kubectl", "operation": "Update", "fieldsV1": {
             "f:metadata": {"f:annotations": {"f:theirs": {}}},
             "f:spec": {"f:template": {"f:metadata": {"f:annotations": {".": {}, "f:kubectl.kubernetes.io/restartedAt": {}, "f:evil": {}}},
-                "f:spec": {"f:containers": {"k:{\"name\":\"side\"}": {".": {}, "f:name": {}, "f:image": {}}, "k:{\"name\":\"c\"}": {"f:env": {".": {}, "k:{\"name\":\"E\"}": {".": {}, "f:name": {}, "f:value": {}}}}}}}}}}));
+                "f:spec": {"f:containers": {"k:{\"name\":\"c\"}": {"f:env": {".": {}, "k:{\"name\":\"E\"}": {".": {}, "f:name": {}, "f:value": {}}}}, "k:{\"name\":\"side\"}": {".": {}, "f:name": {}, "f:image": {}}}}}}}}));
         assert_eq!(
             compare(kinds::DAEMON_SET, &desired(), &live, ME).iter().map(|d| d.path.as_str()).collect::<Vec<_>>(),
             [
@@ -469,7 +469,7 @@ mod tests {
     #[test]
     fn a_secret_tells_where_it_differs_and_not_what_is_in_it() {
         let entry = |manager: &str, operation: &str, fields: Value| json!({"manager": manager, "operation": operation, "fieldsV1": {"f:data": fields}});
-        let desired = json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": {"a": "new", "b": "new", "c": "kept"}});
+        let desired = json!({"apiVersion": "v1", "data": {"a": "new", "b": "new", "c": "kept"}, "kind": "Secret", "type": "Opaque"});
         let live = json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "data": {"a": "old", "c": "kept", "d": "theirs", "e": "dropped"},
             "metadata": {"managedFields": [entry(ME, "Apply", json!({"f:a": {}, "f:c": {}, "f:e": {}})), entry("x", "Update", json!({"f:d": {}}))]}});
         let lines: Vec<_> = compare(kinds::SECRET, &desired, &live, ME).iter().map(ToString::to_string).collect();

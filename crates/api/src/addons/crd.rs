@@ -159,6 +159,7 @@ mod tests {
                 nullable.push(path.to_owned());
             }
         });
+        nullable.sort();
         let tls = ".spec.tlsSecurityProfile";
         let below = ["custom", "intermediate", "modern", "old"].map(|name| format!("{tls}.{name}"));
         assert_eq!(nullable, [vec![tls.to_owned()], below.to_vec()].concat());

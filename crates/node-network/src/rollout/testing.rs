@@ -263,16 +263,20 @@ impl Cluster {
     pub fn failed(&self, policy: &str) -> BTreeSet<String> {
         let generation = &self.policies[policy]["metadata"]["generation"];
         let retry = &self.policies[policy]["metadata"]["annotations"]["weft.network/retry"];
+        let is_for = |object: &Value| {
+            let node = self.nodes.get(object["spec"]["nodeName"].as_str().unwrap());
+            node.map(|node| self.is_for(&self.policies[policy], node))
+        };
         let has_failed = |object: &&Value| {
+            // One that failed to leave and is to stay after all is to be told so, like any other that waits.
+            let counts = match object["spec"]["wanted"]["decision"] == "Revert" {
+                true => is_for(object) == Some(false),
+                false => object["spec"]["wanted"]["generation"] == *generation && is_for(object) == Some(true),
+            };
             object["spec"]["policy"] == policy
                 && object["status"]["conditions"][0]["type"] == "Failing"
                 && object["status"]["observedGeneration"] == object["metadata"]["generation"]
-                && (object["spec"]["wanted"]["decision"] == "Revert"
-                    || object["spec"]["wanted"]["generation"] == *generation
-                        && self
-                            .nodes
-                            .get(object["spec"]["nodeName"].as_str().unwrap())
-                            .is_some_and(|node| self.is_for(&self.policies[policy], node)))
+                && counts
                 && (retry.is_null() || object["spec"]["wanted"]["retry"] == *retry)
         };
         self.enactments.values().filter(has_failed).map(|object| object["spec"]["nodeName"].as_str().unwrap().to_owned()).collect()
