@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{
     limit,
-    standing::{Standing, holds},
+    standing::{Standing, holds, is_in_flux},
     view::{Decision, Enactment, Node, Policy, Wanted, World, enactment_name},
 };
 
@@ -99,8 +99,11 @@ struct Slots<'a> {
 impl<'a> Slots<'a> {
     fn of(world: &World<'a>, rollouts: &[Rollout<'a>]) -> Self {
         let busy = rollouts.iter().flat_map(|rollout| &rollout.nodes).filter(|node| node.is_busy()).map(|node| node.name);
+        // An agent may be at work for a policy that is gone, until its enactment is.
+        let orphaned = world.enactments.iter().filter(|(policy, _)| !world.policies.contains_key(*policy)).flat_map(|(_, all)| all);
+        let orphaned = orphaned.filter(|(node, enactment)| is_in_flux(enactment) && holds(world.nodes.get(*node).copied(), enactment));
         let limit = limit::scaled(world.max_unavailable, world.agents.len());
-        Self { busy: busy.collect(), limit, held: BTreeSet::new(), limit_of_policy: 0 }
+        Self { busy: busy.chain(orphaned.map(|(node, _)| *node)).collect(), limit, held: BTreeSet::new(), limit_of_policy: 0 }
     }
 
     /// The next policy.

@@ -1,6 +1,6 @@
 //! Where a policy stands on one node.
 
-use super::view::{Decision, Enactment, Node, Phase, Policy};
+use super::view::{Decision, Enactment, Node, Phase, Policy, Wanted};
 
 /// Where a policy stands on one node, whatever other nodes do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,14 +38,7 @@ impl Standing {
         let Some((enactment, wanted)) = enactment.and_then(|enactment| Some((enactment, enactment.wanted.as_ref()?))) else {
             return Self::Waiting;
         };
-        let runs = match wanted.decision {
-            Decision::Granted | Decision::Revert => {
-                let has_ended = [Phase::Available, Phase::Failing].contains(&enactment.phase);
-                !(has_ended && enactment.observed == Some(enactment.generation))
-            }
-            // Such a decision is only written where nothing runs.
-            Decision::Pending | Decision::Aborted => enactment.phase == Phase::Progressing,
-        };
+        let runs = runs(enactment, wanted);
         // What is put back is what was granted, whichever generation that was.
         let of_this = goal == Decision::Revert
             || wanted.generation == policy.generation && enactment.policy_uid.as_deref() == Some(policy.uid.as_str());
@@ -57,6 +50,22 @@ impl Standing {
             Decision::Aborted if goal == Decision::Granted && of_this && is_current_try => Self::Aborted,
             _ => Self::Waiting,
         }
+    }
+}
+
+/// Whether a node is being changed, or may be, for whatever policy.
+pub fn is_in_flux(enactment: &Enactment) -> bool {
+    enactment.wanted.as_ref().is_some_and(|wanted| runs(enactment, wanted))
+}
+
+fn runs(enactment: &Enactment, wanted: &Wanted) -> bool {
+    match wanted.decision {
+        Decision::Granted | Decision::Revert => {
+            let has_ended = [Phase::Available, Phase::Failing].contains(&enactment.phase);
+            !(has_ended && enactment.observed == Some(enactment.generation))
+        }
+        // Such a decision is only written where nothing runs.
+        Decision::Pending | Decision::Aborted => enactment.phase == Phase::Progressing,
     }
 }
 
@@ -73,7 +82,6 @@ pub fn holds(node: Option<&Node>, enactment: &Enactment) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::rollout::Wanted;
 
     fn policy(generation: i64, retry: Option<&str>) -> Policy {
         Policy { uid: "u".into(), generation, retry: retry.map(str::to_owned), ..Policy::default() }
