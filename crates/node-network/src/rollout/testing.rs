@@ -271,7 +271,12 @@ impl Cluster {
             // One that failed to leave and is to stay after all is to be told so, like any other that waits.
             let counts = match object["spec"]["wanted"]["decision"] == "Revert" {
                 true => is_for(object) == Some(false),
-                false => object["spec"]["wanted"]["generation"] == *generation && is_for(object) == Some(true),
+                // Generations begin anew with a policy that is made anew.
+                false => {
+                    object["spec"]["wanted"]["generation"] == *generation
+                        && object["spec"]["policyUid"] == self.policies[policy]["metadata"]["uid"]
+                        && is_for(object) == Some(true)
+                }
             };
             object["spec"]["policy"] == policy
                 && object["status"]["conditions"][0]["type"] == "Failing"
