@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use rand::RngCore;
 use serde_json::{Value, json};
 use weft_plan::{
-    Decision, Deviation, Domain, Drift, Facts, Hold, Input, Inventory, Manifest, Notice, ObjectKey, Owner, Refusal, Stage, Unit, Wait,
-    drift, owned,
+    Decision, Deviation, Domain, Drift, Facts, Hold, Input, Inventory, Kind, Manifest, Notice, ObjectKey, Owner, Refusal, Stage, Unit,
+    Wait, drift, owned,
     report::{Blocked, Failure, FailureClass, Paused, Removal, Report, UnitReport},
 };
 
@@ -161,9 +161,14 @@ pub fn held_by_another(domain: &dyn Domain, shared: &Shared) -> Option<Blocked> 
 }
 
 /// Whether the operator that Weft replaces is still there, among the workloads of its names.
-pub(crate) fn blocked<'a>(domain: &dyn Domain, mut operators: impl Iterator<Item = &'a Value>) -> Option<Blocked> {
-    let theirs = operators.find(|workload| domain.is_original_operator(workload))?;
+/// Of several the one whose name the domain gives first, so that the same is said each time.
+pub(crate) fn blocked<'a>(domain: &dyn Domain, operators: impl Iterator<Item = &'a Value>) -> Option<Blocked> {
     let text = |field: &Value| field.as_str().unwrap_or_default().to_owned();
+    let rank = |workload: &&Value| {
+        let is_it = |(kind, name): &(Kind, &str)| workload["kind"] == kind.kind && workload["metadata"]["name"] == *name;
+        (domain.operators().iter().position(is_it), text(&workload["metadata"]["namespace"]))
+    };
+    let theirs = operators.filter(|workload| domain.is_original_operator(workload)).min_by_key(rank)?;
     let (kind, namespace, name) = (text(&theirs["kind"]), text(&theirs["metadata"]["namespace"]), text(&theirs["metadata"]["name"]));
     Some(Blocked {
         reason: "OtherOperatorRunning",
