@@ -27,6 +27,7 @@ use weft_agent::{
 use weft_testenv::{
     ControlPlane,
     proxy::{Fault, Match, Proxy},
+    wait::wait_within,
 };
 
 const NODE: &str = "node-1";
@@ -87,15 +88,11 @@ impl Site {
 
     /// The object, once this holds for it.
     async fn wait(&self, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
+        wait_within(PATIENCE, what, async || {
             let object = self.object().await.unwrap_or_default();
-            if holds(&object) {
-                return object;
-            }
-            assert!(Instant::now() < deadline, "not in time: {what}: {object:#}");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+            if holds(&object) { Ok(object) } else { Err(format!("{object:#}")) }
+        })
+        .await
     }
 
     /// Requests about NodeNetworkStates that are no watch and come from the agent, in order.

@@ -196,15 +196,29 @@ impl Cluster {
     pub async fn take_finalizer(&self, key: &ObjectKey, object: &Value, finalizer: &str, manager: &str) -> Result<(), Error> {
         let mut finalizers = object["metadata"]["finalizers"].as_array().into_iter().flatten();
         let Some(index) = finalizers.position(|one| one == finalizer) else { return Ok(()) };
+        let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
+        self.take_finalizer_at(key, uid, index, finalizer, manager).await.map(drop)
+    }
+
+    /// The same for who knows at which place it stood. Returns the object as it is then; `None` if it is gone.
+    pub async fn take_finalizer_at(
+        &self,
+        key: &ObjectKey,
+        uid: &str,
+        index: usize,
+        finalizer: &str,
+        manager: &str,
+    ) -> Result<Option<Value>, Error> {
         let path = format!("/metadata/finalizers/{index}");
         let patch = json!([
-            {"op": "test", "path": "/metadata/uid", "value": object["metadata"]["uid"]},
+            {"op": "test", "path": "/metadata/uid", "value": uid},
             {"op": "test", "path": path, "value": finalizer},
             {"op": "remove", "path": path},
         ]);
         match self.json_patch(key, &patch, manager).await {
-            Err(e) if !e.is_not_found() => Err(e),
-            _ => Ok(()),
+            Ok(written) => Ok(Some(written)),
+            Err(e) if e.is_not_found() => Ok(None),
+            Err(e) => Err(e),
         }
     }
 

@@ -37,8 +37,10 @@ mod pki;
 mod process;
 mod programs;
 pub mod proxy;
+mod relay;
 mod stages;
 mod victim;
+pub mod wait;
 mod workdir;
 
 pub use audit::AuditEvent;

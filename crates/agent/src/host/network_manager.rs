@@ -7,6 +7,7 @@ use tokio::sync::mpsc;
 use zbus::{Connection, MatchRule, MessageStream, Proxy, fdo::DBusProxy, message::Type, zvariant::OwnedObjectPath};
 
 use super::{Backend, Change, HostError};
+use crate::pause::Pause;
 
 const NAME: &str = "org.freedesktop.NetworkManager";
 const PATH: &str = "/org/freedesktop/NetworkManager";
@@ -57,7 +58,7 @@ pub async fn checkpoints() -> Result<Vec<String>, HostError> {
 /// Tells of each signal of NetworkManager, and of its coming and going, for ever. A bus that is not there is looked for with growing pauses,
 /// up to half a minute.
 pub async fn tell(changes: mpsc::Sender<Change>) {
-    let mut pause = Pause::default();
+    let mut pause = Pause::new(Duration::from_millis(100), Duration::from_secs(30));
     loop {
         match listen(&changes, &mut pause).await {
             Ok(()) => tracing::info!("the system's D-Bus has closed the connection"),
@@ -107,20 +108,4 @@ fn matters(signal: &zbus::Message) -> bool {
         header.interface().map(ToString::to_string).unwrap_or_default()
     };
     !["AccessPoint", "Device.Statistics", "Device.Wireless"].iter().any(|quiet| about.ends_with(quiet))
-}
-
-/// Pauses that double, from 100 ms to 30 s.
-#[derive(Default)]
-struct Pause(u32);
-
-impl Pause {
-    fn next(&mut self) -> Duration {
-        let pause = Duration::from_millis(100).saturating_mul(1 << self.0).min(Duration::from_secs(30));
-        self.0 = (self.0 + 1).min(10);
-        pause
-    }
-
-    fn reset(&mut self) {
-        self.0 = 0;
-    }
 }

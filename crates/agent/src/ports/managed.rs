@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use futures::future::join_all;
-use zbus::{Connection, proxy, zvariant::OwnedObjectPath};
+use zbus::{Connection, proxy, proxy::CacheProperties, zvariant::OwnedObjectPath};
 
 #[proxy(
     interface = "org.freedesktop.NetworkManager",
@@ -42,13 +42,12 @@ pub async fn configured(bus: &Connection, names: &[String]) -> zbus::Result<BTre
 }
 
 async fn is_configured(bus: &Connection, manager: &NetworkManagerProxy<'_>, name: &str) -> zbus::Result<bool> {
-    let Ok(path) = manager.get_device_by_ip_iface(name).await else { return Ok(false) };
-    let device = DeviceProxy::builder(bus).path(path)?.cache_properties(zbus::proxy::CacheProperties::No).build().await?;
+    let Some(device) = device(bus, manager, name).await? else { return Ok(false) };
     let active = device.active_connection().await?;
     if active.as_str() == "/" {
         return Ok(false);
     }
-    let active = ActiveConnectionProxy::builder(bus).path(active)?.cache_properties(zbus::proxy::CacheProperties::No).build().await?;
+    let active = ActiveConnectionProxy::builder(bus).path(active)?.cache_properties(CacheProperties::No).build().await?;
     // Gone in between, it configures nothing.
     Ok(active.state_flags().await.is_ok_and(|flags| flags & EXTERNAL == 0))
 }
@@ -63,10 +62,16 @@ pub async fn leave_alone(bus: &Connection, names: &[String]) -> zbus::Result<()>
 }
 
 async fn unmanage(bus: &Connection, manager: &NetworkManagerProxy<'_>, name: &str) -> zbus::Result<()> {
-    let Ok(path) = manager.get_device_by_ip_iface(name).await else { return Ok(()) };
-    let device = DeviceProxy::builder(bus).path(path)?.cache_properties(zbus::proxy::CacheProperties::No).build().await?;
-    if device.managed().await? {
+    if let Some(device) = device(bus, manager, name).await?
+        && device.managed().await?
+    {
         device.set_managed(false).await?;
     }
     Ok(())
+}
+
+/// `None` if NetworkManager does not know it.
+async fn device<'a>(bus: &'a Connection, manager: &NetworkManagerProxy<'_>, name: &str) -> zbus::Result<Option<DeviceProxy<'a>>> {
+    let Ok(path) = manager.get_device_by_ip_iface(name).await else { return Ok(None) };
+    DeviceProxy::builder(bus).path(path)?.cache_properties(CacheProperties::No).build().await.map(Some)
 }

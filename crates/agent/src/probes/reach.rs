@@ -58,7 +58,7 @@ pub(super) async fn http(url: &str) -> Result<(), String> {
 mod tests {
     use tokio::{
         io::{AsyncReadExt, AsyncWriteExt},
-        net::TcpListener,
+        net::{TcpListener, TcpSocket},
     };
 
     use super::*;
@@ -89,9 +89,11 @@ mod tests {
     #[tokio::test]
     async fn a_port_must_be_open() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        tcp("127.0.0.1", port).await.unwrap();
-        drop(listener);
+        tcp("127.0.0.1", listener.local_addr().unwrap().port()).await.unwrap();
+        // Held, so that nobody else gets it; without `listen` nothing is open.
+        let held = TcpSocket::new_v4().unwrap();
+        held.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let port = held.local_addr().unwrap().port();
         assert!(tcp("127.0.0.1", port).await.unwrap_err().contains("refused"));
         assert!(http(&format!("http://127.0.0.1:{port}/")).await.unwrap_err().contains("refused"));
     }

@@ -1,5 +1,7 @@
 //! What somebody changes on a host against its policies is put right, or told, as the policy says.
 
+use std::time::Duration;
+
 use serde_json::json;
 use weft_testenv::host_lab::{HostLab, Installation};
 
@@ -16,7 +18,7 @@ fn address(policy: &str, interface: &str, address: &str, drift: &str) -> String 
 
 #[tokio::test]
 async fn drift_is_corrected_or_reported() {
-    let weft = Installation::start(HostLab::builder().hosts(1)).await.unwrap();
+    let mut weft = Installation::start(HostLab::builder().hosts(1)).await.unwrap();
     let host = weft.host("node-1").unwrap();
     weft.apply(&address("corrected", "eth1", "192.0.2.10", "correct")).await.unwrap();
     weft.apply(&address("reported", "eth2", "198.51.100.10", "report")).await.unwrap();
@@ -50,12 +52,44 @@ async fn drift_is_corrected_or_reported() {
     })
     .await;
 
-    // A node that is not managed is left alone.
+    // A node that is not managed is left alone: also an agent that has looked at it from first to last has changed nothing.
     weft.patch("nns", "node-1", &json!({"spec": {"managed": false}})).await.unwrap();
+    weft.kill_agent("node-1").unwrap();
     weft.apply(&address("unmanaged", "eth1", "203.0.113.10", "correct")).await.unwrap();
-    host.ip("link set eth1 mtu 1200\n").await.unwrap();
-    // Long enough that it would have been put right: eth1 was, above, in the same way.
-    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    wait_until("the node may have the policy", async || {
+        let enactment = weft.get("nnce", "node-1.unmanaged").await.unwrap().unwrap_or_default();
+        if enactment["spec"]["granted"].is_object() { Ok(()) } else { Err(enactment.to_string()) }
+    })
+    .await;
+    weft.host("node-1").unwrap().ip("link set eth1 mtu 1200\n").await.unwrap();
+    let mut once = weft.run_agent("node-1", &["once"], &[]).await.unwrap();
+    let status = once.wait(Duration::from_secs(60)).unwrap();
+    assert!(status.success(), "{status}: {}", once.last_words());
+    let host = weft.host("node-1").unwrap();
     assert_eq!(link(host, "eth1").await["mtu"], 1200);
     assert_eq!(addresses(host, "eth1").await, ["192.0.2.10"]);
+}
+
+#[tokio::test]
+async fn what_matches_is_looked_for_again_when_interfaces_come() {
+    let weft = Installation::start(HostLab::builder().hosts(1).cards(1)).await.unwrap();
+    let host = weft.host("node-1").unwrap();
+    let policy = json!({
+        "apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy", "metadata": {"name": "late"},
+        "spec": {"match": {"interfaces": {"name": "late*", "type": "linux-bridge"}}, "desiredState": {"interfaces": [{"state": "up", "mtu": 1400}]}},
+    });
+    weft.apply(&policy.to_string()).await.unwrap();
+    wait_policy(&weft, "late", "Available").await;
+    // An interface that nobody has configured is nobody's: with an address NetworkManager takes it for configured.
+    let commands = ["late0 203.0.113.1/25", "other0 203.0.113.129/25"].map(|bridge| {
+        let (name, address) = bridge.split_once(' ').unwrap();
+        format!("link add {name} type bridge\nlink set {name} up\naddress add {address} dev {name}\n")
+    });
+    host.ip(&commands.concat()).await.unwrap();
+    wait_until("the bridge that came later is as the policy says", async || {
+        let mtu = link(host, "late0").await["mtu"].clone();
+        if mtu == 1400 { Ok(()) } else { Err(mtu.to_string()) }
+    })
+    .await;
+    assert_eq!(link(host, "other0").await["mtu"], 1500, "it does not match");
 }

@@ -1,24 +1,20 @@
 //! What the tests here have in common.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
-use weft_testenv::host_lab::{Host, Installation};
+use weft_testenv::{
+    host_lab::{Host, Installation},
+    wait::wait_within,
+};
 
 /// Long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Repeats until it succeeds; panics with the last error when patience ends.
-pub async fn wait_until<T>(what: &str, mut attempt: impl AsyncFnMut() -> Result<T, String>) -> T {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        match attempt().await {
-            Ok(value) => return value,
-            Err(error) => assert!(Instant::now() < deadline, "{what}: not in time: {error}"),
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+pub async fn wait_until<T>(what: &str, attempt: impl AsyncFnMut() -> Result<T, String>) -> T {
+    wait_within(PATIENCE, what, attempt).await
 }
 
 /// The files in `examples/node-network`, by name.

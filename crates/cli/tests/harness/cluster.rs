@@ -18,7 +18,7 @@ use weft_testenv::{AuditEvent, ControlPlane, Stage};
 
 use super::{
     snapshot::{self, Snapshot},
-    wait::wait_until,
+    wait_until,
 };
 
 /// The namespace of the operands and, without `--single`, of the operator, as shipped.

@@ -8,12 +8,11 @@
 mod cluster;
 mod operator;
 mod snapshot;
-mod wait;
 
 pub use cluster::{Cluster, ClusterOptions, NAMESPACE, OPERATOR, OPERATOR_USER, condition, example, render, weft_binary};
 pub use operator::{Operator, OperatorOptions};
 pub use snapshot::{Snapshot, assert_same};
-pub use wait::{PATIENCE, wait_until, wait_within};
+pub use weft_testenv::wait::{PATIENCE, wait_until, wait_within};
 
 /// Whether everything is to be tried, however long that takes: `make test-long`.
 pub fn is_exhaustive() -> bool {

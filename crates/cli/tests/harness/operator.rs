@@ -17,7 +17,7 @@ use weft_testenv::{bound_command, proxy::Proxy, spawn_bound};
 
 use super::{
     cluster::{Cluster, OPERATOR, weft_binary},
-    wait::wait_until,
+    wait_until,
 };
 
 /// How an operator is started.

@@ -4,8 +4,7 @@
 //! own image, before there is any network for pods.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[path = "../harness/wait.rs"]
-mod wait;
+use weft_testenv::wait;
 
 mod flannel;
 mod foreign;

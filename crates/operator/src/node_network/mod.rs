@@ -223,12 +223,9 @@ impl Controller {
                 let Some((policy, index)) = policy_named(name).and_then(|policy| policy.finalizer.map(|index| (policy, index))) else {
                     return Ok(());
                 };
-                let path = format!("/metadata/finalizers/{index}");
-                let patch = json!([{"op": "test", "path": "/metadata/uid", "value": policy.uid}, {"op": "test", "path": path, "value": FINALIZER}, {"op": "remove", "path": path}]);
-                match self.cluster.json_patch(&ObjectKey::new(POLICY, "", name), &patch, &self.manager).await {
-                    Ok(written) => self.caches.policies.wrote(&written),
-                    Err(error) if error.is_not_found() => {}
-                    Err(error) => return Err(error),
+                let key = ObjectKey::new(POLICY, "", name);
+                if let Some(written) = self.cluster.take_finalizer_at(&key, &policy.uid, index, FINALIZER, &self.manager).await? {
+                    self.caches.policies.wrote(&written);
                 }
             }
             Action::Create { policy: name, node, wanted } => {

@@ -1,14 +1,13 @@
 //! The start of a lab of hosts.
 
-use std::path::PathBuf;
+use std::net::Ipv4Addr;
 
 use anyhow::{Result, bail};
 use futures::future::try_join_all;
 
 use crate::ControlPlane;
-use crate::stages::Stage;
+use crate::relay::{Relay, listen_in};
 
-use super::api_way::ApiWay;
 use super::gateway::{self, Gateway};
 use super::host::Host;
 use super::{HostLab, addresses, capabilities};
@@ -20,13 +19,11 @@ pub struct HostLabBuilder {
     cards: u8,
     pods_managed: bool,
     audit: bool,
-    stages: Vec<Stage>,
-    dir: Option<PathBuf>,
 }
 
 impl HostLabBuilder {
     pub(super) fn new() -> Self {
-        Self { hosts: 3, cards: 3, pods_managed: false, audit: false, stages: vec![], dir: None }
+        Self { hosts: 3, cards: 3, pods_managed: false, audit: false }
     }
 
     /// How many hosts there are (`node-1`, `node-2` …), 3 by default.
@@ -58,20 +55,6 @@ impl HostLabBuilder {
         self
     }
 
-    /// Adds a stage of the control plane: what some pods do instead of becoming Ready at once.
-    #[must_use]
-    pub fn stage(mut self, stage: Stage) -> Self {
-        self.stages.push(stage);
-        self
-    }
-
-    /// Keeps everything in this folder instead of a temporary one. It is made if need be and removed at the end.
-    #[must_use]
-    pub fn dir(mut self, dir: impl Into<PathBuf>) -> Self {
-        self.dir = Some(dir.into());
-        self
-    }
-
     /// Starts control plane and hosts. Returns when all nodes are Ready and all hosts have their network.
     ///
     /// # Errors
@@ -82,20 +65,14 @@ impl HostLabBuilder {
         if !missing.is_empty() {
             bail!("this machine cannot run hosts with NetworkManager: {}", missing.join("; "));
         }
-        let mut builder = ControlPlane::builder().nodes(self.hosts).audit(self.audit);
-        for stage in &self.stages {
-            builder = builder.stage(stage.clone());
-        }
-        if let Some(dir) = &self.dir {
-            builder = builder.dir(dir);
-        }
-        let control_plane = builder.start().await?;
+        let control_plane = ControlPlane::builder().nodes(self.hosts).audit(self.audit).start().await?;
         let port = control_plane.url().rsplit(':').next().and_then(|port| port.parse().ok());
         let Some(port) = port else { bail!("{} has no port", control_plane.url()) };
         let names: Vec<_> = (1..=self.hosts).zip(1..).map(|(number, index)| (format!("node-{number}"), addresses::host(index))).collect();
         let folder = control_plane.dir().to_owned();
         let gateway = Gateway::start(self.cards, &names, &folder)?;
-        let way = ApiWay::start(&gateway.file(), (addresses::API_SERVER, addresses::API_SERVER_PORT).into(), port)?;
+        let way = listen_in(&gateway.file(), (addresses::API_SERVER, addresses::API_SERVER_PORT).into())?;
+        let way = Relay::start(way, (Ipv4Addr::LOCALHOST, port).into(), None)?;
         let mut lab = HostLab { hosts: vec![], way, gateway, control_plane };
         lab.control_plane.keep_files(true);
         lab.gateway.wait_ready().await?;

@@ -32,7 +32,6 @@
 
 pub mod addresses;
 pub mod agent;
-mod api_way;
 mod builder;
 pub mod capabilities;
 mod gateway;
@@ -50,17 +49,17 @@ pub use host::Host;
 pub use installation::Installation;
 pub use program::Program;
 
-use api_way::ApiWay;
 use gateway::Gateway;
 
 use crate::ControlPlane;
 use crate::lab::network;
+use crate::relay::Relay;
 
 /// A control plane with hosts. Dropping it ends it.
 pub struct HostLab {
     // Dropped in this order.
     hosts: Vec<Host>,
-    way: ApiWay,
+    way: Relay,
     gateway: Gateway,
     control_plane: ControlPlane,
 }
@@ -125,7 +124,7 @@ impl HostLab {
     /// The kernel has no policy rules.
     pub fn cut_api(&self, host: &Host) -> Result<()> {
         self.gateway.cut_api(host.address(), true)?;
-        self.way.cut(host.address(), true);
+        self.way.cut(host.address().into(), true);
         Ok(())
     }
 
@@ -134,7 +133,7 @@ impl HostLab {
     /// # Errors
     /// It was not cut off.
     pub fn mend_api(&self, host: &Host) -> Result<()> {
-        self.way.cut(host.address(), false);
+        self.way.cut(host.address().into(), false);
         self.gateway.cut_api(host.address(), false)
     }
 

@@ -1,5 +1,6 @@
 //! The start of a lab.
 
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -11,9 +12,9 @@ use serde_json::json;
 
 use crate::ControlPlane;
 use crate::builder::START_TIMEOUT;
+use crate::relay::Relay;
 
 use super::cgroups::Cgroups;
-use super::forward::Forward;
 use super::network::{self, Network};
 use super::node::{Node, Surroundings};
 use super::site::{Site, addresses};
@@ -132,7 +133,7 @@ impl LabBuilder {
 
         let network = Network::new()?;
         build_network(&network, self.dual_stack)?;
-        let forward = Forward::start(&network.file(), Site::api_server())?;
+        let forward = Relay::start(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?, Site::api_server(), Some(&network.file()))?;
         let url = format!("https://127.0.0.1:{}", forward.port());
         let site = Site { network: network.file(), url, dual_stack: self.dual_stack };
         let mut builder = ControlPlane::builder().nodes(0).audit(self.audit).site(site);

@@ -39,7 +39,6 @@
 mod builder;
 mod cgroups;
 mod config;
-mod forward;
 pub mod images;
 pub(crate) mod network;
 mod node;
@@ -60,10 +59,10 @@ pub(crate) use site::Site;
 pub use site::addresses;
 
 use cgroups::Cgroups;
-use forward::Forward;
 use network::Network;
 
 use crate::ControlPlane;
+use crate::relay::Relay;
 
 /// A control plane with real nodes. Dropping it ends it.
 pub struct Lab {
@@ -71,7 +70,7 @@ pub struct Lab {
     nodes: Vec<Node>,
     _cgroups: Cgroups,
     control_plane: ControlPlane,
-    _forward: Forward,
+    _forward: Relay,
     network: Network,
 }
 

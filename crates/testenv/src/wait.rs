@@ -1,4 +1,6 @@
-//! Waiting for a condition, never for a time.
+//! Waiting for a condition, never for a time. For tests: what does not come is a panic.
+
+#![allow(clippy::panic)]
 
 use std::time::{Duration, Instant};
 
