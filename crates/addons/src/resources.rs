@@ -1,7 +1,10 @@
 //! Requests and limits of containers, over those in the manifests.
 
 use k8s_openapi::{api::core::v1::PodSpec, apimachinery::pkg::api::resource::Quantity};
-use weft_api::addons::{Amounts, CONTAINERS, ContainerResources, QuantityText};
+use weft_api::{
+    QuantityText,
+    addons::{Amounts, CONTAINERS, ContainerResources},
+};
 use weft_operands::pod::containers;
 use weft_plan::{Problem, quantity};
 

@@ -5,6 +5,7 @@
 //! - [`addons`]: `NetworkAddonsConfig`, the add-ons of a cluster's network;
 //! - [`cluster_network`]: `NetworkConfig`, the default network of a cluster;
 //! - [`node_network`]: `NodeNetworkState` and its kin, the networks of the nodes themselves;
+//! - [`placement`]: `PlacementAPI`, the Placement service of an OpenStack;
 //! - [`Condition`] and [`DriftedObject`]: entries of `status.conditions` and `status.drift`, the same in every domain.
 //!
 //! The types read more than the schema admits. A stored object may be older than the schema and break one of its rules, and a
@@ -17,8 +18,11 @@ pub mod cluster_network;
 mod condition;
 mod drift;
 pub mod node_network;
+pub mod placement;
+mod quantity;
 mod resource;
 mod schema;
 
 pub use condition::Condition;
 pub use drift::{DriftedField, DriftedObject};
+pub use quantity::QuantityText;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde::Serialize;
 use serde_json::Value;
-use weft_api::{addons, cluster_network, node_network};
+use weft_api::{addons, cluster_network, node_network, placement};
 
 /// All generated files: path and text.
 pub fn all() -> Vec<(PathBuf, String)> {
@@ -35,11 +35,13 @@ pub fn all() -> Vec<(PathBuf, String)> {
         definition("node-network-configuration-policy", policy),
         definition("node-network-configuration-enactment", enactment),
         definition("nmstate", installation),
+        definition("placement-api", placement::crd()),
     ];
     let admissions = [
         admission("network-addons-config", addons::admission()),
         admission("network-config", cluster_network::admission()),
         admission("node-network", node_network::admission()),
+        admission("placement", placement::admission()),
     ];
     definitions.into_iter().flatten().chain(admissions).collect()
 }

@@ -25,11 +25,13 @@ pub fn page(crd: &CustomResourceDefinition) -> String {
     line(text(&schema, "description"));
     line(format!("API group `{group}`, {}, scope {}.", versions(&spec.versions), spec.scope));
     line(names(crd));
-    line(
+    let defaults = if sets_defaults(&schema) {
+        "Where a default is given, the API server writes it into what is stored; else the description of a field says what leaving it out means."
+    } else {
         "The schema sets no default, so what somebody wrote can be told from what was left out: the description of a field says what \
-         leaving it out means. A value that breaks a rule is refused by `kubectl apply`, in the words given here."
-            .to_owned(),
-    );
+         leaving it out means."
+    };
+    line(format!("{defaults} A value that breaks a rule is refused by `kubectl apply`, in the words given here."));
     let mut sections = Vec::new();
     for part in ["metadata", "spec", "status"] {
         collect(part, &schema["properties"][part], &mut sections);
@@ -39,6 +41,10 @@ pub fn page(crd: &CustomResourceDefinition) -> String {
     }
     page.truncate(page.trim_end().len());
     page + "\n"
+}
+
+fn sets_defaults(schema: &Value) -> bool {
+    schema.get("default").is_some() || fields(schema).any(|(_, field)| sets_defaults(field))
 }
 
 fn versions(versions: &[CustomResourceDefinitionVersion]) -> String {

@@ -21,7 +21,7 @@ pub use host::HostPaths;
 pub use images::{ImagePullSecret, Images};
 pub use placement::{Placement, PlacementConfiguration};
 pub use resource::NetworkAddonsConfig;
-pub use resources::{Amounts, CONTAINERS, ContainerResources, QuantityText};
+pub use resources::{Amounts, CONTAINERS, ContainerResources};
 pub use spec::{
     KubeMacPool, KubeSecondaryDns, KubevirtIpamController, LinuxBridge, Macvtap, Multus, MultusDynamicNetworks, NetworkAddonsConfigSpec,
     NmState, Ovs, SelfSignConfiguration,

@@ -1,0 +1,34 @@
+//! What texts look like, as regular expressions: the rules of the schema and those who read objects again use the same.
+//!
+//! They are written in what RE2 (CEL) and the crate `regex` have in common.
+
+/// The name of most objects.
+pub const OBJECT_NAME: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+
+/// A key of a Secret.
+pub const SECRET_KEY: &str = "^[-._a-zA-Z0-9]+$";
+
+/// A web address: name or address of the host, perhaps a port, and whatever follows.
+pub const WEB_ADDRESS: &str =
+    r#"^https?://([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9.])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?([/?#][^[:space:][:cntrl:]"<>]*)?$"#;
+
+/// A DNS name (RFC 1123).
+pub const DNS_NAME: &str = "^[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?([.][A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?)*[.]?$";
+
+/// The name of a database, as mariadb-operator takes it.
+pub const DATABASE_NAME: &str = "^[A-Za-z0-9_]+$";
+
+/// A text of one line, without control characters.
+pub const ONE_LINE: &str = "^[^[:cntrl:]]*$";
+
+/// The reference of an image, as far as nothing of it would end the text.
+pub const IMAGE: &str = "^[^[:space:][:cntrl:]]*$";
+
+/// A file of oslo.config, as its parser reads it (`oslo_config/iniparser.py`, `cfg.py`): sections; in them `option = value` or `option: value`, of which
+/// lines that begin with a blank are continuations; comments and empty lines, of which each ends a value. Before the first section no option stands.
+pub const OSLO_CONFIG: &str = concat!(
+    "^",
+    r"([ \t]*\r?\n|[#;][^\r\n]*\r?\n)*",
+    r"([ \t]*|[#;][^\r\n]*|\[[^\r\n]+\][ \t]*(\r?\n([ \t]*|[#;][^\r\n]*|\[[^\r\n]+\][ \t]*|[^[:space:]\[#;:=][^\r\n:=]*[:=][^\r\n]*(\r?\n[ \t]+[^[:space:]][^\r\n]*)*))*(\r?\n)?)",
+    "$",
+);
