@@ -25,10 +25,27 @@ pub struct Entry {
     pub further_definitions: fn() -> Vec<(&'static str, CustomResourceDefinition)>,
     /// Finalizers of the operator on users' objects of other kinds: nobody answers for them once it is gone.
     pub finalizers: &'static [(Kind, &'static str)],
+    /// Kinds whose objects operator and agents make, without an inventory.
+    pub reports: &'static [Report],
     /// Admission policies that belong to its API.
     pub admission: fn() -> Vec<Value>,
     /// What there is to install.
     pub install: Install,
+}
+
+/// A kind whose objects tell what the cluster is like. They go with whoever wrote them.
+pub struct Report {
+    /// The kind.
+    pub kind: Kind,
+    /// Whether people may have something to say in them as well, in `spec`.
+    pub has_users_spec: bool,
+}
+
+impl Report {
+    /// Whether somebody has written something into this one.
+    pub fn is_users(&self, object: &Value) -> bool {
+        self.has_users_spec && object["spec"].as_object().is_some_and(|spec| !spec.is_empty())
+    }
 }
 
 /// The parts of an installation.
@@ -118,6 +135,7 @@ const ADDONS: Entry = Entry {
     definition: weft_api::addons::crd,
     further_definitions: Vec::new,
     finalizers: &[],
+    reports: &[],
     admission: weft_api::addons::admission,
     install: Install {
         operator: "cluster-network-addons-operator",
@@ -153,6 +171,7 @@ const CLUSTER_NETWORK: Entry = Entry {
     definition: weft_api::cluster_network::crd,
     further_definitions: Vec::new,
     finalizers: &[],
+    reports: &[],
     admission: weft_api::cluster_network::admission,
     install: Install {
         operator: "cluster-network-operator",
@@ -200,6 +219,10 @@ const NODE_NETWORK: Entry = Entry {
         node_network::crds().into_iter().filter_map(|definition| Some((file_of(&definition.spec.names.kind)?, definition))).collect()
     },
     finalizers: &[(kinds::NODE_NETWORK_CONFIGURATION_POLICY, rollout::view::FINALIZER)],
+    reports: &[
+        Report { kind: kinds::NODE_NETWORK_CONFIGURATION_ENACTMENT, has_users_spec: false },
+        Report { kind: kinds::NODE_NETWORK_STATE, has_users_spec: true },
+    ],
     admission: node_network::admission,
     install: Install {
         operator: "nmstate-operator",

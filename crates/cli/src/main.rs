@@ -23,6 +23,7 @@ mod nodes;
 mod online;
 mod output;
 mod planned;
+mod reports;
 mod review;
 mod schema;
 mod screen;

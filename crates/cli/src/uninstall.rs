@@ -16,6 +16,7 @@ use crate::{
     install::{Options, install},
     online::{Online, Site},
     output::{self, Style},
+    reports::Reports,
 };
 
 /// How often it is looked whether something is gone.
@@ -44,6 +45,7 @@ pub struct Uninstall<'a> {
     objects: Vec<ObjectKey>,
     namespaces: Vec<ObjectKey>,
     definitions: Vec<ObjectKey>,
+    reports: Reports,
     /// What stays, and why.
     stays: BTreeMap<ObjectKey, String>,
     /// What stays of resources that some of their objects outlive, by kind and name.
@@ -66,6 +68,7 @@ impl<'a> Uninstall<'a> {
             objects: Vec::new(),
             namespaces: Vec::new(),
             definitions: Vec::new(),
+            reports: Reports::default(),
             stays: BTreeMap::new(),
             outliving: BTreeMap::new(),
         };
@@ -73,6 +76,10 @@ impl<'a> Uninstall<'a> {
             found.find_domain(index).await?;
         }
         found.find_installation().await?;
+        found.reports = Reports::find(online, &found.sites).await?;
+        if !found.scope.crds {
+            found.stays.extend(found.reports.users.iter().map(|key| (key.clone(), "its spec is somebody's configuration".to_owned())));
+        }
         if found.is_empty() {
             // A run that was interrupted at the very end.
             for key in std::mem::take(&mut found.namespaces) {
@@ -192,7 +199,11 @@ impl<'a> Uninstall<'a> {
 
     /// The same but for namespaces.
     fn is_empty(&self) -> bool {
-        self.resources.is_empty() && self.orphans.is_empty() && self.objects.is_empty() && (self.definitions.is_empty() || !self.scope.crds)
+        self.resources.is_empty()
+            && self.orphans.is_empty()
+            && self.objects.is_empty()
+            && self.reports.is_empty()
+            && (self.definitions.is_empty() || !self.scope.crds)
     }
 
     /// What would be removed, for people.
@@ -208,6 +219,7 @@ impl<'a> Uninstall<'a> {
             line(format!("what {} {}, which is gone, has left", owner.kind.kind, owner.name));
         }
         self.objects.iter().for_each(|key| line(key.human()));
+        self.reports.lines().for_each(&mut line);
         if self.scope.crds {
             self.definitions.iter().for_each(|key| line(key.human()));
         }
@@ -248,6 +260,10 @@ impl<'a> Uninstall<'a> {
             said("removed", &key.human())?;
         }
         self.let_go().await?;
+        // Those of now: until here somebody may have made others.
+        let reports = Reports::find(self.online, &self.sites).await?;
+        reports.remove(self.online).await?;
+        reports.lines().try_for_each(|line| said("removed", &line))?;
         for key in std::mem::take(&mut self.namespaces) {
             self.remove_namespace(&key).await?;
         }

@@ -1,10 +1,14 @@
 //! From the example to an uninstallation that leaves nothing.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use weft_plan::kinds;
 use weft_testenv::proxy::Proxy;
 
-use super::{AGENT, NAMESPACE, agent, nmstate, options, start, variable, wait_agent};
+use super::{
+    AGENT, NAMESPACE, agent,
+    agents::{enactments, wait_decisions},
+    nmstate, options, start, variable, wait_agent,
+};
 use crate::{
     cluster_network::{text, weft},
     harness::*,
@@ -61,20 +65,44 @@ async fn the_agent_comes_to_all_nodes_follows_its_configuration_and_leaves_nothi
     let plan = weft(&cluster, &["plan", "-f", "-"], &nmstate("nmstate", &json!({"logLevel": "info"}))).await;
     assert!(text(&plan).contains("~ DaemonSet nmstate/nmstate-handler"), "{}", text(&plan));
 
-    operator.terminate().await;
-    // A policy that would have been undone on the nodes: with the operator goes whoever answers for its finalizer.
+    // A policy that would be undone on the nodes: with the operator goes whoever answers for its finalizer.
     let policy = json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy",
-        "metadata": {"name": "br1", "finalizers": ["weft.network/revert"]}, "spec": {"desiredState": {}, "onDelete": "revert"}});
+        "metadata": {"name": "br1"}, "spec": {"desiredState": {}, "onDelete": "revert"}});
     cluster.apply(&policy.to_string()).await;
+    wait_decisions(&cluster, "br1", &[("node-1", "Granted 1")]).await;
+    operator.terminate().await;
+    // What agents write, and on one node what somebody wants there.
+    for (node, spec) in [("node-1", json!({})), ("node-2", json!({"managed": false})), ("node-3", Value::Null)] {
+        let state = json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkState", "metadata": {"name": node}, "spec": spec});
+        cluster.apply(&state.to_string()).await;
+    }
+    let preview = weft(&cluster, &["uninstall", "--dry-run", "--domains", "node-network"], "").await;
+    for line in [
+        "- 1 objects NodeNetworkConfigurationEnactment\n",
+        "- 2 objects NodeNetworkState\n",
+        "= NodeNetworkState node-2: stays, its spec is somebody's configuration\n",
+    ] {
+        assert!(text(&preview).contains(line), "{line}: {}", text(&preview));
+    }
     let gone = weft(&cluster, &["uninstall", "--yes", "--domains", "node-network"], "").await;
     assert!(gone.status.success(), "{}", text(&gone));
     assert!(text(&gone).contains("let go NodeNetworkConfigurationPolicy br1"), "{}", text(&gone));
+    assert_eq!(enactments(&cluster).await.len(), 0);
+    let states = cluster.kubectl(&["get", "nns", "-o", "name"]).await;
+    assert_eq!(states.trim(), "nodenetworkstate.nmstate.io/node-2");
     // It is the user's and stays, and it can be deleted.
     cluster.kubectl(&["delete", "nncp", "br1", "--timeout=30s"]).await;
     assert_eq!(agent(&cluster).await, None);
-    assert_eq!(cluster.leftovers().await, Vec::<String>::new());
+    assert_eq!(cluster.leftovers().await, ["NodeNetworkState node-2"]);
     assert_eq!(cluster.get(kinds::CLUSTER_ROLE, "", AGENT).await, None);
     assert_eq!(cluster.get(kinds::DEPLOYMENT, NAMESPACE, "nmstate-operator").await, None);
+    // After an interruption only these may be left; and with the definitions all goes.
+    cluster.apply("{apiVersion: nmstate.io/v1, kind: NodeNetworkState, metadata: {name: node-1}}").await;
+    let rest = weft(&cluster, &["uninstall", "--yes", "--domains", "node-network"], "").await;
+    assert!(text(&rest).contains("removed 1 objects NodeNetworkState\n"), "{}", text(&rest));
+    let all = weft(&cluster, &["uninstall", "--yes", "--crds", "--domains", "node-network"], "").await;
+    assert!(all.status.success() && !text(&all).contains("stays"), "{}", text(&all));
+    assert_eq!(cluster.kubectl(&["get", "crds", "-o", "name"]).await, "");
 }
 
 #[tokio::test]

@@ -1,0 +1,63 @@
+//! Objects by which operator and agents tell what the cluster is like. Once these are gone they would be out of date, and nobody would delete them.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use weft_plan::ObjectKey;
+
+use crate::online::{Online, Site};
+
+/// What there is of them.
+#[derive(Default)]
+pub struct Reports {
+    /// Those that tell, and nothing more, with their uid.
+    found: Vec<(ObjectKey, String)>,
+    /// Those in which somebody has said what should be.
+    pub users: Vec<ObjectKey>,
+}
+
+impl Reports {
+    /// Those of these domains.
+    ///
+    /// # Errors
+    /// The cluster does not let us look.
+    pub async fn find(online: &Online, sites: &[Site]) -> Result<Self> {
+        let mut all = Self::default();
+        for report in sites.iter().flat_map(|site| site.entry.reports) {
+            let objects = match online.cluster.list(report.kind, None, "").await {
+                Ok(objects) => objects,
+                // Their definition is gone, or was never there.
+                Err(error) if error.is_not_found() => continue,
+                Err(error) => return Err(online.explain(error)),
+            };
+            for object in &objects {
+                let (Some(key), Some(uid)) = (ObjectKey::of(object), object["metadata"]["uid"].as_str()) else { continue };
+                if report.is_users(object) { all.users.push(key) } else { all.found.push((key, uid.to_owned())) }
+            }
+        }
+        Ok(all)
+    }
+
+    /// Whether there are none that only tell.
+    pub fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    /// A line for each kind.
+    pub fn lines(&self) -> impl Iterator<Item = String> {
+        let mut counts = BTreeMap::new();
+        self.found.iter().for_each(|(key, _)| *counts.entry(key.kind.kind).or_insert(0_usize) += 1);
+        counts.into_iter().map(|(kind, count)| format!("{count} objects {kind}"))
+    }
+
+    /// Deletes those that only tell. Whoever writes them must be gone: an agent makes its own anew.
+    ///
+    /// # Errors
+    /// The cluster does not let us.
+    pub async fn remove(&self, online: &Online) -> Result<()> {
+        for (key, uid) in &self.found {
+            online.cluster.delete(key, uid).await.map_err(|error| online.explain(error))?;
+        }
+        Ok(())
+    }
+}
