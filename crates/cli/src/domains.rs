@@ -25,6 +25,8 @@ pub struct Entry {
     pub further_definitions: fn() -> Vec<(&'static str, CustomResourceDefinition)>,
     /// Finalizers of the operator on users' objects of other kinds: nobody answers for them once it is gone.
     pub finalizers: &'static [(Kind, &'static str)],
+    /// Objects of the installation that would refuse what the operator does that Weft replaces: they go when the domain is given back.
+    pub gives_way: &'static [(Kind, &'static str)],
     /// Kinds whose objects operator and agents make, without an inventory.
     pub reports: &'static [Report],
     /// Admission policies that belong to its API.
@@ -135,6 +137,7 @@ const ADDONS: Entry = Entry {
     definition: weft_api::addons::crd,
     further_definitions: Vec::new,
     finalizers: &[],
+    gives_way: &[],
     reports: &[],
     admission: weft_api::addons::admission,
     install: Install {
@@ -171,6 +174,7 @@ const CLUSTER_NETWORK: Entry = Entry {
     definition: weft_api::cluster_network::crd,
     further_definitions: Vec::new,
     finalizers: &[],
+    gives_way: &[],
     reports: &[],
     admission: weft_api::cluster_network::admission,
     install: Install {
@@ -219,6 +223,11 @@ const NODE_NETWORK: Entry = Entry {
         node_network::crds().into_iter().filter_map(|definition| Some((file_of(&definition.spec.names.kind)?, definition))).collect()
     },
     finalizers: &[(kinds::NODE_NETWORK_CONFIGURATION_POLICY, rollout::view::FINALIZER)],
+    // Its agents make enactments by themselves.
+    gives_way: &[
+        (kinds::VALIDATING_ADMISSION_POLICY_BINDING, node_network::AGENTS_POLICY),
+        (kinds::VALIDATING_ADMISSION_POLICY, node_network::AGENTS_POLICY),
+    ],
     reports: &[
         Report { kind: kinds::NODE_NETWORK_CONFIGURATION_ENACTMENT, has_users_spec: false },
         Report { kind: kinds::NODE_NETWORK_STATE, has_users_spec: true },

@@ -18,6 +18,7 @@ mod commands;
 mod confirm;
 mod document;
 mod domains;
+mod held;
 mod install;
 mod nodes;
 mod online;

@@ -8,7 +8,7 @@ use weft_api::node_network::{NodeNetworkConfigurationPolicySpec, policy, state};
 use weft_node_network::{
     check,
     plan::{Node, Plan, plan},
-    validate,
+    review,
 };
 use weft_plan::{Kind, Problem, kinds};
 
@@ -18,7 +18,7 @@ use crate::{document, online::Online, output::Style, sources::Source};
 pub fn problems(object: &Value) -> Vec<Problem> {
     match object["kind"].as_str() {
         Some(policy::KIND) => match spec(object) {
-            Ok(spec) => [validate::policy(&name(object), &spec), check::policy("spec", &spec)].concat(),
+            Ok(spec) => review::policy(&name(object), &spec),
             // The schema has told what has the wrong form.
             Err(_) => Vec::new(),
         },

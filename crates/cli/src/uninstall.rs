@@ -13,6 +13,7 @@ use weft_runtime::{pass::FINALIZER, presence, removal, stored};
 
 use crate::{
     domains::Entry,
+    held,
     install::{Options, install},
     online::{Online, Site},
     output::{self, Style},
@@ -276,15 +277,12 @@ impl<'a> Uninstall<'a> {
         output::print(&self.kept(Style::stdout()))
     }
 
-    /// Takes the operator's finalizers off users' objects of other kinds, else none of these could ever be deleted again.
+    /// Takes the operator's finalizers off users' objects of other kinds.
     async fn let_go(&self) -> Result<()> {
-        for (site, (kind, finalizer)) in self.sites.iter().flat_map(|site| site.entry.finalizers.iter().map(move |held| (site, *held))) {
-            let (held, _) = self.online.cluster.list_metadata(kind, None, "").await.map_err(|error| self.online.explain(error))?;
-            for object in held.iter().filter(|object| has_finalizer(object, finalizer)) {
-                let Some(key) = ObjectKey::of(object) else { continue };
-                let taken = self.online.cluster.take_finalizer(&key, object, finalizer, &weft_plan::manager(&*site.domain)).await;
-                taken.map_err(|error| self.online.explain(error))?;
-                said("let go", &key.human())?;
+        for site in &self.sites {
+            for held in held::find(self.online, site).await? {
+                held::let_go(self.online, site, &held).await?;
+                said("let go", &held.key.human())?;
             }
         }
         Ok(())
@@ -410,10 +408,6 @@ impl<'a> Uninstall<'a> {
         }
         Ok(())
     }
-}
-
-fn has_finalizer(object: &Value, finalizer: &str) -> bool {
-    object["metadata"]["finalizers"].as_array().into_iter().flatten().any(|one| one == finalizer)
 }
 
 /// Who holds an object that is being deleted.

@@ -26,6 +26,7 @@ pub mod path;
 pub mod plan;
 pub mod render;
 pub mod revert;
+pub mod review;
 pub mod rollout;
 pub mod route;
 pub mod secrets;

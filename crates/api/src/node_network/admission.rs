@@ -7,7 +7,7 @@ use super::{GROUP, NODE_LABEL, VERSION_V1, VERSION_V1BETA1, enactment, policy, s
 /// The policy about policies, and its binding.
 const POLICIES: &str = "weft-node-network-policies";
 /// The policy about what agents write, and its binding.
-const AGENTS: &str = "weft-node-network-agents";
+pub const AGENTS_POLICY: &str = "weft-node-network-agents";
 
 /// The name of the agents' ServiceAccount, in whatever namespace they are installed.
 pub const AGENT_ACCOUNT: &str = "nmstate-handler";
@@ -74,7 +74,7 @@ fn agents() -> Value {
     json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": AGENTS},
+        "metadata": {"name": AGENTS_POLICY},
         "spec": {
             "failurePolicy": "Fail",
             "matchConstraints": {

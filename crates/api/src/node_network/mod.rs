@@ -25,7 +25,7 @@ pub mod state;
 #[cfg(test)]
 mod tests;
 
-pub use admission::{AGENT_ACCOUNT, admission};
+pub use admission::{AGENTS_POLICY, AGENT_ACCOUNT, admission};
 pub use crd::crds;
 pub use enactment::{
     CapturedState, Decision, Granted, NodeNetworkConfigurationEnactment, NodeNetworkConfigurationEnactmentSpec,

@@ -2,14 +2,14 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::builder::PossibleValuesParser;
 use weft_plan::{ObjectKey, Owner, kinds};
 use weft_runtime::release::{release, release_list};
 
 use crate::{
     confirm::confirmed,
-    domains,
+    domains, held,
     online::{ClusterArgs, Online, Site, block_on},
     output::{self, Style},
 };
@@ -17,7 +17,8 @@ use crate::{
 /// Give everything back to the operator that Weft replaced
 ///
 /// The configuration and its components go on running untouched: no pod restarts. Weft's finalizer, labels, annotations and inventory
-/// go, and every object is owned in the form that the other operator looks for. The record of the applied configuration stays.
+/// go, and every object is owned in the form that the other operator looks for. The record of the applied configuration stays. So do
+/// policies of nodes' networks, without Weft's finalizer; the admission policy that the other operator's agents could not work with goes.
 /// Weft's operator must have been stopped before.
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -29,7 +30,10 @@ Examples:
   weft release addons
 
   kubectl -n openshift-cluster-network-operator delete daemonset cluster-network-operator
-  weft release cluster-network")]
+  weft release cluster-network
+
+  kubectl -n nmstate delete deployment nmstate-operator
+  weft release node-network")]
 pub struct Args {
     /// What is to be given back
     #[arg(value_name = "DOMAIN", value_parser = PossibleValuesParser::new(domains::ALL.iter().map(|entry| entry.name)))]
@@ -77,18 +81,29 @@ async fn give_back(args: &Args, online: &Online, site: &Site) -> Result<()> {
         }
         work.push((resource, list));
     }
-    if work.is_empty() {
+    let held = held::find(online, site).await?;
+    let in_the_way = in_the_way(online, site).await?;
+    if work.is_empty() && held.is_empty() && in_the_way.is_empty() {
         return output::print(&format!("Nothing of {} is Weft's: there is nothing to give back.\n", site.entry.name));
     }
     idle(online, site).await?;
-    for entry in work.iter().flat_map(|(_, list)| list) {
-        if args.dry_run {
-            output::print(&format!("would give back {}\n", entry.object.human()))?;
-        }
+    if args.dry_run {
+        let keys = held.iter().map(|held| &held.key).chain(work.iter().flat_map(|(_, list)| list).map(|entry| &entry.object));
+        let given = keys.map(|key| format!("would give back {}\n", key.human()));
+        let removed = in_the_way.iter().map(|(key, _)| format!("would remove {}\n", key.human()));
+        given.chain(removed).try_for_each(|line| output::print(&line))?;
     }
-    let count: usize = work.iter().map(|(_, list)| list.len()).sum();
+    let count = held.len() + work.iter().map(|(_, list)| list.len()).sum::<usize>();
     if args.dry_run || !confirmed(args.yes, &format!("Give {count} objects of {} back?", site.entry.name))? {
         return output::print("Nothing was changed.\n");
+    }
+    for held in &held {
+        held::let_go(online, site, held).await.with_context(|| again(&held.key))?;
+        output::print(&format!("{} {}\n", style.good("gave back"), held.key.human()))?;
+    }
+    for (key, uid) in &in_the_way {
+        online.cluster.delete(key, uid).await.map_err(|error| online.explain(error).context(again(key)))?;
+        output::print(&format!("{} {}\n", style.good("removed"), key.human()))?;
     }
     for (resource, list) in &work {
         let objects = online.objects(site, Owner::of(&*site.domain, resource));
@@ -99,6 +114,17 @@ async fn give_back(args: &Args, online: &Online, site: &Site) -> Result<()> {
         }
     }
     output::print(&next_step(site))
+}
+
+/// What of the installation the other operator could not work with, with its uid.
+async fn in_the_way(online: &Online, site: &Site) -> Result<Vec<(ObjectKey, String)>> {
+    let mut found = Vec::new();
+    for (kind, name) in site.entry.gives_way {
+        let key = ObjectKey::new(*kind, "", name);
+        let live = online.cluster.get_metadata(&key).await.map_err(|error| online.explain(error))?;
+        found.extend(live.and_then(|live| Some((key, live["metadata"]["uid"].as_str()?.to_owned()))));
+    }
+    Ok(found)
 }
 
 fn again(key: &ObjectKey) -> String {

@@ -7,8 +7,10 @@ mod harness;
 
 mod errors;
 mod plan;
+mod plan_nodes;
 mod release;
 mod release_network;
+mod release_nodes;
 mod status;
 mod uninstall;
 mod user;

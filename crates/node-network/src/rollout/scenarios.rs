@@ -4,9 +4,10 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Decision, testing::Cluster};
+use super::{Decision, Policy, status::blocked, testing::Cluster};
 
 fn decisions(cluster: &Cluster, policy: &str) -> Vec<String> {
     cluster.decisions(policy).into_values().collect()
@@ -80,20 +81,23 @@ fn another_try_leaves_those_alone_that_are_done() {
 #[test]
 fn a_newer_generation_goes_first_to_nodes_that_are_being_changed() {
     let mut cluster = Cluster::with_nodes(3);
-    cluster.apply("p", json!({"maxUnavailable": 1, "desiredState": 1}));
+    cluster.apply("p", json!({"maxUnavailable": 1, "desiredState": {"hostname": {"config": "h1"}}}));
     cluster.settle(true);
-    cluster.apply("p", json!({"maxUnavailable": 1, "desiredState": 2}));
+    cluster.apply("p", json!({"maxUnavailable": 1, "desiredState": {"hostname": {"config": "h2"}}}));
     cluster.operate();
     for _ in 0..2 {
         cluster.act("node-0", true);
     }
     cluster.operate();
     assert_eq!(cluster.under_change(None).into_iter().collect::<Vec<_>>(), ["node-1"]);
-    cluster.apply("p", json!({"maxUnavailable": 1, "desiredState": 3}));
+    cluster.apply("p", json!({"maxUnavailable": 1, "desiredState": {"hostname": {"config": "h3"}}}));
     cluster.operate();
     assert_eq!(decisions(&cluster, "p"), ["Pending", "Granted", "Pending"]);
-    assert_eq!(cluster.enactments["node-0.p"]["spec"]["granted"]["spec"]["desiredState"], 2, "it keeps what it has");
-    assert_eq!(cluster.enactments["node-1.p"]["spec"]["granted"]["spec"]["desiredState"], 3);
+    assert_eq!(
+        cluster.enactments["node-0.p"]["spec"]["granted"]["spec"]["desiredState"]["hostname"]["config"], "h2",
+        "it keeps what it has"
+    );
+    assert_eq!(cluster.enactments["node-1.p"]["spec"]["granted"]["spec"]["desiredState"]["hostname"]["config"], "h3");
 }
 
 #[test]
@@ -207,4 +211,48 @@ fn a_status_that_says_nothing_new_is_the_same_to_the_last_time() {
     let available = &cluster.status("p")["conditions"][0];
     assert_eq!((&available["lastTransitionTime"], &available["observedGeneration"]), (&json!("2019-01-01T00:00:00Z"), &json!(2)));
     assert_eq!(available["lastHeartbeatTime"], "1970-01-01T00:00:00Z");
+}
+
+#[test]
+fn what_is_refused_reaches_no_node_and_says_why_at_once() {
+    let mut cluster = Cluster::with_nodes(2);
+    cluster.apply("good", json!({"desiredState": {"interfaces": [{"name": "br1", "type": "linux-bridge"}]}, "onDelete": "revert"}));
+    cluster.settle(true);
+    let granted = cluster.enactments.clone();
+    cluster.apply("bad", json!({"desiredState": {"interfaces": [{"type": "ethernet", "mtu": 9000}]}}));
+    // With a selector that cannot be read it is for no node: that must not make nodes leave it.
+    cluster.merge("good", "nodeSelector", json!("worker"));
+    cluster.settle(true);
+    assert_eq!(cluster.enactments, granted, "no node gets it, and what nodes have stays");
+    let missing = "The policy is refused, and no node gets it: spec.desiredState.interfaces[0].name: is missing: give the interface a name, or let spec.match.interfaces of a policy give it one";
+    assert_eq!(cluster.says("bad"), ("Degraded", missing.to_owned()));
+    let (phase, message) = cluster.says("good");
+    assert_eq!(phase, "Degraded");
+    assert!(message.starts_with("The policy is refused, and no node gets it: spec: cannot be read: "), "{message}");
+    // It can be deleted all the same, and is put back.
+    cluster.delete("good");
+    assert_eq!(cluster.says("good").0, "Progressing");
+    cluster.settle(true);
+    assert!(!cluster.policies.contains_key("good") && cluster.enactments.is_empty(), "{:#?}", cluster.enactments);
+}
+
+#[test]
+fn another_operator_in_the_way_is_told_first_and_its_own_words_stay() {
+    let mut cluster = Cluster::with_nodes(1);
+    cluster.apply("p", json!({}));
+    let say = |cluster: &Cluster| blocked(&Policy::of(&cluster.policies["p"]), "OtherOperatorRunning", "remove it", Timestamp::UNIX_EPOCH);
+    let types = |status: &Value| status["conditions"].as_array().unwrap().iter().map(|one| one["type"].clone()).collect::<Vec<_>>();
+    let new = say(&cluster).unwrap();
+    assert_eq!(types(&new), ["Blocked"]);
+    assert_eq!(new["observedGeneration"], Value::Null, "nobody has looked at it");
+    cluster.policies.get_mut("p").unwrap()["status"] = new.clone();
+    assert_eq!(say(&cluster), Some(new), "and that is said once");
+    cluster.settle(true);
+    let known = cluster.status("p");
+    assert_eq!(types(&known), ["Available", "Degraded", "Progressing", "Ignored"], "it goes with the other operator");
+    cluster.policies.get_mut("p").unwrap()["status"] = known;
+    assert_eq!(types(&say(&cluster).unwrap()), ["Blocked", "Available", "Degraded", "Progressing", "Ignored"]);
+    let theirs = json!({"conditions": [{"type": "Available", "status": "True", "reason": "SuccessfullyConfigured"}]});
+    cluster.policies.get_mut("p").unwrap()["status"] = theirs;
+    assert_eq!(say(&cluster), None);
 }

@@ -85,8 +85,8 @@ fn happen(cluster: &mut Cluster, happening: &Happening) {
         Happening::AgentRuns(number, runs) => cluster.set_agent(&node(number), runs),
         Happening::Label(number, worker) => cluster.label(&node(number), if worker { "worker" } else { "other" }),
         Happening::Edited(number) => {
-            let now = cluster.policies.get(&policy(number)).map(|policy| policy["spec"]["desiredState"].as_i64().unwrap_or_default());
-            cluster.merge(&policy(number), "desiredState", json!(now.unwrap_or_default() + 1));
+            let now = cluster.policies.get(&policy(number)).map(|policy| policy["metadata"]["generation"].to_string());
+            cluster.merge(&policy(number), "desiredState", json!({"hostname": {"config": format!("h{}", now.unwrap_or_default())}}));
         }
         Happening::Limited(number, limit) => cluster.merge(&policy(number), "maxUnavailable", json!(limit)),
         Happening::OnDelete(number, reverts) => {
@@ -164,7 +164,7 @@ proptest! {
     ) {
         let mut cluster = Cluster::with_nodes(NODES);
         cluster.cap = Some(json!("50%"));
-        cluster.apply("a", json!({"maxUnavailable": 1, "desiredState": 1}));
+        cluster.apply("a", json!({"maxUnavailable": 1, "desiredState": {"hostname": {"config": "h1"}}}));
         cluster.apply("b", json!({"maxUnavailable": "40%", "priority": 3, "nodeSelector": {"role": "worker"}}));
         cluster.label("node-2", "other");
         let run = |order: &[(usize, usize)]| {

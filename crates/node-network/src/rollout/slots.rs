@@ -60,7 +60,7 @@ pub fn decide(world: &World) -> Vec<Action> {
     }
     let rollouts: Vec<_> = in_order(world).into_iter().map(|name| Rollout::of(world, name)).collect();
     let mut slots = Slots::of(world, &rollouts);
-    for rollout in &rollouts {
+    for rollout in rollouts.iter().filter(|rollout| !rollout.policy.is_held()) {
         rollout.finalizer(&mut actions);
         slots.open(rollout);
         rollout.leave(&mut slots, &mut actions);

@@ -12,6 +12,8 @@ use super::{
 /// Where a rollout stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
+    /// What is wrong with the policy.
+    refusal: Option<String>,
     /// The policy is being deleted, and these nodes still have something of it.
     leaving: Option<Leaving>,
     /// Nodes that it is for and that run an agent.
@@ -68,6 +70,7 @@ impl Summary {
         let cannot_act = |node: &&OnNode| !(node.node.is_ready && node.runs_agent);
         let names = |nodes: &mut dyn Iterator<Item = &OnNode>| nodes.map(|node| node.name.to_owned()).collect::<Vec<_>>();
         Self {
+            refusal: policy.refusal.clone(),
             leaving: policy.is_deleted.then(|| Leaving {
                 left: rollout.leaving().count(),
                 failed: rollout.leaving().filter(|node| node.standing == Standing::Failed).count(),
@@ -97,6 +100,9 @@ impl Summary {
         if let Some(leaving) = &self.leaving {
             return leaving.verdict();
         }
+        if let Some(refusal) = &self.refusal {
+            return Verdict::Failed(format!("The policy is refused, and no node gets it: {refusal}"));
+        }
         let Self { matching, ready, finished, available, failed, aborted, .. } = self;
         let mut not_ready = String::new();
         if matching > ready {
@@ -119,9 +125,9 @@ impl Summary {
         }
     }
 
-    /// The first node where it has failed, and what its agent says.
+    /// The first node where it has failed, and what its agent says; of what was granted before it was refused nothing.
     pub fn failure(&self) -> Option<(&str, &str)> {
-        self.failure.as_ref().map(|(node, message)| (node.as_str(), message.as_str()))
+        self.failure.as_ref().filter(|_| self.refusal.is_none()).map(|(node, message)| (node.as_str(), message.as_str()))
     }
 
     /// The status of a policy. What is in `previous` and not ours stays; a condition that says nothing new stays as it is, times included.
@@ -243,6 +249,24 @@ impl Said<'_> {
         condition
     }
 }
+
+/// The status of a policy while the operator that Weft replaces is still there: what it said stays, and this comes first, since `kubectl get` shows
+/// the first condition that is True. `None` where that operator speaks: it knows no `observedGeneration`, and goes on writing its own.
+pub fn blocked(policy: &Policy, reason: &'static str, message: &str, now: Timestamp) -> Option<Value> {
+    let before = policy.status["conditions"].as_array().cloned().unwrap_or_default();
+    let is_ours = policy.status["observedGeneration"].is_i64() || before.iter().all(|one| one["type"] == BLOCKED);
+    if !is_ours {
+        return None;
+    }
+    let said = Said { name: BLOCKED, status: "True", reason, message };
+    let blocked = said.value(policy.generation, &policy.status["conditions"], now);
+    let others = before.into_iter().filter(|one| one["type"] != BLOCKED);
+    let mut status = policy.status.as_object().cloned().unwrap_or_default();
+    status.insert("conditions".to_owned(), std::iter::once(blocked).chain(others).collect());
+    Some(status.into())
+}
+
+const BLOCKED: &str = "Blocked";
 
 /// What a policy may say: its types of conditions, and `Unknown` where none is True.
 pub const PHASES: [&str; 5] = ["Available", "Degraded", "Progressing", "Ignored", "Unknown"];

@@ -9,8 +9,10 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 
 use weft_api::node_network::{NODE_LABEL, POLICY_LABEL, RETRY_ANNOTATION};
+use weft_plan::Problem;
 
 use super::selection::Selection;
+use crate::review;
 
 /// Keeps a policy until the nodes have put back what it changed.
 pub const FINALIZER: &str = "weft.network/revert";
@@ -57,6 +59,8 @@ pub struct Policy {
     pub priority: i64,
     /// Nodes put back what it changed when it goes.
     pub reverts: bool,
+    /// What is wrong with it: then no node gets it.
+    pub refusal: Option<String>,
 }
 
 impl Policy {
@@ -76,7 +80,13 @@ impl Policy {
             max_unavailable: serde_json::from_value(spec["maxUnavailable"].clone()).ok(),
             priority: spec["priority"].as_i64().unwrap_or_default(),
             reverts: spec["onDelete"] == "revert",
+            refusal: refusal(&text(&metadata["name"]).unwrap_or_default(), spec),
         }
+    }
+
+    /// Whether it stands as it is on the nodes: what is wrong with it cannot be rolled out, and says nothing about who should leave it either.
+    pub(super) fn is_held(&self) -> bool {
+        self.refusal.is_some() && !self.is_deleted
     }
 
     /// Whether this is about the last try that was asked for.
@@ -88,6 +98,22 @@ impl Policy {
     pub(super) fn wants(&self, decision: Decision) -> Wanted {
         Wanted { generation: self.generation, decision, retry: self.retry.clone() }
     }
+}
+
+/// How many problems are told at once.
+const PROBLEMS: usize = 5;
+
+/// What is wrong with a policy, if anything is.
+fn refusal(name: &str, spec: &Value) -> Option<String> {
+    let spec = if spec.is_null() { json!({}) } else { spec.clone() };
+    let problems = match serde_json::from_value(spec) {
+        Ok(spec) => review::policy(name, &spec),
+        // Stored before the definition had this form.
+        Err(error) => vec![Problem { field: "spec".to_owned(), message: format!("cannot be read: {error}") }],
+    };
+    let told: Vec<_> = problems.iter().take(PROBLEMS).map(ToString::to_string).collect();
+    let more = if problems.len() > PROBLEMS { format!("; and {} more", problems.len() - PROBLEMS) } else { String::new() };
+    (!told.is_empty()).then(|| format!("{}{more}", told.join("; ")))
 }
 
 /// A node.

@@ -24,7 +24,7 @@ use weft_node_network::rollout::{
     view::{FINALIZER, enactment_name},
     writes,
 };
-use weft_plan::{Domain, ObjectKey, kinds, manager};
+use weft_plan::{Domain, ObjectKey, kinds, manager, report::Blocked};
 use weft_runtime::{
     backoff::Backoff,
     cluster::{Cluster, Error},
@@ -67,7 +67,7 @@ struct Memory {
     failed: HashMap<String, Failed>,
     /// When a policy last told how far it is.
     told: HashMap<String, Instant>,
-    blocked: Option<String>,
+    blocked: Option<Blocked>,
 }
 
 /// Something that could not be written.
@@ -129,16 +129,16 @@ impl Controller {
 
     /// Decides and writes. Returns when to look again, should nothing happen.
     async fn pass(&self, memory: &mut Memory) -> Option<Instant> {
-        let blocked = pass::held_by_another(&*self.domain, &self.shared).map(|blocked| blocked.message);
+        let blocked = pass::held_by_another(&*self.domain, &self.shared);
         if blocked != memory.blocked {
-            if let Some(message) = &blocked {
+            if let Some(Blocked { message, .. }) = &blocked {
                 tracing::warn!(message, "policies are left alone");
             }
             memory.blocked = blocked;
         }
-        if memory.blocked.is_some() {
+        if let Some(blocked) = &memory.blocked {
             self.metrics.passed(POLICIES, "blocked");
-            return None;
+            return self.report_blocked(blocked).await;
         }
         if !self.is_up_to_date(memory).await {
             return Some(Instant::now() + memory.backoff.next_pause());
@@ -293,6 +293,22 @@ impl Controller {
         let failed = spoken.buffer_unordered(AT_ONCE).any(async |result| result.is_err()).await;
         let retry = failed.then(|| Instant::now() + NEWS);
         [due, retry].into_iter().flatten().min()
+    }
+
+    /// Has each policy say that another operator is in the way. Nothing else is written meanwhile. Returns when to try again.
+    async fn report_blocked(&self, blocked: &Blocked) -> Option<Instant> {
+        let now = Timestamp::now();
+        let wanted: Vec<_> = {
+            let policies = self.caches.policies.lock();
+            let said = policies.iter().filter_map(|(name, policy)| {
+                let status = status::blocked(policy, blocked.reason, &blocked.message, now)?;
+                (status != *policy.status).then(|| (name.to_owned(), policy.clone(), status))
+            });
+            said.collect()
+        };
+        let spoken = futures::stream::iter(wanted).map(async |(name, policy, status)| self.speak(&name, &policy, &status, None).await);
+        let failed = spoken.buffer_unordered(AT_ONCE).any(async |result| result.is_err()).await;
+        failed.then(|| Instant::now() + NEWS)
     }
 
     async fn speak(&self, name: &str, policy: &Policy, status: &Value, failure: Option<String>) -> Result<(), Error> {

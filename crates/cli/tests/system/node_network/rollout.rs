@@ -167,3 +167,40 @@ async fn what_a_policy_changed_is_put_back_before_it_goes() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_policy_that_only_weft_can_tell_is_wrong_says_so_at_once_and_goes_nowhere() {
+    let (cluster, agents, _proxy, _operator) = with_agents().await;
+    // The API server takes it: what stands in a desired state its rules cannot say.
+    let of = |state: &str| {
+        format!(
+            "{{apiVersion: nmstate.io/v1, kind: NodeNetworkConfigurationPolicy, metadata: {{name: mtu}}, spec: {{desiredState: {state}}}}}"
+        )
+    };
+    cluster.apply(&of("{interfaces: [{name: eth1, type: ethernet, mut: 9000}]}")).await;
+    let refused = "The policy is refused, and no node gets it: ";
+    let unknown = "spec.desiredState.interfaces[0].mut: nmstate knows no \"mut\" here; did you mean \"mtu\"?";
+    wait_says(&cluster, "mtu", "Degraded", &format!("{refused}{unknown}")).await;
+    let shown = cluster.kubectl(&["get", "nncp", "mtu", "--no-headers"]).await;
+    assert!(shown.split_whitespace().eq(["mtu", "Degraded", "FailedToConfigure"]), "{shown}");
+    cluster.apply(&of("{interfaces: [{type: ethernet, mtu: 9000}]}")).await;
+    let unnamed =
+        "spec.desiredState.interfaces[0].name: is missing: give the interface a name, or let spec.match.interfaces of a policy give it one";
+    wait_says(&cluster, "mtu", "Degraded", &format!("{refused}{unnamed}")).await;
+    assert_eq!(enactments(&cluster).await.len(), 0);
+
+    cluster.apply(&of("{interfaces: [{name: eth1, type: ethernet, mtu: 9000}]}")).await;
+    act_until(&cluster, &agents, "mtu", 2, "Available", "4/4 nodes successfully configured").await;
+    // What nodes have stays while a later one is refused.
+    let before = decisions(&cluster, "mtu").await;
+    cluster.apply(&of("{interfaces: [{name: eth1, type: ethernet, mtu: many}]}")).await;
+    wait_until("it is refused", async || {
+        let live = cluster.get(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", "mtu").await.unwrap();
+        let said = condition(&live["status"], "Degraded");
+        let right = said["observedGeneration"] == live["metadata"]["generation"]
+            && said["message"].as_str().is_some_and(|text| text.contains("spec.desiredState.interfaces[0]"));
+        if right { Ok(()) } else { Err(said.to_string()) }
+    })
+    .await;
+    assert_eq!(decisions(&cluster, "mtu").await, before);
+}

@@ -20,6 +20,11 @@ async fn weft_waits_for_the_end_of_the_other_operator_and_takes_over_its_agent()
     cluster
         .apply("{apiVersion: nmstate.io/v1, kind: NodeNetworkConfigurationPolicy, metadata: {name: br1}, spec: {desiredState: {}}}")
         .await;
+    cluster
+        .apply("{apiVersion: nmstate.io/v1, kind: NodeNetworkConfigurationPolicy, metadata: {name: theirs}, spec: {nodeSelector: {none: ''}, desiredState: {}}}")
+        .await;
+    let status = json!({"status": their_status()}).to_string();
+    cluster.kubectl(&["patch", "nncp", "theirs", "--subresource=status", "--type=merge", "-p", &status]).await;
     let _operator = Operator::start_default(&cluster).await;
 
     // Of several that are in the way the operator is named first; the watches of them fill one after the other.
@@ -27,8 +32,16 @@ async fn weft_waits_for_the_end_of_the_other_operator_and_takes_over_its_agent()
         .wait_condition("Blocked", "True", "OtherOperatorRunning", "kubectl -n openshift-nmstate delete deployment nmstate-operator")
         .await;
     assert!(cluster.get(kinds::DEPLOYMENT, NAMESPACE, "nmstate-webhook").await.is_some(), "it writes nothing meanwhile");
+    wait_until("a policy says so, too", async || {
+        let shown = cluster.kubectl(&["get", "nncp", "br1", "--no-headers"]).await;
+        if shown.split_whitespace().eq(["br1", "Blocked", "OtherOperatorRunning"]) { Ok(()) } else { Err(shown) }
+    })
+    .await;
     let policy = cluster.get(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", "br1").await.unwrap();
-    assert_eq!((&policy["status"], enactments(&cluster).await.len()), (&Value::Null, 0), "nor about policies");
+    assert_eq!(condition(&policy["status"], "Blocked")["message"], blocked_message(&cluster).await);
+    let theirs = cluster.get(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", "theirs").await.unwrap();
+    assert_eq!(theirs["status"], their_status(), "what the other operator says stays as it is");
+    assert_eq!(enactments(&cluster).await.len(), 0);
 
     cluster.kubectl(&["-n", "openshift-nmstate", "delete", "deployment", "nmstate-operator"]).await;
     // Its agent in a namespace that is not ours goes on: two would change the same node.
@@ -40,6 +53,14 @@ async fn weft_waits_for_the_end_of_the_other_operator_and_takes_over_its_agent()
     let resource = cluster.wait_available().await;
     assert_eq!(condition(&resource["status"], "Blocked"), Value::Null);
     wait_decisions(&cluster, "br1", &[("node-1", "Granted 1")]).await;
+    for (name, phase) in [("br1", "Progressing"), ("theirs", "Ignored")] {
+        let status = wait_until(&format!("{name} is {phase}"), async || {
+            let live = cluster.get(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", name).await.unwrap();
+            if condition(&live["status"], phase)["status"] == "True" { Ok(live["status"].clone()) } else { Err(live["status"].to_string()) }
+        })
+        .await;
+        assert_eq!(condition(&status, "Blocked"), Value::Null);
+    }
     let live = agent(&cluster).await.unwrap();
     assert_eq!(live["metadata"]["uid"], before, "the same DaemonSet");
     assert_eq!(variable(&live, "INTERFACES_FILTER"), Value::Null, "what it said and Weft does not is gone");
@@ -55,6 +76,16 @@ async fn weft_waits_for_the_end_of_the_other_operator_and_takes_over_its_agent()
         assert_eq!(cluster.get(kind, namespace, name).await, None, "{kind} {name}");
     }
     assert!(cluster.get(kinds::CONFIG_MAP, NAMESPACE, "nginx-conf").await.is_some(), "somebody else's, of one of its names");
+}
+
+/// What the other operator has said of a policy.
+fn their_status() -> Value {
+    json!({"conditions": [{"type": "Available", "status": "True", "reason": "SuccessfullyConfigured", "message": "1/1 nodes successfully configured",
+        "lastHeartbeatTime": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z"}]})
+}
+
+async fn blocked_message(cluster: &Cluster) -> Value {
+    condition(&cluster.status().await, "Blocked")["message"].clone()
 }
 
 /// A part of its objects, each owned by the resource as it does it; and itself, in OpenShift's namespace.

@@ -1,0 +1,49 @@
+//! Users' objects that a finalizer of the operator holds: once it is gone nobody answers for that, and they could never be deleted again.
+
+use anyhow::Result;
+use serde_json::Value;
+use weft_plan::{ObjectKey, manager};
+
+use crate::online::{Online, Site};
+
+/// An object that is held.
+pub struct Held {
+    /// Which.
+    pub key: ObjectKey,
+    object: Value,
+    finalizer: &'static str,
+}
+
+/// All that the operator of a domain holds.
+///
+/// # Errors
+/// The cluster does not let us look.
+pub async fn find(online: &Online, site: &Site) -> Result<Vec<Held>> {
+    let mut all = Vec::new();
+    for (kind, finalizer) in site.entry.finalizers {
+        let objects = match online.cluster.list_metadata(*kind, None, "").await {
+            Ok((objects, _)) => objects,
+            // Their definition is gone, or was never there.
+            Err(error) if error.is_not_found() => continue,
+            Err(error) => return Err(online.explain(error)),
+        };
+        for object in objects.into_iter().filter(|object| has_finalizer(object, finalizer)) {
+            all.extend(ObjectKey::of(&object).map(|key| Held { key, object, finalizer }));
+        }
+    }
+    Ok(all)
+}
+
+/// Takes the finalizer off.
+///
+/// # Errors
+/// The cluster does not let us.
+pub async fn let_go(online: &Online, site: &Site, held: &Held) -> Result<()> {
+    let Held { key, object, finalizer } = held;
+    let taken = online.cluster.take_finalizer(key, object, finalizer, &manager(&*site.domain)).await;
+    taken.map(drop).map_err(|error| online.explain(error))
+}
+
+fn has_finalizer(object: &Value, finalizer: &str) -> bool {
+    object["metadata"]["finalizers"].as_array().into_iter().flatten().any(|one| one == finalizer)
+}
