@@ -92,7 +92,7 @@ pub async fn serve(host: Arc<dyn Host>, changes: Changes, config: Config, settin
     let (tell_own, own) = watch::channel(Own::default());
     // What a process before this one has left in the middle is cleaned up before anything is reported.
     let worker = Worker::start(host, config, client.clone(), &settings, &observer, states.clone(), tell_own).await?;
-    let reporter = Reporter::new(&client, &settings.node, settings.extent, &observer, states, own);
+    let reporter = Reporter::new(&client, &settings, &observer, states, own)?;
     tokio::join!(reporter.run(), worker.run());
     bail!("the part of the agent that serves the host has ended")
 }

@@ -1,10 +1,16 @@
-//! Secrets that policies refer to: read from the agent's own namespace when they are needed, and not kept.
+//! Secrets that policies refer to: read from the agent's own namespace when they are needed, and not kept. What is kept is where they stand in
+//! the state of the host, so that no report shows what is there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
-use weft_node_network::secrets::{SecretRef, Secrets};
+use serde_json::Value;
+use weft_node_network::secrets::{self, Place, SecretRef, Secrets};
+
+use crate::state_dir::{self, StateDir};
+
+const FILE: &str = "secret-places.json";
 
 /// Why a secret cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -53,4 +59,22 @@ pub async fn read(client: &Client, namespace: &str, references: &BTreeSet<Secret
         secrets.insert(reference.clone(), text);
     }
     Ok(secrets)
+}
+
+/// Remembers where the secrets of this state stand. A place is never forgotten: what was written there stays when its policy goes.
+///
+/// # Errors
+/// The folder cannot be written: nothing must be applied then, for it would be reported.
+pub fn remember(dir: &StateDir, state: &Value) -> Result<(), state_dir::Error> {
+    let known = places(dir)?;
+    let all: BTreeSet<Place> = known.union(&secrets::places(state)).cloned().collect();
+    if all == known { Ok(()) } else { dir.write(FILE, &all) }
+}
+
+/// The places that are remembered.
+///
+/// # Errors
+/// The folder cannot be read: nothing must be reported then.
+pub fn places(dir: &StateDir) -> Result<BTreeSet<Place>, state_dir::Error> {
+    Ok(dir.read(FILE)?.unwrap_or_default())
 }

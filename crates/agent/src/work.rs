@@ -150,7 +150,7 @@ pub async fn once(kubeconfig: Option<PathBuf>, lock_file: PathBuf, settings: Set
             None => tokio::time::sleep(GATHER).await,
         }
     };
-    let reporter = Reporter::new(&client, &settings.node, settings.extent, &observer, states, own);
+    let reporter = Reporter::new(&client, &settings, &observer, states, own)?;
     reporter.once().await.context("the state of the node cannot be reported")?;
     let own_failed = matches!(report.own, Some(Err(_)));
     Ok(if report.failing > 0 || own_failed {

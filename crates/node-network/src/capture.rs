@@ -4,6 +4,8 @@
 
 use crate::expression::{Action, Expression, ExpressionError, Operand, Reference};
 use crate::path::{entries, text};
+use crate::state;
+use nmstate::NetworkState;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -87,12 +89,13 @@ pub fn evaluate(expression: &Expression, current: &Value, captures: &Captures) -
             let value = operand(value)?;
             let (list, property) = list_of(path, line)?;
             let mut changed: Vec<Value> = entries(at(input, list)).to_vec();
+            let failed = |message| ExpressionError { message, line: line.clone(), position: path.position };
             for entry in &mut changed {
-                assign(entry, property, value.as_deref()).map_err(|message| ExpressionError {
-                    message,
-                    line: line.clone(),
-                    position: path.position,
-                })?;
+                assign(entry, property, value.clone().map(Value::from)).map_err(failed)?;
+                if value.is_some() {
+                    let read = read(list, entry, property).map_err(failed)?;
+                    assign(entry, property, Some(read)).map_err(failed)?;
+                }
             }
             Ok(nest(list, Value::Array(changed)))
         }
@@ -169,7 +172,16 @@ fn keep(value: &Value, steps: &[String]) -> Value {
     }
 }
 
-fn assign(entry: &mut Value, steps: &[String], value: Option<&str>) -> Result<(), String> {
+/// A property as nmstate reads it: which texts are numbers or booleans, it knows by the property.
+fn read(list: &[String], entry: &Value, property: &[String]) -> Result<Value, String> {
+    let alone = state::without_additions(&nest(list, Value::Array(vec![entry.clone()])));
+    let read: NetworkState = serde_json::from_value(alone).map_err(|error| format!("{}: {error}", property.join(".")))?;
+    let read = at(&at(&state::value(&read), list)[0], property).clone();
+    // What nmstate does not know, it says when the state is read as a whole.
+    Ok(if read.is_null() { at(entry, property).clone() } else { read })
+}
+
+fn assign(entry: &mut Value, steps: &[String], value: Option<Value>) -> Result<(), String> {
     let Some((step, rest)) = steps.split_first() else { return Ok(()) };
     let Some(map) = entry.as_object_mut() else { return Err(format!("{step} cannot be set: what stands above it is no object")) };
     match value {
@@ -178,12 +190,7 @@ fn assign(entry: &mut Value, steps: &[String], value: Option<&str>) -> Result<()
         None => {
             map.remove(step);
         }
-        Some(text) => {
-            let value = match text {
-                "true" => Value::Bool(true),
-                "false" => Value::Bool(false),
-                _ => text.parse::<i64>().map_or_else(|_| Value::String(text.to_owned()), Value::from),
-            };
+        Some(value) => {
             map.insert(step.clone(), value);
         }
     }

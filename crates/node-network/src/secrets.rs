@@ -1,5 +1,6 @@
 //! `{secretRef: {name, key}}` in place of a value: filled in on the node only, and taken out of every text that leaves it.
 
+use crate::{path::text, state::HIDDEN};
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -73,6 +74,67 @@ pub fn mask(state: &Value, text: &str) -> Value {
     let mut masked = state.clone();
     let done = walk(&mut masked, "", &mut |_, _| Ok(Some(Value::String(text.to_owned()))));
     if done.is_ok() { masked } else { state.clone() }
+}
+
+/// Where references stand: keys, an interface by its name, and of any other list the list itself, as its entries have no names.
+pub type Place = Vec<String>;
+
+/// The places of all references in a merged state.
+#[must_use]
+pub fn places(state: &Value) -> BTreeSet<Place> {
+    let mut found = BTreeSet::new();
+    collect(state, &mut Vec::new(), &mut found);
+    found
+}
+
+fn collect(value: &Value, path: &mut Place, found: &mut BTreeSet<Place>) {
+    let mut step = |key: &str, value: &Value, path: &mut Place| {
+        path.push(key.to_owned());
+        collect(value, path, found);
+        path.pop();
+    };
+    match value {
+        Value::Object(map) if map.contains_key("secretRef") => drop(found.insert(path.clone())),
+        Value::Object(map) => map.iter().for_each(|(key, value)| step(key, value, path)),
+        Value::Array(list) if is_interfaces(path) => list.iter().for_each(|entry| step(&text(&entry["name"]), entry, path)),
+        Value::Array(list) if list.iter().any(|entry| !places(entry).is_empty()) => drop(found.insert(path.clone())),
+        _ => {}
+    }
+}
+
+fn is_interfaces(path: &[String]) -> bool {
+    path == ["interfaces"]
+}
+
+/// A state of a host without what stands in these places, for those who may see the host and not its secrets.
+pub fn hide(state: &mut Value, places: &BTreeSet<Place>) {
+    for place in places {
+        hide_at(state, place, 0);
+    }
+}
+
+fn hide_at(value: &mut Value, place: &[String], depth: usize) {
+    let Some(step) = place.get(depth) else { return hide_all(value) };
+    match value {
+        Value::Object(map) => {
+            if let Some(value) = map.get_mut(step) {
+                hide_at(value, place, depth + 1);
+            }
+        }
+        Value::Array(list) if is_interfaces(&place[..depth]) => {
+            list.iter_mut().filter(|entry| text(&entry["name"]) == *step).for_each(|entry| hide_at(entry, place, depth + 1));
+        }
+        _ => {}
+    }
+}
+
+fn hide_all(value: &mut Value) {
+    match value {
+        Value::Array(list) => list.iter_mut().for_each(hide_all),
+        Value::Object(map) => map.values_mut().for_each(hide_all),
+        Value::Null | Value::Bool(_) => {}
+        Value::String(_) | Value::Number(_) => *value = Value::String(HIDDEN.to_owned()),
+    }
 }
 
 fn placeholder(reference: &SecretRef) -> String {
@@ -191,6 +253,28 @@ mod tests {
         assert_eq!(filled["interfaces"][0]["802.1x"]["password"], "hunter2");
         assert_eq!(Redactor::new(&secrets).state(&filled), conceal(&state()).unwrap());
         assert_eq!(conceal(&state()).unwrap()["interfaces"][1]["macsec"]["mka-cak"], "<secret wire/cak>");
+    }
+
+    #[test]
+    fn what_a_host_has_in_the_place_of_a_reference_is_hidden() {
+        let wanted = json!({"interfaces": [
+            {"name": "eth1", "description": {"secretRef": {"name": "s", "key": "a"}}, "mtu": 1400},
+            {"name": "br1", "bridge": {"port": [{"name": "eth2"}, {"name": {"secretRef": {"name": "s", "key": "b"}}}]}}]});
+        let places = places(&wanted);
+        assert_eq!(
+            places.iter().map(|place| place.join("/")).collect::<Vec<_>>(),
+            ["interfaces/br1/bridge/port", "interfaces/eth1/description"]
+        );
+        let mut shown = json!({"interfaces": [
+            {"name": "eth1", "description": "hunter2", "mtu": 1400}, {"name": "eth2", "description": "plain"},
+            {"name": "br1", "bridge": {"options": {"stp": {"enabled": false}}, "port": [{"name": "hunter3", "vlan": {}}]}}]});
+        hide(&mut shown, &places);
+        assert_eq!(
+            shown,
+            json!({"interfaces": [
+            {"name": "eth1", "description": HIDDEN, "mtu": 1400}, {"name": "eth2", "description": "plain"},
+            {"name": "br1", "bridge": {"options": {"stp": {"enabled": false}}, "port": [{"name": HIDDEN, "vlan": {}}]}}]})
+        );
     }
 
     #[test]

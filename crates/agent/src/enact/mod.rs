@@ -30,7 +30,7 @@ use self::{
 };
 use crate::{
     observe::Observer,
-    state_dir,
+    secrets, state_dir,
     transaction::{Failure, Interrupted, Transactor},
 };
 
@@ -89,6 +89,8 @@ pub struct Enactor {
     attempts: Attempts,
     /// How often the node's own desired state has failed, and until when it waits.
     own_tries: Option<(u32, Instant)>,
+    /// The node's own desired state that was made so last.
+    own_done: Option<Value>,
     /// Own writes: what a watch tells may be older. By the name of the enactment, with its uid.
     written: BTreeMap<String, (Option<String>, Status)>,
     interrupted: Option<Interrupted>,
@@ -100,7 +102,6 @@ impl Enactor {
     /// # Errors
     /// The agent's folder cannot be used.
     pub async fn start(settings: Settings) -> Result<Self, state_dir::Error> {
-        let store = Store::load(&settings.transactor.dir)?;
         let interrupted = match settings.transactor.recover().await {
             Ok(interrupted) => interrupted,
             Err(failure) => {
@@ -111,7 +112,9 @@ impl Enactor {
         if let Some(interrupted) = &interrupted {
             tracing::warn!("{interrupted}");
         }
-        Ok(Self { settings, store, attempts: Attempts::default(), own_tries: None, written: BTreeMap::new(), interrupted })
+        // After that: what was written down with the interrupted change is in it.
+        let store = Store::load(&settings.transactor.dir)?;
+        Ok(Self { settings, store, attempts: Attempts::default(), own_tries: None, own_done: None, written: BTreeMap::new(), interrupted })
     }
 
     /// Makes the host as the enactments say, and says in their status what became of it.
@@ -158,6 +161,16 @@ impl Enactor {
 
     /// Writes a status if it says something new. Whether it is written.
     async fn write(&mut self, wish: &mut Wish, uid: Option<String>, state: &State, aside: &Aside, mut status: Status) -> bool {
+        for captured in status.captured_states.iter_mut().flat_map(|captures| captures.values_mut()) {
+            match (&mut captured.state, secrets::places(&self.settings.transactor.dir)) {
+                (Some(state), Ok(places)) => weft_node_network::secrets::hide(state, &places),
+                (state, Err(error)) => {
+                    tracing::error!(%error, "what a policy has captured is not told: it may have secrets in it");
+                    *state = None;
+                }
+                (None, Ok(_)) => {}
+            }
+        }
         status.conditions = status::conditions(wish, state, aside, Timestamp::now());
         status.policy_generation = Some(wish.generation);
         status.observed_generation = Some(wish.observed);

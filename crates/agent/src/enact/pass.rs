@@ -18,7 +18,7 @@ use weft_node_network::{
 };
 
 use super::{
-    Aside, Enactor, Inputs, Report, State, WRITE_AGAIN, status,
+    Aside, Enactor, Inputs, Report, State, Store, WRITE_AGAIN, status,
     wish::{Standing, Wish},
 };
 use crate::{
@@ -157,8 +157,13 @@ impl<'a> Pass<'a> {
                 Err(error) => self.fail(BTreeSet::new(), &open, &Failure::host(Phase::Plan, &error)),
             };
         }
-        if due.is_empty() {
+        if due.is_empty() && !self.asks_for_secrets() {
             self.put_ports_back(&merged).await;
+            let noted = self.noted(&open);
+            if noted != self.enactor.store {
+                self.enactor.store = noted;
+                self.enactor.save();
+            }
             self.succeed(&open);
             return false;
         }
@@ -198,8 +203,14 @@ impl<'a> Pass<'a> {
     }
 
     fn differ(&self, merged: &Merged) -> Vec<Difference> {
-        let concealed = secrets::conceal(&merged.state).unwrap_or_else(|_| merged.state.clone());
-        differences(&concealed, &self.current)
+        differences(&secrets::mask(&merged.state, state::HIDDEN), &self.current)
+    }
+
+    /// Whether something new has secrets in it. If the host has them already, only the transaction can tell, which knows them.
+    fn asks_for_secrets(&self) -> bool {
+        let open = self.items.iter().filter(|item| item.is_open()).map(|item| &item.rendered.desired);
+        let own = self.own.iter().map(|layer| &layer.state).filter(|state| self.enactor.own_done.as_ref() != Some(*state));
+        open.chain(own).any(|state| !secrets::places(state).is_empty())
     }
 
     /// Two policies contradict each other: each keeps what it had, and both are told.
@@ -249,6 +260,7 @@ impl<'a> Pass<'a> {
             let who = self.items.iter().filter(|item| secrets::fill(&item.rendered.desired, &found).is_err()).map(|item| item.wish.owner());
             (who.collect(), plan(error.to_string()))
         })?;
+        cluster_secrets::remember(&settings.transactor.dir, &merged.state).map_err(|error| nobody(plan(error.to_string())))?;
         let desired = state::parse(&filled).map_err(|error| nobody(plan(error.to_string())))?;
         self.tell_progress(open).await;
         let mut probes: Vec<Target> = Vec::new();
@@ -257,11 +269,20 @@ impl<'a> Pass<'a> {
             probes.extend(spec.into_iter().flat_map(|spec| spec.probes.iter().flatten()).filter_map(Target::of));
         }
         let who = if open.is_empty() { "drift".to_owned() } else { open.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ") };
-        let change = Change { desired, what: who, probes, secrets: found.values().cloned().collect() };
+        // What takes the change back must not be lost if the agent is killed right after it: it is written down with the change.
+        let noted = self.noted(open);
+        let note = noted.note().map_err(|error| nobody(plan(error.to_string())))?;
+        let change = Change { desired, what: who, probes, secrets: found.values().cloned().collect(), note: Some(note) };
         let _hold = settings.observer.as_ref().map(Observer::hold);
         self.report.changed = true;
         match settings.transactor.run(change).await {
-            Ok(Done::Nothing | Done::Changed { .. }) => Ok(()),
+            Ok(done) => {
+                self.enactor.store = noted;
+                if done == Done::Nothing {
+                    self.enactor.save();
+                }
+                Ok(())
+            }
             Err(failure) => {
                 // A probe says that something is out of reach, not whose fault that is.
                 let owners = failure.said.as_deref().map(|said| blame(merged, said).owners);
@@ -281,8 +302,18 @@ impl<'a> Pass<'a> {
         }
     }
 
+    /// What is known of policies once those that are open are applied on the host as it is.
+    fn noted(&self, open: &BTreeSet<Owner>) -> Store {
+        let mut store = self.enactor.store.clone();
+        for item in self.items.iter().filter(|item| open.contains(&item.wish.owner())) {
+            if let (Decision::Granted, Some((generation, _))) = (item.wish.decision, &item.wish.granted) {
+                store.applied(&item.wish.policy, *generation, item.rendered.desired.clone(), &self.current);
+            }
+        }
+        store
+    }
+
     fn succeed(&mut self, open: &BTreeSet<Owner>) {
-        let mut noted = false;
         for item in self.items.iter_mut().filter(|item| open.contains(&item.wish.owner())) {
             self.enactor.attempts.done(&item.wish.policy);
             let message = if item.wish.decision == Decision::Revert { status::REVERTED } else { status::RECONCILED };
@@ -292,18 +323,12 @@ impl<'a> Pass<'a> {
                 ..Outcome::default()
             });
             item.settled = Some((State::Available { message }, outcome));
-            if let (Decision::Granted, Some((generation, _))) = (item.wish.decision, &item.wish.granted) {
-                self.enactor.store.applied(&item.wish.policy, *generation, item.rendered.desired.clone(), &self.current);
-                noted = true;
-            }
-        }
-        if noted {
-            self.enactor.save();
         }
         if !open.is_empty() {
             self.enactor.interrupted = None;
         }
-        if self.own.is_some() {
+        if let Some(own) = &self.own {
+            self.enactor.own_done = Some(own.state.clone());
             self.enactor.own_tries = None;
             self.report.own = Some(Ok(()));
         }

@@ -10,7 +10,10 @@ use weft_node_network::{
     revert, state,
 };
 
-use crate::state_dir::{Error, StateDir};
+use crate::{
+    state_dir::{Error, StateDir},
+    transaction::Note,
+};
 
 const FILE: &str = "applied.json";
 
@@ -38,12 +41,21 @@ impl Store {
         dir.write(FILE, self)
     }
 
+    /// As a file that gets this content together with a change of the host.
+    pub fn note(&self) -> Result<Note, serde_json::Error> {
+        Ok(Note { file: FILE.to_owned(), content: serde_json::to_value(self)? })
+    }
+
     pub fn get(&self, policy: &str) -> Option<&Applied> {
         self.0.get(policy)
     }
 
-    /// A policy was applied on a host that was like this before.
+    /// A policy is applied on a host that was like this before. What is known of it already, as after a crash, stays: the host is not any more
+    /// as it was before.
     pub fn applied(&mut self, policy: &str, generation: i64, desired: Value, before: &Value) {
+        if self.0.get(policy).is_some_and(|known| known.generation == generation && known.desired == desired) {
+            return;
+        }
         let undo = revert::revert(before, &desired, &state::empty());
         let undo = match self.0.remove(policy) {
             // What an earlier generation has changed goes back to what was there before that one.
@@ -79,7 +91,20 @@ mod tests {
         let applied = store.get("p").unwrap();
         assert_eq!(applied.generation, 2);
         assert_eq!(applied.undo["interfaces"][0]["mtu"], 1500, "{}", applied.undo);
+        // Once more, as by a process that does not know whether it has done so.
+        let known = store.clone();
+        store.applied("p", 2, eth1(4000), &eth1(4000));
+        assert_eq!(store, known);
         assert!(store.keep(|_| false));
         assert_eq!(store.get("p"), None);
+    }
+
+    #[test]
+    fn what_an_earlier_generation_has_made_goes() {
+        let br1 = |mtu: u32| json!({"interfaces": [{"name": "br1", "type": "linux-bridge", "state": "up", "mtu": mtu}]});
+        let mut store = Store::default();
+        store.applied("p", 1, br1(1500), &json!({"interfaces": []}));
+        store.applied("p", 2, br1(1400), &br1(1500));
+        assert_eq!(store.get("p").unwrap().undo["interfaces"][0]["state"], "absent");
     }
 }

@@ -13,13 +13,16 @@ use kube::{
 };
 use serde_json::Value;
 use tokio::sync::watch;
-use weft_api::node_network::{FORCE_REFRESH_LABEL, NodeNetworkState, NodeNetworkStateSpec};
+use weft_api::node_network::{FORCE_REFRESH_LABEL, NodeNetworkState, NodeNetworkStateSpec, NodeNetworkStateStatus};
 use weft_node_network::normalise::{BUDGET, Filter};
 
 use crate::{
     cluster::{Objects, REQUEST_LIMIT},
     observe::{Look, Observer},
     pause::Pause,
+    process::Settings,
+    secrets,
+    state_dir::{self, StateDir},
 };
 
 pub use status::{Facts, Own, status};
@@ -56,11 +59,16 @@ pub enum Error {
     /// A defect.
     #[error("the report cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
+    /// It is not known what of the host is secret.
+    #[error(transparent)]
+    Secrets(#[from] state_dir::Error),
 }
 
 /// Writes the report of one node.
 pub struct Reporter {
     node: String,
+    /// Where it is written which values are secret.
+    dir: StateDir,
     states: Api<NodeNetworkState>,
     nodes: Api<Node>,
     extent: Extent,
@@ -76,20 +84,23 @@ pub struct Reporter {
 }
 
 impl Reporter {
-    /// For the node of this name.
+    /// For the node of these settings.
+    ///
+    /// # Errors
+    /// The agent's folder cannot be used.
     pub fn new(
         client: &Client,
-        node: &str,
-        extent: Extent,
+        settings: &Settings,
         observer: &Observer,
         stored: watch::Receiver<Objects<NodeNetworkState>>,
         own: watch::Receiver<Own>,
-    ) -> Self {
-        Self {
-            node: node.to_owned(),
+    ) -> Result<Self, state_dir::Error> {
+        Ok(Self {
+            node: settings.node.clone(),
+            dir: StateDir::open(&settings.state_dir)?,
             states: Api::all(client.clone()),
             nodes: Api::all(client.clone()),
-            extent,
+            extent: settings.extent.clone(),
             refused: None,
             observer: observer.clone(),
             looks: observer.looks(),
@@ -97,7 +108,7 @@ impl Reporter {
             own,
             written: None,
             force: None,
-        }
+        })
     }
 
     /// Reports for as long as the host is looked at.
@@ -161,7 +172,7 @@ impl Reporter {
         };
         // Another writer between reading and writing is rare, and has written once then.
         for _ in 0..5 {
-            let wanted = self.status(&look, &base);
+            let wanted = self.status(&look, &base)?;
             let old = base.status.as_ref().map(serde_json::to_value).transpose()?;
             let new = serde_json::to_value(&wanted)?;
             if old.as_ref() == Some(&new) {
@@ -189,17 +200,18 @@ impl Reporter {
         }
     }
 
-    fn status(&self, look: &Look, base: &NodeNetworkState) -> weft_api::node_network::NodeNetworkStateStatus {
+    fn status(&self, look: &Look, base: &NodeNetworkState) -> Result<NodeNetworkStateStatus, Error> {
         let filter = self.extent.filter.clone().budget(self.extent.budget);
-        status(&Facts {
+        Ok(status(&Facts {
             seen: look.seen.as_deref(),
             before: base.status.as_ref(),
             generation: base.metadata.generation,
             filter: &filter,
             refused: self.refused.as_deref(),
             own: &self.own.borrow(),
+            secrets: &secrets::places(&self.dir)?,
             now: jiff::Timestamp::now(),
-        })
+        }))
     }
 
     async fn write(&mut self, base: &NodeNetworkState, old: Option<&Value>, new: Value) -> Result<Written, Error> {

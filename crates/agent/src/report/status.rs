@@ -1,10 +1,13 @@
 //! What a NodeNetworkState says, from a look at the host and from what it said before. Pure.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use weft_api::{Condition, node_network::NodeNetworkStateStatus};
 use weft_node_network::{
     normalise::{Filter, normalise},
+    secrets::{self, Place},
     state,
 };
 
@@ -39,6 +42,8 @@ pub struct Facts<'a> {
     pub refused: Option<&'a str>,
     /// What came of the own desired state.
     pub own: &'a Own,
+    /// Where the host has values that are not to be shown.
+    pub secrets: &'a BTreeSet<Place>,
     /// Now.
     pub now: Timestamp,
 }
@@ -49,7 +54,8 @@ pub fn status(facts: &Facts<'_>) -> NodeNetworkStateStatus {
     let mut conditions = Conditions { facts, old: std::mem::take(&mut status.conditions), new: Vec::new() };
     match facts.seen {
         Ok(seen) => {
-            let report = normalise(&state::value(&seen.state), facts.filter, &seen.indexes, &capabilities(seen));
+            let mut report = normalise(&state::value(&seen.state), facts.filter, &seen.indexes, &capabilities(seen));
+            secrets::hide(&mut report.state, facts.secrets);
             if status.current_state.as_ref() != Some(&report.state) {
                 status.last_successful_update_time = Some(Time(facts.now));
                 status.current_state = Some(report.state);
@@ -168,7 +174,16 @@ mod tests {
         now: &str,
     ) -> NodeNetworkStateStatus {
         let filter = Filter::default();
-        status(&Facts { seen, before, generation: Some(1), filter: &filter, refused: None, own, now: now.parse().unwrap() })
+        status(&Facts {
+            seen,
+            before,
+            generation: Some(1),
+            filter: &filter,
+            refused: None,
+            own,
+            secrets: &BTreeSet::new(),
+            now: now.parse().unwrap(),
+        })
     }
 
     fn condition<'a>(status: &'a NodeNetworkStateStatus, of_type: &str) -> &'a Condition {

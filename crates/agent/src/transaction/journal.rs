@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use nmstate::NetworkState;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::Phase;
 use crate::state_dir::{Error, StateDir};
@@ -28,6 +29,18 @@ pub struct States {
     pub before: NetworkState,
     /// What was to be changed, secrets included.
     pub desired: NetworkState,
+    /// What is written down with the change.
+    pub note: Option<Note>,
+}
+
+/// A file of the agent's folder that gets this content if and only if the change stays, wherever the agent is killed: it waits in the journal,
+/// and takes its place after the commit, by this process or by the one that cleans up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Note {
+    /// The file's name.
+    pub file: String,
+    /// Its content.
+    pub content: Value,
 }
 
 impl Journal {
@@ -45,8 +58,16 @@ impl Journal {
         dir.write(PHASE, self)
     }
 
-    /// Ends: the host is before or after.
-    pub fn end(dir: &StateDir) -> Result<(), Error> {
+    /// Ends with the change on the host: what is to be known of it is written down first.
+    pub fn end_after(dir: &StateDir, states: &States) -> Result<(), Error> {
+        if let Some(note) = &states.note {
+            dir.write(&note.file, &note.content)?;
+        }
+        Self::end_before(dir)
+    }
+
+    /// Ends with the host as it was before.
+    pub fn end_before(dir: &StateDir) -> Result<(), Error> {
         // In this order: states without a phase mean nothing.
         dir.remove(PHASE)?;
         dir.remove(STATES)
@@ -58,5 +79,60 @@ impl Journal {
             Some(journal) => Ok(Some((journal, dir.read(STATES)?))),
             None => Ok(None),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn states() -> States {
+        let note = Note { file: "applied.json".into(), content: json!({"p": 2}) };
+        States { before: NetworkState::new(), desired: NetworkState::new(), note: Some(note) }
+    }
+
+    fn applied(dir: &StateDir) -> Option<Value> {
+        dir.read("applied.json").unwrap()
+    }
+
+    #[test]
+    fn a_note_is_there_if_and_only_if_the_change_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = StateDir::open(folder.path()).unwrap();
+        dir.write("applied.json", &json!({"p": 1})).unwrap();
+        let mut journal = Journal::begin(&dir, "policy p", &states()).unwrap();
+        for phase in [Phase::Apply, Phase::Probe, Phase::Commit, Phase::Note] {
+            journal.enter(&dir, phase).unwrap();
+            assert_eq!(applied(&dir), Some(json!({"p": 1})), "{phase}");
+        }
+        // Whoever finds the journal later, as after a crash, has what is to be written down.
+        let (left, found) = Journal::left(&dir).unwrap().unwrap();
+        assert_eq!((left.phase, found.as_ref().unwrap().note.clone()), (Phase::Note, states().note));
+        Journal::end_after(&dir, &found.unwrap()).unwrap();
+        assert_eq!(applied(&dir), Some(json!({"p": 2})));
+        assert!(Journal::left(&dir).unwrap().is_none());
+
+        dir.write("applied.json", &json!({"p": 1})).unwrap();
+        Journal::begin(&dir, "policy p", &states()).unwrap();
+        Journal::end_before(&dir).unwrap();
+        assert_eq!(applied(&dir), Some(json!({"p": 1})));
+        assert!(Journal::left(&dir).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_crash_between_the_note_and_the_end_writes_it_once_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = StateDir::open(folder.path()).unwrap();
+        Journal::begin(&dir, "policy p", &states()).unwrap().enter(&dir, Phase::Note).unwrap();
+        let journal = std::fs::read(dir.path(PHASE)).unwrap();
+        let kept = std::fs::read(dir.path(STATES)).unwrap();
+        Journal::end_after(&dir, &states()).unwrap();
+        std::fs::write(dir.path(PHASE), journal).unwrap();
+        std::fs::write(dir.path(STATES), kept).unwrap();
+        let (_, found) = Journal::left(&dir).unwrap().unwrap();
+        Journal::end_after(&dir, &found.unwrap()).unwrap();
+        assert_eq!(applied(&dir), Some(json!({"p": 2})));
     }
 }

@@ -14,13 +14,18 @@ use nmstate::{InterfaceType, NetworkState};
 use weft_node_network::{drift, state};
 
 use self::journal::States;
-pub use self::{failure::Failure, journal::Journal, phase::Phase, recovery::Interrupted};
+pub use self::{
+    failure::Failure,
+    journal::{Journal, Note},
+    phase::Phase,
+    recovery::Interrupted,
+};
 use crate::{
     history::{Entry, History},
     host::{ApplyOptions, Backend, Host, HostError, Query},
     ports::{self, Links, Memory},
     probes::{Prober, Target},
-    state_dir::StateDir,
+    state_dir::{self, StateDir},
 };
 
 /// How long nmstate may take: a type that the kernel lacks costs it two minutes of retries, a thousand bridges more.
@@ -39,6 +44,8 @@ pub struct Change {
     pub probes: Vec<Target>,
     /// The secrets in `desired`, so that no message has them.
     pub secrets: Vec<String>,
+    /// What is to be known of the change as long as it stays.
+    pub note: Option<Note>,
 }
 
 /// What a transaction did.
@@ -88,10 +95,14 @@ impl Transactor {
         let done = self.change(&change, &before, &probes).await;
         let outcome = done.as_ref().map(|_| ()).map_err(|failure| failure.clone().without(&change.secrets).to_string());
         let entry = Entry::new(&change.what, outcome, before, change.desired);
-        if let Err(error) = History::new(&self.dir).and_then(|history| history.add(&entry)) {
+        self.remember(&entry);
+        done
+    }
+
+    fn remember(&self, entry: &Entry) {
+        if let Err(error) = History::new(&self.dir).and_then(|history| history.add(entry)) {
             tracing::warn!(%error, "the outcome is not in the history");
         }
-        done
     }
 
     /// The state before, with secrets; `None` if the host is as desired.
@@ -109,18 +120,28 @@ impl Transactor {
     }
 
     async fn change(&self, change: &Change, before: &NetworkState, probes: &[Target]) -> Result<Done, Failure> {
-        let states = States { before: before.clone(), desired: change.desired.clone() };
+        let states = States { before: before.clone(), desired: change.desired.clone(), note: change.note.clone() };
         let mut journal =
             Journal::begin(&self.dir, &change.what, &states).map_err(|error| Failure::new(Phase::Checkpoint, error.to_string()))?;
-        let done = self.under_journal(&mut journal, change, probes).await;
-        let undone = match &done {
-            Ok(()) => Ok(()),
-            Err(failure) => self.undo(&mut journal, failure, &states).await,
-        };
-        // Where it is not known how the host is, the journal stays: the next start cleans up.
-        undone?;
-        Journal::end(&self.dir).map_err(|error| Failure::new(Phase::Commit, error.to_string()))?;
-        done.map(|()| Done::Changed { probes: probes.iter().map(ToString::to_string).collect() })
+        if let Err(failure) = self.under_journal(&mut journal, change, probes).await {
+            // Where it is not known how the host is, the journal stays: the next start cleans up.
+            self.undo(&mut journal, &failure, &states).await?;
+            if let Err(error) = Journal::end_before(&self.dir) {
+                tracing::warn!(%error, "the journal does not say that the rollback is done; the next start looks again");
+            }
+            return Err(failure);
+        }
+        // The change is there: what fails now is no failure of it.
+        if let Err(error) = self.note(&mut journal, &states).await {
+            tracing::error!(%error, "the change is made, and the journal does not say so; the next start writes it down");
+        }
+        Ok(Done::Changed { probes: probes.iter().map(ToString::to_string).collect() })
+    }
+
+    async fn note(&self, journal: &mut Journal, states: &States) -> Result<(), state_dir::Error> {
+        journal.enter(&self.dir, Phase::Note)?;
+        Phase::Note.wait_while_held(&self.dir).await;
+        Journal::end_after(&self.dir, states)
     }
 
     async fn under_journal(&self, journal: &mut Journal, change: &Change, probes: &[Target]) -> Result<(), Failure> {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::state_dir::StateDir;
 
-/// Where a transaction is. What follows `Checkpoint` is undone unless `Commit` is done.
+/// Where a transaction is. What follows `Checkpoint` is undone, unless `Commit` is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Phase {
     /// What to change is worked out; secrets are read.
@@ -22,6 +22,8 @@ pub enum Phase {
     Probe,
     /// The checkpoint is given up: the change stays.
     Commit,
+    /// The change is there, and what must be known of it later is written down.
+    Note,
     /// The checkpoint is rolled back.
     Rollback,
 }

@@ -6,7 +6,10 @@ use nmstate::NetworkState;
 use tokio::time::Instant;
 
 use super::{Failure, Journal, Phase, Transactor, is_as_desired, journal::States};
-use crate::host::{ApplyOptions, Query};
+use crate::{
+    history::Entry,
+    host::{ApplyOptions, Query},
+};
 
 /// How long devices may take to be what they were, once NetworkManager has rolled back.
 const SETTLED: Duration = Duration::from_secs(2);
@@ -40,16 +43,26 @@ impl Transactor {
         let Some((journal, states)) = left else { return Ok(None) };
         tracing::warn!(phase = %journal.phase, what = journal.what, "a transaction did not come to its end");
         let rolled_back = self.roll_back_checkpoints().await?;
-        let is_there = match &states {
-            Some(states) if journal.phase == Phase::Commit && rolled_back == 0 => self.is_there(states).await?,
+        let is_there = match (&states, journal.phase) {
+            (Some(_), Phase::Note) => true,
+            (Some(states), Phase::Commit) if rolled_back == 0 => self.is_there(states).await?,
             _ => false,
         };
-        if let Some(states) = states.filter(|_| !is_there && journal.phase > Phase::Checkpoint) {
-            self.restore(&states).await?;
+        if let Some(states) = states.as_ref().filter(|_| !is_there && journal.phase > Phase::Checkpoint) {
+            self.restore(states).await?;
         }
         self.put_ports_back(&Default::default()).await;
-        Journal::end(&self.dir).map_err(|error| Failure::new(Phase::Rollback, error.to_string()))?;
-        Ok(Some(Interrupted { phase: journal.phase, what: journal.what, is_there }))
+        let interrupted = Interrupted { phase: journal.phase, what: journal.what, is_there };
+        let ended = match states.as_ref().filter(|_| is_there) {
+            Some(states) => Journal::end_after(&self.dir, states),
+            None => Journal::end_before(&self.dir),
+        };
+        ended.map_err(|error| Failure::new(Phase::Rollback, error.to_string()))?;
+        if let Some(states) = states {
+            let outcome = if is_there { Ok(()) } else { Err(interrupted.to_string()) };
+            self.remember(&Entry::new(&interrupted.what, outcome, states.before, states.desired));
+        }
+        Ok(Some(interrupted))
     }
 
     /// Whether the change was committed: the checkpoint is gone, and the host is as desired.

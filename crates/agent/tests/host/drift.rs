@@ -32,6 +32,11 @@ async fn drift_is_corrected_or_reported() {
     })
     .await;
 
+    // What changes in the middle of a transaction is put right by it, whatever it is.
+    wait_until("the agent is done", async || {
+        if host.file("/var/lib/weft-agent/transaction.json").exists() { Err("a change is under way".to_owned()) } else { Ok(()) }
+    })
+    .await;
     host.ip("link set eth2 mtu 1300\n").await.unwrap();
     let drifted = wait_enactment(&weft, "node-1", "reported", "Drifted").await;
     assert_eq!(link(host, "eth2").await["mtu"], 1300, "it is told, not touched");

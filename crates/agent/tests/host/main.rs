@@ -7,5 +7,6 @@ mod observation;
 mod offline;
 mod rights;
 mod rollout;
+mod secrets;
 mod support;
 mod transactions;

@@ -5,28 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use weft_testenv::host_lab::{HostLab, Installation};
 
-use crate::support::{interface, reported, wait_reported, wait_until};
-
-/// Writes of agents so far, by the API server's audit log.
-fn writes(weft: &Installation) -> Vec<String> {
-    let events = weft.lab().control_plane().audit_events().unwrap();
-    let is_write = |verb: &str| ["create", "update", "patch", "delete"].contains(&verb);
-    let of_agent = events.into_iter().filter(|event| event.user == "system:serviceaccount:nmstate:nmstate-handler");
-    of_agent.filter(|event| is_write(&event.verb)).map(|event| format!("{} {}", event.verb, event.uri)).collect()
-}
-
-/// Waits until agents have written nothing for three seconds: longer than any debouncing.
-async fn wait_quiet(weft: &Installation) -> usize {
-    let mut before = writes(weft).len();
-    wait_until("agents write nothing", async || {
-        tokio::time::sleep(Duration::from_secs(3)).await;
-        let now = writes(weft).len();
-        let quiet = now == before;
-        before = now;
-        if quiet { Ok(now) } else { Err(format!("{:#?}", writes(weft))) }
-    })
-    .await
-}
+use crate::support::{interface, reported, wait_quiet, wait_reported, wait_until, writes};
 
 #[tokio::test]
 async fn what_changes_on_a_host_is_reported_and_nothing_else_is_written() {

@@ -1,17 +1,11 @@
 //! The agent's commands for a person on the host, without a cluster: what they change is judged by `ip -j`.
 
-use std::{
-    fs::File,
-    os::fd::{AsFd, OwnedFd},
-    path::PathBuf,
-    time::Duration,
-};
+use std::path::PathBuf;
 
-use rustix::fs::FlockOperation;
 use serde_json::{Value, json};
-use weft_testenv::host_lab::{Host, HostLab, Program, agent};
+use weft_testenv::host_lab::{Host, HostLab, agent};
 
-use crate::support::{addresses, link, wait_until};
+use crate::support::{Hold, addresses, checkpoints, link, network_manager, wait_until};
 
 const STATE_DIR: &str = "/var/lib/weft-agent";
 
@@ -40,37 +34,24 @@ impl<'a> Agent<'a> {
         self.run(&["apply", "-f", &file]).await
     }
 
-    /// Starts an apply that stops at the beginning of a phase for as long as the lock lives.
-    async fn apply_until(&self, phase: &str, state: &Value) -> (Program, OwnedFd) {
-        let hold = self.state(&format!("hold-{phase}"));
-        std::fs::create_dir_all(hold.parent().unwrap()).unwrap();
-        let lock = File::create(&hold).unwrap();
-        rustix::fs::flock(lock.as_fd(), FlockOperation::LockExclusive).unwrap();
+    /// Starts an apply, kills it at the beginning of a phase, and lets nothing hold up the next one.
+    async fn kill_in(&self, phase: &'static str, state: &Value) {
+        let hold = Hold::at(self.host, phase);
         let file = self.put(state);
         let args = ["--probe-seconds", "4", "apply", "-f", &file];
-        let program = self.host.start_program(&agent::program().unwrap(), &args, &[]).unwrap();
-        wait_until(&format!("the agent is in phase {phase}"), async || {
-            let journal = std::fs::read_to_string(self.state("transaction.json")).map_err(|error| error.to_string())?;
-            if journal.contains(&format!("\"phase\":\"{phase}\"")) { Ok(()) } else { Err(journal) }
-        })
-        .await;
-        (program, lock.into())
+        let mut program = self.host.start_program(&agent::program().unwrap(), &args, &[]).unwrap();
+        hold.reached().await;
+        program.kill().unwrap();
+    }
+
+    /// Applies, and returns what is told of what was interrupted before.
+    async fn apply_after(&self, state: &Value) -> String {
+        let file = self.put(state);
+        self.host.exec(&["sh", "-c", &format!("{} apply -f {file} 2>&1", self.program)]).await.unwrap()
     }
 
     fn state(&self, name: &str) -> PathBuf {
         self.host.file(format!("{STATE_DIR}/{name}"))
-    }
-
-    async fn checkpoints(&self) -> String {
-        let ask = [
-            "busctl",
-            "get-property",
-            "org.freedesktop.NetworkManager",
-            "/org/freedesktop/NetworkManager",
-            "org.freedesktop.NetworkManager",
-            "Checkpoints",
-        ];
-        self.host.exec(&ask).await.unwrap().trim().to_owned()
     }
 }
 
@@ -104,7 +85,7 @@ async fn a_change_is_made_once_told_and_taken_back() {
     let told = agent.apply(&wanted).await.unwrap();
     assert!(told.contains("Still reachable: default gateway, DNS of root-servers.net"), "{told}");
     assert_eq!(addresses(host, "eth1").await, ["172.31.1.50"]);
-    assert_eq!(agent.checkpoints().await, "ao 0");
+    assert_eq!(checkpoints(host).await, [""; 0]);
     assert!(agent.run(&["plan", "-f", &file]).await.unwrap().contains("Nothing would change"));
     assert!(agent.apply(&wanted).await.unwrap().contains("Nothing to do"));
 
@@ -144,7 +125,7 @@ async fn what_cuts_the_host_off_is_rolled_back() {
     let now = link(host, "eth0").await["addr_info"].clone();
     let locals = |infos: &Value| infos.as_array().unwrap().iter().map(|info| info["local"].clone()).collect::<Vec<_>>();
     assert_eq!(locals(&now), locals(&links));
-    assert_eq!(agent.checkpoints().await, "ao 0");
+    assert_eq!(checkpoints(host).await, [""; 0]);
     let history = agent.run(&["history"]).await.unwrap();
     assert_eq!(history.matches("rolled back").count(), 2, "{history}");
 }
@@ -168,10 +149,19 @@ async fn a_leftover_checkpoint_is_no_obstacle() {
         "0",
     ];
     host.exec(&create).await.unwrap();
-    assert!(agent.checkpoints().await.starts_with("ao 1"));
+    assert_eq!(checkpoints(host).await.len(), 1);
     agent.apply(&address("eth1", "172.31.1.50")).await.unwrap();
     assert_eq!(addresses(host, "eth1").await, ["172.31.1.50"]);
-    assert_eq!(agent.checkpoints().await, "ao 0");
+    assert_eq!(checkpoints(host).await, [""; 0]);
+}
+
+/// What cuts the host off, beside the bridge.
+fn cut_off(mtu: u32) -> Value {
+    let mut state = bridge(mtu);
+    state["routes"] = json!({"config": [
+        {"state": "absent", "destination": "0.0.0.0/0", "next-hop-interface": "eth0"},
+        {"destination": "0.0.0.0/0", "next-hop-interface": "eth0", "next-hop-address": "172.31.0.99"}]});
+    state
 }
 
 /// Killed in each phase, the next start finds the host before or after, never between, and says which.
@@ -181,38 +171,97 @@ async fn killed_in_any_phase_the_host_is_before_or_after() {
     let host = lab.host("node-1").unwrap();
     let agent = Agent::on(host);
     let next = address("eth2", "172.31.2.50");
-    for phase in ["Checkpoint", "Apply", "Probe", "Commit"] {
-        let (mut program, lock) = agent.apply_until(phase, &bridge(1400)).await;
-        program.kill().unwrap();
-        drop(lock);
-        std::fs::remove_file(agent.state(&format!("hold-{phase}"))).unwrap();
+    // NetworkManager chooses the metric anew with each activation.
+    let way = async || {
+        let route = default_route(host).await;
+        (route.as_array().map(Vec::len), route[0]["gateway"].clone(), route[0]["dev"].clone())
+    };
+    let before_all = way().await;
+
+    agent.kill_in("Plan", &bridge(1400)).await;
+    let told = agent.apply_after(&next).await;
+    assert!(!told.contains("stopped in phase"), "nothing had begun: {told}");
+    assert_eq!(link(host, "br1").await, Value::Null);
+    agent.run(&["rollback"]).await.unwrap();
+
+    for (phase, state) in [
+        ("Checkpoint", bridge(1400)),
+        ("Apply", bridge(1400)),
+        ("Probe", bridge(1400)),
+        ("Commit", bridge(1400)),
+        ("Rollback", cut_off(1400)),
+    ] {
+        agent.kill_in(phase, &state).await;
         // The next start of any kind cleans up; another change shows that nothing is in the way.
-        let file = agent.put(&next);
-        let told = agent.host.exec(&["sh", "-c", &format!("{} apply -f {file} 2>&1", agent.program)]).await.unwrap();
-        assert!(
-            told.contains(&format!("stopped in phase {phase} of changing /run/state.json: the host is as it was before"))
-                || told.contains("stopped in phase"),
-            "{told}"
-        );
-        assert!(told.contains("the host is as it was before"), "{phase}: {told}");
+        let told = agent.apply_after(&next).await;
+        let before = format!("stopped in phase {phase} of changing policy /run/state.json: the host is as it was before");
+        assert!(told.contains(&before), "{phase}: {told}");
         assert_eq!(link(host, "br1").await, Value::Null, "{phase}");
         assert!(addresses(host, "eth1").await.is_empty());
-        assert_eq!(agent.checkpoints().await, "ao 0");
+        assert_eq!(way().await, before_all, "{phase}");
+        assert_eq!(checkpoints(host).await, [""; 0]);
         assert!(!agent.state("transaction.json").exists());
+        assert!(agent.run(&["history"]).await.unwrap().contains(&before), "{phase}");
         agent.run(&["rollback"]).await.unwrap();
     }
-    // Without a next start NetworkManager does it alone, which takes until the checkpoint's time is over: not waited for here. Started anew
-    // instead, it knows of no checkpoint, and has the new profiles on disk.
-    let (mut program, lock) = agent.apply_until("Probe", &bridge(1400)).await;
-    program.kill().unwrap();
-    drop(lock);
-    std::fs::remove_file(agent.state("hold-Probe")).unwrap();
+
+    // After the commit: as it is known to be done, and as it is not.
+    for phase in ["Note", "Commit"] {
+        agent.kill_in("Note", &bridge(1400)).await;
+        let journal = std::fs::read_to_string(agent.state("transaction.json")).unwrap();
+        std::fs::write(agent.state("transaction.json"), journal.replace("\"Note\"", &format!("\"{phase}\""))).unwrap();
+        let told = agent.apply_after(&next).await;
+        let after = format!("stopped in phase {phase} of changing policy /run/state.json: it had been committed, and is there");
+        assert!(told.contains(&after), "{phase}: {told}");
+        assert_eq!(addresses(host, "br1").await, ["172.31.1.77"], "{phase}");
+        assert_eq!(link(host, "eth1").await["master"], "br1");
+        assert!(!agent.state("transaction.json").exists());
+        // It can be taken back as any other change.
+        agent.run(&["rollback"]).await.unwrap();
+        assert_eq!(addresses(host, "eth2").await, [""; 0]);
+        let history = agent.run(&["history"]).await.unwrap();
+        let number = history
+            .lines()
+            .rev()
+            .filter(|line| line.ends_with("changed      policy /run/state.json"))
+            .nth(1)
+            .unwrap()
+            .split_whitespace()
+            .next();
+        agent.run(&["rollback", "--number", number.unwrap()]).await.unwrap();
+        assert_eq!(link(host, "br1").await, Value::Null, "{phase}");
+    }
+
+    // A NetworkManager that is started anew meanwhile knows of no checkpoint, and has the new profiles on disk.
+    agent.kill_in("Probe", &bridge(1400)).await;
     host.restart_network_manager().await.unwrap();
     assert_eq!(addresses(host, "br1").await, ["172.31.1.77"], "what makes this case");
-    let file = agent.put(&next);
-    let told = agent.host.exec(&["sh", "-c", &format!("{} apply -f {file} 2>&1", agent.program)]).await.unwrap();
+    let told = agent.apply_after(&next).await;
     assert!(told.contains("the host is as it was before"), "{told}");
     assert_eq!(link(host, "br1").await, Value::Null);
+}
+
+/// Without a next start NetworkManager does it alone, when the checkpoint's time is over.
+#[tokio::test]
+async fn an_agent_that_never_comes_back_is_not_needed_to_roll_back() {
+    let lab = HostLab::builder().hosts(1).start().await.unwrap();
+    let host = lab.host("node-1").unwrap();
+    let agent = Agent::on(host);
+    agent.kill_in("Probe", &bridge(1400)).await;
+    assert_eq!(addresses(host, "br1").await, ["172.31.1.77"], "the change is made");
+    let [checkpoint] = &checkpoints(host).await[..] else { panic!("there is one checkpoint") };
+    let timeout = ["get-property", checkpoint, "org.freedesktop.NetworkManager.Checkpoint", "RollbackTimeout"];
+    assert_eq!(network_manager(host, &timeout).await, "u 34", "the probes' seconds, and 30");
+    // Not to wait for all of it: one second from now.
+    let manager = "/org/freedesktop/NetworkManager";
+    network_manager(host, &["call", manager, "org.freedesktop.NetworkManager", "CheckpointAdjustRollbackTimeout", "ou", checkpoint, "1"])
+        .await;
+    wait_until("NetworkManager has rolled back", async || {
+        let now = (link(host, "br1").await, addresses(host, "eth1").await, checkpoints(host).await);
+        if now == (Value::Null, vec![], vec![]) { Ok(()) } else { Err(format!("{now:?}")) }
+    })
+    .await;
+    assert_eq!(link(host, "eth1").await["master"], Value::Null);
 }
 
 /// A pod's port stays on its bridge, whatever becomes of the bridge.
@@ -243,17 +292,13 @@ async fn pods_ports(lab: &HostLab) {
     reachable().await;
 
     // A change that is rolled back, and with it the bridge's profile.
-    let mut cut_off = bridge(1300);
-    cut_off["routes"] = json!({"config": [
-        {"state": "absent", "destination": "0.0.0.0/0", "next-hop-interface": "eth0"},
-        {"destination": "0.0.0.0/0", "next-hop-interface": "eth0", "next-hop-address": "172.31.0.99"}]});
-    agent.apply(&cut_off).await.unwrap_err();
+    agent.apply(&cut_off(1300)).await.unwrap_err();
     assert_eq!(link(host, "br1").await["mtu"], 1400);
     reachable().await;
 
     // The bridge is deleted, which is rolled back: the bridge that comes back is another one.
     let index = link(host, "br1").await["ifindex"].clone();
-    let mut deleted = cut_off.clone();
+    let mut deleted = cut_off(1300);
     deleted["interfaces"] = json!([{"name": "br1", "type": "linux-bridge", "state": "absent"}]);
     agent.apply(&deleted).await.unwrap_err();
     assert_ne!(link(host, "br1").await["ifindex"], index);
@@ -263,7 +308,6 @@ async fn pods_ports(lab: &HostLab) {
     host.exec(&["nmcli", "connection", "delete", "br1"]).await.unwrap();
     agent.apply(&bridge(1400)).await.unwrap();
     reachable().await;
-    tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
 #[tokio::test]

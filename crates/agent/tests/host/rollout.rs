@@ -8,7 +8,7 @@ use kube::runtime::watcher;
 use serde_json::{Value, json};
 use weft_testenv::host_lab::{HostLab, Installation};
 
-use crate::support::{condition, link, wait_enactment, wait_policy};
+use crate::support::{condition, link, wait_enactment, wait_policy, wait_quiet, wait_reported, writes};
 
 fn bridge(name: &str, extra: &Value) -> String {
     let mut policy = json!({
@@ -82,4 +82,35 @@ async fn no_more_nodes_than_allowed_are_changed_at_once_and_a_failure_stops_the_
         assert_eq!(link(host, "br-two").await["linkinfo"]["info_kind"], "bridge", "on {}", host.name());
     }
     watch.abort();
+}
+
+/// What belongs to a policy and a node: the node's enactment of it, and the node's state after it.
+#[tokio::test]
+async fn a_policy_takes_few_writes_on_each_node() {
+    let weft = Installation::start(HostLab::builder().hosts(3).cards(1).audit(true)).await.unwrap();
+    // Without it half of the nodes would wait.
+    weft.patch("nmstate", "nmstate", &json!({"spec": {"maxUnavailable": "100%"}})).await.unwrap();
+    for host in weft.lab().hosts() {
+        wait_reported(&weft, host.name(), "eth0", |eth0| eth0["state"] == "up").await;
+    }
+    for (name, at_once, most) in [("br-all", json!("100%"), 4), ("br-one", json!(1), 6)] {
+        let before = wait_quiet(&weft).await;
+        weft.apply(&bridge(name, &json!({"maxUnavailable": at_once}))).await.unwrap();
+        wait_policy(&weft, name, "Available").await;
+        wait_quiet(&weft).await;
+        let written = &writes(&weft)[before..];
+        for host in weft.lab().hosts() {
+            let enactment = format!("{}.{name}", host.name());
+            let of_node: Vec<_> = written
+                .iter()
+                .filter(|event| event.name == enactment || event.name == host.name() && event.resource == "nodenetworkstates")
+                .map(|event| format!("{} {} {}", event.user, event.verb, event.uri))
+                .collect();
+            println!("{name} on {}: {} writes", host.name(), of_node.len());
+            assert!((3..=most).contains(&of_node.len()), "{name}: {of_node:#?}");
+        }
+        let of_policy: Vec<_> = written.iter().filter(|event| event.resource == "nodenetworkconfigurationpolicies").collect();
+        println!("{name}: {} writes of the policy's status", of_policy.len());
+        assert!((1..=weft.lab().hosts().len() + 2).contains(&of_policy.len()), "not one for each enactment's: {of_policy:#?}");
+    }
 }

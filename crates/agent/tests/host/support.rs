@@ -1,10 +1,13 @@
 //! What the tests here have in common.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::{fs::FlockOperation, io::Errno};
 use serde_json::Value;
 use weft_testenv::{
+    AuditEvent,
     host_lab::{Host, Installation},
     wait::wait_within,
 };
@@ -95,6 +98,77 @@ pub async fn addresses(host: &Host, name: &str) -> Vec<String> {
     let link = link(host, name).await;
     let infos = link["addr_info"].as_array().cloned().unwrap_or_default();
     infos.iter().filter(|info| info["family"] == "inet").filter_map(|info| info["local"].as_str()).map(str::to_owned).collect()
+}
+
+/// What agents and operator have written so far, by the API server's audit log.
+pub fn writes(weft: &Installation) -> Vec<AuditEvent> {
+    let events = weft.lab().control_plane().audit_events().unwrap();
+    events.into_iter().filter(|event| event.group == "nmstate.io" && event.is_write() && event.user != weft_testenv::ADMIN).collect()
+}
+
+/// Waits until nothing was written for three seconds, longer than any debouncing; how much was.
+pub async fn wait_quiet(weft: &Installation) -> usize {
+    let mut before = writes(weft).len();
+    wait_until("nothing is written", async || {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let now = writes(weft).len();
+        let quiet = now == before;
+        before = now;
+        if quiet { Ok(now) } else { Err(format!("{:#?}", writes(weft))) }
+    })
+    .await
+}
+
+/// Keeps the agent's transactions on a host from going on at the beginning of a phase, for as long as it lives.
+pub struct Hold {
+    phase: &'static str,
+    folder: PathBuf,
+    _lock: File,
+}
+
+impl Hold {
+    /// From now on.
+    pub fn at(host: &Host, phase: &'static str) -> Self {
+        let folder = host.file("/var/lib/weft-agent");
+        std::fs::create_dir_all(&folder).unwrap();
+        let lock = File::create(folder.join(format!("hold-{phase}"))).unwrap();
+        rustix::fs::flock(&lock, FlockOperation::LockExclusive).unwrap();
+        Self { phase, folder, _lock: lock }
+    }
+
+    /// Waits until a transaction has come there.
+    pub async fn reached(&self) {
+        wait_until(&format!("the agent is in phase {}", self.phase), async || {
+            if self.phase == "Plan" {
+                // There is no journal yet, but the lock of those who change the host.
+                let lock = File::open(self.folder.join("lock")).map_err(|error| error.to_string())?;
+                let taken = rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK);
+                return if taken { Ok(()) } else { Err("nobody changes the host".to_owned()) };
+            }
+            let journal = std::fs::read_to_string(self.folder.join("transaction.json")).map_err(|error| error.to_string())?;
+            if journal.contains(&format!("\"phase\":\"{}\"", self.phase)) { Ok(()) } else { Err(journal) }
+        })
+        .await;
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        // Gone with the host, if it is gone.
+        let _ = std::fs::remove_file(self.folder.join(format!("hold-{}", self.phase)));
+    }
+}
+
+/// The paths of NetworkManager's checkpoints on D-Bus.
+pub async fn checkpoints(host: &Host) -> Vec<String> {
+    let told = network_manager(host, &["get-property", "/org/freedesktop/NetworkManager", "org.freedesktop.NetworkManager", "Checkpoints"]);
+    told.await.split('"').filter(|word| word.starts_with('/')).map(str::to_owned).collect()
+}
+
+/// What NetworkManager answers to a command of `busctl`, with the object and what follows.
+pub async fn network_manager(host: &Host, words: &[&str]) -> String {
+    let command: Vec<&str> = ["busctl", words[0], "org.freedesktop.NetworkManager"].iter().chain(&words[1..]).copied().collect();
+    host.exec(&command).await.unwrap().trim().to_owned()
 }
 
 fn last_lines(text: &str) -> String {

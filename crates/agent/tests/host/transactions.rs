@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use weft_testenv::host_lab::{HostLab, Installation, Program};
 
-use crate::support::{addresses, condition, link, wait_enactment, wait_policy, wait_until};
+use crate::support::{Hold, addresses, condition, link, wait_enactment, wait_policy, wait_until};
 
 fn policy(name: &str, spec: Value) -> String {
     json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy", "metadata": {"name": name}, "spec": spec}).to_string()
@@ -98,28 +98,44 @@ async fn a_policy_is_taken_back_and_one_that_contradicts_waits() {
 async fn a_killed_agent_goes_on_and_says_so() {
     let (weft, mut agent) = installation().await;
     let name = "node-1";
-    std::fs::create_dir_all(weft.host(name).unwrap().file("/var/lib/weft-agent")).unwrap();
-    let hold = weft.host(name).unwrap().file("/var/lib/weft-agent/hold-Probe");
-    let lock = std::fs::File::create(&hold).unwrap();
-    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let hold = Hold::at(weft.host(name).unwrap(), "Probe");
     let address = json!({"interfaces": [{"name": "eth1", "type": "ethernet", "state": "up",
         "ipv4": {"enabled": true, "dhcp": false, "address": [{"ip": "172.31.1.50", "prefix-length": 24}]}, "ipv6": {"enabled": false}}]});
     weft.apply(&policy("killed", json!({"desiredState": address}))).await.unwrap();
-    wait_until("the agent probes", async || {
-        let journal = std::fs::read_to_string(weft.host(name).unwrap().file("/var/lib/weft-agent/transaction.json"))
-            .map_err(|error| error.to_string())?;
-        if journal.contains("\"Probe\"") { Ok(()) } else { Err(journal) }
-    })
-    .await;
+    hold.reached().await;
     agent.kill().unwrap();
-    std::fs::remove_file(&hold).unwrap();
-    drop(lock);
+    drop(hold);
     let _agent = start_agent(&weft).await;
     let done = wait_enactment(&weft, name, "killed", "Available").await;
     let outcome = &done["status"]["outcome"];
     assert_eq!(outcome["phase"], "Probe");
     assert!(outcome["message"].as_str().unwrap().contains("the host is as it was before"), "{outcome}");
     assert_eq!(addresses(weft.host(name).unwrap(), "eth1").await, ["172.31.1.50"]);
+}
+
+/// Killed right after the commit, the agent still knows the way back, whether it had got to note that it was done or not.
+#[tokio::test]
+async fn the_way_back_outlives_a_crash_after_the_commit() {
+    let (weft, mut agent) = installation().await;
+    let host = weft.host("node-1").unwrap();
+    for (name, phase, wanted) in [("noted", "Note", 1400), ("unnoted", "Commit", 1300)] {
+        let hold = Hold::at(host, "Note");
+        weft.apply(&policy(name, json!({"onDelete": "revert", "desiredState": mtu("eth1", wanted)}))).await.unwrap();
+        hold.reached().await;
+        agent.kill().unwrap();
+        drop(hold);
+        let journal = host.file("/var/lib/weft-agent/transaction.json");
+        let left = std::fs::read_to_string(&journal).unwrap();
+        std::fs::write(&journal, left.replace("\"Note\"", &format!("\"{phase}\""))).unwrap();
+        agent = start_agent(&weft).await;
+        let done = wait_enactment(&weft, "node-1", name, "Available").await;
+        let outcome = &done["status"]["outcome"];
+        assert_eq!(outcome["phase"], phase);
+        assert!(outcome["message"].as_str().unwrap().contains("it had been committed, and is there"), "{outcome}");
+        assert_eq!(link(host, "eth1").await["mtu"], wanted);
+        weft.lab().kubectl(&["delete", "nncp", name, "--timeout=60s"]).await.unwrap();
+        assert_eq!(link(host, "eth1").await["mtu"], 1500, "{name}: what was there before the policy");
+    }
 }
 
 /// Without a DaemonSet: one run does what is granted, and its exit code tells how that went.
