@@ -7,7 +7,7 @@ WEFT := target/release/weft
 TESTENV := target/release/weft-testenv
 CLUSTER := target/cluster
 
-.PHONY: help setup build images demo test test-host test-nodes test-long fuzz check fmt generate bench cluster cluster-up cluster-down cluster-clean
+.PHONY: help setup build images demo test test-host test-nodes test-placement test-long fuzz check fmt generate bench cluster cluster-up cluster-down cluster-clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-14s %s\n", $$1, $$2 }'
@@ -36,6 +36,9 @@ test-host: setup ## Run the tests on hosts with a real NetworkManager each (netw
 test-nodes: setup ## Run the tests on real nodes (kubelet, containerd; root), or say what keeps them from running here
 	@scripts/test-nodes
 
+test-placement: setup ## Run all tests with the real OpenStack Placement, Keystone, MariaDB and Apache, Placement's own suite included (minutes; root)
+	@scripts/test-placement
+
 fuzz: ## Look for inputs that break something, guided by coverage, TIME=60 seconds a target
 	@scripts/fuzz
 
@@ -61,8 +64,9 @@ cluster-up: setup build ## Start a control plane with three nodes in the backgro
 cluster-down: ## End it
 	@$(TESTENV) down --dir $(CLUSTER)
 
-cluster-clean: ## End it and remove what it left, and the built programs of control plane and nodes
+cluster-clean: ## End it and remove what it left, and the built programs of control plane, nodes and services
 	@-test ! -x $(TESTENV) || $(TESTENV) down --dir $(CLUSTER)
 	rm -rf $(CLUSTER)
 	scripts/control-plane --clean
 	scripts/node-programs --clean
+	scripts/services --clean

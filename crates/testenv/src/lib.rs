@@ -38,6 +38,7 @@ mod process;
 mod programs;
 pub mod proxy;
 mod relay;
+pub mod services;
 mod stages;
 mod victim;
 pub mod wait;

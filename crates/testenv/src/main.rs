@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
 use weft_testenv::lab::{self, Lab, NodeOptions, images};
-use weft_testenv::{ControlPlane, Pods, Programs, Stage, host_lab};
+use weft_testenv::{ControlPlane, Pods, Programs, Stage, host_lab, services};
 
 use supervisor::State;
 
@@ -38,6 +38,9 @@ enum Command {
         /// Hosts with a NetworkManager each, instead of nodes that run pods
         #[arg(long)]
         hosts: bool,
+        /// Placement, Keystone, MariaDB and Apache, instead of nodes that run pods
+        #[arg(long, conflicts_with = "hosts")]
+        services: bool,
     },
     /// Run a command on a real node: weft-testenv node node-a ip addr
     Node {
@@ -135,8 +138,9 @@ fn run(cli: &Cli) -> Result<()> {
             print_env(&State::running(&folder.path()?)?);
             Ok(())
         }
-        Command::Probe { hosts: true } => probe_hosts(),
-        Command::Probe { hosts: false } => probe(),
+        Command::Probe { hosts: true, .. } => told(&host_lab::capabilities::missing(), "hosts with a NetworkManager cannot run here"),
+        Command::Probe { services: true, .. } => told(&services::missing(), "Placement, Keystone, MariaDB and Apache cannot run here"),
+        Command::Probe { .. } => probe(),
         Command::Node { name, command, folder } => supervisor::run_on(&folder.path()?, name, command),
     }
 }
@@ -238,10 +242,9 @@ fn probe() -> Result<()> {
     Ok(())
 }
 
-fn probe_hosts() -> Result<()> {
-    let missing = host_lab::capabilities::missing();
+fn told(missing: &[String], problem: &'static str) -> Result<()> {
     missing.iter().for_each(|what| println!("{what}"));
-    anyhow::ensure!(missing.is_empty(), "hosts with a NetworkManager cannot run here");
+    anyhow::ensure!(missing.is_empty(), problem);
     Ok(())
 }
 

@@ -61,13 +61,17 @@ fn build() -> Result<PathBuf> {
     if !Path::new(BUILD_SCRIPT).is_file() {
         bail!("{BUILD_SCRIPT} is gone (was the source tree moved?): set WEFT_CONTROL_PLANE to a folder with the programs");
     }
-    folder_from_script(BUILD_SCRIPT)
+    folder_from_script(BUILD_SCRIPT, &[])
 }
 
 /// Runs a script that builds what is missing and prints the folder. Its progress is seen on stderr.
-pub(crate) fn folder_from_script(script: &str) -> Result<PathBuf> {
-    let output =
-        Command::new(script).stdin(Stdio::null()).stderr(Stdio::inherit()).output().with_context(|| format!("cannot run {script}"))?;
+pub(crate) fn folder_from_script(script: &str, args: &[&str]) -> Result<PathBuf> {
+    let output = Command::new(script)
+        .args(args)
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("cannot run {script}"))?;
     if !output.status.success() {
         bail!("{script} failed ({}), its output above says why", output.status);
     }

@@ -38,7 +38,7 @@ pub fn programs() -> Result<PathBuf> {
     if let Some(folder) = FOLDER.get() {
         return Ok(folder.clone());
     }
-    let folder = folder_from_script(BUILD_SCRIPT)?;
+    let folder = folder_from_script(BUILD_SCRIPT, &[])?;
     Ok(FOLDER.get_or_init(|| folder).clone())
 }
 

@@ -1,0 +1,65 @@
+//! The real services behind the placement domain: OpenStack Placement and Keystone from PyPI, MariaDB and Apache from Debian.
+//!
+//! They run in a [`Site`]: namespaces of their own with nothing but loopback, so each has the port that it has in a cluster, and names of Services
+//! lead there. What a pod would run is run in a [`Container`], with the pod's mounts, environment and command: the files are those that Weft wrote.
+//! Needs root; nothing of this machine is touched, no service of it is started, and all of it ends with its owner.
+//!
+//! ```no_run
+//! use weft_testenv::services::{Container, MariaDb, Placement, Site};
+//!
+//! # async fn test(config: &std::path::Path) -> anyhow::Result<()> {
+//! let site = Site::start(&["openstack.default.svc"])?;
+//! let database = MariaDb::start(&site).await?;
+//! database.create("placement", "placement", "p@ss/w$rd").await?;
+//! let container = Container::placement()?.mount(config, "/etc/placement");
+//! site.run(&container, &["placement-manage", "db", "sync"]).await?;
+//! let placement = Placement::start(&site, &container, &["httpd", "-DFOREGROUND"]).await?;
+//! let (status, _) = placement.get("/", &[]).await?;
+//! assert_eq!(status, 200);
+//! # Ok(())
+//! # }
+//! ```
+
+mod conformance;
+mod container;
+mod keystone;
+mod mariadb;
+mod placement;
+mod site;
+
+pub use conformance::{Conformance, Policy, Tally};
+pub use container::Container;
+pub use keystone::Keystone;
+pub use mariadb::MariaDb;
+pub use placement::{PORT, Placement};
+pub use site::{Output, Site};
+
+use crate::lab::in_namespaces;
+
+/// What keeps the services from running here; nothing, if they can.
+pub fn missing() -> Vec<String> {
+    if !rustix::process::geteuid().is_root() {
+        return vec!["not run as root".into()];
+    }
+    if !in_namespaces("true") {
+        return vec!["no new network, mount and PID namespaces can be made".into()];
+    }
+    let mut missing = vec![];
+    for (file, package) in [
+        ("/usr/sbin/mariadbd", "mariadb-server-core"),
+        ("/usr/bin/my_print_defaults", "mariadb-client-core"),
+        ("/usr/sbin/apache2", "apache2-bin"),
+        ("/usr/lib/apache2/modules/mod_wsgi.so", "libapache2-mod-wsgi-py3"),
+        ("/usr/bin/python3", "python3"),
+    ] {
+        if !std::path::Path::new(file).exists() {
+            missing.push(format!("{file} is not there (package {package})"));
+        }
+    }
+    if !in_namespaces(
+        "mount -t tmpfs tmpfs /mnt && mkdir /mnt/u /mnt/w /mnt/r && mount -t overlay -o lowerdir=/,upperdir=/mnt/u,workdir=/mnt/w overlay /mnt/r",
+    ) {
+        missing.push("the kernel lays no overlay over /".into());
+    }
+    missing
+}

@@ -1,0 +1,95 @@
+//! OpenStack Placement, served as a pod of its Deployment serves it.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+use crate::builder::START_TIMEOUT;
+use crate::process::end_of;
+use crate::relay::Relay;
+
+use super::site::Running;
+use super::{Container, Site};
+
+/// Of the API, in the site as in a cluster.
+pub const PORT: u16 = 8778;
+
+/// A server that answers. Killed on drop.
+#[derive(Debug)]
+pub struct Placement<'a> {
+    site: &'a Site,
+    server: Running,
+    scheme: &'static str,
+    way: Relay,
+}
+
+impl<'a> Placement<'a> {
+    /// Runs the command of the pod (`httpd -DFOREGROUND`, or `kolla_start`, which finds it in the pod's files) in its container, and returns when
+    /// `/` of port 8778 is answered by 200, with TLS or without.
+    ///
+    /// # Errors
+    /// It ends or is not ready in time: the error shows the end of its log.
+    pub async fn start(site: &'a Site, container: &Container, command: &[&str]) -> Result<Self> {
+        let mut server = site.spawn("placement", container, command)?;
+        let way = site.reach(PORT)?;
+        let deadline = Instant::now() + START_TIMEOUT;
+        let scheme = 'ready: loop {
+            let mut answers = String::new();
+            for scheme in ["http", "https"] {
+                match site.curl(&["--insecure", &format!("{scheme}://localhost:{PORT}/")]).await {
+                    Ok((200, _)) => break 'ready scheme,
+                    Ok((status, _)) => answers += &format!(", it answers {scheme} with {status}"),
+                    Err(_) => {}
+                }
+            }
+            server.check_running()?;
+            if Instant::now() > deadline {
+                bail!("Placement is not ready in time{answers}; its log {} ends with:\n{}", server.log().display(), end_of(server.log()));
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        };
+        Ok(Self { site, server, scheme, way })
+    }
+
+    /// Of the API, for a client on this machine.
+    pub fn url(&self) -> String {
+        format!("{}://127.0.0.1:{}", self.scheme, self.way.port())
+    }
+
+    /// Asks it for a path, with these headers (`x-auth-token: admin`), and returns status and body.
+    ///
+    /// # Errors
+    /// No answer.
+    pub async fn get(&self, path: &str, headers: &[&str]) -> Result<(u16, String)> {
+        self.request("GET", path, headers, None).await
+    }
+
+    /// The same with any method, and a body of JSON.
+    ///
+    /// # Errors
+    /// No answer.
+    pub async fn request(&self, method: &str, path: &str, headers: &[&str], body: Option<&str>) -> Result<(u16, String)> {
+        let url = format!("{}://localhost:{PORT}{path}", self.scheme);
+        let mut args = vec!["--insecure", "--request", method, &url];
+        for header in headers {
+            args.extend(["--header", header]);
+        }
+        if let Some(body) = body {
+            args.extend(["--header", "content-type: application/json", "--data", body]);
+        }
+        self.site.curl(&args).await
+    }
+
+    /// Is it running?
+    ///
+    /// # Errors
+    /// It has ended; the error shows the end of its log.
+    pub fn check_running(&mut self) -> Result<()> {
+        self.server.check_running()
+    }
+
+    /// What it logged to stdout and stderr, or Apache for it.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.server.log()).unwrap_or_default()
+    }
+}
