@@ -13,7 +13,7 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
-use weft_api::node_network::{NODE_LABEL, NodeNetworkConfigurationEnactment, NodeNetworkState};
+use weft_api::node_network::{NODE_LABEL, NodeNetworkConfigurationEnactment, NodeNetworkState, node_label};
 
 use crate::pause::Pause;
 
@@ -77,7 +77,7 @@ pub fn state(client: Client, node: &str) -> watch::Receiver<Objects<NodeNetworkS
 
 /// The node's own enactments.
 pub fn enactments(client: Client, node: &str) -> watch::Receiver<Objects<NodeNetworkConfigurationEnactment>> {
-    follow(Api::all(client), watcher::Config::default().labels(&format!("{NODE_LABEL}={node}")))
+    follow(Api::all(client), watcher::Config::default().labels(&format!("{NODE_LABEL}={}", node_label(node))))
 }
 
 /// Follows what is selected until nobody wants to know any more.

@@ -30,8 +30,8 @@ pub struct Condition {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
 
-    /// Kept for objects that older operators wrote, never set any more: a time that changes with every pass would be a write
-    /// with every pass.
+    /// When anything in this condition last changed, where it is told at all. The operators that Weft replaces set it with every
+    /// pass, which would be a write with every pass.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_heartbeat_time: Option<Time>,
 

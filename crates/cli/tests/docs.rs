@@ -456,10 +456,11 @@ fn is_test(name: &str) -> bool {
 #[test]
 fn every_known_problem_is_shown_by_a_test_or_says_why_not() {
     let page = documents().into_iter().find(|document| document.path == "docs/known-problems.md").unwrap();
-    let rows: Vec<_> = ["Found by reading its code", "From its tracker", "NetworkConfig"]
-        .into_iter()
-        .flat_map(|heading| Document::rows(page.section(heading)))
-        .collect();
+    let rows: Vec<_> =
+        ["Found by reading its code", "From its tracker", "NetworkConfig", "NodeNetworkConfigurationPolicy, NodeNetworkState"]
+            .into_iter()
+            .flat_map(|heading| Document::rows(page.section(heading)))
+            .collect();
     assert!(rows.len() >= 40, "{} rows: is this test still reading the page?", rows.len());
     for row in rows {
         let [problem, weft, shown] = &row[..] else { panic!("three columns: {row:?}") };

@@ -125,7 +125,8 @@ fn agents() -> Value {
                     "Forbidden",
                 ),
                 refused_with(
-                    "variables.isState || !variables.isStatus || variables.label == variables.node && variables.nodeName == variables.node",
+                    // A longer name does not fit into a label as it is.
+                    "variables.isState || !variables.isStatus || (variables.label == variables.node || variables.node.size() > 63) && variables.nodeName == variables.node",
                     "'the agent of node ' + variables.node + ' may write the status of enactments of that node only'",
                 ),
             ],

@@ -55,7 +55,8 @@ pub fn crds() -> [CustomResourceDefinition; 4] {
             kind: enactment::KIND,
             plural: enactment::PLURAL,
             short_name: Some("nnce"),
-            versions: &[VERSION_V1BETA1],
+            // kubernetes-nmstate stored them as v1 for a while.
+            versions: &[VERSION_V1, VERSION_V1BETA1],
             stored: enactment::VERSION,
             columns: json!([status(), status_age(), reason()]),
             schema: open_root(object_schema::<NodeNetworkConfigurationEnactmentSpec, NodeNetworkConfigurationEnactmentStatus>(

@@ -14,7 +14,7 @@ use super::{NodeNetworkConfigurationPolicySpec, schemas};
 use crate::Condition;
 use crate::resource::custom_resource;
 
-/// The one version.
+/// The version that is stored.
 pub const VERSION: &str = super::VERSION_V1BETA1;
 /// The kind.
 pub const KIND: &str = "NodeNetworkConfigurationEnactment";

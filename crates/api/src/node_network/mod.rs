@@ -25,7 +25,7 @@ pub mod state;
 #[cfg(test)]
 mod tests;
 
-pub use admission::{AGENTS_POLICY, AGENT_ACCOUNT, admission};
+pub use admission::{AGENT_ACCOUNT, AGENTS_POLICY, admission};
 pub use crd::crds;
 pub use enactment::{
     CapturedState, Decision, Granted, NodeNetworkConfigurationEnactment, NodeNetworkConfigurationEnactmentSpec,
@@ -43,16 +43,30 @@ pub use state::{NodeNetworkState, NodeNetworkStateSpec, NodeNetworkStateStatus};
 
 /// The API group.
 pub const GROUP: &str = "nmstate.io";
-/// One of the versions. All kinds but the enactment have it.
+/// One of the versions. All kinds have it.
 pub const VERSION_V1: &str = "v1";
 /// The other version. All kinds have it, with the same schema.
 pub const VERSION_V1BETA1: &str = "v1beta1";
 /// The version that is not served any more, and may be stored in old clusters.
 pub const VERSION_V1ALPHA1: &str = "v1alpha1";
-/// The label of an enactment that names its node.
+/// The label of an enactment that names its node, by [`node_label`].
 pub const NODE_LABEL: &str = "nmstate.io/node";
 /// The label of an enactment that names its policy.
 pub const POLICY_LABEL: &str = "nmstate.io/policy";
+/// How long the value of a label is at most.
+const LABEL: usize = 63;
+
+/// The value of [`NODE_LABEL`] for a node: its name. A node's name may have 253 characters, and a label's value 63: of a longer one it is the beginning,
+/// and 16 digits that tell it from others that begin like that (FNV-1a, of 64 bits).
+pub fn node_label(node: &str) -> String {
+    if node.len() <= LABEL {
+        return node.to_owned();
+    }
+    let hash = node.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let beginning: String = node.chars().take(LABEL - 17).collect();
+    format!("{beginning}-{hash:016x}")
+}
+
 /// The label of a `NodeNetworkState` whose change makes the agent report at once.
 pub const FORCE_REFRESH_LABEL: &str = "nmstate.io/force-nns-refresh";
 /// The annotation of a policy whose change makes nodes where it failed try again.

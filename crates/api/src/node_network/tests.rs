@@ -73,7 +73,7 @@ fn names_versions_and_columns_are_those_of_kubernetes_nmstate() {
                 [&status, &reason]
             ),
             format!(
-                "nodenetworkconfigurationenactments NodeNetworkConfigurationEnactment [\"nnce\"] [\"v1beta1*\"] {:?}",
+                "nodenetworkconfigurationenactments NodeNetworkConfigurationEnactment [\"nnce\"] [\"v1\", \"v1beta1*\"] {:?}",
                 [&status, &age, &reason]
             ),
             format!("nmstates NMState [] [\"v1*\", \"v1beta1\"] {:?}", [&status, &reason]),
@@ -161,4 +161,15 @@ fn objects_of_kubernetes_nmstate_are_read() {
 fn a_decision_of_a_newer_operator_is_read() {
     let wanted: Wanted = serde_json::from_value(json!({"generation": 1, "decision": "Defer"})).unwrap();
     assert_eq!(wanted.decision, Decision::Unknown);
+}
+
+#[test]
+fn the_name_of_a_node_fits_into_a_label() {
+    assert_eq!(node_label("node-1.example.com"), "node-1.example.com");
+    assert_eq!(node_label(&"n".repeat(63)), "n".repeat(63));
+    let (one, other) = (node_label(&"n".repeat(64)), node_label(&"n".repeat(65)));
+    assert_eq!((one.len(), other.len()), (63, 63));
+    assert_ne!(one, other);
+    // Operator and agent may be of different versions: it never changes.
+    assert_eq!(one, format!("{}-078b793dde92c425", "n".repeat(46)));
 }

@@ -44,7 +44,7 @@ pub async fn apply(cluster: &ControlPlane, file: &Path) {
 
 /// Waits until all kinds of a version can be read. A definition comes into force a moment after it was made.
 pub async fn served(cluster: &ControlPlane, version: &str) {
-    let kinds = ["nodenetworkstates", "nodenetworkconfigurationpolicies", "nmstates"];
+    let kinds = ["nodenetworkstates", "nodenetworkconfigurationpolicies", "nodenetworkconfigurationenactments", "nmstates"];
     for kind in kinds {
         eventually(async || cluster.kubectl(&["get", &format!("{kind}.{version}.nmstate.io")]).await).await;
     }

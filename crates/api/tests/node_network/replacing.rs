@@ -114,3 +114,31 @@ async fn what_was_stored_as_v1alpha1_is_served_as_the_other_versions() {
     cluster.kubectl(&["patch", "crd", name, "--subresource=status", "--type=merge", "-p", &status]).await.unwrap();
     assert_eq!(stored_versions(&cluster, "nodenetworkconfigurationpolicies").await, json!(["v1"]));
 }
+
+/// kubernetes-nmstate had a `v1` of enactments for a while, and stored them as that.
+#[tokio::test]
+async fn enactments_that_were_stored_as_v1_are_served_too() {
+    let cluster = ControlPlane::builder().api_only().start().await.unwrap();
+    ours(&cluster).await;
+    let enactment = |name: &str, version: &str| json!({"apiVersion": format!("nmstate.io/{version}"), "kind": "NodeNetworkConfigurationEnactment", "metadata": {"name": name}});
+    make(&cluster, &enactment("node-a.old", "v1beta1")).await;
+    let text = std::fs::read_to_string(fixture("kubernetes-nmstate.crd.yaml")).unwrap();
+    let definitions: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
+    let plural = "nodenetworkconfigurationenactments";
+    let mut theirs = definitions.into_iter().find(|one| one["spec"]["names"]["plural"] == plural).unwrap();
+    let mut v1 = theirs["spec"]["versions"][0].clone();
+    theirs["spec"]["versions"][0]["storage"] = json!(false);
+    v1["name"] = json!("v1");
+    theirs["spec"]["versions"].as_array_mut().unwrap().insert(0, v1);
+    cluster.kubectl_with_input(&["apply", "-f", "-"], &theirs.to_string()).await.unwrap();
+    make(&cluster, &enactment("node-a.new", "v1")).await;
+    assert_eq!(stored_versions(&cluster, plural).await, json!(["v1beta1", "v1"]));
+
+    ours(&cluster).await;
+    for name in ["node-a.old", "node-a.new"] {
+        for version in ["v1", "v1beta1"] {
+            let read = read(&cluster, &format!("{plural}.{version}.nmstate.io"), name).await;
+            assert_eq!(read["apiVersion"], format!("nmstate.io/{version}"), "{name}");
+        }
+    }
+}

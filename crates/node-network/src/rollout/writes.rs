@@ -1,7 +1,7 @@
 //! The bodies of what is written.
 
 use serde_json::{Value, json};
-use weft_api::node_network::{GROUP, NODE_LABEL, POLICY_LABEL, enactment};
+use weft_api::node_network::{GROUP, NODE_LABEL, POLICY_LABEL, enactment, node_label};
 
 use super::view::{Decision, Enactment, Node, Policy, Wanted, enactment_name};
 
@@ -21,7 +21,7 @@ pub fn enactment(policy: (&str, &Policy), node: (&str, &Node), wanted: &Wanted) 
         "kind": enactment::KIND,
         "metadata": {
             "name": enactment_name(policy.0, node.0),
-            "labels": {NODE_LABEL: node.0, POLICY_LABEL: policy.0},
+            "labels": {NODE_LABEL: node_label(node.0), POLICY_LABEL: policy.0},
             "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": node.0, "uid": node.1.uid}],
         },
         "spec": spec(policy, node.0, wanted),

@@ -2,6 +2,7 @@
 
 mod agents;
 mod life;
+mod names;
 mod of_addons;
 mod rollout;
 mod takeover;

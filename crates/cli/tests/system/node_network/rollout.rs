@@ -28,7 +28,7 @@ async fn with_agents() -> (Cluster, Agents, Proxy, Operator) {
 }
 
 /// The agents act until a policy has come to this; never are more of its nodes changed at once than these.
-async fn act_until(cluster: &Cluster, agents: &Agents, policy: &str, at_once: usize, phase: &str, message: &str) {
+pub async fn act_until(cluster: &Cluster, agents: &Agents, policy: &str, at_once: usize, phase: &str, message: &str) {
     wait_until(&format!("{policy} is {phase}: {message}"), async || {
         let now = in_flux(cluster, policy).await;
         assert!(now.len() <= at_once, "{now:?} are changed at once");
