@@ -5,7 +5,7 @@
 mod common;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::Path,
     sync::Arc,
     time::{Duration, Instant},
@@ -20,6 +20,7 @@ use weft_agent::{
     cluster,
     health::Health,
     host::{ApplyOptions, Backend, Changes, Host, HostError, Machine, Query, Retrieved},
+    ports::{Port, Seen},
     probes::Prober,
     process::{self, Settings},
     report::Extent,
@@ -265,6 +266,22 @@ impl Host for Recorded {
 
     fn rollback(&self, _: String) -> BoxFuture<'_, Result<(), HostError>> {
         std::future::ready(Err(HostError::Ended)).boxed()
+    }
+
+    fn links(&self) -> BoxFuture<'_, Result<Seen, HostError>> {
+        std::future::ready(Ok(Seen::default())).boxed()
+    }
+
+    fn attach(&self, _: Port, _: u32) -> BoxFuture<'_, Result<(), HostError>> {
+        std::future::ready(Err(HostError::Ended)).boxed()
+    }
+
+    fn configured(&self, _: Vec<String>) -> BoxFuture<'_, Result<BTreeSet<String>, HostError>> {
+        std::future::ready(Ok(BTreeSet::new())).boxed()
+    }
+
+    fn leave_alone(&self, _: Vec<String>) -> BoxFuture<'_, Result<(), HostError>> {
+        std::future::ready(Ok(())).boxed()
     }
 }
 

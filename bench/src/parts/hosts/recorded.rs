@@ -1,6 +1,6 @@
 //! A host that was recorded: what a simulated agent has in place of a real one, and all that it has in place of one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
@@ -10,6 +10,7 @@ use futures::stream::StreamExt;
 use nmstate::NetworkState;
 use serde_json::{Map, Value};
 use weft_agent::host::{ApplyOptions, Backend, Change, Changes, Host, HostError, Query, Retrieved};
+use weft_agent::ports::{Port, Seen};
 
 /// The state of a host, which takes what is applied to it, and rolls back.
 pub struct Recorded {
@@ -86,6 +87,23 @@ impl Host for Recorded {
                 inner.state = before;
             }
         });
+        ready(Ok(())).boxed()
+    }
+
+    /// It has no pods.
+    fn links(&self) -> BoxFuture<'_, Result<Seen, HostError>> {
+        ready(Ok(Seen::default())).boxed()
+    }
+
+    fn attach(&self, port: Port, _bridge: u32) -> BoxFuture<'_, Result<(), HostError>> {
+        ready(Err(HostError::Links(format!("there is no {}", port.name)))).boxed()
+    }
+
+    fn configured(&self, _links: Vec<String>) -> BoxFuture<'_, Result<BTreeSet<String>, HostError>> {
+        ready(Ok(BTreeSet::new())).boxed()
+    }
+
+    fn leave_alone(&self, _links: Vec<String>) -> BoxFuture<'_, Result<(), HostError>> {
         ready(Ok(())).boxed()
     }
 }

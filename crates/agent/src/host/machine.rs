@@ -1,6 +1,14 @@
 //! The host that the process runs on.
 
-use std::{any::Any, collections::BTreeMap, future::Future, io, panic::AssertUnwindSafe, thread, time::Duration};
+use std::{
+    any::Any,
+    collections::{BTreeMap, BTreeSet},
+    future::Future,
+    io,
+    panic::AssertUnwindSafe,
+    thread,
+    time::Duration,
+};
 
 use futures::{
     FutureExt, StreamExt,
@@ -11,6 +19,7 @@ use nmstate::NetworkState;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{ApplyOptions, Backend, Changes, Host, HostError, Query, Retrieved, netlink, network_manager};
+use crate::ports::{self, Links, Port, Seen};
 
 /// Reading takes 2 ms for each interface, with NetworkManager 13; D-Bus itself knows no limit.
 const READ_LIMIT: Duration = Duration::from_secs(120);
@@ -123,6 +132,22 @@ impl Host for Machine {
 
     fn rollback(&self, checkpoint: String) -> BoxFuture<'_, Result<(), HostError>> {
         self.run(CHECKPOINT_LIMIT, move || async move { Ok(NetworkState::checkpoint_rollback_async(&checkpoint).await?) }).boxed()
+    }
+
+    fn links(&self) -> BoxFuture<'_, Result<Seen, HostError>> {
+        self.run(READ_LIMIT, || async { Ok(Links::open()?.list().await?) }).boxed()
+    }
+
+    fn attach(&self, port: Port, bridge: u32) -> BoxFuture<'_, Result<(), HostError>> {
+        self.run(READ_LIMIT, move || async move { Ok(Links::open()?.attach(&port, bridge).await?) }).boxed()
+    }
+
+    fn configured(&self, links: Vec<String>) -> BoxFuture<'_, Result<BTreeSet<String>, HostError>> {
+        self.run(READ_LIMIT, move || async move { ports::configured(&zbus::Connection::system().await?, &links).await }).boxed()
+    }
+
+    fn leave_alone(&self, links: Vec<String>) -> BoxFuture<'_, Result<(), HostError>> {
+        self.run(READ_LIMIT, move || async move { ports::leave_alone(&zbus::Connection::system().await?, &links).await }).boxed()
     }
 }
 

@@ -7,12 +7,18 @@ mod machine;
 mod netlink;
 mod network_manager;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    time::Duration,
+};
 
 use futures::{future::BoxFuture, stream::BoxStream};
 use nmstate::{ErrorKind, NetworkState, NmstateError};
 
 pub use machine::Machine;
+
+use crate::ports::{Port, Seen};
 
 /// The version of the library nmstate that the agent is linked to, for status.
 pub const NMSTATE_VERSION: &str = "2.2.62";
@@ -51,6 +57,30 @@ pub trait Host: Send + Sync + 'static {
     /// # Errors
     /// There is no such checkpoint: most often its time is over, and NetworkManager has rolled back.
     fn rollback(&self, checkpoint: String) -> BoxFuture<'_, Result<(), HostError>>;
+
+    /// The kernel's links, with what bridges keep of their ports.
+    ///
+    /// # Errors
+    /// The kernel does not answer.
+    fn links(&self) -> BoxFuture<'_, Result<Seen, HostError>>;
+
+    /// Attaches a pod's port to the bridge of this index as it was attached.
+    ///
+    /// # Errors
+    /// The kernel refuses: most often port or bridge are gone.
+    fn attach(&self, port: Port, bridge: u32) -> BoxFuture<'_, Result<(), HostError>>;
+
+    /// Those of the links that NetworkManager has set up by a profile: a policy's or a person's, and no CNI plugin's.
+    ///
+    /// # Errors
+    /// NetworkManager is not there or does not answer.
+    fn configured(&self, links: Vec<String>) -> BoxFuture<'_, Result<BTreeSet<String>, HostError>>;
+
+    /// Has NetworkManager leave links alone until it or the link starts anew. What it does not know is none of its business.
+    ///
+    /// # Errors
+    /// NetworkManager is not there or does not answer.
+    fn leave_alone(&self, links: Vec<String>) -> BoxFuture<'_, Result<(), HostError>>;
 }
 
 /// What to read.
@@ -120,6 +150,9 @@ pub enum HostError {
     /// A request to NetworkManager that nmstate has no call for.
     #[error("NetworkManager does not answer: {0}")]
     Bus(String),
+    /// The kernel's links cannot be read or changed.
+    #[error("rtnetlink: {0}")]
+    Links(String),
     /// It took too long.
     #[error("the host has not answered within {} s", .0.as_secs())]
     TimedOut(Duration),
@@ -129,6 +162,24 @@ pub enum HostError {
     /// The thread that serves the host has ended; so must the process.
     #[error("the part of the agent that serves the host has ended")]
     Ended,
+}
+
+impl From<zbus::Error> for HostError {
+    fn from(error: zbus::Error) -> Self {
+        Self::Bus(error.to_string())
+    }
+}
+
+impl From<rtnetlink::Error> for HostError {
+    fn from(error: rtnetlink::Error) -> Self {
+        Self::Links(error.to_string())
+    }
+}
+
+impl From<io::Error> for HostError {
+    fn from(error: io::Error) -> Self {
+        Self::Links(error.to_string())
+    }
 }
 
 impl From<NmstateError> for HostError {

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, io};
 
 use futures::TryStreamExt;
 use rtnetlink::{
-    Handle, LinkBridgePort, LinkBridgeVlan, LinkUnspec, new_connection,
+    Error, Handle, LinkBridgePort, LinkBridgeVlan, LinkUnspec, new_connection,
     packet_core::{DefaultNla, Nla},
     packet_route::{
         AddressFamily,
@@ -17,21 +17,6 @@ use rtnetlink::{
 use serde::{Deserialize, Serialize};
 
 use super::Port;
-use crate::state_dir;
-
-/// Why links cannot be read or ports put back.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The socket.
-    #[error("the kernel's links cannot be read (rtnetlink): {0}")]
-    Socket(#[from] io::Error),
-    /// The kernel refuses.
-    #[error("rtnetlink: {0}")]
-    Kernel(#[from] rtnetlink::Error),
-    /// The memory of ports cannot be kept.
-    #[error(transparent)]
-    State(#[from] state_dir::Error),
-}
 
 /// What a bridge keeps of a port, and forgets with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,7 +81,7 @@ impl Drop for Links {
 
 impl Links {
     /// Opens a socket; must be called inside a tokio runtime.
-    pub fn open() -> Result<Self, Error> {
+    pub fn open() -> io::Result<Self> {
         let (connection, handle, _) = new_connection()?;
         Ok(Self { handle, connection: tokio::spawn(connection) })
     }
@@ -115,10 +100,9 @@ impl Links {
         Ok(seen)
     }
 
-    /// Attaches a port to its bridge as it was attached.
-    pub(super) async fn attach(&self, port: &Port, seen: &Seen) -> Result<(), Error> {
-        let Some(bridge) = seen.bridge(&port.bridge) else { return Ok(()) };
-        let mut attach = LinkUnspec::new_with_index(port.index).controller(bridge.index);
+    /// Attaches a port to a bridge as it was attached.
+    pub async fn attach(&self, port: &Port, bridge: u32) -> Result<(), Error> {
+        let mut attach = LinkUnspec::new_with_index(port.index).controller(bridge);
         if port.up {
             attach = attach.up();
         }
@@ -154,7 +138,7 @@ impl Links {
         for (vlan, _) in surplus {
             remove = remove.vlan(*vlan, BridgeVlanInfoFlags::empty());
         }
-        Ok(self.handle.link().del_with_message(remove.build()).execute().await?)
+        self.handle.link().del_with_message(remove.build()).execute().await
     }
 }
 

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use futures::future::join_all;
 use zbus::{Connection, proxy, proxy::CacheProperties, zvariant::OwnedObjectPath};
 
+use crate::host::HostError;
+
 #[proxy(
     interface = "org.freedesktop.NetworkManager",
     default_service = "org.freedesktop.NetworkManager",
@@ -34,7 +36,7 @@ trait ActiveConnection {
 const EXTERNAL: u32 = 0x80;
 
 /// Those of the devices that NetworkManager has set up by a profile: a policy's or a person's, and no CNI plugin's.
-pub async fn configured(bus: &Connection, names: &[String]) -> zbus::Result<BTreeSet<String>> {
+pub async fn configured(bus: &Connection, names: &[String]) -> Result<BTreeSet<String>, HostError> {
     let manager = NetworkManagerProxy::new(bus).await?;
     let asked = names.iter().map(async |name| Ok::<_, zbus::Error>(is_configured(bus, &manager, name).await?.then(|| name.clone())));
     let found: Result<Vec<_>, _> = join_all(asked).await.into_iter().collect();
@@ -56,9 +58,10 @@ async fn is_configured(bus: &Connection, manager: &NetworkManagerProxy<'_>, name
 /// NetworkManager do not say so already (Debian's udev rules do), a port that a CNI plugin has attached counts as one that somebody may
 /// configure: a change of its bridge detaches it, and leaves a profile of it in `/etc` for ever. A device that NetworkManager does not know
 /// is none of its business, so that is no error.
-pub async fn leave_alone(bus: &Connection, names: &[String]) -> zbus::Result<()> {
+pub async fn leave_alone(bus: &Connection, names: &[String]) -> Result<(), HostError> {
     let manager = NetworkManagerProxy::new(bus).await?;
-    join_all(names.iter().map(|name| unmanage(bus, &manager, name))).await.into_iter().collect()
+    let told: zbus::Result<()> = join_all(names.iter().map(|name| unmanage(bus, &manager, name))).await.into_iter().collect();
+    Ok(told?)
 }
 
 async fn unmanage(bus: &Connection, manager: &NetworkManagerProxy<'_>, name: &str) -> zbus::Result<()> {

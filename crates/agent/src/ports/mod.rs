@@ -12,12 +12,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 pub use self::{
-    links::{Error, Links, Settings},
+    links::{Links, Seen, Settings},
     managed::{configured, leave_alone},
 };
-use crate::state_dir::{self, StateDir};
+use crate::{
+    host::{Host, HostError},
+    state_dir::{self, StateDir},
+};
 
 const FILE: &str = "ports.json";
+
+/// Why ports cannot be looked after.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The host does not say how they are.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// What is known of them cannot be kept.
+    #[error(transparent)]
+    State(#[from] state_dir::Error),
+}
 
 /// A pod's port, and how it is attached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,7 +75,7 @@ impl Memory {
     }
 
     /// The names of what looks like pods' ports of the bridges that policies name, or that are remembered.
-    pub fn candidates(&self, seen: &links::Seen, bridges: &BTreeSet<String>) -> Vec<String> {
+    pub fn candidates(&self, seen: &Seen, bridges: &BTreeSet<String>) -> Vec<String> {
         let known: BTreeSet<&str> = self.ports.values().map(|port| port.bridge.as_str()).collect();
         let bridge = |link: &links::Link| link.master.and_then(|master| seen.name(master));
         let attached = seen.pod_ends().filter(|link| bridge(link).is_some_and(|name| bridges.contains(name) || known.contains(name)));
@@ -75,19 +89,20 @@ impl Memory {
     pub async fn reconcile(
         &mut self,
         dir: &StateDir,
-        links: &Links,
+        host: &dyn Host,
         bridges: &BTreeSet<String>,
         configured: Option<&BTreeSet<String>>,
     ) -> Result<Reattached, Error> {
-        let seen = links.list().await?;
+        let seen = host.links().await?;
         let mut reattached = Reattached::default();
         for port in self.lost(&seen) {
-            match links.attach(&port, &seen).await {
+            let Some(bridge) = seen.bridge(&port.bridge) else { continue };
+            match host.attach(port.clone(), bridge.index).await {
                 Ok(()) => reattached.done.push(port),
                 Err(error) => reattached.failed.push((port, error.to_string())),
             }
         }
-        let seen = if reattached.done.is_empty() { seen } else { links.list().await? };
+        let seen = if reattached.done.is_empty() { seen } else { host.links().await? };
         let now = self.after(&seen, bridges, configured);
         if now != *self {
             dir.write(FILE, &now)?;
@@ -97,7 +112,7 @@ impl Memory {
     }
 
     /// Known ports that are there, without a bridge or on one that has been made anew, while theirs is there.
-    fn lost(&self, seen: &links::Seen) -> Vec<Port> {
+    fn lost(&self, seen: &Seen) -> Vec<Port> {
         let is_lost = |port: &&Port| {
             let Some(link) = seen.pod_end(port.index, &port.name) else { return false };
             link.master.is_none() && seen.bridge(&port.bridge).is_some()
@@ -106,7 +121,7 @@ impl Memory {
     }
 
     /// What is to be remembered: how ports are attached, and of those that are not how they were.
-    fn after(&self, seen: &links::Seen, bridges: &BTreeSet<String>, configured: Option<&BTreeSet<String>>) -> Self {
+    fn after(&self, seen: &Seen, bridges: &BTreeSet<String>, configured: Option<&BTreeSet<String>>) -> Self {
         let known: BTreeSet<&str> = self.ports.values().map(|port| port.bridge.as_str()).collect();
         let is_pods = |link: &links::Link| match configured {
             Some(configured) => !configured.contains(&link.name),
@@ -133,10 +148,7 @@ impl Memory {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        links::{Link, Seen},
-        *,
-    };
+    use super::{links::Link, *};
 
     fn link(index: u32, name: &str, master: Option<u32>) -> Link {
         Link {

@@ -23,7 +23,7 @@ pub use self::{
 use crate::{
     history::{Entry, History},
     host::{ApplyOptions, Backend, Host, HostError, Query},
-    ports::{self, Links, Memory},
+    ports::Memory,
     probes::{Prober, Target},
     state_dir::{self, StateDir},
 };
@@ -212,10 +212,10 @@ impl Transactor {
     /// again.
     pub(crate) async fn put_ports_back(&self, bridges: &BTreeSet<String>) {
         let reconciled = async {
-            let (mut memory, links) = (Memory::load(&self.dir)?, Links::open()?);
-            let candidates = memory.candidates(&links.list().await?, bridges);
-            let configured = if candidates.is_empty() { Some(BTreeSet::new()) } else { configured(&candidates).await };
-            memory.reconcile(&self.dir, &links, bridges, configured.as_ref()).await
+            let mut memory = Memory::load(&self.dir)?;
+            let candidates = memory.candidates(&self.host.links().await?, bridges);
+            let configured = if candidates.is_empty() { Some(BTreeSet::new()) } else { self.configured(candidates).await };
+            memory.reconcile(&self.dir, &*self.host, bridges, configured.as_ref()).await
         };
         match reconciled.await {
             Ok(reattached) => {
@@ -231,24 +231,24 @@ impl Transactor {
     }
 
     async fn keep_ports_from_network_manager(&self) {
-        let kept = async {
-            let names: Vec<String> = Memory::load(&self.dir).unwrap_or_default().ports().map(|port| port.name.clone()).collect();
-            if names.is_empty() { Ok(()) } else { ports::leave_alone(&zbus::Connection::system().await?, &names).await }
-        };
-        if let Err(error) = kept.await {
+        let names: Vec<String> = Memory::load(&self.dir).unwrap_or_default().ports().map(|port| port.name.clone()).collect();
+        if names.is_empty() {
+            return;
+        }
+        if let Err(error) = self.host.leave_alone(names).await {
             tracing::warn!(%error, "NetworkManager could not be told to leave pods' ports alone; they are put back afterwards");
         }
+    }
+
+    /// Which of these links NetworkManager has set up; `None` if it cannot be asked.
+    async fn configured(&self, names: Vec<String>) -> Option<BTreeSet<String>> {
+        let asked = self.host.configured(names).await;
+        asked.inspect_err(|error| tracing::warn!(%error, "NetworkManager does not say which links it has set up")).ok()
     }
 
     fn options(&self) -> ApplyOptions {
         ApplyOptions { commit: false, checkpoint: self.prober.window + SLACK, verify: true, memory_only: false, limit: APPLY_LIMIT }
     }
-}
-
-/// Which of these links NetworkManager has set up; `None` if it cannot be asked.
-async fn configured(names: &[String]) -> Option<BTreeSet<String>> {
-    let asked = async { ports::configured(&zbus::Connection::system().await?, names).await };
-    asked.await.inspect_err(|error| tracing::warn!(%error, "NetworkManager does not say which links it has set up")).ok()
 }
 
 /// The Linux bridges that a state names.

@@ -1,0 +1,177 @@
+//! The transaction, and what follows from its end for those who took part.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tokio::time::Instant;
+use weft_api::node_network::{Decision, Outcome};
+use weft_node_network::{blame::blame, claims::Owner, merge::Merged, secrets, state};
+
+use super::{
+    super::{State, Store, status, wish::Standing},
+    Item, Pass,
+};
+use crate::{
+    host::{HostError, Query},
+    observe::Observer,
+    probes::Target,
+    secrets as cluster_secrets,
+    transaction::{Change, Done, Failure, Phase, bridges},
+};
+
+impl Pass<'_> {
+    /// Nobody is told that a policy is done by an old look, also not that it matches nothing here.
+    pub(super) async fn look_again(&mut self) -> Result<(), HostError> {
+        let now = self.enactor.settings.transactor.host.retrieve(Query::default()).await?;
+        self.current = state::value(&now.state);
+        self.is_fresh = true;
+        for index in 0..self.items.len() {
+            if self.items[index].settled.is_none() {
+                self.decide(index);
+            }
+        }
+        Ok(())
+    }
+
+    /// The transaction. If it fails: whose property it was, nobody if that cannot be told.
+    pub(super) async fn apply(&mut self, merged: &Merged, open: &BTreeSet<Owner>) -> Result<(), (BTreeSet<Owner>, Failure)> {
+        let nobody = |failure: Failure| (BTreeSet::new(), failure);
+        let plan = |message: String| Failure::new(Phase::Plan, message);
+        let references = secrets::references(&merged.state).map_err(|error| nobody(plan(error.to_string())))?;
+        let settings = self.enactor.settings.clone();
+        let found = match references.is_empty() {
+            true => Default::default(),
+            false => cluster_secrets::read(&settings.client, &settings.namespace, &references)
+                .await
+                .map_err(|error| nobody(plan(error.to_string())))?,
+        };
+        let filled = secrets::fill(&merged.state, &found).map_err(|error| {
+            let who = self.items.iter().filter(|item| secrets::fill(&item.rendered.desired, &found).is_err()).map(|item| item.wish.owner());
+            (who.collect(), plan(error.to_string()))
+        })?;
+        cluster_secrets::remember(&settings.transactor.dir, &merged.state).map_err(|error| nobody(plan(error.to_string())))?;
+        let desired = state::parse(&filled).map_err(|error| nobody(plan(error.to_string())))?;
+        self.tell_progress(open).await;
+        let mut probes: Vec<Target> = Vec::new();
+        for item in self.items.iter().filter(|item| open.contains(&item.wish.owner()) || item.aside.drifted.is_some()) {
+            let (_, spec) = item.wish.granted.as_ref().map_or((0, None), |(generation, spec)| (*generation, Some(spec)));
+            probes.extend(spec.into_iter().flat_map(|spec| spec.probes.iter().flatten()).filter_map(Target::of));
+        }
+        let who = if open.is_empty() { "drift".to_owned() } else { open.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ") };
+        // What takes the change back must not be lost if the agent is killed right after it: it is written down with the change.
+        let noted = self.noted(open);
+        let note = noted.note().map_err(|error| nobody(plan(error.to_string())))?;
+        let change = Change { desired, what: who, probes, secrets: found.values().cloned().collect(), note: Some(note) };
+        let _hold = settings.observer.as_ref().map(Observer::hold);
+        self.report.changed = true;
+        match settings.transactor.run(change).await {
+            Ok(done) => {
+                self.enactor.store = noted;
+                if done == Done::Nothing {
+                    self.enactor.save();
+                }
+                Ok(())
+            }
+            Err(failure) => {
+                // A probe says that something is out of reach, not whose fault that is.
+                let owners = failure.said.as_deref().map(|said| blame(merged, said).owners);
+                Err((owners.unwrap_or_default(), failure))
+            }
+        }
+    }
+
+    /// What is known of policies once those that are open are applied on the host as it is.
+    pub(super) fn noted(&self, open: &BTreeSet<Owner>) -> Store {
+        let mut store = self.enactor.store.clone();
+        for item in self.items.iter().filter(|item| open.contains(&item.wish.owner())) {
+            if let (Decision::Granted, Some((generation, _))) = (item.wish.decision, &item.wish.granted) {
+                store.applied(&item.wish.policy, *generation, item.rendered.desired.clone(), &self.current);
+            }
+        }
+        store
+    }
+
+    pub(super) fn succeed(&mut self, open: &BTreeSet<Owner>) {
+        for item in self.items.iter_mut().filter(|item| open.contains(&item.wish.owner())) {
+            self.enactor.attempts.done(&item.wish.policy);
+            let message = if item.wish.decision == Decision::Revert { status::REVERTED } else { status::RECONCILED };
+            let outcome = self.enactor.interrupted.as_ref().map(|interrupted| Outcome {
+                phase: Some(interrupted.phase.to_string()),
+                message: Some(interrupted.to_string()),
+                ..Outcome::default()
+            });
+            item.settled = Some((State::Available { message }, outcome));
+        }
+        if !open.is_empty() {
+            self.enactor.interrupted = None;
+        }
+        if let Some(own) = &self.own {
+            self.enactor.own_done = Some(own.state.clone());
+            self.enactor.own_tries = None;
+            self.report.own = Some(Ok(()));
+        }
+    }
+
+    /// Whether the others are tried again without those who failed.
+    pub(super) fn fail(&mut self, mut blamed: BTreeSet<Owner>, open: &BTreeSet<Owner>, failure: &Failure) -> bool {
+        tracing::warn!(%failure, ?blamed, "the change failed and was rolled back");
+        // Only those who take part can fail; with nobody to blame it is all who changed something.
+        blamed.retain(|owner| {
+            open.contains(owner) || self.items.iter().any(|item| item.wish.owner() == *owner && item.aside.drifted.is_some())
+        });
+        if blamed.is_empty() {
+            blamed.clone_from(open);
+        }
+        if blamed.is_empty() {
+            let corrected = self
+                .items
+                .iter()
+                .filter(|item| item.aside.drifted.is_some() && item.standing == Standing::Done && item.wish.corrects_drift());
+            blamed = corrected.map(|item| item.wish.owner()).collect();
+        }
+        let own_is_meant = blamed.is_empty() || blamed.contains(&Owner::Node);
+        if own_is_meant && self.own.take().is_some() {
+            self.report.own = Some(Err(failure.clone()));
+            let wait = self.enactor.own_failed();
+            self.again_in(wait);
+        }
+        let mut any = own_is_meant;
+        let mut waits = Vec::new();
+        for item in &mut self.items {
+            if !blamed.contains(&item.wish.owner()) {
+                continue;
+            }
+            any = true;
+            let kept = self.enactor.store.get(&item.wish.policy).map_or_else(state::empty, |applied| applied.desired.clone());
+            item.rendered.desired = kept;
+            let (count, again) = self.enactor.attempts.failed(&item.wish, self.enactor.settings.retries, Instant::now());
+            let counts = BTreeMap::from([(item.wish.generation.to_string(), i64::from(count))]);
+            item.wish_retry_count(counts);
+            let max = self.enactor.settings.retries.max;
+            let state = if again && failure.may_pass() {
+                waits.push(self.enactor.attempts.wait(&item.wish, Instant::now()).unwrap_or_default());
+                let message = format!(
+                    "failed to reconcile NodeNetworkConfigurationPolicy {} at desired state apply: {failure}. Retrying {count}/{max}",
+                    item.wish.policy
+                );
+                State::Retrying { message }
+            } else {
+                State::Failed { message: failure.to_string() }
+            };
+            item.standing = Standing::Failed;
+            item.settled = Some((state, Some(status::outcome(failure))));
+        }
+        waits.into_iter().for_each(|wait| self.again_in(wait));
+        any && (self.items.iter().any(Item::is_open) || self.own.is_some())
+    }
+
+    pub(super) async fn put_ports_back(&self, merged: &Merged) {
+        let bridges = secrets::conceal(&merged.state).ok().and_then(|state| state::parse(&state).ok()).map(|state| bridges(&state));
+        self.enactor.settings.transactor.put_ports_back(&bridges.unwrap_or_default()).await;
+    }
+}
+
+impl Item {
+    fn wish_retry_count(&mut self, counts: BTreeMap<String, i64>) {
+        self.wish.status.retry_count = Some(counts);
+    }
+}

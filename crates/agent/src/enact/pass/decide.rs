@@ -1,0 +1,118 @@
+//! What is to be done: what each policy asks for, who contradicts whom, and where the host differs.
+
+use std::collections::BTreeSet;
+
+use tokio::time::Instant;
+use weft_api::node_network::Decision;
+use weft_node_network::{
+    claims::Owner,
+    drift::{Difference, differences},
+    merge::{Candidate, Conflict, Merged, settle},
+    secrets, state,
+};
+
+use super::{
+    super::{State, status, wish::Standing},
+    Item, Pass,
+};
+
+/// How many places a condition names.
+const PLACES: usize = 5;
+
+impl Pass<'_> {
+    /// What does not need a look at the others.
+    pub(super) fn decide(&mut self, index: usize) {
+        let item = &mut self.items[index];
+        let applied = self.enactor.store.get(&item.wish.policy);
+        let kept = || applied.map_or_else(state::empty, |applied| applied.desired.clone());
+        match item.wish.decision {
+            Decision::Pending | Decision::Aborted | Decision::Unknown => {
+                item.rendered.desired = kept();
+                item.settled = match item.wish.decision {
+                    Decision::Pending => Some((State::Pending, None)),
+                    Decision::Aborted => Some((State::Aborted, None)),
+                    _ => None,
+                };
+                item.standing = Standing::Done;
+            }
+            Decision::Revert => item.rendered.desired = applied.map_or_else(state::empty, |applied| applied.undo.clone()),
+            Decision::Granted if item.standing == Standing::Failed => item.rendered.desired = kept(),
+            Decision::Granted => match item.wish.render(applied, &self.current) {
+                Ok(rendered) => item.rendered = rendered,
+                Err(error) => {
+                    item.rendered.desired = kept();
+                    let message = error.to_string();
+                    item.settled = Some((State::Failed { message: message.clone() }, Some(status::early(status::RENDER, message))));
+                }
+            },
+        }
+        if item.is_open()
+            && let Some(wait) = self.enactor.attempts.wait(&item.wish, Instant::now())
+        {
+            item.rendered.desired = kept();
+            item.standing = Standing::Failed;
+            self.again_in(wait);
+        }
+    }
+
+    pub(super) fn merge(&self, counts: impl Fn(&Item) -> bool) -> (Merged, Vec<Conflict>) {
+        let candidates = self.items.iter().filter(|item| counts(item)).map(|item| Candidate {
+            wanted: item.wish.layer(item.rendered.desired.clone()),
+            applied: self.enactor.store.get(&item.wish.policy).map(|applied| applied.desired.clone()),
+        });
+        let own = self.own.iter().map(|layer| Candidate { wanted: layer.clone(), applied: None });
+        let settled = settle(&candidates.chain(own).collect::<Vec<_>>());
+        (settled.merged, settled.conflicts)
+    }
+
+    pub(super) fn differ(&self, merged: &Merged) -> Vec<Difference> {
+        differences(&secrets::mask(&merged.state, state::HIDDEN), &self.current)
+    }
+
+    /// Whether something new has secrets in it. If the host has them already, only the transaction can tell, which knows them.
+    pub(super) fn asks_for_secrets(&self) -> bool {
+        let open = self.items.iter().filter(|item| item.is_open()).map(|item| &item.rendered.desired);
+        let own = self.own.iter().map(|layer| &layer.state).filter(|state| self.enactor.own_done.as_ref() != Some(*state));
+        open.chain(own).any(|state| !secrets::places(state).is_empty())
+    }
+
+    /// Two policies contradict each other: each keeps what it had, and both are told.
+    pub(super) fn note_conflicts(&mut self, conflicts: &[Conflict]) {
+        for item in &mut self.items {
+            let Some(conflict) = conflicts.iter().find(|conflict| conflict.concerns(&item.wish.owner())) else { continue };
+            let message = conflict.to_string();
+            item.aside.conflict = Some(message.clone());
+            if item.is_open() {
+                let kept = self.enactor.store.get(&item.wish.policy);
+                item.rendered.desired = kept.map_or_else(state::empty, |applied| applied.desired.clone());
+                item.settled = Some((State::Failed { message: message.clone() }, Some(status::early(status::CONFLICT, message))));
+            }
+        }
+    }
+
+    /// Policies that were done, and are not so any more.
+    pub(super) fn note_drift(&mut self, merged: &Merged, differences: &[Difference]) {
+        for item in &mut self.items {
+            if item.is_open() || item.wish.decision != Decision::Granted {
+                continue;
+            }
+            let owner = item.wish.owner();
+            let mine: Vec<String> =
+                differences.iter().filter(|difference| owners(merged, difference).contains(&owner)).map(ToString::to_string).collect();
+            item.aside.drifted = match mine.len() {
+                0 => None,
+                count if count > PLACES => Some(format!("{}; and {} more", mine[..PLACES].join("; "), count - PLACES)),
+                _ => Some(mine.join("; ")),
+            };
+        }
+    }
+}
+
+/// Whose a difference is: of those who want just this place or one above it, else of those who want something below it.
+fn owners(merged: &Merged, difference: &Difference) -> BTreeSet<Owner> {
+    let above = merged.owners.iter().filter(|(path, _)| path.covers(&difference.path)).max_by_key(|(path, _)| path.0.len());
+    match above {
+        Some((_, owners)) => owners.clone(),
+        None => merged.owners.iter().filter(|(path, _)| difference.path.covers(path)).flat_map(|(_, owners)| owners.clone()).collect(),
+    }
+}

@@ -1,0 +1,137 @@
+//! One pass over the enactments of a node: what each asks for is decided, all of it is applied, and each is told what became of it.
+
+mod apply;
+mod decide;
+mod tell;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use serde_json::Value;
+use weft_api::node_network::Outcome;
+use weft_node_network::{
+    claims::{Layer, Owner, Rank},
+    render::{self, Rendered},
+    state,
+};
+
+use super::{
+    Aside, Enactor, Inputs, Report, State,
+    wish::{Standing, Wish},
+};
+use crate::transaction::{Failure, Phase};
+
+/// A wish with what was made of it.
+struct Item {
+    wish: Wish,
+    uid: Option<String>,
+    standing: Standing,
+    rendered: Rendered,
+    /// What ended its part in this pass.
+    settled: Option<(State, Option<Outcome>)>,
+    aside: Aside,
+}
+
+impl Item {
+    /// Whether something new is to be done for it in this pass.
+    fn is_open(&self) -> bool {
+        self.standing == Standing::Open && self.settled.is_none()
+    }
+}
+
+pub(super) struct Pass<'a> {
+    enactor: &'a mut Enactor,
+    items: Vec<Item>,
+    own: Option<Layer>,
+    /// How the host was when somebody looked.
+    current: Value,
+    /// Whether that was in this pass.
+    is_fresh: bool,
+    report: Report,
+}
+
+impl<'a> Pass<'a> {
+    pub fn new(enactor: &'a mut Enactor, wishes: Vec<Wish>, inputs: &Inputs<'_>) -> Self {
+        let uids: BTreeMap<_, _> =
+            inputs.enactments.iter().map(|enactment| (enactment.metadata.name.clone(), enactment.metadata.uid.clone())).collect();
+        let current = state::value(inputs.current);
+        let mut report = Report::default();
+        let wait = enactor.own_wait();
+        report.again = wait;
+        let own = inputs.own.filter(|_| wait.is_none()).and_then(|desired| match render::own(desired) {
+            Ok(state) => Some(Layer { owner: Owner::Node, rank: Rank::Node, state }),
+            Err(error) => {
+                report.own = Some(Err(Failure::new(Phase::Plan, error.to_string())));
+                None
+            }
+        });
+        let nothing = || Rendered { desired: state::empty(), captures: Default::default() };
+        let items = wishes.into_iter().map(|wish| Item {
+            uid: uids.get(&Some(wish.name.clone())).cloned().flatten(),
+            standing: wish.standing(),
+            rendered: nothing(),
+            settled: None,
+            aside: Aside::default(),
+            wish,
+        });
+        Self { items: items.collect(), enactor, own, current, is_fresh: false, report }
+    }
+
+    pub async fn run(mut self) -> Report {
+        for index in 0..self.items.len() {
+            self.decide(index);
+        }
+        while self.step().await {}
+        for index in 0..self.items.len() {
+            self.tell(index).await;
+        }
+        self.report
+    }
+
+    /// One try to make the host as it should be. Whether another one is due, without what has failed.
+    async fn step(&mut self) -> bool {
+        let (merged, conflicts) = self.merge(|_| true);
+        self.note_conflicts(&conflicts);
+        let (merged, _) = if conflicts.is_empty() { (merged, conflicts) } else { self.merge(|_| true) };
+        let all = self.differ(&merged);
+        self.note_drift(&merged, &all);
+        let open: BTreeSet<Owner> = self.items.iter().filter(|item| item.is_open()).map(|item| item.wish.owner()).collect();
+        // What is only reported, or has failed, is left as it is, unless somebody else wants the same.
+        let (to_apply, _) = self.merge(|item| {
+            item.is_open() || item.aside.drifted.is_none() || (item.standing == Standing::Done && item.wish.corrects_drift())
+        });
+        let due = self.differ(&to_apply);
+        if due.is_empty() && !open.is_empty() && !self.is_fresh {
+            return match self.look_again().await {
+                Ok(()) => true,
+                Err(error) => self.fail(BTreeSet::new(), &open, &Failure::host(Phase::Plan, &error)),
+            };
+        }
+        if due.is_empty() && !self.asks_for_secrets() {
+            self.put_ports_back(&merged).await;
+            let noted = self.noted(&open);
+            if noted != self.enactor.store {
+                self.enactor.store = noted;
+                self.enactor.save();
+            }
+            self.succeed(&open);
+            return false;
+        }
+        if let Err((owners, failure)) = self.apply(&to_apply, &open).await {
+            return self.fail(owners, &open, &failure);
+        }
+        self.succeed(&open);
+        for item in &mut self.items {
+            if item.standing == Standing::Done && item.wish.corrects_drift() {
+                item.aside.drifted = None;
+            }
+        }
+        false
+    }
+
+    fn again_in(&mut self, wait: Duration) {
+        self.report.again = Some(self.report.again.map_or(wait, |again| again.min(wait)));
+    }
+}
