@@ -17,20 +17,20 @@ const PASSWORD: &str = "admin-of-tests";
 
 /// A server with an account `admin`, region `RegionOne` and fernet tokens, its data in a database `keystone`. Killed on drop.
 #[derive(Debug)]
-pub struct Keystone<'a> {
-    site: &'a Site,
+pub struct Keystone {
+    site: Site,
     container: Container,
     port: u16,
     server: Option<Running>,
     _way: Relay,
 }
 
-impl<'a> Keystone<'a> {
+impl Keystone {
     /// Makes its keys and its data, and starts it.
     ///
     /// # Errors
     /// A step failed: the error holds its stderr.
-    pub async fn start(site: &'a Site, database: &MariaDb<'_>) -> Result<Self> {
+    pub async fn start(site: &Site, database: &MariaDb) -> Result<Self> {
         database.create("keystone", "keystone", "keystone").await?;
         let folder = site.dir().join("keystone");
         std::fs::create_dir_all(folder.join("keys"))?;
@@ -60,7 +60,7 @@ impl<'a> Keystone<'a> {
                --bootstrap-public-url {url} --bootstrap-internal-url {url} --bootstrap-admin-url {url}"
         );
         site.run(&container, &["bash", "-c", &steps]).await.context("setting Keystone up")?;
-        let mut keystone = Self { site, container, port, server: None, _way: site.expose(port)? };
+        let mut keystone = Self { site: site.clone(), container, port, server: None, _way: site.expose(port)? };
         keystone.resume().await?;
         Ok(keystone)
     }

@@ -11,22 +11,22 @@ use super::site::Running;
 
 /// A server with data of its own on port 3306 of its [`Site`]. Its root comes by the socket, everybody else with a password. Killed on drop.
 #[derive(Debug)]
-pub struct MariaDb<'a> {
-    site: &'a Site,
+pub struct MariaDb {
+    site: Site,
     server: Option<Running>,
 }
 
-impl<'a> MariaDb<'a> {
+impl MariaDb {
     /// Makes an empty server and starts it.
     ///
     /// # Errors
     /// It does not start: the error shows the end of its log.
-    pub async fn start(site: &'a Site) -> Result<Self> {
+    pub async fn start(site: &Site) -> Result<Self> {
         let data = format!("--datadir={}", site.dir().join("mariadb").display());
         let words =
             ["mariadb-install-db", "--no-defaults", "--user=root", &data, "--auth-root-authentication-method=socket", "--skip-test-db"];
         site.exec(&words, "").await.context("making MariaDB's data")?;
-        let mut database = Self { site, server: None };
+        let mut database = Self { site: site.clone(), server: None };
         database.resume().await?;
         Ok(database)
     }

@@ -16,20 +16,20 @@ pub const PORT: u16 = 8778;
 
 /// A server that answers. Killed on drop.
 #[derive(Debug)]
-pub struct Placement<'a> {
-    site: &'a Site,
+pub struct Placement {
+    site: Site,
     server: Running,
     scheme: &'static str,
     way: Relay,
 }
 
-impl<'a> Placement<'a> {
+impl Placement {
     /// Runs the command of the pod (`httpd -DFOREGROUND`, or `kolla_start`, which finds it in the pod's files) in its container, and returns when
     /// `/` of port 8778 is answered by 200, with TLS or without.
     ///
     /// # Errors
     /// It ends or is not ready in time: the error shows the end of its log.
-    pub async fn start(site: &'a Site, container: &Container, command: &[&str]) -> Result<Self> {
+    pub async fn start(site: &Site, container: &Container, command: &[&str]) -> Result<Self> {
         let mut server = site.spawn("placement", container, command)?;
         let way = site.reach(PORT)?;
         let deadline = Instant::now() + START_TIMEOUT;
@@ -48,7 +48,7 @@ impl<'a> Placement<'a> {
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         };
-        Ok(Self { site, server, scheme, way })
+        Ok(Self { site: site.clone(), server, scheme, way })
     }
 
     /// Of the API, for a client on this machine.

@@ -4,6 +4,7 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result, bail};
@@ -20,9 +21,13 @@ use super::{Container, missing};
 const INIT: &str = include_str!("site-init.sh");
 const CONTAINER: &str = include_str!("container.sh");
 
-/// A network of its own with nothing but loopback, where services run. Killed on drop, with all that runs in it.
+/// A network of its own with nothing but loopback, where services run. Killed with all that runs in it when the last clone is dropped.
+#[derive(Clone, Debug)]
+pub struct Site(Arc<Namespaces>);
+
 #[derive(Debug)]
-pub struct Site {
+struct Namespaces {
+    // Before its files.
     init: Init,
     dir: WorkDir,
     /// Programs so far, for the names of their files.
@@ -63,15 +68,15 @@ impl Site {
         let script = dir.write("site-init.sh", INIT)?;
         dir.write("container.sh", CONTAINER)?;
         let init = Init::start(&script, &[&hosts.display().to_string()], dir.path())?;
-        let site = Self { init, dir, programs: AtomicU32::new(0) };
+        let site = Self(Arc::new(Namespaces { init, dir, programs: AtomicU32::new(0) }));
         // Its last step.
-        network::ip(&network::of(site.init.pid()), "link set lo up")?;
+        network::ip(&network::of(site.0.init.pid()), "link set lo up")?;
         Ok(site)
     }
 
     /// The folder with data and logs; removed with the site, but after a panic.
     pub fn dir(&self) -> &Path {
-        self.dir.path()
+        self.0.dir.path()
     }
 
     /// Runs a command in a container of its own and returns what it printed, also if it failed.
@@ -79,7 +84,7 @@ impl Site {
     /// # Errors
     /// It cannot be started.
     pub async fn output(&self, container: &Container, command: &[&str]) -> Result<Output> {
-        let mut entered = enter(self.init.pid());
+        let mut entered = enter(self.0.init.pid());
         entered.args(self.words(container, command)?);
         output(entered).await
     }
@@ -101,7 +106,7 @@ impl Site {
     /// # Errors
     /// It failed: the error holds its stderr.
     pub async fn exec(&self, command: &[&str], input: &str) -> Result<String> {
-        let mut child = tokio::process::Command::from(enter(self.init.pid()))
+        let mut child = tokio::process::Command::from(enter(self.0.init.pid()))
             .args(command)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -161,26 +166,26 @@ impl Site {
     }
 
     fn network(&self) -> PathBuf {
-        network::of(self.init.pid())
+        network::of(self.0.init.pid())
     }
 
     /// Starts a program in a container of its own; its output goes to `<name>.log` in the site's folder.
     pub(super) fn spawn(&self, name: &str, container: &Container, command: &[&str]) -> Result<Running> {
-        let mut entered = enter_bound(self.init.pid());
+        let mut entered = enter_bound(self.0.init.pid());
         entered.args(self.words(container, command)?);
         Ok(Running { process: Process::spawn(name.to_owned(), entered, self.dir())? })
     }
 
     /// The same without a container.
     pub(super) fn spawn_bare(&self, name: &str, command: &[String]) -> Result<Running> {
-        let mut entered = enter_bound(self.init.pid());
+        let mut entered = enter_bound(self.0.init.pid());
         entered.args(command);
         Ok(Running { process: Process::spawn(name.to_owned(), entered, self.dir())? })
     }
 
     fn words(&self, container: &Container, command: &[&str]) -> Result<Vec<String>> {
-        let number = self.programs.fetch_add(1, Ordering::Relaxed) + 1;
-        let mounts = self.dir.write(&format!("mounts-{number}"), &container.mounts())?;
+        let number = self.0.programs.fetch_add(1, Ordering::Relaxed) + 1;
+        let mounts = self.0.dir.write(&format!("mounts-{number}"), &container.mounts())?;
         let script = self.dir().join("container.sh");
         let mut words: Vec<String> = ["unshare", "--mount", "--propagation=private", "--", "bash"].map(Into::into).to_vec();
         words.extend([script.display().to_string(), mounts.display().to_string(), "env".into()]);

@@ -43,7 +43,7 @@ pub const NO_AUTH: &str = "[api]\nauth_strategy = noauth2\n";
 pub const HTTPD: [&str; 2] = ["/usr/sbin/httpd", "-DFOREGROUND"];
 
 /// Of MariaDB, with an account for Placement.
-pub async fn database(site: &Site) -> MariaDb<'_> {
+pub async fn database(site: &Site) -> MariaDb {
     let database = MariaDb::start(site).await.unwrap();
     database.create("placement", "placement", PASSWORD).await.unwrap();
     database

@@ -2,8 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod apache;
 mod least;
 mod long;
+
+use std::path::Path;
 
 use weft_testenv::services::{Conformance, Placement, Site};
 
@@ -64,4 +67,18 @@ async fn placement_passes_a_part_of_its_own_tests() {
     assert_eq!(placement.get("/resource_providers", &ADMIN).await.unwrap().0, 500);
     database.resume().await.unwrap();
     assert_eq!(placement.get("/resource_providers", &ADMIN).await.unwrap().0, 200);
+
+    let folder = site.dir().to_owned();
+    assert!(runs_with(&folder), "MariaDB names its folder");
+    drop((placement, database, site));
+    assert!(!runs_with(&folder) && !folder.exists());
+}
+
+/// Does a process of this machine name this folder in its arguments?
+fn runs_with(folder: &Path) -> bool {
+    let name = folder.to_str().unwrap();
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    processes
+        .map(|process| std::fs::read(process.path().join("cmdline")).unwrap_or_default())
+        .any(|line| String::from_utf8_lossy(&line).contains(name))
 }
