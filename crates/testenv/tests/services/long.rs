@@ -105,5 +105,5 @@ async fn placement_trusts_the_tokens_of_keystone() {
     keystone.stop();
     assert_eq!(placement.get("/resource_providers", &[&fresh]).await.unwrap().0, 503);
     keystone.resume().await.unwrap();
-    assert_eq!(keystone.admin_token().await.map(|token| token.is_empty()).unwrap(), false);
+    keystone.admin_token().await.unwrap();
 }
