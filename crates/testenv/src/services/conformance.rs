@@ -45,9 +45,6 @@ pub struct Tally {
 }
 
 impl Policy {
-    /// Each once.
-    pub const ALL: [Self; 4] = [Self::Default, Self::Legacy, Self::Open, Self::Cors];
-
     /// The policy.yaml of [`Open`](Self::Open): all rules that this release has, but `admin_api`, which others refer to.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use tokio::io::AsyncWriteExt;
 use crate::init::{Init, enter, enter_bound};
 use crate::lab::network;
 use crate::process::Process;
-use crate::relay::{Relay, listen_in};
+use crate::relay::Relay;
 use crate::workdir::WorkDir;
 
 use super::{Container, missing};
@@ -154,15 +154,6 @@ impl Site {
 
     fn forward(&self, listener: TcpListener, port: u16) -> Result<Relay> {
         Relay::start(listener, SocketAddr::from((Ipv4Addr::LOCALHOST, port)), Some(&self.network()))
-    }
-
-    /// Lets the site reach a port of this machine's loopback by the same address: an API server, a Keystone of another site.
-    ///
-    /// # Errors
-    /// The site has something on this port.
-    pub fn let_out(&self, port: u16) -> Result<impl Drop + use<>> {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        Relay::start(listen_in(&self.network(), address)?, address, None)
     }
 
     fn network(&self) -> PathBuf {
