@@ -4,3 +4,5 @@
 mod cases;
 mod rules;
 mod server;
+#[path = "../table/mod.rs"]
+mod table;

@@ -3,11 +3,12 @@
 use std::{
     fmt::{Debug, Display},
     path::{Path, PathBuf},
-    time::{Duration, Instant},
 };
 
 use serde_json::Value;
 use weft_testenv::ControlPlane;
+
+use crate::table::{self, eventually};
 
 pub const DEFINITIONS: [&str; 4] = [
     "crds/nodenetworkstates.nmstate.io.yaml",
@@ -50,18 +51,6 @@ pub async fn served(cluster: &ControlPlane, version: &str) {
     }
 }
 
-/// Asks until there is an answer.
-pub async fn eventually<T, E: Display>(ask: impl AsyncFn() -> Result<T, E>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        match ask().await {
-            Ok(answer) => return answer,
-            Err(error) => assert!(Instant::now() < deadline, "{error}"),
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
-
 /// Waits until it is refused with these words. A policy comes into force a moment after it was made.
 pub async fn refused_in_time<T: Debug, E: Display>(ask: impl AsyncFn() -> Result<T, E>, words: &str) {
     eventually(async || match ask().await {
@@ -72,10 +61,9 @@ pub async fn refused_in_time<T: Debug, E: Display>(ask: impl AsyncFn() -> Result
     .await;
 }
 
-/// As kubectl does it, with fields that are not known refused.
-pub async fn create(cluster: &ControlPlane, object: &Value) -> Result<String, String> {
-    let args = ["create", "--dry-run=server", "--validate=strict", "-f", "-"];
-    cluster.kubectl_with_input(&args, &object.to_string()).await.map_err(|error| error.to_string())
+/// See [`table::create`].
+pub async fn create(cluster: &ControlPlane, object: &Value) -> Result<(), String> {
+    table::create(&cluster.client(), object).await
 }
 
 /// An object as JSON, read as this version.

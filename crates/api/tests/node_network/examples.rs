@@ -11,8 +11,9 @@ use weft_api::node_network::{NMState, NodeNetworkConfigurationPolicy, NodeNetwor
 use weft_testenv::ControlPlane;
 
 use crate::{
-    cases::{By, cases, object},
+    cases::{cases, object},
     cluster::{ADMISSION, apply, create, deploy, read, refused_in_time, root, with_definitions, without_nulls},
+    table::By,
 };
 
 fn files(folder: &str) -> Vec<PathBuf> {

@@ -8,4 +8,6 @@ mod examples;
 mod replacing;
 mod rules;
 mod server;
+#[path = "../table/mod.rs"]
+mod table;
 mod versions;

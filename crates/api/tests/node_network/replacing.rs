@@ -7,7 +7,8 @@ use weft_testenv::ControlPlane;
 
 use crate::{
     cases::object,
-    cluster::{DEFINITIONS, apply, deploy, eventually, read, served},
+    cluster::{DEFINITIONS, apply, deploy, read, served},
+    table::eventually,
 };
 
 fn fixture(name: &str) -> PathBuf {

@@ -1,10 +1,13 @@
 //! The CEL rules of the schemas, evaluated in-process.
 
-use kube_cel::{ValidationError, Validator};
+use kube_cel::ValidationError;
 use serde_json::{Value, json};
 use weft_api::node_network;
 
-use crate::cases::{By, NAMES, cases, object};
+use crate::{
+    cases::{NAMES, cases, object},
+    table::{self, By},
+};
 
 const KINDS: [&str; 3] = [node_network::state::KIND, node_network::policy::KIND, node_network::installation::KIND];
 
@@ -14,37 +17,7 @@ fn schema(kind: &str) -> Value {
 }
 
 fn errors(object: &Value) -> Vec<ValidationError> {
-    let schema = schema(object["kind"].as_str().unwrap());
-    Validator::new().validate(&schema, object, None).map_or_else(|errors| errors.into_vec(), |()| vec![])
-}
-
-/// All rules below a schema: the path of the field and the message.
-fn rules(schema: &Value, path: &str, found: &mut Vec<(String, String)>) {
-    for rule in schema["x-kubernetes-validations"].as_array().into_iter().flatten() {
-        let message = rule["message"].as_str().unwrap_or_else(|| panic!("{path}: a rule without a message: {rule}"));
-        found.push((format!("{path}{}", rule["fieldPath"].as_str().unwrap_or_default()), message.to_owned()));
-    }
-    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
-        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-        rules(property, &path, found);
-    }
-    for below in ["items", "additionalProperties"] {
-        if schema[below].is_object() {
-            rules(&schema[below], &format!("{path}[]"), found);
-        }
-    }
-}
-
-/// A path in one notation of the entries of lists and maps.
-fn dotted(path: &str) -> String {
-    path.trim_start_matches('.').replace('[', ".").replace(']', "")
-}
-
-/// A path with the keys and indices of its entries left out.
-fn of_any_entry(path: &str) -> String {
-    let mut parts = path.split('[');
-    let first = parts.next().unwrap().to_owned();
-    parts.fold(first, |path, part| path + "[]" + part.split_once(']').unwrap().1).trim_start_matches('.').to_owned()
+    table::errors(&schema(object["kind"].as_str().unwrap()), object)
 }
 
 #[test]
@@ -58,9 +31,7 @@ fn what_is_valid_is_accepted() {
 #[test]
 fn what_can_never_work_is_refused() {
     for case in cases().refused.into_iter().filter(|case| case.by == By::Rule) {
-        let errors = errors(&object(&case.kind, &case.spec));
-        let is_it = |error: &&ValidationError| dotted(&error.field_path) == dotted(&case.field);
-        assert!(errors.iter().filter(is_it).any(|error| error.message.contains(&case.message)), "{}: {errors:#?}", case.spec);
+        case.is_among(&errors(&object(&case.kind, &case.spec)));
     }
 }
 
@@ -83,14 +54,10 @@ fn names_fit_into_labels() {
 fn the_table_has_a_case_against_each_rule() {
     let cases = cases();
     for kind in KINDS {
-        let mut all = vec![];
-        rules(&schema(kind), "", &mut all);
+        let mut all = table::rules(&schema(kind));
         all.retain(|(path, _)| path != "metadata.name");
         assert!(!all.is_empty(), "{kind}");
-        let is_said = |path: &str, message: &str| {
-            let mut of_kind = cases.refused.iter().filter(|case| case.kind == kind);
-            of_kind.any(|case| of_any_entry(&case.field) == path.trim_start_matches('.') && message.contains(&case.message))
-        };
+        let is_said = |path: &str, message: &str| cases.refused.iter().any(|case| case.kind == kind && case.is_against(path, message));
         let silent: Vec<_> = all.iter().filter(|(path, message)| !is_said(path, message)).collect();
         assert!(silent.is_empty(), "{kind}: {silent:#?}");
     }
