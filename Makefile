@@ -51,6 +51,7 @@ fmt: ## Format the code
 
 generate: ## Write the generated files again: the CRDs and admission policies under deploy/, the API reference under docs/api/
 	cargo run --quiet -p weft-api --example generate
+	WEFT_GENERATE=1 cargo test --quiet -p weft-agent --test schema
 
 bench: setup build ## Print Weft's figures beside the lower bound, measured in the same run
 	cargo run --quiet --release -p weft-bench

@@ -4,8 +4,7 @@
 
 use crate::expression::{Action, Expression, ExpressionError, Operand, Reference};
 use crate::path::{entries, text};
-use crate::state;
-use nmstate::NetworkState;
+use crate::schema;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -174,11 +173,14 @@ fn keep(value: &Value, steps: &[String]) -> Value {
 
 /// A property as nmstate reads it: which texts are numbers or booleans, it knows by the property.
 fn read(list: &[String], entry: &Value, property: &[String]) -> Result<Value, String> {
-    let alone = state::without_additions(&nest(list, Value::Array(vec![entry.clone()])));
-    let read: NetworkState = serde_json::from_value(alone).map_err(|error| format!("{}: {error}", property.join(".")))?;
-    let read = at(&at(&state::value(&read), list)[0], property).clone();
-    // What nmstate does not know, it says when the state is read as a whole.
-    Ok(if read.is_null() { at(entry, property).clone() } else { read })
+    let name = property.join(".");
+    let mistakes = schema::mistakes(&nest(list, Value::Array(vec![entry.clone()])));
+    let mistake =
+        mistakes.iter().map(ToString::to_string).find_map(|mistake| Some(mistake.split_once(&format!(".{name}: "))?.1.to_owned()));
+    match mistake {
+        Some(message) => Err(format!("{name}: {message}")),
+        None => Ok(at(&schema::typed(list, entry), property).clone()),
+    }
 }
 
 fn assign(entry: &mut Value, steps: &[String], value: Option<Value>) -> Result<(), String> {

@@ -97,7 +97,9 @@ fn what_is_not_found_is_said_with_its_place() {
     assert!(error(&[("a", "routes.next-hop-interface==eth0")]).contains("routes.running or routes.config"));
     let captures = execute(&rules(&[("a", "interfaces.name==eth0")]), &current()).unwrap();
     let error = |text: &str| fill(&json!({"interfaces": [{"name": text}]}), &captures).unwrap_err().to_string();
-    assert!(error("{{ capture.a.interfaces.0.nam }}").starts_with("desiredState.interfaces[0].name: there is no nam here, but name, type"));
+    let no_such_key = error("{{ capture.a.interfaces.0.nam }}");
+    assert!(no_such_key.starts_with("desiredState.interfaces[0].name: there is no nam here, but "), "{no_such_key}");
+    assert!(["name", "type"].iter().all(|key| no_such_key.contains(key)), "{no_such_key}");
     assert!(error("x {{ capture.a.interfaces }}").contains("no text or number"));
     assert!(error("{{ capture.b.interfaces.0.name }}").contains("there is no capture b"));
     assert!(error("{{ interfaces.0.name }}").contains("a reference is written"));

@@ -3,11 +3,11 @@
 use crate::{
     expression::Expression,
     path::{Path, Step, interface_key, text},
-    secrets,
+    ranges, schema, secrets,
     state::{self, StateError},
     translate::{TranslateError, translate},
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 use weft_api::node_network::NodeNetworkConfigurationPolicySpec as Spec;
 use weft_plan::Problem;
 
@@ -45,42 +45,25 @@ pub fn desired_state(field: &str, desired: &Value, matched: bool) -> Vec<Problem
     // What stands in place of a reference may be all that is missing.
     let complete = !state.to_string().contains("{{");
     let state = without_references(state, matched);
-    let mut problems = Vec::new();
-    for part in parts(&state) {
-        match state::parse(&part) {
-            Err(StateError::Unknown { path, suggestion }) => {
-                let key = path.0.last().map(|step| if let Step::Key(key) = step { key.as_str() } else { "" }).unwrap_or_default();
-                let hint = suggestion.map(|known| format!("; did you mean {known:?}?")).unwrap_or_default();
-                problems.push(Problem { field: at(&path), message: format!("nmstate knows no {key:?} here{hint}") });
-            }
-            Err(StateError::Invalid { message, .. }) if !complete && message.starts_with("missing field") => {}
-            Err(StateError::Invalid { path, message }) => problems.push(Problem { field: at(&path), message }),
-            Err(StateError::Refused(message)) => problems.push(Problem { field: field.to_owned(), message }),
-            Ok(_) => {}
-        }
-    }
+    let found = schema::mistakes(&state).into_iter().filter(|mistake| complete || !matches!(mistake, StateError::Missing { .. }));
+    let mut problems: Vec<Problem> = found.map(|mistake| problem(&at, mistake)).collect();
     // Values are looked at together only where all are known.
-    if problems.is_empty()
-        && complete
-        && secrets::references(&translated).is_ok_and(|references| references.is_empty())
-        && let Err(error) = state::check(&state)
-    {
-        problems.push(Problem { field: field.to_owned(), message: error.to_string() });
+    if problems.is_empty() && complete && secrets::references(&translated).is_ok_and(|references| references.is_empty()) {
+        problems.extend(ranges::mistakes(&state).into_iter().map(|mistake| problem(&at, mistake)));
     }
     problems
 }
 
-/// One state for each interface and one for all else, so that each tells what is wrong with it.
-fn parts(state: &Value) -> Vec<Value> {
-    let mut rest = state.clone();
-    let list = rest.as_object_mut().and_then(|map| map.remove("interfaces")).unwrap_or_default();
-    let mut parts: Vec<Value> = match list {
-        Value::Array(list) => list.into_iter().map(|interface| json!({ "interfaces": [interface] })).collect(),
-        Value::Null => Vec::new(),
-        other => vec![json!({ "interfaces": other })],
-    };
-    parts.push(rest);
-    parts
+fn problem(at: &impl Fn(&Path) -> String, mistake: StateError) -> Problem {
+    match mistake {
+        StateError::Unknown { path, suggestion } => {
+            let key = path.0.last().map(|step| if let Step::Key(key) = step { key.as_str() } else { "" }).unwrap_or_default();
+            let hint = suggestion.map(|known| format!("; did you mean {known:?}?")).unwrap_or_default();
+            Problem { field: at(&path), message: format!("nmstate knows no {key:?} here{hint}") }
+        }
+        StateError::Invalid { path, message } => Problem { field: at(&path), message },
+        StateError::Missing { path } => Problem { field: at(&path), message: "is missing".to_owned() },
+    }
 }
 
 /// The state without what only a node can say: references to captures, and with a name for interfaces that a match gives one.
@@ -150,6 +133,7 @@ fn join(path: &str, field: &str) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use serde_json::json;
 
     fn problems(spec: Value) -> Vec<String> {
         policy("spec", &serde_json::from_value(spec).unwrap())
@@ -210,7 +194,7 @@ mod tests {
     fn what_can_never_work_is_refused() {
         let address = json!({"desiredState": {"interfaces": [{"name": "eth1", "type": "ethernet", "state": "up",
             "ipv4": {"enabled": true, "address": [{"ip": "10.0.0.1", "prefix-length": 33}]}}]}});
-        assert!(problems(address)[0].starts_with("spec.desiredState: Invalid IPv4 network prefix length '33'"));
+        assert_eq!(problems(address), ["spec.desiredState.interfaces[0].ipv4.address[0].prefix-length: must be 0 to 32 for IPv4, not 33"]);
         assert!(
             problems(json!({"desiredState": {"interfaces": [{"name": "x", "vlanID": 1, "vlan": {"id": 2}}]}}))[0]
                 .starts_with("spec.desiredState.interfaces[0]: ")

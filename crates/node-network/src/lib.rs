@@ -1,7 +1,7 @@
 //! What a node is to look like, by the policies that select it, and when it may change.
 //!
 //! Everything here is pure: what is on the host, what the policies say and what was applied before are handed in. States are JSON in the
-//! form of nmstate, since that is what the API holds; where their meaning counts, the library `nmstate` reads them.
+//! form of nmstate, since that is what the API holds; what nmstate would take is known by [`schema`], without the library.
 //!
 //! The way of a policy on a node: [`select`] says whether it is meant, [`render`] makes its desired state ([`translate`],
 //! [`interfaces`], [`capture`], [`bridge`]), [`merge`] joins it with those of the others, [`secrets`] fills in what only the node may
@@ -24,11 +24,13 @@ pub mod merge;
 pub mod normalise;
 pub mod path;
 pub mod plan;
+pub mod ranges;
 pub mod render;
 pub mod revert;
 pub mod review;
 pub mod rollout;
 pub mod route;
+pub mod schema;
 pub mod secrets;
 pub mod select;
 pub mod state;

@@ -51,14 +51,14 @@ pub fn render(spec: &Spec, current: &Value) -> Result<Rendered, RenderError> {
         None => Captures::new(),
     };
     let desired = bridge::default_vlans(capture::fill(&expanded, &captures)?);
-    state::parse(&secrets::conceal(&desired)?)?;
+    state::check(&secrets::conceal(&desired)?)?;
     Ok(Rendered { desired, captures })
 }
 
 /// Renders a node's own `spec.desiredState`: early spellings only; everything in it is said by name.
 pub fn own(desired: &Value) -> Result<Value, RenderError> {
     let translated = translate(desired).map_err(RenderError::Translate)?;
-    state::parse(&secrets::conceal(&translated)?)?;
+    state::check(&secrets::conceal(&translated)?)?;
     Ok(translated)
 }
 

@@ -241,7 +241,7 @@ mod tests {
             ],
         });
         assert!(crate::canonical::same(&undone, &expected), "{undone:#}");
-        assert!(crate::state::parse(&undone).is_ok());
+        assert!(crate::state::check(&undone).is_ok());
         assert_eq!(differences(&undone, &before()), [], "what is undone is what was before");
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use nmstate::NetworkState;
 use serde_json::Value;
 use weft_api::node_network::{CapturedState, Decision, NodeNetworkConfigurationEnactmentStatus as Status};
 use weft_node_network::{claims::Owner, secrets, state};
@@ -76,7 +77,7 @@ fn base(item: &Item) -> Status {
 /// What of nmstate a state makes use of, in nmstate's words.
 fn features(desired: &Value, current: &Value) -> Vec<String> {
     let concealed = secrets::conceal(desired).ok();
-    let statistic = concealed.and_then(|desired| state::parse(&desired).ok()?.statistic(&state::parse(current).ok()?).ok());
+    let statistic = concealed.and_then(|desired| state::parse::<NetworkState>(&desired).ok()?.statistic(&state::parse(current).ok()?).ok());
     let features = statistic.and_then(|statistic| serde_json::to_value(statistic.features).ok());
     let mut features: Vec<String> = features.and_then(|features| serde_json::from_value(features).ok()).unwrap_or_default();
     features.sort();
