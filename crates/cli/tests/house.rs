@@ -21,7 +21,7 @@ const IMPURE: [&str; 13] = [
     "netlink-sys",
 ];
 /// What is pure, and which of the workspace's crates it may link.
-const PURE: [(&str, &[&str]); 7] = [
+const PURE: [(&str, &[&str]); 8] = [
     ("weft-api", &[]),
     ("weft-plan", &["weft-api"]),
     ("weft-certificates", &["weft-api", "weft-plan"]),
@@ -29,6 +29,7 @@ const PURE: [(&str, &[&str]); 7] = [
     ("weft-addons", &["weft-api", "weft-operands", "weft-plan"]),
     ("weft-cluster-network", &["weft-api", "weft-operands", "weft-plan"]),
     ("weft-node-network", &["weft-api", "weft-operands", "weft-plan"]),
+    ("weft-placement", &["weft-api", "weft-operands", "weft-plan"]),
 ];
 
 fn dependencies(package: &str) -> BTreeSet<String> {

@@ -86,6 +86,7 @@ pub mod kinds {
         NODE = "", "v1", "Node", "nodes", false;
         DAEMON_SET = "apps", "v1", "DaemonSet", "daemonsets", true;
         DEPLOYMENT = "apps", "v1", "Deployment", "deployments", true;
+        JOB = "batch", "v1", "Job", "jobs", true;
         ENDPOINT_SLICE = "discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", true;
         LEASE = "coordination.k8s.io", "v1", "Lease", "leases", true;
         EVENT = "events.k8s.io", "v1", "Event", "events", true;
