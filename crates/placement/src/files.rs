@@ -98,6 +98,8 @@ fn httpd_conf(config: &Config) -> String {
          TraceEnable Off\n\
          DefaultRuntimeDir /tmp\n\
          PidFile /tmp/httpd.pid\n\
+         User placement\n\
+         Group placement\n\
          Listen {PORT}\n\
          Include conf.modules.d/*.conf\n\
          TypesConfig /etc/mime.types\n\
@@ -114,7 +116,7 @@ fn httpd_conf(config: &Config) -> String {
         timeout = config.api_timeout(),
     );
     if tls {
-        let _ = writeln!(text, "\nInclude {FOLDER}/ssl.conf");
+        text.push_str("\nInclude conf.d/ssl.conf\n");
     }
     let _ = write!(text, "\n<Directory \"{FOLDER}\">\n  Require all granted\n</Directory>\n");
     for endpoint in ENDPOINTS {

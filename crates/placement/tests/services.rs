@@ -1,0 +1,108 @@
+//! The objects carried out: the Job's containers prepare a real MariaDB, and that of the Deployment serves the real Placement, each with nothing but the
+//! files, mounts and commands that its pod has.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use k8s_openapi::{
+    ByteString,
+    api::core::v1::{Container as PodContainer, PodSpec, Secret},
+};
+use serde_json::{Value, json};
+use weft_placement::{
+    Config, Database, Inputs,
+    objects::{config_data, deployment, preparation},
+};
+use weft_plan::Manifest;
+use weft_testenv::services::{Container, MariaDb, Placement, Site};
+
+const HOST: &str = "openstack.cloud.svc";
+/// With what breaks a URL, an INI file, and SQL that does not escape it.
+const PASSWORD: &str = r#" p@ss/w\$r$${a}:d'%41" "#;
+
+fn config() -> Config {
+    let spec = json!({
+        "auth": {"strategy": "noauth2"},
+        "database": {"host": HOST, "credentialsSecret": {"name": "placement-db"}},
+        "customServiceConfig": "[placement]\nincomplete_consumer_project_id = 11111111-1111-1111-1111-111111111111\n",
+        "defaultConfigOverwrite": {"policy.yaml": "\"placement:traits:list\": \"!\"\n"},
+    });
+    let resource = json!({"metadata": {"name": "placement", "namespace": "cloud"}, "spec": spec});
+    Config::of(&serde_json::from_value(resource).unwrap()).unwrap()
+}
+
+fn inputs() -> Inputs {
+    let database =
+        Database::Parts { host: HOST.into(), port: None, name: "placement".into(), user: "placement".into(), password: PASSWORD.into() };
+    Inputs {
+        default_image: "placement-api".into(),
+        database,
+        database_tls: false,
+        keystone: None,
+        mounted: BTreeMap::new(),
+        networks: vec![],
+        topology: None,
+        openshift: false,
+    }
+}
+
+fn pod(object: &Manifest) -> PodSpec {
+    serde_json::from_value(object.body()["spec"]["template"]["spec"].clone()).unwrap()
+}
+
+/// The container as its kubelet would start it: what its mounts name of its pod's Secrets.
+fn of_pod(container: &PodContainer, pod: &PodSpec, secrets: &Path) -> (Container, Vec<String>) {
+    let mut made = Container::placement().unwrap();
+    for mount in container.volume_mounts.iter().flatten() {
+        let volume = pod.volumes.iter().flatten().find(|volume| volume.name == mount.name).unwrap();
+        let folder = secrets.join(volume.secret.as_ref().unwrap().secret_name.as_ref().unwrap());
+        made = made.mount(folder.join(mount.sub_path.as_deref().unwrap_or_default()), &mount.mount_path);
+    }
+    for variable in container.env.iter().flatten() {
+        made = made.env(&variable.name, variable.value.as_deref().unwrap_or_default());
+    }
+    (made, container.command.clone().unwrap())
+}
+
+fn words(command: &[String]) -> Vec<&str> {
+    command.iter().map(String::as_str).collect()
+}
+
+#[tokio::test]
+async fn the_job_prepares_the_database_and_the_deployment_serves_placement() {
+    let (config, inputs) = (config(), inputs());
+    let site = Site::start(&[HOST]).unwrap();
+    let database = MariaDb::start(&site).await.unwrap();
+    database.create("placement", "placement", PASSWORD).await.unwrap();
+
+    let secret: Secret = serde_json::from_value(config_data(&config, &inputs).unwrap().body().clone()).unwrap();
+    let secrets = site.dir().join("secrets");
+    let folder = secrets.join(secret.metadata.name.unwrap());
+    fs::create_dir_all(&folder).unwrap();
+    for (file, ByteString(content)) in secret.data.unwrap() {
+        fs::write(folder.join(file), content).unwrap();
+    }
+
+    let job = pod(&preparation(&config, &inputs).unwrap());
+    // Twice, as a pod that is started again does.
+    for _ in 0..2 {
+        for step in job.init_containers.iter().flatten().chain(&job.containers) {
+            let (container, command) = of_pod(step, &job, &secrets);
+            site.run(&container, &words(&command)).await.unwrap();
+        }
+    }
+    let tables = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = 'placement'";
+    assert_eq!(database.query(tables).await.unwrap(), "13\n");
+
+    let deployment = pod(&deployment(&config, &inputs).unwrap());
+    let (container, command) = of_pod(&deployment.containers[0], &deployment, &secrets);
+    let placement = Placement::start(&site, &container, &words(&command)).await.unwrap();
+    let admin = ["x-auth-token: admin", "openstack-api-version: placement 1.39"];
+    let (status, body) = placement.request("POST", "/resource_providers", &admin, Some(r#"{"name": "compute-0"}"#)).await.unwrap();
+    assert_eq!(status, 200, "{body}\n{}", placement.log());
+    assert_eq!(serde_json::from_str::<Value>(&body).unwrap()["name"], "compute-0");
+    assert_eq!(placement.get("/resource_providers", &[]).await.unwrap().0, 401, "who says nothing is nobody");
+    // The policy that takes the place of Placement's own forbids everybody to list traits.
+    assert_eq!(placement.get("/traits", &admin).await.unwrap().0, 403);
+    assert_eq!(database.query("SELECT name FROM placement.resource_providers").await.unwrap(), "compute-0\n");
+}
