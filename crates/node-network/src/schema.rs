@@ -22,6 +22,9 @@ static SCHEMA: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(include_s
 /// The words that nmstate takes for a boolean where it takes texts.
 const BOOLEANS: [&str; 10] = ["1", "0", "true", "false", "yes", "no", "on", "off", "y", "n"];
 
+/// The types that nmstate reports and does not configure; it does not look at what such an interface has.
+const REPORTED: [&str; 3] = ["tun", "xfrm", "unknown"];
+
 /// What is wrong with a state, in its order.
 pub fn mistakes(state: &Value) -> Vec<StateError> {
     let mut found = Vec::new();
@@ -83,6 +86,7 @@ fn read_interface(interface: &Value, found: &mut Vec<StateError>) {
     let types = keys(&SCHEMA["types"]);
     let kind = match &interface["type"] {
         Value::Null => None,
+        Value::String(kind) if REPORTED.contains(&kind.as_str()) => return,
         Value::String(kind) if types.contains_key(kind) => Some(kind.as_str()),
         other => {
             let suggestion = closest(&text(other), types.keys().map(String::as_str)).map(|known| format!("; did you mean `{known}`?"));
