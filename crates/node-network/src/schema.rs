@@ -48,9 +48,9 @@ pub fn mistakes(state: &Value) -> Vec<StateError> {
 pub fn typed(list: &[String], entry: &Value) -> Value {
     let typed = |node: Option<&Value>, value: &Value| node.map_or_else(|| value.clone(), |node| convert(node, value));
     if list != ["interfaces"] {
-        let node = list.iter().try_fold(&SCHEMA["state"], |node, key| {
-            if std::ptr::eq(node, &SCHEMA["state"]) { node.get(key) } else { node["keys"].get(key) }
-        });
+        let node = list
+            .split_first()
+            .map(|(section, rest)| rest.iter().fold(&SCHEMA["state"][section.as_str()], |node, key| &node["keys"][key.as_str()]));
         return typed(node.and_then(|node| node.get("list")), entry);
     }
     let (common, of_type) = (&SCHEMA["interface"], &SCHEMA["types"][text(&entry["type"]).as_str()]);

@@ -1,15 +1,14 @@
 //! A real API server that serves placement.openstack.org.
 
-use std::{
-    fmt::Display,
-    path::{Path, PathBuf},
-    time::{Duration, Instant},
-};
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use weft_testenv::ControlPlane;
 
-use crate::cases::{By, cases, object};
+use crate::{
+    cases::{cases, object},
+    table::{By, eventually},
+};
 
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -43,18 +42,6 @@ pub async fn control_plane() -> ControlPlane {
 /// Applies a file as users do.
 pub async fn apply(cluster: &ControlPlane, file: &Path) {
     cluster.kubectl(&["apply", "-f", file.to_str().unwrap()]).await.unwrap();
-}
-
-/// Asks until there is an answer.
-pub async fn eventually<T, E: Display>(ask: impl AsyncFn() -> Result<T, E>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        match ask().await {
-            Ok(answer) => return answer,
-            Err(error) => assert!(Instant::now() < deadline, "{error}"),
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
 }
 
 /// As kubectl does it, with fields that are not known refused.

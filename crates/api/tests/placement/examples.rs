@@ -5,7 +5,10 @@ use std::fs;
 use serde_json::{Value, json};
 use weft_api::placement::PlacementApi;
 
-use crate::cluster::{apply, control_plane, eventually, root};
+use crate::{
+    cluster::{apply, control_plane, root},
+    table::eventually,
+};
 
 #[tokio::test]
 async fn every_example_is_applied_as_it_is() {

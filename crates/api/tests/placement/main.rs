@@ -7,3 +7,5 @@ mod examples;
 mod replacing;
 mod rules;
 mod server;
+#[path = "../table/mod.rs"]
+mod table;

@@ -7,7 +7,8 @@ use weft_testenv::ControlPlane;
 
 use crate::{
     cases::object,
-    cluster::{apply, definition, eventually, read},
+    cluster::{apply, definition, read},
+    table::eventually,
 };
 
 pub fn fixture() -> PathBuf {

@@ -1,15 +1,13 @@
 //! A table of what an API accepts and what it refuses, and whom to ask: the CEL rules of its schema, in-process, and a real API server.
 #![allow(dead_code, reason = "each test crate uses a part")]
 
-use std::{
-    fmt::Display,
-    time::{Duration, Instant},
-};
+use std::fmt::Display;
 
 use kube::{Client, api::PostParams, core::Request};
 use kube_cel::{ValidationError, Validator};
 use serde::Deserialize;
 use serde_json::Value;
+use weft_testenv::wait::wait_until;
 
 /// The table.
 #[derive(Deserialize)]
@@ -107,7 +105,7 @@ fn dotted(path: &str) -> String {
 }
 
 /// A path with the keys and indices of its entries left out.
-fn of_any_entry(path: &str) -> String {
+pub fn of_any_entry(path: &str) -> String {
     let mut parts = path.split('[');
     let first = parts.next().unwrap().to_owned();
     parts.fold(first, |path, part| path + "[]" + part.split_once(']').unwrap().1).trim_start_matches('.').to_owned()
@@ -115,14 +113,7 @@ fn of_any_entry(path: &str) -> String {
 
 /// Asks until there is an answer.
 pub async fn eventually<T, E: Display>(ask: impl AsyncFn() -> Result<T, E>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        match ask().await {
-            Ok(answer) => return answer,
-            Err(error) => assert!(Instant::now() < deadline, "{error}"),
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    wait_until("there is an answer", async || ask().await.map_err(|error| error.to_string())).await
 }
 
 /// What the API server says of a cluster-scoped object that is to be made, with fields that are not known refused. Nothing is made. A refusal has a
