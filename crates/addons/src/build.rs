@@ -1,7 +1,6 @@
 //! From the complete configuration to units of objects.
 
-use k8s_openapi::api::core::v1::PodSpec;
-use weft_operands::pod::POD_SPEC;
+use weft_operands::pod::Workload;
 use weft_plan::{Certificate, Facts, Kind, Manifest, ManifestError, Notice, ObjectKey, Unit, Wait, kinds, report::FailureClass};
 
 use crate::{
@@ -97,7 +96,7 @@ pub(crate) fn units(effective: &Effective, settings: &Settings, facts: &Facts, l
     for (component, object) in units.iter_mut().flat_map(|(component, objects)| objects.iter_mut().map(|object| (*component, object))) {
         if !effective.resources.is_empty() && matches!(object.key().kind, kinds::DAEMON_SET | kinds::DEPLOYMENT) {
             let workload = object.key().name.clone();
-            object.edit(POD_SPEC, |pod: &mut PodSpec| {
+            object.edit_pods(|pod| {
                 effective.resources.apply(component, &workload, pod);
                 Ok::<_, String>(())
             })?;

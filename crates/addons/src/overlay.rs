@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{LocalObjectReference, PodSpec};
 use weft_api::addons::Placement;
 use weft_operands::{
     namespace::load,
-    pod::{POD_SPEC, containers, set_host_path, set_images},
+    pod::{Workload, containers, set_host_path, set_images},
 };
 use weft_plan::{Facts, Manifest, ManifestError, kinds};
 
@@ -29,7 +29,7 @@ impl Overlay<'_> {
     /// Sets image and pull policy of every container, and the pull secrets and the placement of the pods. `images` names each container's image; a
     /// container without one is an error, so that none is forgotten.
     pub(crate) fn workload(&self, manifest: &mut Manifest, images: &[(&str, Image)], placement: &Placement) -> Result<(), ManifestError> {
-        manifest.edit(POD_SPEC, |pod: &mut PodSpec| {
+        manifest.edit_pods(|pod| {
             set_images(pod, |container| {
                 let (_, image) = images.iter().find(|(name, _)| *name == container)?;
                 Some(self.effective.image(*image, self.settings))
@@ -89,7 +89,7 @@ impl Overlay<'_> {
         if !self.has_constraints() && !self.is_openshift() {
             return Ok(());
         }
-        manifest.edit(POD_SPEC, |pod: &mut PodSpec| {
+        manifest.edit_pods(|pod| {
             pod.security_context.iter_mut().for_each(|context| context.run_as_user = None);
             Ok::<_, String>(())
         })

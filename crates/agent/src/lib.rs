@@ -4,6 +4,7 @@ pub mod cluster;
 pub mod commands;
 pub mod enact;
 pub mod health;
+pub mod heap;
 pub mod history;
 pub mod host;
 pub mod lock;

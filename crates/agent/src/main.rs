@@ -11,7 +11,7 @@ use tracing_subscriber::{
 };
 use weft_agent::{
     commands::{Common, Offline},
-    health,
+    health, heap,
     process::{self, Options, Settings},
     report::Extent,
     work::{self, Once},
@@ -94,9 +94,18 @@ enum Level {
 }
 
 /// One thread waits for events, another one serves the host.
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
-    let cli = Cli::parse();
+fn main() -> ExitCode {
+    heap::share_one();
+    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(dispatch(Cli::parse())),
+        Err(error) => {
+            eprintln!("Error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn dispatch(cli: Cli) -> ExitCode {
     let done = match cli.command {
         // The variables of a Run's flags are read as the flags are.
         None => match Cli::parse_from(std::env::args_os().chain([OsString::from("run")])).command {

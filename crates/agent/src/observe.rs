@@ -1,7 +1,7 @@
 //! When the host is looked at: whenever something changed there, soon, and not more often than it can bear.
 //!
-//! Nothing is polled. What the kernel and NetworkManager tell leads to one look after [`QUIET`] without more of it, at the latest after
-//! [`LATEST`]; a full look every [`SAFETY_NET`] would find what nobody told.
+//! Nothing is polled. What the kernel and NetworkManager tell leads to one look after [`Pace::quiet`] without more of it, at the latest after
+//! [`Pace::latest`]; a full look every [`SAFETY_NET`] would find what nobody told.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -18,14 +18,27 @@ use crate::{
     pause::Pause,
 };
 
-/// So long nothing more may have changed before the host is looked at: a bridge with its ports is many changes.
-const QUIET: Duration = Duration::from_millis(200);
-/// So long a change waits at most.
-const LATEST: Duration = Duration::from_secs(2);
 /// The host is looked at after so long even if nothing was told.
 pub const SAFETY_NET: Duration = Duration::from_secs(600);
 /// A host that changes all the time is looked at for at most half of the time; no pause between looks is longer.
 const LONGEST_REST: Duration = Duration::from_secs(10);
+
+/// When the host is looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// So long nothing more may have changed before the host is looked at: a bridge with its ports is many changes.
+    pub quiet: Duration,
+    /// So long a change waits at most.
+    pub latest: Duration,
+    /// So long after a look the next one comes at the latest.
+    pub safety_net: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { quiet: Duration::from_millis(200), latest: Duration::from_secs(2), safety_net: SAFETY_NET }
+    }
+}
 
 /// What the host was at one look.
 #[derive(Clone, Debug)]
@@ -58,9 +71,15 @@ pub struct Observer {
 impl Observer {
     /// Begins with a look at once. To be called inside a runtime.
     pub fn start(host: Arc<dyn Host>, changes: Changes, health: Health) -> Self {
+        Self::start_at(Pace::default(), host, changes, health)
+    }
+
+    /// The same at another pace.
+    pub fn start_at(pace: Pace, host: Arc<dyn Host>, changes: Changes, health: Health) -> Self {
         let (show, looks) = watch::channel(None);
         let (ask, asked) = mpsc::unbounded_channel();
-        let eye = Eye { host, changes, told: true, asked, waiting: Vec::new(), held: health.under_way(), show, health: health.clone() };
+        let eye =
+            Eye { pace, host, changes, told: true, asked, waiting: Vec::new(), held: health.under_way(), show, health: health.clone() };
         tokio::spawn(eye.watch());
         Self { looks, ask, health }
     }
@@ -87,6 +106,7 @@ impl Observer {
 }
 
 struct Eye {
+    pace: Pace,
     host: Arc<dyn Host>,
     changes: Changes,
     /// False when no change will be told any more.
@@ -121,7 +141,7 @@ impl Eye {
                 Ok(seen) => {
                     failures.reset();
                     tracing::debug!(number, ?took, backend = ?seen.backend, "looked at the host");
-                    SAFETY_NET
+                    self.pace.safety_net
                 }
                 Err(error) => {
                     let pause = failures.next();
@@ -154,11 +174,11 @@ impl Eye {
             },
             () = sleep_until(deadline) => return true,
         }
-        let latest = Instant::now() + LATEST;
+        let latest = Instant::now() + self.pace.latest;
         loop {
             tokio::select! {
                 answer = self.asked.recv() => return self.note(answer),
-                more = timeout(QUIET, self.changes.next()) => if !matches!(more, Ok(Some(_))) { break },
+                more = timeout(self.pace.quiet, self.changes.next()) => if !matches!(more, Ok(Some(_))) { break },
                 () = sleep_until(latest) => break,
             }
         }

@@ -21,7 +21,7 @@ use weft_agent::{
     health::Health,
     host::{ApplyOptions, Backend, Changes, Host, HostError, Machine, Query, Retrieved},
     ports::{Port, Seen},
-    probes::Prober,
+    probes::{Peer, Prober},
     process::{self, Settings},
     report::Extent,
 };
@@ -282,6 +282,10 @@ impl Host for Recorded {
 
     fn leave_alone(&self, _: Vec<String>) -> BoxFuture<'_, Result<(), HostError>> {
         std::future::ready(Ok(())).boxed()
+    }
+
+    fn reach<'a>(&'a self, _: &'a Peer, _: &'a [String]) -> BoxFuture<'a, Result<(), String>> {
+        std::future::ready(Err("it has no network".to_owned())).boxed()
     }
 }
 

@@ -4,7 +4,6 @@
 mod common;
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use common::{ACCEPTED, REFUSED_BY_RULE, REFUSED_BY_SCHEMA, Refused, object};
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, PropagationPolicy};
@@ -12,7 +11,7 @@ use kube::core::{ApiResource, GroupVersionKind, Status};
 use serde_json::{Value, json};
 use weft_api::addons::{self, ComponentStatus, Container, NetworkAddonsConfig, NetworkAddonsConfigStatus};
 use weft_api::{Condition, DriftedField, DriftedObject};
-use weft_testenv::ControlPlane;
+use weft_testenv::{ControlPlane, wait::wait_until};
 
 const VERSIONS: [&str; 2] = ["v1", "v1alpha1"];
 
@@ -27,14 +26,7 @@ fn deploy(path: &str) -> PathBuf {
 /// Asks until there is an answer. The API server follows its own watches: a definition, a policy or the discovery of a resource
 /// comes into force a moment after it was made.
 async fn eventually<T, E: std::fmt::Display>(ask: impl AsyncFn() -> Result<T, E>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        match ask().await {
-            Ok(answer) => return answer,
-            Err(error) => assert!(Instant::now() < deadline, "{error}"),
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    wait_until("there is an answer", async || ask().await.map_err(|error| error.to_string())).await
 }
 
 /// Applies files with kubectl, as users do, and waits until the definition is served.

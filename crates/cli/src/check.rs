@@ -97,7 +97,7 @@ pub struct Checked {
 /// # Errors
 /// The definition of the resource has no schema for its version, which would be a defect of Weft.
 pub fn check(entry: &'static Entry, domain: &dyn Domain, resource: &Value) -> Result<Checked> {
-    let definition = (entry.definition)();
+    let definition = entry.definition.read();
     let schema = schema_of(&definition, resource)?;
     let mut findings = schema::check(&schema, resource);
     let mut notes = Vec::new();

@@ -6,9 +6,11 @@ use anyhow::Result;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 use weft_addons::Image;
-use weft_api::node_network::{self, enactment, policy, state};
+use weft_api::node_network;
 use weft_node_network::{deployment, rollout};
 use weft_plan::{Domain, Kind, kinds};
+
+use crate::definitions::{self, Definition};
 
 /// The image of Weft itself, unless somebody says another.
 pub const OPERATOR_IMAGE: &str = concat!("localhost/weft:", env!("CARGO_PKG_VERSION"));
@@ -20,9 +22,9 @@ pub struct Entry {
     /// The kind of its custom resource.
     pub resource: Kind,
     /// The definition of its custom resource.
-    pub definition: fn() -> CustomResourceDefinition,
+    pub definition: Definition,
     /// The definitions of the other kinds of its API, each with the name of its file.
-    pub further_definitions: fn() -> Vec<(&'static str, CustomResourceDefinition)>,
+    pub further_definitions: &'static [(&'static str, Definition)],
     /// Finalizers of the operator on users' objects of other kinds: nobody answers for them once it is gone.
     pub finalizers: &'static [(Kind, &'static str)],
     /// Objects of the installation that would refuse what the operator does that Weft replaces: they go when the domain is given back.
@@ -58,8 +60,10 @@ pub struct Install {
     pub namespace: &'static str,
     /// Whether all operands are in that namespace; else the roles reach every one.
     pub one_namespace: bool,
-    /// The environment variable that tells the operator of that namespace where it is itself in another.
+    /// The environment variable that tells the operator of that namespace where it is itself in another; or of those that it serves.
     pub namespace_variable: &'static str,
+    /// The namespace that is served unless others are chosen, where the resource has one: then the roles are in each namespace that is served.
+    pub served_namespace: Option<&'static str>,
     /// Whether it works before there is any pod network: then it is on the nodes' network.
     pub before_the_network: bool,
     /// The files below `deploy/`.
@@ -115,7 +119,8 @@ impl Component {
 impl Entry {
     /// The definitions of all kinds of its API, that of its resource first, each with the name of its file.
     pub fn definitions(&self) -> Vec<(&'static str, CustomResourceDefinition)> {
-        std::iter::once((self.install.definition_file, (self.definition)())).chain((self.further_definitions)()).collect()
+        let own = (self.install.definition_file, self.definition);
+        std::iter::once(&own).chain(self.further_definitions).map(|(file, definition)| (*file, definition.read())).collect()
     }
 
     /// Its pure half, set up by environment variables as the operator is, and the namespace of its operator.
@@ -128,14 +133,14 @@ impl Entry {
 }
 
 /// All domains.
-pub const ALL: &[Entry] = &[ADDONS, CLUSTER_NETWORK, NODE_NETWORK];
+pub const ALL: &[Entry] = &[ADDONS, CLUSTER_NETWORK, NODE_NETWORK, PLACEMENT];
 
 /// NetworkAddonsConfig.
 const ADDONS: Entry = Entry {
     name: "addons",
     resource: kinds::NETWORK_ADDONS_CONFIG,
-    definition: weft_api::addons::crd,
-    further_definitions: Vec::new,
+    definition: definitions::NETWORK_ADDONS_CONFIG,
+    further_definitions: &[],
     finalizers: &[],
     gives_way: &[],
     reports: &[],
@@ -145,6 +150,7 @@ const ADDONS: Entry = Entry {
         namespace: "cluster-network-addons",
         one_namespace: true,
         namespace_variable: "OPERAND_NAMESPACE",
+        served_namespace: None,
         before_the_network: false,
         namespace_yaml: include_str!("../../../deploy/addons/namespace.yaml"),
         operator_yaml: include_str!("../../../deploy/addons/operator.yaml"),
@@ -171,8 +177,8 @@ const ADDONS: Entry = Entry {
 const CLUSTER_NETWORK: Entry = Entry {
     name: "cluster-network",
     resource: kinds::NETWORK_CONFIG,
-    definition: weft_api::cluster_network::crd,
-    further_definitions: Vec::new,
+    definition: definitions::NETWORK_CONFIG,
+    further_definitions: &[],
     finalizers: &[],
     gives_way: &[],
     reports: &[],
@@ -182,6 +188,7 @@ const CLUSTER_NETWORK: Entry = Entry {
         namespace: "openshift-cluster-network-operator",
         one_namespace: false,
         namespace_variable: "CLUSTER_NETWORK_NAMESPACE",
+        served_namespace: None,
         before_the_network: true,
         namespace_yaml: include_str!("../../../deploy/cluster-network/namespace.yaml"),
         operator_yaml: include_str!("../../../deploy/cluster-network/operator.yaml"),
@@ -212,16 +219,12 @@ const CLUSTER_NETWORK: Entry = Entry {
 const NODE_NETWORK: Entry = Entry {
     name: "node-network",
     resource: kinds::NMSTATE,
-    definition: nmstate,
-    further_definitions: || {
-        let files = [
-            (state::KIND, "node-network-state.crd.yaml"),
-            (policy::KIND, "node-network-configuration-policy.crd.yaml"),
-            (enactment::KIND, "node-network-configuration-enactment.crd.yaml"),
-        ];
-        let file_of = |kind: &str| files.iter().find(|(of, _)| *of == kind).map(|(_, file)| *file);
-        node_network::crds().into_iter().filter_map(|definition| Some((file_of(&definition.spec.names.kind)?, definition))).collect()
-    },
+    definition: definitions::NMSTATE,
+    further_definitions: &[
+        ("node-network-state.crd.yaml", definitions::NODE_NETWORK_STATE),
+        ("node-network-configuration-policy.crd.yaml", definitions::NODE_NETWORK_CONFIGURATION_POLICY),
+        ("node-network-configuration-enactment.crd.yaml", definitions::NODE_NETWORK_CONFIGURATION_ENACTMENT),
+    ],
     finalizers: &[(kinds::NODE_NETWORK_CONFIGURATION_POLICY, rollout::view::FINALIZER)],
     // Its agents make enactments by themselves.
     gives_way: &[
@@ -238,6 +241,7 @@ const NODE_NETWORK: Entry = Entry {
         namespace: "nmstate",
         one_namespace: true,
         namespace_variable: "HANDLER_NAMESPACE",
+        served_namespace: None,
         before_the_network: false,
         namespace_yaml: include_str!("../../../deploy/node-network/namespace.yaml"),
         operator_yaml: include_str!("../../../deploy/node-network/operator.yaml"),
@@ -251,12 +255,34 @@ const NODE_NETWORK: Entry = Entry {
     },
 };
 
-/// The definition of NMState.
-fn nmstate() -> CustomResourceDefinition {
-    let [state, policy, enactment, nmstate] = node_network::crds();
-    drop((state, policy, enactment));
-    nmstate
-}
+/// PlacementAPI.
+const PLACEMENT: Entry = Entry {
+    name: "placement",
+    resource: kinds::PLACEMENT_API,
+    definition: definitions::PLACEMENT_API,
+    further_definitions: &[],
+    finalizers: &[],
+    gives_way: &[],
+    reports: &[],
+    admission: weft_api::placement::admission,
+    install: Install {
+        operator: "placement-operator-controller-manager",
+        namespace: weft_placement::domain::NAMESPACE,
+        one_namespace: false,
+        namespace_variable: weft_placement::domain::NAMESPACES_VARIABLE,
+        served_namespace: Some("openstack"),
+        before_the_network: false,
+        namespace_yaml: include_str!("../../../deploy/placement/namespace.yaml"),
+        operator_yaml: include_str!("../../../deploy/placement/operator.yaml"),
+        rbac_yaml: include_str!("../../../deploy/placement/rbac.yaml"),
+        example_yaml: include_str!("../../../deploy/placement/example.yaml"),
+        definition_file: "placement-api.crd.yaml",
+        example_file: "placement-api-example.cr.yaml",
+        alternatives: &[],
+        components: &[],
+        images: || vec![(weft_placement::domain::IMAGE_VARIABLE, weft_placement::domain::IMAGE)],
+    },
+};
 
 /// The domains of these names, all if there are none.
 pub fn chosen(names: &[String]) -> Vec<&'static Entry> {
@@ -323,7 +349,7 @@ impl Environment {
     }
 
     /// The value of a variable.
-    fn get(&self, name: &str) -> Option<String> {
+    pub fn get(&self, name: &str) -> Option<String> {
         self.set.get(name).cloned().or_else(|| std::env::var(name).ok().filter(|_| self.of_process))
     }
 }

@@ -7,6 +7,7 @@
 //! - [`schema`], [`check`], [`review`]: whether a custom resource is valid;
 //! - [`install`]: what `weft manifests` prints;
 //! - [`nodes`]: policies of nodes' networks, and what they would change;
+//! - [`placement`]: what a PlacementAPI leads to with what stands beside it;
 //! - [`online`]: which cluster, and what of Weft is in it;
 //! - [`output`]: how results are written.
 //!
@@ -16,6 +17,7 @@ mod check;
 mod cli;
 mod commands;
 mod confirm;
+mod definitions;
 mod document;
 mod domains;
 mod held;
@@ -23,6 +25,7 @@ mod install;
 mod nodes;
 mod online;
 mod output;
+mod placement;
 mod planned;
 mod reports;
 mod review;

@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use serde_json::Value;
+use weft_plan::{Kind, ObjectKey};
 
 /// One object as a YAML document, without separator. Keys are sorted, so that equal objects have equal texts.
 ///
@@ -101,6 +102,12 @@ impl Style {
     pub fn good(self, text: &str) -> String {
         self.paint("32", text)
     }
+}
+
+/// What a resource is called to people: `NMState nmstate`, `PlacementAPI openstack/placement`.
+pub fn title(kind: Kind, resource: &Value) -> String {
+    let text = |field: &str| resource["metadata"][field].as_str().unwrap_or_default();
+    ObjectKey::new(kind, text("namespace"), text("name")).human()
 }
 
 #[cfg(test)]

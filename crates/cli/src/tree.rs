@@ -50,7 +50,7 @@ impl Domain {
     pub fn headline(&self) -> String {
         match self.resources.first() {
             None => self.nothing(),
-            Some(overview) => format!("{} {}: {}", self.kind, name(overview), summary(overview).1),
+            Some(overview) => format!("{} {}{}: {}", self.kind, namespace(overview), name(overview), summary(overview).1),
         }
     }
 
@@ -128,6 +128,11 @@ fn name(overview: &Overview) -> &str {
     overview.resource["metadata"]["name"].as_str().unwrap_or_default()
 }
 
+/// With a slash; empty for what has none.
+fn namespace(overview: &Overview) -> String {
+    overview.resource["metadata"]["namespace"].as_str().map(|namespace| format!("{namespace}/")).unwrap_or_default()
+}
+
 fn conditions(overview: &Overview) -> impl Iterator<Item = &Value> {
     overview.resource["status"]["conditions"].as_array().into_iter().flatten()
 }
@@ -138,8 +143,12 @@ fn is_true(overview: &Overview, kind: &str) -> bool {
 
 /// The state in a word, as far as it is known about the current generation.
 fn summary(overview: &Overview) -> (Mood, &'static str) {
+    let ready = conditions(overview).find(|condition| condition["type"] == "Ready");
     match () {
         () if overview.is_going() => (Mood::Pending, "being removed"),
+        () if ready.is_some() && overview.is_available() => (Mood::Good, "Ready"),
+        () if ready.is_some() && !overview.is_seen() => (Mood::Pending, "the operator has not seen the latest change yet"),
+        () if let Some(ready) = ready => (if ready["severity"] == "Warning" { Mood::Bad } else { Mood::Pending }, "not Ready"),
         () if is_true(overview, "Blocked") => (Mood::Bad, "Blocked"),
         () if overview.is_available() => (Mood::Good, "Available"),
         () if !overview.is_seen() => (Mood::Pending, "the operator has not seen the latest change yet"),
@@ -159,7 +168,7 @@ fn resource(lines: &mut Vec<String>, kind: &str, overview: &Overview, style: Sty
     let about = about.join(", ");
     lines.push(format!(
         "{}: {} {}",
-        style.bold(&format!("{kind} {}", name(overview))),
+        style.bold(&format!("{kind} {}{}", namespace(overview), name(overview))),
         paint(style, &mood, word),
         style.dim(&format!("({about})"))
     ));
@@ -170,6 +179,12 @@ fn resource(lines: &mut Vec<String>, kind: &str, overview: &Overview, style: Sty
         for line in text("message").lines().filter(|line| !is_told_below(line, overview)) {
             lines.push(format!("{} {} {}: {line}", style.dim("│"), text("type"), text("reason")));
         }
+    }
+    // Of steps with a condition each, those that are not done and have begun.
+    let is_step = |condition: &&Value| !condition["severity"].is_null() && condition["type"] != "Ready" && condition["status"] == "False";
+    for step in conditions(overview).filter(is_step) {
+        let text = |field: &str| step[field].as_str().unwrap_or_default();
+        lines.push(format!("{} {} {}: {}", style.dim("│"), text("type"), text("reason"), text("message")));
     }
     for line in overview.resource["status"]["drift"].as_array().into_iter().flatten().flat_map(drifted) {
         lines.push(format!("{} {}", style.dim("│"), style.pending(&line)));
@@ -261,6 +276,7 @@ fn resource_json(kind: &str, overview: &Overview) -> Value {
     let status = &overview.resource["status"];
     json!({
         "kind": kind,
+        "namespace": overview.resource["metadata"]["namespace"],
         "name": name(overview),
         "available": overview.is_available(),
         "generation": overview.generation(),

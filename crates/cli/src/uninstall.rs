@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::{Result, bail};
 use serde_json::Value;
+use weft_placement::domain::{NAMESPACES_VARIABLE, Namespaces};
 use weft_plan::{ObjectKey, Owner, Stage, kinds};
 use weft_runtime::{pass::FINALIZER, presence, removal, stored};
 
@@ -135,6 +136,8 @@ impl<'a> Uninstall<'a> {
         for (index, site) in self.sites.iter().enumerate() {
             objects.insert(presence::lease_key(&site.namespace, &*site.domain));
             let deployment = site.operator.as_ref().map(|operator| &operator.workload);
+            let served = site.operator.as_ref().and_then(|operator| operator.environment.get(NAMESPACES_VARIABLE));
+            let served = served.map(|namespaces| Namespaces::read(namespaces)).transpose()?;
             let single = deployment.map(|deployment| deployment.name != site.entry.install.operator);
             for layout in single.map_or(vec![false, true], |single| vec![single]) {
                 // Where nothing tells, each layout is looked for in its usual namespace.
@@ -148,6 +151,7 @@ impl<'a> Uninstall<'a> {
                     image: "",
                     image_pull_policy: "",
                     api_server: None,
+                    placement_namespaces: served.as_ref(),
                 })?;
                 objects.extend(installation.operator.iter().map(|manifest| manifest.key().clone()));
                 namespaces.extend(installation.namespaces.iter().map(|manifest| manifest.key().clone()));
@@ -236,7 +240,7 @@ impl<'a> Uninstall<'a> {
     }
 
     fn title(&self, site: usize, resource: &Value) -> String {
-        format!("{} {}", self.sites[site].entry.resource.kind, resource["metadata"]["name"].as_str().unwrap_or_default())
+        output::title(self.sites[site].entry.resource, resource)
     }
 
     /// Removes it all, in order, and says each step.
@@ -292,7 +296,8 @@ impl<'a> Uninstall<'a> {
     async fn remove_resource(&self, site: &Site, resource: &Value) -> Result<()> {
         let online = self.online;
         let owner = Owner::of(&*site.domain, resource);
-        let key = ObjectKey::new(site.entry.resource, "", &owner.name);
+        let namespace = resource["metadata"]["namespace"].as_str().unwrap_or_default();
+        let key = ObjectKey::new(site.entry.resource, namespace, &owner.name);
         let uid = owner.uid.clone().unwrap_or_default();
         if resource["metadata"]["deletionTimestamp"].is_null() {
             online.cluster.delete(&key, &uid).await.map_err(|error| online.explain(error))?;

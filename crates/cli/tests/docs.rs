@@ -210,8 +210,8 @@ fn every_suite_of_tests_exists() {
     }
 }
 
-/// All sources of these crates without their tests, by path.
-fn sources(crates: &[&str]) -> BTreeMap<PathBuf, String> {
+/// All sources below these folders of `crates`, without tests beside the code, by path.
+fn sources_in(folders: &[String]) -> BTreeMap<PathBuf, String> {
     fn collect(folder: &Path, found: &mut BTreeMap<PathBuf, String>) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -224,8 +224,13 @@ fn sources(crates: &[&str]) -> BTreeMap<PathBuf, String> {
         }
     }
     let mut found = BTreeMap::new();
-    crates.iter().for_each(|name| collect(&root().join("crates").join(name).join("src"), &mut found));
+    folders.iter().for_each(|folder| collect(&root().join("crates").join(folder), &mut found));
     found
+}
+
+/// Those of these crates.
+fn sources(crates: &[&str]) -> BTreeMap<PathBuf, String> {
+    sources_in(&crates.iter().map(|name| format!("{name}/src")).collect::<Vec<_>>())
 }
 
 fn all(text: &str, pattern: &str) -> BTreeSet<String> {
@@ -312,11 +317,10 @@ fn every_variable_of_ours_is_read_somewhere() {
     let readers = ["Makefile", "scripts/control-plane", "scripts/test", "scripts/demo", "scripts/setup"]
         .map(|file| fs::read_to_string(root().join(file)).unwrap_or_default());
     let code: String = sources(&["cli", "operator", "testenv", "runtime", "agent"]).into_values().chain(readers).collect();
-    let harness =
-        ["cluster.rs", "mod.rs"].map(|file| fs::read_to_string(root().join("crates/cli/tests/harness").join(file)).unwrap()).concat();
+    let tests: String = sources_in(&["cli/tests".to_owned()]).into_values().collect();
     for document in documents() {
         for name in all(&document.text, r"\b(WEFT_[A-Z_]+)\b") {
-            assert!(code.contains(&name) || harness.contains(&name), "{}: {name}", document.path);
+            assert!(code.contains(&name) || tests.contains(&name), "{}: {name}", document.path);
         }
     }
 }

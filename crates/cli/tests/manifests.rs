@@ -61,7 +61,7 @@ fn an_installation_has_all_its_objects_in_order() {
 #[test]
 fn the_definitions_are_those_in_the_tree() {
     let printed = objects(&printed(&["crds"]));
-    assert_eq!(printed.len(), 6);
+    assert_eq!(printed.len(), 7);
     for definition in printed {
         let file = root().join(format!("deploy/crds/{}.yaml", definition["metadata"]["name"].as_str().unwrap()));
         let file = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
@@ -358,4 +358,26 @@ fn what_is_invalid_is_not_rendered() {
     let run = weft_with_stdin(Path::new("."), &["render", "-f", "-"], &resource("  mutlus: {}\n"));
     assert_eq!((run.code, run.stdout.as_str()), (1, ""));
     assert_eq!(run.stderr, "stdin:6:3: spec.mutlus: unknown field \"mutlus\"; did you mean \"multus\"?\n");
+}
+
+#[test]
+fn placement_has_its_roles_in_the_namespaces_that_are_served_and_everywhere_only_by_choice() {
+    let roles = |arguments: &[&str]| -> Vec<String> {
+        let all = objects(&printed(&[&["manifests", "--domains", "placement"], arguments].concat()));
+        let text = |object: &Value, pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let reads_secrets = |object: &&Value| object["rules"].to_string().contains("\"secrets\"");
+        all.iter()
+            .filter(reads_secrets)
+            .map(|object| format!("{} {}", text(object, "/kind"), text(object, "/metadata/namespace")))
+            .collect()
+    };
+    assert_eq!(roles(&[]), ["Role openstack"]);
+    assert_eq!(roles(&["--placement-namespaces", "lab,openstack"]), ["Role lab", "Role openstack"]);
+    assert_eq!(roles(&["--placement-namespaces", "*"]), ["ClusterRole "]);
+    let all = objects(&printed(&["manifests", "--domains", "placement", "--placement-namespaces", "lab"]));
+    let of_kind = |kind: &str| all.iter().filter(|object| object["kind"] == kind).collect::<Vec<_>>();
+    let names: Vec<_> = of_kind("Namespace").iter().map(|namespace| namespace["metadata"]["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["openstack-operators", "lab"], "roles are in them, so they are made");
+    let environment = of_kind("Deployment")[0]["spec"]["template"]["spec"]["containers"][0]["env"].to_string();
+    assert!(environment.contains("WEFT_PLACEMENT_NAMESPACES") && environment.contains("\"lab\""), "{environment}");
 }

@@ -1,9 +1,9 @@
 //! What is the same for the manifests of all operands: their images, how their pods find the API server, and that a change of what they
 //! read once rolls them.
 
-use k8s_openapi::api::core::v1::{Container, PodSpec};
+use k8s_openapi::api::core::v1::Container;
 use serde_json::{Map, Value};
-use weft_operands::pod::{self, CONFIG_HASH, POD_SPEC};
+use weft_operands::pod::{self, CONFIG_HASH, Workload};
 use weft_plan::{Kind, Manifest, ManifestError, kinds, parse_yaml};
 
 use crate::{
@@ -62,7 +62,7 @@ pub fn workload(
     }
     let hash = config.map(|config| find(objects, kinds::CONFIG_MAP, config).map(|config| config.hash())).transpose()?;
     let workload = find(objects, kinds::DAEMON_SET, name)?;
-    workload.edit(POD_SPEC, |pod: &mut PodSpec| {
+    workload.edit_pods(|pod| {
         pod::containers(pod).for_each(|container| point_at_api_server(container, settings));
         pod::set_images(pod, |container| references.iter().find(|(name, _)| *name == container).map(|(_, image)| image.clone()))
     })?;

@@ -71,8 +71,7 @@ const LIFETIMES: [&str; 2] = ["preferred-life-time", "valid-life-time"];
 
 /// The report of a state. `indexes` are the kernel's numbers of interfaces, by name, and `capabilities` what the node can do; both are
 /// added to it.
-pub fn normalise(current: &Value, filter: &Filter, indexes: &BTreeMap<String, u32>, capabilities: &[String]) -> Normalised {
-    let mut state = current.clone();
+pub fn normalise(mut state: Value, filter: &Filter, indexes: &BTreeMap<String, u32>, capabilities: &[String]) -> Normalised {
     let mut dropped = BTreeSet::new();
     if let Some(list) = state.get_mut("interfaces").and_then(Value::as_array_mut) {
         dropped.extend(list.iter().filter(|interface| !filter.reports(interface)).map(|interface| text(&interface["name"])));

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 fn normal(state: &Value) -> Value {
-    normalise(state, &Filter::default(), &BTreeMap::new(), &[]).state
+    normalise(state.clone(), &Filter::default(), &BTreeMap::new(), &[]).state
 }
 
 fn names(state: &Value) -> Vec<String> {
@@ -56,7 +56,7 @@ fn timers_are_left_out_and_numbers_added() {
         {"name": "br-ex", "type": "ovs-interface", "state": "up"},
     ]});
     let indexes = BTreeMap::from([("br1".to_owned(), 7), ("br-ex".to_owned(), 9)]);
-    let report = normalise(&state, &Filter::default(), &indexes, &["ovs".to_owned(), "NetworkManager".to_owned()]).state;
+    let report = normalise(state.clone(), &Filter::default(), &indexes, &["ovs".to_owned(), "NetworkManager".to_owned()]).state;
     assert_eq!(
         report,
         json!({"capabilities": ["NetworkManager", "ovs"], "interfaces": [
@@ -73,7 +73,7 @@ fn users_include_and_exclude_by_name() {
     let state = json!({"interfaces": [{"name": "eth0"}, {"name": "eth1"}, {"name": "cali12"}], "routes": {"running": [{"destination": "10.0.0.0/8", "next-hop-interface": "cali12"}]}});
     let with = |include: &[&str], exclude: &[&str]| {
         let owned = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-        normalise(&state, &Filter::new(&owned(include), &owned(exclude)).unwrap(), &BTreeMap::new(), &[]).state
+        normalise(state.clone(), &Filter::new(&owned(include), &owned(exclude)).unwrap(), &BTreeMap::new(), &[]).state
     };
     assert_eq!(names(&with(&[], &["cali*"])), ["eth0", "eth1"]);
     assert_eq!(entries(&with(&[], &["cali*"])["routes"]["running"]).len(), 0);
@@ -85,7 +85,7 @@ fn users_include_and_exclude_by_name() {
 fn what_is_too_large_is_cut_in_a_fixed_order_and_said() {
     let interface = |index: usize| json!({"name": format!("eth{index:03}"), "type": "ethernet", "state": "up", "mtu": 1500, "ethtool": {"feature": {"x".repeat(400): true}}, "accept-all-mac-addresses": false});
     let state = json!({"interfaces": (0..100).map(interface).collect::<Vec<_>>(), "routes": {"running": [{"destination": "10.0.0.0/8"}]}});
-    let with = |budget: usize| normalise(&state, &Filter::default().budget(budget), &BTreeMap::new(), &[]);
+    let with = |budget: usize| normalise(state.clone(), &Filter::default().budget(budget), &BTreeMap::new(), &[]);
     assert_eq!(with(1_000_000).left_out, Vec::<String>::new());
     let some = with(20_000);
     assert_eq!(some.left_out, ["ethtool of all interfaces"]);
@@ -109,8 +109,8 @@ proptest! {
         let state = json!({"interfaces": list, "routes": {"running": routes, "config": routes}});
         let filter = Filter::default().budget(budget);
         let indexes = BTreeMap::from([("eth0".to_owned(), 2)]);
-        let once = normalise(&state, &filter, &indexes, &["x".to_owned()]);
-        let twice = normalise(&once.state, &filter, &indexes, &["x".to_owned()]);
+        let once = normalise(state.clone(), &filter, &indexes, &["x".to_owned()]);
+        let twice = normalise(once.state.clone(), &filter, &indexes, &["x".to_owned()]);
         prop_assert_eq!(&once.state, &twice.state);
         let mut reversed = state.clone();
         reversed["interfaces"].as_array_mut().unwrap().reverse();
@@ -118,7 +118,7 @@ proptest! {
         let all = Filter::default();
         let unique = list.iter().map(interface_key).collect::<BTreeSet<_>>().len() == list.len();
         if unique {
-            prop_assert_eq!(normalise(&state, &all, &indexes, &[]).state, normalise(&reversed, &all, &indexes, &[]).state, "the order of the host's answers does not count");
+            prop_assert_eq!(normalise(state.clone(), &all, &indexes, &[]).state, normalise(reversed, &all, &indexes, &[]).state, "the order of the host's answers does not count");
         }
     }
 }

@@ -1,12 +1,43 @@
 //! Edits of the pods in manifests.
 
+use std::fmt::Display;
+
 use k8s_openapi::api::core::v1::{Container, PodSpec};
+use weft_plan::{Manifest, ManifestError};
 
 /// Where the pods of a workload live in it.
 pub const POD_SPEC: &str = "/spec/template/spec";
 
 /// Annotation on a pod template: the hash of the configuration that its pods read once, at their start. A new value rolls them.
 pub const CONFIG_HASH: &str = "weft.network/config-hash";
+
+/// What a workload's manifest lets be done with its pods.
+pub trait Workload {
+    /// Edits the pods.
+    ///
+    /// # Errors
+    /// The object has no pods, or the edit fails.
+    fn edit_pods<E: Display>(&mut self, edit: impl FnOnce(&mut PodSpec) -> Result<(), E>) -> Result<(), ManifestError>;
+}
+
+impl Workload for Manifest {
+    fn edit_pods<E: Display>(&mut self, edit: impl FnOnce(&mut PodSpec) -> Result<(), E>) -> Result<(), ManifestError> {
+        let mut pods = read(self)?;
+        edit(&mut pods).map_err(|why| self.part_failed(POD_SPEC, &why))?;
+        write(self, &pods)
+    }
+}
+
+// To read and to write a PodSpec is a quarter of a megabyte of code. In functions that are not generic it is in the program once, not once for each crate
+// that edits pods.
+
+fn read(workload: &Manifest) -> Result<PodSpec, ManifestError> {
+    workload.part(POD_SPEC)
+}
+
+fn write(workload: &mut Manifest, pods: &PodSpec) -> Result<(), ManifestError> {
+    workload.set_part(POD_SPEC, pods)
+}
 
 /// Init containers and containers, as the pod runs them.
 pub fn containers(pod: &mut PodSpec) -> impl Iterator<Item = &mut Container> {

@@ -5,19 +5,22 @@
 
 mod connection;
 mod node_network;
+mod placement;
 mod process;
 
 pub use connection::{Endpoint, Source, connect, endpoint};
+pub use placement::keystone;
 pub use process::{HostMtu, MetricsAddress, Options, run};
 
 use std::sync::Arc;
 
 use weft_addons::{Addons, Settings};
 use weft_cluster_network::ClusterNetwork;
+use weft_placement::Placement;
 use weft_plan::Domain;
 
 /// The names of all domains, as on the command line.
-pub const DOMAINS: [&str; 3] = ["addons", "cluster-network", "node-network"];
+pub const DOMAINS: [&str; 4] = ["addons", "cluster-network", "node-network", "placement"];
 
 /// A domain, set up by environment variables; and the namespace where its operator keeps its notes.
 ///
@@ -40,6 +43,17 @@ pub fn domain(name: &str, environment: impl Fn(&str) -> Option<String>) -> anyho
             let namespace = settings.operator_namespace.clone();
             Ok((Arc::new(weft_node_network::deployment::Deployment::new(settings)), namespace))
         }
+        "placement" => {
+            let (domain, namespace) = placement(environment)?;
+            Ok((domain, namespace))
+        }
         other => anyhow::bail!("there is no domain {other:?}; there are: {}", DOMAINS.join(", ")),
     }
+}
+
+/// The same of Placement, whose controller is one of its own.
+fn placement(environment: impl Fn(&str) -> Option<String>) -> anyhow::Result<(Arc<Placement>, String)> {
+    let settings = weft_placement::Settings::from_env(environment)?;
+    let namespace = settings.operator_namespace.clone();
+    Ok((Arc::new(Placement::new(settings)), namespace))
 }

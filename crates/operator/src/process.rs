@@ -5,6 +5,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use anyhow::Context;
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
+use weft_placement::domain::NAMESPACES_VARIABLE;
 use weft_plan::{Domain, LogLevel, ProcessSettings, kinds};
 use weft_runtime::{
     client,
@@ -21,7 +22,7 @@ use weft_runtime::{
 
 use crate::{
     connection::{self, Source},
-    node_network,
+    node_network, placement,
 };
 
 /// How the operator runs.
@@ -41,6 +42,8 @@ pub struct Options {
     pub instance: String,
     /// The MTU of the host's network.
     pub host_mtu: HostMtu,
+    /// The namespaces whose PlacementAPIs are served, separated by commas, or `*`; by default what the environment says.
+    pub placement_namespaces: Option<String>,
 }
 
 /// Whence the operator knows the MTU of its host's network.
@@ -93,6 +96,7 @@ pub enum MetricsAddress {
 pub async fn run(options: Options, set_log_level: impl Fn(Option<LogLevel>) + Send + 'static) -> anyhow::Result<()> {
     let (config, endpoint) = connection::connect(&options.source).await?;
     let variable = |name: &str| match (name, &endpoint) {
+        (NAMESPACES_VARIABLE, _) if options.placement_namespaces.is_some() => options.placement_namespaces.clone(),
         ("KUBERNETES_SERVICE_HOST", Some((host, _))) => Some(host.clone()),
         ("KUBERNETES_SERVICE_PORT", Some((_, port))) => Some(port.to_string()),
         _ => std::env::var(name).ok(),
@@ -121,6 +125,12 @@ pub async fn run(options: Options, set_log_level: impl Fn(Option<LogLevel>) + Se
             duration: options.lease_duration,
         };
         leases.spawn(lease::run(lease, cluster.clone(), fence, leading, end_of_leases.clone()));
+        if domain.resource() == kinds::PLACEMENT_API {
+            let (domain, _) = crate::placement(variable)?;
+            let controller = placement::Controller::new(domain, cluster, shared, metrics.clone(), &options.instance);
+            controllers.spawn(controller.run(is_leading, stop.clone()));
+            continue;
+        }
         if domain.resource() == kinds::NMSTATE {
             let policies =
                 node_network::Controller::new(Arc::clone(&domain), cluster.clone(), shared.clone(), metrics.clone(), &options.instance);

@@ -57,6 +57,4 @@ pub struct Inputs {
     pub networks: Vec<Network>,
     /// `spec` of the Topology, if one is referred to.
     pub topology: Option<Value>,
-    /// Whether security context constraints are served.
-    pub openshift: bool,
 }

@@ -4,16 +4,28 @@
 //! must be known: contents of Secrets, addresses of Keystone, networks. From both of them [`files`] makes what Placement and Apache read, and
 //! [`objects`] what is applied. Every value of somebody else's goes through [`ini`] or [`url`].
 //!
-//! No operator runs this yet.
+//! What is to be done next is an [`assess`]ment of the resource and of the [`World`]; [`conditions`] and [`status`] say how far it is.
 
+pub mod assess;
+pub mod conditions;
 pub mod config;
+pub mod domain;
 pub mod files;
 pub mod ini;
 pub mod inputs;
+pub mod networks;
 pub mod objects;
+pub mod peers;
+pub mod preview;
+pub mod registration;
+pub mod status;
 pub mod url;
 pub mod validate;
+pub mod world;
 
+pub use assess::{Assessment, assess, departure};
 pub use config::Config;
+pub use domain::{Placement, Settings};
 pub use inputs::{Credentials, Inputs, KeystoneEndpoints, Network};
 pub use url::Database;
+pub use world::World;

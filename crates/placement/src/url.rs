@@ -54,6 +54,18 @@ impl Database {
         }
     }
 
+    /// The host that it runs on, as far as the address tells.
+    pub fn host(&self) -> Option<String> {
+        let identity = self.identity();
+        let (server, _) = identity.split_once('/')?;
+        let host = match server.strip_prefix('[') {
+            Some(address) => address.split(']').next()?,
+            None => server.split(':').next()?,
+        };
+        // A file, or an address without `//`, has none.
+        Some(host.to_owned()).filter(|host| !host.is_empty() && !identity.contains("://"))
+    }
+
     /// Host, port and name.
     fn place(&self) -> String {
         let Database::Parts { host, port, name, .. } = self else { return String::new() };
@@ -64,7 +76,7 @@ impl Database {
 }
 
 /// Percent-encoded but for what RFC 3986 never reserves. SQLAlchemy decodes user and password once, some versions with `+` as a blank.
-fn encoded(text: &str) -> String {
+pub(crate) fn encoded(text: &str) -> String {
     let mut encoded = String::new();
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {

@@ -2,19 +2,16 @@
 //! files, mounts and commands that its pod has.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::collections::BTreeMap;
 
-use k8s_openapi::{
-    ByteString,
-    api::core::v1::{Container as PodContainer, PodSpec, Secret},
-};
+use k8s_openapi::api::core::v1::{PodSpec, Secret};
 use serde_json::{Value, json};
 use weft_placement::{
     Config, Database, Inputs,
     objects::{config_data, deployment, preparation},
 };
 use weft_plan::Manifest;
-use weft_testenv::services::{Container, MariaDb, Placement, Site};
+use weft_testenv::services::{MariaDb, Placement, Site};
 
 const HOST: &str = "openstack.cloud.svc";
 /// With what breaks a URL, an INI file, and SQL that does not escape it.
@@ -42,26 +39,11 @@ fn inputs() -> Inputs {
         mounted: BTreeMap::new(),
         networks: vec![],
         topology: None,
-        openshift: false,
     }
 }
 
 fn pod(object: &Manifest) -> PodSpec {
     serde_json::from_value(object.body()["spec"]["template"]["spec"].clone()).unwrap()
-}
-
-/// The container as its kubelet would start it: what its mounts name of its pod's Secrets.
-fn of_pod(container: &PodContainer, pod: &PodSpec, secrets: &Path) -> (Container, Vec<String>) {
-    let mut made = Container::placement().unwrap();
-    for mount in container.volume_mounts.iter().flatten() {
-        let volume = pod.volumes.iter().flatten().find(|volume| volume.name == mount.name).unwrap();
-        let folder = secrets.join(volume.secret.as_ref().unwrap().secret_name.as_ref().unwrap());
-        made = made.mount(folder.join(mount.sub_path.as_deref().unwrap_or_default()), &mount.mount_path);
-    }
-    for variable in container.env.iter().flatten() {
-        made = made.env(&variable.name, variable.value.as_deref().unwrap_or_default());
-    }
-    (made, container.command.clone().unwrap())
 }
 
 fn words(command: &[String]) -> Vec<&str> {
@@ -76,18 +58,13 @@ async fn the_job_prepares_the_database_and_the_deployment_serves_placement() {
     database.create("placement", "placement", PASSWORD).await.unwrap();
 
     let secret: Secret = serde_json::from_value(config_data(&config, &inputs).unwrap().body().clone()).unwrap();
-    let secrets = site.dir().join("secrets");
-    let folder = secrets.join(secret.metadata.name.unwrap());
-    fs::create_dir_all(&folder).unwrap();
-    for (file, ByteString(content)) in secret.data.unwrap() {
-        fs::write(folder.join(file), content).unwrap();
-    }
+    site.keep(&secret).unwrap();
 
     let job = pod(&preparation(&config, &inputs).unwrap());
     // Twice, as a pod that is started again does.
     for _ in 0..2 {
         for step in job.init_containers.iter().flatten().chain(&job.containers) {
-            let (container, command) = of_pod(step, &job, &secrets);
+            let (container, command) = site.container(&job, step).unwrap();
             site.run(&container, &words(&command)).await.unwrap();
         }
     }
@@ -95,7 +72,7 @@ async fn the_job_prepares_the_database_and_the_deployment_serves_placement() {
     assert_eq!(database.query(tables).await.unwrap(), "13\n");
 
     let deployment = pod(&deployment(&config, &inputs).unwrap());
-    let (container, command) = of_pod(&deployment.containers[0], &deployment, &secrets);
+    let (container, command) = site.container(&deployment, &deployment.containers[0]).unwrap();
     let placement = Placement::start(&site, &container, &words(&command)).await.unwrap();
     let admin = ["x-auth-token: admin", "openstack-api-version: placement 1.39"];
     let (status, body) = placement.request("POST", "/resource_providers", &admin, Some(r#"{"name": "compute-0"}"#)).await.unwrap();

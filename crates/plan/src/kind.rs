@@ -73,8 +73,17 @@ pub mod kinds {
     }
 
     /// Groups of what others install, or do not; and of what one domain of Weft asks of another.
-    pub const OPTIONAL_GROUPS: [&str; 6] =
-        ["cert-manager.io", "k8s.cni.cncf.io", "monitoring.coreos.com", "nmstate.io", "operator.openshift.io", "security.openshift.io"];
+    pub const OPTIONAL_GROUPS: [&str; 9] = [
+        "cert-manager.io",
+        "k8s.cni.cncf.io",
+        "keystone.openstack.org",
+        "mariadb.openstack.org",
+        "monitoring.coreos.com",
+        "nmstate.io",
+        "operator.openshift.io",
+        "security.openshift.io",
+        "topology.openstack.org",
+    ];
 
     kinds! {
         NAMESPACE = "", "v1", "Namespace", "namespaces", false;
@@ -114,6 +123,13 @@ pub mod kinds {
         NODE_NETWORK_CONFIGURATION_POLICY = "nmstate.io", "v1", "NodeNetworkConfigurationPolicy", "nodenetworkconfigurationpolicies", false;
         NODE_NETWORK_CONFIGURATION_ENACTMENT = "nmstate.io", "v1beta1", "NodeNetworkConfigurationEnactment", "nodenetworkconfigurationenactments", false;
         NMSTATE = "nmstate.io", "v1", "NMState", "nmstates", false;
+        PLACEMENT_API = "placement.openstack.org", "v1beta1", "PlacementAPI", "placementapis", true;
+        MARIADB_DATABASE = "mariadb.openstack.org", "v1beta1", "MariaDBDatabase", "mariadbdatabases", true;
+        MARIADB_ACCOUNT = "mariadb.openstack.org", "v1beta1", "MariaDBAccount", "mariadbaccounts", true;
+        KEYSTONE_API = "keystone.openstack.org", "v1beta1", "KeystoneAPI", "keystoneapis", true;
+        KEYSTONE_SERVICE = "keystone.openstack.org", "v1beta1", "KeystoneService", "keystoneservices", true;
+        KEYSTONE_ENDPOINT = "keystone.openstack.org", "v1beta1", "KeystoneEndpoint", "keystoneendpoints", true;
+        TOPOLOGY = "topology.openstack.org", "v1beta1", "Topology", "topologies", true;
     }
 }
 
@@ -124,7 +140,8 @@ mod tests {
     #[test]
     fn every_cluster_serves_the_kinds_of_kubernetes_itself() {
         let of_kubernetes = |kind: &Kind| !kind.group.contains('.') || kind.group.ends_with(".k8s.io");
-        for kind in kinds::ALL.iter().filter(|kind| ![kinds::NETWORK_ADDONS_CONFIG, kinds::NETWORK_CONFIG].contains(kind)) {
+        let served = [kinds::NETWORK_ADDONS_CONFIG, kinds::NETWORK_CONFIG, kinds::PLACEMENT_API];
+        for kind in kinds::ALL.iter().filter(|kind| !served.contains(kind)) {
             assert_eq!(kind.is_optional(), !of_kubernetes(kind), "{kind}");
         }
         assert_eq!(kinds::CERTIFICATE.definition(), "certificates.cert-manager.io");

@@ -193,7 +193,7 @@ impl Manifest {
         self.body["metadata"]["ownerReferences"] = Value::Array(vec![owner]);
     }
 
-    /// Edits one part of the body through a type, for example a `PodSpec` at `/spec/template/spec`.
+    /// Edits one part of the body through a type, for example the list of strings at `/spec/dnsNames`.
     ///
     /// # Errors
     /// The part is not there or is not a `T`, or the edit fails.
@@ -202,16 +202,36 @@ impl Manifest {
         T: DeserializeOwned + Serialize,
         E: fmt::Display,
     {
-        let failed = |why: String| ManifestError::Part { object: self.key.human(), pointer: pointer.to_owned(), why };
-        let part = self.body.pointer(pointer).ok_or_else(|| failed("there is no such part".into()))?;
-        let mut typed: T = serde_json::from_value(part.clone()).map_err(|e| failed(e.to_string()))?;
-        edit(&mut typed).map_err(|e| failed(e.to_string()))?;
-        let mut edited = serde_json::to_value(typed).map_err(|e| failed(e.to_string()))?;
-        drop_nulls(&mut edited);
+        let mut part = self.part::<T>(pointer)?;
+        edit(&mut part).map_err(|why| self.part_failed(pointer, &why))?;
+        self.set_part(pointer, &part)
+    }
+
+    /// One part of the body as a type.
+    ///
+    /// # Errors
+    /// The part is not there or is not a `T`.
+    pub fn part<T: DeserializeOwned>(&self, pointer: &str) -> Result<T, ManifestError> {
+        let part = self.body.pointer(pointer).ok_or_else(|| self.part_failed(pointer, &"there is no such part"))?;
+        serde_json::from_value(part.clone()).map_err(|error| self.part_failed(pointer, &error))
+    }
+
+    /// Puts another value in the place of a part of the body; fields that are null are left out. Does nothing where there is no such part.
+    ///
+    /// # Errors
+    /// The value is not JSON.
+    pub fn set_part<T: Serialize>(&mut self, pointer: &str, value: &T) -> Result<(), ManifestError> {
+        let mut value = serde_json::to_value(value).map_err(|error| self.part_failed(pointer, &error))?;
+        drop_nulls(&mut value);
         if let Some(part) = self.body.pointer_mut(pointer) {
-            *part = edited;
+            *part = value;
         }
         Ok(())
+    }
+
+    /// Why a part of the body cannot be what was asked for.
+    pub fn part_failed(&self, pointer: &str, why: &dyn fmt::Display) -> ManifestError {
+        ManifestError::Part { object: self.key.human(), pointer: pointer.to_owned(), why: why.to_string() }
     }
 
     /// A short digest of the body: equal bodies have equal digests, whatever the order of their keys.

@@ -28,8 +28,23 @@ pub enum Source {
     Operators(Kind, &'static str),
     /// What facts of the cluster are made from. Only the parts that matter are kept.
     Fact(Fact),
-    /// One object that a workload or a decision depends on, whosever it is. Metadata only.
+    /// One object that a workload or a decision depends on, whosever it is: its metadata, or all of it.
     Named(ObjectKey),
+    /// The objects of this kind in one namespace, or everywhere, that a label selector chooses, whosever they are; all if that is empty.
+    Selected(Kind, Option<String>, String),
+}
+
+/// What is known of others' objects.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Look {
+    /// Nobody watches, or the watch has not answered yet.
+    Unknown,
+    /// The cluster does not serve the kind.
+    NotServed,
+    /// The API server lets us read nothing of it, in these words.
+    Refused(String),
+    /// These are there, by name.
+    Told(Vec<Arc<Value>>),
 }
 
 /// Why a stream tells nothing.
@@ -135,7 +150,7 @@ impl Cache {
     /// Whether enough is known to act: every stream has spoken or may not, those of single objects aside. The resources themselves must
     /// be known.
     pub fn may_act(&self) -> bool {
-        let counts = |source: &Source| !matches!(source, Source::Named(_));
+        let counts = |source: &Source| !source.is_of_others();
         !self.stores.is_empty() && self.stores.iter().filter(|(source, _)| counts(source)).all(|(source, store)| store.is_settled(source))
     }
 
@@ -284,6 +299,22 @@ impl Cache {
         facts
     }
 
+    /// What is known of others' objects.
+    pub fn look(&self, source: &Source) -> Look {
+        let Some(store) = self.stores.get(source) else { return Look::Unknown };
+        match &store.silence {
+            Some(Silence::Refused(why)) => Look::Refused(why.clone()),
+            Some(Silence::NotServed) => Look::NotServed,
+            None if store.complete => Look::Told(store.sorted()),
+            None => Look::Unknown,
+        }
+    }
+
+    /// All objects of Weft's of a kind in a namespace, by name.
+    pub fn owned_of(&self, kind: Kind, namespace: &str) -> Vec<Arc<Value>> {
+        self.stores.get(&Source::Owned(kind, Some(namespace.to_owned()))).map(Store::sorted).unwrap_or_default()
+    }
+
     /// Whether an object that is watched by name exists; `None` if it is not watched, or not yet known.
     pub fn exists(&self, key: &ObjectKey) -> Option<bool> {
         let store = self.stores.get(&Source::Named(key.clone()))?;
@@ -298,7 +329,8 @@ impl Cache {
     /// Puts in what the API server answered to a write of ours.
     pub fn wrote(&mut self, object: &Value) {
         let Some(key) = ObjectKey::of(object) else { return };
-        for source in [Source::Owned(key.kind, key.namespace.clone()), Source::Owned(key.kind, None), Source::Resources] {
+        let by_name = Source::Named(key.clone());
+        for source in [Source::Owned(key.kind, key.namespace.clone()), Source::Owned(key.kind, None), Source::Resources, by_name] {
             let right = source != Source::Resources || self.stores.get(&source).is_some_and(|store| store.objects.contains_key(&key));
             if let Some(store) = self.stores.get_mut(&source).filter(|_| right) {
                 store.put(object.clone());
@@ -328,14 +360,25 @@ impl Source {
         match self {
             Self::Owned(kind, _) => Some(*kind),
             Self::Fact(fact) => Some(fact.objects().kind),
-            Self::Resources | Self::Pods | Self::Operators(..) | Self::Named(_) => None,
+            Self::Resources | Self::Pods | Self::Operators(..) | Self::Named(_) | Self::Selected(..) => None,
         }
+    }
+
+    /// Whether it tells of others' objects that something single depends on: that holds up nothing else.
+    pub(crate) fn is_of_others(&self) -> bool {
+        matches!(self, Self::Named(_) | Self::Selected(..))
     }
 }
 
 impl Store {
     fn is_settled(&self, source: &Source) -> bool {
         self.complete || self.silence.is_some() && *source != Source::Resources
+    }
+
+    fn sorted(&self) -> Vec<Arc<Value>> {
+        let mut all: Vec<_> = self.objects.iter().collect();
+        all.sort_by_key(|(key, _)| *key);
+        all.into_iter().map(|(_, known)| known.object()).collect()
     }
 
     fn refusal(&self) -> Option<&str> {

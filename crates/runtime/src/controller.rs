@@ -28,7 +28,7 @@ use crate::{
     outcome::{self, Outcome},
     pass,
     process::Wishes,
-    retry::{Pause, Retries},
+    retry::{self, Pause, Retries},
     seniority, status, teardown,
     watch::{self, Shared, Watch},
     watches::Watches,
@@ -142,15 +142,9 @@ impl Controller {
                 false => None,
             };
             heap::give_back();
-            let timer = async {
-                match due {
-                    Some(due) => tokio::time::sleep_until(due.into()).await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
                 () = self.shared.changed() => {}
-                () = timer => {}
+                () = retry::at(due) => {}
                 changed = leading.changed() => if changed.is_err() { break },
                 () = stop.cancelled() => break,
                 // They never end. Blind to one kind, Weft would go on as if nothing had changed there: rather end too.
@@ -251,17 +245,12 @@ impl Controller {
         match AssertUnwindSafe(self.guarded_pass(resource, memory)).catch_unwind().await {
             Ok(due) => due,
             Err(panic) => {
-                let message = panic
-                    .downcast_ref::<String>()
-                    .cloned()
-                    .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
-                    .unwrap_or_default();
-                tracing::error!(message, "a pass panicked");
+                let message = pass::defect(&*panic);
                 self.metrics.passed(self.domain.name(), "panic");
                 let failure = Failure {
                     object: ObjectKey::new(self.domain.resource(), "", resource["metadata"]["name"].as_str().unwrap_or_default()),
                     class: FailureClass::Bug,
-                    message: format!("a defect of Weft, please report it: {message}"),
+                    message,
                 };
                 let report = Report {
                     generation: generation(resource),

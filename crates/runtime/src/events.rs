@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use serde_json::Value;
-use weft_plan::Kind;
+use weft_plan::{Kind, ObjectKey};
 
 use crate::{cluster::TIMEOUT, controller::Controller, status::condition};
 
@@ -27,10 +27,17 @@ pub fn publish(controller: &Controller, resource: &Value, status: &Value) {
 
 /// Publishes events about a cluster-scoped object, given by name and uid. Nobody waits for that.
 pub fn tell(recorder: &Recorder, kind: Kind, (name, uid): (String, String), notes: Vec<Note>) {
+    tell_of(recorder, &ObjectKey::new(kind, "", &name), uid, notes);
+}
+
+/// Publishes events about an object of this uid, in its namespace. Nobody waits for that.
+pub fn tell_of(recorder: &Recorder, object: &ObjectKey, uid: String, notes: Vec<Note>) {
+    let kind = object.kind;
     let reference = ObjectReference {
         api_version: Some(kind.api_version()),
         kind: Some(kind.kind.to_owned()),
-        name: Some(name),
+        namespace: object.namespace.clone(),
+        name: Some(object.name.clone()),
         uid: Some(uid),
         ..Default::default()
     };

@@ -68,6 +68,9 @@ impl Overview {
         let generation = self.generation();
         let about = |value: &Value| value["observedGeneration"].as_i64().unwrap_or_default() >= generation;
         let status = &self.resource["status"];
+        if let Some(ready) = condition(status, "Ready") {
+            return about(status) && ready["status"] == "True" && !self.is_going();
+        }
         about(status)
             && condition(status, "Available").is_some_and(|available| available["status"] == "True" && about(available))
             // Of a change that is refused, nothing is there; what was there before may well be.
@@ -147,8 +150,31 @@ pub async fn look(objects: &Objects, resource: Value, namespace: &str, now: Time
             components[index].workloads.push(workload(cluster, object, live.get(object), &pods, now).await);
         }
     }
+    if objects.owner.kind.namespaced {
+        components.extend(of_namespace(cluster, domain, &resource, &live, &pods, now).await);
+    }
     components.sort_by_key(|component| order.iter().position(|name| *name == component.name).unwrap_or(usize::MAX));
     Ok(Overview { resource, components })
+}
+
+/// What was made for a resource in its namespace, where no inventory tells: its workloads.
+async fn of_namespace(
+    cluster: &Cluster,
+    domain: &dyn Domain,
+    resource: &Value,
+    live: &BTreeMap<ObjectKey, Value>,
+    pods: &[PodView],
+    now: Timestamp,
+) -> Option<Component> {
+    let mut workloads = Vec::new();
+    for (object, workload_of_it) in
+        live.iter().filter(|(object, _)| object.namespace.as_deref() == resource["metadata"]["namespace"].as_str())
+    {
+        workloads.push(workload(cluster, object, Some(workload_of_it), pods, now).await);
+    }
+    let objects = workloads.len();
+    let (name, state) = (domain.name().to_owned(), String::new());
+    (objects > 0).then_some(Component { name, state, messages: Vec::new(), objects, workloads })
 }
 
 /// The components in the order of the domain, so that they keep their places while status comes to know of them.

@@ -1,6 +1,7 @@
 //! One pass over one resource: what else must be known, what is wanted, what is there, what is done, what came of it.
 
 use std::{
+    any::Any,
     collections::{BTreeMap, HashMap},
     sync::Arc,
 };
@@ -25,6 +26,13 @@ use crate::{
     stored::{self, Stored, StoredError},
     watch::Shared,
 };
+
+/// What is said of a panic in a pass: a defect must not end the operator.
+pub fn defect(panic: &(dyn Any + Send)) -> String {
+    let message = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or_default();
+    tracing::error!(message, "a pass panicked");
+    format!("a defect of Weft, please report it: {message}")
+}
 
 /// The finalizer that lets Weft remove a resource's objects in order before the resource goes.
 pub const FINALIZER: &str = "weft.network/teardown";

@@ -28,6 +28,14 @@ fn bounds(class: FailureClass) -> (Duration, Duration) {
     (Duration::from_millis(first), Duration::from_millis(longest))
 }
 
+/// Returns when this is due; never, if nothing is.
+pub async fn at(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// The pauses between attempts at one thing.
 #[derive(Debug)]
 pub struct Pause {

@@ -190,7 +190,7 @@ impl Sink for Feed<'_> {
     /// looks at, or what not every cluster has, holds up nothing else, whatever keeps us from a first look.
     fn failed(&self, code: Option<u16>, why: String) {
         let (watch, mut cache) = (self.watch, self.shared.lock());
-        let dispensable = matches!(watch.source, Source::Named(_)) || watch.is_optional();
+        let dispensable = watch.source.is_of_others() || watch.is_optional();
         let silence = match code {
             Some(404) if watch.is_optional() => Silence::NotServed,
             Some(403) => Silence::Refused(why),

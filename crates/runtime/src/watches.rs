@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// A set of watches, each of which runs while it is wanted. What one that has ended brought is forgotten.
-pub(crate) struct Watches {
+pub struct Watches {
     client: Client,
     shared: Shared,
     metrics: Metrics,

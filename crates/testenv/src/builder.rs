@@ -35,6 +35,7 @@ pub struct Builder {
     api_only: bool,
     nodes: usize,
     audit: bool,
+    garbage_collector: bool,
     stages: Vec<Stage>,
     dir: Option<PathBuf>,
     site: Option<Site>,
@@ -42,7 +43,7 @@ pub struct Builder {
 
 impl Builder {
     pub(crate) fn new() -> Self {
-        Self { api_only: false, nodes: 1, audit: false, stages: vec![], dir: None, site: None }
+        Self { api_only: false, nodes: 1, audit: false, garbage_collector: true, stages: vec![], dir: None, site: None }
     }
 
     /// Only etcd and kube-apiserver: enough for schema, admission, apply and RBAC. Nothing is garbage collected and no
@@ -65,6 +66,14 @@ impl Builder {
     #[must_use]
     pub fn audit(mut self, audit: bool) -> Self {
         self.audit = audit;
+        self
+    }
+
+    /// Whether the controller manager removes what has lost its owner; on by default. Its metadata informers watch every kind from a time on
+    /// that nobody can choose, so what is to be counted at the API server is counted without.
+    #[must_use]
+    pub fn garbage_collector(mut self, runs: bool) -> Self {
+        self.garbage_collector = runs;
         self
     }
 
@@ -250,7 +259,7 @@ impl ControlPlane {
             format!("--service-account-private-key-file={}", file("service-account.key")),
             format!("--root-ca-file={}", file("ca.crt")),
             "--use-service-account-credentials=false".into(),
-            "--controllers=*".into(),
+            if choice.garbage_collector { "--controllers=*".into() } else { "--controllers=*,-garbage-collector-controller".into() },
         ];
         manager.extend(site.iter().flat_map(|site| site.controller_manager_args()));
         let scheduler =

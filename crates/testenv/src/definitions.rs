@@ -20,3 +20,13 @@ pub fn definition(name: &str) -> Result<String> {
     let path = folder.join(format!("{name}.yaml"));
     std::fs::read_to_string(&path).with_context(|| format!("{}: add {name} to {SCRIPT}", path.display()))
 }
+
+/// The definitions of operators that tests play: not theirs but written for tests, with the same fields, types and defaults.
+pub mod played {
+    /// MariaDBDatabase and MariaDBAccount, of mariadb-operator.
+    pub const MARIADB: &str = include_str!("../definitions/mariadb.yaml");
+    /// KeystoneAPI, KeystoneService and KeystoneEndpoint, of keystone-operator.
+    pub const KEYSTONE: &str = include_str!("../definitions/keystone.yaml");
+    /// Topology, of infra-operator.
+    pub const TOPOLOGY: &str = include_str!("../definitions/topology.yaml");
+}

@@ -47,7 +47,7 @@ mod workdir;
 pub use audit::AuditEvent;
 pub use builder::Builder;
 pub use control_plane::{ADMIN, ControlPlane, client_from};
-pub use definitions::definition;
+pub use definitions::{definition, played};
 pub use process::{bound_command, spawn_bound};
 pub use programs::Programs;
 pub use stages::{Pods, Stage, Stuck};

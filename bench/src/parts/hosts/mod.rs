@@ -98,6 +98,11 @@ pub fn writes(weft: &Installation) -> Result<Vec<AuditEvent>> {
     Ok(events.into_iter().filter(|event| event.group == "nmstate.io" && event.is_write() && event.user != weft_testenv::ADMIN).collect())
 }
 
+/// Whether a write is about one node: its enactments, its state. Policies and NMState tell of all nodes together.
+pub fn is_of_a_node(event: &AuditEvent) -> bool {
+    ["nodenetworkconfigurationenactments", "nodenetworkstates"].contains(&&*event.resource)
+}
+
 /// Waits until nothing was written for three seconds, longer than any debouncing.
 pub async fn quiet(weft: &Installation) -> Result<()> {
     let mut before = usize::MAX;

@@ -5,13 +5,13 @@ use jiff::Timestamp;
 use weft_testenv::AuditEvent;
 use weft_testenv::host_lab::{HostLab, Installation};
 
-use super::{available, bridge, quiet, start, without_limit, writes};
+use super::{available, bridge, is_of_a_node, quiet, start, without_limit, writes};
 use crate::figure::{Figure, Unit};
 
 const HOSTS: usize = 5;
 
 pub async fn measure() -> Result<Vec<Figure>> {
-    let weft = start(HostLab::builder().hosts(HOSTS).cards(1)).await?;
+    let weft = start(HostLab::builder().hosts(HOSTS).cards(1).garbage_collector(false)).await?;
     without_limit(&weft).await?;
     let mut figures = Vec::new();
     // All at once, and one after the other: there, all but one wait for a slot.
@@ -22,13 +22,16 @@ pub async fn measure() -> Result<Vec<Figure>> {
         available(&weft, name).await?;
         quiet(&weft).await?;
         let all: Vec<_> = writes(&weft)?.into_iter().filter(|event| event.received >= since).collect();
-        let of_nodes: Vec<_> = all.iter().filter(|event| event.resource != "nodenetworkconfigurationpolicies").collect();
+        let of_nodes: Vec<_> = all.iter().filter(|event| is_of_a_node(event)).collect();
         let events = watch_events(&weft.lab().client()).await? - before;
         #[allow(clippy::cast_precision_loss)] // a few
         let (writes, hosts) = (of_nodes.len() as f64, HOSTS as f64);
         let waiting = if at_once == "1" { "with waiting for a slot" } else { "without waiting for a slot" };
-        let note =
-            format!("{}; of the policy's own status: {}; kubernetes-nmstate: 10 to 12", kinds(&of_nodes), all.len() - of_nodes.len());
+        let note = format!(
+            "{}; of the policy's own status, and NMState's: {}; kubernetes-nmstate: 10 to 12",
+            kinds(&of_nodes),
+            all.len() - of_nodes.len()
+        );
         figures
             .push(Figure::new(format!("API writes a node and policy, {waiting}"), Unit::Count, writes / hosts).at_most(limit).note(note));
         let note = format!("watches begun: {}; kubernetes-nmstate: 5 N\u{b2}, {:.0}", watchers(&weft)?, 5.0 * hosts * hosts);
@@ -42,7 +45,7 @@ pub async fn measure() -> Result<Vec<Figure>> {
 }
 
 /// How many of which.
-fn kinds(events: &[&AuditEvent]) -> String {
+pub fn kinds(events: &[&AuditEvent]) -> String {
     let mut counts = std::collections::BTreeMap::<String, usize>::new();
     for event in events {
         let who = event.user.rsplit(':').next().unwrap_or_default();

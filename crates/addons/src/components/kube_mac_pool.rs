@@ -1,8 +1,8 @@
 //! KubeMacPool: the pool with its webhooks, and the manager of its certificate.
 
-use k8s_openapi::api::core::v1::{Container, EnvVar, PodSpec};
+use k8s_openapi::api::core::v1::{Container, EnvVar};
 use serde_json::{Map, Value};
-use weft_operands::pod::{POD_SPEC, containers};
+use weft_operands::pod::{Workload, containers};
 use weft_plan::{Manifest, ManifestError, ObjectKey, kinds};
 
 use crate::{Image, Settings, components::monitoring, mac::MacRange, overlay::Overlay, validate::SelfSign};
@@ -40,9 +40,8 @@ pub(crate) fn objects(overlay: &Overlay<'_>, range: &MacRange) -> Result<Vec<Man
                 data.insert("RANGE_END".into(), range.end().to_string().into());
                 Ok::<_, String>(())
             })?,
-            CERT_MANAGER => object
-                .edit(POD_SPEC, |pod: &mut PodSpec| containers(pod).try_for_each(|container| rotation(container, &effective.self_sign)))?,
-            MANAGER => object.edit(POD_SPEC, |pod: &mut PodSpec| {
+            CERT_MANAGER => object.edit_pods(|pod| containers(pod).try_for_each(|container| rotation(container, &effective.self_sign)))?,
+            MANAGER => object.edit_pods(|pod| {
                 containers(pod).for_each(|container| effective.tls.set_arguments(container.args.get_or_insert_default()));
                 Ok::<_, String>(())
             })?,

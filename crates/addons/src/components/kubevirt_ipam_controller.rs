@@ -1,8 +1,8 @@
 //! The KubeVirt IPAM controller, with its webhook.
 
-use k8s_openapi::api::core::v1::{Container, PodSpec};
+use k8s_openapi::api::core::v1::Container;
 use serde_json::Value;
-use weft_operands::pod::{POD_SPEC, containers, set_mount_path};
+use weft_operands::pod::{Workload, containers, set_mount_path};
 use weft_plan::{Certificate, Facts, Lifetimes, Manifest, ManifestError, ObjectKey, kinds};
 
 use crate::{
@@ -57,7 +57,7 @@ pub(crate) fn objects(overlay: &Overlay<'_>, controller: &IpamController) -> Res
     let mut objects = overlay.load(&FILES)?;
     for object in objects.iter_mut().filter(|object| object.key().kind == kinds::DEPLOYMENT) {
         overlay.workload(object, &[("manager", Image::KubevirtIpamController)], &overlay.effective.infra)?;
-        object.edit(POD_SPEC, |pod: &mut PodSpec| {
+        object.edit_pods(|pod| {
             containers(pod).for_each(|container| arguments(container, controller, &overlay.effective.tls));
             Ok::<_, String>(())
         })?;
@@ -113,7 +113,7 @@ fn by_service_ca(objects: &mut [Manifest]) -> Result<(), ManifestError> {
         match object.key().kind {
             kinds::SERVICE => object.set_annotation("service.beta.openshift.io/serving-cert-secret-name", SERVICE),
             kinds::MUTATING_WEBHOOK_CONFIGURATION => object.set_annotation("service.beta.openshift.io/inject-cabundle", "true"),
-            kinds::DEPLOYMENT => object.edit(POD_SPEC, |pod: &mut PodSpec| {
+            kinds::DEPLOYMENT => object.edit_pods(|pod| {
                 set_mount_path(pod, CERTIFICATE_VOLUME, OPENSHIFT_CERTIFICATES)?;
                 for arg in containers(pod).flat_map(|container| container.args.iter_mut().flatten()) {
                     if arg.starts_with("--certificates-dir=") {

@@ -1,7 +1,6 @@
 //! The CNI plugins bridge and tuning, and the bridge marker.
 
-use k8s_openapi::api::core::v1::PodSpec;
-use weft_operands::pod::POD_SPEC;
+use weft_operands::pod::Workload;
 use weft_plan::{Manifest, ManifestError, kinds};
 
 use crate::{Image, overlay::Overlay};
@@ -17,7 +16,7 @@ pub(crate) fn objects(overlay: &Overlay<'_>) -> Result<Vec<Manifest>, ManifestEr
         let images = [("cni-plugins", Image::LinuxBridge), ("bridge-marker", Image::LinuxBridgeMarker)];
         overlay.workload(object, &images, &overlay.effective.workloads)?;
         if object.key().name == PLUGIN {
-            object.edit(POD_SPEC, |pod: &mut PodSpec| {
+            object.edit_pods(|pod| {
                 if overlay.has_constraints() {
                     pod.service_account_name = Some("linux-bridge".to_owned());
                 }

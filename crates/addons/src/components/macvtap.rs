@@ -1,7 +1,7 @@
 //! The macvtap CNI plugin and its device plugin.
 
 use k8s_openapi::api::core::v1::PodSpec;
-use weft_operands::pod::{POD_SPEC, containers};
+use weft_operands::pod::{Workload, containers};
 use weft_plan::{Manifest, ManifestError, Mode, kinds};
 
 use crate::{Image, overlay::Overlay};
@@ -20,7 +20,7 @@ pub(crate) fn objects(overlay: &Overlay<'_>, device_plugin_config: &str) -> Resu
             kinds::DAEMON_SET => {
                 let images = [("install-cni", Image::MacvtapCni), ("macvtap-cni", Image::MacvtapCni)];
                 overlay.workload(&mut object, &images, &overlay.effective.workloads)?;
-                object.edit(POD_SPEC, |pod: &mut PodSpec| {
+                object.edit_pods(|pod| {
                     read_from(pod, device_plugin_config);
                     overlay.plugin_folder(pod, "cni")
                 })?;

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::PodSpec;
 use serde_json::{Map, Value};
-use weft_operands::pod::{CONFIG_HASH, POD_SPEC, set_host_path};
+use weft_operands::pod::{CONFIG_HASH, Workload, set_host_path};
 use weft_plan::{Manifest, ManifestError, kinds};
 
 use crate::{
@@ -34,7 +34,7 @@ pub(crate) fn objects(overlay: &Overlay<'_>) -> Result<Vec<Manifest>, ManifestEr
         if object.key().kind == kinds::DAEMON_SET {
             let images = [("install-multus-binary", Image::Multus), (DAEMON, Image::Multus)];
             overlay.workload(object, &images, &overlay.effective.workloads)?;
-            object.edit(POD_SPEC, |pod: &mut PodSpec| mount(pod, paths))?;
+            object.edit_pods(|pod| mount(pod, paths))?;
             if let Some(hash) = &config {
                 object.set_pod_annotation(CONFIG_HASH, hash);
             }

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::PodSpec;
 use serde_json::{Map, Value, json};
-use weft_operands::pod::{CONFIG_HASH, POD_SPEC, set_host_path, set_mount_path};
+use weft_operands::pod::{CONFIG_HASH, Workload, set_host_path, set_mount_path};
 use weft_plan::{Manifest, ManifestError, kinds};
 
 use crate::{Image, overlay::Overlay};
@@ -27,7 +27,7 @@ pub(crate) fn objects(overlay: &Overlay<'_>, cri_socket: &str) -> Result<Vec<Man
     let config = objects.iter().find(|object| object.key().kind == kinds::CONFIG_MAP).map(Manifest::hash);
     for object in objects.iter_mut().filter(|object| object.key().kind == kinds::DAEMON_SET) {
         overlay.workload(object, &[("dynamic-networks-controller", Image::MultusDynamicNetworks)], &overlay.effective.workloads)?;
-        object.edit(POD_SPEC, |pod: &mut PodSpec| mount(pod, cri_socket))?;
+        object.edit_pods(|pod| mount(pod, cri_socket))?;
         if let Some(hash) = &config {
             object.set_pod_annotation(CONFIG_HASH, hash);
         }

@@ -1,7 +1,6 @@
 //! The Open vSwitch CNI plugins and marker.
 
-use k8s_openapi::api::core::v1::PodSpec;
-use weft_operands::pod::POD_SPEC;
+use weft_operands::pod::Workload;
 use weft_plan::{Manifest, ManifestError, kinds};
 
 use crate::{Image, overlay::Overlay};
@@ -14,7 +13,7 @@ pub(crate) fn objects(overlay: &Overlay<'_>) -> Result<Vec<Manifest>, ManifestEr
     for object in objects.iter_mut().filter(|object| object.key().kind == kinds::DAEMON_SET) {
         let images = [("ovs-cni-plugin", Image::OvsCni), ("ovs-cni-marker", Image::OvsCni)];
         overlay.workload(object, &images, &overlay.effective.workloads)?;
-        object.edit(POD_SPEC, |pod: &mut PodSpec| overlay.plugin_folder(pod, "cnibin"))?;
+        object.edit_pods(|pod| overlay.plugin_folder(pod, "cnibin"))?;
     }
     overlay.constrain(&mut objects, CONSTRAINTS, &[("ovs-cni-amd64", "ovs-cni-marker")])?;
     Ok(objects)

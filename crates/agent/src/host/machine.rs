@@ -19,7 +19,10 @@ use nmstate::NetworkState;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{ApplyOptions, Backend, Changes, Host, HostError, Query, Retrieved, netlink, network_manager};
-use crate::ports::{self, Links, Port, Seen};
+use crate::{
+    ports::{self, Links, Port, Seen},
+    probes::Peer,
+};
 
 /// Reading takes 2 ms for each interface, with NetworkManager 13; D-Bus itself knows no limit.
 const READ_LIMIT: Duration = Duration::from_secs(120);
@@ -148,6 +151,10 @@ impl Host for Machine {
 
     fn leave_alone(&self, links: Vec<String>) -> BoxFuture<'_, Result<(), HostError>> {
         self.run(READ_LIMIT, move || async move { ports::leave_alone(&zbus::Connection::system().await?, &links).await }).boxed()
+    }
+
+    fn reach<'a>(&'a self, peer: &'a Peer, servers: &'a [String]) -> BoxFuture<'a, Result<(), String>> {
+        peer.ask(servers).boxed()
     }
 }
 

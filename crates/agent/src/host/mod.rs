@@ -18,7 +18,10 @@ use nmstate::{ErrorKind, NetworkState, NmstateError};
 
 pub use machine::Machine;
 
-use crate::ports::{Port, Seen};
+use crate::{
+    ports::{Port, Seen},
+    probes::Peer,
+};
 
 /// The version of the library nmstate that the agent is linked to, for status.
 pub const NMSTATE_VERSION: &str = "2.2.62";
@@ -81,6 +84,13 @@ pub trait Host: Send + Sync + 'static {
     /// # Errors
     /// NetworkManager is not there or does not answer.
     fn leave_alone(&self, links: Vec<String>) -> BoxFuture<'_, Result<(), HostError>>;
+
+    /// Asks once whether something answers over the host's network as it is at this moment: beside other calls, not after them. `servers` are the
+    /// name servers of the host, by its state.
+    ///
+    /// # Errors
+    /// What went wrong, in words.
+    fn reach<'a>(&'a self, peer: &'a Peer, servers: &'a [String]) -> BoxFuture<'a, Result<(), String>>;
 }
 
 /// What to read.

@@ -6,7 +6,6 @@ use std::{
 };
 
 use futures::future::select_ok;
-use nmstate::NetworkState;
 use rustix::net::{AddressFamily, SocketType, netdevice::name_to_index, socket};
 use simple_dns::{CLASS, Name, Packet, PacketFlag, QCLASS, QTYPE, Question, RCODE, TYPE};
 use tokio::{net::UdpSocket, time::timeout};
@@ -27,6 +26,11 @@ impl Server {
         Self((address, 53).into())
     }
 
+    /// Those of them that are addresses on this host.
+    pub(super) fn all(servers: &[String]) -> Vec<Self> {
+        servers.iter().filter_map(|server| Self::parse(server)).collect()
+    }
+
     /// `192.0.2.1`, `2001:db8::1`, or with its interface `fe80::1%eth1`.
     fn parse(text: &str) -> Option<Self> {
         match text.split_once('%') {
@@ -38,12 +42,6 @@ impl Server {
             }
         }
     }
-}
-
-/// The name servers that a node uses.
-pub(super) fn servers(state: &NetworkState) -> Vec<Server> {
-    let running = state.dns.as_ref().and_then(|dns| dns.running.as_ref()).and_then(|running| running.server.as_ref());
-    running.into_iter().flatten().filter_map(|server| Server::parse(server)).collect()
 }
 
 /// Whether one of them knows the name. They are asked all at once.
@@ -97,6 +95,7 @@ fn is_known(answer: &[u8], id: u16, name: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use nmstate::NetworkState;
     use simple_dns::{
         ResourceRecord,
         rdata::{A, RData},
@@ -143,7 +142,7 @@ mod tests {
         let state =
             NetworkState::new_from_yaml("dns-resolver: {running: {server: [192.0.2.1, '2001:db8::1', 'fe80::1%lo', 'fe80::1%nowhere']}}")
                 .unwrap();
-        let found = servers(&state);
+        let found = Server::all(&super::super::name_servers(&state));
         assert_eq!(found[..2], [Server::at("192.0.2.1".parse().unwrap()), Server::at("2001:db8::1".parse().unwrap())]);
         assert_eq!(found[2], Server(SocketAddrV6::new("fe80::1".parse().unwrap(), 53, 0, 1).into()));
         assert_eq!(found.len(), 3);

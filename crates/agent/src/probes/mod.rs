@@ -6,16 +6,17 @@
 mod cluster;
 mod dns;
 mod gateway;
+mod peer;
 mod reach;
 
-use std::{fmt, net::IpAddr, time::Duration};
+use std::{fmt, time::Duration};
 
 use futures::future::join_all;
 use nmstate::NetworkState;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use weft_api::node_network::Probe;
 
-pub use self::cluster::Cluster;
+pub use self::{cluster::Cluster, peer::Peer};
 use crate::{
     host::{Host, Query},
     transaction::Failure,
@@ -35,55 +36,20 @@ pub const DNS_HOST: &str = "root-servers.net";
 /// What must be reachable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// The next hop of the default route answers ICMP, or at least ARP or neighbour discovery.
-    Gateway,
-    /// One of the node's name servers knows a name.
-    NameServers {
-        /// The name.
-        host: String,
-    },
     /// The API server answers over a new connection.
     ApiServer,
     /// The API server says that the node is Ready.
     NodeReady,
-    /// A host answers ICMP.
-    Icmp {
-        /// Its address or name.
-        host: String,
-    },
-    /// A TCP port accepts connections.
-    Tcp {
-        /// The address or name of its host.
-        host: String,
-        /// Its number.
-        port: u16,
-    },
-    /// A web address answers with a status below 400.
-    Http {
-        /// The address.
-        url: String,
-    },
-    /// A name is known.
-    Dns {
-        /// The name.
-        name: String,
-        /// The name server that is asked; else those of the node.
-        server: Option<IpAddr>,
-    },
+    /// Something answers the host.
+    Peer(Peer),
 }
 
 impl fmt::Display for Target {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Gateway => write!(formatter, "default gateway"),
-            Self::NameServers { host } => write!(formatter, "DNS of {host}"),
             Self::ApiServer => write!(formatter, "API server"),
             Self::NodeReady => write!(formatter, "node Ready"),
-            Self::Icmp { host } => write!(formatter, "icmp {host}"),
-            Self::Tcp { host, port } => write!(formatter, "tcp {host}:{port}"),
-            Self::Http { url } => write!(formatter, "http {url}"),
-            Self::Dns { name, server: Some(server) } => write!(formatter, "dns {name} at {server}"),
-            Self::Dns { name, server: None } => write!(formatter, "dns {name}"),
+            Self::Peer(peer) => peer.fmt(formatter),
         }
     }
 }
@@ -91,16 +57,7 @@ impl fmt::Display for Target {
 impl Target {
     /// What a policy's probe asks for; `None` if it says nothing that is known here, which validation refuses beforehand.
     pub fn of(probe: &Probe) -> Option<Self> {
-        match probe {
-            Probe { icmp: Some(icmp), .. } => Some(Self::Icmp { host: icmp.host.clone() }),
-            Probe { tcp: Some(tcp), .. } => Some(Self::Tcp { host: tcp.host.clone(), port: tcp.port.try_into().ok()? }),
-            Probe { http: Some(http), .. } => Some(Self::Http { url: http.url.clone() }),
-            Probe { dns: Some(dns), .. } => {
-                let server = dns.server.as_deref().map(str::parse).transpose().ok()?;
-                Some(Self::Dns { name: dns.name.clone(), server })
-            }
-            _ => None,
-        }
+        Peer::of(probe).map(Self::Peer)
     }
 
     /// Those of the cluster count without having succeeded before: an agent without its API server would never hear of a better policy.
@@ -123,8 +80,8 @@ pub struct Prober {
 impl Prober {
     /// Of the default probes and those that policies add, the ones that count for a change of a node whose state is `before`. Takes at most
     /// five seconds, most of the time some milliseconds.
-    pub async fn choose(&self, before: &NetworkState, added: &[Target]) -> Vec<Target> {
-        let mut targets = vec![Target::Gateway, Target::NameServers { host: self.dns_host.clone() }];
+    pub async fn choose(&self, host: &dyn Host, before: &NetworkState, added: &[Target]) -> Vec<Target> {
+        let mut targets = vec![Target::Peer(Peer::Gateway), Target::Peer(Peer::NameServers { host: self.dns_host.clone() })];
         if self.cluster.is_some() {
             targets.extend([Target::ApiServer, Target::NodeReady]);
         }
@@ -133,7 +90,7 @@ impl Prober {
                 targets.push(target.clone());
             }
         }
-        let servers = dns::servers(before);
+        let servers = name_servers(before);
         let deadline = Instant::now() + CHOICE;
         let chosen = join_all(targets.into_iter().map(|target| async {
             if target.always_counts() {
@@ -141,7 +98,7 @@ impl Prober {
             }
             let tried = timeout_at(deadline, async {
                 loop {
-                    match self.try_once(&target, &servers).await {
+                    match self.try_once(host, &target, &servers).await {
                         Ok(()) => return,
                         Err(why) => tracing::debug!(probe = %target, why, "does not succeed before the change"),
                     }
@@ -173,13 +130,13 @@ impl Prober {
         loop {
             // The change may have brought other name servers.
             let servers = match target {
-                Target::NameServers { .. } | Target::Dns { server: None, .. } => match host.retrieve(Query::default()).await {
-                    Ok(now) => dns::servers(&now.state),
+                Target::Peer(peer) if peer.asks_the_nodes_servers() => match host.retrieve(Query::default()).await {
+                    Ok(now) => name_servers(&now.state),
                     Err(_) => Vec::new(),
                 },
                 _ => Vec::new(),
             };
-            match self.try_once(target, &servers).await {
+            match self.try_once(host, target, &servers).await {
                 Ok(()) => return Ok(()),
                 Err(why) if Instant::now() + PAUSE > deadline => {
                     let seconds = self.window.as_secs();
@@ -190,18 +147,12 @@ impl Prober {
         }
     }
 
-    async fn try_once(&self, target: &Target, servers: &[dns::Server]) -> Result<(), String> {
+    async fn try_once(&self, host: &dyn Host, target: &Target, servers: &[String]) -> Result<(), String> {
         let tried = async {
             match target {
-                Target::Gateway => gateway::answers().await,
-                Target::NameServers { host } => dns::any_knows(servers, host).await,
-                Target::Dns { name, server: Some(server) } => dns::any_knows(&[dns::Server::at(*server)], name).await,
-                Target::Dns { name, server: None } => dns::any_knows(servers, name).await,
                 Target::ApiServer => self.cluster()?.answers().await,
                 Target::NodeReady => self.cluster()?.node_is_ready().await,
-                Target::Icmp { host } => reach::icmp(host).await,
-                Target::Tcp { host, port } => reach::tcp(host, *port).await,
-                Target::Http { url } => reach::http(url).await,
+                Target::Peer(peer) => host.reach(peer, servers).await,
             }
         };
         timeout(TRY, tried).await.unwrap_or_else(|_| Err(format!("no answer within {} s", TRY.as_secs())))
@@ -210,6 +161,12 @@ impl Prober {
     fn cluster(&self) -> Result<&Cluster, String> {
         self.cluster.as_ref().ok_or_else(|| "there is no cluster".to_owned())
     }
+}
+
+/// The name servers that a node uses, in its own words.
+fn name_servers(state: &NetworkState) -> Vec<String> {
+    let running = state.dns.as_ref().and_then(|dns| dns.running.as_ref()).and_then(|running| running.server.clone());
+    running.unwrap_or_default()
 }
 
 /// An error with what caused it: the outermost alone often says no more than that something went wrong.

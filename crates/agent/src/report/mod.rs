@@ -5,13 +5,12 @@ mod status;
 
 use std::{sync::Arc, time::Duration};
 
-use json_patch::{AddOperation, Patch as JsonPatch, PatchOperation, TestOperation, jsonptr::PointerBuf};
+use json_patch::{Patch as JsonPatch, PatchOperation, TestOperation, jsonptr::PointerBuf};
 use k8s_openapi::{api::core::v1::Node, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube::{
     Api, Client,
     api::{Patch, PatchParams, PostParams},
 };
-use serde_json::Value;
 use tokio::sync::watch;
 use weft_api::node_network::{FORCE_REFRESH_LABEL, NodeNetworkState, NodeNetworkStateSpec, NodeNetworkStateStatus};
 use weft_node_network::normalise::{BUDGET, Filter};
@@ -173,12 +172,10 @@ impl Reporter {
         // Another writer between reading and writing is rare, and has written once then.
         for _ in 0..5 {
             let wanted = self.status(&look, &base)?;
-            let old = base.status.as_ref().map(serde_json::to_value).transpose()?;
-            let new = serde_json::to_value(&wanted)?;
-            if old.as_ref() == Some(&new) {
+            if base.status.as_ref() == Some(&wanted) {
                 break;
             }
-            match self.write(&base, old.as_ref(), new).await? {
+            match self.write(&base, wanted).await? {
                 Written::As(object) => {
                     self.written = Some(object);
                     tracing::info!(look = look.number, "the state of the node is reported");
@@ -214,16 +211,12 @@ impl Reporter {
         }))
     }
 
-    async fn write(&mut self, base: &NodeNetworkState, old: Option<&Value>, new: Value) -> Result<Written, Error> {
-        let size = new.to_string().len();
-        let at = |tokens: &[&str]| PointerBuf::from_tokens(tokens.iter().copied());
-        let JsonPatch(mut operations) = match old {
-            Some(old) => patch::difference(&at(&["status"]), old, &new),
-            None => JsonPatch(vec![PatchOperation::Add(AddOperation { path: at(&["status"]), value: new })]),
-        };
+    async fn write(&mut self, base: &NodeNetworkState, new: NodeNetworkStateStatus) -> Result<Written, Error> {
+        let size = patch::size(&new);
         let version = base.metadata.resource_version.clone().unwrap_or_default().into();
-        let unchanged = TestOperation { path: at(&["metadata", "resourceVersion"]), value: version };
-        operations.insert(0, PatchOperation::Test(unchanged));
+        let unchanged = TestOperation { path: PointerBuf::from_tokens(["metadata", "resourceVersion"]), value: version };
+        let mut operations = vec![PatchOperation::Test(unchanged)];
+        operations.extend(patch::of_status(base.status.as_ref(), new)?);
         let (parameters, body) = (
             PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() },
             Patch::Json::<()>(JsonPatch(operations)),

@@ -1,29 +1,75 @@
-//! The difference between two JSON values as a JSON Patch (RFC 6902).
+//! The difference between two statuses as a JSON Patch (RFC 6902).
 //!
 //! A status is mostly one long list of interfaces. A merge patch would send all of a list for one changed entry, and server-side apply the whole status
 //! each time; of a JSON Patch the size is that of the change.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, io};
 
-use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation, jsonptr::PointerBuf};
+use json_patch::{AddOperation, PatchOperation, RemoveOperation, ReplaceOperation, jsonptr::PointerBuf};
+use serde::Serialize;
 use serde_json::Value;
+use weft_api::node_network::NodeNetworkStateStatus as Status;
+
+use super::status::without_state;
 
 /// The API server takes 10,000 operations at most.
 const MOST: usize = 5_000;
 
-/// What makes `new` of `old`, both being at `path` of the object. All of `new` at once, if that is shorter.
-pub fn difference(path: &PointerBuf, old: &Value, new: &Value) -> Patch {
+/// What makes `new` of `old`.
+///
+/// # Errors
+/// One of them cannot be written as JSON.
+pub fn of_status(old: Option<&Status>, mut new: Status) -> serde_json::Result<Vec<PatchOperation>> {
+    let Some(old) = old else {
+        return Ok(vec![add(at(&["status"]), serde_json::to_value(new)?)]);
+    };
+    // The states are not copied: each is large.
+    let state = new.current_state.take();
     let mut operations = Vec::new();
-    walk(path, old, new, &mut operations);
-    let whole = PatchOperation::Replace(ReplaceOperation { path: path.clone(), value: new.clone() });
-    if operations.len() > MOST || size(&operations) > size(std::slice::from_ref(&whole)) {
-        operations = vec![whole];
+    walk(&at(&["status"]), &serde_json::to_value(without_state(old))?, &serde_json::to_value(new)?, &mut operations);
+    let path = at(&["status", "currentState"]);
+    match (&old.current_state, state) {
+        (Some(old), Some(new)) => operations.extend(difference(&path, old, new)),
+        (None, Some(new)) => operations.push(add(path, new)),
+        (Some(_), None) => operations.push(PatchOperation::Remove(RemoveOperation { path })),
+        (None, None) => {}
     }
-    Patch(operations)
+    Ok(operations)
 }
 
-fn size(operations: &[PatchOperation]) -> usize {
-    serde_json::to_vec(operations).map(|bytes| bytes.len()).unwrap_or(usize::MAX)
+fn at(tokens: &[&str]) -> PointerBuf {
+    PointerBuf::from_tokens(tokens.iter().copied())
+}
+
+fn add(path: PointerBuf, value: Value) -> PatchOperation {
+    PatchOperation::Add(AddOperation { path, value })
+}
+
+/// What makes `new` of `old`, both being at `path` of the object. All of `new` at once, if that is shorter.
+fn difference(path: &PointerBuf, old: &Value, new: Value) -> Vec<PatchOperation> {
+    let mut operations = Vec::new();
+    walk(path, old, &new, &mut operations);
+    if operations.len() > MOST || size(&operations) > size(&new) {
+        operations = vec![PatchOperation::Replace(ReplaceOperation { path: path.clone(), value: new })];
+    }
+    operations
+}
+
+/// Bytes of JSON.
+pub fn size(value: &impl Serialize) -> usize {
+    struct Count(usize);
+    impl io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    serde_json::to_writer(&mut count, value).map_or(usize::MAX, |()| count.0)
 }
 
 fn walk(path: &PointerBuf, old: &Value, new: &Value, operations: &mut Vec<PatchOperation>) {
@@ -94,15 +140,16 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use proptest::prelude::*;
     use serde_json::json;
+    use weft_api::Condition;
 
     use super::*;
 
     fn at_status() -> PointerBuf {
-        PointerBuf::from_tokens(["status"])
+        at(&["status"])
     }
 
     fn text(old: &Value, new: &Value) -> Value {
-        serde_json::to_value(difference(&at_status(), old, new)).unwrap()
+        serde_json::to_value(difference(&at_status(), old, new.clone())).unwrap()
     }
 
     fn interface(name: &str, mtu: u32) -> Value {
@@ -159,12 +206,37 @@ mod tests {
         })
     }
 
+    fn any_status() -> impl Strategy<Value = Status> {
+        let conditions = prop::collection::btree_map(prop::sample::select(vec!["Available", "Failing"]), "[TF]", 0..3);
+        let condition = |(type_, status): (&str, String)| Condition { type_: type_.to_owned(), status, ..Condition::default() };
+        (prop::option::of(any_value()), prop::option::of("[ab]"), prop::option::of(0..3_i64), conditions).prop_map(
+            move |(current_state, handler_nmstate_version, observed_generation, conditions)| Status {
+                // Null is not told from what is not there.
+                current_state: current_state.filter(|state| !state.is_null()),
+                handler_nmstate_version,
+                observed_generation,
+                conditions: conditions.into_iter().map(condition).collect(),
+                ..Status::default()
+            },
+        )
+    }
+
     proptest! {
         #[test]
         fn the_difference_leads_from_any_value_to_any_other(old in any_value(), new in any_value()) {
             let mut object = json!({"status": old});
-            json_patch::patch(&mut object, &difference(&at_status(), &old, &new)).unwrap();
+            json_patch::patch(&mut object, &difference(&at_status(), &old, new.clone())).unwrap();
             prop_assert_eq!(&object["status"], &new);
+        }
+
+        #[test]
+        fn a_status_is_made_of_any_other(old in prop::option::of(any_status()), new in any_status()) {
+            let mut object = json!({});
+            if let Some(old) = &old {
+                object["status"] = serde_json::to_value(old).unwrap();
+            }
+            json_patch::patch(&mut object, &of_status(old.as_ref(), new.clone()).unwrap()).unwrap();
+            prop_assert_eq!(&object["status"], &serde_json::to_value(&new).unwrap());
         }
     }
 }

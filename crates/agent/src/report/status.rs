@@ -50,16 +50,17 @@ pub struct Facts<'a> {
 
 /// The status. Times differ from the stored ones only where something else does.
 pub fn status(facts: &Facts<'_>) -> NodeNetworkStateStatus {
-    let mut status = facts.before.cloned().unwrap_or_default();
+    let mut status = facts.before.map(without_state).unwrap_or_default();
+    let before = facts.before.and_then(|before| before.current_state.as_ref());
     let mut conditions = Conditions { facts, old: std::mem::take(&mut status.conditions), new: Vec::new() };
     match facts.seen {
         Ok(seen) => {
-            let mut report = normalise(&state::value(&seen.state), facts.filter, &seen.indexes, &capabilities(seen));
+            let mut report = normalise(state::value(&seen.state), facts.filter, &seen.indexes, &capabilities(seen));
             secrets::hide(&mut report.state, facts.secrets);
-            if status.current_state.as_ref() != Some(&report.state) {
+            if before != Some(&report.state) {
                 status.last_successful_update_time = Some(Time(facts.now));
-                status.current_state = Some(report.state);
             }
+            status.current_state = Some(report.state);
             status.host_network_manager_version = match &seen.backend {
                 Backend::NetworkManager { version } => Some(version.clone()),
                 Backend::ReadOnly { .. } => None,
@@ -80,6 +81,7 @@ pub fn status(facts: &Facts<'_>) -> NodeNetworkStateStatus {
             conditions.complete(&report.left_out);
         }
         Err(error) => {
+            status.current_state = before.cloned();
             conditions.outcome(
                 false,
                 "FailedToObserve",
@@ -93,6 +95,28 @@ pub fn status(facts: &Facts<'_>) -> NodeNetworkStateStatus {
     status.observed_generation = facts.generation;
     status.conditions = conditions.new;
     status
+}
+
+/// All but the state itself: of that there are megabytes, and what needs no copy gets none.
+pub(super) fn without_state(status: &NodeNetworkStateStatus) -> NodeNetworkStateStatus {
+    let NodeNetworkStateStatus {
+        current_state: _,
+        last_successful_update_time,
+        host_network_manager_version,
+        handler_network_manager_version,
+        handler_nmstate_version,
+        observed_generation,
+        conditions,
+    } = status;
+    NodeNetworkStateStatus {
+        current_state: None,
+        last_successful_update_time: last_successful_update_time.clone(),
+        host_network_manager_version: host_network_manager_version.clone(),
+        handler_network_manager_version: handler_network_manager_version.clone(),
+        handler_nmstate_version: handler_nmstate_version.clone(),
+        observed_generation: *observed_generation,
+        conditions: conditions.clone(),
+    }
 }
 
 /// What can be configured on the node, beside what any has.

@@ -91,7 +91,7 @@ impl Transactor {
                 None => return Ok(Done::Nothing),
             }
         }
-        let probes = self.prober.choose(&before, &change.probes).await;
+        let probes = self.prober.choose(&*self.host, &before, &change.probes).await;
         let done = self.change(&change, &before, &probes).await;
         let outcome = done.as_ref().map(|_| ()).map_err(|failure| failure.clone().without(&change.secrets).to_string());
         let entry = Entry::new(&change.what, outcome, before, change.desired);

@@ -15,6 +15,14 @@ fn mtu(interface: &str, mtu: u32) -> Value {
     json!({"interfaces": [{"name": interface, "type": "ethernet", "state": "up", "mtu": mtu, "ipv4": {"enabled": false}, "ipv6": {"enabled": false}}]})
 }
 
+async fn wait_granted(weft: &Installation, policy: &str) {
+    wait_until(&format!("{policy} is granted"), async || {
+        let enactment = weft.get("nnce", &format!("node-1.{policy}")).await.unwrap().ok_or("it is not there")?;
+        if enactment["spec"]["granted"].is_object() { Ok(()) } else { Err(enactment["spec"].to_string()) }
+    })
+    .await;
+}
+
 /// One host; retries are many and far apart by default.
 async fn installation() -> (Installation, Program) {
     let weft = Installation::without_agents(HostLab::builder().hosts(1)).await.unwrap();
@@ -60,6 +68,40 @@ async fn what_cuts_the_node_off_is_rolled_back_and_told() {
     let bad = wait_enactment(&weft, "node-1", "bad", "Failing").await;
     assert!(condition(&bad, "Failing")["message"].as_str().unwrap().contains("eth77"), "{}", bad["status"]);
     assert_eq!(link(host, "eth1").await["mtu"], 1400);
+}
+
+/// A probe that a policy brings keeps the others from nothing but what they broke themselves.
+#[tokio::test]
+async fn a_failed_probe_is_first_taken_for_the_fault_of_the_policy_that_brought_it() {
+    let weft = Installation::without_agents(HostLab::builder().hosts(1)).await.unwrap();
+    let host = weft.host("node-1").unwrap();
+    let address = "198.51.100.9";
+    host.ip(&format!("link set eth1 up\naddr add {address}/32 dev eth1\n")).await.unwrap();
+    let probes = json!([{"icmp": {"host": address}}]);
+    let without_address = mtu("eth1", 1500);
+    for (name, desired, probes) in [("loses-it", &without_address, &probes), ("other", &mtu("eth2", 1400), &json!([]))] {
+        weft.apply(&policy(name, json!({"probes": probes, "desiredState": desired}))).await.unwrap();
+        wait_granted(&weft, name).await;
+    }
+    // Both are there when it begins, so they are one transaction.
+    let variables = [("NNCP_MAX_RETRIES", "1"), ("WEFT_AGENT_PROBE_SECONDS", "5")];
+    let mut agent = weft.run_agent("node-1", &[], &variables).await.unwrap();
+    let outcome = wait_enactment(&weft, "node-1", "loses-it", "Failing").await["status"]["outcome"].clone();
+    assert_eq!((outcome["phase"].as_str(), outcome["probe"].as_str()), (Some("Probe"), Some("icmp 198.51.100.9")), "{outcome}");
+    wait_policy(&weft, "other", "Available").await;
+    assert_eq!((addresses(host, "eth1").await, link(host, "eth2").await["mtu"].clone()), (vec![address.to_owned()], json!(1400)));
+    agent.kill().unwrap();
+    weft.lab().kubectl(&["delete", "nncp", "--all"]).await.unwrap();
+
+    // Now somebody else breaks what the policy wants to be sure of.
+    for (name, desired, probes) in [("careful", &mtu("eth2", 1300), &probes), ("breaks-it", &without_address, &json!([]))] {
+        weft.apply(&policy(name, json!({"probes": probes, "desiredState": desired}))).await.unwrap();
+        wait_granted(&weft, name).await;
+    }
+    let _agent = weft.run_agent("node-1", &[], &variables).await.unwrap();
+    let outcome = wait_enactment(&weft, "node-1", "breaks-it", "Failing").await["status"]["outcome"].clone();
+    assert_eq!(outcome["probe"], "icmp 198.51.100.9", "{outcome}");
+    assert_eq!(addresses(host, "eth1").await, [address], "rolled back");
 }
 
 #[tokio::test]
@@ -143,14 +185,7 @@ async fn the_way_back_outlives_a_crash_after_the_commit() {
 async fn on_demand_the_agent_carries_out_what_is_granted() {
     let weft = Installation::without_agents(HostLab::builder().hosts(1)).await.unwrap();
     weft.apply(&policy("good", json!({"desiredState": mtu("eth1", 1400)}))).await.unwrap();
-    let granted = async |name: &str| {
-        wait_until(&format!("{name} is granted"), async || {
-            let enactment = weft.get("nnce", &format!("node-1.{name}")).await.unwrap().ok_or("it is not there")?;
-            if enactment["spec"]["granted"].is_object() { Ok(()) } else { Err(enactment["spec"].to_string()) }
-        })
-        .await;
-    };
-    granted("good").await;
+    wait_granted(&weft, "good").await;
     let mut once = weft.run_agent("node-1", &["once"], &[]).await.unwrap();
     let ended = once.wait(Duration::from_secs(60)).unwrap();
     assert_eq!(ended.code(), Some(0), "{}", once.last_words());
@@ -160,7 +195,7 @@ async fn on_demand_the_agent_carries_out_what_is_granted() {
     weft.apply(&policy("bad", json!({"desiredState": {"interfaces": [{"name": "eth77", "type": "ethernet", "state": "up"}]}})))
         .await
         .unwrap();
-    granted("bad").await;
+    wait_granted(&weft, "bad").await;
     let mut once = weft.run_agent("node-1", &["once"], &[("NNCP_MAX_RETRIES", "1")]).await.unwrap();
     assert_eq!(once.wait(Duration::from_secs(60)).unwrap().code(), Some(2), "{}", once.last_words());
 }

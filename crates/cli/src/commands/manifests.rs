@@ -4,6 +4,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
 use clap::builder::PossibleValuesParser;
+use weft_placement::domain::Namespaces;
 use weft_plan::Manifest;
 
 use crate::{
@@ -23,6 +24,7 @@ Examples:
   weft manifests --components multus,linux-bridge --image registry.example/weft:1 | kubectl apply -f -
   weft manifests --domains cluster-network --components flannel --api-server https://192.0.2.1:6443 | kubectl apply -f -
   weft manifests --domains node-network | kubectl apply -f -
+  weft manifests --domains placement --placement-namespaces openstack,lab | kubectl apply -f -
   weft manifests -o install && ls install")]
 pub struct Args {
     /// Write files into this folder instead of printing, an example configuration among them
@@ -54,6 +56,11 @@ pub struct Args {
     /// The same from a kubeconfig that each control-plane node has, for example /etc/kubernetes/kubelet.conf; only its address is used
     #[arg(long, value_name = "FILE", conflicts_with = "api_server", value_parser = absolute)]
     node_kubeconfig: Option<String>,
+
+    /// The namespaces whose PlacementAPIs are served, separated by commas: the operator gets its permissions in these only. '*' stands for all,
+    /// and then it may read every Secret of the cluster [default: openstack]
+    #[arg(long, value_name = "NAMESPACES")]
+    placement_namespaces: Option<Namespaces>,
 
     /// The operator's image
     #[arg(long, value_name = "IMAGE", default_value = domains::OPERATOR_IMAGE)]
@@ -100,6 +107,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         image: &args.image,
         image_pull_policy: &args.image_pull_policy,
         api_server: api_server.as_ref(),
+        placement_namespaces: args.placement_namespaces.as_ref(),
     })?;
     match &args.output {
         Some(folder) => {
@@ -107,16 +115,18 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             output::write_files(folder, files.iter().map(|(name, text)| (*name, text.as_str())))?;
         }
         None => {
-            let Installation { namespaces, definitions, operator, examples: _ } = &installation;
-            output::print(&stream(namespaces.iter().chain(definitions.iter().map(|(_, definition)| definition)).chain(operator))?)?;
+            let Installation { namespaces, served, definitions, operator, examples: _ } = &installation;
+            output::print(&stream(
+                namespaces.iter().chain(served).chain(definitions.iter().map(|(_, definition)| definition)).chain(operator),
+            )?)?;
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn files(installation: &Installation) -> Result<Vec<(&'static str, String)>> {
-    let Installation { namespaces, definitions, operator, examples } = installation;
-    let mut files = vec![("namespace.yaml", stream(namespaces)?), ("operator.yaml", stream(operator)?)];
+    let Installation { namespaces, served, definitions, operator, examples } = installation;
+    let mut files = vec![("namespace.yaml", stream(namespaces.iter().chain(served))?), ("operator.yaml", stream(operator)?)];
     for (name, manifest) in definitions.iter().chain(examples) {
         files.push((name, stream([manifest])?));
     }

@@ -45,6 +45,10 @@ pub struct Args {
     /// host's network [default: not known]
     #[arg(long, env = "WEFT_HOST_MTU", value_name = "BYTES", value_parser = host_mtu)]
     host_mtu: Option<HostMtu>,
+    /// The namespaces whose PlacementAPIs are served, separated by commas; `*`: all, for which the operator needs rights in all of them
+    /// [default: openstack]
+    #[arg(long, env = "WEFT_PLACEMENT_NAMESPACES", value_name = "NAMESPACES")]
+    placement_namespaces: Option<String>,
     /// What is logged: -1 debug, 0 info, 1 warnings, 2 errors
     #[arg(long, env = "CNAO_LOG_LEVEL", default_value_t = 0, allow_negative_numbers = true, value_name = "LEVEL")]
     log_level: i8,
@@ -108,6 +112,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         metrics: args.metrics_address,
         instance: args.pod_name,
         host_mtu: args.host_mtu.unwrap_or(HostMtu::Unknown),
+        placement_namespaces: args.placement_namespaces,
     };
     // One thread serves an operator: it waits nearly always, and a second one would cost memory.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("the runtime cannot be started")?;

@@ -85,6 +85,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let online = args.cluster.connect().await?;
         let mut planned = Vec::new();
         for resource in &review.resources {
+            if resource.entry.resource.namespaced {
+                bail!(
+                    "{}: weft plan does not know this kind yet; weft render shows what it leads to, weft validate what is wrong with it",
+                    resource.title
+                );
+            }
             for site in online.sites([resource.entry]).await? {
                 planned.push(plan(&online, &site, resource, args.delete).await?);
             }
@@ -132,11 +138,11 @@ fn show(args: &Args, planned: &[Planned], nodes: Option<NodePlans>) -> Result<Ex
 async fn deletion_of_all(cluster: &ClusterArgs) -> Result<Vec<Planned>> {
     let online = cluster.connect().await?;
     let mut planned = Vec::new();
-    for site in online.sites(domains::ALL).await? {
+    for site in online.sites(domains::ALL.iter().filter(|entry| !entry.resource.namespaced)).await? {
         let leader = online.leader(&site).await?;
         for stored in online.resources(&site).await?.unwrap_or_default() {
             planned.push(Planned {
-                title: format!("{} {}", site.entry.resource.kind, stored["metadata"]["name"].as_str().unwrap_or_default()),
+                title: output::title(site.entry.resource, &stored),
                 file: String::new(),
                 domain: site.entry.name,
                 effect: Effect::Delete,

@@ -65,6 +65,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 async fn give_back(args: &Args, online: &Online, site: &Site) -> Result<()> {
     let style = Style::stdout();
     let kind = site.entry.resource;
+    if kind.namespaced {
+        bail!(
+            "{}: there is nothing to give back by hand. Scale Weft's operator to 0 and install the other one: it knows its {}s by their owner",
+            site.entry.name,
+            kind.kind
+        );
+    }
     let mut work = Vec::new();
     for resource in online.resources(site).await?.unwrap_or_default() {
         let objects = online.objects(site, Owner::of(&*site.domain, &resource));

@@ -12,6 +12,7 @@ use weft_plan::{Manifest, Stage, Unit};
 use crate::{
     domains::Environment,
     output::{self, Style},
+    placement,
     review::{Outcome, Resource, review},
     sources,
 };
@@ -19,7 +20,7 @@ use crate::{
 /// Print all objects that a configuration leads to, without a cluster
 ///
 /// The same code runs in the operator, which adds its own labels and owner references. Images are taken from the same environment
-/// variables as there, for example MULTUS_IMAGE.
+/// variables as there, for example MULTUS_IMAGE. A PlacementAPI is rendered with the Secrets that stand in the same files.
 #[derive(clap::Args)]
 pub struct Args {
     /// File with one or more resources, a folder of such files, or - for stdin; may be given several times
@@ -41,7 +42,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Some(namespace) => Environment::of_process().with_namespaces(namespace, namespace),
         None => Environment::of_process(),
     };
-    let review = review(&sources::read(&args.filenames)?, &environment)?;
+    let sources = sources::read(&args.filenames)?;
+    let mut review = review(&sources, &environment)?;
+    placement::complete(&mut review, &sources, &environment)?;
     for note in &review.notes {
         eprintln!("note: {note}");
     }

@@ -4,7 +4,8 @@ mod overlay;
 mod rbac;
 
 use anyhow::{Context, Result};
-use serde_json::Value;
+use serde_json::{Value, json};
+use weft_placement::domain::Namespaces;
 use weft_plan::{Decision, Facts, Manifest, ObjectKey};
 
 use crate::{
@@ -35,6 +36,8 @@ pub struct Options<'a> {
     pub image_pull_policy: &'a str,
     /// The way to the API server for what works before there is a network.
     pub api_server: Option<&'a ApiServer>,
+    /// The namespaces whose PlacementAPIs are served, if they are not the usual one.
+    pub placement_namespaces: Option<&'a Namespaces>,
 }
 
 /// The way to the API server where the Service `kubernetes` does not lead there yet.
@@ -50,6 +53,8 @@ pub enum ApiServer {
 pub struct Installation {
     /// Namespaces.
     pub namespaces: Vec<Manifest>,
+    /// Users' namespaces that are served: they must be there, since roles are in them. They are not part of the installation.
+    pub served: Vec<Manifest>,
     /// Definitions of custom resources, each with the name of its file.
     pub definitions: Vec<(&'static str, Manifest)>,
     /// ServiceAccounts, RBAC, Deployments, admission policies.
@@ -83,12 +88,13 @@ pub fn install(options: &Options) -> Result<Installation> {
             installation.definitions.push((file, Manifest::new(serde_json::to_value(definition)?)?));
         }
         installation.examples.push((entry.install.example_file, Manifest::new(domain.example.clone())?));
+        installation.served.extend(manifests(domain.served())?);
         installation.operator.extend(manifests(domain.rbac()?)?);
         match &mut shared {
             Some(operator) => overlay::add_environment(operator, &domain.shared_environment()),
             None => {
                 let mut operator = overlay::renamed(read(entry.install.operator_yaml)?, &domain.names);
-                overlay::add_environment(&mut operator, &domain.images());
+                overlay::add_environment(&mut operator, &domain.own_environment());
                 overlay::set_image(&mut operator, options.image, options.image_pull_policy);
                 if let Some(server) = options.api_server.filter(|_| entry.install.before_the_network) {
                     overlay::reach(&mut operator, server);
@@ -114,6 +120,8 @@ struct Domain {
     names: Names,
     /// The namespace of its operands.
     operands: String,
+    /// The namespaces that are served, where the resource has one.
+    namespaces: Option<Namespaces>,
     example: Value,
     /// Everything that the chosen components may have, on whatever cluster and by whatever choice.
     decisions: Vec<Decision>,
@@ -131,10 +139,13 @@ impl Domain {
             let namespace = options.namespace.unwrap_or(install.namespace);
             (Names::new(install.operator, install.namespace, install.operator, namespace), namespace)
         };
+        let usual = install.served_namespace.map(|namespace| Namespaces::These(vec![namespace.to_owned()]));
+        let namespaces = usual.map(|usual| options.placement_namespaces.cloned().unwrap_or(usual));
+        let operands = namespaces.as_ref().map_or_else(|| operands.to_owned(), ToString::to_string);
         let (example, others) = examples(entry, options.components)?;
         let environment = Environment::default()
-            .with_namespaces(&names.namespace, operands)
-            .with(install.namespace_variable, operands)
+            .with_namespaces(&names.namespace, &operands)
+            .with(install.namespace_variable, &operands)
             .with_shipped_images(entry);
         let domain = entry.open(&environment)?.0;
         let mut decisions = Vec::new();
@@ -147,24 +158,40 @@ impl Domain {
                 })?);
             }
         }
-        Ok(Self { entry, names, operands: operands.to_owned(), example, decisions })
+        Ok(Self { entry, names, operands, namespaces, example, decisions })
     }
 
+    /// Where the operands are in namespaces of their users, the operator's alone is made.
     fn operand_names(&self) -> Names {
-        self.names.clone().in_namespace(&self.operands)
+        let namespace = if self.namespaces.is_some() { &self.names.namespace } else { &self.operands };
+        self.names.clone().in_namespace(namespace)
+    }
+
+    fn served(&self) -> Vec<Value> {
+        let Some(Namespaces::These(names)) = &self.namespaces else { return Vec::new() };
+        names.iter().map(|name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})).collect()
     }
 
     fn rbac(&self) -> Result<Vec<Value>> {
         let objects: Vec<&Manifest> = self.decisions.iter().flat_map(|decision| &decision.units).flat_map(|unit| &unit.objects).collect();
         let made_by_operands: Vec<ObjectKey> = self.decisions.iter().flat_map(|decision| &decision.made_by_operands).cloned().collect();
         let base = read(self.entry.install.rbac_yaml)?;
-        let placed = overlay::placed(base, &self.names, &self.operands);
+        let placed = match &self.namespaces {
+            None => overlay::placed(base, &self.names, &self.operands),
+            Some(namespaces) => overlay::in_each(overlay::placed(base, &self.names, overlay::OF_EACH), namespaces),
+        };
         let operands = self.entry.install.one_namespace.then_some(self.operands.as_str());
         rbac::complete(placed, &objects, &made_by_operands, operands).with_context(|| format!("the roles of {}", self.entry.name))
     }
 
     fn images(&self) -> Vec<(&'static str, String)> {
         (self.entry.install.images)().into_iter().map(|(name, image)| (name, image.to_owned())).collect()
+    }
+
+    /// What its own Deployment is told beside what is written there.
+    fn own_environment(&self) -> Vec<(&'static str, String)> {
+        let namespaces = self.namespaces.iter().map(|namespaces| (self.entry.install.namespace_variable, namespaces.to_string()));
+        namespaces.chain(self.images()).collect()
     }
 
     /// Beside the images: the operands' namespace, which is another one than the operator's.

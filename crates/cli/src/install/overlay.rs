@@ -1,6 +1,7 @@
 //! What an installation changes in the files below `deploy/`: names, namespaces, images, environment variables.
 
 use serde_json::{Value, json};
+use weft_placement::domain::Namespaces;
 
 use super::ApiServer;
 
@@ -80,6 +81,43 @@ pub fn placed(mut objects: Vec<Value>, names: &Names, operands: &str) -> Vec<Val
         }
     }
     objects
+}
+
+/// Stands for each of several namespaces.
+pub const OF_EACH: &str = "of-each";
+
+/// The objects in the namespace [`OF_EACH`] once for each of these; where all are meant, once for the cluster.
+pub fn in_each(objects: Vec<Value>, namespaces: &Namespaces) -> Vec<Value> {
+    let spread = |object: Value| -> Vec<Value> {
+        if object.pointer("/metadata/namespace").is_none_or(|namespace| namespace != OF_EACH) {
+            return vec![object];
+        }
+        match namespaces {
+            Namespaces::These(names) => {
+                let placed = names.iter().map(|name| {
+                    let mut object = object.clone();
+                    object["metadata"]["namespace"] = name.clone().into();
+                    object
+                });
+                placed.collect()
+            }
+            Namespaces::All => vec![cluster_wide(object)],
+        }
+    };
+    objects.into_iter().flat_map(spread).collect()
+}
+
+/// A role or a binding of the whole cluster instead of one in a namespace.
+fn cluster_wide(mut object: Value) -> Value {
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.remove("namespace");
+    }
+    for pointer in ["/kind", "/roleRef/kind"] {
+        if let Some(kind) = object.pointer_mut(pointer) {
+            *kind = format!("Cluster{}", kind.as_str().unwrap_or_default()).into();
+        }
+    }
+    object
 }
 
 /// Adds environment variables to the operator's container.

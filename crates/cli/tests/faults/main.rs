@@ -12,6 +12,7 @@ mod harness;
 mod cluster_network;
 mod history;
 mod kills;
+mod placement;
 mod refused;
 mod requests;
 mod scenario;

@@ -38,13 +38,16 @@ pub struct ClusterOptions {
     pub manifests: &'static [&'static str],
     /// What the operator serves, by kind and name; NetworkAddonsConfig `cluster` by default.
     pub resource: (Kind, &'static str),
+    /// The namespace of that, where its kind has namespaces.
+    pub resource_namespace: &'static str,
     /// The test takes permissions away. Otherwise every 403 that the operator ever gets fails the test: a rule is missing then.
     pub may_be_forbidden: bool,
 }
 
 impl Default for ClusterOptions {
     fn default() -> Self {
-        Self { nodes: 2, stages: Vec::new(), manifests: &[], resource: (kinds::NETWORK_ADDONS_CONFIG, "cluster"), may_be_forbidden: false }
+        let resource = (kinds::NETWORK_ADDONS_CONFIG, "cluster");
+        Self { nodes: 2, stages: Vec::new(), manifests: &[], resource, resource_namespace: "", may_be_forbidden: false }
     }
 }
 
@@ -56,6 +59,7 @@ pub struct Cluster {
     /// The operator's Deployment or DaemonSet; its ServiceAccount has the same name.
     pub operator: ObjectKey,
     resource: (Kind, &'static str),
+    resource_namespace: &'static str,
     /// Arguments of the operator's container, as shipped.
     pub(super) operator_args: Vec<String>,
     /// Its environment, as shipped and as the kubelet fills it in.
@@ -80,6 +84,7 @@ impl Cluster {
             control_plane,
             operator: operator(&manifests),
             resource: options.resource,
+            resource_namespace: options.resource_namespace,
             operator_args: Vec::new(),
             operator_env: BTreeMap::new(),
             operators_started: AtomicUsize::new(0),
@@ -177,7 +182,7 @@ impl Cluster {
 
     /// The resource that the operator serves, or `None`.
     pub async fn resource(&self) -> Option<Value> {
-        self.get(self.resource.0, "", self.resource.1).await
+        self.get(self.resource.0, self.resource_namespace, self.resource.1).await
     }
 
     /// Its status; null if there is none.
@@ -187,7 +192,7 @@ impl Cluster {
 
     /// Changes that resource by a JSON merge patch.
     pub async fn patch_resource(&self, patch: Value) -> Value {
-        self.patch(self.resource.0, "", self.resource.1, patch).await
+        self.patch(self.resource.0, self.resource_namespace, self.resource.1, patch).await
     }
 
     /// Waits until status says, about the latest generation, that all is well.

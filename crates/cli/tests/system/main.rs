@@ -30,6 +30,7 @@ mod monitoring;
 mod narrowed;
 mod node_network;
 mod openshift;
+mod placement;
 mod preflight;
 mod process;
 mod rbac;

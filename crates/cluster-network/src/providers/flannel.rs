@@ -4,10 +4,9 @@
 use std::collections::BTreeSet;
 
 use ipnet::IpNet;
-use k8s_openapi::api::core::v1::PodSpec;
 use serde::{Deserialize, Serialize};
 use weft_api::cluster_network::{DefaultNetwork, FlannelConfig};
-use weft_operands::pod::POD_SPEC;
+use weft_operands::pod::Workload;
 use weft_operands::text::some;
 use weft_plan::{Facts, FieldChange, Manifest, Notice, Problem, kinds};
 
@@ -159,7 +158,7 @@ impl Provider for Flannel {
         let classic = flannel.cni_plugin.as_deref() == Some(FLANNEL);
         let mut objects = overlay::load(&FILES)?;
         overlay::set_file(&mut objects, "kube-flannel-cfg", "net-conf.json", json_text(&NetConf::of(&config.pod_networks, &flannel))?)?;
-        overlay::find(&mut objects, kinds::DAEMON_SET, "kube-flannel-ds")?.edit(POD_SPEC, |pod: &mut PodSpec| {
+        overlay::find(&mut objects, kinds::DAEMON_SET, "kube-flannel-ds")?.edit_pods(|pod| {
             let containers = pod.init_containers.iter_mut().flatten();
             for arguments in containers.filter(|container| container.name == "install-cni").flat_map(|container| &mut container.args) {
                 arguments.push(format!("--mtu={}", flannel.mtu.unwrap_or_default()));

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{EnvVar, PodSpec};
 use weft_operands::{
     namespace::load,
-    pod::{POD_SPEC, containers, set_images},
+    pod::{Workload, containers, set_images},
 };
 use weft_plan::{Facts, Kind, Manifest, ManifestError, Unit, kinds};
 
@@ -52,7 +52,7 @@ pub(super) fn units(effective: &Effective, settings: &Settings, facts: &Facts) -
         agent.iter_mut().for_each(|object| object.set_pod_annotation("openshift.io/required-scc", AGENT));
     }
     for object in agent.iter_mut().filter(|object| object.key().kind == kinds::DAEMON_SET) {
-        object.edit(POD_SPEC, |pod: &mut PodSpec| configure(pod, effective, settings))?;
+        object.edit_pods(|pod| configure(pod, effective, settings))?;
     }
     let mut namespace = read(&[NAMESPACE_FILE])?;
     for object in &mut namespace {

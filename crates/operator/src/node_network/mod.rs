@@ -31,7 +31,7 @@ use weft_runtime::{
     events::{self, Note},
     metrics::Metrics,
     pass,
-    retry::Pause,
+    retry::{self, Pause},
     status::merge_patch,
     watch::Shared,
 };
@@ -106,15 +106,9 @@ impl Controller {
             let may_act = *leading.borrow() && self.caches.are_complete() && self.shared.lock().may_act();
             let due = if may_act { self.pass(&mut memory).await } else { None };
             gauges::set(&self.metrics, &self.caches);
-            let timer = async {
-                match due {
-                    Some(due) => tokio::time::sleep_until(due.into()).await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
                 () = self.caches.bell.rung() => {}
-                () = timer => {}
+                () = retry::at(due) => {}
                 changed = leading.changed() => if changed.is_err() { break },
                 () = stop.cancelled() => break,
                 // Blind to one kind, it would go on as if nothing had changed there: rather end.

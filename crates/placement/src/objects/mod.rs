@@ -6,7 +6,7 @@
 mod pods;
 mod services;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 use weft_operands::namespace::load;
 use weft_plan::{Manifest, ManifestError, canonical};
 
-pub use pods::{CONFIG_HASH, NETWORKS, deployment, preparation};
+pub use pods::{CONFIG_HASH, JOB_HASH, deployment, preparation};
 pub use services::services;
 
 use crate::{Config, Inputs, files::files, ini::IniError};
@@ -47,17 +47,17 @@ fn named(object: &Manifest, name: &str, config: &Config) -> Result<Manifest, Man
     Manifest::new(body)
 }
 
-/// The service account of the pods, and on OpenShift what it may use.
+/// The service account of the pods, and on OpenShift, where security context constraints are served, what it may use.
 ///
 /// # Errors
 /// A defect of Weft.
-pub fn access(config: &Config, inputs: &Inputs) -> Result<Vec<Manifest>, BuildError> {
+pub fn access(config: &Config, openshift: bool) -> Result<Vec<Manifest>, BuildError> {
     let account = account(config);
     let mut objects = Vec::new();
     for object in read(include_str!("../../../../components/placement/access.yaml"), config)? {
         objects.push(named(&object, &account, config)?);
     }
-    if inputs.openshift {
+    if openshift {
         for object in read(include_str!("../../../../components/placement/openshift.yaml"), config)? {
             let mut body = object.body().clone();
             let suffix = object.key().name.trim_start_matches("placement").to_owned();
@@ -105,7 +105,7 @@ pub fn input_hash(config: &Config, inputs: &Inputs) -> Result<String, BuildError
 }
 
 /// A SHA-256 in hexadecimal digits; fields may stand in any order.
-fn digest(value: &Value) -> String {
+pub(crate) fn digest(value: &Value) -> String {
     Sha256::digest(canonical(value).as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -9,7 +9,7 @@ use k8s_openapi::{
 use serde_json::{Value, json};
 use weft_api::placement::{ENDPOINTS, POLICY_FILE, ProbeOverride};
 use weft_operands::{
-    pod::{POD_SPEC, containers},
+    pod::{POD_SPEC, Workload, containers},
     problems::given,
 };
 use weft_plan::{Manifest, ManifestError, Mode};
@@ -18,16 +18,13 @@ use super::{BuildError, account, config_data_name, digest, input_hash, named, re
 use crate::{
     Config, Inputs,
     files::{CA_BUNDLE, KEYSTONE_CA_BUNDLE, PORT},
+    networks::{self, NETWORKS},
 };
 
 /// The variable of the containers whose change replaces the pods.
 pub const CONFIG_HASH: &str = "CONFIG_HASH";
-/// The annotation of pods by which Multus attaches them to networks.
-pub const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
 /// The annotation of the Job with the whole hash that a part of is in its name.
 pub const JOB_HASH: &str = "hash";
-/// How long the name of an interface is at most.
-const INTERFACE_LENGTH: usize = 15;
 
 /// The Job that brings the database to the release of the image. Its name says what it does and to which database: where there is one of that name,
 /// this is done, or being done. It is made once, never changed.
@@ -37,11 +34,11 @@ const INTERFACE_LENGTH: usize = 15;
 pub fn preparation(config: &Config, inputs: &Inputs) -> Result<Manifest, BuildError> {
     let base = one("job.yaml", read(include_str!("../../../../components/placement/job.yaml"), config)?)?;
     let mut job = named(&base, &format!("{}-db-sync", config.name), config)?;
-    job.edit(POD_SPEC, |pod: &mut PodSpec| {
+    job.edit_pods(|pod| {
         common(pod, config, inputs);
         Ok::<_, String>(())
     })?;
-    job.set_pod_annotation(NETWORKS, &networks(config, inputs));
+    job.set_pod_annotation(NETWORKS, &networks::wanted(&config.namespace, &inputs.networks));
     let hash = digest(&json!({"pod": job.body().pointer(POD_SPEC), "database": inputs.database.identity()}));
     let mut body = job.body().clone();
     body["metadata"]["name"] = format!("{}-db-sync-{}", config.name, &hash[..8]).into();
@@ -65,12 +62,12 @@ pub fn deployment(config: &Config, inputs: &Inputs) -> Result<Manifest, BuildErr
     place(&mut body["spec"]["template"]["spec"], config, inputs);
     let mut deployment = Manifest::new(body)?;
     let hash = input_hash(config, inputs)?;
-    deployment.edit(POD_SPEC, |pod: &mut PodSpec| {
+    deployment.edit_pods(|pod| {
         common(pod, config, inputs);
         serve(pod, config, &hash);
         Ok::<_, String>(())
     })?;
-    deployment.set_pod_annotation(NETWORKS, &networks(config, inputs));
+    deployment.set_pod_annotation(NETWORKS, &networks::wanted(&config.namespace, &inputs.networks));
     Ok(deployment)
 }
 
@@ -195,17 +192,4 @@ fn secret_volume(name: &str, secret: &str, mode: i32, keys: &[&str]) -> Volume {
         ..SecretVolumeSource::default()
     };
     Volume { name: name.to_owned(), secret: Some(source), ..Volume::default() }
-}
-
-/// What Multus reads: a list, empty if there are no networks.
-fn networks(config: &Config, inputs: &Inputs) -> String {
-    let networks = inputs.networks.iter().map(|network| {
-        let interface: String = network.name.chars().take(INTERFACE_LENGTH).collect();
-        let mut element = json!({"name": network.name, "namespace": config.namespace, "interface": interface});
-        if let Some(gateway) = &network.gateway {
-            element["default-route"] = json!([gateway]);
-        }
-        element
-    });
-    Value::from_iter(networks).to_string()
 }

@@ -10,9 +10,10 @@ use super::*;
 use crate::{
     Credentials, Database, KeystoneEndpoints, Network,
     ini::tests::{HAZARDS, read as option},
+    networks::NETWORKS,
 };
 
-fn config(spec: &Value) -> Config {
+pub fn config(spec: &Value) -> Config {
     let mut whole = json!({"databaseInstance": "openstack", "secret": "osp-secret"});
     whole.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
     let resource = json!({"metadata": {"name": "placement", "namespace": "cloud", "uid": "1-2"}, "spec": whole});
@@ -40,7 +41,6 @@ fn inputs() -> Inputs {
         mounted: BTreeMap::new(),
         networks: vec![],
         topology: None,
-        openshift: false,
     }
 }
 
@@ -50,7 +50,11 @@ fn file(config: &Config, inputs: &Inputs, name: &str) -> String {
 }
 
 fn everything(config: &Config, inputs: &Inputs) -> Vec<Manifest> {
-    let mut objects = access(config, inputs).unwrap();
+    on_a_cluster(false, config, inputs)
+}
+
+fn on_a_cluster(openshift: bool, config: &Config, inputs: &Inputs) -> Vec<Manifest> {
+    let mut objects = access(config, openshift).unwrap();
     objects.push(config_data(config, inputs).unwrap());
     objects.extend(services(config).unwrap());
     objects.extend([preparation(config, inputs).unwrap(), deployment(config, inputs).unwrap()]);
@@ -64,7 +68,7 @@ fn pod(object: &Manifest) -> &Value {
 #[test]
 fn names_and_labels_are_those_of_placement_operator() {
     let config = config(&json!({}));
-    let objects = everything(&config, &Inputs { openshift: true, ..inputs() });
+    let objects = on_a_cluster(true, &config, &inputs());
     let names: Vec<_> = objects.iter().map(|object| format!("{} {}", object.key().kind.kind, object.key().name)).collect();
     let (job, others): (Vec<_>, Vec<_>) = names.iter().partition(|name| name.starts_with("Job"));
     assert_eq!(

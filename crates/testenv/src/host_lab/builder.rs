@@ -19,11 +19,12 @@ pub struct HostLabBuilder {
     cards: u8,
     pods_managed: bool,
     audit: bool,
+    garbage_collector: bool,
 }
 
 impl HostLabBuilder {
     pub(super) fn new() -> Self {
-        Self { hosts: 3, cards: 3, pods_managed: false, audit: false }
+        Self { hosts: 3, cards: 3, pods_managed: false, audit: false, garbage_collector: true }
     }
 
     /// How many hosts there are (`node-1`, `node-2` …), 3 by default.
@@ -55,6 +56,13 @@ impl HostLabBuilder {
         self
     }
 
+    /// Whether the garbage collector runs, see [`Builder::garbage_collector`](crate::Builder::garbage_collector).
+    #[must_use]
+    pub fn garbage_collector(mut self, runs: bool) -> Self {
+        self.garbage_collector = runs;
+        self
+    }
+
     /// Starts control plane and hosts. Returns when all nodes are Ready and all hosts have their network.
     ///
     /// # Errors
@@ -65,7 +73,8 @@ impl HostLabBuilder {
         if !missing.is_empty() {
             bail!("this machine cannot run hosts with NetworkManager: {}", missing.join("; "));
         }
-        let control_plane = ControlPlane::builder().nodes(self.hosts).audit(self.audit).start().await?;
+        let control_plane =
+            ControlPlane::builder().nodes(self.hosts).audit(self.audit).garbage_collector(self.garbage_collector).start().await?;
         let port = control_plane.url().rsplit(':').next().and_then(|port| port.parse().ok());
         let Some(port) = port else { bail!("{} has no port", control_plane.url()) };
         let names: Vec<_> = (1..=self.hosts).zip(1..).map(|(number, index)| (format!("node-{number}"), addresses::host(index))).collect();

@@ -25,6 +25,7 @@ mod container;
 mod keystone;
 mod mariadb;
 mod placement;
+mod pod;
 mod site;
 
 pub use conformance::{Conformance, Policy, Tally};

@@ -51,11 +51,13 @@ impl Pass<'_> {
         cluster_secrets::remember(&settings.transactor.dir, &merged.state).map_err(|error| nobody(plan(error.to_string())))?;
         let desired = state::parse(&filled).map_err(|error| nobody(plan(error.to_string())))?;
         self.tell_progress(open).await;
-        let mut probes: Vec<Target> = Vec::new();
-        for item in self.items.iter().filter(|item| open.contains(&item.wish.owner()) || item.aside.drifted.is_some()) {
-            let (_, spec) = item.wish.granted.as_ref().map_or((0, None), |(generation, spec)| (*generation, Some(spec)));
-            probes.extend(spec.into_iter().flat_map(|spec| spec.probes.iter().flatten()).filter_map(Target::of));
-        }
+        let of_policies: Vec<(Owner, Target)> = self
+            .items
+            .iter()
+            .filter(|item| open.contains(&item.wish.owner()) || item.aside.drifted.is_some())
+            .flat_map(|item| item.probes().map(|target| (item.wish.owner(), target)))
+            .collect();
+        let probes = of_policies.iter().map(|(_, target)| target).chain(&self.unanswered).cloned().collect();
         let who = if open.is_empty() { "drift".to_owned() } else { open.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ") };
         // What takes the change back must not be lost if the agent is killed right after it: it is written down with the change.
         let noted = self.noted(open);
@@ -72,9 +74,19 @@ impl Pass<'_> {
                 Ok(())
             }
             Err(failure) => {
-                // A probe says that something is out of reach, not whose fault that is.
-                let owners = failure.said.as_deref().map(|said| blame(merged, said).owners);
-                Err((owners.unwrap_or_default(), failure))
+                let owners = match (&failure.probe, &failure.said) {
+                    // Of the probes that count on every node none says whose fault it is. One that a policy brought is first taken for that
+                    // policy's own, and goes on counting: without the policy the others have to pass it, or they have failed, too.
+                    (Some(probe), _) => {
+                        let (owners, targets): (BTreeSet<_>, Vec<_>) =
+                            of_policies.into_iter().filter(|(_, target)| target.to_string() == *probe).unzip();
+                        self.unanswered.extend(targets);
+                        owners
+                    }
+                    (None, Some(said)) => blame(merged, said).owners,
+                    (None, None) => BTreeSet::new(),
+                };
+                Err((owners, failure))
             }
         }
     }
@@ -171,6 +183,12 @@ impl Pass<'_> {
 }
 
 impl Item {
+    /// What the policy itself wants to be reachable after its change.
+    fn probes(&self) -> impl Iterator<Item = Target> {
+        let spec = self.wish.granted.as_ref().map(|(_, spec)| spec);
+        spec.and_then(|spec| spec.probes.as_ref()).into_iter().flatten().filter_map(Target::of)
+    }
+
     fn wish_retry_count(&mut self, counts: BTreeMap<String, i64>) {
         self.wish.status.retry_count = Some(counts);
     }

@@ -21,7 +21,10 @@ use super::{
     Aside, Enactor, Inputs, Report, State,
     wish::{Standing, Wish},
 };
-use crate::transaction::{Failure, Phase};
+use crate::{
+    probes::Target,
+    transaction::{Failure, Phase},
+};
 
 /// A wish with what was made of it.
 struct Item {
@@ -49,6 +52,8 @@ pub(super) struct Pass<'a> {
     current: Value,
     /// Whether that was in this pass.
     is_fresh: bool,
+    /// Probes of policies that have failed by them in this pass.
+    unanswered: Vec<Target>,
     report: Report,
 }
 
@@ -56,7 +61,9 @@ impl<'a> Pass<'a> {
     pub fn new(enactor: &'a mut Enactor, wishes: Vec<Wish>, inputs: &Inputs<'_>) -> Self {
         let uids: BTreeMap<_, _> =
             inputs.enactments.iter().map(|enactment| (enactment.metadata.name.clone(), enactment.metadata.uid.clone())).collect();
-        let current = state::value(inputs.current);
+        // Megabytes on a large host, which nothing is rendered from or compared with where nobody wants anything.
+        let is_wanted = !wishes.is_empty() || inputs.own.is_some();
+        let current = if is_wanted { state::value(inputs.current) } else { state::empty() };
         let mut report = Report::default();
         let wait = enactor.own_wait();
         report.again = wait;
@@ -76,7 +83,7 @@ impl<'a> Pass<'a> {
             aside: Aside::default(),
             wish,
         });
-        Self { items: items.collect(), enactor, own, current, is_fresh: false, report }
+        Self { items: items.collect(), enactor, own, current, is_fresh: false, unanswered: Vec::new(), report }
     }
 
     pub async fn run(mut self) -> Report {

@@ -1,0 +1,94 @@
+//! What a host must reach over its own network, and how that is asked.
+
+use std::{fmt, net::IpAddr};
+
+use weft_api::node_network::Probe;
+
+use super::{dns, gateway, reach};
+
+/// What must answer over the host's network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// The next hop of the default route answers ICMP, or at least ARP or neighbour discovery.
+    Gateway,
+    /// One of the node's name servers knows a name.
+    NameServers {
+        /// The name.
+        host: String,
+    },
+    /// A host answers ICMP.
+    Icmp {
+        /// Its address or name.
+        host: String,
+    },
+    /// A TCP port accepts connections.
+    Tcp {
+        /// The address or name of its host.
+        host: String,
+        /// Its number.
+        port: u16,
+    },
+    /// A web address answers with a status below 400.
+    Http {
+        /// The address.
+        url: String,
+    },
+    /// A name is known.
+    Dns {
+        /// The name.
+        name: String,
+        /// The name server that is asked; else those of the node.
+        server: Option<IpAddr>,
+    },
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gateway => write!(formatter, "default gateway"),
+            Self::NameServers { host } => write!(formatter, "DNS of {host}"),
+            Self::Icmp { host } => write!(formatter, "icmp {host}"),
+            Self::Tcp { host, port } => write!(formatter, "tcp {host}:{port}"),
+            Self::Http { url } => write!(formatter, "http {url}"),
+            Self::Dns { name, server: Some(server) } => write!(formatter, "dns {name} at {server}"),
+            Self::Dns { name, server: None } => write!(formatter, "dns {name}"),
+        }
+    }
+}
+
+impl Peer {
+    /// What a policy's probe asks for; `None` if it says nothing that is known here, which validation refuses beforehand.
+    pub(super) fn of(probe: &Probe) -> Option<Self> {
+        match probe {
+            Probe { icmp: Some(icmp), .. } => Some(Self::Icmp { host: icmp.host.clone() }),
+            Probe { tcp: Some(tcp), .. } => Some(Self::Tcp { host: tcp.host.clone(), port: tcp.port.try_into().ok()? }),
+            Probe { http: Some(http), .. } => Some(Self::Http { url: http.url.clone() }),
+            Probe { dns: Some(dns), .. } => {
+                let server = dns.server.as_deref().map(str::parse).transpose().ok()?;
+                Some(Self::Dns { name: dns.name.clone(), server })
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the name servers of the node are asked.
+    pub(super) fn asks_the_nodes_servers(&self) -> bool {
+        matches!(self, Self::NameServers { .. } | Self::Dns { server: None, .. })
+    }
+
+    /// Asks once, in the network namespace of the process. `servers` are the name servers of the node.
+    ///
+    /// # Errors
+    /// What went wrong, in words.
+    pub async fn ask(&self, servers: &[String]) -> Result<(), String> {
+        match self {
+            Self::Gateway => gateway::answers().await,
+            Self::NameServers { host } => dns::any_knows(&dns::Server::all(servers), host).await,
+            Self::Dns { name, server: Some(server) } => dns::any_knows(&[dns::Server::at(*server)], name).await,
+            Self::Dns { name, server: None } => dns::any_knows(&dns::Server::all(servers), name).await,
+            Self::Icmp { host } => reach::icmp(host).await,
+            Self::Tcp { host, port } => reach::tcp(host, *port).await,
+            Self::Http { url } => reach::http(url).await,
+        }
+    }
+}

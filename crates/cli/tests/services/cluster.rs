@@ -1,0 +1,66 @@
+//! PlacementAPI `placement` in a real control plane, whose pods are kwok's.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::PodSpec;
+use serde_json::{Value, json};
+use weft_plan::{Kind, kinds};
+
+use crate::harness::*;
+
+pub const NAMESPACE: &str = "openstack";
+
+pub async fn start() -> Cluster {
+    let resource = (kinds::PLACEMENT_API, "placement");
+    let options =
+        ClusterOptions { nodes: 1, manifests: &["--domains", "placement"], resource, resource_namespace: NAMESPACE, ..Default::default() };
+    Cluster::start(options).await
+}
+
+pub fn placement_api(spec: &Value) -> String {
+    let metadata = json!({"name": "placement", "namespace": NAMESPACE});
+    json!({"apiVersion": "placement.openstack.org/v1beta1", "kind": "PlacementAPI", "metadata": metadata, "spec": spec}).to_string()
+}
+
+pub async fn secret(cluster: &Cluster, name: &str, values: &[(&str, &str)]) {
+    let data: BTreeMap<_, _> = values.iter().copied().collect();
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": NAMESPACE}, "stringData": data});
+    cluster.apply(&secret.to_string()).await;
+}
+
+pub async fn get(cluster: &Cluster, kind: Kind, name: &str) -> Option<Value> {
+    cluster.get(kind, NAMESPACE, name).await
+}
+
+/// Waits until the PlacementAPI is like this.
+pub async fn wait(cluster: &Cluster, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    wait_until(what, async || {
+        let live = get(cluster, kinds::PLACEMENT_API, "placement").await.ok_or("it is not there")?;
+        let is_current = live["status"]["observedGeneration"] == live["metadata"]["generation"];
+        if is_current && is_so(&live) { Ok(live) } else { Err(format!("{:#}", live["status"])) }
+    })
+    .await
+}
+
+/// Waits until a condition has this status and message.
+pub async fn wait_condition(cluster: &Cluster, name: &str, status: &str, message: &str) -> Value {
+    wait(cluster, &format!("{name} {status} {message:?}"), |live| {
+        let found = condition(&live["status"], name);
+        found["status"] == status && found["message"].as_str().unwrap_or_default().contains(message)
+    })
+    .await
+}
+
+pub async fn wait_ready(cluster: &Cluster) -> Value {
+    wait_condition(cluster, "Ready", "True", "Setup complete").await
+}
+
+/// What the pods of the Job and of the Deployment are to be.
+pub async fn pods(cluster: &Cluster) -> (PodSpec, PodSpec) {
+    let jobs = cluster.kubectl(&["-n", NAMESPACE, "get", "jobs", "-o", "json"]).await;
+    let jobs: Value = serde_json::from_str(&jobs).unwrap();
+    assert_eq!(jobs["items"].as_array().map(Vec::len), Some(1));
+    let deployment = get(cluster, kinds::DEPLOYMENT, "placement").await.unwrap();
+    let pod = |of: &Value| serde_json::from_value(of["spec"]["template"]["spec"].clone()).unwrap();
+    (pod(&jobs["items"][0]), pod(&deployment))
+}

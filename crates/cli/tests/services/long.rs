@@ -1,0 +1,118 @@
+//! With a Keystone, which takes half a minute to be there.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde_json::json;
+use weft_plan::kinds;
+use weft_testenv::services::{Keystone, MariaDb, Site};
+
+use crate::cluster::{NAMESPACE, get, placement_api, secret, start, wait, wait_condition, wait_ready};
+use crate::harness::*;
+
+const PASSWORD: &str = r#"p@ss/w\$r$${a}:"'%41"#;
+
+/// The endpoints of Placement in Keystone, by interface.
+async fn endpoints(keystone: &Keystone) -> Vec<(String, String)> {
+    let token = keystone.admin_token().await.unwrap();
+    let (_, services) = keystone.request(&token, "GET", "/services?type=placement", None).await.unwrap();
+    let Some(service) = services["services"][0]["id"].as_str() else { return vec![] };
+    let (_, answer) = keystone.request(&token, "GET", &format!("/endpoints?service_id={service}"), None).await.unwrap();
+    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    let mut all: Vec<_> = answer["endpoints"].as_array().unwrap().iter().map(|one| (text(&one["interface"]), text(&one["url"]))).collect();
+    all.sort();
+    all
+}
+
+async fn lets_in(keystone: &Keystone, password: &str) -> bool {
+    let scope = json!({"project": {"name": "service", "domain": {"id": "default"}}});
+    keystone.token("placement", password, &scope).await.is_ok()
+}
+
+#[tokio::test]
+async fn the_operator_registers_follows_the_password_and_removes_everything() {
+    let site = Site::start(&[]).unwrap();
+    let database = MariaDb::start(&site).await.unwrap();
+    let mut keystone = Keystone::start(&site, &database).await.unwrap();
+    let requests = || std::fs::read_to_string(site.dir().join("keystone.log")).unwrap().matches("HTTP/1.1\"").count();
+    let cluster = start().await;
+    let operator = Operator::start_default(&cluster).await;
+    secret(&cluster, "placement-secret", &[("PlacementPassword", PASSWORD)]).await;
+    secret(&cluster, "placement-db", &[("url", "mysql+pymysql://placement:p@db.example/placement")]).await;
+    secret(&cluster, "keystone-admin", &[("username", "admin"), ("password", "wrong")]).await;
+    let spec = json!({
+        "secret": "placement-secret",
+        "database": {"urlSecret": {"name": "placement-db"}},
+        "keystone": {"external": {"authURL": keystone.url()}, "registration": "Direct", "adminSecret": {"name": "keystone-admin"}},
+    });
+    cluster.apply(&placement_api(&spec)).await;
+
+    // What is wrong is said, and nothing goes on with a user that is not there.
+    let refused = "does not let in user \"admin\" of domain Default to administer it (scope system): 401";
+    wait_condition(&cluster, "KeystoneServiceReady", "False", refused).await;
+    assert!(get(&cluster, kinds::DEPLOYMENT, "placement").await.is_none());
+    secret(&cluster, "keystone-admin", &[("username", "admin"), ("password", keystone.admin_password())]).await;
+    let ready = wait_ready(&cluster).await;
+    assert_eq!(ready["metadata"]["finalizers"], json!(["openstack.org/placementapi"]));
+    assert!(lets_in(&keystone, PASSWORD).await);
+    let own = |endpoint: &str| (endpoint.to_owned(), format!("http://placement-{endpoint}.{NAMESPACE}.svc:8778"));
+    assert_eq!(endpoints(&keystone).await, [own("internal"), own("public")]);
+
+    // Nobody asks Keystone again, also not a new operator.
+    let before = requests();
+    operator.kill();
+    let _operator = Operator::start_default(&cluster).await;
+    _operator.wait_leading().await;
+    cluster.patch(kinds::PLACEMENT_API, NAMESPACE, "placement", json!({"spec": {"replicas": 2}})).await;
+    wait(&cluster, "two pods are ready", |live| {
+        live["status"]["readyCount"] == 2 && condition(&live["status"], "Ready")["status"] == "True"
+    })
+    .await;
+    assert_eq!(requests(), before);
+
+    // Another address, and another password: that is in Keystone before it is in the file.
+    let url = json!({"spec": {"override": {"service": {"public": {"endpointURL": "https://placement.example"}}}}});
+    cluster.patch(kinds::PLACEMENT_API, NAMESPACE, "placement", url).await;
+    wait_until("the endpoint leads elsewhere", async || {
+        let now = endpoints(&keystone).await;
+        if now[1].1 == "https://placement.example" { Ok(()) } else { Err(format!("{now:?}")) }
+    })
+    .await;
+    wait_ready(&cluster).await;
+    keystone.stop();
+    secret(&cluster, "placement-secret", &[("PlacementPassword", "another")]).await;
+    wait_condition(&cluster, "KeystoneServiceReady", "False", "does Keystone run?").await;
+    let conf = async || {
+        let secret = get(&cluster, kinds::SECRET, "placement-config-data").await.unwrap();
+        String::from_utf8(STANDARD.decode(secret["data"]["placement.conf"].as_str().unwrap()).unwrap()).unwrap()
+    };
+    assert!(!conf().await.contains("another"), "pods go on with the password that Keystone knows");
+    keystone.resume().await.unwrap();
+    wait_ready(&cluster).await;
+    assert!(conf().await.contains("another") && lets_in(&keystone, "another").await && !lets_in(&keystone, PASSWORD).await);
+
+    // Keystone is down at the end: that is said, with the way out. When it is back, nothing stays there.
+    keystone.stop();
+    cluster.kubectl(&["-n", NAMESPACE, "delete", "placementapi", "placement", "--wait=false"]).await;
+    let waiting = wait_condition(&cluster, "KeystoneEndpointReady", "False", "set spec.keystone.registration to None").await;
+    assert!(!waiting["metadata"]["deletionTimestamp"].is_null());
+    keystone.resume().await.unwrap();
+    wait_until("it is gone", async || match get(&cluster, kinds::PLACEMENT_API, "placement").await {
+        None => Ok(()),
+        Some(live) => Err(format!("{:#}", live["status"])),
+    })
+    .await;
+    assert_eq!(endpoints(&keystone).await, []);
+    assert!(!lets_in(&keystone, "another").await);
+
+    // Once more, and Keystone does not come back.
+    cluster.apply(&placement_api(&spec)).await;
+    wait_ready(&cluster).await;
+    keystone.stop();
+    cluster.kubectl(&["-n", NAMESPACE, "delete", "placementapi", "placement", "--wait=false"]).await;
+    wait_condition(&cluster, "KeystoneEndpointReady", "False", "is tried until").await;
+    cluster.patch(kinds::PLACEMENT_API, NAMESPACE, "placement", json!({"spec": {"keystone": {"registration": "None"}}})).await;
+    wait_until("it is gone", async || match get(&cluster, kinds::PLACEMENT_API, "placement").await {
+        None => Ok(()),
+        Some(live) => Err(format!("{live:#}")),
+    })
+    .await;
+}

@@ -1,0 +1,141 @@
+//! Accounts at the database: what mariadb-operator's test harness asks of every operator that has one.
+
+use serde_json::{Value, json};
+use weft_plan::kinds;
+
+use crate::{harness::condition, placement::site::*};
+
+/// An account that somebody else has made, with its Secret.
+async fn made_by_others(site: &Site<'_>, name: &str) {
+    site.secret(&format!("{name}-secret"), &[("DatabasePassword", "p@ss/word")]).await;
+    site.put(json!({"apiVersion": "mariadb.openstack.org/v1beta1", "kind": "MariaDBAccount", "metadata": {"name": name},
+        "spec": {"userName": "somebody", "secret": format!("{name}-secret"), "requireTLS": true}}))
+        .await;
+}
+
+/// The URL in the configuration that has been written.
+async fn url(site: &Site<'_>) -> String {
+    let conf = site.file("placement.conf").await;
+    let line = conf.lines().find_map(|line| line.strip_prefix("connection = ")).unwrap_or_else(|| panic!("{conf}"));
+    line.trim_matches('"').to_owned()
+}
+
+async fn expected_url(site: &Site<'_>, account: &str) -> String {
+    let account = site.wait_there(kinds::MARIADB_ACCOUNT, account).await;
+    let secret = site.wait_there(kinds::SECRET, account["spec"]["secret"].as_str().unwrap()).await;
+    let (user, password) = (account["spec"]["userName"].as_str().unwrap(), decoded(&secret["data"]["DatabasePassword"]));
+    format!("mysql+pymysql://{user}:{password}@hostname-for-openstack.{}.svc/placement?read_default_file=/etc/my.cnf", site.namespace)
+}
+
+/// An account of somebody else's stays as it is, but for the finalizer and the name of the database.
+pub async fn uses_a_pre_existing_account_and_sets_a_finalizer(site: &Site<'_>) {
+    made_by_others(site, ACCOUNT).await;
+    site.inputs().await;
+    site.placement(json!({})).await;
+    let account = site.wait(kinds::MARIADB_ACCOUNT, ACCOUNT, "has the finalizer", |live| has_finalizer(live, FINALIZER)).await;
+    assert_eq!(account["metadata"]["labels"], json!({"mariaDBDatabaseName": "placement"}));
+    assert_eq!(
+        account["spec"],
+        json!({"userName": "somebody", "secret": format!("{ACCOUNT}-secret"), "requireTLS": true, "accountType": "User"})
+    );
+    assert_eq!(account["metadata"]["ownerReferences"], Value::Null, "it outlives the PlacementAPI");
+    site.wait_says("MariaDBAccountReady", "True", "Ready", "MariaDBAccount creation complete").await;
+    site.plays_mariadb(ACCOUNT).await;
+    site.wait_is("ServiceConfigReady", "True").await;
+    assert!(url(site).await.starts_with("mysql+pymysql://somebody:p%40ss%2Fword@"), "{}", url(site).await);
+}
+
+pub async fn ensures_an_account_is_created_and_sets_a_finalizer(site: &Site<'_>) {
+    site.inputs().await;
+    site.placement(json!({})).await;
+    let account = site.wait_there(kinds::MARIADB_ACCOUNT, ACCOUNT).await;
+    assert!(has_finalizer(&account, FINALIZER));
+    assert_eq!(account["metadata"]["labels"]["mariaDBDatabaseName"], "placement");
+    assert_eq!(account["metadata"]["ownerReferences"][0]["name"], NAME);
+    let user = account["spec"]["userName"].as_str().unwrap();
+    assert!(user.starts_with("placement_") && user.len() == "placement_".len() + 4, "{user}");
+    assert_eq!((&account["spec"]["secret"], &account["spec"]["requireTLS"]), (&json!(format!("{ACCOUNT}-db-secret")), &json!(false)));
+    let secret = site.wait_there(kinds::SECRET, &format!("{ACCOUNT}-db-secret")).await;
+    assert_eq!((secret["immutable"].as_bool(), decoded(&secret["data"]["DatabasePassword"]).len()), (Some(true), 32));
+    // It is not yet that the user is there.
+    let live = site.wait_says("MariaDBAccountReady", "True", "Ready", "MariaDBAccount creation complete").await;
+    assert_eq!(condition(&live["status"], "DBReady")["status"], "False");
+}
+
+async fn renamed(site: &Site<'_>) {
+    site.deployed(json!({})).await;
+    site.patch(json!({"spec": {"databaseAccount": "some-new-account"}})).await;
+    site.wait(kinds::MARIADB_ACCOUNT, "some-new-account", "has the finalizer", |live| has_finalizer(live, FINALIZER)).await;
+}
+
+pub async fn ensures_a_new_account_exists_when_accountname_is_changed(site: &Site<'_>) {
+    renamed(site).await;
+    site.wait_says("DBReady", "False", "Requested", "DB create job still running").await;
+    assert!(site.has_finalizer(kinds::MARIADB_ACCOUNT, ACCOUNT, FINALIZER).await, "pods still use it");
+}
+
+pub async fn moves_the_finalizer_to_a_new_account_when_create_is_complete(site: &Site<'_>) {
+    renamed(site).await;
+    site.plays_mariadb("some-new-account").await;
+    site.wait(kinds::MARIADB_ACCOUNT, ACCOUNT, "has lost the finalizer", |live| !has_finalizer(live, FINALIZER)).await;
+    site.wait_ready().await;
+    // Not before all pods run with the new one.
+    let pods = site.all(kinds::POD).await;
+    let hash = site.config_hash().await;
+    let old: Vec<_> = pods
+        .iter()
+        .filter(|pod| pod["metadata"]["labels"]["owner"] == NAME && pod["metadata"]["deletionTimestamp"].is_null())
+        .filter(|pod| config_hash(&pod["spec"]) != hash)
+        .map(|pod| &pod["metadata"]["name"])
+        .collect();
+    assert!(old.is_empty(), "{old:?}");
+    assert!(site.has_finalizer(kinds::MARIADB_ACCOUNT, "some-new-account", FINALIZER).await);
+}
+
+pub async fn removes_the_finalizer_from_all_associated_accounts_when_deleted(site: &Site<'_>) {
+    renamed(site).await;
+    for account in [ACCOUNT, "some-new-account"] {
+        site.cluster
+            .patch(
+                kinds::MARIADB_ACCOUNT,
+                &site.namespace,
+                account,
+                json!({"metadata": {"finalizers": [FINALIZER, "test/of-its-operator"]}}),
+            )
+            .await;
+    }
+    site.delete().await;
+    site.wait_gone().await;
+    for account in [ACCOUNT, "some-new-account"] {
+        assert!(!site.has_finalizer(kinds::MARIADB_ACCOUNT, account, FINALIZER).await, "{account}");
+        site.cluster.patch(kinds::MARIADB_ACCOUNT, &site.namespace, account, json!({"metadata": {"finalizers": null}})).await;
+    }
+}
+
+pub async fn sets_the_correct_database_url(site: &Site<'_>) {
+    site.with_database(json!({})).await;
+    site.wait_is("ServiceConfigReady", "True").await;
+    assert_eq!(url(site).await, expected_url(site, ACCOUNT).await);
+}
+
+pub async fn updates_the_database_url_when_the_account_changes(site: &Site<'_>) {
+    renamed(site).await;
+    let before = url(site).await;
+    site.plays_mariadb("some-new-account").await;
+    site.wait_is("DBReady", "True").await;
+    site.wait_is("ServiceConfigReady", "True").await;
+    assert_eq!(url(site).await, expected_url(site, "some-new-account").await);
+    assert_ne!(url(site).await, before);
+}
+
+pub async fn gets_a_config_hash_when_the_account_is_complete(site: &Site<'_>) {
+    site.with_database(json!({})).await;
+    assert_eq!(site.config_hash().await.len(), 64);
+}
+
+pub async fn updates_the_config_hash_when_the_account_changes(site: &Site<'_>) {
+    renamed(site).await;
+    let before = site.config_hash().await;
+    site.plays_mariadb("some-new-account").await;
+    site.wait_other_hash(&before).await;
+}

@@ -1,0 +1,127 @@
+//! What goes wrong, and goes on by itself once it is put right.
+
+use serde_json::{Value, json};
+use weft_plan::kinds;
+use weft_testenv::{Pods, Stage, Stuck};
+
+use super::*;
+
+#[tokio::test]
+async fn a_job_that_only_fails_says_why_and_makes_way_for_one_that_can_work() {
+    // (kwok ends the pods of Jobs well as soon as they run.)
+    let stages = vec![Stage::stuck(Pods::named("db-sync"), Stuck::ImagePullBackOff)];
+    let cluster = Cluster::start(ClusterOptions { stages, ..options() }).await;
+    let _operator = Operator::start_default(&cluster).await;
+    database(&cluster, "wrong").await;
+    cluster.apply(&placement_api("placement", &standalone())).await;
+    let told = wait_condition(&cluster, "placement", "DBSyncReady", "False", "ImagePullBackOff").await;
+    let told = condition(&told["status"], "DBSyncReady");
+    assert_eq!((&told["reason"], &told["severity"]), (&json!("Requested"), &json!("Info")), "it is tried again: {told}");
+    assert!(get(&cluster, kinds::DEPLOYMENT, "placement").await.is_none(), "nothing runs on a database that is not prepared");
+    let jobs = async || cluster.kubectl(&["-n", NAMESPACE, "get", "jobs", "-o", "name"]).await;
+    let first = jobs().await;
+
+    // Another password changes nothing of what the Job does, another host does.
+    cluster.control_plane.set_stages(&[]).await.unwrap();
+    secret(&cluster, "placement-db", &[("url", "mysql+pymysql://placement:right@other.example/placement")]).await;
+    wait_ready(&cluster, "placement").await;
+    let second = jobs().await;
+    assert!(second.lines().count() <= 2 && second != first, "{first} -> {second}");
+}
+
+#[tokio::test]
+async fn only_the_oldest_of_a_namespace_counts_and_the_next_takes_its_place() {
+    let cluster = start().await;
+    let _operator = Operator::start_default(&cluster).await;
+    database(&cluster, "first").await;
+    cluster.apply(&placement_api("placement", &standalone())).await;
+    wait_ready(&cluster, "placement").await;
+    let owner = async || get(&cluster, kinds::SERVICE, "placement-public").await.unwrap_or_default()["spec"]["selector"]["owner"].clone();
+
+    cluster.apply(&placement_api("another", &standalone())).await;
+    let told = wait_condition(
+        &cluster,
+        "another",
+        "InputReady",
+        "False",
+        "only the oldest PlacementAPI of a namespace counts, which is \"placement\"",
+    )
+    .await;
+    assert_eq!(condition(&told["status"], "InputReady")["severity"], "Warning");
+    assert_eq!(owner().await, "placement");
+    assert!(get(&cluster, kinds::DEPLOYMENT, "another").await.is_none());
+
+    cluster.kubectl(&["-n", NAMESPACE, "delete", "placementapi", "placement", "--timeout=30s"]).await;
+    wait_ready(&cluster, "another").await;
+    assert_eq!(owner().await, "another");
+}
+
+#[tokio::test]
+async fn while_another_operator_is_there_nothing_is_written_and_an_event_says_so() {
+    let cluster = start().await;
+    let labels = json!({"app": "another"});
+    let pod = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "manager", "image": "example/nova-operator",
+        "env": [{"name": "RELATED_IMAGE_PLACEMENT_API_IMAGE_URL_DEFAULT", "value": "example/placement"}]}]}});
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "nova-operator-controller-manager", "namespace": "openstack-operators"},
+        "spec": {"selector": {"matchLabels": labels}, "template": pod}});
+    cluster.apply(&deployment.to_string()).await;
+    let _operator = Operator::start_default(&cluster).await;
+    database(&cluster, "first").await;
+    cluster.apply(&placement_api("placement", &standalone())).await;
+    wait_until("an event says so", async || {
+        let events = cluster.kubectl(&["-n", NAMESPACE, "get", "events", "-o", "custom-columns=:.reason,:.message", "--no-headers"]).await;
+        let said = events.contains("OtherOperatorRunning") && events.contains("openstack-operators/nova-operator-controller-manager");
+        if said { Ok(()) } else { Err(events) }
+    })
+    .await;
+    let live = get(&cluster, kinds::PLACEMENT_API, "placement").await.unwrap();
+    assert_eq!(live["status"], Value::Null);
+    assert!(get(&cluster, kinds::SERVICE_ACCOUNT, "placement-placement").await.is_none());
+
+    cluster.delete(kinds::DEPLOYMENT, "openstack-operators", "nova-operator-controller-manager").await;
+    wait_ready(&cluster, "placement").await;
+}
+
+#[tokio::test]
+async fn pods_that_do_not_start_say_why() {
+    let stages = vec![Stage::stuck(Pods::labelled("service", "placement"), Stuck::ImagePullBackOff)];
+    let cluster = Cluster::start(ClusterOptions { stages, ..options() }).await;
+    let _operator = Operator::start_default(&cluster).await;
+    database(&cluster, "first").await;
+    cluster.apply(&placement_api("placement", &standalone())).await;
+    let told = wait_condition(&cluster, "placement", "DeploymentReady", "False", "ImagePullBackOff").await;
+    assert!(condition(&told["status"], "DeploymentReady")["message"].as_str().unwrap().starts_with("Deployment in progress: "));
+    assert_eq!(told["status"]["readyCount"], 0);
+    cluster.control_plane.set_stages(&[]).await.unwrap();
+    wait_ready(&cluster, "placement").await;
+}
+
+#[tokio::test]
+async fn a_namespace_goes_with_all_that_is_in_it_also_without_an_operator() {
+    let cluster = start().await;
+    let operator = Operator::start_default(&cluster).await;
+    database(&cluster, "first").await;
+    cluster.apply(&placement_api("placement", &standalone())).await;
+    wait_ready(&cluster, "placement").await;
+    operator.terminate().await;
+    cluster.kubectl(&["delete", "namespace", NAMESPACE, "--timeout=60s"]).await;
+}
+
+#[tokio::test]
+async fn the_examples_of_the_page_work_as_they_stand() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/placement.md")).unwrap();
+    let examples: Vec<_> = page.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    let [alone, registered] = examples.try_into().expect("two examples; does this test still read the page?");
+    let cluster = start().await;
+    let _operator = Operator::start_default(&cluster).await;
+    cluster.apply(alone).await;
+    wait_ready(&cluster, "placement").await;
+    let conf = file(&cluster, "placement", "placement.conf").await;
+    assert!(conf.contains("any%20%24text%20%2541%20works@db.example.com/placement"), "{conf}");
+    assert!(conf.contains("auth_url = \"https://keystone.example.com:5000\""), "{conf}");
+
+    // The same service, to be registered: what is missing for that is said.
+    cluster.apply(registered).await;
+    wait_condition(&cluster, "placement", "InputReady", "False", "secret/keystone-admin").await;
+}

@@ -1,0 +1,74 @@
+//! The end of a PlacementAPI. What was made for it goes by its owner references; only what they do not reach has to be released first.
+
+use jiff::Timestamp;
+use serde_json::Value;
+use weft_api::placement::PlacementApi;
+use weft_placement::{
+    Assessment,
+    assess::{
+        Departure,
+        direct::{Removal, removal},
+    },
+    departure,
+    domain::FINALIZER,
+    peers::Release,
+};
+use weft_plan::manager;
+use weft_runtime::{cluster::Error, events::Note};
+
+use super::{
+    caches::{Place, View},
+    pass::{has_finalizer, key_of},
+};
+
+impl Place {
+    /// Releases what a PlacementAPI holds, and lets it go. What has to be known for that is asked for; until it is, nothing goes.
+    pub(super) async fn depart(&self, resource: &Value, view: &View<'_>) -> Result<(), Error> {
+        if !has_finalizer(resource) {
+            return Ok(());
+        }
+        // One that cannot be read was never acted upon.
+        let read: Option<PlacementApi> = serde_json::from_value(resource.clone()).ok();
+        let departure = read.as_ref().map_or_else(|| Departure { settled: true, ..Departure::default() }, |read| departure(read, view));
+        self.release(&departure.releases).await?;
+        let is_out = match &read {
+            Some(read) => self.is_out_of_keystone(resource, read, view).await?,
+            None => true,
+        };
+        if !departure.settled || !is_out {
+            return Ok(());
+        }
+        self.cluster.take_finalizer(&key_of(resource), resource, FINALIZER, &manager(&*self.domain)).await
+    }
+
+    /// Whether nothing is left to be removed from Keystone, or it was given up, which is told.
+    async fn is_out_of_keystone(&self, resource: &Value, read: &PlacementApi, view: &View<'_>) -> Result<bool, Error> {
+        match removal(read, view, Timestamp::now()) {
+            Removal::Done => Ok(true),
+            Removal::Waiting(steps) => {
+                self.report(resource, &Assessment { steps, settled: true, ..Assessment::default() }).await?;
+                Ok(false)
+            }
+            Removal::GivenUp(message) => {
+                tracing::warn!(message, object = %key_of(resource).human(), "let go");
+                self.tell(resource, vec![Note { warning: true, reason: "LeftInKeystone".to_owned(), message }]);
+                Ok(true)
+            }
+        }
+    }
+
+    /// Takes finalizers off others' objects.
+    pub(super) async fn release(&self, releases: &[Release]) -> Result<(), Error> {
+        for Release { key, patch } in releases {
+            match self.cluster.json_patch(key, patch, &manager(&*self.domain)).await {
+                Ok(written) => {
+                    tracing::info!(object = %key.human(), "released");
+                    self.shared.lock().wrote(&written);
+                }
+                Err(error) if error.is_not_found() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}

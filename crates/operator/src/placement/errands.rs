@@ -1,0 +1,133 @@
+//! Errands at Keystone: they go on beside the passes, which only ask how far they are. What failed is tried again, ever more seldom; what is done is
+//! not asked again.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+use tokio::task::AbortHandle;
+use weft_placement::registration::{Access, Change, Errand, Part, Progress};
+use weft_runtime::{retry::Pause, views::Bell};
+
+use super::keystone::{Keystone, KeystoneError, registration};
+
+/// The errands of one PlacementAPI, the last one of each part.
+#[derive(Default)]
+pub(super) struct Errands(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    parts: BTreeMap<Part, Known>,
+    /// The way to Keystone, with its token.
+    keystone: Option<(Access, Arc<Keystone>)>,
+}
+
+struct Known {
+    errand: Errand,
+    /// Whether it was asked for in this pass.
+    is_asked: bool,
+    /// The attempt that goes on.
+    under_way: Option<AbortHandle>,
+    /// What came of the last one.
+    outcome: Option<Result<(), (String, Pause)>>,
+}
+
+impl Drop for Known {
+    /// Nobody wants to know any more. Keystone carries out a request as a whole, and whatever comes after looks first.
+    fn drop(&mut self) {
+        if let Some(attempt) = &self.under_way {
+            attempt.abort();
+        }
+    }
+}
+
+impl Errands {
+    /// How far this errand is. It is begun if it is a new one, or failed some time ago; the bell is rung when it ends.
+    pub fn ask(&self, errand: &Errand, bell: &Bell) -> Progress {
+        let mut state = self.lock();
+        if state.parts.get(&errand.part).is_none_or(|known| known.errand != *errand) {
+            state.parts.insert(errand.part, Known { errand: errand.clone(), is_asked: true, under_way: None, outcome: None });
+        }
+        let Some(known) = state.parts.get_mut(&errand.part) else { return Progress::UnderWay };
+        known.is_asked = true;
+        let is_due = match &known.outcome {
+            None => true,
+            Some(Ok(())) => return Progress::Done,
+            Some(Err((_, pause))) => pause.until() <= Instant::now(),
+        };
+        // While it is tried again, the last failure is what there is to say.
+        let progress = known.outcome.as_ref().and_then(|outcome| outcome.as_ref().err()).map(|(why, _)| Progress::Failed(why.clone()));
+        if is_due && known.under_way.is_none() {
+            let keystone = state.keystone(&errand.access);
+            let attempt = tokio::spawn(attempt(Arc::clone(&self.0), errand.clone(), keystone, bell.clone())).abort_handle();
+            if let Some(known) = state.parts.get_mut(&errand.part) {
+                known.under_way = Some(attempt);
+            }
+        }
+        progress.unwrap_or(Progress::UnderWay)
+    }
+
+    /// Ends a pass: what it did not ask for is ended and forgotten. Returns when one is to be tried again.
+    pub fn settle(&self) -> Option<Instant> {
+        let mut state = self.lock();
+        state.parts.retain(|_, known| std::mem::take(&mut known.is_asked));
+        let waiting = state.parts.values().filter(|known| known.under_way.is_none());
+        waiting.filter_map(|known| known.outcome.as_ref()?.as_ref().err().map(|(_, pause)| pause.until())).min()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn keystone(&mut self, access: &Access) -> Result<Arc<Keystone>, KeystoneError> {
+        if let Some((known, keystone)) = &self.keystone
+            && known == access
+        {
+            return Ok(Arc::clone(keystone));
+        }
+        let keystone = Arc::new(Keystone::new(access.clone())?);
+        self.keystone = Some((access.clone(), Arc::clone(&keystone)));
+        Ok(keystone)
+    }
+}
+
+async fn attempt(state: Arc<Mutex<State>>, errand: Errand, keystone: Result<Arc<Keystone>, KeystoneError>, bell: Bell) {
+    let outcome = match keystone {
+        Ok(keystone) => carry_out(&keystone, &errand).await,
+        Err(error) => Err(error),
+    };
+    let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(known) = state.parts.get_mut(&errand.part).filter(|known| known.errand == errand) else { return };
+    known.under_way = None;
+    let before = known.outcome.take().and_then(Result::err);
+    known.outcome = Some(match outcome {
+        Ok(changes) => {
+            if !changes.is_empty() {
+                let changes: Vec<_> = changes.iter().map(ToString::to_string).collect();
+                tracing::info!(keystone = errand.access.auth_url, changes = changes.join("; "), "registered");
+            }
+            Ok(())
+        }
+        Err(error) => {
+            let why = error.to_string();
+            if before.as_ref().is_none_or(|(said, _)| *said != why) {
+                tracing::warn!(why, "Keystone");
+            }
+            Err((why, Pause::after(before.map(|(_, pause)| pause), error.class())))
+        }
+    });
+    drop(state);
+    bell.ring();
+}
+
+async fn carry_out(keystone: &Keystone, errand: &Errand) -> Result<Vec<Change>, KeystoneError> {
+    match errand.part {
+        Part::Account => registration::account(keystone, &errand.wanted).await,
+        Part::Catalogue => registration::catalogue(keystone, &errand.wanted).await,
+        Part::Removal => registration::remove(keystone, &errand.wanted).await,
+    }
+}

@@ -1,0 +1,115 @@
+//! The controller of PlacementAPIs: one loop for each namespace that is served, under one lease.
+//!
+//! What is to be done is decided by [`weft_placement::assess()`]; here its questions are answered from watches ([`caches`]), what it asks for is
+//! applied until nothing is left ([`pass`]), and said ([`report`]).
+
+mod caches;
+mod departure;
+mod errands;
+pub mod keystone;
+mod pass;
+mod report;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use tokio::{sync::watch as channel, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+use weft_placement::{Placement, domain::Namespaces};
+use weft_plan::{Domain, Selection, kinds};
+use weft_runtime::{
+    cache::Source,
+    cluster::Cluster,
+    metrics::Metrics,
+    views::Bell,
+    watch::{self, Shared, Watch},
+};
+
+/// The controller of PlacementAPIs.
+pub struct Controller {
+    domain: Arc<Placement>,
+    cluster: Cluster,
+    /// What is the same for all namespaces: which kinds are served, which operators there are; and, where all namespaces are served, which have one.
+    shared: Shared,
+    metrics: Metrics,
+    instance: String,
+}
+
+impl Controller {
+    /// A controller that is not running yet.
+    pub fn new(domain: Arc<Placement>, cluster: Cluster, shared: Shared, metrics: Metrics, instance: &str) -> Self {
+        Self { domain, cluster, shared, metrics, instance: instance.to_owned() }
+    }
+
+    /// Runs until `stop`; acts only while `leading`. The watches run always, so that a new leader starts warm.
+    pub async fn run(self, mut leading: channel::Receiver<bool>, stop: CancellationToken) {
+        let mut watches = JoinSet::new();
+        for watch in self.watches() {
+            self.shared.lock().expect(watch.source.clone());
+            watches.spawn(watch::run(watch, self.cluster.client().clone(), self.shared.clone(), self.metrics.clone()));
+        }
+        let mut served: BTreeMap<String, Bell> = BTreeMap::new();
+        let mut loops = JoinSet::new();
+        loop {
+            self.metrics.leads(self.domain.name(), *leading.borrow_and_update());
+            for namespace in self.namespaces() {
+                served.entry(namespace).or_insert_with_key(|namespace| {
+                    let place = caches::Place::new(&self, namespace);
+                    let bell = place.bell();
+                    loops.spawn(place.run(leading.clone(), stop.clone()));
+                    bell
+                });
+            }
+            // Whatever is different here may be so to any of them.
+            served.values().for_each(Bell::ring);
+            tokio::select! {
+                () = self.shared.changed() => {}
+                changed = leading.changed() => if changed.is_err() { break },
+                () = stop.cancelled() => break,
+                // They never end. Blind to one kind, Weft would go on as if nothing had changed there: rather end too.
+                Some(ended) = watches.join_next() => {
+                    tracing::error!(?ended, "a watch has ended");
+                    break;
+                }
+                Some(ended) = loops.join_next() => {
+                    tracing::error!(?ended, "a namespace is not served any more");
+                    break;
+                }
+            }
+        }
+        if stop.is_cancelled() {
+            // What was begun is carried through, so that no other replica leads before.
+            while loops.join_next().await.is_some() {}
+        }
+    }
+
+    /// The namespaces to serve. One that has had a PlacementAPI stays among them.
+    fn namespaces(&self) -> Vec<String> {
+        match &self.domain.settings().namespaces {
+            Namespaces::These(names) => names.clone(),
+            Namespaces::All => {
+                let resources = self.shared.lock().resources();
+                resources.iter().filter_map(|resource| resource["metadata"]["namespace"].as_str().map(str::to_owned)).collect()
+            }
+        }
+    }
+
+    fn watches(&self) -> Vec<Watch> {
+        let settings = self.domain.settings();
+        let watch =
+            |source, kind| Watch { source, kind, namespace: None, labels: String::new(), fields: String::new(), metadata_only: false };
+        let everywhere = settings.namespaces == Namespaces::All;
+        let operators = self.domain.operators().iter().map(|(kind, name)| Watch {
+            // Where the others are installed, too. Elsewhere there is no right to look.
+            namespace: (!everywhere).then(|| settings.operator_namespace.clone()),
+            fields: format!("metadata.name={name}"),
+            ..watch(Source::Operators(*kind, name), *kind)
+        });
+        let facts = self.domain.facts().iter().map(|fact| {
+            let Selection { kind, namespace, labels, fields, metadata_only } = fact.objects();
+            let namespace = namespace.map(str::to_owned);
+            Watch { namespace, labels: labels.to_owned(), fields: fields.to_owned(), metadata_only, ..watch(Source::Fact(*fact), kind) }
+        });
+        let all = everywhere.then(|| Watch { metadata_only: true, ..watch(Source::Resources, kinds::PLACEMENT_API) });
+        operators.chain(facts).chain(all).collect()
+    }
+}

@@ -1,0 +1,228 @@
+//! A pass over one PlacementAPI: assess, apply, and again, until nothing is left to apply; then say so.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures::FutureExt;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use weft_api::placement::PlacementApi;
+use weft_placement::{
+    Assessment, assess,
+    conditions::Step as Aspect,
+    domain::FINALIZER,
+    peers::{Claim, database::Dice},
+};
+use weft_plan::{
+    Domain, Manifest, ObjectKey, Owner, Step, Unit, drift, kinds, manager, owned,
+    report::{Failure, FailureClass},
+};
+use weft_runtime::{
+    cluster::Error,
+    objects::Objects,
+    pass::{self, held_by_another},
+    retry::{Pause, Retries},
+};
+
+use super::{
+    caches::{Place, Question, View},
+    errands::Errands,
+};
+
+/// How often a pass assesses. There are fewer steps than this that wait for another's objects.
+const ROUNDS: usize = 24;
+
+/// What is remembered of a PlacementAPI between passes: what is watched for it, and when to try again.
+#[derive(Default)]
+pub(super) struct Memory {
+    pub asked: BTreeSet<Question>,
+    failures: BTreeMap<ObjectKey, Failure>,
+    retries: Arc<Retries>,
+    pub errands: Errands,
+    /// Anything that failed and is no object's.
+    pause: Option<Pause>,
+    /// What was last said about another operator.
+    pub blocked: Option<String>,
+}
+
+impl Memory {
+    /// Waits until no attempt goes on.
+    pub async fn quiet(&self) {
+        self.retries.quiet().await;
+    }
+
+    /// When to try again, if at all, after a failure of this class.
+    fn retry(&mut self, failure: Option<FailureClass>) -> Option<Instant> {
+        self.pause = failure.map(|class| Pause::after(self.pause.take(), class));
+        self.pause.as_ref().map(Pause::until)
+    }
+}
+
+/// The key of a PlacementAPI.
+pub(super) fn key_of(resource: &Value) -> ObjectKey {
+    let text = |field: &str| resource["metadata"][field].as_str().unwrap_or_default().to_owned();
+    ObjectKey::new(kinds::PLACEMENT_API, &text("namespace"), &text("name"))
+}
+
+impl Place {
+    /// A pass over one of these. Returns when the next is due, should nothing happen.
+    pub(super) async fn pass(&self, resource: &Arc<Value>, all: &[Arc<Value>], memory: &mut Memory) -> Option<Instant> {
+        // A defect in one pass must not end the operator: it becomes a condition.
+        match AssertUnwindSafe(self.guarded_pass(resource, all, memory)).catch_unwind().await {
+            Ok(Ok(due)) => due,
+            Ok(Err(error)) => {
+                tracing::warn!(%error, object = %key_of(resource).human(), "a pass failed");
+                self.metrics.passed(self.domain.name(), "failed");
+                memory.retry(Some(error.class()))
+            }
+            Err(panic) => {
+                let message = pass::defect(&*panic);
+                self.metrics.passed(self.domain.name(), "panic");
+                let mut assessment = Assessment::default();
+                assessment.steps.set(Aspect::Input, Aspect::Input.fails(message));
+                // Tried again with everything else.
+                let _ = self.report(resource, &assessment).await;
+                memory.retry(Some(FailureClass::Bug))
+            }
+        }
+    }
+
+    async fn guarded_pass(&self, resource: &Arc<Value>, all: &[Arc<Value>], memory: &mut Memory) -> Result<Option<Instant>, Error> {
+        let name = self.domain.name();
+        let blocked = held_by_another(&*self.domain, &self.common);
+        self.tell_blocked(resource, memory, blocked.as_ref());
+        if blocked.is_some() {
+            self.metrics.passed(name, "blocked");
+            return Ok(None);
+        }
+        if drift::pause(resource).is_some() {
+            self.metrics.passed(name, "paused");
+            memory.errands.settle();
+            memory.quiet().await;
+            return Ok(None);
+        }
+        if !resource["metadata"]["deletionTimestamp"].is_null() {
+            memory.quiet().await;
+            let owner = Owner::of(&*self.domain, resource);
+            let view = View::new(self, &owner, &memory.failures, &memory.errands);
+            let done = self.depart(resource, &view).await;
+            memory.asked = view.into_asked();
+            done?;
+            memory.retry(None);
+            return Ok(memory.errands.settle());
+        }
+        let owner = Owner::of(&*self.domain, resource);
+        let objects =
+            Objects::new(self.cluster.clone(), Some(self.shared.clone()), self.domain.clone(), owner.clone(), self.metrics.clone())
+                .with_retries(Arc::clone(&memory.retries));
+        let elder = all.first().filter(|elder| elder["metadata"]["uid"] != resource["metadata"]["uid"]);
+        let elder = elder.and_then(|elder| elder["metadata"]["name"].as_str());
+        let mut assessment = Assessment::default();
+        for _ in 0..ROUNDS {
+            let latest = self.latest(resource);
+            let view = View::new(self, &owner, &memory.failures, &memory.errands);
+            assessment = look(&latest, elder, self, &view);
+            memory.asked = view.into_asked();
+            if assessment.holds && !has_finalizer(&latest) {
+                self.bind(&latest).await?;
+                continue;
+            }
+            if self.claim(&assessment.claims).await? {
+                continue;
+            }
+            for (key, uid) in &assessment.deletions {
+                objects.delete(key, uid).await?;
+            }
+            let unit = Unit { name: name.to_owned(), objects: std::mem::take(&mut assessment.objects) };
+            assessment.objects = owned(vec![unit], &owner, |_| false).into_iter().flat_map(|unit| unit.objects).collect();
+            if !self.apply(&objects, &assessment.objects, memory).await && assessment.deletions.is_empty() {
+                break;
+            }
+        }
+        let settled = assessment.settled && assessment.objects.iter().all(|object| !memory.retries.is_under_way(object.key()));
+        if settled {
+            // Before status tells of it: it is what names some of them.
+            self.release(&assessment.releases).await?;
+            self.report(&self.latest(resource), &assessment).await?;
+        }
+        self.metrics.passed(name, if memory.failures.is_empty() { "ok" } else { "failed" });
+        let again = memory.failures.keys().filter_map(|key| memory.retries.due(key));
+        let deadline = assessment
+            .deadline
+            .map(|deadline| Instant::now() + Duration::try_from(deadline.duration_since(Timestamp::now())).unwrap_or_default());
+        memory.pause = None;
+        Ok(again.chain(deadline).chain(memory.errands.settle()).min())
+    }
+
+    /// Applies what is not as it should be, up to the first failure. Returns whether anything is different then.
+    async fn apply(&self, objects: &Objects, wanted: &[Manifest], memory: &mut Memory) -> bool {
+        let before = std::mem::take(&mut memory.failures);
+        let mut wrote = false;
+        for manifest in wanted {
+            let live = self.shared.lock().owned(manifest.key());
+            if live.is_some() && objects.step(manifest, live.as_deref()) == Step::Keep {
+                continue;
+            }
+            match objects.ensure(manifest).await {
+                Ok(_) => wrote = true,
+                Err(failure) => {
+                    if before.get(manifest.key()) != Some(&failure) {
+                        tracing::warn!(object = %failure.object.human(), why = failure.message, "could not be applied");
+                    }
+                    memory.failures.insert(manifest.key().clone(), failure);
+                    break;
+                }
+            }
+        }
+        wrote || memory.failures != before
+    }
+
+    /// Puts finalizers on others' objects. Returns whether there was anything to do.
+    async fn claim(&self, claims: &[Claim]) -> Result<bool, Error> {
+        for Claim { key, body } in claims {
+            let written = self.cluster.apply(key, body, &manager(&*self.domain)).await?;
+            tracing::info!(object = %key.human(), "held");
+            self.shared.lock().wrote(&written);
+        }
+        Ok(!claims.is_empty())
+    }
+
+    /// Sees to it that the resource does not go before what it holds was released.
+    async fn bind(&self, resource: &Value) -> Result<(), Error> {
+        let key = key_of(resource);
+        // The uid keeps the apply from making one that was just deleted.
+        let body = json!({"apiVersion": key.kind.api_version(), "kind": key.kind.kind,
+            "metadata": {"name": key.name, "namespace": key.namespace, "uid": resource["metadata"]["uid"], "finalizers": [FINALIZER]}});
+        let written = self.cluster.apply(&key, &body, &manager(&*self.domain)).await?;
+        self.shared.lock().wrote(&written);
+        Ok(())
+    }
+
+    /// The resource as it is after our own writes of this pass.
+    pub(super) fn latest(&self, resource: &Arc<Value>) -> Arc<Value> {
+        let known = self.shared.lock().resources();
+        known.into_iter().find(|known| known["metadata"]["uid"] == resource["metadata"]["uid"]).unwrap_or_else(|| Arc::clone(resource))
+    }
+}
+
+/// Whether the resource has our finalizer.
+pub(super) fn has_finalizer(resource: &Value) -> bool {
+    resource["metadata"]["finalizers"].as_array().is_some_and(|all| all.iter().any(|finalizer| finalizer == FINALIZER))
+}
+
+fn look(resource: &Value, elder: Option<&str>, place: &Place, view: &View<'_>) -> Assessment {
+    match serde_json::from_value::<PlacementApi>(resource.clone()) {
+        Ok(read) => {
+            assess(&read, elder, place.domain.settings(), view, Timestamp::now(), Dice { user: rand::random(), password: rand::random() })
+        }
+        Err(error) => {
+            let mut assessment = Assessment { settled: true, ..Assessment::default() };
+            assessment.steps.set(Aspect::Input, Aspect::Input.fails(error));
+            assessment
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What is said: the status, written only when it differs and once a pass, and an event for each condition that turns.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use weft_api::placement::{Condition, PlacementApiStatus};
+use weft_placement::{Assessment, status::status};
+use weft_plan::{Domain, manager, report::Blocked};
+use weft_runtime::{
+    cluster::Error,
+    events::{self, Note},
+    status::merge_patch,
+};
+
+use super::{
+    caches::Place,
+    pass::{Memory, key_of},
+};
+
+impl Place {
+    /// Writes what an assessment leads to, if status does not say so already.
+    pub(super) async fn report(&self, resource: &Value, assessment: &Assessment) -> Result<(), Error> {
+        // One that cannot be read was written by somebody else, and says nothing.
+        let before: PlacementApiStatus = serde_json::from_value(resource["status"].clone()).unwrap_or_default();
+        let generation = resource["metadata"]["generation"].as_i64().unwrap_or_default();
+        let after = status(&before, assessment, generation, Timestamp::now());
+        if after == before {
+            return Ok(());
+        }
+        let key = key_of(resource);
+        let new = serde_json::to_value(&after).unwrap_or_default();
+        // The uid keeps it from another resource of that name.
+        let body = json!({"metadata": {"uid": resource["metadata"]["uid"]}, "status": merge_patch(&resource["status"], &new)});
+        match self.cluster.merge_patch(&key, "status", &body, &manager(&*self.domain)).await {
+            Ok(written) => {
+                self.shared.lock().wrote(&written);
+                self.metrics.wrote(self.domain.name(), "status", key.kind);
+                self.tell(resource, notes(&before.conditions, &after.conditions));
+                Ok(())
+            }
+            Err(error) if error.is_not_found() => Ok(()),
+            Err(error) => {
+                tracing::warn!(%error, object = %key.human(), "status could not be written");
+                Err(error)
+            }
+        }
+    }
+
+    /// Says once that another operator is in the way. Status is left alone: the other one writes it whole, and would undo it for ever.
+    pub(super) fn tell_blocked(&self, resource: &Value, memory: &mut Memory, blocked: Option<&Blocked>) {
+        let message = blocked.map(|blocked| blocked.message.clone());
+        if message == memory.blocked {
+            return;
+        }
+        memory.blocked.clone_from(&message);
+        if let Some((blocked, message)) = blocked.zip(message) {
+            tracing::warn!(message, object = %key_of(resource).human(), "left alone");
+            self.tell(resource, vec![Note { warning: true, reason: blocked.reason.to_owned(), message }]);
+        }
+    }
+
+    pub(super) fn tell(&self, resource: &Value, notes: Vec<Note>) {
+        let uid = resource["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+        events::tell_of(&self.recorder, &key_of(resource), uid, notes);
+    }
+}
+
+/// An event for each condition that has become true, and for each failure that is new.
+fn notes(before: &[Condition], after: &[Condition]) -> Vec<Note> {
+    let turned = after.iter().filter(|now| {
+        let was = before.iter().find(|was| was.type_ == now.type_);
+        let is_failure = now.status == "False" && now.severity.as_deref() != Some("Info");
+        let says_another =
+            was.is_none_or(|was| was.status != now.status || was.reason != now.reason || is_failure && was.message != now.message);
+        says_another && (now.status == "True" || is_failure)
+    });
+    // Ready says again what another one says, unless all is well.
+    let told = turned.filter(|now| now.type_ != weft_placement::conditions::READY || now.status == "True");
+    told.map(|now| Note { warning: now.status != "True", reason: now.type_.clone(), message: now.message.clone().unwrap_or_default() })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn condition(name: &str, status: &str, severity: &str, message: &str) -> Condition {
+        let reason = Some("R".to_owned());
+        Condition {
+            type_: name.into(),
+            status: status.into(),
+            severity: Some(severity.into()),
+            reason,
+            message: Some(message.into()),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn each_failure_and_each_success_is_told_once() {
+        let before = [
+            condition("Ready", "Unknown", "", "a"),
+            condition("DBReady", "False", "Warning", "no"),
+            condition("InputReady", "True", "", "done"),
+        ];
+        let after = [
+            condition("Ready", "False", "Warning", "no more"),
+            condition("DBReady", "False", "Warning", "no more"),
+            condition("InputReady", "True", "", "done"),
+        ];
+        let told: Vec<_> = notes(&before, &after).into_iter().map(|note| (note.warning, note.reason, note.message)).collect();
+        assert_eq!(told, [(true, "DBReady".to_owned(), "no more".to_owned())]);
+        assert_eq!(notes(&after, &after), []);
+        let well = [condition("Ready", "True", "", "Setup complete")];
+        assert_eq!(notes(&after, &well).len(), 1);
+        assert_eq!(notes(&[], &[condition("DBReady", "False", "Info", "on its way")]), []);
+    }
+}

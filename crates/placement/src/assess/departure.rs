@@ -1,0 +1,91 @@
+//! The end of a PlacementAPI: what it holds of others' is released, each thing for itself. What was made for it goes by its owner references.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use weft_api::placement::PlacementApi;
+use weft_plan::{Kind, ObjectKey, kinds};
+
+use crate::{
+    peers::{FINALIZER, Release, credential, database, keystone, topology},
+    world::{Seen, World},
+};
+
+/// What is to be done before a PlacementAPI may go.
+#[derive(Clone, Debug, Default)]
+pub struct Departure {
+    /// What is to be released.
+    pub releases: Vec<Release>,
+    /// Whether that is all of it: no answer is on its way.
+    pub settled: bool,
+}
+
+/// Looks for everything that carries a finalizer of this PlacementAPI's. Whatever is gone, or of a kind that is not served any more, or may not be looked at,
+/// holds up nothing.
+pub fn departure(resource: &PlacementApi, world: &dyn World) -> Departure {
+    let namespace = resource.metadata.namespace.clone().unwrap_or_default();
+    let status = resource.status.as_ref();
+    let mut look = Look { world, namespace: &namespace, departure: Departure { releases: Vec::new(), settled: true } };
+
+    let applied = status.and_then(|status| status.last_applied_topology.as_ref()).and_then(|applied| applied.name.as_deref());
+    let named = resource.spec.topology_ref.as_ref().and_then(|reference| reference.name.as_deref());
+    let finalizer = topology::finalizer(resource.metadata.name.as_deref().unwrap_or_default());
+    for name in [applied, named].into_iter().flatten() {
+        look.object(kinds::TOPOLOGY, name, &finalizer, None);
+    }
+    // As they were made, backwards.
+    look.object(kinds::KEYSTONE_ENDPOINT, keystone::NAME, FINALIZER, None);
+    look.object(kinds::KEYSTONE_SERVICE, keystone::NAME, FINALIZER, None);
+    look.selected(kinds::MARIADB_ACCOUNT, &database::accounts(), FINALIZER, None);
+    look.object(kinds::MARIADB_DATABASE, database::NAME, FINALIZER, None);
+
+    let applied = status.and_then(|status| status.application_credential_secret.as_deref());
+    let named = resource.spec.auth.as_ref().and_then(|auth| auth.application_credential_secret.as_deref());
+    if applied.is_some() || named.is_some() {
+        look.selected(kinds::SECRET, &credential::held(), credential::FINALIZER, Some(credential::LABEL.0));
+    }
+    for name in [applied, named].into_iter().flatten() {
+        look.object(kinds::SECRET, name, credential::FINALIZER, Some(credential::LABEL.0));
+    }
+    look.departure
+}
+
+struct Look<'a> {
+    world: &'a dyn World,
+    namespace: &'a str,
+    departure: Departure,
+}
+
+impl Look<'_> {
+    fn object(&mut self, kind: Kind, name: &str, finalizer: &str, label: Option<&str>) {
+        if name.is_empty() {
+            return;
+        }
+        let found = self.told(self.world.object(&ObjectKey::new(kind, self.namespace, name)));
+        self.release(kind, found.flatten().into_iter(), finalizer, label);
+    }
+
+    fn selected(&mut self, kind: Kind, labels: &str, finalizer: &str, label: Option<&str>) {
+        let found = self.told(self.world.selected(kind, labels));
+        self.release(kind, found.into_iter().flatten(), finalizer, label);
+    }
+
+    fn told<T>(&mut self, seen: Seen<T>) -> Option<T> {
+        match seen {
+            Seen::Told(found) => Some(found),
+            Seen::NotServed | Seen::Refused(_) => None,
+            Seen::Unknown => {
+                self.departure.settled = false;
+                None
+            }
+        }
+    }
+
+    fn release(&mut self, kind: Kind, found: impl Iterator<Item = Arc<Value>>, finalizer: &str, label: Option<&str>) {
+        for object in found {
+            let key = ObjectKey::new(kind, self.namespace, object["metadata"]["name"].as_str().unwrap_or_default());
+            let release = Release::of(&key, &object, finalizer, label);
+            self.departure.releases.extend(release.filter(|_| self.departure.releases.iter().all(|known| known.key != key)));
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The Secrets that a PlacementAPI names.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+use weft_operands::problems::given;
+
+use super::{Pending, direct, object};
+use crate::{
+    Config, Credentials, Database,
+    conditions::{State, Step},
+    objects::digest,
+    world::{Secret, SecretError, World, secret},
+};
+
+/// The key of a bundle of certificates.
+pub const BUNDLE: &str = "tls-ca-bundle.pem";
+
+/// What was read.
+pub struct Secrets {
+    /// Who Placement is in Keystone; nothing with `auth.strategy: noauth2`.
+    pub credentials: Option<Credentials>,
+    /// The database that `spec.database` names.
+    pub database: Option<Database>,
+}
+
+/// Asks for all of them, so that the answers come together.
+pub fn ask_for_all(config: &Config, world: &dyn World) {
+    let spec = config.spec();
+    let database = spec.database.as_ref();
+    let url = database.and_then(|database| database.url_secret.as_ref()).map(|secret| secret.name.as_str());
+    let user = database.and_then(|database| database.credentials_secret.as_ref()).map(|secret| secret.name.as_str());
+    let certificates = config.certificates().into_iter().flatten();
+    let others = [given(&spec.secret), application_credential(config), url, user, config.ca_bundle(), config.keystone_ca_bundle()];
+    for name in others.into_iter().flatten().chain(certificates).chain(direct::secrets(config)) {
+        // Only to have it asked for.
+        let _ = world.object(&secret(&config.namespace, name));
+    }
+}
+
+/// The Secret of the application credential by which Placement asks Keystone.
+fn application_credential(config: &Config) -> Option<&str> {
+    given(&config.spec().auth.as_ref()?.application_credential_secret)
+}
+
+/// Reads what Placement needs to know.
+///
+/// # Errors
+/// One is missing, or lacks a key.
+pub fn read(config: &Config, world: &dyn World) -> Result<Secrets, Pending> {
+    let credentials = if config.authenticates() { Some(credentials(config, world)?) } else { None };
+    Ok(Secrets { credentials, database: database(config, world)? })
+}
+
+fn credentials(config: &Config, world: &dyn World) -> Result<Credentials, Pending> {
+    if let Some(name) = application_credential(config) {
+        // Somebody is about to make it: for that the user must be there, so a user whom this operator registers goes on by password until then.
+        let goes_on = direct::is_direct(config) && object(Step::Input, world, &secret(&config.namespace, name))?.is_none();
+        if goes_on {
+            return by_password(config, world);
+        }
+        let secret = find(config, world, name, State::requested)?;
+        return Ok(Credentials::Application { id: text(&secret, "AC_ID")?, secret: text(&secret, "AC_SECRET")? });
+    }
+    by_password(config, world)
+}
+
+fn by_password(config: &Config, world: &dyn World) -> Result<Credentials, Pending> {
+    let name = given(&config.spec().secret).unwrap_or_default();
+    let secret = find(config, world, name, State::error)?;
+    Ok(Credentials::Password(text(&secret, config.password_key())?))
+}
+
+fn database(config: &Config, world: &dyn World) -> Result<Option<Database>, Pending> {
+    let Some(database) = &config.spec().database else { return Ok(None) };
+    if let Some(url) = &database.url_secret {
+        let secret = find(config, world, &url.name, State::error)?;
+        return Ok(Some(Database::Url(text(&secret, given(&url.key).unwrap_or("url"))?)));
+    }
+    let Some(keys) = &database.credentials_secret else { return Ok(None) };
+    let secret = find(config, world, &keys.name, State::error)?;
+    Ok(Some(Database::Parts {
+        host: given(&database.host).unwrap_or_default().to_owned(),
+        port: database.port.and_then(|port| u16::try_from(port).ok()),
+        name: given(&database.name).unwrap_or("placement").to_owned(),
+        user: text(&secret, given(&keys.user_key).unwrap_or("username"))?,
+        password: text(&secret, given(&keys.password_key).unwrap_or("password"))?,
+    }))
+}
+
+/// A Secret that must be there. `missing` is how a missing one is told.
+///
+/// # Errors
+/// It is missing.
+pub fn find(config: &Config, world: &dyn World, name: &str, missing: fn(String) -> State) -> Result<Secret, Pending> {
+    let found = object(Step::Input, world, &secret(&config.namespace, name))?;
+    // The original loses the name; people look for it.
+    found.map(Secret::new).ok_or_else(|| missing(format!("Input data resources missing: secret/{name}")).into())
+}
+
+fn text(secret: &Secret, key: &str) -> Result<String, Pending> {
+    secret.text(key).map_err(|error| Step::Input.fails(error).into())
+}
+
+/// The digests of the certificates and bundles that the pods mount, by the Secret's name.
+///
+/// # Errors
+/// One is missing, or lacks a key.
+pub fn certificates(config: &Config, world: &dyn World) -> Result<BTreeMap<String, String>, Pending> {
+    let bundles = [config.ca_bundle(), config.keystone_ca_bundle()].into_iter().flatten().map(|name| (name, true));
+    let shown = config.certificates().into_iter().flatten().map(|name| (name, false));
+    let mut mounted = BTreeMap::new();
+    for (name, is_bundle) in bundles.chain(shown) {
+        let found = object(Step::TlsInput, world, &secret(&config.namespace, name))?;
+        let missing = || {
+            let message = format!("TLSInput is missing: {name}");
+            // A certificate is on its way, from whoever issues it; a bundle is somebody's to make.
+            if is_bundle { State::error(message) } else { State::requested(message) }
+        };
+        let secret = Secret::new(found.ok_or_else(missing)?);
+        let keys: &[&str] = if is_bundle { &[BUNDLE] } else { &["tls.crt", "tls.key"] };
+        let values: Result<Vec<_>, SecretError> = keys.iter().map(|key| Ok((*key, secret.bytes(key)?))).collect();
+        let values = values.map_err(|error| Step::TlsInput.fails(error))?;
+        let values: BTreeMap<_, _> = values.into_iter().collect();
+        // One Secret may be mounted for both purposes.
+        let digest = digest(&json!([mounted.get(name), values]));
+        mounted.insert(name.to_owned(), digest);
+    }
+    Ok(mounted)
+}

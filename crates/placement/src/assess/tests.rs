@@ -1,0 +1,221 @@
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde_json::json;
+use weft_plan::Kind;
+
+use super::*;
+use crate::{
+    registration::{Errand, Progress},
+    status::status,
+};
+
+const NOW: &str = "2026-01-01T00:00:00Z";
+
+/// A namespace in memory: what others have made, and what was applied, as it stands.
+#[derive(Default)]
+struct Namespace {
+    others: BTreeMap<ObjectKey, Arc<Value>>,
+    own: BTreeMap<ObjectKey, Arc<Value>>,
+    /// Watches that have not answered yet.
+    unknown: bool,
+}
+
+impl World for Namespace {
+    fn object(&self, key: &ObjectKey) -> Seen<Option<Arc<Value>>> {
+        if self.unknown { Seen::Unknown } else { Seen::Told(self.others.get(key).cloned()) }
+    }
+
+    fn selected(&self, _kind: Kind, _labels: &str) -> Seen<Vec<Arc<Value>>> {
+        Seen::Told(Vec::new())
+    }
+
+    fn own(&self, key: &ObjectKey) -> Option<Arc<Value>> {
+        self.own.get(key).cloned()
+    }
+
+    fn all_own(&self, kind: Kind) -> Vec<Arc<Value>> {
+        self.own.iter().filter(|(key, _)| key.kind == kind).map(|(_, object)| Arc::clone(object)).collect()
+    }
+
+    fn failure(&self, _key: &ObjectKey) -> Option<weft_plan::report::Failure> {
+        None
+    }
+
+    fn keystone(&self, _errand: &Errand) -> Progress {
+        Progress::UnderWay
+    }
+
+    fn serves(&self, kind: Kind) -> bool {
+        !kind.is_optional()
+    }
+}
+
+impl Namespace {
+    fn with_secret(mut self, name: &str, values: &[(&str, &str)]) -> Self {
+        let data: BTreeMap<_, _> = values.iter().map(|(key, value)| (*key, STANDARD.encode(value))).collect();
+        let object = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "cloud"}, "data": data});
+        self.others.insert(crate::world::secret("cloud", name), Arc::new(object));
+        self
+    }
+
+    /// Applies and assesses until nothing is left to apply, as the operator does; `lives` says what becomes of an object then.
+    fn settle(&mut self, resource: &PlacementApi, lives: impl Fn(&mut Value)) -> Assessment {
+        loop {
+            let assessment = look(resource, self);
+            let new: Vec<_> = assessment.objects.iter().filter(|object| !self.own.contains_key(object.key())).cloned().collect();
+            if new.is_empty() {
+                return assessment;
+            }
+            for object in new {
+                let mut live = object.body().clone();
+                lives(&mut live);
+                self.own.insert(object.key().clone(), Arc::new(live));
+            }
+        }
+    }
+}
+
+fn look(resource: &PlacementApi, world: &dyn World) -> Assessment {
+    assess(resource, None, &Settings::default(), world, NOW.parse().unwrap(), Dice { user: [0; 2], password: [0; 16] })
+}
+
+fn resource(more: &Value) -> PlacementApi {
+    let mut spec = json!({"auth": {"strategy": "noauth2"}, "database": {"urlSecret": {"name": "db"}}});
+    json_merge(&mut spec, more);
+    serde_json::from_value(json!({"metadata": {"name": "placement", "namespace": "cloud", "uid": "u"}, "spec": spec})).unwrap()
+}
+
+fn json_merge(base: &mut Value, more: &Value) {
+    for (field, value) in more.as_object().unwrap() {
+        base[field] = value.clone();
+    }
+}
+
+fn namespace() -> Namespace {
+    Namespace::default().with_secret("db", &[("url", "mysql+pymysql://p:x@db.example/placement")])
+}
+
+/// As in a cluster where everything works at once.
+fn well(live: &mut Value) {
+    match live["kind"].as_str() {
+        Some("Job") => live["status"] = json!({"conditions": [{"type": "Complete", "status": "True"}]}),
+        Some("Deployment") => {
+            live["metadata"]["generation"] = json!(1);
+            live["status"] =
+                json!({"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1});
+        }
+        _ => {}
+    }
+}
+
+fn said(assessment: &Assessment, step: Step) -> (&str, &str, &str) {
+    let state = assessment.steps.get(step).unwrap();
+    (&state.status, &state.reason, &state.message)
+}
+
+#[test]
+fn all_steps_are_done_where_everything_works() {
+    let assessment = namespace().settle(&resource(&json!({})), well);
+    assert!(assessment.steps.are_done() && assessment.settled && !assessment.holds, "{:?}", assessment.steps);
+    assert_eq!((assessment.found.ready_count, assessment.found.database_hostname.as_deref()), (Some(1), Some("db.example")));
+    assert_eq!(assessment.found.applied_hash, assessment.found.input_hash);
+}
+
+#[test]
+fn nothing_is_said_before_the_watches_have_answered() {
+    let assessment = Namespace { unknown: true, ..namespace() }.settle(&resource(&json!({})), well);
+    assert!(!assessment.settled);
+    assert_eq!(said(&assessment, Step::Input), ("Unknown", "Init", "Input data not checked"));
+}
+
+#[test]
+fn a_job_that_was_deleted_after_it_succeeded_is_not_made_again() {
+    let (mut world, mut resource) = (namespace(), resource(&json!({})));
+    let assessment = world.settle(&resource, well);
+    resource.status = Some(status(&PlacementApiStatus::default(), &assessment, 1, NOW.parse().unwrap()));
+    world.own.retain(|key, _| key.kind != kinds::JOB);
+    let again = world.settle(&resource, well);
+    assert!(again.steps.are_done() && world.all_own(kinds::JOB).is_empty());
+    // Another database is another Job.
+    let mut world = world.with_secret("db", &[("url", "mysql+pymysql://p:x@other.example/placement")]);
+    world.settle(&resource, well);
+    assert_eq!(world.all_own(kinds::JOB).len(), 1);
+}
+
+#[test]
+fn a_job_that_failed_stops_the_pods_and_says_how_to_go_on() {
+    let failed = |live: &mut Value| {
+        if live["kind"] == "Job" {
+            live["status"] = json!({"conditions": [{"type": "Failed", "status": "True", "message": "too often"}]});
+        }
+    };
+    let assessment = namespace().settle(&resource(&json!({})), failed);
+    let (status, reason, message) = said(&assessment, Step::DbSync);
+    assert_eq!((status, reason), ("False", "Error"));
+    let words = "DBsync job error occurred Internal error occurred: Job has reached the specified backoff limit. Check job logs";
+    assert!(message.starts_with(words) && message.contains("Delete Job placement-db-sync-"), "{message}");
+    assert_eq!(said(&assessment, Step::Deployment).0, "Unknown");
+}
+
+#[test]
+fn a_load_balancer_without_an_address_is_waited_for() {
+    let public = json!({"override": {"service": {"public": {"spec": {"type": "LoadBalancer"}}}}});
+    let mut world = namespace();
+    let assessment = world.settle(&resource(&public), well);
+    assert_eq!(
+        said(&assessment, Step::CreateService),
+        ("False", "Requested", "Create service in progress: waiting for the LoadBalancer IP of placement-public")
+    );
+    let key = ObjectKey::new(kinds::SERVICE, "cloud", "placement-public");
+    let mut service = (*world.own[&key]).clone();
+    service["status"]["loadBalancer"]["ingress"] = json!([{"ip": "192.0.2.1"}]);
+    world.own.insert(key, Arc::new(service));
+    assert!(world.settle(&resource(&public), well).steps.are_done());
+}
+
+#[test]
+fn certificates_are_waited_for_and_a_bundle_is_missed() {
+    let tls =
+        json!({"tls": {"caBundleSecretName": "ca", "api": {"internal": {"secretName": "internal"}, "public": {"secretName": "public"}}}});
+    let resource = resource(&tls);
+    let assessment = namespace().settle(&resource, well);
+    assert_eq!(said(&assessment, Step::TlsInput), ("False", "Error", "TLSInput is missing: ca"));
+    let with_bundle = || namespace().with_secret("ca", &[("tls-ca-bundle.pem", "a")]);
+    assert_eq!(said(&with_bundle().settle(&resource, well), Step::TlsInput), ("False", "Requested", "TLSInput is missing: internal"));
+    let pair = [("tls.crt", "c"), ("tls.key", "k")];
+    let half = with_bundle().with_secret("internal", &pair).with_secret("public", &pair[..1]).settle(&resource, well);
+    assert_eq!(
+        said(&half, Step::TlsInput).2,
+        "TLSInput error occured in TLS sources field not found in Secret: field 'tls.key' not found in secret/public"
+    );
+    assert_eq!(said(&half, Step::ServiceConfig).0, "Unknown", "it is done once what it names is there");
+    let whole = with_bundle().with_secret("internal", &pair).with_secret("public", &pair).settle(&resource, well);
+    assert!(whole.steps.are_done());
+}
+
+#[test]
+fn a_password_that_no_file_can_hold_names_the_secret_and_what_is_wrong() {
+    let external = json!({"auth": {}, "secret": "osp", "keystone": {"external": {"authURL": "http://keystone.example:5000"}}});
+    let world = || namespace().with_secret("osp", &[("PlacementPassword", "12345\n")]);
+    let assessment = world().settle(&resource(&external), well);
+    let (status, _, message) = said(&assessment, Step::ServiceConfig);
+    assert!(status == "False" && message.contains("PlacementPassword") && message.contains("printf instead of echo"), "{message}");
+}
+
+#[test]
+fn a_rollout_past_its_deadline_is_an_error() {
+    let late = |live: &mut Value| {
+        well(live);
+        if live["kind"] == "Deployment" {
+            let conditions =
+                json!([{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": "timed out"}]);
+            live["status"] = json!({"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "conditions": conditions});
+        }
+    };
+    let assessment = namespace().settle(&resource(&json!({})), late);
+    assert_eq!(said(&assessment, Step::Deployment), ("False", "Error", "Deployment error occurred ProgressDeadlineExceeded: timed out"));
+    assert_eq!((assessment.found.ready_count, assessment.found.applied_hash), (Some(0), None));
+}

@@ -1,0 +1,142 @@
+//! What serves and what runs: the Services, the Job that prepares the database, the Deployment.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use weft_plan::{
+    ObjectKey, kinds,
+    rollout::{PodView, Rollout, rollout},
+};
+
+use super::{End, Walk, told};
+use crate::{
+    Inputs,
+    conditions::{State, Step},
+    objects::{self, JOB_HASH},
+};
+
+impl Walk<'_> {
+    /// Both Services, and the address of each load balancer among them.
+    pub(super) fn services(&mut self) -> Result<(), End> {
+        let services = objects::services(self.config).map_err(|error| Step::CreateService.fails(error).into());
+        let mut waiting = Vec::new();
+        for service in self.take(Step::CreateService, services)? {
+            let live = self.make(Step::CreateService, service)?;
+            if live["spec"]["type"] == "LoadBalancer" && live["status"]["loadBalancer"]["ingress"].as_array().is_none_or(Vec::is_empty) {
+                waiting.push(live["metadata"]["name"].as_str().unwrap_or_default().to_owned());
+            }
+        }
+        if waiting.is_empty() {
+            self.done(Step::CreateService);
+            return Ok(());
+        }
+        let message = format!("Create service in progress: waiting for the LoadBalancer IP of {}", waiting.join(" and "));
+        self.take(Step::CreateService, Err(State::requested(message).into()))
+    }
+
+    /// The database at the release of the image, by a Job that is made once for each image and database.
+    pub(super) fn preparation(&mut self, inputs: &Inputs) -> Result<(), End> {
+        let job = objects::preparation(self.config, inputs).map_err(|error| Step::DbSync.fails(error).into());
+        let job = self.take(Step::DbSync, job)?;
+        let hash = job.body()["metadata"]["annotations"][JOB_HASH].as_str().unwrap_or_default().to_owned();
+        let known = self.before.hash.as_ref().and_then(|hashes| hashes.get("dbsync"));
+        if known != Some(&hash) {
+            let name = job.key().name.clone();
+            self.make_way(&name)?;
+            let live = self.make(Step::DbSync, job)?;
+            let outcome = match ended(&live) {
+                None => {
+                    let trouble = self.trouble(&name)?.map(|trouble| format!(": {trouble}")).unwrap_or_default();
+                    Err(State::requested(format!("DBsync job still running{trouble}")).into())
+                }
+                Some(Err(why)) => Err(Step::DbSync.fails(why).into()),
+                Some(Ok(())) => Ok(()),
+            };
+            self.take(Step::DbSync, outcome)?;
+        }
+        self.assessment.found.sync_hash = Some(hash);
+        self.done(Step::DbSync);
+        Ok(())
+    }
+
+    /// Waits for a Job of an earlier configuration: two at once would change the same tables. One that only fails changes none, and goes.
+    fn make_way(&mut self, wanted: &str) -> Result<(), End> {
+        let is_active = |other: &&Arc<Value>| other["metadata"]["name"] != wanted && ended(other).is_none();
+        let Some(other) = self.world.all_own(kinds::JOB).iter().find(is_active).cloned() else { return Ok(()) };
+        let text = |field: &str| other["metadata"][field].as_str().unwrap_or_default().to_owned();
+        if self.trouble(&text("name"))?.is_some() {
+            let key = ObjectKey::new(kinds::JOB, &self.config.namespace, &text("name"));
+            self.assessment.deletions.push((key, text("uid")));
+        }
+        let message = format!("DBsync job still running: {}, of an earlier configuration", text("name"));
+        self.take(Step::DbSync, Err(State::requested(message).into()))
+    }
+
+    /// What keeps the pods of a Job from running, in their own words.
+    fn trouble(&mut self, job: &str) -> Result<Option<String>, End> {
+        let pods = told(Step::DbSync, self.world.selected(kinds::POD, &format!("batch.kubernetes.io/job-name={job}")));
+        let pods = self.take(Step::DbSync, pods.map(Option::unwrap_or_default))?;
+        let views = pods.iter().filter_map(|pod| PodView::of(pod)).filter(|pod| !pod.deleting);
+        let mut troubled = views.filter_map(|pod| Some((pod.name, pod.trouble?)));
+        Ok(troubled.next().map(|(pod, trouble)| format!("pod {pod}: {}: {}", trouble.reason, trouble.message)))
+    }
+
+    /// The pods.
+    pub(super) fn deployment(&mut self, inputs: &Inputs) -> Result<(), End> {
+        let deployment = objects::deployment(self.config, inputs).map_err(|error| Step::Deployment.fails(error).into());
+        let deployment = self.take(Step::Deployment, deployment)?;
+        let live = self.make(Step::Deployment, deployment)?;
+        let selector = self.config.labels().iter().map(|(label, value)| format!("{label}={value}")).collect::<Vec<_>>().join(",");
+        let pods = told(Step::Deployment, self.world.selected(kinds::POD, &selector)).map(Option::unwrap_or_default);
+        let pods = self.take(Step::Deployment, pods)?;
+        let is_observed = live["status"]["observedGeneration"].as_i64() >= live["metadata"]["generation"].as_i64();
+        if is_observed {
+            let ready = live["status"]["readyReplicas"].as_i64().unwrap_or_default();
+            self.assessment.found.ready_count = i32::try_from(ready).ok();
+        }
+        self.release_topology()?;
+        self.attachments(&live, &pods);
+        let views: Vec<_> = pods.iter().filter_map(|pod| PodView::of(pod)).collect();
+        let outcome = match rollout(&live, &views, &[], self.now) {
+            Rollout::Ready => Ok(()),
+            Rollout::Stuck { message, .. } => Err(Step::Deployment.fails(message).into()),
+            Rollout::Progressing { .. } if is_observed && let Some(why) = deadline_exceeded(&live) => {
+                Err(Step::Deployment.fails(why).into())
+            }
+            Rollout::Progressing { deadline: None, .. } => Err(State::requested("Deployment in progress").into()),
+            Rollout::Progressing { deadline, message } => {
+                self.assessment.deadline = deadline;
+                Err(State::requested(format!("Deployment in progress: {message}")).into())
+            }
+        };
+        self.take(Step::Deployment, outcome)?;
+        self.assessment.found.applied_hash.clone_from(&self.assessment.found.input_hash);
+        self.done(Step::Deployment);
+        // Nothing is registered that cannot be reached yet.
+        if self.assessment.steps.get(Step::NetworkAttachments).is_some_and(State::is_ready) { Ok(()) } else { Err(End) }
+    }
+}
+
+/// How a Job ended, if it has.
+fn ended(job: &Value) -> Option<Result<(), String>> {
+    let mut conditions = job["status"]["conditions"].as_array().into_iter().flatten().filter(|condition| condition["status"] == "True");
+    conditions.find_map(|condition| match condition["type"].as_str() {
+        Some("Complete") => Some(Ok(())),
+        Some("Failed") => {
+            // In the words of lib-common, and then why and how to go on.
+            let why = condition["message"].as_str().unwrap_or_default();
+            let name = job["metadata"]["name"].as_str().unwrap_or_default();
+            Some(Err(format!(
+                "Internal error occurred: Job has reached the specified backoff limit. Check job logs ({why}). Delete Job {name}, and it is tried again"
+            )))
+        }
+        _ => None,
+    })
+}
+
+/// What the Deployment says if its pods are not ready in the time that it gives them.
+fn deadline_exceeded(deployment: &Value) -> Option<String> {
+    let mut conditions = deployment["status"]["conditions"].as_array().into_iter().flatten();
+    let found = conditions.find(|condition| condition["type"] == "Progressing" && condition["reason"] == "ProgressDeadlineExceeded")?;
+    Some(format!("ProgressDeadlineExceeded: {}", found["message"].as_str().unwrap_or_default()))
+}

@@ -1,0 +1,356 @@
+//! What the status says, condition by condition: types, reasons, severities and messages are those of placement-operator, which other operators and
+//! people's tests look for.
+
+use std::collections::BTreeMap;
+
+use jiff::{Timestamp, Unit};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use weft_api::placement::Condition;
+
+/// The type of the condition that sums up all others.
+pub const READY: &str = "Ready";
+/// Its message when all is well.
+const COMPLETE: &str = "Setup complete";
+
+/// The steps, in the order in which they are taken. Each has a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Step {
+    /// The service account of the pods.
+    ServiceAccount,
+    /// What it may do.
+    Role,
+    /// And that it may.
+    RoleBinding,
+    /// The Secrets that are asked for.
+    Input,
+    /// The account at the database. Only where mariadb-operator makes it.
+    MariaDbAccount,
+    /// The database.
+    Db,
+    /// The files of Placement and Apache.
+    ServiceConfig,
+    /// Certificates.
+    TlsInput,
+    /// Additional networks, and that the pods are attached to them.
+    NetworkAttachments,
+    /// The Services.
+    CreateService,
+    /// The Job that prepares the database.
+    DbSync,
+    /// The Topology. Only where one is referred to.
+    Topology,
+    /// The pods.
+    Deployment,
+    /// The service and its user in Keystone.
+    KeystoneService,
+    /// Its endpoints there.
+    KeystoneEndpoint,
+}
+
+impl Step {
+    /// The steps that every PlacementAPI has a condition of from the beginning.
+    const ALWAYS: [Step; 13] = [
+        Step::ServiceAccount,
+        Step::Role,
+        Step::RoleBinding,
+        Step::Input,
+        Step::Db,
+        Step::ServiceConfig,
+        Step::TlsInput,
+        Step::NetworkAttachments,
+        Step::CreateService,
+        Step::DbSync,
+        Step::Deployment,
+        Step::KeystoneService,
+        Step::KeystoneEndpoint,
+    ];
+
+    /// The type of its condition.
+    pub fn condition(self) -> &'static str {
+        match self {
+            Step::ServiceAccount => "ServiceAccountReady",
+            Step::Role => "RoleReady",
+            Step::RoleBinding => "RoleBindingReady",
+            Step::Input => "InputReady",
+            Step::MariaDbAccount => "MariaDBAccountReady",
+            Step::Db => "DBReady",
+            Step::ServiceConfig => "ServiceConfigReady",
+            Step::TlsInput => "TLSInputReady",
+            Step::NetworkAttachments => "NetworkAttachmentsReady",
+            Step::CreateService => "CreateServiceReady",
+            Step::DbSync => "DBSyncReady",
+            Step::Topology => "TopologyReady",
+            Step::Deployment => "DeploymentReady",
+            Step::KeystoneService => "KeystoneServiceReady",
+            Step::KeystoneEndpoint => "KeystoneEndpointReady",
+        }
+    }
+
+    /// What is said before the step is reached.
+    fn beginning(self) -> &'static str {
+        match self {
+            Step::ServiceAccount => "ServiceAccount not created",
+            Step::Role => "Role not created",
+            Step::RoleBinding => "RoleBinding not created",
+            Step::Input | Step::TlsInput => "Input data not checked",
+            Step::MariaDbAccount => "MariaDBAccount creation not started",
+            Step::Db => "DB create not started",
+            Step::ServiceConfig => "Service config create not started",
+            Step::NetworkAttachments => "NetworkAttachments not started",
+            Step::CreateService => "Create service not started",
+            Step::DbSync => "DBsync not started",
+            Step::Topology => "Topology config create not started",
+            Step::Deployment => "Deployment not started",
+            Step::KeystoneService => "Service registration not started",
+            Step::KeystoneEndpoint => "KeystoneEndpoint not created",
+        }
+    }
+
+    /// What is said once it is done.
+    pub fn done(self) -> &'static str {
+        match self {
+            Step::ServiceAccount => "ServiceAccount created",
+            Step::Role => "Role created",
+            Step::RoleBinding => "RoleBinding created",
+            Step::Input | Step::TlsInput => "Input data complete",
+            Step::MariaDbAccount => "MariaDBAccount creation complete",
+            Step::Db => "DB create completed",
+            Step::ServiceConfig => "Service config create completed",
+            Step::NetworkAttachments => "NetworkAttachments completed",
+            Step::CreateService => "Create service completed",
+            Step::DbSync => "DBsync completed",
+            Step::Topology => "Topology config create completed",
+            Step::Deployment => "Deployment completed",
+            Step::KeystoneService | Step::KeystoneEndpoint => COMPLETE,
+        }
+    }
+
+    /// The condition of a failure of this step; `why` is a sentence that names the way out where one is known.
+    pub fn fails(self, why: impl std::fmt::Display) -> State {
+        State::error(match self {
+            Step::ServiceAccount => format!("ServiceAccount error occurred {why}"),
+            Step::Role => format!("Role error occurred {why}"),
+            Step::RoleBinding => format!("RoleBinding error occurred {why}"),
+            Step::Input => format!("Input data error occurred {why}"),
+            Step::MariaDbAccount => format!("MariaDBAccount is not present: {why}"),
+            Step::Db => format!("DB create job error occurred {why}"),
+            Step::ServiceConfig => format!("Service config create error occurred {why}"),
+            // The original's spelling.
+            Step::TlsInput => format!("TLSInput error occured in TLS sources {why}"),
+            Step::NetworkAttachments => format!("NetworkAttachments error occurred {why}"),
+            Step::CreateService => format!("Create service error occurred {why}"),
+            Step::DbSync => format!("DBsync job error occurred {why}"),
+            Step::Topology => format!("Topology config create error occurred {why}"),
+            Step::Deployment => format!("Deployment error occurred {why}"),
+            Step::KeystoneService => format!("Service registration error occurred {why}"),
+            Step::KeystoneEndpoint => format!("KeystoneEndpoint error occurred {why}"),
+        })
+    }
+}
+
+/// What a condition says beside its type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct State {
+    /// True, False or Unknown.
+    pub status: String,
+    /// Where status is False: Error, Warning or Info.
+    pub severity: Option<String>,
+    /// A word in CamelCase.
+    pub reason: String,
+    /// A text for people.
+    pub message: String,
+}
+
+impl State {
+    fn new(status: &str, severity: Option<&str>, reason: &str, message: impl Into<String>) -> Self {
+        Self { status: status.to_owned(), severity: severity.map(str::to_owned), reason: reason.to_owned(), message: message.into() }
+    }
+
+    /// Not looked at yet.
+    pub fn unknown(message: impl Into<String>) -> Self {
+        Self::new("Unknown", None, "Init", message)
+    }
+
+    /// As it should be.
+    pub fn ready(message: impl Into<String>) -> Self {
+        Self::new("True", None, "Ready", message)
+    }
+
+    /// Asked for, and on its way: others are at work.
+    pub fn requested(message: impl Into<String>) -> Self {
+        Self::new("False", Some("Info"), "Requested", message)
+    }
+
+    /// Something is wrong.
+    pub fn error(message: impl Into<String>) -> Self {
+        Self::new("False", Some("Warning"), "Error", message)
+    }
+
+    /// Whether it is as it should be.
+    pub fn is_ready(&self) -> bool {
+        self.status == "True"
+    }
+
+    /// How bad it is: the least is the worst.
+    fn rank(&self) -> u8 {
+        match (self.status.as_str(), self.severity.as_deref()) {
+            ("False", Some("Error")) => 0,
+            ("False", Some("Warning")) => 1,
+            ("False", _) => 2,
+            ("True", _) => 4,
+            _ => 3,
+        }
+    }
+
+    fn of(condition: &Condition) -> Self {
+        Self {
+            status: condition.status.clone(),
+            severity: condition.severity.clone().filter(|severity| !severity.is_empty()),
+            reason: condition.reason.clone().unwrap_or_default(),
+            message: condition.message.clone().unwrap_or_default(),
+        }
+    }
+
+    fn into_condition(self, name: &str, since: Time) -> Condition {
+        Condition {
+            type_: name.to_owned(),
+            status: self.status,
+            severity: self.severity,
+            reason: Some(self.reason),
+            message: Some(self.message),
+            last_transition_time: Some(since),
+        }
+    }
+}
+
+/// Where every step stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Steps(BTreeMap<Step, State>);
+
+impl Default for Steps {
+    /// Nothing is done yet.
+    fn default() -> Self {
+        Self(Step::ALWAYS.into_iter().map(|step| (step, State::unknown(step.beginning()))).collect())
+    }
+}
+
+impl Steps {
+    /// Expects a step that not every PlacementAPI has.
+    pub fn expect(&mut self, step: Step) {
+        self.0.entry(step).or_insert_with(|| State::unknown(step.beginning()));
+    }
+
+    /// Says where a step stands.
+    pub fn set(&mut self, step: Step, state: State) {
+        self.0.insert(step, state);
+    }
+
+    /// Where a step stands, if this PlacementAPI has it.
+    pub fn get(&self, step: Step) -> Option<&State> {
+        self.0.get(&step)
+    }
+
+    /// Whether all steps are done.
+    pub fn are_done(&self) -> bool {
+        self.0.values().all(State::is_ready)
+    }
+
+    /// The list of `status.conditions`: Ready first, the others by name. A condition that says the same as before keeps its time; every other one is
+    /// of this second.
+    pub fn conditions(&self, previous: &[Condition], now: Timestamp) -> Vec<Condition> {
+        let second = Time(now.round(Unit::Second).unwrap_or(now));
+        let with_time = |name: &str, state: State| {
+            let same = previous.iter().find(|known| known.type_ == name && State::of(known) == state);
+            let since = same.and_then(|known| known.last_transition_time.clone()).unwrap_or_else(|| second.clone());
+            state.into_condition(name, since)
+        };
+        let mut steps: Vec<_> = self.0.iter().map(|(step, state)| (state.rank(), with_time(step.condition(), state.clone()))).collect();
+        // Of the equally bad the latest, and of those the first step: what comes after it waits for it.
+        let worst =
+            steps.iter().min_by_key(|(rank, condition)| (*rank, std::cmp::Reverse(time(condition)))).map(|(_, worst)| State::of(worst));
+        let sum = worst.filter(|worst| !worst.is_ready()).unwrap_or_else(|| State::ready(COMPLETE));
+        steps.sort_by(|(_, one), (_, other)| one.type_.cmp(&other.type_));
+        std::iter::once(with_time(READY, sum)).chain(steps.into_iter().map(|(_, condition)| condition)).collect()
+    }
+}
+
+fn time(condition: &Condition) -> Option<Timestamp> {
+    condition.last_transition_time.as_ref().map(|time| time.0)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::new(second, 400_000_000).unwrap()
+    }
+
+    fn said(conditions: &[Condition]) -> Vec<(&str, &str, &str)> {
+        conditions.iter().map(|one| (one.type_.as_str(), one.status.as_str(), one.message.as_deref().unwrap())).collect()
+    }
+
+    #[test]
+    fn there_are_fourteen_at_first_and_ready_stands_before_the_others_by_name() {
+        let conditions = Steps::default().conditions(&[], at(7));
+        let names: Vec<_> = conditions.iter().map(|one| one.type_.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "Ready",
+                "CreateServiceReady",
+                "DBReady",
+                "DBSyncReady",
+                "DeploymentReady",
+                "InputReady",
+                "KeystoneEndpointReady",
+                "KeystoneServiceReady",
+                "NetworkAttachmentsReady",
+                "RoleBindingReady",
+                "RoleReady",
+                "ServiceAccountReady",
+                "ServiceConfigReady",
+                "TLSInputReady"
+            ]
+        );
+        assert!(conditions.iter().all(|one| one.status == "Unknown" && one.reason.as_deref() == Some("Init") && one.severity.is_none()));
+        assert_eq!(
+            conditions[0].last_transition_time.as_ref().unwrap().0,
+            Timestamp::new(7, 0).unwrap(),
+            "whole seconds, as the API has them"
+        );
+    }
+
+    #[test]
+    fn ready_says_what_the_worst_condition_says() {
+        let mut steps = Steps::default();
+        steps.set(Step::Db, State::requested("DB create job still running"));
+        assert_eq!(said(&steps.conditions(&[], at(1)))[0], ("Ready", "False", "DB create job still running"));
+        steps.set(Step::TlsInput, Step::TlsInput.fails("no key"));
+        let conditions = steps.conditions(&[], at(1));
+        assert_eq!(said(&conditions)[0], ("Ready", "False", "TLSInput error occured in TLS sources no key"));
+        assert_eq!((conditions[0].reason.as_deref(), conditions[0].severity.as_deref()), (Some("Error"), Some("Warning")));
+        // Of two that are equally bad, the latest.
+        steps.set(Step::CreateService, Step::CreateService.fails("later"));
+        assert_eq!(said(&steps.conditions(&conditions, at(2)))[0].2, "Create service error occurred later");
+        for step in Step::ALWAYS {
+            steps.set(step, State::ready(step.done()));
+        }
+        let conditions = steps.conditions(&conditions, at(3));
+        assert_eq!(said(&conditions)[0], ("Ready", "True", "Setup complete"));
+        assert!(conditions[0].severity.is_none() && steps.are_done());
+    }
+
+    #[test]
+    fn what_says_the_same_keeps_its_time() {
+        let mut steps = Steps::default();
+        let first = steps.conditions(&[], at(1));
+        steps.set(Step::Db, State::ready(Step::Db.done()));
+        let second = steps.conditions(&first, at(9));
+        let changed: Vec<_> =
+            second.iter().filter(|one| time(one) == Some(Timestamp::new(9, 0).unwrap())).map(|one| one.type_.as_str()).collect();
+        assert_eq!(changed, ["DBReady"]);
+        assert_eq!(steps.conditions(&second, at(20)), second);
+    }
+}

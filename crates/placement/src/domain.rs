@@ -1,0 +1,303 @@
+//! The domain as the rest of Weft knows it: its names, its kinds, and the operator that it replaces.
+
+use serde_json::Value;
+use weft_api::{
+    Condition,
+    placement::{GROUP, KIND, PlacementApi},
+};
+use weft_operands::text::is_dns_label;
+use weft_plan::{Decision, Domain, DriftPolicy, Fact, Input, Kind, ObjectKey, Problem, Refusal, Unit, kinds, report::Report};
+
+use crate::{Config, objects};
+
+/// The finalizer of a PlacementAPI that must not go before something else was released. It is placement-operator's, so that either can release what the
+/// other has bound.
+pub const FINALIZER: &str = "openstack.org/placementapi";
+/// The namespace of the operator unless something else is said.
+pub const NAMESPACE: &str = "openstack-operators";
+/// The environment variable that names the image of Placement, as placement-operator has it.
+pub const IMAGE_VARIABLE: &str = "RELATED_IMAGE_PLACEMENT_API_IMAGE_URL_DEFAULT";
+/// The image of Placement unless something else is said.
+pub const IMAGE: &str = "quay.io/podified-antelope-centos9/openstack-placement-api:current-podified";
+/// The environment variable that names the namespaces of PlacementAPIs.
+pub const NAMESPACES_VARIABLE: &str = "WEFT_PLACEMENT_NAMESPACES";
+/// On all pods of Placement.
+pub const POD_LABEL: &str = "service=placement";
+/// placement-operator, and nova-operator, which has taken over its API.
+const OPERATORS: &[(Kind, &str); 2] =
+    &[(kinds::DEPLOYMENT, "placement-operator-controller-manager"), (kinds::DEPLOYMENT, "nova-operator-controller-manager")];
+/// The label of Weft's own operators.
+const COMPONENT_LABEL: &str = "weft.network/component";
+/// What is made for a PlacementAPI.
+const KINDS: &[Kind] = &[
+    kinds::SERVICE_ACCOUNT,
+    kinds::ROLE,
+    kinds::ROLE_BINDING,
+    kinds::SECRET,
+    kinds::SERVICE,
+    kinds::JOB,
+    kinds::DEPLOYMENT,
+    kinds::MARIADB_ACCOUNT,
+    kinds::MARIADB_DATABASE,
+    kinds::KEYSTONE_SERVICE,
+    kinds::KEYSTONE_ENDPOINT,
+];
+
+/// How the domain is set up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Where the operator runs.
+    pub operator_namespace: String,
+    /// The image of Placement where a PlacementAPI names none.
+    pub default_image: String,
+    /// Where PlacementAPIs are served.
+    pub namespaces: Namespaces,
+}
+
+/// Where PlacementAPIs are served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Namespaces {
+    /// In these, by a Role in each.
+    These(Vec<String>),
+    /// Everywhere, by a ClusterRole: the operator then may read every Secret of the cluster.
+    All,
+}
+
+/// What is wrong with the environment.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum SettingsError {
+    /// Something that cannot be a namespace.
+    #[error("{variable}: {value:?} cannot be the name of a namespace: lower-case letters, digits and hyphens, at most 63")]
+    Namespace {
+        /// Its name.
+        variable: &'static str,
+        /// What it holds.
+        value: String,
+    },
+    /// A list of namespaces that is empty.
+    #[error("{NAMESPACES_VARIABLE}: {0:?} names no namespace: write some, separated by commas, or * for all")]
+    NoNamespace(String),
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            operator_namespace: NAMESPACE.to_owned(),
+            default_image: IMAGE.to_owned(),
+            namespaces: Namespaces::These(vec!["openstack".to_owned()]),
+        }
+    }
+}
+
+impl std::fmt::Display for Namespaces {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::These(names) => f.write_str(&names.join(",")),
+            Self::All => f.write_str("*"),
+        }
+    }
+}
+
+impl std::str::FromStr for Namespaces {
+    type Err = SettingsError;
+
+    fn from_str(text: &str) -> Result<Self, SettingsError> {
+        Self::read(text)
+    }
+}
+
+impl Namespaces {
+    /// Reads a list that is separated by commas; `*` means everywhere.
+    ///
+    /// # Errors
+    /// One of them cannot be a namespace, or there is none.
+    pub fn read(text: &str) -> Result<Self, SettingsError> {
+        let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+        if names.clone().any(|name| name == "*") {
+            return Ok(Self::All);
+        }
+        let mut read = Vec::new();
+        for name in names {
+            if !is_dns_label(name) {
+                return Err(SettingsError::Namespace { variable: NAMESPACES_VARIABLE, value: name.to_owned() });
+            }
+            read.push(name.to_owned());
+        }
+        if read.is_empty() {
+            return Err(SettingsError::NoNamespace(text.to_owned()));
+        }
+        read.sort();
+        read.dedup();
+        Ok(Self::These(read))
+    }
+}
+
+impl Settings {
+    /// Reads `OPERATOR_NAMESPACE`, `RELATED_IMAGE_PLACEMENT_API_IMAGE_URL_DEFAULT` and `WEFT_PLACEMENT_NAMESPACES`. An empty variable counts as unset.
+    ///
+    /// # Errors
+    /// A variable has a value that it cannot have.
+    pub fn from_env(env: impl Fn(&str) -> Option<String>) -> Result<Self, SettingsError> {
+        let get = |variable: &str| env(variable).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
+        let default = Self::default();
+        let operator_namespace = get("OPERATOR_NAMESPACE").unwrap_or(default.operator_namespace);
+        if !is_dns_label(&operator_namespace) {
+            return Err(SettingsError::Namespace { variable: "OPERATOR_NAMESPACE", value: operator_namespace });
+        }
+        Ok(Self {
+            operator_namespace,
+            default_image: get(IMAGE_VARIABLE).unwrap_or(default.default_image),
+            namespaces: get(NAMESPACES_VARIABLE).map_or(Ok(default.namespaces), |text| Namespaces::read(&text))?,
+        })
+    }
+}
+
+/// Placement.
+#[derive(Clone, Debug)]
+pub struct Placement {
+    settings: Settings,
+}
+
+impl Placement {
+    /// The domain under these settings.
+    pub fn new(settings: Settings) -> Self {
+        Self { settings }
+    }
+
+    /// Its settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+}
+
+impl Domain for Placement {
+    fn name(&self) -> &'static str {
+        "placement"
+    }
+
+    fn resource(&self) -> Kind {
+        kinds::PLACEMENT_API
+    }
+
+    fn resource_name(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn only_the_oldest(&self) -> bool {
+        true
+    }
+
+    fn kinds(&self) -> &'static [Kind] {
+        KINDS
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        None
+    }
+
+    fn pod_selector(&self) -> &'static str {
+        POD_LABEL
+    }
+
+    fn facts(&self) -> &'static [Fact] {
+        // Which of the other operators' kinds are served, and whether OpenShift's constraints are.
+        &[Fact::Definitions]
+    }
+
+    fn record(&self, _resource_name: &str) -> Option<(ObjectKey, &'static str)> {
+        None
+    }
+
+    /// What depends on nothing but the resource: the service account, what it may do, and the Services. For everything else Secrets must be known, see
+    /// [`assess`](crate::assess()).
+    fn decide(&self, input: Input<'_>) -> Result<Decision, Refusal> {
+        let refusal = |reason, problems| Refusal { reason, problems, changes: Vec::new() };
+        let refused = |problems| refusal("FailedToValidate", problems);
+        let problem = |message: String| vec![Problem { field: "spec".into(), message }];
+        let resource: PlacementApi = serde_json::from_value(input.resource.clone()).map_err(|error| refused(problem(error.to_string())))?;
+        let config = Config::of(&resource).map_err(refused)?;
+        let defect =
+            |error: objects::BuildError| refusal("InternalError", problem(format!("{error}; this is a defect of Weft, please report it")));
+        let mut objects = objects::access(&config, input.facts.serves(kinds::SECURITY_CONTEXT_CONSTRAINTS)).map_err(defect)?;
+        objects.extend(objects::services(&config).map_err(defect)?);
+        Ok(Decision {
+            units: vec![Unit { name: "placement".to_owned(), objects }],
+            decided: input.resource["spec"].clone(),
+            record: None,
+            made_by_operands: Vec::new(),
+            certificates: Vec::new(),
+            waits: Vec::new(),
+            drift: DriftPolicy::Repair,
+            log_level: None,
+            notices: Vec::new(),
+        })
+    }
+
+    fn status(&self, previous: &Value, _conditions: Vec<Condition>, _report: &Report, _units: &[Unit]) -> Value {
+        // Its own controller writes it, see `crate::status`.
+        previous.clone()
+    }
+
+    /// By the owner: placement-operator and nova-operator set one on all that they make.
+    fn made_by_original(&self, live: &Value) -> bool {
+        let is_ours = |owner: &Value| {
+            let group = owner["apiVersion"].as_str().and_then(|version| version.split_once('/')).map(|(group, _)| group);
+            owner["kind"] == KIND && group == Some(GROUP)
+        };
+        live["metadata"]["ownerReferences"].as_array().is_some_and(|owners| owners.iter().any(is_ours))
+    }
+
+    /// nova-operator is one only in the releases that serve PlacementAPI: they name Placement's image, too.
+    fn is_original_operator(&self, workload: &Value) -> bool {
+        let metadata = &workload["metadata"];
+        if !metadata["labels"][COMPONENT_LABEL].is_null() {
+            return false;
+        }
+        let containers = workload.pointer("/spec/template/spec/containers").and_then(Value::as_array).into_iter().flatten();
+        let mut variables = containers.flat_map(|container| container["env"].as_array().into_iter().flatten());
+        let [(_, own), (_, merged)] = OPERATORS;
+        metadata["name"] == *own || metadata["name"] == *merged && variables.any(|variable| variable["name"] == IMAGE_VARIABLE)
+    }
+
+    fn operators(&self) -> &'static [(Kind, &'static str)] {
+        OPERATORS
+    }
+
+    fn gauges(&self, _resource: Option<&Value>) -> Vec<(&'static str, &'static str, f64)> {
+        Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn another_operator_is_one_that_serves_placement_apis() {
+        let domain = Placement::new(Settings::default());
+        let deployment = |name: &str, variable: &str| {
+            let container = serde_json::json!({"name": "manager", "env": [{"name": variable, "value": "x"}]});
+            serde_json::json!({"kind": "Deployment", "metadata": {"name": name}, "spec": {"template": {"spec": {"containers": [container]}}}})
+        };
+        assert!(domain.is_original_operator(&deployment("placement-operator-controller-manager", "X")));
+        assert!(domain.is_original_operator(&deployment("nova-operator-controller-manager", IMAGE_VARIABLE)));
+        assert!(!domain.is_original_operator(&deployment("nova-operator-controller-manager", "X")), "before they were merged");
+        let mut ours = deployment("placement-operator-controller-manager", "X");
+        ours["metadata"]["labels"] = serde_json::json!({COMPONENT_LABEL: "operator"});
+        assert!(!domain.is_original_operator(&ours));
+    }
+
+    #[test]
+    fn everywhere_is_only_served_where_that_is_said() {
+        let read =
+            |text: &'static str| Settings::from_env(move |name| (name == NAMESPACES_VARIABLE).then(|| text.to_owned())).unwrap().namespaces;
+        assert_eq!(read(""), Namespaces::These(vec!["openstack".into()]));
+        assert_eq!(read(" b, a,b,"), Namespaces::These(vec!["a".into(), "b".into()]));
+        assert_eq!(read("*"), Namespaces::All);
+        let error = Namespaces::read("a,B").unwrap_err().to_string();
+        assert!(error.contains("WEFT_PLACEMENT_NAMESPACES: \"B\""), "{error}");
+        let error = Namespaces::read(" , ").unwrap_err().to_string();
+        assert!(error.contains("names no namespace"), "{error}");
+    }
+}

@@ -1,0 +1,211 @@
+//! What other operators keep for Placement: its [`database`], its registration in [`keystone`], the [`topology`] of its pods and its application
+//! [`credential`]. Their kinds are plain values: nothing of theirs is linked, and a cluster may lack any of them.
+//!
+//! A reader says what it found, or what the condition of its step says meanwhile. A builder gives the body of a server-side apply; of what was there before, it gives back
+//! what is in its specification, so that nothing of it is lost.
+
+pub mod credential;
+pub mod database;
+pub mod keystone;
+pub mod topology;
+
+use serde_json::{Value, json};
+use weft_api::placement::{GROUP, KIND};
+use weft_plan::ObjectKey;
+
+use crate::conditions::State;
+
+/// On everything of somebody else's that must stay while the service uses it. placement-operator's own, so that what that operator holds is released too.
+pub const FINALIZER: &str = "openstack.org/placementapi";
+
+/// Whether an object carries a finalizer.
+pub fn holds(object: &Value, finalizer: &str) -> bool {
+    object["metadata"]["finalizers"].as_array().is_some_and(|all| all.iter().any(|one| one == finalizer))
+}
+
+/// Whether an object was made for a PlacementAPI, by Weft or by placement-operator.
+pub fn is_of_placement(object: &Value) -> bool {
+    let is_one = |owner: &Value| owner["kind"] == KIND && text(&owner["apiVersion"]).split('/').next() == Some(GROUP);
+    object["metadata"]["ownerReferences"].as_array().is_some_and(|owners| owners.iter().any(is_one))
+}
+
+/// A finalizer on an object of somebody else's, which has to stay while the service uses it, and labels by which it is found again. Nothing else of the
+/// object becomes Weft's: whoever has made it goes on to answer for it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Claim {
+    /// The object.
+    pub key: ObjectKey,
+    /// The body of a server-side apply. It has the uid, so that it makes no object that is gone.
+    pub body: Value,
+}
+
+impl Claim {
+    /// Nothing if the object has all that, or is being deleted: then it takes no finalizer any more.
+    pub fn of(key: &ObjectKey, live: &Value, finalizer: &str, labels: &[(&str, &str)]) -> Option<Self> {
+        let metadata = &live["metadata"];
+        let is_labelled = labels.iter().all(|(label, value)| metadata["labels"][label] == *value);
+        if !metadata["deletionTimestamp"].is_null() || holds(live, finalizer) && is_labelled {
+            return None;
+        }
+        let mut body = json!({
+            "apiVersion": key.kind.api_version(),
+            "kind": key.kind.kind,
+            "metadata": {"name": key.name, "namespace": key.namespace, "uid": metadata["uid"], "finalizers": [finalizer]},
+        });
+        for (label, value) in labels {
+            body["metadata"]["labels"][label] = (*value).into();
+        }
+        Some(Self { key: key.clone(), body })
+    }
+}
+
+/// The end of a [`Claim`], or of a finalizer that placement-operator has put there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Release {
+    /// The object.
+    pub key: ObjectKey,
+    /// A JSON patch (RFC 6902). It fails if anything has moved: then the next look tells.
+    pub patch: Value,
+}
+
+impl Release {
+    /// Nothing if the object does not carry the finalizer. The label goes along.
+    pub fn of(key: &ObjectKey, live: &Value, finalizer: &str, label: Option<&str>) -> Option<Self> {
+        let metadata = &live["metadata"];
+        let index = metadata["finalizers"].as_array()?.iter().position(|one| one == finalizer)?;
+        let path = format!("/metadata/finalizers/{index}");
+        let mut patch = vec![
+            json!({"op": "test", "path": "/metadata/uid", "value": metadata["uid"]}),
+            json!({"op": "test", "path": path, "value": finalizer}),
+            json!({"op": "remove", "path": path}),
+        ];
+        if let Some(label) = label.filter(|label| !metadata["labels"][label].is_null()) {
+            // RFC 6901: a slash in a name is written ~1.
+            patch.push(json!({"op": "remove", "path": format!("/metadata/labels/{}", label.replace('/', "~1"))}));
+        }
+        Some(Self { key: key.clone(), patch: patch.into() })
+    }
+}
+
+/// A condition of an object of an OpenStack operator, in their form.
+fn condition<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
+    object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == name)
+}
+
+/// Whether what an object says in status is about an older specification. Not all of them tell which one it is about.
+fn is_outdated(object: &Value) -> bool {
+    let observed = &object["status"]["observedGeneration"];
+    observed.is_number() && *observed != object["metadata"]["generation"]
+}
+
+/// What a peer says of itself as a whole. As lib-common does it: its Ready if that is True, else the worst of its conditions, the latest of equally bad
+/// ones. Nothing while it says nothing.
+fn mirror(object: &Value) -> Option<State> {
+    let conditions = object["status"]["conditions"].as_array()?;
+    let ready = condition(object, "Ready").filter(|ready| ready["status"] == "True");
+    let since = |condition: &Value| text(&condition["lastTransitionTime"]).to_owned();
+    let worst =
+        || conditions.iter().min_by_key(|condition| (badness(condition), std::cmp::Reverse(since(condition)), text(&condition["type"])));
+    let mirrored = ready.or_else(worst)?;
+    let (status, message) = (text(&mirrored["status"]), text(&mirrored["message"]));
+    if status == "True" {
+        return Some(State::ready(message));
+    }
+    let severity = mirrored["severity"].as_str().filter(|severity| status == "False" && !severity.is_empty());
+    Some(State {
+        status: status.to_owned(),
+        severity: severity.map(str::to_owned),
+        reason: text(&mirrored["reason"]).to_owned(),
+        message: message.to_owned(),
+    })
+}
+
+/// The worst first.
+fn badness(condition: &Value) -> u8 {
+    match (text(&condition["status"]), text(&condition["severity"])) {
+        ("False", "Error") => 0,
+        ("False", "Warning") => 1,
+        ("False", _) => 2,
+        ("True", _) => 4,
+        _ => 3,
+    }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn name(object: &Value) -> &str {
+    text(&object["metadata"]["name"])
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use weft_plan::kinds;
+
+    use super::*;
+
+    fn one(name: &str, status: &str, severity: &str, second: u8) -> Value {
+        json!({"type": name, "status": status, "severity": severity, "reason": "Because", "message": format!("{name} is {status}"),
+            "lastTransitionTime": format!("2026-01-01T00:00:{second:02}Z")})
+    }
+
+    fn mirrored(conditions: &[Value]) -> Option<(String, Option<String>, String)> {
+        let mirrored = mirror(&json!({"status": {"conditions": conditions}}))?;
+        Some((mirrored.status, mirrored.severity, mirrored.message))
+    }
+
+    #[test]
+    fn a_peer_is_as_well_as_the_worst_of_what_it_says() {
+        let ready = one("Ready", "Unknown", "", 9);
+        let expected = |status: &str, severity: Option<&str>, of: &str| {
+            Some((status.to_owned(), severity.map(str::to_owned), format!("{of} is {status}")))
+        };
+        let all =
+            [one("A", "True", "", 9), one("B", "False", "Info", 5), one("C", "False", "Info", 6), one("D", "False", "Warning", 1), ready];
+        assert_eq!(mirrored(&all), expected("False", Some("Warning"), "D"));
+        assert_eq!(mirrored(&all[..3]), expected("False", Some("Info"), "C"), "the latest");
+        assert_eq!(mirrored(&[all[0].clone(), all[4].clone()]), expected("Unknown", None, "Ready"));
+        assert_eq!(mirrored(&[one("Ready", "True", "", 1), all[3].clone()]), expected("True", None, "Ready"), "it has to know");
+        assert_eq!(mirrored(&[]), None);
+        assert_eq!(mirror(&json!({})), None);
+    }
+
+    #[test]
+    fn a_claim_is_a_finalizer_and_labels_and_its_release_takes_them_off() {
+        let key = ObjectKey::new(kinds::SECRET, "cloud", "ac");
+        let mut live = json!({"metadata": {"name": "ac", "uid": "1", "finalizers": ["other/one"], "labels": {"a": "b"}}});
+        let claim = |live: &Value| Claim::of(&key, live, FINALIZER, &[("weft.network/x", "y")]);
+        assert_eq!(
+            claim(&live).unwrap().body["metadata"],
+            json!({"name": "ac", "namespace": "cloud", "uid": "1", "finalizers": [FINALIZER], "labels": {"weft.network/x": "y"}})
+        );
+        assert_eq!(Release::of(&key, &live, FINALIZER, None), None);
+        live["metadata"]["finalizers"] = json!(["other/one", FINALIZER]);
+        assert!(claim(&live).is_some(), "the label is missing");
+        live["metadata"]["labels"]["weft.network/x"] = "y".into();
+        assert_eq!(claim(&live), None);
+        let patch = Release::of(&key, &live, FINALIZER, Some("weft.network/x")).unwrap().patch;
+        assert_eq!(
+            (&patch[1], &patch[2], &patch[3]),
+            (
+                &json!({"op": "test", "path": "/metadata/finalizers/1", "value": FINALIZER}),
+                &json!({"op": "remove", "path": "/metadata/finalizers/1"}),
+                &json!({"op": "remove", "path": "/metadata/labels/weft.network~1x"})
+            )
+        );
+        let going = json!({"metadata": {"name": "ac", "uid": "1", "deletionTimestamp": "2026-01-01T00:00:00Z"}});
+        assert_eq!(claim(&going), None, "the API server would refuse it");
+    }
+
+    #[test]
+    fn what_was_made_for_a_placement_api_is_known_by_its_owner() {
+        let owned = |owners: Value| is_of_placement(&json!({"metadata": {"ownerReferences": owners}}));
+        assert!(owned(
+            json!([{"apiVersion": "v1", "kind": "Secret"}, {"apiVersion": "placement.openstack.org/v1beta1", "kind": "PlacementAPI"}])
+        ));
+        assert!(!owned(json!([{"apiVersion": "nova.openstack.org/v1beta1", "kind": "Nova"}])));
+        assert!(!is_of_placement(&json!({"metadata": {}})));
+    }
+}

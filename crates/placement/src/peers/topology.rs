@@ -1,0 +1,76 @@
+//! Where pods run, by a Topology of infra-operator.
+
+use serde_json::Value;
+use weft_api::placement::AppliedTopology;
+use weft_operands::problems::given;
+
+use super::FINALIZER;
+use crate::{
+    Config,
+    conditions::{State, Step},
+};
+
+/// The name of the Topology that is asked for.
+pub fn wanted(config: &Config) -> Option<&str> {
+    given(&config.spec().topology_ref.as_ref()?.name)
+}
+
+/// The finalizer that keeps a Topology while the service of this PlacementAPI uses it.
+pub fn finalizer(placement_api: &str) -> String {
+    format!("{FINALIZER}-{placement_api}")
+}
+
+/// `spec` of the Topology, for [`Inputs`](crate::Inputs). `served`: whether the cluster knows the kind.
+///
+/// # Errors
+/// It is not there, or not for long.
+pub fn spec(name: &str, served: bool, live: Option<&Value>) -> Result<Value, State> {
+    let failed = |why: String| Err(Step::Topology.fails(why));
+    match live {
+        None if !served => failed("the cluster has no kind Topology: install infra-operator, or remove spec.topologyRef".to_owned()),
+        None => failed(format!("topologies.topology.openstack.org {name:?} not found")),
+        // Its finalizers keep it only until whoever uses it has another.
+        Some(live) if !live["metadata"]["deletionTimestamp"].is_null() => {
+            failed(format!("Topology {name:?} is being deleted: name another one in spec.topologyRef"))
+        }
+        Some(live) => Ok(live["spec"].clone()),
+    }
+}
+
+/// The Topology in `status.lastAppliedTopology` that pods do not use any more, to be released.
+pub fn left_behind<'a>(applied: Option<&'a AppliedTopology>, wanted: Option<&str>) -> Option<&'a str> {
+    applied.and_then(|applied| given(&applied.name)).filter(|applied| Some(*applied) != wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::objects::tests::config;
+
+    #[test]
+    fn a_topology_that_is_not_there_is_an_error_until_it_comes() {
+        let spec = |served: bool, live: Option<&Value>| super::spec("zones", served, live);
+        assert_eq!(
+            spec(true, None),
+            Err(State::error(r#"Topology config create error occurred topologies.topology.openstack.org "zones" not found"#))
+        );
+        assert!(matches!(spec(false, None), Err(state) if state.message.contains("install infra-operator")));
+        let mut live = json!({"metadata": {}, "spec": {"affinity": {}}});
+        assert_eq!(spec(true, Some(&live)), Ok(json!({"affinity": {}})));
+        live["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        assert!(matches!(spec(true, Some(&live)), Err(state) if state.message.contains("is being deleted")));
+    }
+
+    #[test]
+    fn the_topology_of_before_is_released() {
+        let config = config(&json!({"topologyRef": {"name": "new"}}));
+        assert_eq!((wanted(&config), finalizer("placement").as_str()), (Some("new"), "openstack.org/placementapi-placement"));
+        let applied = |name: &str| AppliedTopology { name: Some(name.to_owned()), namespace: Some("cloud".to_owned()) };
+        assert_eq!(left_behind(Some(&applied("old")), Some("new")), Some("old"));
+        assert_eq!(left_behind(Some(&applied("old")), None), Some("old"));
+        assert_eq!(left_behind(Some(&applied("new")), Some("new")), None);
+        assert_eq!(left_behind(None, Some("new")), None);
+    }
+}

@@ -1,0 +1,244 @@
+//! Everything that a PlacementAPI leads to, without a cluster: the operator's own assessments of a world in which whatever is made is there at once,
+//! and whatever others have to do is done.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use weft_api::placement::PlacementApi;
+use weft_operands::problems::given;
+use weft_plan::{Kind, Manifest, ObjectKey, kinds, report::Failure};
+
+use crate::{
+    Settings,
+    assess::assess,
+    peers::database::Dice,
+    registration::{Errand, Progress},
+    world::{Seen, World},
+};
+
+/// There are fewer steps than this that wait for what was made before.
+const ROUNDS: usize = 32;
+
+/// What a PlacementAPI leads to.
+#[derive(Debug, Default)]
+pub struct Preview {
+    /// The objects, in the order in which they are applied.
+    pub objects: Vec<Manifest>,
+    /// What was taken for granted.
+    pub assumed: Vec<String>,
+    /// Why there is no more, if there is not: the condition, and what it says.
+    pub ends: Option<String>,
+}
+
+/// Looks ahead. `given` are the objects that there are beside it: Secrets, networks, what other operators have made.
+pub fn preview(resource: &PlacementApi, settings: &Settings, given: &[Value]) -> Preview {
+    let namespace = resource.metadata.namespace.clone().unwrap_or_else(|| "default".to_owned());
+    let mut preview = Preview::default();
+    let mut known: Vec<Value> = given.iter().map(|object| as_stored(object, &namespace)).collect();
+    assume(resource, &namespace, &mut known, &mut preview.assumed);
+    let world = Files { given: Mutex::new(known), made: Mutex::default() };
+    // Of no account is made anything that is used: it is an example.
+    let dice = || Dice { user: [0x5a; 2], password: [0x5a; 16] };
+    for _ in 0..ROUNDS {
+        let assessment = assess(resource, None, settings, &world, Timestamp::UNIX_EPOCH, dice());
+        let claims = assessment.claims.iter().filter(|claim| world.claim(&claim.key, &claim.body)).count();
+        let before = preview.objects.len();
+        for object in assessment.objects {
+            if world.make(&object) {
+                preview.objects.push(object);
+            }
+        }
+        if claims == 0 && preview.objects.len() == before {
+            let conditions = assessment.steps.conditions(&[], Timestamp::UNIX_EPOCH);
+            let failed = conditions.iter().skip(1).find(|condition| condition.status == "False");
+            preview.ends = failed.map(|condition| format!("{}: {}", condition.type_, condition.message.as_deref().unwrap_or_default()));
+            break;
+        }
+    }
+    preview
+}
+
+/// What usually is there where other operators are, and is not among the files.
+fn assume(resource: &PlacementApi, namespace: &str, known: &mut Vec<Value>, assumed: &mut Vec<String>) {
+    let spec = &resource.spec;
+    let has = |kind: Kind, known: &[Value]| known.iter().any(|object| object["kind"] == kind.kind);
+    let noauth2 = spec.auth.as_ref().and_then(|auth| given(&auth.strategy)) == Some("noauth2");
+    let external = spec.keystone.as_ref().is_some_and(|keystone| keystone.external.is_some());
+    if !noauth2 && !external && !has(kinds::KEYSTONE_API, known) {
+        let address = |endpoint: &str| format!("http://keystone-{endpoint}.{namespace}.svc:5000");
+        assumed.push(format!("no KeystoneAPI is given: it is taken to be at {}", address("internal")));
+        known.push(json!({"apiVersion": kinds::KEYSTONE_API.api_version(), "kind": "KeystoneAPI",
+            "metadata": {"name": "keystone", "namespace": namespace},
+            "status": {"apiEndpoints": {"public": address("public"), "internal": address("internal")}}}));
+    }
+    if let Some(instance) = given(&spec.database_instance) {
+        let cr = format!("mariadb-{instance}");
+        if !known.iter().any(|object| object["kind"] == "Service" && object["metadata"]["labels"]["cr"] == cr) {
+            assumed.push(format!("no Service of database {instance} is given: it is taken to be {instance}.{namespace}.svc"));
+            known.push(json!({"apiVersion": "v1", "kind": "Service",
+                "metadata": {"name": instance, "namespace": namespace, "labels": {"app": "mariadb", "cr": cr}}}));
+        }
+    }
+}
+
+/// As the API server would give it back.
+fn as_stored(object: &Value, namespace: &str) -> Value {
+    let mut object = object.clone();
+    if object["metadata"]["namespace"].is_null() {
+        object["metadata"]["namespace"] = namespace.into();
+    }
+    if let Some(texts) = object["stringData"].as_object().cloned() {
+        for (key, text) in texts {
+            object["data"][key] = STANDARD.encode(text.as_str().unwrap_or_default()).into();
+        }
+    }
+    object
+}
+
+/// Objects of files, and what was made.
+struct Files {
+    given: Mutex<Vec<Value>>,
+    made: Mutex<BTreeMap<ObjectKey, Arc<Value>>>,
+}
+
+impl Files {
+    /// Makes an object; whether it is a new one.
+    fn make(&self, object: &Manifest) -> bool {
+        let mut live = object.body().clone();
+        let all_true = |names: &[&str]| names.iter().map(|name| json!({"type": name, "status": "True"})).collect::<Value>();
+        live["status"] = match object.key().kind {
+            kinds::JOB => json!({"conditions": all_true(&["Complete"])}),
+            kinds::SERVICE => json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}),
+            kinds::MARIADB_DATABASE => json!({"conditions": all_true(&["Ready", "MariaDBDatabaseReady"])}),
+            kinds::MARIADB_ACCOUNT => json!({"conditions": all_true(&["Ready", "MariaDBAccountReady"])}),
+            kinds::KEYSTONE_SERVICE | kinds::KEYSTONE_ENDPOINT => json!({"conditions": all_true(&["Ready"])}),
+            // Without pods, there is none to wait for.
+            kinds::DEPLOYMENT => {
+                live["spec"]["replicas"] = 0.into();
+                json!({"observedGeneration": 0})
+            }
+            _ => Value::Null,
+        };
+        lock(&self.made).insert(object.key().clone(), Arc::new(live)).is_none()
+    }
+
+    /// Adds finalizers and labels to an object that was given; whether that was anything new.
+    fn claim(&self, key: &ObjectKey, body: &Value) -> bool {
+        let mut given = lock(&self.given);
+        let Some(object) = given.iter_mut().find(|object| is(object, key)) else { return false };
+        let before = object.clone();
+        object["metadata"]["finalizers"] = body["metadata"]["finalizers"].clone();
+        for (label, value) in body["metadata"]["labels"].as_object().into_iter().flatten() {
+            object["metadata"]["labels"][label] = value.clone();
+        }
+        *object != before
+    }
+}
+
+impl World for Files {
+    fn object(&self, key: &ObjectKey) -> Seen<Option<Arc<Value>>> {
+        let found = lock(&self.given).iter().find(|object| is(object, key)).cloned().map(Arc::new);
+        Seen::Told(found.or_else(|| self.own(key)))
+    }
+
+    fn selected(&self, kind: Kind, labels: &str) -> Seen<Vec<Arc<Value>>> {
+        let wanted: BTreeSet<(&str, &str)> = labels.split(',').filter_map(|label| label.split_once('=')).collect();
+        let has = |object: &&Value| wanted.iter().all(|(label, value)| object["metadata"]["labels"][label] == *value);
+        Seen::Told(lock(&self.given).iter().filter(|object| object["kind"] == kind.kind).filter(has).cloned().map(Arc::new).collect())
+    }
+
+    fn own(&self, key: &ObjectKey) -> Option<Arc<Value>> {
+        lock(&self.made).get(key).cloned()
+    }
+
+    fn all_own(&self, kind: Kind) -> Vec<Arc<Value>> {
+        lock(&self.made).iter().filter(|(key, _)| key.kind == kind).map(|(_, object)| Arc::clone(object)).collect()
+    }
+
+    fn failure(&self, _key: &ObjectKey) -> Option<Failure> {
+        None
+    }
+
+    fn keystone(&self, _errand: &Errand) -> Progress {
+        Progress::Done
+    }
+
+    fn serves(&self, kind: Kind) -> bool {
+        kind != kinds::SECURITY_CONTEXT_CONSTRAINTS
+    }
+}
+
+fn is(object: &Value, key: &ObjectKey) -> bool {
+    let metadata = &object["metadata"];
+    object["kind"] == key.kind.kind && metadata["name"] == key.name && metadata["namespace"].as_str() == key.namespace.as_deref()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn looked(spec: &Value, given: &[Value]) -> (Vec<String>, Vec<String>, Option<String>) {
+        let resource = json!({"metadata": {"name": "placement", "namespace": "cloud"}, "spec": spec});
+        let preview = preview(&serde_json::from_value(resource).unwrap(), &Settings::default(), given);
+        let names = preview.objects.iter().map(|object| format!("{}/{}", object.key().kind.kind, object.key().name));
+        (names.filter(|name| !name.starts_with("Job/")).collect(), preview.assumed, preview.ends)
+    }
+
+    fn secret(name: &str, values: &Value) -> Value {
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": values})
+    }
+
+    #[test]
+    fn a_standalone_service_is_shown_to_its_end() {
+        let spec = json!({
+            "secret": "osp-secret",
+            "database": {"host": "db.example.com", "credentialsSecret": {"name": "db"}},
+            "keystone": {"external": {"authURL": "https://keystone.example.com"}, "registration": "Direct", "adminSecret": {"name": "admin"}},
+        });
+        let all = [
+            secret("osp-secret", &json!({"PlacementPassword": "a"})),
+            secret("db", &json!({"username": "u", "password": "p"})),
+            secret("admin", &json!({"username": "admin", "password": "p"})),
+        ];
+        let (objects, assumed, ends) = looked(&spec, &all);
+        assert_eq!((ends, assumed), (None, vec![]));
+        assert_eq!(
+            objects,
+            [
+                "ServiceAccount/placement-placement",
+                "Secret/placement-config-data",
+                "Service/placement-internal",
+                "Service/placement-public",
+                "Deployment/placement"
+            ]
+        );
+        let (objects, _, ends) = looked(&spec, &all[..2]);
+        assert_eq!((objects.len(), ends.unwrap().as_str()), (1, "InputReady: Input data resources missing: secret/admin"));
+    }
+
+    #[test]
+    fn what_other_operators_do_is_taken_for_done_and_said() {
+        let spec = json!({"secret": "osp-secret", "databaseInstance": "openstack"});
+        let (objects, assumed, ends) = looked(&spec, &[secret("osp-secret", &json!({"PlacementPassword": "a"}))]);
+        assert_eq!((ends, assumed.len()), (None, 2), "{assumed:?}");
+        for expected in [
+            "MariaDBDatabase/placement",
+            "MariaDBAccount/placement",
+            "KeystoneService/placement",
+            "KeystoneEndpoint/placement",
+            "Deployment/placement",
+        ] {
+            assert!(objects.iter().any(|object| object == expected), "{expected}: {objects:?}");
+        }
+    }
+}

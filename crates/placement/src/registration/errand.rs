@@ -1,0 +1,63 @@
+//! What is to be done at Keystone at one go, and what came of it. An assessment asks for it; whoever carries the assessment out does it beside.
+
+use std::fmt;
+
+use super::Wanted;
+
+/// How Keystone is reached, and as whom.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Access {
+    /// Its address, with or without the version of the API.
+    pub auth_url: String,
+    /// The certificates, in PEM form, that it is verified by. Nothing: those of the system.
+    pub bundle: Option<Vec<u8>>,
+    /// A user of domain Default with the role admin on the system.
+    pub user: String,
+    /// That user's password.
+    pub password: String,
+}
+
+/// Which part of a registration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Part {
+    /// The service's user: before pods log in as it.
+    Account,
+    /// Service and endpoints: once pods answer.
+    Catalogue,
+    /// All of it goes.
+    Removal,
+}
+
+/// Something to be done at Keystone. It may be repeated at any time.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Errand {
+    /// which part
+    pub part: Part,
+    /// where, and as whom
+    pub access: Access,
+    /// how it is to be
+    pub wanted: Wanted,
+}
+
+/// How far an errand is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// It is being done. What comes of it is told.
+    UnderWay,
+    /// It failed, in these words, and is tried again.
+    Failed(String),
+    /// It is done.
+    Done,
+}
+
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Access").field("auth_url", &self.auth_url).field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Errand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Errand").field("part", &self.part).field("access", &self.access).field("wanted", &self.wanted).finish()
+    }
+}

@@ -1,0 +1,127 @@
+//! What an assessment looks at: the objects in the namespace of the PlacementAPI, its own and others'.
+//!
+//! The operator answers from what its watches have told, and watches whatever is asked for: so that a Secret is looked at is all that is needed to
+//! hear of its changes. A preview answers from what it has read.
+
+use std::sync::Arc;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde_json::{Value, json};
+use weft_plan::{Kind, ObjectKey, kinds, report::Failure};
+
+use crate::registration::{Errand, Progress};
+
+/// What is known of what was asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Seen<T> {
+    /// Nothing yet. The answer is on its way.
+    Unknown,
+    /// The cluster does not serve the kind: nobody has installed what brings it.
+    NotServed,
+    /// The API server does not let us look, in these words.
+    Refused(String),
+    /// This.
+    Told(T),
+}
+
+impl<T> Seen<T> {
+    /// The same of something else.
+    pub fn map<U>(self, of: impl FnOnce(T) -> U) -> Seen<U> {
+        match self {
+            Seen::Unknown => Seen::Unknown,
+            Seen::NotServed => Seen::NotServed,
+            Seen::Refused(why) => Seen::Refused(why),
+            Seen::Told(found) => Seen::Told(of(found)),
+        }
+    }
+}
+
+/// The cluster as far as a PlacementAPI depends on it. Namespaces are those of the keys; a selector is of labels.
+pub trait World {
+    /// An object of somebody else's, whole.
+    fn object(&self, key: &ObjectKey) -> Seen<Option<Arc<Value>>>;
+
+    /// The objects of a kind in the namespace that a label selector chooses, whosever they are; all if it is empty. By name.
+    fn selected(&self, kind: Kind, labels: &str) -> Seen<Vec<Arc<Value>>>;
+
+    /// An object that was made for this PlacementAPI, if it is there.
+    fn own(&self, key: &ObjectKey) -> Option<Arc<Value>>;
+
+    /// All objects of a kind that were made for this PlacementAPI, by name.
+    fn all_own(&self, kind: Kind) -> Vec<Arc<Value>>;
+
+    /// Why such an object could not be applied the last time.
+    fn failure(&self, key: &ObjectKey) -> Option<Failure>;
+
+    /// How far an errand at Keystone is. It is begun by being asked for.
+    fn keystone(&self, errand: &Errand) -> Progress;
+
+    /// Whether the cluster serves a kind that others bring.
+    fn serves(&self, kind: Kind) -> bool;
+}
+
+/// A Secret, read.
+#[derive(Clone, Debug)]
+pub struct Secret {
+    name: String,
+    object: Arc<Value>,
+}
+
+/// Why a Secret has no such value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SecretError {
+    /// It has no such key.
+    // In the words of lib-common.
+    #[error("field not found in Secret: field '{key}' not found in secret/{name}")]
+    NoKey {
+        /// the key
+        key: String,
+        /// the Secret
+        name: String,
+    },
+    /// The value is no text.
+    #[error("field '{key}' of secret/{name} is not text in UTF-8")]
+    NoText {
+        /// the key
+        key: String,
+        /// the Secret
+        name: String,
+    },
+}
+
+impl Secret {
+    /// A Secret as the API server has it.
+    pub fn new(object: Arc<Value>) -> Self {
+        Self { name: object["metadata"]["name"].as_str().unwrap_or_default().to_owned(), object }
+    }
+
+    /// Which version of which object this is.
+    pub fn version(&self) -> String {
+        let metadata = &self.object["metadata"];
+        json!([metadata["uid"], metadata["resourceVersion"]]).to_string()
+    }
+
+    /// The bytes under a key.
+    ///
+    /// # Errors
+    /// There is no such key.
+    pub fn bytes(&self, key: &str) -> Result<Vec<u8>, SecretError> {
+        let missing = || SecretError::NoKey { key: key.to_owned(), name: self.name.clone() };
+        let encoded = self.object["data"][key].as_str().ok_or_else(missing)?;
+        // The API server takes no other.
+        STANDARD.decode(encoded).map_err(|_| missing())
+    }
+
+    /// The text under a key.
+    ///
+    /// # Errors
+    /// There is no such key, or no text.
+    pub fn text(&self, key: &str) -> Result<String, SecretError> {
+        String::from_utf8(self.bytes(key)?).map_err(|_| SecretError::NoText { key: key.to_owned(), name: self.name.clone() })
+    }
+}
+
+/// The key of a Secret.
+pub fn secret(namespace: &str, name: &str) -> ObjectKey {
+    ObjectKey::new(kinds::SECRET, namespace, name)
+}
