@@ -42,6 +42,19 @@ impl Init {
         self.process.check_running()
     }
 
+    /// Waits until the script has written this file. Whoever enters before sees the machine's processes and files, or none.
+    pub(crate) fn wait_for(&mut self, ready: &Path) -> Result<()> {
+        let deadline = Instant::now() + START_TIMEOUT;
+        while !ready.exists() {
+            self.check_running()?;
+            if Instant::now() > deadline {
+                bail!("{} is not there in time; the log: {}", ready.display(), self.process.log().display());
+            }
+            sleep(Duration::from_millis(2));
+        }
+        Ok(())
+    }
+
     /// Name and pid of what runs for this node on this machine.
     pub(crate) fn processes(&self, node: &str) -> [(String, u32); 2] {
         [(format!("{node}: unshare"), self.process.pid()), (format!("{node}: init"), self.pid)]

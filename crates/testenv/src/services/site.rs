@@ -67,11 +67,10 @@ impl Site {
         fs::set_permissions(&hosts, std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
         let script = dir.write("site-init.sh", INIT)?;
         dir.write("container.sh", CONTAINER)?;
-        let init = Init::start(&script, &[&hosts.display().to_string()], dir.path())?;
-        let site = Self(Arc::new(Namespaces { init, dir, programs: AtomicU32::new(0) }));
-        // Its last step.
-        network::ip(&network::of(site.0.init.pid()), "link set lo up")?;
-        Ok(site)
+        let ready = dir.path().join("ready");
+        let mut init = Init::start(&script, &[&hosts.display().to_string(), &ready.display().to_string()], dir.path())?;
+        init.wait_for(&ready)?;
+        Ok(Self(Arc::new(Namespaces { init, dir, programs: AtomicU32::new(0) })))
     }
 
     /// The folder with data and logs; removed with the site, but after a panic.

@@ -82,3 +82,12 @@ fn runs_with(folder: &Path) -> bool {
         .map(|process| std::fs::read(process.path().join("cmdline")).unwrap_or_default())
         .any(|line| String::from_utf8_lossy(&line).contains(name))
 }
+
+#[tokio::test]
+async fn a_site_is_whole_as_soon_as_it_is_there() {
+    for _ in 0..20 {
+        let site = Site::start(&[DATABASE]).unwrap();
+        let seen = site.exec(&["cat", "/proc/1/comm", "/etc/hosts"], "").await.unwrap();
+        assert_eq!(seen, format!("bash\n127.0.0.1 localhost {DATABASE}\n"));
+    }
+}
