@@ -17,6 +17,10 @@ pub struct Domain {
     pub api_version: &'static str,
     /// The resource in paths and in the audit log.
     pub resource: &'static str,
+    /// The namespace of its configurations, if they have one.
+    pub served: Option<&'static str>,
+    /// The conditions that say that all is well.
+    pub well: &'static [(&'static str, &'static str)],
     /// The namespace of the operator.
     pub namespace: &'static str,
     /// The operator's workload and ServiceAccount.
@@ -31,13 +35,18 @@ pub struct Domain {
     pub parts: &'static [Part],
 }
 
+/// Of a configuration all of whose objects are there and work.
+const SETTLED: &[(&str, &str)] = &[("Available", "True"), ("Progressing", "False"), ("Degraded", "False")];
+
 /// All that are measured.
-pub const ALL: [Domain; 3] = [
+pub const ALL: [Domain; 4] = [
     Domain {
         name: "addons",
         kind: "NetworkAddonsConfig",
         api_version: "networkaddonsoperator.network.kubevirt.io/v1",
         resource: "networkaddonsconfigs",
+        served: None,
+        well: SETTLED,
         namespace: "cluster-network-addons",
         operator: "cluster-network-addons-operator",
         workload: "deployments",
@@ -50,6 +59,8 @@ pub const ALL: [Domain; 3] = [
         kind: "NetworkConfig",
         api_version: "networkoperator.openshift.io/v1",
         resource: "networkconfigs",
+        served: None,
+        well: SETTLED,
         namespace: "openshift-cluster-network-operator",
         operator: "cluster-network-operator",
         workload: "daemonsets",
@@ -63,12 +74,28 @@ pub const ALL: [Domain; 3] = [
         kind: "NodeNetworkConfigurationPolicy",
         api_version: "nmstate.io/v1",
         resource: "nodenetworkconfigurationpolicies",
+        served: None,
+        well: SETTLED,
         namespace: "nmstate",
         operator: "nmstate-operator",
         workload: "deployments",
         example: "node-network/linux-bridge-without-vlans.yaml",
         images: &[],
         parts: &[Part::Freshness, Part::Apply, Part::Traffic, Part::HostsIdle, Part::AgentMemory, Part::Fleet],
+    },
+    Domain {
+        name: "placement",
+        kind: "PlacementAPI",
+        api_version: "placement.openstack.org/v1beta1",
+        resource: "placementapis",
+        served: Some("openstack"),
+        well: &[("Ready", "True")],
+        namespace: "openstack-operators",
+        operator: "placement-operator-controller-manager",
+        workload: "deployments",
+        example: "placement/standalone.yaml",
+        images: &[],
+        parts: &[Part::Service, Part::Idle, Part::Restart, Part::Memory],
     },
 ];
 
@@ -86,7 +113,8 @@ impl Domain {
 
     /// Where its configurations are.
     pub fn configs(&self) -> String {
-        format!("/apis/{}/{}", self.api_version, self.resource)
+        let namespace = self.served.map(|namespace| format!("namespaces/{namespace}/")).unwrap_or_default();
+        format!("/apis/{}/{namespace}{}", self.api_version, self.resource)
     }
 
     /// The lease of its leader.

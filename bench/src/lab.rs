@@ -42,6 +42,11 @@ impl Setup {
         let domain = Domain::of(&config)?;
         // All versions of a domain have one schema.
         config["apiVersion"] = domain.api_version.into();
+        if domain.name == "placement" {
+            // No Keystone runs here.
+            config["spec"]["keystone"]["registration"] = "None".into();
+            config["spec"]["keystone"].as_object_mut().map(|keystone| keystone.remove("adminSecret"));
+        }
         Ok(Self { weft: weft.to_owned(), domain, config, applied: OnceCell::new() })
     }
 
@@ -87,6 +92,7 @@ impl<'a> Lab<'a> {
         match setup.domain.name {
             "addons" => lab.play_kubemacpool().await?,
             "cluster-network" => lab.play_cluster().await?,
+            "placement" => lab.make_secrets().await?,
             _ => {}
         }
         lab.warm_up().await?;
@@ -174,15 +180,15 @@ impl<'a> Lab<'a> {
         wait::until("the configuration is Available", async || {
             let config = self.config().await?.unwrap_or_default();
             let status = &config["status"];
-            let says = |name: &str, value: &str| {
+            let says = |(name, value): &(&str, &str)| {
                 status["conditions"]
                     .as_array()
                     .into_iter()
                     .flatten()
-                    .any(|condition| condition["type"] == name && condition["status"] == value)
+                    .any(|condition| condition["type"] == *name && condition["status"] == *value)
             };
             let known = status["observedGeneration"] == config["metadata"]["generation"];
-            Ok((known && says("Available", "True") && says("Progressing", "False") && says("Degraded", "False")).then_some(()))
+            Ok((known && self.setup.domain.well.iter().all(says)).then_some(()))
         })
         .await
     }
@@ -210,6 +216,20 @@ impl<'a> Lab<'a> {
         self.control_plane.kubectl(&["label", "nodes", "--all", "node-role.kubernetes.io/control-plane="]).await?;
         let definition = include_str!("../../components/network-attachment-definition/crd.yaml");
         self.control_plane.kubectl_with_input(&["apply", "-f", "-"], definition).await.map(drop)
+    }
+
+    /// The Secrets that a PlacementAPI names.
+    async fn make_secrets(&self) -> Result<()> {
+        let namespace = self.setup.domain.served.unwrap_or_default();
+        for (name, values) in [
+            ("placement-secret", json!({"PlacementPassword": "p"})),
+            ("placement-db", json!({"username": "placement", "password": "p"})),
+        ] {
+            let secret =
+                json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": namespace}, "stringData": values});
+            self.rest.apply(&format!("/api/v1/namespaces/{namespace}/secrets/{name}"), &secret).await?;
+        }
+        Ok(())
     }
 
     /// What the certificate manager of KubeMacPool does in life: kwok runs no containers, and without this Secret KubeMacPool is not

@@ -9,6 +9,7 @@ mod memory;
 mod removal;
 mod render;
 mod restart;
+mod service;
 mod size;
 
 use anyhow::Result;
@@ -25,6 +26,8 @@ pub enum Part {
     Restart,
     /// From the creation of the configuration to the last object, and to Available
     Install,
+    /// From the creation of a PlacementAPI to its last object, and to Ready
+    Service,
     /// From a change of the configuration to the first word about it in status
     Answer,
     /// Resident memory, also with 3,000 foreign ConfigMaps of 10 KiB
@@ -63,6 +66,7 @@ impl Part {
             Self::Idle => idle::measure(setup, args.idle_seconds).await,
             Self::Restart => restart::measure(setup).await,
             Self::Install => install::measure(setup, args.rounds, args.timeline).await,
+            Self::Service => service::measure(setup, args.rounds).await,
             Self::Answer => answer::measure(setup).await,
             Self::Memory => memory::measure(setup).await,
             Self::Drift => drift::measure(setup).await,

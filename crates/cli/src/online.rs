@@ -92,6 +92,8 @@ pub struct Site {
     pub operator: Option<Operator>,
     /// The namespace of the operator.
     pub namespace: String,
+    /// The operator's environment.
+    pub environment: Environment,
 }
 
 impl Online {
@@ -120,7 +122,7 @@ impl Online {
             },
         };
         let (domain, namespace) = entry.open(&environment)?;
-        Ok(Site { entry, domain, operator, namespace })
+        Ok(Site { entry, domain, operator, namespace, environment })
     }
 
     /// The namespaces of an operator and of its operands, by an inventory that it has left: in `--namespace`, else anywhere.

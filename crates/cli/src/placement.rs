@@ -1,17 +1,37 @@
-//! PlacementAPIs in files: everything that they lead to, with the Secrets and the objects of other operators that stand in the same files.
+//! Everything that PlacementAPIs lead to: by the Secrets and the objects of other operators that stand in the same files, or by those of a cluster.
+
+use std::collections::BTreeMap;
 
 use anyhow::Result;
 use serde_json::Value;
 use weft_api::placement::PlacementApi;
-use weft_placement::{Settings, preview::preview};
-use weft_plan::{Unit, kinds};
+use weft_placement::{
+    Settings,
+    domain::Namespaces,
+    peers::database::Dice,
+    preview::{Given, preview},
+    world::Question,
+};
+use weft_plan::{Kind, Manifest, OWNER_LABEL, ObjectKey, Owner, Unit, drift, kinds};
+use weft_runtime::{
+    presence,
+    preview::{self as changes, Action, Change, Preview},
+    seniority,
+};
 
 use crate::{
     document,
     domains::Environment,
+    online::{Online, Site},
     review::{Resource, Review},
     sources::Source,
 };
+
+/// The name of the only component.
+const UNIT: &str = "placement";
+/// Of an account that is made from it nothing is ever used.
+const EXAMPLE: Dice = Dice { user: [0x5a; 2], password: [0x5a; 16] };
+const OTHER_EXAMPLE: Dice = Dice { user: [0xa5; 2], password: [0xa5; 16] };
 
 /// Fills in what a resource alone does not tell. What is taken for granted, and what is missing, becomes a note.
 ///
@@ -33,12 +53,114 @@ pub fn complete(review: &mut Review, sources: &[Source], environment: &Environme
     for resource in placement {
         let Some(outcome) = &mut resource.outcome else { continue };
         let read: PlacementApi = serde_json::from_value(resource.value.clone())?;
-        let preview = preview(&read, &settings, &given);
+        let preview = preview(&read, &settings, Given::Files(given.clone()), None, EXAMPLE);
         let about = |what: String| format!("{}: {}: {what}", resource.source, resource.title);
         notes.extend(preview.assumed.into_iter().map(about));
         let way_out = "what comes after that is not shown: add what is missing to the files";
         notes.extend(preview.ends.map(|ends| about(format!("{ends}; {way_out}"))));
-        outcome.decision.units = vec![Unit { name: "placement".to_owned(), objects: preview.objects }];
+        outcome.decision.units = vec![Unit { name: UNIT.to_owned(), objects: preview.objects }];
     }
     Ok(())
+}
+
+/// What would happen with a PlacementAPI in a cluster, and what is to be told beside.
+///
+/// # Errors
+/// The cluster does not let us look.
+pub async fn plan(online: &Online, site: &Site, wanted: &Value) -> Result<(Preview, Vec<String>)> {
+    let read: PlacementApi = serde_json::from_value(wanted.clone())?;
+    let settings = Settings::from_env(|variable| site.environment.get(variable))?;
+    let objects = online.objects(site, Owner::of(&*site.domain, wanted));
+    let namespace = namespace(wanted);
+    let mut notes = Vec::new();
+    if matches!(&settings.namespaces, Namespaces::These(served) if served.iter().all(|name| name != namespace)) {
+        notes.push(format!(
+            "namespace {namespace} is not served: nothing happens until the operator is installed with --placement-namespaces {},{namespace}",
+            settings.namespaces
+        ));
+    }
+    let (facts, unseen) = changes::facts(&objects).await.map_err(|error| online.explain(error))?;
+    let elder = elder(online, site, wanted).await?;
+    let look = |answers: &BTreeMap<_, _>, dice| {
+        let given = Given::Cluster { facts: facts.clone(), answers: answers.clone() };
+        preview(&read, &settings, given, elder.as_deref(), dice)
+    };
+    let mut answers = BTreeMap::new();
+    let ahead = loop {
+        let ahead = look(&answers, EXAMPLE);
+        if ahead.open.is_empty() {
+            break ahead;
+        }
+        for question in ahead.open {
+            let answer = ask(online, namespace, &question).await?;
+            answers.insert(question, answer);
+        }
+    };
+    notes.extend(ahead.ends.map(|ends| format!("{ends}; what comes after that is not shown")));
+    if read.spec.keystone.is_some_and(|keystone| keystone.registration.as_deref() == Some("Direct")) {
+        notes.push("what the operator registers in Keystone by itself is not shown".to_owned());
+    }
+    // What other dice make otherwise is drawn; the name of an object may be, too.
+    let others = look(&answers, OTHER_EXAMPLE).objects;
+    let other = |object: &Manifest| others.iter().find(|other| other.key() == object.key()).unwrap_or(object).clone();
+    let other = Unit { name: UNIT.to_owned(), objects: ahead.objects.iter().map(other).collect() };
+    let unit = Unit { name: UNIT.to_owned(), objects: ahead.objects };
+    let plan = Preview {
+        blocked: presence::blocked(&online.cluster, &*site.domain).await.map_err(|error| online.explain(error))?,
+        paused: drift::pause(wanted).map(str::to_owned),
+        drawn: unit.objects.iter().zip(&other.objects).any(|(one, other)| one.body() != other.body()),
+        units: vec![changes::unit(&objects, &unit, &other).await.map_err(|error| online.explain(error))?],
+        notices: unseen,
+        ..Preview::default()
+    };
+    Ok((plan, notes))
+}
+
+/// What the deletion of a PlacementAPI would remove.
+///
+/// # Errors
+/// The cluster does not let us look.
+pub async fn deletion(online: &Online, site: &Site, stored: &Value) -> Result<Preview> {
+    let owner = Owner::of(&*site.domain, stored);
+    let mut removals = Vec::new();
+    for kind in site.domain.kinds() {
+        let objects = listed(online, namespace(stored), *kind, OWNER_LABEL).await?;
+        let keys = objects.iter().filter(|object| owner.owns(object)).filter_map(ObjectKey::of);
+        removals.extend(keys.map(|object| Change { object, action: Action::Delete }));
+    }
+    Ok(Preview { removals, ..Preview::default() })
+}
+
+/// The PlacementAPI that counts in the namespace, if it is another one.
+async fn elder(online: &Online, site: &Site, wanted: &Value) -> Result<Option<String>> {
+    let is_wanted = |other: &Value| other["metadata"]["name"] == wanted["metadata"]["name"];
+    let mut all = online.resources(site).await?.unwrap_or_default();
+    all.retain(|other| other["metadata"]["namespace"] == wanted["metadata"]["namespace"]);
+    if !all.iter().any(is_wanted) {
+        all.push(wanted.clone());
+    }
+    let senior = seniority::senior(&all).filter(|senior| !is_wanted(senior));
+    Ok(senior.and_then(|senior| senior["metadata"]["name"].as_str()).map(str::to_owned))
+}
+
+async fn ask(online: &Online, namespace: &str, question: &Question) -> Result<Vec<Value>> {
+    match question {
+        Question::Object(key) => match online.cluster.get(key).await {
+            Ok(found) => Ok(found.into_iter().collect()),
+            Err(error) => Err(online.explain(error)),
+        },
+        Question::Selected(kind, labels) => listed(online, namespace, *kind, labels).await,
+    }
+}
+
+/// The objects of a kind that a label selector chooses; none of a kind that the cluster does not serve.
+async fn listed(online: &Online, namespace: &str, kind: Kind, labels: &str) -> Result<Vec<Value>> {
+    match online.cluster.list(kind, Some(namespace), &format!("labelSelector={labels}")).await {
+        Err(error) if error.is_not_found() => Ok(Vec::new()),
+        listed => listed.map_err(|error| online.explain(error)),
+    }
+}
+
+fn namespace(resource: &Value) -> &str {
+    resource["metadata"]["namespace"].as_str().unwrap_or("default")
 }

@@ -1,5 +1,5 @@
-//! Everything that a PlacementAPI leads to, without a cluster: the operator's own assessments of a world in which whatever is made is there at once,
-//! and whatever others have to do is done.
+//! Everything that a PlacementAPI leads to, without writing anything: the operator's own assessments of a world in which whatever is made is there at
+//! once, and whatever others have to do is done.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,14 +11,14 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use weft_api::placement::PlacementApi;
 use weft_operands::problems::given;
-use weft_plan::{Kind, Manifest, ObjectKey, kinds, report::Failure};
+use weft_plan::{Facts, Kind, Manifest, ObjectKey, kinds, report::Failure};
 
 use crate::{
     Settings,
     assess::assess,
     peers::database::Dice,
     registration::{Errand, Progress},
-    world::{Seen, World},
+    world::{Question, Seen, World},
 };
 
 /// There are fewer steps than this that wait for what was made before.
@@ -33,19 +33,61 @@ pub struct Preview {
     pub assumed: Vec<String>,
     /// Why there is no more, if there is not: the condition, and what it says.
     pub ends: Option<String>,
+    /// What has to be asked before more can be said; of a [cluster](Given::Cluster) alone.
+    pub open: BTreeSet<Question>,
 }
 
-/// Looks ahead. `given` are the objects that there are beside it: Secrets, networks, what other operators have made.
-pub fn preview(resource: &PlacementApi, settings: &Settings, given: &[Value]) -> Preview {
+/// What there is beside a PlacementAPI.
+#[derive(Clone, Debug)]
+pub enum Given {
+    /// These objects. A database and a Keystone that they lack are taken for granted where other operators would bring them.
+    Files(Vec<Value>),
+    /// A cluster, as far as it has been asked.
+    Cluster {
+        /// Which kinds it serves.
+        facts: Facts,
+        /// What it has answered.
+        answers: BTreeMap<Question, Vec<Value>>,
+    },
+}
+
+impl Given {
+    /// What is known of this; nothing, if that was not asked yet.
+    fn seen(&self, question: &Question) -> Option<Seen<Vec<Value>>> {
+        match self {
+            Self::Files(objects) => Some(Seen::Told(objects.iter().filter(|object| matches(question, object)).cloned().collect())),
+            Self::Cluster { .. } if !self.serves(question.kind()) => Some(Seen::NotServed),
+            Self::Cluster { answers, .. } => answers.get(question).cloned().map(Seen::Told),
+        }
+    }
+
+    fn serves(&self, kind: Kind) -> bool {
+        match self {
+            Self::Files(_) => kind != kinds::SECURITY_CONTEXT_CONSTRAINTS,
+            Self::Cluster { facts, .. } => facts.serves(kind),
+        }
+    }
+
+    fn objects_mut(&mut self) -> Vec<&mut Value> {
+        match self {
+            Self::Files(objects) => objects.iter_mut().collect(),
+            Self::Cluster { answers, .. } => answers.values_mut().flatten().collect(),
+        }
+    }
+}
+
+/// Looks ahead. `elder` is another PlacementAPI of the namespace that counts instead of this one; of `dice` an account is made if there is none.
+pub fn preview(resource: &PlacementApi, settings: &Settings, mut given: Given, elder: Option<&str>, dice: Dice) -> Preview {
     let namespace = resource.metadata.namespace.clone().unwrap_or_else(|| "default".to_owned());
     let mut preview = Preview::default();
-    let mut known: Vec<Value> = given.iter().map(|object| as_stored(object, &namespace)).collect();
-    assume(resource, &namespace, &mut known, &mut preview.assumed);
-    let world = Files { given: Mutex::new(known), made: Mutex::default() };
-    // Of no account is made anything that is used: it is an example.
-    let dice = || Dice { user: [0x5a; 2], password: [0x5a; 16] };
+    if let Given::Files(objects) = &mut given {
+        *objects = objects.iter().map(|object| as_stored(object, &namespace)).collect();
+        assume(resource, &namespace, objects, &mut preview.assumed);
+    }
+    let world = Ahead { given: Mutex::new(given), made: Mutex::default(), open: Mutex::default() };
     for _ in 0..ROUNDS {
-        let assessment = assess(resource, None, settings, &world, Timestamp::UNIX_EPOCH, dice());
+        let assessment = assess(resource, elder, settings, &world, Timestamp::UNIX_EPOCH, dice);
+        preview.open = std::mem::take(&mut lock(&world.open));
         let claims = assessment.claims.iter().filter(|claim| world.claim(&claim.key, &claim.body)).count();
         let before = preview.objects.len();
         for object in assessment.objects {
@@ -100,13 +142,14 @@ fn as_stored(object: &Value, namespace: &str) -> Value {
     object
 }
 
-/// Objects of files, and what was made.
-struct Files {
-    given: Mutex<Vec<Value>>,
+/// What is given, and what was made.
+struct Ahead {
+    given: Mutex<Given>,
     made: Mutex<BTreeMap<ObjectKey, Arc<Value>>>,
+    open: Mutex<BTreeSet<Question>>,
 }
 
-impl Files {
+impl Ahead {
     /// Makes an object; whether it is a new one.
     fn make(&self, object: &Manifest) -> bool {
         let mut live = object.body().clone();
@@ -130,26 +173,39 @@ impl Files {
     /// Adds finalizers and labels to an object that was given; whether that was anything new.
     fn claim(&self, key: &ObjectKey, body: &Value) -> bool {
         let mut given = lock(&self.given);
-        let Some(object) = given.iter_mut().find(|object| is(object, key)) else { return false };
-        let before = object.clone();
-        object["metadata"]["finalizers"] = body["metadata"]["finalizers"].clone();
-        for (label, value) in body["metadata"]["labels"].as_object().into_iter().flatten() {
-            object["metadata"]["labels"][label] = value.clone();
+        let mut new = false;
+        for object in given.objects_mut().into_iter().filter(|object| is(object, key)) {
+            let before = object.clone();
+            object["metadata"]["finalizers"] = body["metadata"]["finalizers"].clone();
+            for (label, value) in body["metadata"]["labels"].as_object().into_iter().flatten() {
+                object["metadata"]["labels"][label] = value.clone();
+            }
+            new |= *object != before;
         }
-        *object != before
+        new
+    }
+
+    fn ask(&self, question: Question) -> Seen<Vec<Arc<Value>>> {
+        match lock(&self.given).seen(&question) {
+            Some(seen) => seen.map(|objects| objects.into_iter().map(Arc::new).collect()),
+            None => {
+                lock(&self.open).insert(question);
+                Seen::Unknown
+            }
+        }
     }
 }
 
-impl World for Files {
+impl World for Ahead {
     fn object(&self, key: &ObjectKey) -> Seen<Option<Arc<Value>>> {
-        let found = lock(&self.given).iter().find(|object| is(object, key)).cloned().map(Arc::new);
-        Seen::Told(found.or_else(|| self.own(key)))
+        match self.own(key) {
+            Some(own) => Seen::Told(Some(own)),
+            None => self.ask(Question::Object(key.clone())).map(|objects| objects.into_iter().next()),
+        }
     }
 
     fn selected(&self, kind: Kind, labels: &str) -> Seen<Vec<Arc<Value>>> {
-        let wanted: BTreeSet<(&str, &str)> = labels.split(',').filter_map(|label| label.split_once('=')).collect();
-        let has = |object: &&Value| wanted.iter().all(|(label, value)| object["metadata"]["labels"][label] == *value);
-        Seen::Told(lock(&self.given).iter().filter(|object| object["kind"] == kind.kind).filter(has).cloned().map(Arc::new).collect())
+        self.ask(Question::Selected(kind, labels.to_owned()))
     }
 
     fn own(&self, key: &ObjectKey) -> Option<Arc<Value>> {
@@ -169,7 +225,18 @@ impl World for Files {
     }
 
     fn serves(&self, kind: Kind) -> bool {
-        kind != kinds::SECURITY_CONTEXT_CONSTRAINTS
+        lock(&self.given).serves(kind)
+    }
+}
+
+/// Whether an object of a file answers a question.
+fn matches(question: &Question, object: &Value) -> bool {
+    match question {
+        Question::Object(key) => is(object, key),
+        Question::Selected(kind, labels) => {
+            let mut wanted = labels.split(',').filter_map(|label| label.split_once('='));
+            object["kind"] == kind.kind && wanted.all(|(label, value)| object["metadata"]["labels"][label] == value)
+        }
     }
 }
 
@@ -189,7 +256,8 @@ mod tests {
 
     fn looked(spec: &Value, given: &[Value]) -> (Vec<String>, Vec<String>, Option<String>) {
         let resource = json!({"metadata": {"name": "placement", "namespace": "cloud"}, "spec": spec});
-        let preview = preview(&serde_json::from_value(resource).unwrap(), &Settings::default(), given);
+        let dice = Dice { user: [1; 2], password: [1; 16] };
+        let preview = preview(&serde_json::from_value(resource).unwrap(), &Settings::default(), Given::Files(given.to_vec()), None, dice);
         let names = preview.objects.iter().map(|object| format!("{}/{}", object.key().kind.kind, object.key().name));
         (names.filter(|name| !name.starts_with("Job/")).collect(), preview.assumed, preview.ends)
     }

@@ -36,6 +36,25 @@ impl<T> Seen<T> {
     }
 }
 
+/// What an assessment asks for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Question {
+    /// One object.
+    Object(ObjectKey),
+    /// Those of a kind that a label selector chooses; all, if it is empty.
+    Selected(Kind, String),
+}
+
+impl Question {
+    /// The kind of what is asked for.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Object(key) => key.kind,
+            Self::Selected(kind, _) => *kind,
+        }
+    }
+}
+
 /// The cluster as far as a PlacementAPI depends on it. Namespaces are those of the keys; a selector is of labels.
 pub trait World {
     /// An object of somebody else's, whole.

@@ -188,6 +188,16 @@ pub async fn apply(objects: &Objects, resource: &Value, namespace: &str) -> Resu
     Ok(preview)
 }
 
+/// What applying these objects of a component would do, for a domain that is no function of its resource alone. `other` are the same objects made by
+/// other dice.
+///
+/// # Errors
+/// Something that has to be known cannot be read.
+pub async fn unit(objects: &Objects, unit: &Unit, other: &Unit) -> Result<UnitPreview, Error> {
+    let owned = |unit: &Unit| owned(vec![unit.clone()], &objects.owner, |_| false).remove(0);
+    Ok(UnitPreview { name: unit.name.clone(), changes: changes(objects, &Hold::Nothing, &owned(unit), &owned(other)).await? })
+}
+
 /// What the teardown of this resource would do, in its order. `namespace` is the operator's.
 ///
 /// # Errors
@@ -218,7 +228,10 @@ fn decisions(objects: &Objects, resource: &Value, stored: &Stored, facts: &Facts
 }
 
 /// What the domain must know of the cluster, and what of that whoever asks may not look at.
-async fn facts(objects: &Objects) -> Result<(Facts, Vec<Notice>), Error> {
+///
+/// # Errors
+/// The cluster cannot be asked.
+pub async fn facts(objects: &Objects) -> Result<(Facts, Vec<Notice>), Error> {
     let (mut facts, mut notices) = (Facts::default(), Vec::new());
     for fact in objects.domain.facts() {
         let Selection { kind, namespace, labels, fields, metadata_only } = fact.objects();

@@ -2,7 +2,7 @@
 //! `serve`), a token of its own node, and a [recorded](super::recorded) host. The process runs on a host of the lab, from where it reaches the API
 //! server as an agent does.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -94,7 +94,11 @@ pub async fn measure(agents: u32) -> Result<Vec<Figure>> {
             .note(format!("{INTERFACES} interfaces, {size} KiB each; on this machine's processors with the control plane")),
         Figure::new(name("memory of each"), Unit::Mebibytes, memory / n),
         Figure::new(name("a policy for all is Available"), Unit::Seconds, available).note("maxUnavailable 100%"),
-        Figure::new(name("API writes a node and policy"), Unit::Count, count(&written)? / n).at_most(4.0).note(listed(&written)),
+        Figure::new(name("API writes a node and policy"), Unit::Count, count(&written)? / n).at_most(4.0).note(format!(
+            "{}; {}",
+            listed(&written),
+            distribution(&written)
+        )),
         Figure::new(name("watch events for one policy"), Unit::Count, after - before - bookmarks)
             .at_most(10.0 * n)
             .note(format!("counted by the API server, to all watchers, without {bookmarks:.0} bookmarks; kubernetes-nmstate: 5 N\u{b2}")),
@@ -181,6 +185,22 @@ fn writes_since(weft: &Installation, since: Timestamp) -> Result<Vec<AuditEvent>
 
 fn count(events: &[AuditEvent]) -> Result<f64> {
     Ok(f64::from(u32::try_from(events.len())?))
+}
+
+/// How many nodes took how many writes, and what those took that needed most.
+fn distribution(events: &[AuditEvent]) -> String {
+    let mut of_nodes = BTreeMap::<&str, Vec<&AuditEvent>>::new();
+    for event in events {
+        // An enactment is named <node>.<policy>.
+        of_nodes.entry(event.name.split('.').next().unwrap_or_default()).or_default().push(event);
+    }
+    let mut nodes = BTreeMap::<usize, usize>::new();
+    for writes in of_nodes.values() {
+        *nodes.entry(writes.len()).or_default() += 1;
+    }
+    let counts: Vec<_> = nodes.iter().map(|(writes, nodes)| format!("{writes} by {nodes} nodes")).collect();
+    let most = of_nodes.values().max_by_key(|writes| writes.len()).map(|writes| kinds(writes));
+    format!("{}; most: {}", counts.join(", "), most.unwrap_or_default())
 }
 
 fn listed(events: &[AuditEvent]) -> String {

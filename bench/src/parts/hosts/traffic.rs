@@ -44,13 +44,14 @@ pub async fn measure() -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// How many of which.
+/// How many of which, and of those that were refused, how.
 pub fn kinds(events: &[&AuditEvent]) -> String {
     let mut counts = std::collections::BTreeMap::<String, usize>::new();
     for event in events {
         let who = event.user.rsplit(':').next().unwrap_or_default();
         let what = if event.subresource.is_empty() { event.resource.clone() } else { format!("{}/{}", event.resource, event.subresource) };
-        *counts.entry(format!("{who} {} {what}", event.verb)).or_default() += 1;
+        let refused = if event.code < 400 { String::new() } else { format!(" (answered {})", event.code) };
+        *counts.entry(format!("{who} {} {what}{refused}", event.verb)).or_default() += 1;
     }
     counts.iter().map(|(what, count)| format!("{count} {what}")).collect::<Vec<_>>().join(", ")
 }

@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::{Result, bail};
 use serde_json::Value;
-use weft_plan::{Owner, applied, differences};
+use weft_plan::{Owner, applied, differences, kinds};
 use weft_runtime::preview::{self, Preview, UnitPreview};
 
 use crate::{
@@ -12,6 +12,7 @@ use crate::{
     nodes::{self, Nodes},
     online::{ClusterArgs, Online, Site, block_on},
     output::{self, Style},
+    placement,
     planned::{Effect, Planned},
     review::{Resource, review},
     sources,
@@ -32,6 +33,7 @@ Examples:
   weft plan --delete                                                    What would go with all resources, and what would stay
   weft plan -f network-addons.yaml --delete
   kubectl get networkaddonsconfig cluster -o yaml | weft plan -f -      What is not as it should be
+  weft plan -f placement.yaml                                           Reads the Secrets that the PlacementAPI names, and shows none of their values
   weft plan -f policy.yaml                                              What a NodeNetworkConfigurationPolicy would change on each node
   kubectl get nns,nodes,nncp -o yaml > nodes.yaml; weft plan -f policy.yaml --state nodes.yaml      The same without a cluster")]
 pub struct Args {
@@ -85,12 +87,6 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let online = args.cluster.connect().await?;
         let mut planned = Vec::new();
         for resource in &review.resources {
-            if resource.entry.resource.namespaced {
-                bail!(
-                    "{}: weft plan does not know this kind yet; weft render shows what it leads to, weft validate what is wrong with it",
-                    resource.title
-                );
-            }
             for site in online.sites([resource.entry]).await? {
                 planned.push(plan(&online, &site, resource, args.delete).await?);
             }
@@ -138,7 +134,7 @@ fn show(args: &Args, planned: &[Planned], nodes: Option<NodePlans>) -> Result<Ex
 async fn deletion_of_all(cluster: &ClusterArgs) -> Result<Vec<Planned>> {
     let online = cluster.connect().await?;
     let mut planned = Vec::new();
-    for site in online.sites(domains::ALL.iter().filter(|entry| !entry.resource.namespaced)).await? {
+    for site in online.sites(domains::ALL).await? {
         let leader = online.leader(&site).await?;
         for stored in online.resources(&site).await?.unwrap_or_default() {
             planned.push(Planned {
@@ -159,8 +155,13 @@ async fn deletion_of_all(cluster: &ClusterArgs) -> Result<Vec<Planned>> {
 
 async fn plan(online: &Online, site: &Site, resource: &Resource, delete: bool) -> Result<Planned> {
     let Some(stored) = online.resources(site).await? else { return Err(site.not_installed()) };
-    let name = resource.value["metadata"]["name"].as_str().unwrap_or_default();
-    let stored = stored.into_iter().find(|stored| stored["metadata"]["name"] == name);
+    let mut value = resource.value.clone();
+    if site.entry.resource.namespaced && value["metadata"]["namespace"].is_null() {
+        // As kubectl does.
+        value["metadata"]["namespace"] = online.cluster.client().default_namespace().into();
+    }
+    let same = |stored: &Value| ["namespace", "name"].iter().all(|field| stored["metadata"][field] == value["metadata"][field]);
+    let stored = stored.into_iter().find(same);
     let leader = online.leader(site).await?;
     let mut planned = Planned {
         title: resource.title.clone(),
@@ -177,13 +178,19 @@ async fn plan(online: &Online, site: &Site, resource: &Resource, delete: bool) -
         }
         return Ok(planned);
     }
-    let wanted = applied(&resource.value, stored.as_ref(), site.entry.resource);
+    let wanted = applied(&value, stored.as_ref(), site.entry.resource);
     planned.effect = match &stored {
         None => Effect::Create,
         Some(stored) => changed(stored, &wanted),
     };
-    let objects = online.objects(site, Owner::of(&*site.domain, &wanted));
-    planned.preview = preview::apply(&objects, &wanted, &site.namespace).await.map_err(|error| online.explain_stored(error))?;
+    if site.entry.resource == kinds::PLACEMENT_API {
+        let (preview, notes) = placement::plan(online, site, &wanted).await?;
+        planned.preview = preview;
+        planned.notes.extend(notes);
+    } else {
+        let objects = online.objects(site, Owner::of(&*site.domain, &wanted));
+        planned.preview = preview::apply(&objects, &wanted, &site.namespace).await.map_err(|error| online.explain_stored(error))?;
+    }
     if let Some(refusal) = &planned.preview.refusal {
         let problems: Vec<_> = refusal.problems.iter().map(ToString::to_string).collect();
         bail!("{}: the operator would refuse it ({}): {}", planned.title, refusal.reason, problems.join("\n"));
@@ -207,6 +214,9 @@ fn changed(stored: &Value, wanted: &Value) -> Effect {
 }
 
 async fn deletion(online: &Online, site: &Site, stored: &Value) -> Result<Preview> {
+    if site.entry.resource == kinds::PLACEMENT_API {
+        return placement::deletion(online, site, stored).await;
+    }
     let objects = online.objects(site, Owner::of(&*site.domain, stored));
     let changes = preview::teardown(&objects, stored, &site.namespace).await.map_err(|error| online.explain_stored(error))?;
     Ok(Preview { units: Vec::<UnitPreview>::new(), removals: changes, ..Preview::default() })

@@ -8,6 +8,7 @@ mod harness;
 mod errors;
 mod plan;
 mod plan_nodes;
+mod plan_placement;
 mod release;
 mod release_network;
 mod release_nodes;

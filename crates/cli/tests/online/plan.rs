@@ -10,7 +10,7 @@ use weft_testenv::{ADMIN, AuditEvent};
 use crate::{harness::*, user::*};
 
 /// What happens to objects, each as `create DaemonSet.apps/ns/name`.
-type Writes = BTreeSet<String>;
+pub type Writes = BTreeSet<String>;
 
 /// Fixed, so that a failure can be repeated.
 const SEED: u64 = 20_261_123;
@@ -89,7 +89,7 @@ fn file(spec: &Value) -> String {
 }
 
 /// The writes that a plan announces.
-fn planned(plan: &Value) -> Writes {
+pub fn planned(plan: &Value) -> Writes {
     let resource = &plan["resources"][0];
     let components = resource["components"].as_array().unwrap().iter().flat_map(|component| component["objects"].as_array().unwrap());
     let objects = components.chain(resource["removals"].as_array().unwrap());
@@ -109,11 +109,11 @@ fn planned(plan: &Value) -> Writes {
 }
 
 /// What the operator then wrote, by the audit log: everything but its own notes, its lease and what it tells.
-fn done(cluster: &Cluster, before: usize) -> Writes {
+pub fn done(cluster: &Cluster, before: usize) -> Writes {
     let notes = ["weft-inventory-networkaddonsconfig-cluster", "cluster-networks-addons-operator-applied-cluster"];
     let events = cluster.audit().split_off(before);
     let writes = events.iter().filter(|event| event.is_write() && event.code < 300 && !notes.contains(&event.name.as_str()));
-    let objects = writes.filter(|event| !matches!(event.resource.as_str(), "networkaddonsconfigs" | "leases" | "events"));
+    let objects = writes.filter(|event| !matches!(event.resource.as_str(), "networkaddonsconfigs" | "placementapis" | "leases" | "events"));
     objects
         .map(|event| {
             let kind = kinds::ALL.iter().find(|kind| kind.plural == event.resource && kind.group == event.group).unwrap();

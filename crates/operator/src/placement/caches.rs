@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use weft_placement::{
     Placement, World,
     registration::{Errand, Progress},
-    world::Seen,
+    world::{Question, Seen},
 };
 use weft_plan::{
     Domain, Kind, OWNER_LABEL, ObjectKey, Owner, kinds,
@@ -205,15 +205,6 @@ impl Place {
     }
 }
 
-/// What an assessment asks for.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Question {
-    /// One object.
-    Object(ObjectKey),
-    /// Those of a kind that a label selector chooses.
-    Selected(Kind, String),
-}
-
 /// What is seen of a namespace on behalf of one PlacementAPI; and what was asked for.
 pub(super) struct View<'a> {
     pub place: &'a Place,
@@ -234,10 +225,7 @@ impl<'a> View<'a> {
     }
 
     fn ask(&self, question: Question, source: &Source) -> Seen<Vec<Arc<Value>>> {
-        let kind = match &question {
-            Question::Object(key) => key.kind,
-            Question::Selected(kind, _) => *kind,
-        };
+        let kind = question.kind();
         // Nothing is watched that cannot be: its definition is.
         if kind.is_optional() && !self.serves(kind) {
             return Seen::NotServed;

@@ -16,6 +16,7 @@ use weft_placement::{
     conditions::Step as Aspect,
     domain::FINALIZER,
     peers::{Claim, database::Dice},
+    world::Question,
 };
 use weft_plan::{
     Domain, Manifest, ObjectKey, Owner, Step, Unit, drift, kinds, manager, owned,
@@ -29,7 +30,7 @@ use weft_runtime::{
 };
 
 use super::{
-    caches::{Place, Question, View},
+    caches::{Place, View},
     errands::Errands,
 };
 
