@@ -221,10 +221,9 @@ impl<'a> Lab<'a> {
     /// The Secrets that a PlacementAPI names.
     async fn make_secrets(&self) -> Result<()> {
         let namespace = self.setup.domain.served.unwrap_or_default();
-        for (name, values) in [
-            ("placement-secret", json!({"PlacementPassword": "p"})),
-            ("placement-db", json!({"username": "placement", "password": "p"})),
-        ] {
+        for (name, values) in
+            [("placement-secret", json!({"PlacementPassword": "p"})), ("placement-db", json!({"username": "placement", "password": "p"}))]
+        {
             let secret =
                 json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": namespace}, "stringData": values});
             self.rest.apply(&format!("/api/v1/namespaces/{namespace}/secrets/{name}"), &secret).await?;

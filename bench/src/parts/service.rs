@@ -62,7 +62,7 @@ async fn run(setup: &Setup) -> Result<Run> {
     let is_status = |event: &&&AuditEvent| event.resource == setup.domain.resource && event.subresource == "status";
     let created = all.iter().filter(|event| event.verb == "create" && event.resource == setup.domain.resource);
     let start = audit::first_received(created)?;
-    let objects: Vec<&AuditEvent> = own.iter().copied().filter(|event| event.code == 201).collect();
+    let objects: Vec<&AuditEvent> = own.iter().copied().filter(|event| event.verb == "patch" && event.code == 201).collect();
     let of = |resource: &str| objects.iter().find(|event| event.resource == resource).copied().with_context(|| format!("no {resource}"));
     let (job, deployment) = (of("jobs")?, of("deployments")?);
     let is_its_end = |event: &&AuditEvent| {

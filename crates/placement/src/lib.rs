@@ -7,8 +7,9 @@
 //! What is to be done next is an [`assess`]ment of the resource and of the [`World`]; [`conditions`] and [`status`] say how far it is.
 
 pub mod assess;
+pub mod certificate;
 pub mod conditions;
-pub mod config;
+mod config;
 pub mod domain;
 pub mod files;
 pub mod ini;

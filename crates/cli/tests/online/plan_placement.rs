@@ -49,13 +49,17 @@ async fn what_it_prints_of_a_placement_api_is_what_then_happens() {
 
     // What it waits for is told, and where nobody would do anything.
     let waits = plan(&cluster, &file(SPACE, &spec), 1).await;
-    assert!(notes(&waits).contains("InputReady: Input data resources missing: secret/placement-db; what comes after that is not shown"), "{waits:#}");
+    assert!(
+        notes(&waits).contains("InputReady: Input data resources missing: secret/placement-db; what comes after that is not shown"),
+        "{waits:#}"
+    );
     assert_eq!(planned(&waits), ["create ServiceAccount/openstack/placement-placement".to_owned()].into());
     let unserved = plan(&cluster, &file("default", &spec), 1).await;
     assert!(notes(&unserved).contains("namespace default is not served"), "{unserved:#}");
 
     let url = format!("mysql+pymysql://placement:{PASSWORD}@db.example/placement");
-    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "placement-db", "namespace": SPACE}, "stringData": {"url": url}});
+    let secret =
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "placement-db", "namespace": SPACE}, "stringData": {"url": url}});
     cluster.apply(&secret.to_string()).await;
     let edits = [
         ("first", json!({})),
@@ -83,7 +87,10 @@ async fn what_it_prints_of_a_placement_api_is_what_then_happens() {
 
     let deletion = weft_reading(&cluster, &["plan", "--delete", "-o", "json"], "").await.ended(1).json();
     let deleted = planned(&deletion);
-    assert!(deleted.contains("delete Deployment.apps/openstack/placement") && !deleted.iter().any(|write| write.contains("placement-db")), "{deleted:?}");
+    assert!(
+        deleted.contains("delete Deployment.apps/openstack/placement") && !deleted.iter().any(|write| write.contains("placement-db")),
+        "{deleted:?}"
+    );
     cluster.delete(kinds::PLACEMENT_API, SPACE, "placement").await;
     wait_until("nothing is left but the user's Secret", async || {
         let left = cluster.leftovers().await;

@@ -1,5 +1,7 @@
 //! The end of a PlacementAPI. What was made for it goes by its owner references; only what they do not reach has to be released first.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use serde_json::Value;
 use weft_api::placement::PlacementApi;
@@ -13,7 +15,7 @@ use weft_placement::{
     domain::FINALIZER,
     peers::Release,
 };
-use weft_plan::manager;
+use weft_plan::{ObjectKey, manager};
 use weft_runtime::{cluster::Error, events::Note};
 
 use super::{
@@ -23,14 +25,16 @@ use super::{
 
 impl Place {
     /// Releases what a PlacementAPI holds, and lets it go. What has to be known for that is asked for; until it is, nothing goes.
-    pub(super) async fn depart(&self, resource: &Value, view: &View<'_>) -> Result<(), Error> {
+    pub(super) async fn depart(&self, resource: &Arc<Value>, view: &View<'_>) -> Result<(), Error> {
         if !has_finalizer(resource) {
             return Ok(());
         }
         // One that cannot be read was never acted upon.
         let read: Option<PlacementApi> = serde_json::from_value(resource.clone()).ok();
         let departure = read.as_ref().map_or_else(|| Departure { settled: true, ..Departure::default() }, |read| departure(read, view));
-        self.release(&departure.releases).await?;
+        if let Err((key, error)) = self.release(&departure.releases).await {
+            return self.refused(resource, Assessment { settled: true, ..Assessment::default() }, key, error).await.map(drop);
+        }
         let is_out = match &read {
             Some(read) => self.is_out_of_keystone(resource, read, view).await?,
             None => true,
@@ -57,8 +61,8 @@ impl Place {
         }
     }
 
-    /// Takes finalizers off others' objects.
-    pub(super) async fn release(&self, releases: &[Release]) -> Result<(), Error> {
+    /// Takes finalizers off others' objects, or says which one keeps it.
+    pub(super) async fn release<'a>(&self, releases: &'a [Release]) -> Result<(), (&'a ObjectKey, Error)> {
         for Release { key, patch } in releases {
             match self.cluster.json_patch(key, patch, &manager(&*self.domain)).await {
                 Ok(written) => {
@@ -66,7 +70,7 @@ impl Place {
                     self.shared.lock().wrote(&written);
                 }
                 Err(error) if error.is_not_found() => {}
-                Err(error) => return Err(error),
+                Err(error) => return Err((key, error)),
             }
         }
         Ok(())

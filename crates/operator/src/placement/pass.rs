@@ -129,11 +129,18 @@ impl Place {
             assessment = look(&latest, elder, self, &view);
             memory.asked = view.into_asked();
             if assessment.holds && !has_finalizer(&latest) {
-                self.bind(&latest).await?;
-                continue;
+                match self.bind(&latest).await {
+                    Ok(()) => continue,
+                    Err(error) => return self.refused(resource, assessment, &key_of(resource), error).await,
+                }
             }
-            if self.claim(&assessment.claims).await? {
-                continue;
+            match self.claim(&assessment.claims).await {
+                Ok(false) => {}
+                Ok(true) => continue,
+                Err((key, error)) => {
+                    let key = key.clone();
+                    return self.refused(resource, assessment, &key, error).await;
+                }
             }
             for (key, uid) in &assessment.deletions {
                 objects.delete(key, uid).await?;
@@ -147,7 +154,10 @@ impl Place {
         let settled = assessment.settled && assessment.objects.iter().all(|object| !memory.retries.is_under_way(object.key()));
         if settled {
             // Before status tells of it: it is what names some of them.
-            self.release(&assessment.releases).await?;
+            if let Err((key, error)) = self.release(&assessment.releases).await {
+                let key = key.clone();
+                return self.refused(resource, assessment, &key, error).await;
+            }
             self.report(&self.latest(resource), &assessment).await?;
         }
         self.metrics.passed(name, if memory.failures.is_empty() { "ok" } else { "failed" });
@@ -182,10 +192,10 @@ impl Place {
         wrote || memory.failures != before
     }
 
-    /// Puts finalizers on others' objects. Returns whether there was anything to do.
-    async fn claim(&self, claims: &[Claim]) -> Result<bool, Error> {
+    /// Puts finalizers on others' objects. Returns whether there was anything to do, or which object could not be held.
+    async fn claim<'a>(&self, claims: &'a [Claim]) -> Result<bool, (&'a ObjectKey, Error)> {
         for Claim { key, body } in claims {
-            let written = self.cluster.apply(key, body, &manager(&*self.domain)).await?;
+            let written = self.cluster.apply(key, body, &manager(&*self.domain)).await.map_err(|error| (key, error))?;
             tracing::info!(object = %key.human(), "held");
             self.shared.lock().wrote(&written);
         }
@@ -201,6 +211,30 @@ impl Place {
         let written = self.cluster.apply(&key, &body, &manager(&*self.domain)).await?;
         self.shared.lock().wrote(&written);
         Ok(())
+    }
+
+    /// Ends a pass in which a finalizer could not be put on an object, or taken off. What people have to put right is said in the condition of the step
+    /// that the object belongs to.
+    pub(super) async fn refused(
+        &self,
+        resource: &Arc<Value>,
+        mut assessment: Assessment,
+        key: &ObjectKey,
+        error: Error,
+    ) -> Result<Option<Instant>, Error> {
+        if !matches!(error.class(), FailureClass::Conflict | FailureClass::Transient) {
+            let step = match key.kind {
+                kinds::MARIADB_ACCOUNT => Aspect::MariaDbAccount,
+                kinds::MARIADB_DATABASE => Aspect::Db,
+                kinds::TOPOLOGY => Aspect::Topology,
+                _ => Aspect::Input,
+            };
+            assessment.steps.set(step, step.fails(format!("the finalizer of {}: {error}", key.human())));
+            // By these, status names what is still to be let go.
+            (assessment.found.topology, assessment.found.credential) = (None, None);
+            self.report(&self.latest(resource), &assessment).await?;
+        }
+        Err(error)
     }
 
     /// The resource as it is after our own writes of this pass.

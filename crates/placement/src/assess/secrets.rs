@@ -8,6 +8,7 @@ use weft_operands::problems::given;
 use super::{Pending, direct, object};
 use crate::{
     Config, Credentials, Database,
+    certificate::problem,
     conditions::{State, Step},
     objects::digest,
     world::{Secret, SecretError, World, secret},
@@ -122,6 +123,11 @@ pub fn certificates(config: &Config, world: &dyn World) -> Result<BTreeMap<Strin
         let values: Result<Vec<_>, SecretError> = keys.iter().map(|key| Ok((*key, secret.bytes(key)?))).collect();
         let values = values.map_err(|error| Step::TlsInput.fails(error))?;
         let values: BTreeMap<_, _> = values.into_iter().collect();
+        if let Some((certificate, key)) = values.get("tls.crt").zip(values.get("tls.key"))
+            && let Some(problem) = problem(certificate, key)
+        {
+            return Err(Step::TlsInput.fails(format!("secret/{name}: {problem}")).into());
+        }
         // One Secret may be mounted for both purposes.
         let digest = digest(&json!([mounted.get(name), values]));
         mounted.insert(name.to_owned(), digest);

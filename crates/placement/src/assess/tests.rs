@@ -185,13 +185,22 @@ fn certificates_are_waited_for_and_a_bundle_is_missed() {
     assert_eq!(said(&assessment, Step::TlsInput), ("False", "Error", "TLSInput is missing: ca"));
     let with_bundle = || namespace().with_secret("ca", &[("tls-ca-bundle.pem", "a")]);
     assert_eq!(said(&with_bundle().settle(&resource, well), Step::TlsInput), ("False", "Requested", "TLSInput is missing: internal"));
-    let pair = [("tls.crt", "c"), ("tls.key", "k")];
+    let made = rcgen::generate_simple_self_signed(["placement".to_owned()]).unwrap();
+    let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+    let pair = [("tls.crt", certificate.as_str()), ("tls.key", key.as_str())];
     let half = with_bundle().with_secret("internal", &pair).with_secret("public", &pair[..1]).settle(&resource, well);
     assert_eq!(
         said(&half, Step::TlsInput).2,
         "TLSInput error occured in TLS sources field not found in Secret: field 'tls.key' not found in secret/public"
     );
     assert_eq!(said(&half, Step::ServiceConfig).0, "Unknown", "it is done once what it names is there");
+    let of_another = rcgen::KeyPair::generate().unwrap().serialize_pem();
+    let unequal = [pair[0], ("tls.key", of_another.as_str())];
+    let unequal = with_bundle().with_secret("internal", &pair).with_secret("public", &unequal).settle(&resource, well);
+    assert_eq!(
+        said(&unequal, Step::TlsInput).2,
+        "TLSInput error occured in TLS sources secret/public: tls.key is not the key of the first certificate in tls.crt: both have to be renewed together"
+    );
     let whole = with_bundle().with_secret("internal", &pair).with_secret("public", &pair).settle(&resource, well);
     assert!(whole.steps.are_done());
 }

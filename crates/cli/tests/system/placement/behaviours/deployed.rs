@@ -98,8 +98,11 @@ pub async fn creates_deployment_with_ca_and_service_certs_mounted(site: &Site<'_
     site.wait_says("TLSInputReady", "False", "Error", "TLSInput is missing: combined-ca-bundle").await;
     site.secret("combined-ca-bundle", &[("tls-ca-bundle.pem", "CA")]).await;
     site.wait_says("TLSInputReady", "False", "Requested", "TLSInput is missing: internal-tls-certs").await;
-    site.secret("internal-tls-certs", &[("tls.crt", "C"), ("tls.key", "K")]).await;
-    site.secret("public-tls-certs", &[("tls.crt", "C")]).await;
+    let made = rcgen::generate_simple_self_signed(["placement".to_owned()]).unwrap();
+    let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+    let pair = [("tls.crt", certificate.as_str()), ("tls.key", key.as_str())];
+    site.secret("internal-tls-certs", &pair).await;
+    site.secret("public-tls-certs", &pair[..1]).await;
     let live = site
         .wait_placement("a key is missing", |live| {
             crate::harness::condition(&live["status"], "TLSInputReady")["message"].as_str().unwrap_or_default().contains("tls.key")
@@ -107,7 +110,12 @@ pub async fn creates_deployment_with_ca_and_service_certs_mounted(site: &Site<'_
         .await;
     let said = crate::harness::condition(&live["status"], "TLSInputReady");
     assert!(said["message"].as_str().unwrap().starts_with("TLSInput error occured in TLS sources "), "{said}");
-    site.secret("public-tls-certs", &[("tls.crt", "C"), ("tls.key", "K")]).await;
+    // One that Apache would not start with is never given to pods.
+    let of_another = rcgen::KeyPair::generate().unwrap().serialize_pem();
+    site.secret("public-tls-certs", &[pair[0], ("tls.key", of_another.as_str())]).await;
+    let why = "secret/public-tls-certs: tls.key is not the key of the first certificate in tls.crt: both have to be renewed together";
+    site.wait_says("TLSInputReady", "False", "Error", &format!("TLSInput error occured in TLS sources {why}")).await;
+    site.secret("public-tls-certs", &pair).await;
     site.plays_keystone().await;
     site.wait_ready().await;
 

@@ -1,9 +1,13 @@
 //! Accounts at the database: what mariadb-operator's test harness asks of every operator that has one.
 
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use weft_plan::kinds;
 
-use crate::{harness::condition, placement::site::*};
+use crate::{
+    harness::{condition, wait_until},
+    placement::site::*,
+};
 
 /// An account that somebody else has made, with its Secret.
 async fn made_by_others(site: &Site<'_>, name: &str) {
@@ -138,4 +142,55 @@ pub async fn updates_the_config_hash_when_the_account_changes(site: &Site<'_>) {
     let before = site.config_hash().await;
     site.plays_mariadb("some-new-account").await;
     site.wait_other_hash(&before).await;
+}
+
+/// A rule of the cluster is in the way: that is said where users look, and once it is gone all goes on.
+pub async fn says_that_an_account_may_not_be_held_or_let_go(site: &Site<'_>) {
+    let (name, namespace) = (format!("{}-accounts", site.namespace), site.namespace.clone());
+    let forbid = async |forbids: bool| {
+        let policy = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": name}, "spec": {
+            "matchConstraints": {"resourceRules": [{"apiGroups": ["mariadb.openstack.org"], "apiVersions": ["*"], "operations": ["UPDATE"],
+                "resources": ["mariadbaccounts"]}]},
+            "validations": [{"expression": if forbids { "false" } else { "true" }, "message": "accounts are frozen"}]}});
+        let binding = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": name},
+            "spec": {"policyName": name, "validationActions": ["Deny"],
+                "matchResources": {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}}});
+        site.cluster.apply(&format!("{policy}\n---\n{binding}")).await;
+        // It is in force a moment later.
+        wait_until("the rule is in force", async || {
+            let tried = site
+                .cluster
+                .api(kinds::MARIADB_ACCOUNT, &namespace)
+                .patch(
+                    ACCOUNT,
+                    &PatchParams { dry_run: true, ..Default::default() },
+                    &Patch::Merge(json!({"metadata": {"annotations": {"tried": "1"}}})),
+                )
+                .await;
+            if tried.is_err() == forbids { Ok(()) } else { Err("not yet") }
+        })
+        .await;
+    };
+    made_by_others(site, ACCOUNT).await;
+    forbid(true).await;
+    site.inputs().await;
+    site.placement(json!({})).await;
+    let says = async |what: &str| {
+        site.wait_placement(what, |live| {
+            let found = condition(&live["status"], "MariaDBAccountReady");
+            let message = found["message"].as_str().unwrap_or_default();
+            found["status"] == "False" && message.contains(&format!("{namespace}/{ACCOUNT}")) && message.contains("accounts are frozen")
+        })
+        .await
+    };
+    says("it cannot be held").await;
+    forbid(false).await;
+    site.wait_is("MariaDBAccountReady", "True").await;
+
+    forbid(true).await;
+    site.cluster.api(kinds::PLACEMENT_API, &namespace).delete(NAME, &Default::default()).await.unwrap();
+    says("it cannot be let go").await;
+    forbid(false).await;
+    site.wait_gone().await;
+    assert!(!site.has_finalizer(kinds::MARIADB_ACCOUNT, ACCOUNT, FINALIZER).await);
 }

@@ -62,7 +62,7 @@ const BEHAVIOURS: &[Behaviour] = behaviours! {
         ensures_a_new_account_exists_when_accountname_is_changed, moves_the_finalizer_to_a_new_account_when_create_is_complete,
         removes_the_finalizer_from_all_associated_accounts_when_deleted, sets_the_correct_database_url,
         updates_the_database_url_when_the_account_changes, gets_a_config_hash_when_the_account_is_complete,
-        updates_the_config_hash_when_the_account_changes;
+        updates_the_config_hash_when_the_account_changes, says_that_an_account_may_not_be_held_or_let_go;
     networks: attaches_pods_and_tells_their_addresses, waits_for_a_network_that_is_missing, needs_no_addresses_without_replicas;
     examples: pods_have_a_card_on_the_additional_network, the_internal_endpoint_is_on_the_isolated_network;
     admission: has_the_defaults, uses_the_given_values, rejects_a_wrong_default_config_overwrite, rejects_a_wrong_service_override_endpoint_type,
