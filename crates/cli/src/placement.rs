@@ -97,7 +97,7 @@ pub async fn plan(online: &Online, site: &Site, wanted: &Value) -> Result<(Previ
         }
     };
     notes.extend(ahead.ends.map(|ends| format!("{ends}; what comes after that is not shown")));
-    if read.spec.keystone.is_some_and(|keystone| keystone.registration.as_deref() == Some("Direct")) {
+    if read.spec.keystone.as_ref().is_some_and(|keystone| keystone.registration.as_deref() == Some("Direct")) {
         notes.push("what the operator registers in Keystone by itself is not shown".to_owned());
     }
     // What other dice make otherwise is drawn; the name of an object may be, too.

@@ -30,7 +30,7 @@ impl Place {
             return Ok(());
         }
         // One that cannot be read was never acted upon.
-        let read: Option<PlacementApi> = serde_json::from_value(resource.clone()).ok();
+        let read: Option<PlacementApi> = serde_json::from_value(Value::clone(resource)).ok();
         let departure = read.as_ref().map_or_else(|| Departure { settled: true, ..Departure::default() }, |read| departure(read, view));
         if let Err((key, error)) = self.release(&departure.releases).await {
             return self.refused(resource, Assessment { settled: true, ..Assessment::default() }, key, error).await.map(drop);

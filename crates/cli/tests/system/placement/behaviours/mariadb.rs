@@ -167,7 +167,7 @@ pub async fn says_that_an_account_may_not_be_held_or_let_go(site: &Site<'_>) {
                     &Patch::Merge(json!({"metadata": {"annotations": {"tried": "1"}}})),
                 )
                 .await;
-            if tried.is_err() == forbids { Ok(()) } else { Err("not yet") }
+            if tried.is_err() == forbids { Ok(()) } else { Err("not yet".to_owned()) }
         })
         .await;
     };
