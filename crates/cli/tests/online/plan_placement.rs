@@ -88,7 +88,7 @@ async fn what_it_prints_of_a_placement_api_is_what_then_happens() {
     let deletion = weft_reading(&cluster, &["plan", "--delete", "-o", "json"], "").await.ended(1).json();
     let deleted = planned(&deletion);
     assert!(
-        deleted.contains("delete Deployment.apps/openstack/placement") && !deleted.iter().any(|write| write.contains("placement-db")),
+        deleted.contains("delete Deployment.apps/openstack/placement") && !deleted.contains("delete Secret/openstack/placement-db"),
         "{deleted:?}"
     );
     cluster.delete(kinds::PLACEMENT_API, SPACE, "placement").await;
