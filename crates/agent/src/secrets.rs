@@ -5,8 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
+use nmstate::NetworkState;
 use serde_json::Value;
-use weft_node_network::secrets::{self, Place, SecretRef, Secrets};
+use weft_node_network::{
+    path::text,
+    secrets::{self, Place, SecretRef, Secrets},
+    state::{self, HIDDEN},
+};
 
 use crate::state_dir::{self, StateDir};
 
@@ -77,4 +82,48 @@ pub fn remember(dir: &StateDir, state: &Value) -> Result<(), state_dir::Error> {
 /// The folder cannot be read: nothing must be reported then.
 pub fn places(dir: &StateDir) -> Result<BTreeSet<Place>, state_dir::Error> {
     Ok(dir.read(FILE)?.unwrap_or_default())
+}
+
+/// The secrets in a state that was read or written in clear: what nmstate takes for passwords and keys, and what stands in these places.
+pub fn values(state: &NetworkState, places: &BTreeSet<Place>) -> BTreeSet<String> {
+    let mut hidden = state.clone();
+    hidden.hide_secrets();
+    let mut hidden = state::value(&hidden);
+    secrets::hide(&mut hidden, places);
+    let mut values = BTreeSet::new();
+    collect(&state::value(state), &hidden, &mut values);
+    values
+}
+
+fn collect(plain: &Value, hidden: &Value, values: &mut BTreeSet<String>) {
+    match (plain, hidden) {
+        (Value::Object(plain), Value::Object(hidden)) => {
+            plain
+                .iter()
+                .filter_map(|(key, value)| Some((value, hidden.get(key)?)))
+                .for_each(|(plain, hidden)| collect(plain, hidden, values));
+        }
+        (Value::Array(plain), Value::Array(hidden)) => plain.iter().zip(hidden).for_each(|(plain, hidden)| collect(plain, hidden, values)),
+        (plain, Value::String(hidden)) if hidden == HIDDEN => drop(values.insert(text(plain))),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn passwords_and_what_policies_took_from_secrets_are_found() {
+        let text = "interfaces:
+            - {name: eth1, type: ethernet, state: up, description: wall, mtu: 1400, 802.1x: {identity: node, eap-methods: [md5], password: hunter2}}
+            - {name: m0, type: macsec, state: up, macsec: {encrypt: true, base-iface: eth1, mka-cak: '0123', mka-ckn: '4567', port: 0,
+                validation: strict, send-sci: true}}";
+        let state = NetworkState::new_from_yaml(text).unwrap();
+        let place = |key: &str| ["interfaces", "eth1", key].map(str::to_owned).to_vec();
+        let found = |places: &[Place]| values(&state, &places.iter().cloned().collect()).into_iter().collect::<Vec<_>>().join(" ");
+        assert_eq!(found(&[]), "0123 hunter2");
+        assert_eq!(found(&[place("description"), place("mtu"), place("nowhere")]), "0123 1400 hunter2 wall");
+    }
 }

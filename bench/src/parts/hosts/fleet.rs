@@ -17,6 +17,7 @@ use weft_agent::health::Health;
 use weft_agent::probes::{DNS_HOST, Prober, WINDOW};
 use weft_agent::process::{Settings, serve};
 use weft_agent::report::Extent;
+use weft_node_network::state::without_additions;
 use weft_testenv::AuditEvent;
 use weft_testenv::host_lab::{Host, HostLab, Installation, addresses, agent};
 
@@ -114,7 +115,8 @@ async fn record(host: &Host) -> Result<Value> {
     let commands: String = (0..pairs).map(|pair| format!("link add card{pair}a type veth peer name card{pair}b\n")).collect();
     host.ip(&commands).await?;
     let program = agent::program()?.display().to_string();
-    Ok(serde_json::from_str(&host.exec(&[&program, "show", "--json"]).await?)?)
+    let shown: Value = serde_json::from_str(&host.exec(&[&program, "show", "--json"]).await?)?;
+    Ok(without_additions(&shown))
 }
 
 /// Node objects, which kwok keeps Ready, and the agent's pods on them.

@@ -8,12 +8,15 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use nmstate::NetworkState;
-use weft_node_network::{drift, state};
+use weft_node_network::{drift, normalise::Filter, state};
 
 use crate::{
     history::History,
     host::{Host, Machine, Query},
+    observe::Observation,
     probes::{DNS_HOST, Prober, WINDOW},
+    report::report,
+    secrets,
     state_dir::StateDir,
     transaction::{Change, Done, Transactor},
 };
@@ -44,7 +47,7 @@ impl Common {
 /// Commands that need no cluster.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Offline {
-    /// Print the network of this host, as it is in NodeNetworkState
+    /// Print the network of this host, as it is in NodeNetworkState; of interfaces and size without its limits
     Show {
         /// Only these interfaces
         #[arg(value_name = "INTERFACE")]
@@ -93,8 +96,8 @@ impl Offline {
         let (machine, _changes) = Machine::start().context("the kernel does not let this process look at the network")?;
         let host: Arc<dyn Host> = Arc::new(machine);
         match self {
-            Self::Show { interfaces, json } => show(&*host, &interfaces, json).await,
-            Self::Plan(from) => plan(&*host, &from).await,
+            Self::Show { interfaces, json } => show(&*host, common, &interfaces, json).await,
+            Self::Plan(from) => plan(&*host, common, &from).await,
             Self::Apply(from) => apply(host, common, &from).await,
             Self::Rollback { number } => rollback(host, common, number).await,
             Self::History => history(common),
@@ -102,8 +105,11 @@ impl Offline {
     }
 }
 
-async fn show(host: &dyn Host, interfaces: &[String], json: bool) -> Result<u8> {
-    let mut shown = state::value(&host.retrieve(Query::default()).await?.state);
+async fn show(host: &dyn Host, common: &Common, interfaces: &[String], json: bool) -> Result<u8> {
+    let places = secrets::places(&StateDir::open(&common.state_dir)?)?;
+    let now = host.retrieve(Query::default()).await?;
+    let seen = Observation { state: now.state, backend: now.backend, indexes: now.indexes };
+    let mut shown = report(&seen, &Filter::default().budget(usize::MAX), &places).state;
     if !interfaces.is_empty() {
         let all = shown["interfaces"].as_array().cloned().unwrap_or_default();
         let named = |name: &str| all.iter().filter(|interface| interface["name"] == name).cloned().collect::<Vec<_>>();
@@ -122,7 +128,8 @@ async fn show(host: &dyn Host, interfaces: &[String], json: bool) -> Result<u8> 
     Ok(0)
 }
 
-async fn plan(host: &dyn Host, from: &From) -> Result<u8> {
+async fn plan(host: &dyn Host, common: &Common, from: &From) -> Result<u8> {
+    let places = secrets::places(&StateDir::open(&common.state_dir)?)?;
     let now = host.retrieve(Query { secrets: true, ..Query::default() }).await?;
     let wanted = input::read(from, &now.state)?;
     wanted.desired.validate(Some(&now.state)).map_err(|error| anyhow::anyhow!("{}", error.msg()))?;
@@ -131,7 +138,9 @@ async fn plan(host: &dyn Host, from: &From) -> Result<u8> {
         println!("Nothing would change.");
         return Ok(0);
     }
-    output::print_differences(&differences);
+    // Compared in clear, as a password that is another one is a change, too.
+    let secrets = secrets::values(&now.state, &places).into_iter().chain(secrets::values(&wanted.desired, &places)).collect();
+    output::print_differences(&differences, &secrets);
     Ok(WOULD_CHANGE)
 }
 

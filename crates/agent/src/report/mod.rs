@@ -24,7 +24,7 @@ use crate::{
     state_dir::{self, StateDir},
 };
 
-pub use status::{Facts, Own, status};
+pub use status::{Facts, Own, report, status};
 
 /// The agent's name in `managedFields`.
 pub const FIELD_MANAGER: &str = "weft/agent";

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use weft_api::{Condition, node_network::NodeNetworkStateStatus};
 use weft_node_network::{
-    normalise::{Filter, normalise},
+    normalise::{Filter, Normalised, normalise},
     secrets::{self, Place},
     state,
 };
@@ -55,8 +55,7 @@ pub fn status(facts: &Facts<'_>) -> NodeNetworkStateStatus {
     let mut conditions = Conditions { facts, old: std::mem::take(&mut status.conditions), new: Vec::new() };
     match facts.seen {
         Ok(seen) => {
-            let mut report = normalise(state::value(&seen.state), facts.filter, &seen.indexes, &capabilities(seen));
-            secrets::hide(&mut report.state, facts.secrets);
+            let report = report(seen, facts.filter, facts.secrets);
             if before != Some(&report.state) {
                 status.last_successful_update_time = Some(Time(facts.now));
             }
@@ -95,6 +94,13 @@ pub fn status(facts: &Facts<'_>) -> NodeNetworkStateStatus {
     status.observed_generation = facts.generation;
     status.conditions = conditions.new;
     status
+}
+
+/// The state of a host for those who may see the host and not its secrets: `currentState`.
+pub fn report(seen: &Observation, filter: &Filter, secrets: &BTreeSet<Place>) -> Normalised {
+    let mut report = normalise(state::value(&seen.state), filter, &seen.indexes, &capabilities(seen));
+    secrets::hide(&mut report.state, secrets);
+    report
 }
 
 /// All but the state itself: of that there are megabytes, and what needs no copy gets none.

@@ -25,6 +25,7 @@ use crate::{
     host::{ApplyOptions, Backend, Host, HostError, Query},
     ports::Memory,
     probes::{Prober, Target},
+    secrets,
     state_dir::{self, StateDir},
 };
 
@@ -42,7 +43,7 @@ pub struct Change {
     pub what: String,
     /// What must be reachable afterwards, beside what always must be.
     pub probes: Vec<Target>,
-    /// The secrets in `desired`, so that no message has them.
+    /// The secrets in `desired`, so that no message has them. Those that nmstate knows to be secret need not be named.
     pub secrets: Vec<String>,
     /// What is to be known of the change as long as it stays.
     pub note: Option<Note>,
@@ -76,25 +77,27 @@ impl Transactor {
     ///
     /// # Errors
     /// The host is as it was before, unless the failure's phase is `Rollback`.
-    pub async fn run(&self, change: Change) -> Result<Done, Failure> {
-        let secrets = change.secrets.clone();
-        self.run_it(change).await.map_err(|failure| failure.without(&secrets))
+    pub async fn run(&self, mut change: Change) -> Result<Done, Failure> {
+        change.secrets.extend(secrets::values(&change.desired, &BTreeSet::new()));
+        let done = self.run_it(&mut change).await;
+        done.map_err(|failure| failure.without(&change.secrets))
     }
 
-    async fn run_it(&self, change: Change) -> Result<Done, Failure> {
+    async fn run_it(&self, change: &mut Change) -> Result<Done, Failure> {
         let _lock = self.dir.lock().map_err(|error| Failure::new(Phase::Plan, error.to_string()))?;
         Phase::Plan.wait_while_held(&self.dir).await;
-        let Some(mut before) = self.needed(&change).await? else { return Ok(Done::Nothing) };
+        let Some(mut before) = self.needed(change).await? else { return Ok(Done::Nothing) };
         if self.roll_back_checkpoints().await? > 0 {
-            match self.needed(&change).await? {
+            match self.needed(change).await? {
                 Some(rolled_back) => before = rolled_back,
                 None => return Ok(Done::Nothing),
             }
         }
+        change.secrets.extend(secrets::values(&before, &BTreeSet::new()));
         let probes = self.prober.choose(&*self.host, &before, &change.probes).await;
-        let done = self.change(&change, &before, &probes).await;
+        let done = self.change(change, &before, &probes).await;
         let outcome = done.as_ref().map(|_| ()).map_err(|failure| failure.clone().without(&change.secrets).to_string());
-        let entry = Entry::new(&change.what, outcome, before, change.desired);
+        let entry = Entry::new(&change.what, outcome, before, std::mem::take(&mut change.desired));
         self.remember(&entry);
         done
     }

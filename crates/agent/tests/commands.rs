@@ -1,0 +1,65 @@
+//! `weft-agent` for a person on a host: what it prints, where nothing is changed.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod common;
+
+use std::{fs, path::Path, process::Command};
+
+use common::{in_namespace, ip};
+use serde_json::{Value, json};
+use weft_agent::{secrets, state_dir::StateDir};
+
+const HIDDEN: &str = "<_password_hid_by_nmstate>";
+
+/// What it prints, and its exit code.
+fn agent(folder: &Path, arguments: &[&str]) -> (String, Option<i32>) {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_weft-agent")).args(arguments).env("WEFT_AGENT_STATE_DIR", folder.join("state")).output().unwrap();
+    (String::from_utf8([output.stdout, output.stderr].concat()).unwrap(), output.status.code())
+}
+
+/// As a policy did that took this property of eth1 from a Secret.
+fn take_from_secret(folder: &Path, key: &str) {
+    let state = json!({"interfaces": [{"name": "eth1", key: {"secretRef": {"name": "s", "key": "k"}}}]});
+    secrets::remember(&StateDir::open(folder.join("state")).unwrap(), &state).unwrap();
+}
+
+#[test]
+fn the_network_is_shown_as_it_is_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    in_namespace(|| {
+        ip("link add br1 type bridge");
+        ip("link add eth1 mtu 1422 type veth peer name eth2");
+        take_from_secret(folder.path(), "mtu");
+        let (shown, code) = agent(folder.path(), &["show", "--json", "br1", "eth1"]);
+        assert_eq!(code, Some(0), "{shown}");
+        let shown: Value = serde_json::from_str(&shown).unwrap();
+        let (br1, eth1) = (&shown["interfaces"][0], &shown["interfaces"][1]);
+        assert!(br1["ifIndex"].is_u64() && br1["bridge"]["options"]["stp"].is_object(), "{br1:#}");
+        assert_eq!(br1["bridge"]["options"]["gc-timer"], Value::Null, "it changes by itself");
+        assert_eq!(eth1["mtu"], HIDDEN);
+        let (refused, code) = agent(folder.path(), &["show", "eth9"]);
+        assert!(code == Some(1) && refused.contains("there is no interface eth9; there are br1, eth1, eth2, lo"), "{refused}");
+    });
+}
+
+#[test]
+fn a_plan_says_that_a_secret_changes_and_not_to_what() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("state.yaml");
+    let wanted = "interfaces:
+        - {name: eth1, type: ethernet, state: up, mtu: 1433, mac-address: '02:00:00:00:00:07',
+           802.1x: {identity: node, eap-methods: [md5], password: hunter2}}";
+    fs::write(&file, wanted).unwrap();
+    in_namespace(|| {
+        ip("link add eth1 mtu 1422 address 02:00:00:00:00:06 type veth peer name eth2");
+        take_from_secret(folder.path(), "mtu");
+        let (printed, code) = agent(folder.path(), &["plan", "-f", file.to_str().unwrap()]);
+        assert_eq!(code, Some(2), "{printed}");
+        assert!(printed.contains("802.1x") && printed.contains(HIDDEN) && printed.contains("identity"), "{printed}");
+        assert!(printed.contains(&format!("interfaces[eth1].mtu\n  - \"{HIDDEN}\"\n  + \"{HIDDEN}\"\n")), "{printed}");
+        assert!(printed.contains("02:00:00:00:00:07"), "{printed}");
+        assert_eq!(["hunter2", "1422", "1433"].map(|secret| printed.contains(secret)), [false; 3], "{printed}");
+    });
+}
