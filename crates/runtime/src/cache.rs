@@ -339,6 +339,12 @@ impl Cache {
                 }
             }
         }
+        // Whether a selector chooses it still is for its stream to say.
+        for (source, store) in &mut self.stores {
+            if matches!(source, Source::Selected(..)) && store.objects.contains_key(&key) {
+                store.put(object.clone());
+            }
+        }
     }
 
     /// Takes out what is known to be gone: deleted by us, or not found where it should be.
@@ -520,6 +526,26 @@ mod tests {
         assert_eq!((known(&cache), cache.blind_to(&key())), (None, Some("forbidden")));
         assert!(cache.silence(&source(), None));
         assert_eq!((known(&cache), cache.blind_to(&key())), (Some(5), None));
+    }
+
+    #[test]
+    fn what_a_selector_has_chosen_is_known_as_we_have_written_it() {
+        let source = Source::Selected(kinds::SERVICE, Some("n".into()), "held=true".into());
+        let mut cache = Cache::default();
+        cache.expect(source.clone());
+        cache.wrote(&object(4, "a"));
+        cache.feed(&source, Change::Complete);
+        assert_eq!(cache.look(&source), Look::Told(Vec::new()), "only the stream knows what is chosen");
+        cache.feed(&source, Change::Applied(object(5, "a")));
+        cache.wrote(&object(6, "a"));
+        let known = |cache: &Cache| match cache.look(&source) {
+            Look::Told(all) => all.iter().map(|object| version(object)).collect(),
+            _ => Vec::new(),
+        };
+        assert_eq!(known(&cache), [6]);
+        // It was not chosen any more by that write.
+        cache.feed(&source, Change::Deleted(object(6, "a")));
+        assert_eq!(known(&cache), [0_u64; 0]);
     }
 
     #[test]

@@ -32,7 +32,7 @@ impl Place {
         // One that cannot be read was never acted upon.
         let read: Option<PlacementApi> = serde_json::from_value(Value::clone(resource)).ok();
         let departure = read.as_ref().map_or_else(|| Departure { settled: true, ..Departure::default() }, |read| departure(read, view));
-        if let Err((key, error)) = self.release(&departure.releases).await {
+        if let Err((key, error)) = self.release(resource, &departure.releases).await {
             return self.refused(resource, Assessment { settled: true, ..Assessment::default() }, key, error).await.map(drop);
         }
         let is_out = match &read {
@@ -61,12 +61,16 @@ impl Place {
         }
     }
 
-    /// Takes finalizers off others' objects, or says which one keeps it.
-    pub(super) async fn release<'a>(&self, releases: &'a [Release]) -> Result<(), (&'a ObjectKey, Error)> {
-        for Release { key, patch } in releases {
+    /// Takes finalizers off others' objects, or says which one keeps it. What stays for good is told.
+    pub(super) async fn release<'a>(&self, resource: &Value, releases: &'a [Release]) -> Result<(), (&'a ObjectKey, Error)> {
+        for Release { key, patch, leaves } in releases {
             match self.cluster.json_patch(key, patch, &manager(&*self.domain)).await {
                 Ok(written) => {
-                    tracing::info!(object = %key.human(), "released");
+                    tracing::info!(object = %key.human(), leaves, "released");
+                    if *leaves {
+                        let message = format!("{} is not needed any more. It stays, and whoever may need it", key.human());
+                        self.tell(resource, vec![Note { warning: false, reason: "LeftBehind".to_owned(), message }]);
+                    }
                     self.shared.lock().wrote(&written);
                 }
                 Err(error) if error.is_not_found() => {}

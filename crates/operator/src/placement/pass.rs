@@ -154,7 +154,7 @@ impl Place {
         let settled = assessment.settled && assessment.objects.iter().all(|object| !memory.retries.is_under_way(object.key()));
         if settled {
             // Before status tells of it: it is what names some of them.
-            if let Err((key, error)) = self.release(&assessment.releases).await {
+            if let Err((key, error)) = self.release(resource, &assessment.releases).await {
                 let key = key.clone();
                 return self.refused(resource, assessment, &key, error).await;
             }

@@ -27,12 +27,8 @@ pub fn departure(resource: &PlacementApi, world: &dyn World) -> Departure {
     let status = resource.status.as_ref();
     let mut look = Look { world, namespace: &namespace, departure: Departure { releases: Vec::new(), settled: true } };
 
-    let applied = status.and_then(|status| status.last_applied_topology.as_ref()).and_then(|applied| applied.name.as_deref());
-    let named = resource.spec.topology_ref.as_ref().and_then(|reference| reference.name.as_deref());
     let finalizer = topology::finalizer(resource.metadata.name.as_deref().unwrap_or_default());
-    for name in [applied, named].into_iter().flatten() {
-        look.object(kinds::TOPOLOGY, name, &finalizer, None);
-    }
+    look.selected(kinds::TOPOLOGY, "", &finalizer, None);
     // As they were made, backwards.
     look.object(kinds::KEYSTONE_ENDPOINT, keystone::NAME, FINALIZER, None);
     look.object(kinds::KEYSTONE_SERVICE, keystone::NAME, FINALIZER, None);
@@ -41,9 +37,8 @@ pub fn departure(resource: &PlacementApi, world: &dyn World) -> Departure {
 
     let applied = status.and_then(|status| status.application_credential_secret.as_deref());
     let named = resource.spec.auth.as_ref().and_then(|auth| auth.application_credential_secret.as_deref());
-    if applied.is_some() || named.is_some() {
-        look.selected(kinds::SECRET, &credential::held(), credential::FINALIZER, Some(credential::LABEL.0));
-    }
+    look.selected(kinds::SECRET, &credential::held(), credential::FINALIZER, Some(credential::LABEL.0));
+    // One of nova-operator's has no label.
     for name in [applied, named].into_iter().flatten() {
         look.object(kinds::SECRET, name, credential::FINALIZER, Some(credential::LABEL.0));
     }

@@ -29,6 +29,7 @@ use weft_plan::{Manifest, ObjectKey, kinds};
 use crate::{
     Config, Inputs, Settings,
     conditions::{State, Step, Steps},
+    domain::FINALIZER,
     objects,
     peers::{Claim, Release, credential, database::Dice},
     world::{Seen, World},
@@ -128,7 +129,8 @@ pub fn assess(
             let none = PlacementApiStatus::default();
             let before = resource.status.as_ref().unwrap_or(&none);
             let retry = resource.metadata.annotations.as_ref().and_then(|all| all.get(direct::RETRY)).map(String::as_str);
-            let mut walk = Walk { config: &config, before, settings, world, now, dice, retry, assessment };
+            let bound = resource.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == FINALIZER);
+            let mut walk = Walk { config: &config, before, settings, world, now, dice, retry, bound, assessment };
             // Whatever ends it is noted where it happened.
             let _ = walk.all();
             assessment = walk.assessment;
@@ -151,6 +153,8 @@ struct Walk<'a> {
     dice: Dice,
     /// The annotation by which everything is looked at again.
     retry: Option<&'a str>,
+    /// Whether the PlacementAPI has ever held anything of others'. What that is, only they tell: status may have been written before, or never.
+    bound: bool,
     assessment: Assessment,
 }
 
@@ -183,7 +187,7 @@ impl Walk<'_> {
             default_image: self.settings.default_image.clone(),
             database: database.database,
             database_tls: database.tls,
-            keystone: keystone.zip(secrets.credentials),
+            keystone: keystone.zip(secrets.credentials.clone()),
             mounted: BTreeMap::new(),
             networks: Vec::new(),
             topology: None,
@@ -204,7 +208,7 @@ impl Walk<'_> {
         inputs.topology = self.topology()?;
         self.deployment(&inputs)?;
         self.registration(direct.as_ref())?;
-        if self.assessment.steps.are_done() { self.release_unused() } else { Ok(()) }
+        if self.assessment.steps.are_done() { self.release_unused(secrets.credentials.as_ref()) } else { Ok(()) }
     }
 
     /// The service account, and on OpenShift what it may use.

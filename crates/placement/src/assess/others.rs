@@ -5,8 +5,9 @@ use std::sync::Arc;
 use serde_json::Value;
 use weft_plan::{ObjectKey, kinds};
 
-use super::{End, Walk, database::is_operated, object};
+use super::{End, Walk, database::is_operated, keystone, object};
 use crate::{
+    Credentials,
     conditions::Step,
     peers::{self, Claim, FINALIZER, Release, credential, database, topology},
     world,
@@ -64,31 +65,75 @@ impl Walk<'_> {
         }
     }
 
-    /// Lets go of the Topology of before, once the Deployment has another one.
-    pub(super) fn release_topology(&mut self) -> Result<(), End> {
+    /// Lets go of the Topologies of before, once the Deployment has another one.
+    pub(super) fn release_topologies(&mut self) -> Result<(), End> {
         let wanted = topology::wanted(self.config).map(str::to_owned);
-        let before = self.before.last_applied_topology.as_ref();
-        if let Some(left) = topology::left_behind(before, wanted.as_deref()) {
-            let key = ObjectKey::new(kinds::TOPOLOGY, &self.config.namespace, left);
-            let live = self.take(Step::Topology, object(Step::Topology, self.world, &key))?;
-            self.release(&key, live.as_deref(), &topology::finalizer(&self.config.name), None);
+        if self.bound || wanted.is_some() {
+            let finalizer = topology::finalizer(&self.config.name);
+            let all = self.ask(Step::Topology, kinds::TOPOLOGY, "")?;
+            for topology in topology::unused(all.iter().map(|topology| &**topology), &finalizer, wanted.as_deref()) {
+                self.release(Release::of(&key_of(kinds::TOPOLOGY, topology), topology, &finalizer, None));
+            }
         }
         let namespace = Some(self.config.namespace.clone());
         self.assessment.found.topology = Some(wanted.map(|name| weft_api::placement::AppliedTopology { name: Some(name), namespace }));
         Ok(())
     }
 
-    /// Lets go of the accounts and credentials of before. Only at the end, when all pods run with the new ones.
-    pub(super) fn release_unused(&mut self) -> Result<(), End> {
+    /// Lets go of what pods had before. Only at the end, when all of them run with what is wanted now.
+    pub(super) fn release_unused(&mut self, credentials: Option<&Credentials>) -> Result<(), End> {
         if is_operated(self.config) {
             let accounts = self.ask(Step::MariaDbAccount, kinds::MARIADB_ACCOUNT, &database::accounts())?;
             for account in database::unused(&accounts, Some(database::account_name(self.config))) {
-                self.release(&key_of(kinds::MARIADB_ACCOUNT, account), Some(account), FINALIZER, None);
+                self.release(Release::of(&key_of(kinds::MARIADB_ACCOUNT, account), account, FINALIZER, None));
+            }
+        } else if self.bound {
+            self.leave_database()?;
+        }
+        if self.bound && !keystone::is_operated(self.config) {
+            self.leave_registration()?;
+        }
+        self.release_credentials(credentials)
+    }
+
+    /// Leaves the database and its accounts to mariadb-operator, and to whoever uses them now: deleted, they would take the data along.
+    fn leave_database(&mut self) -> Result<(), End> {
+        for account in self.ask(Step::Db, kinds::MARIADB_ACCOUNT, &database::accounts())? {
+            // Before the account, by which it is known.
+            let secret = world::secret(&self.config.namespace, account["spec"]["secret"].as_str().unwrap_or_default());
+            if let Some(live) = self.world.own(&secret) {
+                self.leave(&secret, &live);
+            }
+            self.leave(&key_of(kinds::MARIADB_ACCOUNT, &account), &account);
+        }
+        let key = ObjectKey::new(kinds::MARIADB_DATABASE, &self.config.namespace, database::NAME);
+        if let Some(live) = self.take(Step::Db, object(Step::Db, self.world, &key))? {
+            self.leave(&key, &live);
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self, key: &ObjectKey, live: &Value) {
+        self.release(Release::leaving(key, live, FINALIZER).map(|release| release.with_its_fields(live)));
+    }
+
+    /// Leaves the registration to keystone-operator: deleted, it would take user, service and endpoints along. What is in them stays Weft's: it is found
+    /// again should keystone-operator be asked once more.
+    fn leave_registration(&mut self) -> Result<(), End> {
+        for (step, kind) in [(Step::KeystoneEndpoint, kinds::KEYSTONE_ENDPOINT), (Step::KeystoneService, kinds::KEYSTONE_SERVICE)] {
+            let key = ObjectKey::new(kind, &self.config.namespace, peers::keystone::NAME);
+            if let Some(live) = self.take(step, object(step, self.world, &key))? {
+                self.release(Release::leaving(&key, &live, FINALIZER));
             }
         }
+        Ok(())
+    }
+
+    /// Lets go of the application credentials of before.
+    fn release_credentials(&mut self, credentials: Option<&Credentials>) -> Result<(), End> {
         let wanted = credential::wanted(self.config).filter(|_| self.config.authenticates());
         let known = self.before.application_credential_secret.as_deref();
-        if wanted.is_none() && known.is_none() {
+        if wanted.is_none() && known.is_none() && !self.bound {
             return Ok(());
         }
         let mut held = self.ask(Step::Input, kinds::SECRET, &credential::held())?;
@@ -96,17 +141,17 @@ impl Walk<'_> {
         if let Some(known) = known.filter(|known| Some(*known) != wanted) {
             let key = world::secret(&self.config.namespace, known);
             held.extend(self.take(Step::Input, object(Step::Input, self.world, &key))?);
-            held.dedup_by(|one, other| one["metadata"]["uid"] == other["metadata"]["uid"]);
         }
         for secret in credential::unused(held.iter().map(|secret| &**secret), wanted) {
-            self.release(&key_of(kinds::SECRET, secret), Some(secret), credential::FINALIZER, Some(credential::LABEL.0));
+            self.release(Release::of(&key_of(kinds::SECRET, secret), secret, credential::FINALIZER, Some(credential::LABEL.0)));
         }
-        self.assessment.found.credential = Some(wanted.map(str::to_owned));
+        // One that is not there yet is not what pods run with.
+        let is_used = matches!(credentials, Some(Credentials::Application { .. }));
+        self.assessment.found.credential = Some(wanted.filter(|_| is_used).map(str::to_owned));
         Ok(())
     }
 
-    fn release(&mut self, key: &ObjectKey, live: Option<&Value>, finalizer: &str, label: Option<&str>) {
-        let release = live.and_then(|live| Release::of(key, live, finalizer, label));
+    fn release(&mut self, release: Option<Release>) {
         let is_new = |release: &Release| self.assessment.releases.iter().all(|known| known.key != release.key);
         let release = release.filter(is_new);
         self.assessment.releases.extend(release);

@@ -21,15 +21,21 @@ struct Namespace {
     own: BTreeMap<ObjectKey, Arc<Value>>,
     /// Watches that have not answered yet.
     unknown: bool,
+    /// Whether the kinds of the other operators are served.
+    has_peers: bool,
 }
 
 impl World for Namespace {
     fn object(&self, key: &ObjectKey) -> Seen<Option<Arc<Value>>> {
-        if self.unknown { Seen::Unknown } else { Seen::Told(self.others.get(key).cloned()) }
+        if self.unknown { Seen::Unknown } else { Seen::Told(self.others.get(key).or_else(|| self.own.get(key)).cloned()) }
     }
 
-    fn selected(&self, _kind: Kind, _labels: &str) -> Seen<Vec<Arc<Value>>> {
-        Seen::Told(Vec::new())
+    fn selected(&self, kind: Kind, labels: &str) -> Seen<Vec<Arc<Value>>> {
+        let is_chosen = |object: &Value| {
+            labels.split(',').filter_map(|one| one.split_once('=')).all(|(label, value)| object["metadata"]["labels"][label] == value)
+        };
+        let all = self.others.iter().chain(&self.own).filter(|(key, object)| key.kind == kind && is_chosen(object));
+        Seen::Told(all.map(|(_, object)| Arc::clone(object)).collect())
     }
 
     fn own(&self, key: &ObjectKey) -> Option<Arc<Value>> {
@@ -45,15 +51,25 @@ impl World for Namespace {
     }
 
     fn keystone(&self, _errand: &Errand) -> Progress {
-        Progress::UnderWay
+        Progress::Done
     }
 
     fn serves(&self, kind: Kind) -> bool {
-        !kind.is_optional()
+        !kind.is_optional() || self.has_peers && kind.group.ends_with("openstack.org")
     }
 }
 
 impl Namespace {
+    /// Somebody's object, with this metadata beside its name.
+    fn with(mut self, kind: Kind, name: &str, metadata: &Value) -> Self {
+        let key = ObjectKey::new(kind, "cloud", name);
+        let mut object =
+            json!({"apiVersion": kind.api_version(), "kind": kind.kind, "metadata": {"name": name, "namespace": "cloud", "uid": name}});
+        json_merge(&mut object["metadata"], metadata);
+        self.others.insert(key, Arc::new(object));
+        self
+    }
+
     fn with_secret(mut self, name: &str, values: &[(&str, &str)]) -> Self {
         let data: BTreeMap<_, _> = values.iter().map(|(key, value)| (*key, STANDARD.encode(value))).collect();
         let object = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "cloud"}, "data": data});
@@ -158,6 +174,108 @@ fn a_job_that_failed_stops_the_pods_and_says_how_to_go_on() {
     let words = "DBsync job error occurred Internal error occurred: Job has reached the specified backoff limit. Check job logs";
     assert!(message.starts_with(words) && message.contains("Delete Job placement-db-sync-"), "{message}");
     assert_eq!(said(&assessment, Step::Deployment).0, "Unknown");
+}
+
+/// A PlacementAPI that has held something of others' before. Its status tells nothing of that.
+fn bound(more: &Value) -> PlacementApi {
+    let mut resource = resource(more);
+    resource.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
+    resource
+}
+
+fn peers() -> Namespace {
+    Namespace { has_peers: true, ..namespace() }
+}
+
+fn released(releases: &[Release]) -> Vec<(&str, &str, bool)> {
+    releases.iter().map(|release| (release.key.kind.kind, release.key.name.as_str(), release.leaves)).collect()
+}
+
+#[test]
+fn a_topology_that_was_held_before_the_deployment_had_it_is_released() {
+    let held = json!({"finalizers": ["openstack.org/placementapi-placement"]});
+    let world = || peers().with(kinds::TOPOLOGY, "old", &held).with(kinds::TOPOLOGY, "new", &held);
+    let with_new = bound(&json!({"topologyRef": {"name": "new"}}));
+    let assessment = world().settle(&with_new, well);
+    assert!(assessment.steps.are_done(), "{:?}", assessment.steps);
+    assert_eq!(released(&assessment.releases), [("Topology", "old", false)]);
+    assert_eq!(released(&world().settle(&bound(&json!({})), well).releases), [("Topology", "new", false), ("Topology", "old", false)]);
+    assert_eq!(released(&departure(&with_new, &world()).releases), [("Topology", "new", false), ("Topology", "old", false)]);
+}
+
+#[test]
+fn a_credential_that_was_held_before_pods_had_it_is_released() {
+    let held = json!({"finalizers": [credential::FINALIZER], "labels": {credential::LABEL.0: credential::LABEL.1}});
+    let world = || peers().with(kinds::SECRET, "ac", &held);
+    assert_eq!(released(&world().settle(&bound(&json!({})), well).releases), [("Secret", "ac", false)]);
+    assert_eq!(released(&departure(&bound(&json!({})), &world()).releases), [("Secret", "ac", false)]);
+}
+
+#[test]
+fn database_and_registration_of_other_operators_are_left_once_pods_do_without() {
+    let owner = json!({"apiVersion": "placement.openstack.org/v1beta1", "kind": "PlacementAPI", "name": "placement", "uid": "u"});
+    let made = json!({"finalizers": ["other/one", FINALIZER], "ownerReferences": [owner], "labels": {"mariaDBDatabaseName": "placement"}});
+    let mut world = peers();
+    for (kind, name) in [
+        (kinds::MARIADB_ACCOUNT, "account"),
+        (kinds::MARIADB_DATABASE, "placement"),
+        (kinds::KEYSTONE_SERVICE, "placement"),
+        (kinds::KEYSTONE_ENDPOINT, "placement"),
+    ] {
+        world = world.with(kind, name, &made);
+    }
+    let key = ObjectKey::new(kinds::MARIADB_ACCOUNT, "cloud", "account");
+    let mut account = (*world.others[&key]).clone();
+    account["spec"]["secret"] = "account-db-secret".into();
+    world.others.insert(key, Arc::new(account));
+    let key = crate::world::secret("cloud", "account-db-secret");
+    world.own.insert(key, Arc::new(json!({"metadata": {"name": "account-db-secret", "uid": "s", "ownerReferences": [owner]}})));
+
+    let starting = world.settle(&bound(&json!({})), |live| {
+        well(live);
+        if live["kind"] == "Deployment" {
+            live["status"]["readyReplicas"] = 0.into();
+            live["status"]["availableReplicas"] = 0.into();
+        }
+    });
+    assert!(!starting.steps.are_done() && starting.releases.is_empty(), "pods may still have them");
+    world.own.retain(|key, _| key.kind != kinds::DEPLOYMENT);
+    let assessment = world.settle(&bound(&json!({})), well);
+    assert_eq!(
+        released(&assessment.releases),
+        [
+            ("Secret", "account-db-secret", true),
+            ("MariaDBAccount", "account", true),
+            ("MariaDBDatabase", "placement", true),
+            ("KeystoneEndpoint", "placement", true),
+            ("KeystoneService", "placement", true),
+        ]
+    );
+    assert_eq!(assessment.deletions, []);
+    // One that has never held anything asks for nothing.
+    assert_eq!(world.settle(&resource(&json!({})), well).releases, []);
+}
+
+#[test]
+fn a_credential_that_is_not_there_yet_is_not_what_pods_run_with() {
+    let direct = json!({"auth": {"applicationCredentialSecret": "ac"}, "secret": "osp",
+        "keystone": {"external": {"authURL": "http://keystone.example:5000"}, "registration": "Direct", "adminSecret": {"name": "admin"}}});
+    let mut world = namespace()
+        .with_secret("osp", &[("PlacementPassword", "12345678")])
+        .with_secret("admin", &[("username", "admin"), ("password", "12345678")]);
+    let by_password = world.settle(&bound(&direct), well);
+    assert!(by_password.steps.are_done(), "{:?}", by_password.steps);
+    assert_eq!(by_password.found.credential, Some(None));
+
+    let mut world = world.with_secret("ac", &[("AC_ID", "a"), ("AC_SECRET", "b")]);
+    assert_eq!(look(&bound(&direct), &world).claims.len(), 1);
+    let key = crate::world::secret("cloud", "ac");
+    let mut held = (*world.others[&key]).clone();
+    held["metadata"]["finalizers"] = json!([credential::FINALIZER]);
+    held["metadata"]["labels"] = json!({credential::LABEL.0: credential::LABEL.1});
+    world.others.insert(key, Arc::new(held));
+    let by_credential = world.settle(&bound(&direct), well);
+    assert_eq!(by_credential.found.credential, Some(Some("ac".to_owned())));
 }
 
 #[test]

@@ -11,12 +11,14 @@ pub mod topology;
 
 use serde_json::{Value, json};
 use weft_api::placement::{GROUP, KIND};
-use weft_plan::ObjectKey;
+use weft_plan::{OWNER_LABEL, ObjectKey};
 
 use crate::conditions::State;
 
 /// On everything of somebody else's that must stay while the service uses it. placement-operator's own, so that what that operator holds is released too.
 pub const FINALIZER: &str = "openstack.org/placementapi";
+/// The field manager of this domain.
+const MANAGER: &str = "weft/placement";
 
 /// Whether an object carries a finalizer.
 pub fn holds(object: &Value, finalizer: &str) -> bool {
@@ -25,8 +27,11 @@ pub fn holds(object: &Value, finalizer: &str) -> bool {
 
 /// Whether an object was made for a PlacementAPI, by Weft or by placement-operator.
 pub fn is_of_placement(object: &Value) -> bool {
-    let is_one = |owner: &Value| owner["kind"] == KIND && text(&owner["apiVersion"]).split('/').next() == Some(GROUP);
-    object["metadata"]["ownerReferences"].as_array().is_some_and(|owners| owners.iter().any(is_one))
+    object["metadata"]["ownerReferences"].as_array().is_some_and(|owners| owners.iter().any(is_placement))
+}
+
+fn is_placement(owner: &Value) -> bool {
+    owner["kind"] == KIND && text(&owner["apiVersion"]).split('/').next() == Some(GROUP)
 }
 
 /// A finalizer on an object of somebody else's, which has to stay while the service uses it, and labels by which it is found again. Nothing else of the
@@ -66,24 +71,76 @@ pub struct Release {
     pub key: ObjectKey,
     /// A JSON patch (RFC 6902). It fails if anything has moved: then the next look tells.
     pub patch: Value,
+    /// Whether it would have gone with the PlacementAPI, and stays from now on: people are told.
+    pub leaves: bool,
 }
 
 impl Release {
     /// Nothing if the object does not carry the finalizer. The label goes along.
     pub fn of(key: &ObjectKey, live: &Value, finalizer: &str, label: Option<&str>) -> Option<Self> {
-        let metadata = &live["metadata"];
-        let index = metadata["finalizers"].as_array()?.iter().position(|one| one == finalizer)?;
-        let path = format!("/metadata/finalizers/{index}");
-        let mut patch = vec![
-            json!({"op": "test", "path": "/metadata/uid", "value": metadata["uid"]}),
-            json!({"op": "test", "path": path, "value": finalizer}),
-            json!({"op": "remove", "path": path}),
-        ];
-        if let Some(label) = label.filter(|label| !metadata["labels"][label].is_null()) {
-            // RFC 6901: a slash in a name is written ~1.
-            patch.push(json!({"op": "remove", "path": format!("/metadata/labels/{}", label.replace('/', "~1"))}));
+        let mut patch = Patch::of(live);
+        if !patch.take("finalizers", |one| one == finalizer) {
+            return None;
         }
-        Some(Self { key: key.clone(), patch: patch.into() })
+        label.map(|label| patch.take_label(label));
+        Some(Self { key: key.clone(), patch: patch.steps.into(), leaves: false })
+    }
+
+    /// The same of an object that was made for the PlacementAPI, and that others may need when it does not any more: it is nobody's of ours from now on, and
+    /// stays when the PlacementAPI goes. Nothing if nothing of ours is on it.
+    pub fn leaving(key: &ObjectKey, live: &Value, finalizer: &str) -> Option<Self> {
+        let mut patch = Patch::of(live);
+        let is_held = patch.take("finalizers", |one| one == finalizer);
+        let owners = patch.take("ownerReferences", is_placement);
+        let leaves = patch.take_label(OWNER_LABEL) || owners;
+        (is_held || leaves).then(|| Self { key: key.clone(), patch: patch.steps.into(), leaves })
+    }
+
+    /// Leaves its fields, too: the next apply of ours, of a [`Claim`], then takes none of them along.
+    pub fn with_its_fields(mut self, live: &Value) -> Self {
+        let entries = live["metadata"]["managedFields"].as_array().into_iter().flatten();
+        let is_ours = |entry: &Value| entry["manager"] == MANAGER && entry["operation"] == "Apply" && entry["subresource"].is_null();
+        if let Some(index) = entries.into_iter().position(is_ours)
+            && let Some(steps) = self.patch.as_array_mut()
+        {
+            let path = format!("/metadata/managedFields/{index}");
+            steps.push(json!({"op": "test", "path": format!("{path}/manager"), "value": MANAGER}));
+            steps.push(json!({"op": "replace", "path": format!("{path}/operation"), "value": "Update"}));
+        }
+        self
+    }
+}
+
+/// A JSON patch of an object's metadata.
+struct Patch<'a> {
+    metadata: &'a Value,
+    steps: Vec<Value>,
+}
+
+impl<'a> Patch<'a> {
+    fn of(live: &'a Value) -> Self {
+        let metadata = &live["metadata"];
+        Self { metadata, steps: vec![json!({"op": "test", "path": "/metadata/uid", "value": metadata["uid"]})] }
+    }
+
+    /// Takes one out of a list. Returns whether it is there.
+    fn take(&mut self, list: &str, is_it: impl Fn(&Value) -> bool) -> bool {
+        let all = self.metadata[list].as_array().into_iter().flatten();
+        let Some((index, found)) = all.enumerate().find(|(_, one)| is_it(one)) else { return false };
+        let path = format!("/metadata/{list}/{index}");
+        self.steps.push(json!({"op": "test", "path": path, "value": found}));
+        self.steps.push(json!({"op": "remove", "path": path}));
+        true
+    }
+
+    /// Takes a label off. Returns whether it is there.
+    fn take_label(&mut self, label: &str) -> bool {
+        let is_there = !self.metadata["labels"][label].is_null();
+        if is_there {
+            // RFC 6901: a slash in a name is written ~1.
+            self.steps.push(json!({"op": "remove", "path": format!("/metadata/labels/{}", label.replace('/', "~1"))}));
+        }
+        is_there
     }
 }
 
@@ -197,6 +254,29 @@ mod tests {
         );
         let going = json!({"metadata": {"name": "ac", "uid": "1", "deletionTimestamp": "2026-01-01T00:00:00Z"}});
         assert_eq!(claim(&going), None, "the API server would refuse it");
+    }
+
+    #[test]
+    fn what_is_left_has_no_owner_no_label_and_no_fields_of_ours() {
+        assert_eq!(MANAGER, weft_plan::manager(&crate::Placement::new(crate::Settings::default())));
+        let key = ObjectKey::new(kinds::MARIADB_ACCOUNT, "cloud", "a");
+        let owner = json!({"apiVersion": "placement.openstack.org/v1beta1", "kind": "PlacementAPI", "name": "placement", "uid": "2"});
+        let live = json!({"metadata": {"name": "a", "uid": "1", "finalizers": ["other/one", FINALIZER], "labels": {"a": "b", OWNER_LABEL: "x"},
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Secret"}, owner],
+            "managedFields": [{"manager": "other", "operation": "Apply"}, {"manager": MANAGER, "operation": "Apply"}]}});
+        let release = Release::leaving(&key, &live, FINALIZER).unwrap();
+        assert!(release.leaves);
+        let paths = |release: &Release| -> Vec<String> {
+            let steps = release.patch.as_array().unwrap().iter().filter(|step| step["op"] != "test");
+            steps.map(|step| text(&step["path"]).to_owned()).collect()
+        };
+        let kept = ["/metadata/finalizers/1", "/metadata/ownerReferences/1", "/metadata/labels/weft.network~1owner"];
+        assert_eq!(paths(&release), kept, "an apply of ours finds its fields again");
+        let forgotten = paths(&release.with_its_fields(&live));
+        assert_eq!((&forgotten[..3], forgotten[3].as_str()), (&kept.map(str::to_owned)[..], "/metadata/managedFields/1/operation"));
+        let theirs = json!({"metadata": {"name": "a", "uid": "1", "finalizers": [FINALIZER]}});
+        assert!(!Release::leaving(&key, &theirs, FINALIZER).unwrap().leaves, "it has always been somebody else's");
+        assert_eq!(Release::leaving(&key, &json!({"metadata": {"name": "a", "uid": "1"}}), FINALIZER), None);
     }
 
     #[test]

@@ -1,10 +1,9 @@
 //! Where pods run, by a Topology of infra-operator.
 
 use serde_json::Value;
-use weft_api::placement::AppliedTopology;
 use weft_operands::problems::given;
 
-use super::FINALIZER;
+use super::{FINALIZER, holds, name};
 use crate::{
     Config,
     conditions::{State, Step},
@@ -37,9 +36,10 @@ pub fn spec(name: &str, served: bool, live: Option<&Value>) -> Result<Value, Sta
     }
 }
 
-/// The Topology in `status.lastAppliedTopology` that pods do not use any more, to be released.
-pub fn left_behind<'a>(applied: Option<&'a AppliedTopology>, wanted: Option<&str>) -> Option<&'a str> {
-    applied.and_then(|applied| given(&applied.name)).filter(|applied| Some(*applied) != wanted)
+/// Those that pods do not use any more, once the Deployment has what is asked for now: all that carry our finalizer but for that one. By the finalizer and
+/// not by what status names: one may be replaced before the Deployment has it.
+pub fn unused<'a>(topologies: impl IntoIterator<Item = &'a Value>, finalizer: &str, keep: Option<&str>) -> Vec<&'a Value> {
+    topologies.into_iter().filter(|topology| holds(topology, finalizer) && Some(name(topology)) != keep).collect()
 }
 
 #[cfg(test)]
@@ -67,10 +67,11 @@ mod tests {
     fn the_topology_of_before_is_released() {
         let config = config(&json!({"topologyRef": {"name": "new"}}));
         assert_eq!((wanted(&config), finalizer("placement").as_str()), (Some("new"), "openstack.org/placementapi-placement"));
-        let applied = |name: &str| AppliedTopology { name: Some(name.to_owned()), namespace: Some("cloud".to_owned()) };
-        assert_eq!(left_behind(Some(&applied("old")), Some("new")), Some("old"));
-        assert_eq!(left_behind(Some(&applied("old")), None), Some("old"));
-        assert_eq!(left_behind(Some(&applied("new")), Some("new")), None);
-        assert_eq!(left_behind(None, Some("new")), None);
+        let (ours, others) = (finalizer("placement"), finalizer("another"));
+        let topology = |name: &str, finalizer: &str| json!({"metadata": {"name": name, "finalizers": [finalizer]}});
+        let all = [topology("old", &ours), topology("older", &ours), topology("new", &ours), topology("of-another", &others)];
+        let names = |keep| unused(&all, &ours, keep).into_iter().map(name).collect::<Vec<_>>();
+        assert_eq!(names(Some("new")), ["old", "older"], "one that was replaced before the Deployment had it, too");
+        assert_eq!(names(None), ["old", "older", "new"]);
     }
 }

@@ -82,3 +82,16 @@ pub async fn releases_the_secret_when_deleted_or_cleared(site: &Site<'_>) {
     let secret = site.get(kinds::SECRET, "ac").await.unwrap();
     assert_eq!((&secret["metadata"]["finalizers"], &secret["metadata"]["labels"]), (&Value::Null, &Value::Null), "as it was");
 }
+
+/// It was named and taken back before the first pod had it: no status tells of it.
+pub async fn releases_a_secret_that_pods_never_had(site: &Site<'_>) {
+    credential(site, "ac").await;
+    site.deployed(json!({})).await;
+    site.patch(json!({"spec": {"containerImage": UNREADY, "auth": {"applicationCredentialSecret": "ac"}}})).await;
+    site.wait(kinds::SECRET, "ac", "is held", |live| has_finalizer(live, CONSUMER)).await;
+    site.wait_is("DeploymentReady", "False").await;
+    site.patch(json!({"spec": {"containerImage": "registry.test/placement", "auth": null}})).await;
+    site.wait_ready().await;
+    let secret = site.get(kinds::SECRET, "ac").await.unwrap();
+    assert_eq!((&secret["metadata"]["finalizers"], &secret["metadata"]["labels"]), (&Value::Null, &Value::Null), "as it was");
+}

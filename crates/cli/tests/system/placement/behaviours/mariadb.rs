@@ -194,3 +194,43 @@ pub async fn says_that_an_account_may_not_be_held_or_let_go(site: &Site<'_>) {
     site.wait_gone().await;
     assert!(!site.has_finalizer(kinds::MARIADB_ACCOUNT, ACCOUNT, FINALIZER).await);
 }
+
+/// The database is somebody else's to run from now on, maybe the same one: what mariadb-operator has of it stays, with the data.
+pub async fn leaves_the_database_to_mariadb_operator_when_another_is_named(site: &Site<'_>) {
+    site.deployed(json!({})).await;
+    let made = [
+        (kinds::MARIADB_DATABASE, "placement".to_owned()),
+        (kinds::MARIADB_ACCOUNT, ACCOUNT.to_owned()),
+        (kinds::SECRET, format!("{ACCOUNT}-db-secret")),
+    ];
+    let account = site.wait_there(kinds::MARIADB_ACCOUNT, ACCOUNT).await;
+    site.secret("another", &[("url", "mysql+pymysql://placement:x@db.example/placement")]).await;
+    let another = json!({"spec": {"databaseInstance": null, "database": {"urlSecret": {"name": "another"}}}});
+    let left = async || {
+        for (kind, name) in &made {
+            let is_left = |live: &Value| !has_finalizer(live, FINALIZER) && live["metadata"]["ownerReferences"].is_null();
+            site.wait(*kind, name, "is left", is_left).await;
+        }
+    };
+    site.patch(another.clone()).await;
+    left().await;
+    site.wait_says("DBReady", "True", "Ready", "The database is given by spec.database").await;
+    site.wait_ready().await;
+
+    // And back: they are used as they are.
+    site.patch(json!({"spec": {"databaseInstance": "openstack", "database": null}})).await;
+    site.wait(kinds::MARIADB_DATABASE, "placement", "is held", |live| has_finalizer(live, FINALIZER)).await;
+    site.wait_says("DBReady", "True", "Ready", "DB create completed").await;
+    let again = site.wait_there(kinds::MARIADB_ACCOUNT, ACCOUNT).await;
+    assert_eq!((&again["spec"], has_finalizer(&again, FINALIZER)), (&account["spec"], true));
+    assert_eq!(url(site).await, expected_url(site, ACCOUNT).await);
+    site.wait_ready().await;
+
+    site.patch(another).await;
+    left().await;
+    site.delete().await;
+    site.wait_gone().await;
+    for (kind, name) in &made {
+        assert_eq!(site.wait_there(*kind, name).await["metadata"]["deletionTimestamp"], Value::Null, "{kind}");
+    }
+}

@@ -46,7 +46,8 @@ const BEHAVIOURS: &[Behaviour] = behaviours! {
     database: creates_mariadb_database, should_have_config_ready, should_create_a_configuration_secret,
         should_set_region_name_in_keystone_authtoken_section, creates_service_account_and_on_openshift_role_and_rolebinding;
     registration: creates_keystone_service, creates_keystone_endpoint, overridden_services_are_registered_as_they_are, creates_loadbalancer_service,
-        an_endpoint_url_is_registered_verbatim, a_load_balancer_without_an_address_is_waited_for, keystone_may_come_later_and_twice_is_refused;
+        an_endpoint_url_is_registered_verbatim, a_load_balancer_without_an_address_is_waited_for, keystone_may_come_later_and_twice_is_refused,
+        leaves_the_registration_to_keystone_operator;
     deployed: runs_db_sync, creates_deployment, exposes_the_service, reports_ready_when_successfully_deployed, starts_zero_replicas,
         creates_deployment_with_ca_and_service_certs_mounted, probes_follow_the_timeout_and_overrides;
     rollout: shows_the_deployment_progressing, tells_that_a_rollout_hits_its_deadline, reaches_ready_when_deployment_rollout_finished,
@@ -55,14 +56,16 @@ const BEHAVIOURS: &[Behaviour] = behaviours! {
         updates_the_keystone_auth_url_if_keystone_internal_endpoint_changes, reconfigures_the_api_pod, sets_nodeselector,
         updates_nodeselector_when_changed, removes_nodeselector_when_cleared, removes_nodeselector_when_nilled;
     topology: points_to_a_non_existing_topology, sets_topology_in_cr_status, sets_topology_in_resource_specs,
-        updates_topology_when_the_reference_changes, removes_topologyref_from_the_spec;
+        updates_topology_when_the_reference_changes, removes_topologyref_from_the_spec,
+        releases_a_topology_that_the_deployment_never_had;
     credential: renders_application_credential_auth, waits_for_the_secret_and_names_a_missing_key, holds_the_secret_until_pods_run_without_it,
-        releases_the_secret_when_deleted_or_cleared;
+        releases_the_secret_when_deleted_or_cleared, releases_a_secret_that_pods_never_had;
     mariadb: uses_a_pre_existing_account_and_sets_a_finalizer, ensures_an_account_is_created_and_sets_a_finalizer,
         ensures_a_new_account_exists_when_accountname_is_changed, moves_the_finalizer_to_a_new_account_when_create_is_complete,
         removes_the_finalizer_from_all_associated_accounts_when_deleted, sets_the_correct_database_url,
         updates_the_database_url_when_the_account_changes, gets_a_config_hash_when_the_account_is_complete,
-        updates_the_config_hash_when_the_account_changes, says_that_an_account_may_not_be_held_or_let_go;
+        updates_the_config_hash_when_the_account_changes, says_that_an_account_may_not_be_held_or_let_go,
+        leaves_the_database_to_mariadb_operator_when_another_is_named;
     networks: attaches_pods_and_tells_their_addresses, waits_for_a_network_that_is_missing, needs_no_addresses_without_replicas;
     examples: pods_have_a_card_on_the_additional_network, the_internal_endpoint_is_on_the_isolated_network;
     admission: has_the_defaults, uses_the_given_values, rejects_a_wrong_default_config_overwrite, rejects_a_wrong_service_override_endpoint_type,

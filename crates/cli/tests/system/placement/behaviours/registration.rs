@@ -123,3 +123,36 @@ pub async fn keystone_may_come_later_and_twice_is_refused(site: &Site<'_>) {
     let said = condition(&live["status"], "ServiceConfigReady");
     assert!(said["reason"] == "Error" && said["message"].as_str().unwrap().contains(": another, keystone;"), "{said}");
 }
+
+/// Who registers the service is somebody else from now on: deleted, keystone-operator's objects would take user and endpoints along.
+pub async fn leaves_the_registration_to_keystone_operator(site: &Site<'_>) {
+    site.deployed(json!({})).await;
+    let kinds = [kinds::KEYSTONE_SERVICE, kinds::KEYSTONE_ENDPOINT];
+    site.patch(json!({"spec": {"keystone": {"registration": "None"}}})).await;
+    for kind in kinds {
+        let left = site.wait(kind, "placement", "is not held", |live| !has_finalizer(live, FINALIZER)).await;
+        assert_eq!(left["metadata"]["ownerReferences"], serde_json::Value::Null, "{kind}");
+    }
+    let message = "Registered by others: keystone.registration is None";
+    site.wait_says("KeystoneEndpointReady", "True", "Ready", message).await;
+    let events = site.cluster.kubectl(&["-n", &site.namespace, "get", "events", "-o", "custom-columns=:.reason,:.message"]).await;
+    assert!(events.contains("LeftBehind") && events.contains("KeystoneEndpoint"), "{events}");
+
+    // And back: they are found again.
+    let uid = site.wait_there(kinds::KEYSTONE_SERVICE, "placement").await["metadata"]["uid"].clone();
+    site.patch(json!({"spec": {"keystone": null}})).await;
+    site.wait_says("KeystoneEndpointReady", "True", "Ready", "Setup complete").await;
+    let again = site.wait_there(kinds::KEYSTONE_SERVICE, "placement").await;
+    assert!(has_finalizer(&again, FINALIZER) && again["metadata"]["uid"] == uid, "{again:#}");
+
+    site.patch(json!({"spec": {"keystone": {"registration": "None"}}})).await;
+    for kind in kinds {
+        site.wait(kind, "placement", "is not held", |live| !has_finalizer(live, FINALIZER)).await;
+    }
+    site.delete().await;
+    site.wait_gone().await;
+    for kind in kinds {
+        let left = site.wait_there(kind, "placement").await;
+        assert_eq!(left["metadata"]["deletionTimestamp"], serde_json::Value::Null, "{kind}");
+    }
+}

@@ -76,3 +76,20 @@ pub async fn removes_topologyref_from_the_spec(site: &Site<'_>) {
         assert!(!site.has_finalizer(kinds::TOPOLOGY, name, &finalizer()).await, "{name}");
     }
 }
+
+/// The original holds it for ever, as status has never named it.
+pub async fn releases_a_topology_that_the_deployment_never_had(site: &Site<'_>) {
+    let constraint = json!({"maxSkew": 0, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"});
+    site.put(json!({"apiVersion": "topology.openstack.org/v1beta1", "kind": "Topology", "metadata": {"name": "impossible"}, "spec": {"topologySpreadConstraints": [constraint]}})).await;
+    topology(site, "topology").await;
+    site.with_database(json!({"topologyRef": {"name": "impossible"}})).await;
+    let live = site.wait_is("DeploymentReady", "False").await;
+    let said = condition(&live["status"], "DeploymentReady");
+    assert!(said["message"].as_str().unwrap().contains("maxSkew"), "{said}");
+    assert!(site.has_finalizer(kinds::TOPOLOGY, "impossible", &finalizer()).await);
+    site.patch(json!({"spec": {"topologyRef": {"name": "topology"}}})).await;
+    site.plays_keystone().await;
+    site.wait_ready().await;
+    assert!(!site.has_finalizer(kinds::TOPOLOGY, "impossible", &finalizer()).await);
+    assert!(site.has_finalizer(kinds::TOPOLOGY, "topology", &finalizer()).await);
+}
