@@ -164,7 +164,7 @@ async fn plan(online: &Online, site: &Site, resource: &Resource, delete: bool) -
     let stored = stored.into_iter().find(same);
     let leader = online.leader(site).await?;
     let mut planned = Planned {
-        title: resource.title.clone(),
+        title: output::title(site.entry.resource, &value),
         file: resource.source.clone(),
         domain: site.entry.name,
         effect: Effect::None,
