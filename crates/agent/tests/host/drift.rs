@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use weft_testenv::host_lab::{HostLab, Installation};
 
-use crate::support::{addresses, link, wait_enactment, wait_policy, wait_until};
+use crate::support::{addresses, condition, link, wait_enactment, wait_policy, wait_until};
 
 fn address(policy: &str, interface: &str, address: &str, drift: &str) -> String {
     json!({
@@ -58,7 +58,6 @@ async fn drift_is_corrected_or_reported() {
     .await;
 
     // A node that is not managed is left alone: also an agent that has looked at it from first to last has changed nothing.
-    weft.patch("nns", "node-1", &json!({"spec": {"managed": false}})).await.unwrap();
     weft.kill_agent("node-1").unwrap();
     weft.apply(&address("unmanaged", "eth1", "203.0.113.10", "correct")).await.unwrap();
     wait_until("the node may have the policy", async || {
@@ -66,6 +65,10 @@ async fn drift_is_corrected_or_reported() {
         if enactment["spec"]["granted"].is_object() { Ok(()) } else { Err(enactment.to_string()) }
     })
     .await;
+    weft.patch("nns", "node-1", &json!({"spec": {"managed": false}})).await.unwrap();
+    let ignored = wait_policy(&weft, "unmanaged", "Ignored").await;
+    let message = condition(&ignored, "Ignored")["message"].as_str().unwrap();
+    assert!(message.contains("1 nodes ignored that are not managed"), "{message}");
     weft.host("node-1").unwrap().ip("link set eth1 mtu 1200\n").await.unwrap();
     let mut once = weft.run_agent("node-1", &["once"], &[]).await.unwrap();
     let status = once.wait(Duration::from_secs(60)).unwrap();

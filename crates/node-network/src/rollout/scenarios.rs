@@ -154,6 +154,52 @@ fn a_policy_that_no_node_with_an_agent_matches_is_ignored() {
 }
 
 #[test]
+fn nodes_that_are_to_be_left_alone_hold_up_nobody() {
+    let mut cluster = Cluster::with_nodes(4);
+    cluster.cap = Some(json!(1));
+    cluster.set_managed("node-0", false);
+    cluster.apply("p", json!({"maxUnavailable": 1, "onDelete": "revert"}));
+    cluster.settle(true);
+    assert_eq!(cluster.says("p"), ("Available", "3/3 nodes successfully configured, 1 nodes ignored that are not managed".into()));
+    assert!(!cluster.enactments.contains_key("node-0.p"), "nothing is asked of it");
+    // One that had begun, or was only told to, and one that has failed.
+    cluster.merge("p", "desiredState", json!({"hostname": {"config": "h"}}));
+    cluster.operate();
+    cluster.act("node-1", true);
+    cluster.set_managed("node-1", false);
+    cluster.operate();
+    assert_eq!(decisions(&cluster, "p"), ["Granted", "Granted", "Pending"]);
+    cluster.set_managed("node-2", false);
+    cluster.operate();
+    assert_eq!(decisions(&cluster, "p"), ["Granted", "Granted", "Granted"]);
+    for _ in 0..2 {
+        cluster.act("node-3", false);
+    }
+    assert_eq!(cluster.says("p"), ("Degraded", "1/1 nodes failed to configure".into()));
+    cluster.set_managed("node-3", false);
+    cluster.settle(true);
+    assert_eq!(cluster.says("p"), ("Ignored", "Policy does not match any node, 4 nodes ignored that are not managed".into()));
+    // Where somebody may act again it goes on.
+    cluster.set_managed("node-1", true);
+    cluster.set_managed("node-2", true);
+    cluster.settle(true);
+    assert_eq!(cluster.says("p"), ("Available", "2/2 nodes successfully configured, 2 nodes ignored that are not managed".into()));
+    // It is put back where somebody may, and goes.
+    cluster.delete("p");
+    cluster.operate();
+    assert_eq!(cluster.count("p", Decision::Revert), 1, "one at a time");
+    cluster.settle(true);
+    assert!(cluster.policies.is_empty() && cluster.enactments.is_empty(), "{cluster:#?}");
+}
+
+#[test]
+fn a_state_of_another_node_is_to_be_left_alone_as_well() {
+    let is_left_alone = |spec: Value| super::view::is_left_alone(&json!({"metadata": {"name": "node-1"}, "spec": spec}));
+    assert!(is_left_alone(json!({"managed": false})) && is_left_alone(json!({"nodeName": "node-2"})));
+    assert!(!is_left_alone(json!({"managed": true, "nodeName": "node-1"})) && !is_left_alone(json!({})) && !is_left_alone(Value::Null));
+}
+
+#[test]
 fn a_policy_is_kept_until_nodes_have_put_back_what_it_changed() {
     let mut cluster = Cluster::with_nodes(3);
     cluster.apply("p", json!({"maxUnavailable": 1, "onDelete": "revert"}));

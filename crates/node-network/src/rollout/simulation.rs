@@ -27,6 +27,7 @@ enum Happening {
     NodeNew(usize),
     Ready(usize, bool),
     AgentRuns(usize, bool),
+    Managed(usize, bool),
     Label(usize, bool),
     Edited(usize),
     Limited(usize, usize),
@@ -46,6 +47,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         2 => node.clone().prop_map(Happening::NodeNew),
         2 => (node.clone(), any::<bool>()).prop_map(|(node, ready)| Happening::Ready(node, ready)),
         2 => (node.clone(), any::<bool>()).prop_map(|(node, runs)| Happening::AgentRuns(node, runs)),
+        2 => (node.clone(), any::<bool>()).prop_map(|(node, managed)| Happening::Managed(node, managed)),
         2 => (node, any::<bool>()).prop_map(|(node, worker)| Happening::Label(node, worker)),
         2 => policy.clone().prop_map(Happening::Edited),
         1 => (policy.clone(), 1..4_usize).prop_map(|(policy, limit)| Happening::Limited(policy, limit)),
@@ -83,6 +85,7 @@ fn happen(cluster: &mut Cluster, happening: &Happening) {
         Happening::NodeNew(number) => cluster.add_node(&node(number)),
         Happening::Ready(number, ready) => cluster.set_ready(&node(number), ready),
         Happening::AgentRuns(number, runs) => cluster.set_agent(&node(number), runs),
+        Happening::Managed(number, managed) => cluster.set_managed(&node(number), managed),
         Happening::Label(number, worker) => cluster.label(&node(number), if worker { "worker" } else { "other" }),
         Happening::Edited(number) => {
             let now = cluster.policies.get(&policy(number)).map(|policy| policy["metadata"]["generation"].to_string());
@@ -134,6 +137,7 @@ proptest! {
         for number in 0..NODES {
             cluster.set_ready(&node(number), true);
             cluster.set_agent(&node(number), true);
+            cluster.set_managed(&node(number), true);
         }
         cluster.settle(true);
         prop_assert!(cluster.at_work.is_empty());

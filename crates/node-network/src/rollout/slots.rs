@@ -101,8 +101,9 @@ impl<'a> Slots<'a> {
         let busy = rollouts.iter().flat_map(|rollout| &rollout.nodes).filter(|node| node.is_busy()).map(|node| node.name);
         // An agent may be at work for a policy that is gone, until its enactment is.
         let orphaned = world.enactments.iter().filter(|(policy, _)| !world.policies.contains_key(*policy)).flat_map(|(_, all)| all);
+        let orphaned = orphaned.filter(|(node, _)| !world.left_alone.contains(*node));
         let orphaned = orphaned.filter(|(node, enactment)| is_in_flux(enactment) && holds(world.nodes.get(*node).copied(), enactment));
-        let limit = limit::scaled(world.max_unavailable, world.agents.len());
+        let limit = limit::scaled(world.max_unavailable, world.agents.difference(&world.left_alone).count());
         Self { busy: busy.chain(orphaned.map(|(node, _)| *node)).collect(), limit, held: BTreeSet::new(), limit_of_policy: 0 }
     }
 
@@ -135,7 +136,10 @@ pub(super) struct Rollout<'a> {
 pub(super) struct OnNode<'a> {
     pub name: &'a str,
     pub node: &'a Node,
+    /// An agent runs there that may act.
     pub runs_agent: bool,
+    /// Nobody may act there: it holds nothing up, and what was told about it says nothing.
+    pub is_left_alone: bool,
     /// The policy is for this node; else the node is to leave it.
     pub is_matched: bool,
     pub enactment: Option<&'a Enactment>,
@@ -171,13 +175,16 @@ impl<'a> Rollout<'a> {
                 None if !is_matched => return None,
                 _ => Standing::of(policy, enactment),
             };
+            let is_left_alone = world.left_alone.contains(node_name);
+            let standing = if is_left_alone { Standing::Waiting } else { standing };
             // One that goes, as that of another node of this name, must be gone before there is a new one. Until then an agent may follow it.
             let standing = match (enactment.is_some_and(|enactment| is_orphan(world, enactment) || enactment.is_deleted), standing) {
                 (true, Standing::InFlux { .. }) => Standing::InFlux { current: true },
                 (true, _) => return None,
                 (false, standing) => standing,
             };
-            Some(OnNode { name: node_name, node, runs_agent: world.agents.contains(node_name), is_matched, enactment, standing })
+            let runs_agent = world.agents.contains(node_name) && !is_left_alone;
+            Some(OnNode { name: node_name, node, runs_agent, is_left_alone, is_matched, enactment, standing })
         });
         Self { name, policy, nodes: nodes.collect() }
     }
@@ -212,7 +219,9 @@ impl<'a> Rollout<'a> {
     fn leave(&self, slots: &mut Slots<'a>, actions: &mut Vec<Action>) {
         let is_over = |node: &OnNode| {
             let nothing_to_revert = !self.policy.reverts || !node.enactment.is_some_and(|enactment| enactment.has_granted);
-            nothing_to_revert || node.standing == Standing::Done
+            // One that goes cannot wait for a node that may be left alone for good.
+            let is_left_behind = node.is_left_alone && self.policy.is_deleted;
+            nothing_to_revert || is_left_behind || node.standing == Standing::Done
         };
         let (over, leaving): (Vec<_>, Vec<_>) = self.leaving().partition(|node| is_over(node));
         actions.extend(over.iter().filter_map(|node| node.enactment).filter_map(delete));

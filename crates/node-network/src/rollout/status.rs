@@ -20,6 +20,8 @@ pub struct Summary {
     matching: usize,
     /// Those of them that are Ready.
     ready: usize,
+    /// Nodes that it is for and that are to be left alone.
+    left_alone: usize,
     /// Those of the Ready ones that are done.
     finished: usize,
     /// Nodes that are done.
@@ -78,6 +80,7 @@ impl Summary {
             }),
             matching: rollout.matching().count(),
             ready: ready().count(),
+            left_alone: matched().filter(|node| node.is_left_alone).count(),
             finished: ready().filter(|node| node.standing == Standing::Done).count(),
             available: count(Standing::Done),
             failed: count(Standing::Failed),
@@ -103,25 +106,28 @@ impl Summary {
         if let Some(refusal) = &self.refusal {
             return Verdict::Failed(format!("The policy is refused, and no node gets it: {refusal}"));
         }
-        let Self { matching, ready, finished, available, failed, aborted, .. } = self;
-        let mut not_ready = String::new();
+        let Self { matching, ready, left_alone, finished, available, failed, aborted, .. } = self;
+        let mut ignored = String::new();
         if matching > ready {
-            not_ready = format!(", {} nodes ignored due to NotReady state", matching - ready);
+            ignored = format!(", {} nodes ignored due to NotReady state", matching - ready);
+        }
+        if *left_alone > 0 {
+            ignored += &format!(", {left_alone} nodes ignored that are not managed");
         }
         if *failed > 0 || *aborted > 0 {
             let others = if *aborted > 0 { format!(", {aborted} nodes aborted configuration") } else { String::new() };
             Verdict::Failed(format!("{failed}/{matching} nodes failed to configure{others}"))
         } else if *matching == 0 {
-            Verdict::NotMatching
+            Verdict::NotMatching(format!("Policy does not match any node{ignored}"))
         } else if finished < ready {
             let lost = match &self.lost[..] {
                 [] => String::new(),
                 lost => format!("; not heard of since their change began or was granted: {}", some(lost)),
             };
             let trouble = self.trouble.as_ref().map(|trouble| format!("; {trouble}")).unwrap_or_default();
-            Verdict::Progressing(format!("Policy is progressing {finished}/{ready} nodes finished{not_ready}{lost}{trouble}"))
+            Verdict::Progressing(format!("Policy is progressing {finished}/{ready} nodes finished{ignored}{lost}{trouble}"))
         } else {
-            Verdict::Available(format!("{available}/{matching} nodes successfully configured{not_ready}"))
+            Verdict::Available(format!("{available}/{matching} nodes successfully configured{ignored}"))
         }
     }
 
@@ -140,7 +146,7 @@ impl Summary {
         status.insert("conditions".to_owned(), conditions.into());
         // As kubernetes-nmstate counts its slots. Here nobody reads it again.
         let counts = match &verdict {
-            Verdict::Available(_) | Verdict::NotMatching => Map::new(),
+            Verdict::Available(_) | Verdict::NotMatching(_) => Map::new(),
             _ if self.unavailable == 0 => Map::new(),
             _ => Map::from_iter([(generation.to_string(), json!(self.unavailable))]),
         };
@@ -176,7 +182,7 @@ fn some(names: &[String]) -> String {
 
 /// What a policy says.
 enum Verdict {
-    NotMatching,
+    NotMatching(String),
     Failed(String),
     Progressing(String),
     Available(String),
@@ -200,11 +206,11 @@ impl Verdict {
         let said = |name, status, reason, message| Said { name, status, reason, message };
         let (available, degraded, progressing, ignored) = ("Available", "Degraded", "Progressing", "Ignored");
         match self {
-            Self::NotMatching => [
+            Self::NotMatching(message) => [
                 said(available, "False", NO_NODE, ""),
                 said(degraded, "False", NO_NODE, ""),
                 said(progressing, "False", PROGRESSING, ""),
-                said(ignored, "True", NO_NODE, "Policy does not match any node"),
+                said(ignored, "True", NO_NODE, message),
             ],
             Self::Failed(message) => [
                 said(available, "False", FAILED, ""),

@@ -11,13 +11,14 @@ use serde_json::{Value, json};
 use super::{
     Action, Decision, Enactment, Node, Policy, Wanted, World, decide, limit,
     status::{Summary, phase},
-    view::{FINALIZER, Phase, agent_of, enactment_name},
+    view::{FINALIZER, Phase, agent_of, enactment_name, is_left_alone},
 };
 
 #[derive(Clone, Debug, Default)]
 pub struct Cluster {
     pub nodes: BTreeMap<String, Value>,
     pub pods: BTreeMap<String, Value>,
+    pub states: BTreeMap<String, Value>,
     pub policies: BTreeMap<String, Value>,
     pub enactments: BTreeMap<String, Value>,
     /// What the agents are at: the enactment, and its generation as it was when they began.
@@ -31,6 +32,7 @@ pub struct Views {
     policies: BTreeMap<String, Policy>,
     nodes: BTreeMap<String, Node>,
     agents: BTreeSet<String>,
+    left_alone: BTreeSet<String>,
     enactments: Vec<Enactment>,
     cap: Option<k8s_openapi::apimachinery::pkg::util::intstr::IntOrString>,
 }
@@ -45,6 +47,7 @@ impl Views {
             policies: self.policies.iter().map(|(name, policy)| (name.as_str(), policy)).collect(),
             nodes: self.nodes.iter().map(|(name, node)| (name.as_str(), node)).collect(),
             agents: self.agents.iter().map(String::as_str).collect(),
+            left_alone: self.left_alone.iter().map(String::as_str).collect(),
             enactments,
             max_unavailable: self.cap.as_ref(),
         }
@@ -95,6 +98,20 @@ impl Cluster {
         };
     }
 
+    /// Sets `spec.managed` of a node's NodeNetworkState, which stays when the node goes.
+    pub fn set_managed(&mut self, name: &str, managed: bool) {
+        self.states.insert(name.to_owned(), json!({"metadata": {"name": name}, "spec": {"managed": managed}}));
+    }
+
+    fn is_managed(&self, name: &str) -> bool {
+        self.states.get(name).is_none_or(|state| state["spec"]["managed"] == true)
+    }
+
+    /// The nodes where somebody may act.
+    fn acting(&self) -> impl Iterator<Item = &String> {
+        self.pods.keys().filter(|name| self.is_managed(name))
+    }
+
     pub fn label(&mut self, name: &str, role: &str) {
         if let Some(node) = self.nodes.get_mut(name) {
             node["metadata"]["labels"]["role"] = role.into();
@@ -140,6 +157,7 @@ impl Cluster {
             policies: self.policies.iter().map(|(name, object)| (name.clone(), Policy::of(object))).collect(),
             nodes: self.nodes.iter().map(|(name, object)| (name.clone(), Node::of(object))).collect(),
             agents: self.pods.values().filter_map(agent_of).collect(),
+            left_alone: self.states.iter().filter(|(_, state)| is_left_alone(state)).map(|(name, _)| name.clone()).collect(),
             enactments: self.enactments.values().filter_map(Enactment::of).collect(),
             cap: self.cap.clone().and_then(|cap| serde_json::from_value(cap).ok()),
         }
@@ -205,13 +223,14 @@ impl Cluster {
         if !self.pods.contains_key(node) {
             return;
         }
+        let is_managed = self.is_managed(node);
         let of_node = self.enactments.values_mut().filter(|object| object["spec"]["nodeName"] == node);
         for object in of_node {
             let name = object["metadata"]["name"].as_str().unwrap().to_owned();
             let generation = object["metadata"]["generation"].as_i64().unwrap();
             let (phase, observed) = match (self.at_work.remove(&name), object["spec"]["wanted"]["decision"].as_str().unwrap()) {
                 (Some(began), _) => (if succeeds { Phase::Available } else { Phase::Failing }, began),
-                _ if object["status"]["observedGeneration"] == generation => continue,
+                _ if object["status"]["observedGeneration"] == generation || !is_managed => continue,
                 (None, "Granted" | "Revert") => {
                     self.at_work.insert(name, generation);
                     (Phase::Progressing, generation)
@@ -240,7 +259,8 @@ impl Cluster {
         panic!("it never ends: {self:#?}");
     }
 
-    /// The nodes that are being changed for a policy, or for any, as it really is: told to and not done, or at work. Not those that are away.
+    /// The nodes that are being changed for a policy, or for any, as it really is: told to and not done, or at work. Not those that are away, or
+    /// to be left alone.
     pub fn under_change(&self, policy: Option<&str>) -> BTreeSet<String> {
         let object_is = |(name, object): (&String, &Value)| {
             let told = ["Granted", "Revert"].iter().any(|decision| object["spec"]["wanted"]["decision"] == *decision);
@@ -251,6 +271,7 @@ impl Cluster {
         let of_policy = |object: &Value| policy.is_none_or(|policy| object["spec"]["policy"] == policy);
         let nodes = self.enactments.iter().filter(|(_, object)| of_policy(object)).filter(|entry| object_is(*entry));
         let nodes = nodes.map(|(_, object)| object["spec"]["nodeName"].as_str().unwrap().to_owned());
+        let nodes = nodes.filter(|node| self.is_managed(node));
         nodes.filter(|node| self.nodes.get(node).is_some_and(|node| node["status"]["conditions"][0]["status"] == "True")).collect()
     }
 
@@ -284,7 +305,8 @@ impl Cluster {
                 && counts
                 && (retry.is_null() || object["spec"]["wanted"]["retry"] == *retry)
         };
-        self.enactments.values().filter(has_failed).map(|object| object["spec"]["nodeName"].as_str().unwrap().to_owned()).collect()
+        let nodes = self.enactments.values().filter(has_failed).map(|object| object["spec"]["nodeName"].as_str().unwrap().to_owned());
+        nodes.filter(|node| self.is_managed(node)).collect()
     }
 
     /// How many nodes a policy may change, counted plainly.
@@ -295,12 +317,12 @@ impl Cluster {
             true => self.enactments.contains_key(&enactment_name(policy, name)),
             false => self.is_for(object, node),
         };
-        let nodes = self.nodes.iter().filter(|(name, node)| self.pods.contains_key(*name) && is_for(name, node)).count();
+        let nodes = self.acting().filter(|name| self.nodes.get(*name).is_some_and(|node| is_for(name, node))).count();
         limit::scaled(serde_json::from_value(object["spec"]["maxUnavailable"].clone()).ok().as_ref(), nodes)
     }
 
     pub fn cap(&self) -> usize {
-        limit::scaled(self.cap.clone().and_then(|cap| serde_json::from_value(cap).ok()).as_ref(), self.pods.len())
+        limit::scaled(self.cap.clone().and_then(|cap| serde_json::from_value(cap).ok()).as_ref(), self.acting().count())
     }
 
     pub fn status(&self, policy: &str) -> Value {

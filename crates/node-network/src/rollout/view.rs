@@ -28,6 +28,8 @@ pub struct World<'a> {
     pub nodes: BTreeMap<&'a str, &'a Node>,
     /// The nodes that run an agent.
     pub agents: BTreeSet<&'a str>,
+    /// The nodes that are to be left alone, see [`is_left_alone`].
+    pub left_alone: BTreeSet<&'a str>,
     /// The enactments by policy and node.
     pub enactments: BTreeMap<&'a str, BTreeMap<&'a str, &'a Enactment>>,
     /// How many nodes all policies together may change at the same time.
@@ -143,6 +145,12 @@ impl Node {
 pub fn agent_of(pod: &Value) -> Option<String> {
     let has_ended = ["Failed", "Succeeded"].iter().any(|phase| pod["status"]["phase"] == *phase);
     pod["spec"]["nodeName"].as_str().filter(|_| !has_ended).map(str::to_owned)
+}
+
+/// Whether the NodeNetworkState of a node keeps its agent from doing anything there: it is not managed, or not this node's.
+pub fn is_left_alone(state: &Value) -> bool {
+    let spec = &state["spec"];
+    spec["managed"] == false || spec["nodeName"].as_str().is_some_and(|name| state["metadata"]["name"] != name)
 }
 
 /// What the operator has decided about a policy on a node.

@@ -3,12 +3,13 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use kube::Client;
+use serde_json::Value;
 use tokio::task::JoinSet;
 use weft_node_network::{
     counts::Counts,
     rollout::{
         Enactment, Node, Policy, World,
-        view::{AGENT_LABEL, agent_of},
+        view::{AGENT_LABEL, agent_of, is_left_alone},
     },
 };
 use weft_plan::{Kind, kinds};
@@ -27,8 +28,23 @@ pub struct Caches {
     pub nodes: Arc<Views<Node>>,
     /// The node of each agent's pod.
     pub agents: Arc<Views<String>>,
-    pub states: Arc<Views<Counts>>,
+    pub states: Arc<Views<State>>,
     pub bell: Bell,
+}
+
+/// What is kept of a NodeNetworkState.
+#[derive(PartialEq)]
+pub struct State {
+    /// For metrics.
+    pub counts: Counts,
+    /// For decisions.
+    is_left_alone: bool,
+}
+
+impl State {
+    fn of(object: &Value) -> Self {
+        Self { counts: Counts::of(object), is_left_alone: is_left_alone(object) }
+    }
 }
 
 impl Caches {
@@ -39,7 +55,7 @@ impl Caches {
             enactments: Arc::new(Views::new(Enactment::of, bell.clone())),
             nodes: Arc::new(Views::new(|object| Some(Node::of(object)), bell.clone())),
             agents: Arc::new(Views::new(agent_of, bell.clone())),
-            states: Arc::new(Views::new(|object| Some(Counts::of(object)), bell.clone())),
+            states: Arc::new(Views::new(|object| Some(State::of(object)), bell.clone())),
             bell,
         }
     }
@@ -63,6 +79,7 @@ impl Caches {
             && self.enactments.lock().is_complete()
             && self.nodes.lock().is_complete()
             && self.agents.lock().is_complete()
+            && self.states.lock().is_complete()
     }
 
     /// What there is of policies and enactments.
@@ -89,6 +106,7 @@ impl Caches {
         decide: impl FnOnce(&World) -> T,
     ) -> T {
         let (policies, nodes, agents, all) = (self.policies.lock(), self.nodes.lock(), self.agents.lock(), self.enactments.lock());
+        let states = self.states.lock();
         let mut enactments: BTreeMap<&str, BTreeMap<&str, &Enactment>> = BTreeMap::new();
         for (_, enactment) in all.iter() {
             enactments.entry(&enactment.policy).or_default().insert(&enactment.node, enactment);
@@ -97,6 +115,7 @@ impl Caches {
             policies: policies.iter().collect(),
             nodes: nodes.iter().collect(),
             agents: agents.iter().map(|(_, node)| node.as_str()).collect(),
+            left_alone: states.iter().filter(|(_, state)| state.is_left_alone).map(|(name, _)| name).collect(),
             enactments,
             max_unavailable,
         })
@@ -105,8 +124,8 @@ impl Caches {
 
 /// Metadata of all objects of a kind, and when they were all.
 pub struct Lists {
-    policies: (Vec<serde_json::Value>, u64),
-    enactments: (Vec<serde_json::Value>, u64),
+    policies: (Vec<Value>, u64),
+    enactments: (Vec<Value>, u64),
 }
 
 fn watch_of(kind: Kind, namespace: Option<&str>, labels: &str) -> Watch {

@@ -26,7 +26,8 @@ pub fn set(metrics: &Metrics, caches: &Caches) {
         *policies.entry(vec![("status", status::phase(&policy.status).to_owned())]).or_default() += 1;
     }
     let (mut interfaces, mut routes) = (HashMap::new(), HashMap::new());
-    for (node, counts) in caches.states.lock().iter() {
+    for (node, state) in caches.states.lock().iter() {
+        let counts = &state.counts;
         let node = || ("node", node.to_owned());
         interfaces.extend(counts.interfaces.iter().map(|(kind, count)| (vec![("type", kind.clone()), node()], *count)));
         let labels = |(family, origin): &(&str, &str)| vec![node(), ("ip_stack", (*family).to_owned()), ("type", (*origin).to_owned())];

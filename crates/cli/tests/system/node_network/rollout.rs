@@ -95,6 +95,50 @@ async fn a_policy_goes_from_node_to_node_within_its_limit() {
 }
 
 #[tokio::test]
+async fn a_node_that_is_not_managed_holds_up_nobody() {
+    let (cluster, agents, proxy, _operator) = with_agents().await;
+    let managed = |node: &str, managed: bool| {
+        json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkState", "metadata": {"name": node}, "spec": {"managed": managed}})
+            .to_string()
+    };
+    cluster.apply(&managed("node-1", false)).await;
+    cluster.apply(&policy("br1", "br1", "maxUnavailable: 1, onDelete: revert")).await;
+    act_until(&cluster, &agents, "br1", 1, "Available", "3/3 nodes successfully configured, 1 nodes ignored that are not managed").await;
+    // One that was told to, and whose agent may not begin any more.
+    cluster.apply(&policy("br1", "br2", "maxUnavailable: 1, onDelete: revert")).await;
+    wait_decisions(&cluster, "br1", &[("node-2", "Granted 2"), ("node-3", "Pending 2"), ("node-4", "Pending 2")]).await;
+    cluster.apply(&managed("node-2", false)).await;
+    wait_decisions(&cluster, "br1", &[("node-2", "Granted 2"), ("node-3", "Granted 2"), ("node-4", "Pending 2")]).await;
+    wait_says(&cluster, "br1", "Progressing", "Policy is progressing 0/2 nodes finished, 2 nodes ignored that are not managed").await;
+    cluster.apply(&managed("node-1", true)).await;
+    wait_decisions(&cluster, "br1", &[("node-1", "Pending 2"), ("node-2", "Granted 2"), ("node-3", "Granted 2"), ("node-4", "Pending 2")])
+        .await;
+    let others = ["node-1", "node-3", "node-4"];
+    let acting = Agents::of(&cluster, &others).await;
+    wait_until("it is done on the others", async || {
+        acting.act(&cluster, &[]).await;
+        let mut done = 0;
+        for node in others {
+            let status = enactment(&cluster, node, "br1").await.ok_or("it is not there")?["status"].clone();
+            done += usize::from(condition(&status, "Available")["status"] == "True");
+        }
+        if done == others.len() { Ok(()) } else { Err(done.to_string()) }
+    })
+    .await;
+    wait_says(&cluster, "br1", "Available", "3/3 nodes successfully configured, 1 nodes ignored that are not managed").await;
+    // It does not wait for a node where nobody may put anything back.
+    cluster.kubectl(&["delete", "nncp", "br1", "--wait=false"]).await;
+    wait_until("the policy is gone", async || {
+        acting.act(&cluster, &[]).await;
+        let live = cluster.get(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", "br1").await;
+        live.map_or(Ok(()), |live| Err(format!("{:#}", live["status"])))
+    })
+    .await;
+    wait_decisions(&cluster, "br1", &[]).await;
+    install::becomes_idle(&cluster, &proxy).await;
+}
+
+#[tokio::test]
 async fn a_failure_ends_a_try_and_the_next_one_begins_anew() {
     let (cluster, agents, _proxy, operator) = with_agents().await;
     cluster.apply(&policy("br1", "br1", "maxUnavailable: 1")).await;
