@@ -86,7 +86,13 @@ impl Worker {
         let seen = self.looks.borrow_and_update().clone()?.seen.ok()?;
         let managed = state.as_ref().is_none_or(|state| report::is_ours(state, &self.node));
         let wanted = state.as_ref().and_then(|state| state.spec.desired_state.as_ref());
-        let inputs = Inputs { enactments: enactments.values().cloned().collect(), managed, own: wanted, current: &seen.state };
+        let inputs = Inputs {
+            enactments: enactments.values().cloned().collect(),
+            managed,
+            own: wanted,
+            current: &seen.state,
+            backend: &seen.backend,
+        };
         let report = self.enactor.pass(&inputs).await;
         match (&report.own, wanted) {
             (_, None) => self.tell_own(Own::None),

@@ -29,6 +29,7 @@ use self::{
     wish::Wish,
 };
 use crate::{
+    host::{Backend, HostError},
     observe::Observer,
     secrets, state_dir,
     transaction::{Failure, Interrupted, Transactor},
@@ -65,6 +66,8 @@ pub struct Inputs<'a> {
     pub own: Option<&'a Value>,
     /// The host as it was seen last, secrets hidden.
     pub current: &'a NetworkState,
+    /// Who said so.
+    pub backend: &'a Backend,
 }
 
 /// What a pass has done.
@@ -94,6 +97,10 @@ pub struct Enactor {
     /// Own writes: what a watch tells may be older. By the name of the enactment, with its uid.
     written: BTreeMap<String, (Option<String>, Status)>,
     interrupted: Option<Interrupted>,
+    /// NetworkManager was not there to clean up with.
+    is_unclean: bool,
+    /// Since when NetworkManager is away.
+    away_since: Option<Instant>,
 }
 
 impl Enactor {
@@ -102,19 +109,46 @@ impl Enactor {
     /// # Errors
     /// The agent's folder cannot be used.
     pub async fn start(settings: Settings) -> Result<Self, state_dir::Error> {
-        let interrupted = match settings.transactor.recover().await {
-            Ok(interrupted) => interrupted,
-            Err(failure) => {
-                tracing::error!(%failure, "a change that was interrupted cannot be cleaned up; the next start tries again");
-                None
-            }
+        let mut enactor = Self {
+            settings,
+            store: Store::default(),
+            attempts: Attempts::default(),
+            own_tries: None,
+            own_done: None,
+            written: BTreeMap::new(),
+            interrupted: None,
+            is_unclean: false,
+            away_since: None,
         };
-        if let Some(interrupted) = &interrupted {
-            tracing::warn!("{interrupted}");
+        enactor.clean_up().await?;
+        Ok(enactor)
+    }
+
+    /// Ends what a change has left that did not come to its end. Without NetworkManager it cannot: then it is done when that is back.
+    async fn clean_up(&mut self) -> Result<(), state_dir::Error> {
+        self.is_unclean = false;
+        match self.settings.transactor.recover().await {
+            Ok(None) => {}
+            Ok(Some(interrupted)) => {
+                tracing::warn!("{interrupted}");
+                self.interrupted = Some(interrupted);
+            }
+            Err(failure) => {
+                self.is_unclean = self.away().await.is_some();
+                tracing::error!(%failure, "a change that was interrupted cannot be cleaned up; the next start tries again");
+            }
         }
         // After that: what was written down with the interrupted change is in it.
-        let store = Store::load(&settings.transactor.dir)?;
-        Ok(Self { settings, store, attempts: Attempts::default(), own_tries: None, own_done: None, written: BTreeMap::new(), interrupted })
+        self.store = Store::load(&self.settings.transactor.dir)?;
+        Ok(())
+    }
+
+    /// Why nothing can be changed just now, if so.
+    async fn away(&self) -> Option<String> {
+        match self.settings.transactor.host.checkpoints().await {
+            Err(HostError::ReadOnly(why)) => Some(why),
+            _ => None,
+        }
     }
 
     /// Makes the host as the enactments say, and says in their status what became of it.
@@ -122,6 +156,15 @@ impl Enactor {
         if !inputs.managed {
             return Report::default();
         }
+        let is_away = matches!(inputs.backend, Backend::ReadOnly { .. });
+        if !is_away && self.is_unclean {
+            if let Err(error) = self.clean_up().await {
+                tracing::error!(%error, "what was applied is not known");
+            }
+            // What was seen before is no more.
+            return Report { changed: true, again: Some(Duration::ZERO), ..Report::default() };
+        }
+        self.away_since = self.away_since.filter(|_| is_away);
         self.forget(inputs);
         let wishes: Vec<Wish> = inputs.enactments.iter().filter_map(|enactment| Wish::of(enactment, self.status_of(enactment))).collect();
         pass::Pass::new(self, wishes, inputs).run().await

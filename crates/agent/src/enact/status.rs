@@ -17,6 +17,8 @@ pub(super) const RECONCILED: &str = "successfully reconciled";
 pub(super) const REVERTED: &str = "successfully reverted";
 /// The phase of a contradiction.
 pub(super) const CONFLICT: &str = "Conflict";
+/// The phase of what waits for NetworkManager.
+pub(super) const BACKEND: &str = "Backend";
 
 /// What an enactment's conditions say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +74,17 @@ pub(super) struct Aside {
     pub drifted: Option<String>,
     /// Who contradicts, if somebody does.
     pub conflict: Option<String>,
+}
+
+impl Aside {
+    /// What a status says already.
+    pub fn of(status: &Status) -> Self {
+        let message = |type_: &str| {
+            let holds = status.conditions.iter().find(|condition| condition.type_ == type_ && condition.status == "True")?;
+            holds.message.clone()
+        };
+        Self { drifted: message("Drifted"), conflict: message("Conflict") }
+    }
 }
 
 /// Whether a condition holds.

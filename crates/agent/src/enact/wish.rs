@@ -68,7 +68,8 @@ impl Wish {
         self.status.observed_generation == Some(self.observed)
     }
 
-    /// What failed for a reason that may go by itself, an interface that is not there or another policy, is looked at anew each time.
+    /// What failed for a reason that may go by itself, an interface that is not there, another policy or NetworkManager, is looked at anew each
+    /// time.
     pub fn standing(&self) -> Standing {
         let phase = self.status.outcome.as_ref().and_then(|outcome| outcome.phase.as_deref());
         if !self.is_acknowledged() {
@@ -77,12 +78,18 @@ impl Wish {
             Standing::Done
         } else if status::is_true(&self.status, "Failing")
             && !status::is_true(&self.status, "Progressing")
-            && !matches!(phase, Some(status::RENDER | status::CONFLICT))
+            && !matches!(phase, Some(status::RENDER | status::CONFLICT | status::BACKEND))
         {
             Standing::Failed
         } else {
             Standing::Open
         }
+    }
+
+    /// Whether this says that it failed for lack of NetworkManager.
+    pub fn has_failed_without_backend(&self) -> bool {
+        let phase = self.status.outcome.as_ref().and_then(|outcome| outcome.phase.as_deref());
+        self.is_acknowledged() && phase == Some(status::BACKEND) && !status::is_true(&self.status, "Progressing")
     }
 
     /// Whether drift is put right, or only told.

@@ -2,7 +2,8 @@
 //! shape. No policy names them, nobody but the CNI plugin knows them, and it acts once. So whoever makes the bridge anew, or drops ports that
 //! are not on a list, cuts the pod off for good, while it goes on looking healthy. The agent remembers them, and puts them back.
 //!
-//! Ports of OVS bridges need none of this: they are in OVS's database, which changes of a bridge leave alone.
+//! Ports of OVS bridges are not looked after: they are rows of OVS's database, which a change of the bridge leaves alone. With a bridge that is
+//! deleted they go, and do not come back with it.
 
 mod links;
 mod managed;

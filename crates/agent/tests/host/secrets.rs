@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use weft_testenv::host_lab::{HostLab, Installation, Program, agent};
 
-use crate::support::{condition, interface, reported, wait_enactment, wait_reported, wait_until};
+use crate::support::{condition, interface, link, reported, wait_enactment, wait_policy, wait_reported, wait_until};
 
 const FIRST: &str = "hunter2-first";
 const SECOND: &str = "hunter2-second";
@@ -102,4 +102,40 @@ async fn a_secret_is_read_on_the_node_and_seen_nowhere_else() {
     }
     assert_eq!(interface(&reported(&weft, "node-1").await.unwrap(), "eth1")["description"], "<_password_hid_by_nmstate>");
     wait_on_host(&weft, SECOND).await;
+}
+
+/// What the node's own desired state cannot have is told in its NodeNetworkState, and is no policy's fault.
+#[tokio::test]
+async fn what_the_nodes_own_state_lacks_is_blamed_on_no_policy() {
+    let weft = Installation::without_agents(HostLab::builder().hosts(1)).await.unwrap();
+    let eth1 = json!({"interfaces": [{"name": "eth1", "type": "ethernet", "state": "up", "mtu": 1400, "ipv4": {"enabled": false}, "ipv6": {"enabled": false}}]});
+    let missing = json!({"secretRef": {"name": "nowhere", "key": "first"}});
+    for (name, own, told) in [
+        ("beside-a-secret", json!({"name": "eth2", "description": missing}), "there is no key first in the Secret nowhere"),
+        ("beside-a-card", json!({"name": "eth77", "type": "ethernet", "state": "up"}), "eth77"),
+    ] {
+        let state = json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkState", "metadata": {"name": "node-1"}, "spec": {"desiredState": {"interfaces": [own]}}});
+        weft.apply(&state.to_string()).await.unwrap();
+        let policy = json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy", "metadata": {"name": name},
+            "spec": {"onDelete": "revert", "desiredState": eth1}});
+        weft.apply(&policy.to_string()).await.unwrap();
+        wait_until("the policy is granted", async || {
+            let enactment = weft.get("nnce", &format!("node-1.{name}")).await.unwrap().unwrap_or_default();
+            if enactment["spec"]["granted"].is_object() { Ok(()) } else { Err(enactment.to_string()) }
+        })
+        .await;
+        // Both are there when it begins, so they are one transaction.
+        let mut agent = weft.run_agent("node-1", &[], &[("NNCP_MAX_RETRIES", "1"), ("WEFT_AGENT_PROBE_SECONDS", "5")]).await.unwrap();
+        wait_policy(&weft, name, "Available").await;
+        wait_until("the node's state says what is missing", async || {
+            let state = weft.get("nns", "node-1").await.unwrap().unwrap();
+            let failing = condition(&state, "Failing");
+            let message = failing["message"].as_str().unwrap_or_default();
+            if failing["status"] == "True" && message.contains(told) { Ok(()) } else { Err(state["status"]["conditions"].to_string()) }
+        })
+        .await;
+        assert_eq!(link(weft.host("node-1").unwrap(), "eth1").await["mtu"], 1400);
+        weft.lab().kubectl(&["delete", "nncp", name, "--timeout=60s"]).await.unwrap();
+        agent.kill().unwrap();
+    }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use weft_testenv::host_lab::{HostLab, Installation, Program};
 
-use crate::support::{Hold, addresses, condition, link, wait_enactment, wait_policy, wait_until};
+use crate::support::{Hold, addresses, condition, link, wait_enactment, wait_policy, wait_reported, wait_until};
 
 fn policy(name: &str, spec: Value) -> String {
     json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy", "metadata": {"name": name}, "spec": spec}).to_string()
@@ -13,6 +13,11 @@ fn policy(name: &str, spec: Value) -> String {
 
 fn mtu(interface: &str, mtu: u32) -> Value {
     json!({"interfaces": [{"name": interface, "type": "ethernet", "state": "up", "mtu": mtu, "ipv4": {"enabled": false}, "ipv6": {"enabled": false}}]})
+}
+
+fn bridge(name: &str) -> Value {
+    json!({"interfaces": [{"name": name, "type": "linux-bridge", "state": "up", "ipv4": {"enabled": false}, "ipv6": {"enabled": false},
+        "bridge": {"options": {"stp": {"enabled": false}}, "port": []}}]})
 }
 
 async fn wait_granted(weft: &Installation, policy: &str) {
@@ -153,6 +158,82 @@ async fn a_killed_agent_goes_on_and_says_so() {
     assert_eq!(outcome["phase"], "Probe");
     assert!(outcome["message"].as_str().unwrap().contains("the host is as it was before"), "{outcome}");
     assert_eq!(addresses(weft.host(name).unwrap(), "eth1").await, ["172.31.1.50"]);
+}
+
+/// Without NetworkManager nothing is judged and no try counted; what was granted meanwhile is done when it is back.
+#[tokio::test]
+async fn what_is_wanted_while_network_manager_is_away_waits_for_it() {
+    let weft = Installation::without_agents(HostLab::builder().hosts(1)).await.unwrap();
+    let agent = async || weft.run_agent("node-1", &[], &[("NNCP_MAX_RETRIES", "1"), ("WEFT_AGENT_PROBE_SECONDS", "5")]).await.unwrap();
+    let mut running = agent().await;
+    let host = weft.host("node-1").unwrap();
+    weft.apply(&policy("done", json!({"desiredState": mtu("eth1", 1400)}))).await.unwrap();
+    weft.apply(&policy("other", json!({"desiredState": mtu("eth2", 1400)}))).await.unwrap();
+    wait_policy(&weft, "done", "Available").await;
+    wait_policy(&weft, "other", "Available").await;
+
+    host.stop_network_manager().await.unwrap();
+    host.ip("link set eth1 mtu 1300\n").await.unwrap();
+    wait_reported(&weft, "node-1", "eth1", |eth1| eth1["mtu"] == 1300).await;
+    weft.apply(&policy("late", json!({"desiredState": bridge("br1")}))).await.unwrap();
+    let waits = async || {
+        let late = wait_enactment(&weft, "node-1", "late", "Progressing").await;
+        let told = condition(&late, "Failing")["message"].as_str().unwrap_or_default().to_owned();
+        (late["status"]["outcome"]["phase"].clone(), told)
+    };
+    wait_until("it says for what it waits", async || {
+        let (phase, told) = waits().await;
+        if phase == "Backend" && told.contains("waits for NetworkManager") { Ok(()) } else { Err(format!("{phase} {told}")) }
+    })
+    .await;
+    // An agent that starts meanwhile goes on waiting.
+    running.kill().unwrap();
+    running = agent().await;
+    host.ip("link set eth2 mtu 1350\n").await.unwrap();
+    wait_reported(&weft, "node-1", "eth2", |eth2| eth2["mtu"] == 1350).await;
+    assert_eq!(waits().await.0, "Backend");
+    for name in ["done", "other"] {
+        let enactment = weft.get("nnce", &format!("node-1.{name}")).await.unwrap().unwrap();
+        assert_eq!(condition(&enactment, "Available")["status"], "True", "{name}: {:#}", enactment["status"]);
+    }
+    wait_policy(&weft, "late", "Progressing").await;
+
+    host.start_network_manager().await.unwrap();
+    for name in ["late", "done", "other"] {
+        wait_policy(&weft, name, "Available").await;
+    }
+    wait_until("the host is as the policies say", async || {
+        let now = [link(host, "eth1").await["mtu"].clone(), link(host, "eth2").await["mtu"].clone()];
+        if now == [1400, 1400] { Ok(()) } else { Err(format!("{now:?}")) }
+    })
+    .await;
+    assert_eq!(link(host, "br1").await["linkinfo"]["info_kind"], "bridge");
+    running.check_running().unwrap();
+}
+
+/// NetworkManager ends in the middle of a change: that is cleaned up when it is back, and the policy tried once more.
+#[tokio::test]
+async fn a_change_that_has_lost_network_manager_is_cleaned_up_when_it_is_back() {
+    let (weft, _agent) = installation().await;
+    let host = weft.host("node-1").unwrap();
+    let hold = Hold::at(host, "Probe");
+    weft.apply(&policy("lost", json!({"desiredState": bridge("br1")}))).await.unwrap();
+    hold.reached().await;
+    host.stop_network_manager().await.unwrap();
+    drop(hold);
+    wait_until("it waits for NetworkManager", async || {
+        let lost = wait_enactment(&weft, "node-1", "lost", "Progressing").await;
+        if lost["status"]["outcome"]["phase"] == "Backend" { Ok(()) } else { Err(lost["status"].to_string()) }
+    })
+    .await;
+    weft.lab().kubectl(&["delete", "nncp", "lost"]).await.unwrap();
+    host.start_network_manager().await.unwrap();
+    wait_until("the host is as before the change", async || {
+        let now = link(host, "br1").await;
+        let journal = host.file("/var/lib/weft-agent/transaction.json").exists();
+        if now.is_null() && !journal { Ok(()) } else { Err(format!("{now:#}, journal: {journal}")) }
+    })
+    .await;
 }
 
 /// Killed right after the commit, the agent still knows the way back, whether it had got to note that it was done or not.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::Value;
 use tokio::time::Instant;
 use weft_api::node_network::{Decision, Outcome};
 use weft_node_network::{blame::blame, claims::Owner, merge::Merged, secrets, state};
@@ -45,8 +46,10 @@ impl Pass<'_> {
                 .map_err(|error| nobody(plan(error.to_string())))?,
         };
         let filled = secrets::fill(&merged.state, &found).map_err(|error| {
-            let who = self.items.iter().filter(|item| secrets::fill(&item.rendered.desired, &found).is_err()).map(|item| item.wish.owner());
-            (who.collect(), plan(error.to_string()))
+            let lacks = |state: &Value| secrets::fill(state, &found).is_err();
+            let policies = self.items.iter().filter(|item| lacks(&item.rendered.desired)).map(|item| item.wish.owner());
+            let own = self.own.iter().filter(|own| lacks(&own.state)).map(|own| own.owner.clone());
+            (policies.chain(own).collect(), plan(error.to_string()))
         })?;
         cluster_secrets::remember(&settings.transactor.dir, &merged.state).map_err(|error| nobody(plan(error.to_string())))?;
         let desired = state::parse(&filled).map_err(|error| nobody(plan(error.to_string())))?;
@@ -128,7 +131,9 @@ impl Pass<'_> {
         tracing::warn!(%failure, ?blamed, "the change failed and was rolled back");
         // Only those who take part can fail; with nobody to blame it is all who changed something.
         blamed.retain(|owner| {
-            open.contains(owner) || self.items.iter().any(|item| item.wish.owner() == *owner && item.aside.drifted.is_some())
+            open.contains(owner)
+                || *owner == Owner::Node && self.own.is_some()
+                || self.items.iter().any(|item| item.wish.owner() == *owner && item.aside.drifted.is_some())
         });
         if blamed.is_empty() {
             blamed.clone_from(open);

@@ -1,6 +1,7 @@
 //! One pass over the enactments of a node: what each asks for is decided, all of it is applied, and each is told what became of it.
 
 mod apply;
+mod away;
 mod decide;
 mod tell;
 
@@ -22,6 +23,7 @@ use super::{
     wish::{Standing, Wish},
 };
 use crate::{
+    host::Backend,
     probes::Target,
     transaction::{Failure, Phase},
 };
@@ -54,6 +56,8 @@ pub(super) struct Pass<'a> {
     is_fresh: bool,
     /// Probes of policies that have failed by them in this pass.
     unanswered: Vec<Target>,
+    /// Why nothing can be changed, if that was known when the host was seen.
+    away: Option<String>,
     report: Report,
 }
 
@@ -83,14 +87,23 @@ impl<'a> Pass<'a> {
             aside: Aside::default(),
             wish,
         });
-        Self { items: items.collect(), enactor, own, current, is_fresh: false, unanswered: Vec::new(), report }
+        let away = match inputs.backend {
+            Backend::ReadOnly { why } => Some(why.clone()),
+            Backend::NetworkManager { .. } => None,
+        };
+        Self { items: items.collect(), enactor, own, current, is_fresh: false, unanswered: Vec::new(), away, report }
     }
 
     pub async fn run(mut self) -> Report {
-        for index in 0..self.items.len() {
-            self.decide(index);
+        match self.away.take() {
+            Some(why) => self.wait_unseen(&why),
+            None => {
+                for index in 0..self.items.len() {
+                    self.decide(index);
+                }
+                while self.step().await {}
+            }
         }
-        while self.step().await {}
         for index in 0..self.items.len() {
             self.tell(index).await;
         }
@@ -113,7 +126,7 @@ impl<'a> Pass<'a> {
         if due.is_empty() && !open.is_empty() && !self.is_fresh {
             return match self.look_again().await {
                 Ok(()) => true,
-                Err(error) => self.fail(BTreeSet::new(), &open, &Failure::host(Phase::Plan, &error)),
+                Err(error) => self.failed(BTreeSet::new(), &open, &Failure::host(Phase::Plan, &error)).await,
             };
         }
         if due.is_empty() && !self.asks_for_secrets() {
@@ -127,7 +140,7 @@ impl<'a> Pass<'a> {
             return false;
         }
         if let Err((owners, failure)) = self.apply(&to_apply, &open).await {
-            return self.fail(owners, &open, &failure);
+            return self.failed(owners, &open, &failure).await;
         }
         self.succeed(&open);
         for item in &mut self.items {
@@ -136,6 +149,19 @@ impl<'a> Pass<'a> {
             }
         }
         false
+    }
+
+    /// Whether the others are tried again.
+    async fn failed(&mut self, blamed: BTreeSet<Owner>, open: &BTreeSet<Owner>, failure: &Failure) -> bool {
+        match self.enactor.away().await {
+            Some(why) => {
+                tracing::warn!(%failure, "NetworkManager has gone in the middle of a change");
+                self.enactor.is_unclean = true;
+                self.wait(&why);
+                false
+            }
+            None => self.fail(blamed, open, failure),
+        }
     }
 
     fn again_in(&mut self, wait: Duration) {
