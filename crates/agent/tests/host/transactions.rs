@@ -121,6 +121,10 @@ async fn a_policy_is_taken_back_and_one_that_contradicts_waits() {
     let told = condition(&other, "Conflict")["message"].as_str().unwrap().to_owned();
     assert!(told.contains("first") && told.contains("other") && told.contains("mtu"), "{told}");
     wait_enactment(&weft, "node-1", "first", "Conflict").await;
+    for name in ["first", "other"] {
+        let told_by_policy = wait_policy(&weft, name, "Conflict").await;
+        assert_eq!(condition(&told_by_policy, "Conflict")["message"].as_str().unwrap(), format!("node-1: {told}"));
+    }
     assert_eq!(link(host, "eth1").await["mtu"], 1400);
 
     // The node's own desired state is stronger than both.

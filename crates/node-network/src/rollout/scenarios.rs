@@ -200,6 +200,35 @@ fn a_state_of_another_node_is_to_be_left_alone_as_well() {
 }
 
 #[test]
+fn policies_that_contradict_each_other_both_say_so() {
+    let mut cluster = Cluster::with_nodes(3);
+    cluster.apply("a", json!({}));
+    cluster.apply("b", json!({}));
+    cluster.settle(true);
+    let conflict = |cluster: &Cluster, policy: &str| {
+        let status = cluster.status(policy);
+        let last = status["conditions"].as_array().unwrap().last().unwrap().clone();
+        if last["type"] == "Conflict" { last } else { Value::Null }
+    };
+    assert_eq!(conflict(&cluster, "a"), Value::Null);
+    let told = r#"policies "a" and "b" disagree"#;
+    for (policy, node) in [("a", "node-1"), ("b", "node-1"), ("a", "node-2"), ("b", "node-2")] {
+        cluster.contradict(policy, node, told);
+    }
+    for policy in ["a", "b"] {
+        let said = conflict(&cluster, policy);
+        let message = format!("node-1: {told}; and on 1 more nodes");
+        assert_eq!((&said["status"], &said["reason"], &said["message"]), (&json!("True"), &json!("PoliciesDisagree"), &json!(message)));
+        assert_eq!(cluster.says(policy).0, "Available", "what holds beside it is shown first");
+    }
+    // It is over once the agents say so.
+    cluster.policies.get_mut("a").unwrap()["status"] = cluster.status("a");
+    cluster.merge("a", "desiredState", json!({"hostname": {"config": "h"}}));
+    cluster.settle(true);
+    assert_eq!(conflict(&cluster, "a"), Value::Null);
+}
+
+#[test]
 fn a_policy_is_kept_until_nodes_have_put_back_what_it_changed() {
     let mut cluster = Cluster::with_nodes(3);
     cluster.apply("p", json!({"maxUnavailable": 1, "onDelete": "revert"}));

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::{
     slots::{OnNode, Rollout},
     standing::Standing,
-    view::{Policy, World},
+    view::{CONFLICT, Policy, World},
 };
 
 /// Where a rollout stands.
@@ -36,6 +36,8 @@ pub struct Summary {
     lost: Vec<String>,
     /// The first failure: node, what its agent says.
     failure: Option<(String, String)>,
+    /// On how many nodes another policy contradicts it; of the first the name, and what its agent says.
+    conflict: Option<(usize, String, String)>,
     /// What the operator could not write.
     trouble: Option<String>,
 }
@@ -88,6 +90,7 @@ impl Summary {
             unavailable: rollout.nodes.iter().filter(|node| node.holds_slot()).count(),
             lost: names(&mut rollout.nodes.iter().filter(|node| node.holds_slot() && node.standing != Standing::Failed).filter(cannot_act)),
             failure,
+            conflict: conflict(rollout),
             trouble: None,
         }
     }
@@ -141,8 +144,14 @@ impl Summary {
         let verdict = self.verdict();
         let mut status = previous.as_object().cloned().unwrap_or_default();
         status.insert("observedGeneration".to_owned(), generation.into());
-        let conditions: Vec<_> =
-            verdict.conditions().into_iter().map(|condition| condition.value(generation, &previous["conditions"], now)).collect();
+        let conflict = self.conflict.as_ref().filter(|_| self.leaving.is_none()).map(|(count, node, message)| {
+            let others = if *count > 1 { format!("; and on {} more nodes", count - 1) } else { String::new() };
+            format!("{node}: {message}{others}")
+        });
+        // The last one, and there only while it holds: `kubectl get` shows the first that is True.
+        let conflict = conflict.as_ref().map(|message| Said { name: CONFLICT, status: "True", reason: DISAGREE, message });
+        let conditions = verdict.conditions().into_iter().chain(conflict);
+        let conditions: Vec<_> = conditions.map(|condition| condition.value(generation, &previous["conditions"], now)).collect();
         status.insert("conditions".to_owned(), conditions.into());
         // As kubernetes-nmstate counts its slots. Here nobody reads it again.
         let counts = match &verdict {
@@ -175,6 +184,17 @@ impl Leaving {
     }
 }
 
+/// Where another policy contradicts it, as the agents of its nodes say: both policies of a contradiction get to know of it.
+fn conflict(rollout: &Rollout) -> Option<(usize, String, String)> {
+    let told = |node: &OnNode| {
+        let message = node.enactment?.conflict.clone().filter(|_| node.is_matched && !node.is_left_alone)?;
+        Some((node.name.to_owned(), message))
+    };
+    let mut all = rollout.nodes.iter().filter_map(told);
+    let (node, message) = all.next()?;
+    Some((1 + all.count(), node, message))
+}
+
 fn some(names: &[String]) -> String {
     let named = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
     if names.len() > NAMED { format!("{named} and {} more", names.len() - NAMED) } else { named }
@@ -200,6 +220,7 @@ const PROGRESSING: &str = "ConfigurationProgressing";
 const FAILED: &str = "FailedToConfigure";
 const CONFIGURED: &str = "SuccessfullyConfigured";
 const NO_NODE: &str = "NoMatchingNode";
+const DISAGREE: &str = "PoliciesDisagree";
 
 impl Verdict {
     fn conditions(&self) -> [Said<'_>; 4] {

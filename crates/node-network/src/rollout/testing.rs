@@ -243,6 +243,12 @@ impl Cluster {
         }
     }
 
+    /// The agent of a node says that another policy contradicts this one there.
+    pub fn contradict(&mut self, policy: &str, node: &str, message: &str) {
+        let conditions = &mut self.enactments.get_mut(&enactment_name(policy, node)).unwrap()["status"]["conditions"];
+        conditions.as_array_mut().unwrap().push(json!({"type": "Conflict", "status": "True", "message": message}));
+    }
+
     /// Everybody goes on until nothing is left to do; fails if that never comes.
     pub fn settle(&mut self, succeeds: bool) {
         for _ in 0..500 {

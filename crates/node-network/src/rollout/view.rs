@@ -256,11 +256,15 @@ pub struct Enactment {
     pub phase: Phase,
     /// Why it has failed, in a line.
     pub failure: Option<String>,
+    /// Which other policy of the node contradicts it, and where, in a line.
+    pub conflict: Option<String>,
     /// The features of nmstate that it makes use of.
     pub features: Vec<String>,
 }
 
-/// How much is kept of a failure, in bytes.
+/// The condition of an enactment, and of a policy, that another policy contradicts.
+pub const CONFLICT: &str = "Conflict";
+/// How much is kept of a failure or a contradiction, in bytes.
 const FAILURE: usize = 256;
 
 impl Enactment {
@@ -269,7 +273,10 @@ impl Enactment {
         let (metadata, spec, status) = (&object["metadata"], &object["spec"], &object["status"]);
         let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
         let phase = Phase::of(&status["conditions"]);
-        let failing = status["conditions"].as_array().into_iter().flatten().find(|one| one["type"] == "Failing" && phase == Phase::Failing);
+        let conditions = || status["conditions"].as_array().into_iter().flatten();
+        let line = |one: &Value| one["message"].as_str().map(|message| short(message.lines().next().unwrap_or_default()));
+        let failing = conditions().find(|one| one["type"] == "Failing" && phase == Phase::Failing);
+        let conflict = conditions().find(|one| one["type"] == CONFLICT && one["status"] == "True");
         let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
         let mut features: Vec<_> = status["features"].as_array().into_iter().flatten().filter_map(text).collect();
         features.sort_unstable();
@@ -286,7 +293,8 @@ impl Enactment {
             is_deleted: !metadata["deletionTimestamp"].is_null(),
             observed: status["observedGeneration"].as_i64(),
             phase,
-            failure: failing.and_then(|one| one["message"].as_str()).map(|message| short(message.lines().next().unwrap_or_default())),
+            failure: failing.and_then(line),
+            conflict: conflict.and_then(line),
             features,
         })
     }
