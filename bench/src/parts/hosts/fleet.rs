@@ -22,7 +22,7 @@ use weft_testenv::AuditEvent;
 use weft_testenv::host_lab::{Host, HostLab, Installation, addresses, agent};
 
 use super::recorded::Recorded;
-use super::traffic::{kinds, watch_events};
+use super::traffic::{kinds, watch_events, watchers};
 use super::{bridge, is_of_a_node, without_limit, writes};
 use crate::figure::{Figure, Unit};
 use crate::rest::Rest;
@@ -102,7 +102,10 @@ pub async fn measure(agents: u32) -> Result<Vec<Figure>> {
         )),
         Figure::new(name("watch events for one policy"), Unit::Count, after - before - bookmarks)
             .at_most(10.0 * n)
-            .note(format!("counted by the API server, to all watchers, without {bookmarks:.0} bookmarks; kubernetes-nmstate: 5 N\u{b2}")),
+            .note(format!(
+                "counted by the API server, to all watchers, without {bookmarks:.0} bookmarks; watches begun: {}; kubernetes-nmstate: 5 N\u{b2}",
+                watchers(&weft)?
+            )),
         Figure::new(name(&format!("writes in {} s without a change", QUIET.as_secs())), Unit::Count, count(&idle)?)
             .at_most(0.0)
             .note(listed(&idle)),

@@ -65,7 +65,7 @@ pub async fn watch_events(client: &kube::Client) -> Result<f64> {
 }
 
 /// Who has begun watches, and how many.
-fn watchers(weft: &Installation) -> Result<String> {
+pub fn watchers(weft: &Installation) -> Result<String> {
     let events = weft.lab().control_plane().audit_events()?;
     let mut counts = std::collections::BTreeMap::<&str, usize>::new();
     for event in events.iter().filter(|event| event.verb == "watch" && event.group == "nmstate.io") {
