@@ -3,6 +3,7 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context, bail};
+use jiff::Timestamp;
 use kube::{Client, Config};
 use tokio::{sync::watch, time::Instant};
 use weft_api::node_network::{NodeNetworkConfigurationEnactment, NodeNetworkState};
@@ -23,6 +24,13 @@ use crate::{
 
 /// Policies that are granted to a node together arrive one after the other.
 const GATHER: Duration = Duration::from_millis(75);
+
+/// For so long `weft-agent once` waits for the operator to grant something after it has said that it is there, or after the last thing.
+const ANSWER: Duration = Duration::from_secs(5);
+/// For so long it stays after it has said that it goes.
+const LAST_GRANTS: Duration = Duration::from_secs(2);
+/// For so long beyond its patience it may still be there: a change that has begun is carried to its end.
+const LAST_CHANGE: Duration = Duration::from_secs(180);
 
 /// What passes go by.
 pub(crate) struct Worker {
@@ -108,6 +116,33 @@ impl Worker {
         Some(report)
     }
 
+    /// Goes on until nothing is left to do and for this time nothing new was wanted, or until the deadline; `None` if nothing was known until then.
+    async fn settle(&mut self, deadline: Instant, quiet: Duration) -> anyhow::Result<Option<Report>> {
+        let mut quiet_at = Instant::now() + quiet;
+        loop {
+            let report = self.pass().await;
+            let until = match &report {
+                Some(Report { again: Some(wait), .. }) if Instant::now() + *wait >= deadline => return Ok(report),
+                Some(Report { again: Some(wait), .. }) => Instant::now() + *wait,
+                Some(Report { open: 0, .. }) => quiet_at.min(deadline),
+                // It waits for the operator, or for an answer.
+                _ => deadline,
+            };
+            let may_end = report.as_ref().is_none_or(|report| report.again.is_none());
+            tokio::select! {
+                changed = self.states.changed() => changed?,
+                changed = self.enactments.changed() => changed?,
+                changed = self.looks.changed() => {
+                    changed?;
+                    // That is no news of what is wanted.
+                    continue;
+                }
+                () = tokio::time::sleep_until(until) => if may_end { return Ok(report) } else { continue },
+            }
+            quiet_at = Instant::now() + quiet;
+        }
+    }
+
     fn tell_own(&self, own: Own) {
         self.own.send_if_modified(|known| {
             let changed = *known != own;
@@ -146,17 +181,18 @@ pub async fn once(kubeconfig: Option<PathBuf>, lock_file: PathBuf, settings: Set
     let states = cluster::state(client.clone(), &settings.node);
     let (tell_own, own) = watch::channel(Own::default());
     let mut worker = Worker::start(host, config, client.clone(), &settings, &observer, states.clone(), tell_own).await?;
-    let report = loop {
-        match worker.pass().await {
-            Some(report) => match report.again.map(|wait| Instant::now() + wait) {
-                Some(again) if again < deadline => tokio::time::sleep_until(again).await,
-                _ => break report,
-            },
-            None if Instant::now() > deadline => bail!("the cluster or the host did not answer within {} s", patience.as_secs()),
-            None => tokio::time::sleep(GATHER).await,
-        }
-    };
-    let reporter = Reporter::new(&client, &settings, &observer, states, own)?;
+    let mut reporter = Reporter::new(&client, &settings, &observer, states, own)?;
+    // The operator grants nothing to a node that has no agent.
+    reporter.once().await.context("the state of the node cannot be reported")?;
+    let until = Timestamp::now().checked_add(patience + LAST_CHANGE)?;
+    reporter.announce(Some(until)).await.context("the operator cannot be told that an agent is here")?;
+    let settled = worker.settle(deadline, ANSWER).await;
+    reporter.announce(None).await.context("the operator cannot be told that no agent is here any more")?;
+    if settled?.is_none() {
+        bail!("the cluster or the host did not answer within {} s", patience.as_secs());
+    }
+    // What was granted before the operator knew that must not be left behind.
+    let report = worker.settle(deadline, LAST_GRANTS).await?.unwrap_or_default();
     reporter.once().await.context("the state of the node cannot be reported")?;
     let own_failed = matches!(report.own, Some(Err(_)));
     Ok(if report.failing > 0 || own_failed {

@@ -11,8 +11,9 @@ use kube::{
     Api, Client,
     api::{Patch, PatchParams, PostParams},
 };
+use serde_json::json;
 use tokio::sync::watch;
-use weft_api::node_network::{FORCE_REFRESH_LABEL, NodeNetworkState, NodeNetworkStateSpec, NodeNetworkStateStatus};
+use weft_api::node_network::{AGENT_UNTIL_ANNOTATION, FORCE_REFRESH_LABEL, NodeNetworkState, NodeNetworkStateSpec, NodeNetworkStateStatus};
 use weft_node_network::normalise::{BUDGET, Filter};
 
 use crate::{
@@ -141,11 +142,11 @@ impl Reporter {
         }
     }
 
-    /// Reports once, and ends.
+    /// Reports once.
     ///
     /// # Errors
     /// The API server does not take it.
-    pub async fn once(mut self) -> Result<(), Error> {
+    pub async fn once(&mut self) -> Result<(), Error> {
         while self.stored.borrow().is_none() {
             if self.stored.changed().await.is_err() {
                 break;
@@ -153,6 +154,18 @@ impl Reporter {
         }
         self.observer.refresh().await;
         self.report().await
+    }
+
+    /// Says in the NodeNetworkState that an agent acts here until then at the latest, or that none does any more. The operator looks for agents where
+    /// a pod of the DaemonSet runs, and here.
+    ///
+    /// # Errors
+    /// The API server does not take it.
+    pub async fn announce(&self, until: Option<jiff::Timestamp>) -> Result<(), Error> {
+        let until = until.map(|until| until.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+        let patch = json!({"metadata": {"annotations": {AGENT_UNTIL_ANNOTATION: until}}});
+        let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        within(self.states.patch(&self.node, &parameters, &Patch::Merge(&patch))).await.map(drop)
     }
 
     /// One write, if one is needed.

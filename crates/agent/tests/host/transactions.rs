@@ -266,6 +266,41 @@ async fn the_way_back_outlives_a_crash_after_the_commit() {
 }
 
 /// Without a DaemonSet: one run does what is granted, and its exit code tells how that went.
+/// Where no pod of the DaemonSet is: the agent says itself that it is there, and what it has done stays done when it has ended.
+#[tokio::test]
+async fn on_demand_the_agent_carries_out_policies_where_no_pod_of_it_runs() {
+    let weft = Installation::without_agents(HostLab::builder().hosts(2)).await.unwrap();
+    weft.patch("nmstate", "nmstate", &json!({"spec": {"nodeSelector": {"example.com/agent": "none"}}})).await.unwrap();
+    wait_until("no pod of the agent is there", async || {
+        let pods = ["get", "pods", "--all-namespaces", "--selector", "component=kubernetes-nmstate-handler", "-o", "name"];
+        let pods = weft.lab().kubectl(&pods).await.map_err(|error| error.to_string())?;
+        if pods.is_empty() { Ok(()) } else { Err(pods) }
+    })
+    .await;
+    weft.apply(&policy("good", json!({"desiredState": mtu("eth1", 1400)}))).await.unwrap();
+    wait_policy(&weft, "good", "Ignored").await;
+    let once = async |host: &str, expected: i32| {
+        let mut once = weft.run_agent(host, &["once"], &[("NNCP_MAX_RETRIES", "1")]).await.unwrap();
+        assert_eq!(once.wait(Duration::from_secs(60)).unwrap().code(), Some(expected), "{}", once.last_words());
+    };
+    for (host, nodes) in [("node-1", "1/1"), ("node-2", "2/2")] {
+        once(host, 0).await;
+        assert_eq!(link(weft.host(host).unwrap(), "eth1").await["mtu"], 1400, "on {host}");
+        let available = wait_policy(&weft, "good", "Available").await;
+        assert_eq!(condition(&available, "Available")["message"], format!("{nodes} nodes successfully configured"));
+        let annotations = weft.get("nns", host).await.unwrap().unwrap()["metadata"]["annotations"].clone();
+        assert!(annotations["weft.network/agent-until"].is_null(), "it is there no more: {annotations}");
+    }
+
+    // A failure is told, too; and what comes when nobody is there waits for the next run.
+    weft.apply(&policy("bad", json!({"desiredState": {"interfaces": [{"name": "eth77", "type": "ethernet", "state": "up"}]}})))
+        .await
+        .unwrap();
+    wait_policy(&weft, "bad", "Ignored").await;
+    once("node-1", 2).await;
+    wait_policy(&weft, "bad", "Degraded").await;
+}
+
 #[tokio::test]
 async fn on_demand_the_agent_carries_out_what_is_granted() {
     let weft = Installation::without_agents(HostLab::builder().hosts(1)).await.unwrap();

@@ -69,5 +69,7 @@ pub fn node_label(node: &str) -> String {
 
 /// The label of a `NodeNetworkState` whose change makes the agent report at once.
 pub const FORCE_REFRESH_LABEL: &str = "nmstate.io/force-nns-refresh";
+/// The annotation of a `NodeNetworkState` that says until when, at the latest, an agent acts on that node on demand: no pod of a DaemonSet tells of it.
+pub const AGENT_UNTIL_ANNOTATION: &str = "weft.network/agent-until";
 /// The annotation of a policy whose change makes nodes where it failed try again.
 pub const RETRY_ANNOTATION: &str = "weft.network/retry";

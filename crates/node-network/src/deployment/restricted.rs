@@ -5,6 +5,7 @@
 use serde_json::{Value, json};
 
 const AGENT: &str = include_str!("../../../../components/nmstate/daemonset.yaml");
+const ON_DEMAND: &str = include_str!("../../../../examples/node-network/on-demand/job.yaml");
 const OPERATOR: &str = include_str!("../../../../deploy/node-network/operator.yaml");
 /// What a comment says that gives the reason.
 const MARK: &str = "# Exception: ";
@@ -84,4 +85,20 @@ fn the_operator_departs_in_nothing() {
     let pod = pod(OPERATOR);
     assert_eq!(departures(&pod), Vec::<String>::new());
     assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+}
+
+#[test]
+fn the_job_of_the_examples_has_the_pod_of_the_daemon_set() {
+    let pod = |text: &str| serde_saphyr::from_str::<Value>(text).unwrap()["spec"]["template"]["spec"].clone();
+    let (mut of_job, mut of_set) = (pod(ON_DEMAND), pod(AGENT));
+    assert_eq!(of_job["containers"][0]["args"], json!(["once"]));
+    for (pod, own, of_container) in [
+        (&mut of_job, &["nodeName", "restartPolicy"][..], &["args"][..]),
+        (&mut of_set, &["nodeSelector"], &["livenessProbe", "readinessProbe"]),
+    ] {
+        own.iter().for_each(|field| assert!(pod.as_object_mut().unwrap().remove(*field).is_some(), "{field}"));
+        let container = pod["containers"][0].as_object_mut().unwrap();
+        of_container.iter().for_each(|field| assert!(container.remove(*field).is_some(), "{field}"));
+    }
+    assert_eq!(of_job, of_set);
 }

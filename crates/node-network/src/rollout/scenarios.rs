@@ -154,6 +154,30 @@ fn a_policy_that_no_node_with_an_agent_matches_is_ignored() {
 }
 
 #[test]
+fn what_an_agent_has_done_on_demand_stays_done_when_it_has_ended() {
+    let mut cluster = Cluster::with_nodes(2);
+    cluster.set_agent("node-1", false);
+    cluster.apply("p", json!({"maxUnavailable": 1}));
+    cluster.settle(true);
+    cluster.set_agent("node-0", false);
+    assert_eq!(cluster.says("p"), ("Available", "1/1 nodes successfully configured".into()));
+    cluster.merge("p", "desiredState", json!({"hostname": {"config": "h"}}));
+    assert_eq!(cluster.operate(), 0, "nobody is there to do anything");
+    assert_eq!(cluster.says("p").0, "Ignored");
+    cluster.set_agent("node-0", true);
+    cluster.settle(false);
+    cluster.set_agent("node-0", false);
+    assert_eq!(cluster.says("p"), ("Degraded", "1/1 nodes failed to configure".into()));
+}
+
+#[test]
+fn an_agent_on_demand_says_until_when() {
+    let until = |text: &str| super::view::agent_until(&json!({"metadata": {"annotations": {"weft.network/agent-until": text}}}));
+    assert_eq!(until("1970-01-01T00:00:00Z"), Some(Timestamp::UNIX_EPOCH));
+    assert_eq!((until("soon"), super::view::agent_until(&json!({"metadata": {}}))), (None, None));
+}
+
+#[test]
 fn nodes_that_are_to_be_left_alone_hold_up_nobody() {
     let mut cluster = Cluster::with_nodes(4);
     cluster.cap = Some(json!(1));

@@ -189,9 +189,14 @@ impl<'a> Rollout<'a> {
         Self { name, policy, nodes: nodes.collect() }
     }
 
-    /// The nodes that it is for and that could have it.
-    pub fn matching(&self) -> impl Iterator<Item = &OnNode<'a>> {
+    /// The nodes that it is for and that could have it now.
+    fn acting(&self) -> impl Iterator<Item = &OnNode<'a>> {
         self.nodes.iter().filter(|node| node.is_matched && node.runs_agent)
+    }
+
+    /// The nodes that it is for and that could have it, or have something to say of it: an agent that acts on demand has ended by then.
+    pub fn matching(&self) -> impl Iterator<Item = &OnNode<'a>> {
+        self.nodes.iter().filter(|node| node.is_matched && (node.runs_agent || node.standing != Standing::Waiting))
     }
 
     /// The nodes that have something of it and are to leave it.
@@ -201,7 +206,7 @@ impl<'a> Rollout<'a> {
 
     /// How many nodes may be changed at the same time. When it is deleted, it is for no node any more: then of those that leave it.
     fn limit(&self) -> usize {
-        let of = if self.policy.is_deleted { self.leaving().filter(|node| node.runs_agent).count() } else { self.matching().count() };
+        let of = if self.policy.is_deleted { self.leaving().filter(|node| node.runs_agent).count() } else { self.acting().count() };
         limit::scaled(self.policy.max_unavailable.as_ref(), of)
     }
 

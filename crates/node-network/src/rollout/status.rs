@@ -16,7 +16,7 @@ pub struct Summary {
     refusal: Option<String>,
     /// The policy is being deleted, and these nodes still have something of it.
     leaving: Option<Leaving>,
-    /// Nodes that it is for and that run an agent.
+    /// Nodes that it is for and that run an agent, or ran one for it.
     matching: usize,
     /// Those of them that are Ready.
     ready: usize,

@@ -5,10 +5,11 @@ use std::{
     sync::Arc,
 };
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 
-use weft_api::node_network::{NODE_LABEL, POLICY_LABEL, RETRY_ANNOTATION};
+use weft_api::node_network::{AGENT_UNTIL_ANNOTATION, NODE_LABEL, POLICY_LABEL, RETRY_ANNOTATION};
 use weft_plan::Problem;
 
 use super::selection::Selection;
@@ -145,6 +146,11 @@ impl Node {
 pub fn agent_of(pod: &Value) -> Option<String> {
     let has_ended = ["Failed", "Succeeded"].iter().any(|phase| pod["status"]["phase"] == *phase);
     pod["spec"]["nodeName"].as_str().filter(|_| !has_ended).map(str::to_owned)
+}
+
+/// Until when, at the latest, an agent acts on a node on demand, by its NodeNetworkState. It says so itself, for as long as it runs.
+pub fn agent_until(state: &Value) -> Option<Timestamp> {
+    state["metadata"]["annotations"][AGENT_UNTIL_ANNOTATION].as_str()?.parse().ok()
 }
 
 /// Whether the NodeNetworkState of a node keeps its agent from doing anything there: it is not managed, or not this node's.

@@ -1,7 +1,12 @@
 //! What is watched, and what is kept of it.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
+use jiff::Timestamp;
 use kube::Client;
 use serde_json::Value;
 use tokio::task::JoinSet;
@@ -9,7 +14,7 @@ use weft_node_network::{
     counts::Counts,
     rollout::{
         Enactment, Node, Policy, World,
-        view::{AGENT_LABEL, agent_of, is_left_alone},
+        view::{AGENT_LABEL, agent_of, agent_until, is_left_alone},
     },
 };
 use weft_plan::{Kind, kinds};
@@ -39,11 +44,12 @@ pub struct State {
     pub counts: Counts,
     /// For decisions.
     is_left_alone: bool,
+    agent_until: Option<Timestamp>,
 }
 
 impl State {
     fn of(object: &Value) -> Self {
-        Self { counts: Counts::of(object), is_left_alone: is_left_alone(object) }
+        Self { counts: Counts::of(object), is_left_alone: is_left_alone(object), agent_until: agent_until(object) }
     }
 }
 
@@ -99,6 +105,14 @@ impl Caches {
         self.policies.lock().has_caught_up(&policies.0, policies.1) && self.enactments.lock().has_caught_up(&enactments.0, enactments.1)
     }
 
+    /// When the next of the agents that act on demand is no longer taken to be there.
+    pub fn next_end(&self) -> Option<Instant> {
+        let (states, now) = (self.states.lock(), Timestamp::now());
+        let ends = states.iter().filter_map(|(_, state)| state.agent_until).filter(|until| *until > now);
+        let wait = Duration::try_from(ends.min()?.duration_since(now)).ok()?;
+        Instant::now().checked_add(wait)
+    }
+
     /// Everything that decisions depend on, handed to `decide`.
     pub fn look_at<T>(
         &self,
@@ -106,7 +120,8 @@ impl Caches {
         decide: impl FnOnce(&World) -> T,
     ) -> T {
         let (policies, nodes, agents, all) = (self.policies.lock(), self.nodes.lock(), self.agents.lock(), self.enactments.lock());
-        let states = self.states.lock();
+        let (states, now) = (self.states.lock(), Timestamp::now());
+        let on_demand = states.iter().filter(|(_, state)| state.agent_until.is_some_and(|until| until > now)).map(|(name, _)| name);
         let mut enactments: BTreeMap<&str, BTreeMap<&str, &Enactment>> = BTreeMap::new();
         for (_, enactment) in all.iter() {
             enactments.entry(&enactment.policy).or_default().insert(&enactment.node, enactment);
@@ -114,7 +129,7 @@ impl Caches {
         decide(&World {
             policies: policies.iter().collect(),
             nodes: nodes.iter().collect(),
-            agents: agents.iter().map(|(_, node)| node.as_str()).collect(),
+            agents: agents.iter().map(|(_, node)| node.as_str()).chain(on_demand).collect(),
             left_alone: states.iter().filter(|(_, state)| state.is_left_alone).map(|(name, _)| name).collect(),
             enactments,
             max_unavailable,

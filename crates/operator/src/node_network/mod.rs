@@ -151,7 +151,7 @@ impl Controller {
         let told = self.report(memory, cap.as_ref(), false).await;
         self.metrics.passed(POLICIES, if memory.failed.is_empty() { "ok" } else { "failed" });
         let again = memory.failed.values().map(|failed| failed.pause.until()).min();
-        [new_ones, told, again, written.then(Instant::now)].into_iter().flatten().min()
+        [new_ones, told, again, self.caches.next_end(), written.then(Instant::now)].into_iter().flatten().min()
     }
 
     /// Whether everything is known that the last leader knew: its watch may have been ahead of ours. Asked once.
