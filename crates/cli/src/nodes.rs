@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use weft_api::node_network::{NodeNetworkConfigurationPolicySpec, policy, state};
+use weft_api::node_network::{NODE_LABEL, NodeNetworkConfigurationPolicySpec, POLICY_LABEL, enactment, policy, state};
 use weft_node_network::{
     check,
     plan::{Node, Plan, plan},
@@ -43,12 +43,27 @@ fn name(object: &Value) -> String {
     object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
 }
 
+/// A policy, and the generation that it has in the cluster unless it would change.
+struct Policy {
+    generation: Option<i64>,
+    spec: NodeNetworkConfigurationPolicySpec,
+}
+
+/// What a policy has made of a node where it is done.
+struct Done {
+    node: String,
+    policy: String,
+    generation: Option<i64>,
+    desired: Value,
+}
+
 /// Nodes, and the policies that are there.
 #[derive(Default)]
 pub struct Nodes {
     nodes: BTreeMap<String, Node>,
     labels: BTreeMap<String, BTreeMap<String, String>>,
-    policies: BTreeMap<String, NodeNetworkConfigurationPolicySpec>,
+    policies: BTreeMap<String, Policy>,
+    done: Vec<Done>,
     /// What has to be said of them.
     pub notes: Vec<String>,
 }
@@ -60,7 +75,9 @@ impl Nodes {
     /// The cluster does not let us look, or does not know the kinds.
     pub async fn of_cluster(online: &Online) -> Result<Self> {
         let mut nodes = Self::default();
-        for kind in [kinds::NODE_NETWORK_STATE, kinds::NODE, kinds::NODE_NETWORK_CONFIGURATION_POLICY] {
+        for kind in
+            [kinds::NODE_NETWORK_STATE, kinds::NODE, kinds::NODE_NETWORK_CONFIGURATION_POLICY, kinds::NODE_NETWORK_CONFIGURATION_ENACTMENT]
+        {
             for object in list(online, kind).await? {
                 nodes.add(&object, kind.kind)?;
             }
@@ -73,7 +90,7 @@ impl Nodes {
         Ok(nodes)
     }
 
-    /// What files say: NodeNetworkStates, Nodes for their labels, and the policies that are there already; lists of them, too.
+    /// What files say: NodeNetworkStates, Nodes for their labels, and the policies that are there already with their enactments; lists of them, too.
     ///
     /// # Errors
     /// A file is no YAML, or there is no NodeNetworkState in them.
@@ -92,7 +109,10 @@ impl Nodes {
         }
         if nodes.nodes.is_empty() {
             let names: Vec<&str> = sources.iter().map(|source| source.name.as_str()).collect();
-            bail!("{}: there is no NodeNetworkState in it; write them to a file: kubectl get nns,nodes,nncp -o yaml", names.join(", "));
+            bail!(
+                "{}: there is no NodeNetworkState in it; write them to a file: kubectl get nns,nodes,nncp,nnce -o yaml",
+                names.join(", ")
+            );
         }
         Ok(nodes)
     }
@@ -121,7 +141,10 @@ impl Nodes {
                 let labels = object["metadata"]["labels"].clone();
                 self.labels.insert(name, serde_json::from_value(labels).unwrap_or_default());
             }
-            policy::KIND => drop(self.policies.insert(name, spec(object)?)),
+            policy::KIND => {
+                drop(self.policies.insert(name, Policy { generation: object["metadata"]["generation"].as_i64(), spec: spec(object)? }));
+            }
+            enactment::KIND => self.done.extend(done(object)),
             _ => {}
         }
         Ok(())
@@ -138,9 +161,11 @@ impl Nodes {
                 let Some(node) = self.nodes.get_mut(&name) else { bail!("nothing is known of the network of a node {name}") };
                 node.own = Some(object["spec"]["desiredState"].clone()).filter(|own| !own.is_null() && !delete);
             } else if !delete {
-                self.policies.insert(name, spec(object)?);
+                let spec = spec(object)?;
+                let generation = self.policies.get(&name).filter(|there| there.spec == spec).and_then(|there| there.generation);
+                self.policies.insert(name, Policy { generation, spec });
             } else if let Some(policy) = self.policies.remove(&name) {
-                self.notes.push(match policy.on_delete.as_deref() {
+                self.notes.push(match policy.spec.on_delete.as_deref() {
                     Some("revert") => {
                         format!("policy {name}: each node goes back to what its agent has noted down before (spec.onDelete is revert)")
                     }
@@ -153,9 +178,31 @@ impl Nodes {
 
     /// The plan of each node.
     pub fn plans(&self) -> Vec<Plan> {
-        let labelled = |node: &Node| Node { labels: self.labels.get(&node.name).cloned(), ..node.clone() };
-        self.nodes.values().map(|node| plan(&labelled(node), &self.policies)).collect()
+        let policies = self.policies.iter().map(|(name, policy)| (name.clone(), policy.spec.clone())).collect();
+        let known = |node: &Node| Node { labels: self.labels.get(&node.name).cloned(), done: self.done_on(&node.name), ..node.clone() };
+        self.nodes.values().map(|node| plan(&known(node), &policies)).collect()
     }
+
+    fn done_on(&self, node: &str) -> BTreeMap<String, Value> {
+        let is_current = |done: &&Done| {
+            let generation = self.policies.get(&done.policy).and_then(|policy| policy.generation);
+            done.node == node && generation.is_some() && generation == done.generation
+        };
+        self.done.iter().filter(is_current).map(|done| (done.policy.clone(), done.desired.clone())).collect()
+    }
+}
+
+/// `None` where a policy is not done.
+fn done(enactment: &Value) -> Option<Done> {
+    let (labels, status) = (&enactment["metadata"]["labels"], &enactment["status"]);
+    let conditions = status["conditions"].as_array()?;
+    conditions.iter().find(|condition| condition["type"] == "Available" && condition["status"] == "True")?;
+    Some(Done {
+        node: labels[NODE_LABEL].as_str()?.to_owned(),
+        policy: labels[POLICY_LABEL].as_str()?.to_owned(),
+        generation: status["policyGeneration"].as_i64(),
+        desired: Some(&status["desiredState"]).filter(|desired| desired.is_object())?.clone(),
+    })
 }
 
 async fn list(online: &Online, kind: Kind) -> Result<Vec<Value>> {

@@ -94,6 +94,54 @@ fn what_is_so_already_and_what_is_deleted_change_nothing() {
     assert!(refused.stderr.contains("did you mean \"mtu\"?"), "{}", refused.stderr);
 }
 
+/// What a policy has captured is not there any more once it is done: the enactment knows what it was.
+#[test]
+fn what_a_policy_has_captured_stays_while_the_policy_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let capture = "  capture:
+    gw: routes.running.destination==\"0.0.0.0/0\"
+    card: interfaces.name==capture.gw.routes.running.0.next-hop-interface
+  desiredState:
+    interfaces: [{name: br-ex, type: linux-bridge, state: up, bridge: {port: [{name: '{{ capture.card.interfaces.0.name }}', vlan: {}}]}}]
+";
+    let done = "\
+apiVersion: nmstate.io/v1
+kind: NodeNetworkState
+metadata: {name: node-a}
+status:
+  currentState:
+    interfaces:
+    - {name: eth0, type: ethernet, state: up, mtu: 1500, controller: br-ex}
+    - {name: br-ex, type: linux-bridge, state: up, mtu: 1500, bridge: {port: [{name: eth0, vlan: {}}]}}
+    routes: {running: [{destination: 0.0.0.0/0, next-hop-interface: br-ex, next-hop-address: 192.0.2.1}]}
+---
+apiVersion: nmstate.io/v1beta1
+kind: NodeNetworkConfigurationEnactment
+metadata: {name: node-a.test, labels: {nmstate.io/node: node-a, nmstate.io/policy: test}}
+status:
+  policyGeneration: 2
+  conditions: [{type: Available, status: 'True'}]
+  desiredState: {interfaces: [{name: br-ex, type: linux-bridge, state: up, bridge: {port: [{name: eth0, vlan: {}}]}}]}
+---
+";
+    let plan = |generation: u32, file: &str| {
+        let head = HEAD.replace("name: test", &format!("name: test\n  generation: {generation}"));
+        fs::write(folder.path().join("nodes.yaml"), format!("{done}{head}{capture}")).unwrap();
+        weft_with_stdin(folder.path(), &["plan", "-f", "-", "--state", "nodes.yaml"], file)
+    };
+    let other = format!("{}  desiredState: {{interfaces: [{{name: eth0, mtu: 1400}}]}}\n", HEAD.replace("test", "other"));
+    let run = plan(2, &other);
+    assert_eq!((run.code, run.stdout.as_str()), (1, "node-a\n  ~ interfaces[eth0].mtu: 1500 -> 1400\n"), "{}", run.stderr);
+    // The same once more is no change, and another one is.
+    let run = plan(2, &format!("{HEAD}{capture}"));
+    assert_eq!((run.code, run.stdout.as_str()), (0, "node-a\n  nothing would change\n"), "{}", run.stderr);
+    let run = plan(2, &format!("{HEAD}  priority: 7\n{capture}"));
+    assert!(run.code == 1 && run.stdout.contains("interfaces[br-ex].bridge.port"), "{}{}", run.stdout, run.stderr);
+    // An enactment of an earlier generation says nothing of this one.
+    let run = plan(3, &other);
+    assert!(run.code == 1 && run.stdout.contains("interfaces[br-ex].bridge.port"), "{}{}", run.stdout, run.stderr);
+}
+
 #[test]
 fn slips_in_policies_and_states_are_found_where_they_are() {
     let validate = |text: &str| weft_with_stdin(Path::new("."), &["validate", "-f", "-"], text);
@@ -139,5 +187,5 @@ fn a_state_that_says_nothing_of_a_node_is_refused_with_the_way_out() {
     fs::write(folder.path().join("empty.yaml"), "apiVersion: v1\nkind: Node\nmetadata: {name: a}\n").unwrap();
     let run = weft_with_stdin(folder.path(), &["plan", "-f", "-", "--state", "empty.yaml"], &format!("{HEAD}  {{}}\n"));
     assert_eq!(run.code, 2);
-    assert!(run.stderr.contains("kubectl get nns,nodes,nncp -o yaml"), "{}", run.stderr);
+    assert!(run.stderr.contains("kubectl get nns,nodes,nncp,nnce -o yaml"), "{}", run.stderr);
 }

@@ -28,6 +28,8 @@ pub struct Node {
     pub current: Value,
     /// What its NodeNetworkState wants of it.
     pub own: Option<Value>,
+    /// What policies that are done have made of it, by policy. Their captures are not carried out again, as what they have found has moved.
+    pub done: BTreeMap<String, Value>,
 }
 
 /// A change, and who wants it.
@@ -67,8 +69,9 @@ pub fn plan(node: &Node, policies: &BTreeMap<String, Spec>) -> Plan {
             continue;
         }
         let rank = Rank::Policy(spec.priority.unwrap_or_default());
-        match render(spec, &current) {
-            Ok(rendered) => layers.push(Layer { owner: Owner::Policy(name.clone()), rank, state: rendered.desired }),
+        let kept = node.done.get(name).filter(|_| spec.capture.is_some());
+        match kept.map_or_else(|| render(spec, &current).map(|rendered| rendered.desired), |kept| Ok(kept.clone())) {
+            Ok(state) => layers.push(Layer { owner: Owner::Policy(name.clone()), rank, state }),
             Err(error) => drop(plan.failed.insert(name.clone(), error.to_string())),
         }
     }
@@ -186,6 +189,7 @@ mod tests {
                 {"name": "br0", "type": "linux-bridge", "state": "up", "ifIndex": 4},
             ]}),
             own: None,
+            done: BTreeMap::new(),
         }
     }
 

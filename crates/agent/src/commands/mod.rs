@@ -47,7 +47,7 @@ impl Common {
 /// Commands that need no cluster.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Offline {
-    /// Print the network of this host, as it is in NodeNetworkState; of interfaces and size without its limits
+    /// Print the network of this host, as it is in NodeNetworkState; all of it, whatever its interfaceFilter and size
     Show {
         /// Only these interfaces
         #[arg(value_name = "INTERFACE")]

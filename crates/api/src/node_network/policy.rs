@@ -42,8 +42,8 @@ pub struct NodeNetworkConfigurationPolicySpec {
     #[schemars(schema_with = "schemas::label_selector")]
     pub node_label_selector: Option<LabelSelector>,
 
-    /// Parts of the node's current state by name, as expressions of nmstate's policy language. The desired state refers to them. They are evaluated again
-    /// whenever the node's network changes.
+    /// Parts of the node's current state by name, as expressions of nmstate's policy language. The desired state refers to them. They are evaluated
+    /// with each try until the policy has succeeded on the node; what they have found then stays until the policy changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capture: Option<BTreeMap<String, String>>,
 

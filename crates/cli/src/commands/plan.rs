@@ -35,7 +35,7 @@ Examples:
   kubectl get networkaddonsconfig cluster -o yaml | weft plan -f -      What is not as it should be
   weft plan -f placement.yaml                                           Reads the Secrets that the PlacementAPI names, and shows none of their values
   weft plan -f policy.yaml                                              What a NodeNetworkConfigurationPolicy would change on each node
-  kubectl get nns,nodes,nncp -o yaml > nodes.yaml; weft plan -f policy.yaml --state nodes.yaml      The same without a cluster")]
+  kubectl get nns,nodes,nncp,nnce -o yaml > nodes.yaml; weft plan -f policy.yaml --state nodes.yaml      The same without a cluster")]
 pub struct Args {
     /// File with one or more resources, a folder of such files, or - for stdin; may be given several times
     #[arg(short, long = "filename", value_name = "FILE", required_unless_present = "delete")]
