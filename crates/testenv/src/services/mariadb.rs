@@ -23,8 +23,17 @@ impl MariaDb {
     /// It does not start: the error shows the end of its log.
     pub async fn start(site: &Site) -> Result<Self> {
         let data = format!("--datadir={}", site.dir().join("mariadb").display());
-        let words =
-            ["mariadb-install-db", "--no-defaults", "--user=root", &data, "--auth-root-authentication-method=socket", "--skip-test-db"];
+        std::fs::create_dir(site.dir().join("mariadb-tmp"))?;
+        let temporary = temporary(site);
+        let words = [
+            "mariadb-install-db",
+            "--no-defaults",
+            "--user=root",
+            &data,
+            &temporary,
+            "--auth-root-authentication-method=socket",
+            "--skip-test-db",
+        ];
         site.exec(&words, "").await.context("making MariaDB's data")?;
         let mut database = Self { site: site.clone(), server: None };
         database.resume().await?;
@@ -42,6 +51,7 @@ impl MariaDb {
             "--no-defaults".into(),
             "--user=root".into(),
             format!("--datadir={}", folder.display()),
+            temporary(&self.site),
             format!("--socket={}", self.socket()),
             "--bind-address=127.0.0.1".into(),
             "--port=3306".into(),
@@ -93,6 +103,11 @@ impl MariaDb {
     fn socket(&self) -> String {
         self.site.dir().join("mariadb.sock").display().to_string()
     }
+}
+
+/// Its temporary files are named by its process, and in another site another process has the same number.
+fn temporary(site: &Site) -> String {
+    format!("--tmpdir={}", site.dir().join("mariadb-tmp").display())
 }
 
 /// An identifier: a backtick in it is doubled.
