@@ -124,6 +124,7 @@ pub(crate) mod tests {
     use weft_api::placement::patterns::OSLO_CONFIG;
 
     use super::*;
+    pub use crate::hazards::HAZARDS;
 
     /// Reads an option as oslo.config does: its parser, then its substitution by `string.Template.safe_substitute`.
     pub fn read(text: &str, section: &str, option: &str) -> Option<String> {
@@ -164,32 +165,6 @@ pub(crate) mod tests {
         assert_eq!(read(&text, "keystone_authtoken", "after").as_deref(), Some("1"), "{text}");
         assert_eq!(complaint(&text), None, "{text}");
     }
-
-    /// What breaks or changes the file of placement-operator.
-    pub const HAZARDS: [&str; 22] = [
-        "a$b",
-        "a$$b",
-        r"a\$b",
-        r"\\$$",
-        "${a}",
-        "$",
-        r"\",
-        "%41",
-        "100%",
-        "%(a)s",
-        "a@b/c:d?e#f",
-        " leading",
-        "trailing ",
-        "\"quoted\"",
-        "'quoted'",
-        "\"",
-        "'",
-        "[section]",
-        "a = b",
-        "# comment",
-        "ünïcode £ 鍵",
-        "",
-    ];
 
     #[test]
     fn every_hazard_comes_back() {

@@ -12,6 +12,8 @@ pub mod conditions;
 mod config;
 pub mod domain;
 pub mod files;
+#[cfg(test)]
+mod hazards;
 pub mod ini;
 pub mod inputs;
 pub mod networks;
