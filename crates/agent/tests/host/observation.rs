@@ -1,11 +1,33 @@
 //! What happens on a host is soon in its NodeNetworkState, and nothing is written when nothing happens.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, net::TcpListener, time::Duration};
 
 use serde_json::json;
 use weft_testenv::host_lab::{HostLab, Installation};
 
 use crate::support::{interface, reported, wait_quiet, wait_reported, wait_until, writes};
+
+/// The kernel's number of a connection that two ends know of.
+const ESTABLISHED: &str = " 01";
+
+/// What a process has open to the network: protocol, own address and state, as in `/proc/net`.
+fn sockets(pid: u32) -> Vec<String> {
+    let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    let links = descriptors.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+    let inodes: BTreeSet<_> =
+        links.filter_map(|link| Some(link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned())).collect();
+    let mut sockets = Vec::new();
+    for protocol in ["tcp", "tcp6", "udp", "udp6", "udplite", "udplite6", "raw", "raw6"] {
+        // A kernel may be built without one of them.
+        let table = std::fs::read_to_string(format!("/proc/{pid}/net/{protocol}")).unwrap_or_default();
+        for fields in table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>()) {
+            if inodes.contains(fields[9]) {
+                sockets.push(format!("{protocol} {} {}", fields[1], fields[3]));
+            }
+        }
+    }
+    sockets
+}
 
 #[tokio::test]
 async fn what_changes_on_a_host_is_reported_and_nothing_else_is_written() {
@@ -37,6 +59,15 @@ async fn what_changes_on_a_host_is_reported_and_nothing_else_is_written() {
 
     // Quiet means quiet.
     let before = wait_quiet(&weft).await;
+    // Nobody can come to it over the network: it has connections of its own, and waits for none.
+    let of_agent = sockets(weft.agent("node-1").unwrap().pid());
+    assert!(
+        of_agent.iter().any(|socket| socket.starts_with("tcp") && socket.ends_with(ESTABLISHED)),
+        "that to the API server: {of_agent:?}"
+    );
+    assert_eq!(of_agent.iter().find(|socket| !socket.ends_with(ESTABLISHED)), None);
+    let _open = TcpListener::bind("127.0.0.1:0").unwrap();
+    assert!(sockets(std::process::id()).iter().any(|socket| !socket.ends_with(ESTABLISHED)), "it would be seen");
 
     // Asked for, it is looked at again; what is the same is not written. It comes back if somebody deleted it.
     weft.patch("nns", "node-1", &json!({"metadata": {"labels": {"nmstate.io/force-nns-refresh": "1"}}})).await.unwrap();

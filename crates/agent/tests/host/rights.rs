@@ -62,6 +62,13 @@ async fn an_agent_writes_only_what_its_own_node_has() {
     let label = Patch::Merge(json!({"metadata": {"labels": {"a": "b"}}}));
     assert_forbidden("another node's label", agent.states.patch("node-2", &PatchParams::default(), &label).await);
 
+    // The other way round, with the token of the other one.
+    let kubeconfig_2 = control_plane.node_kubeconfig_via(control_plane.url(), "nmstate", "nmstate-handler", "node-2").await.unwrap();
+    let other = Apis::of(&kubeconfig_2).await;
+    write(&other.enactments, "node-2.by-hand", generation.clone()).await.expect("its own enactment");
+    assert_forbidden("another node's state", write(&other.states, "node-1", version.clone()).await);
+    assert_forbidden("another node's enactment", write(&other.enactments, "node-1.by-hand", generation.clone()).await);
+
     // A token that names no node writes nothing at all.
     let nobody = Apis::of(&control_plane.service_account_kubeconfig("nmstate", "nmstate-handler").await.unwrap()).await;
     assert_forbidden("a token without a node", write(&nobody.states, "node-1", version).await);

@@ -1,6 +1,8 @@
 //! Policies from node to node: limits, failures, and what happens to nodes, users and the operator meanwhile. The agents' side of the contract is
 //! played, with the agents' own rights.
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
 use weft_plan::kinds;
 use weft_testenv::proxy::Proxy;
@@ -184,6 +186,29 @@ async fn a_failure_ends_a_try_and_the_next_one_begins_anew() {
     act_until(&cluster, &agents, "br1", 1, "Available", "4/4 nodes successfully configured").await;
     let (_, _, text) = operator.http("/metrics").await;
     assert!(text.contains("kubernetes_nmstate_features_applied{name=\"static-route\"} 1"), "{text}");
+
+    // What a node has, as its agent reports it, and nothing of a node that has none.
+    cluster.apply(&json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkState", "metadata": {"name": "node-1"}}).to_string()).await;
+    let route = |destination: &str| json!({"destination": destination, "next-hop-interface": "eth0"});
+    let state = json!({"interfaces": [{"name": "eth0", "type": "ethernet"}, {"name": "eth1", "type": "ethernet"}],
+        "routes": {"config": [route("0.0.0.0/0")], "running": [route("0.0.0.0/0"), route("192.0.2.0/24"), route("fe80::/64")]}});
+    let status = json!({"status": {"currentState": state}}).to_string();
+    cluster.kubectl(&["patch", "nns", "node-1", "--subresource=status", "--type=merge", "-p", &status]).await;
+    let lines = |text: &str, name: &str| text.lines().filter(|line| line.starts_with(name)).map(str::to_owned).collect::<BTreeSet<_>>();
+    wait_until("metrics count what the node has", async || {
+        let (_, _, text) = operator.http("/metrics").await;
+        let interfaces = lines(&text, "kubernetes_nmstate_network_interfaces{");
+        if interfaces == BTreeSet::from(["kubernetes_nmstate_network_interfaces{type=\"ethernet\",node=\"node-1\"} 2".to_owned()]) {
+            return Ok(());
+        }
+        Err(format!("{interfaces:#?}"))
+    })
+    .await;
+    let (_, _, text) = operator.http("/metrics").await;
+    let routes = [("ipv4", "dynamic", 1), ("ipv4", "static", 1), ("ipv6", "dynamic", 1), ("ipv6", "static", 0)];
+    let routes =
+        routes.map(|(stack, of, count)| format!("kubernetes_nmstate_routes{{node=\"node-1\",ip_stack=\"{stack}\",type=\"{of}\"}} {count}"));
+    assert_eq!(lines(&text, "kubernetes_nmstate_routes{"), BTreeSet::from(routes), "{text}");
 }
 
 #[tokio::test]
