@@ -3,12 +3,15 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use weft_testenv::host_lab::{Capability, HostLab, Installation, capabilities};
+use weft_testenv::host_lab::{Capability, Host, HostLab, Installation, capabilities};
 
-use crate::support::{addresses, condition, example_files, link, wait_policy, wait_until};
+use crate::support::{addresses, condition, example_files, link, reported, wait_policy, wait_reported, wait_until};
 
 /// The label of the nodes that an example is for; node-1 has it.
 const WORKER: &str = "node-role.kubernetes.io/worker";
+
+/// The example of a policy that fails.
+const FAILS: &str = "missing-card.yaml";
 
 /// What an example needs of the kernel, by the types of its interfaces.
 fn needs(policy: &Value) -> Vec<Capability> {
@@ -22,6 +25,8 @@ fn needs(policy: &Value) -> Vec<Capability> {
             needs.insert(Capability::NetworkManager(1, 54));
         }
         match interface["type"].as_str().unwrap_or_default() {
+            // What is not made needs nothing.
+            _ if interface["state"] == "absent" => false,
             "bond" => needs.insert(Capability::Link("bond")),
             "vlan" => needs.insert(Capability::Link("vlan")),
             "vrf" => needs.insert(Capability::Link("vrf")),
@@ -39,6 +44,35 @@ fn needs(policy: &Value) -> Vec<Capability> {
         };
     }
     needs.into_iter().collect()
+}
+
+/// What an example finds on the hosts.
+async fn prepare(weft: &Installation, file: &str) {
+    if file == "dhcp-to-static.yaml" {
+        let dhcp = "connection add type ethernet ifname eth1 con-name eth1 ipv4.method auto ipv4.route-metric 900 ipv6.method disabled";
+        for host in weft.lab().hosts() {
+            host.exec(&[&["nmcli"][..], &dhcp.split(' ').collect::<Vec<_>>()].concat()).await.unwrap();
+            wait_leased(host, "eth1").await;
+            let leased = addresses(host, "eth1").await;
+            wait_reported(weft, host.name(), "eth1", |eth1| eth1["ipv4"]["address"][0]["ip"] == *leased[0]).await;
+            wait_until("its routes are reported", async || {
+                let routes = reported(weft, host.name()).await?["routes"]["running"].clone();
+                let is_there = routes.as_array().into_iter().flatten().any(|route| route["next-hop-interface"] == "eth1");
+                if is_there { Ok(()) } else { Err(format!("{routes:#}")) }
+            })
+            .await;
+        }
+    }
+}
+
+/// A policy wants DHCP, not an address: that comes when the server has one.
+async fn wait_leased(host: &Host, card: &str) {
+    wait_until(&format!("{} has a lease for {card}", host.name()), async || {
+        let leases = addresses(host, card).await;
+        let network = format!("172.31.{}.1", card.trim_start_matches("eth"));
+        if leases.iter().any(|address| address.starts_with(&network)) { Ok(()) } else { Err(format!("{leases:?}")) }
+    })
+    .await;
 }
 
 /// Names and types of what the policy has, as it is told by `ip -d`.
@@ -66,12 +100,26 @@ async fn assert_special(weft: &Installation, file: &str) {
     match file {
         "match-dhcp.yaml" | "ethernet-dhcp.yaml" => {
             for host in weft.lab().hosts() {
-                // A policy wants DHCP, not an address: that comes when the server has one.
-                wait_until(&format!("{} has a lease", host.name()), async || {
-                    let leases = addresses(host, "eth1").await;
-                    if leases.iter().any(|address| address.starts_with("172.31.1.1")) { Ok(()) } else { Err(format!("{leases:?}")) }
-                })
-                .await;
+                wait_leased(host, "eth1").await;
+            }
+        }
+        "bond-detach.yaml" => {
+            for host in weft.lab().hosts() {
+                wait_leased(host, "eth1").await;
+                wait_leased(host, "eth2").await;
+            }
+        }
+        "dhcp-to-static.yaml" => {
+            for host in weft.lab().hosts() {
+                let address = link(host, "eth1").await["addr_info"][0].clone();
+                assert!(
+                    address["local"].as_str().is_some_and(|address| address.starts_with("172.31.1.1")),
+                    "on {}: {address}",
+                    host.name()
+                );
+                assert_eq!(address["dynamic"], Value::Null, "on {}: it is nobody's to take back", host.name());
+                let routes = host.exec(&["ip", "route", "show", "default", "dev", "eth1"]).await.unwrap();
+                assert!(routes.contains("via 172.31.1.1 proto static"), "on {}: {routes}", host.name());
             }
         }
         "match-mtu.yaml" => {
@@ -130,8 +178,14 @@ async fn every_example_becomes_available_on_three_hosts() {
             capabilities::skip(&file, &lacking);
             continue;
         }
+        prepare(&weft, &file).await;
         let started = std::time::Instant::now();
         weft.apply(&text).await.unwrap_or_else(|error| panic!("{file}: {error:#}"));
+        if file == FAILS {
+            assert_fails(&weft, name).await;
+            clean_up(&mut weft, name).await;
+            continue;
+        }
         let status = wait_policy(&weft, name, "Available").await;
         println!("{file}: Available after {:.1} s", started.elapsed().as_secs_f64());
         assert_eq!(condition(&status, "Degraded")["status"], "False", "{file}");
@@ -143,10 +197,43 @@ async fn every_example_becomes_available_on_three_hosts() {
         let hosts = weft.lab().hosts().iter().map(|host| host.name().to_owned()).filter(|host| selected(host)).collect();
         assert_devices(&weft, &policy, &hosts).await;
         assert_special(&weft, &file).await;
+        if file == "probes.yaml" {
+            assert_counts(&mut weft, &policy);
+        }
         clean_up(&mut weft, name).await;
         applied += 1;
     }
     assert!(applied >= 8, "only {applied} examples were applied");
+}
+
+/// All of its probes have succeeded before the change, so they have counted after it.
+fn assert_counts(weft: &mut Installation, policy: &Value) {
+    let log = std::fs::read_to_string(weft.agent("node-1").unwrap().log()).unwrap();
+    let left_out: Vec<_> = log.lines().filter(|line| line.contains("it does not count")).collect();
+    let probes = policy["spec"]["probes"].as_array().unwrap();
+    assert_eq!(probes.len(), 4);
+    for probe in probes {
+        let (kind, of) = probe.as_object().unwrap().iter().next().unwrap();
+        let at = ["host", "url", "name"].iter().find_map(|key| of[key].as_str()).unwrap();
+        assert_eq!(left_out.iter().find(|line| line.contains(&format!("{kind} {at}"))), None);
+    }
+}
+
+/// It says on which node and why, and leaves the others alone.
+async fn assert_fails(weft: &Installation, name: &str) {
+    let policy = wait_policy(weft, name, "Degraded").await;
+    let message = condition(&policy, "Degraded")["message"].as_str().unwrap_or_default();
+    assert_eq!(message, "1/3 nodes failed to configure, 2 nodes aborted configuration");
+    let mut failed = 0;
+    for host in weft.lab().hosts() {
+        let enactment = weft.get("nnce", &format!("{}.{name}", host.name())).await.unwrap().unwrap();
+        if condition(&enactment, "Failing")["status"] == "True" {
+            failed += 1;
+            let message = condition(&enactment, "Failing")["message"].as_str().unwrap_or_default();
+            assert!(message.contains("eth666"), "{message}");
+        }
+    }
+    assert_eq!(failed, 1);
 }
 
 /// The policy goes, and everything that it did: by Weft if it says so, else by us.
