@@ -241,6 +241,46 @@ async fn killed_in_any_phase_the_host_is_before_or_after() {
     assert_eq!(link(host, "br1").await, Value::Null);
 }
 
+/// Killed while NetworkManager is at it: nothing of the change is made yet, something, and more.
+#[tokio::test]
+async fn killed_in_the_middle_of_an_apply_the_host_is_as_before() {
+    let lab = HostLab::builder().hosts(1).start().await.unwrap();
+    let host = lab.host("node-1").unwrap();
+    let agent = Agent::on(host);
+    let next = address("eth2", "172.31.2.50");
+    let bridges: Vec<Value> = (0..24)
+        .map(|number| {
+            json!({"name": format!("many{number}"), "type": "linux-bridge", "state": "up", "ipv4": {"enabled": false}, "ipv6": {"enabled": false},
+                "bridge": {"options": {"stp": {"enabled": false}}, "port": []}})
+        })
+        .collect();
+    let mut wanted = json!({"interfaces": bridges});
+    wanted["interfaces"].as_array_mut().unwrap().extend(address("eth1", "172.31.1.50")["interfaces"].as_array().cloned().unwrap());
+    let made = || std::fs::read_to_string(host.file("/proc/1/net/dev")).unwrap().matches("many").count();
+    for some in [0, 1, 8] {
+        // It ends there at the latest.
+        let hold = Hold::at(host, "Probe");
+        let file = agent.put(&wanted);
+        let mut program = host.start_program(&agent::program().unwrap(), &["--probe-seconds", "4", "apply", "-f", &file], &[]).unwrap();
+        wait_until(&format!("{some} bridges are made"), async || {
+            let now = made();
+            let begun = now > 0 || !checkpoints(host).await.is_empty();
+            if begun && now >= some { Ok(()) } else { Err(format!("{now} are made; {}", program.last_words())) }
+        })
+        .await;
+        program.kill().unwrap();
+        drop(hold);
+        println!("killed when {} bridges were made", made());
+        let told = agent.apply_after(&next).await;
+        assert!(told.contains("stopped in phase Apply of changing policy /run/state.json: the host is as it was before"), "{some}: {told}");
+        assert_eq!(made(), 0, "{some}");
+        assert!(addresses(host, "eth1").await.is_empty(), "{some}");
+        assert_eq!(checkpoints(host).await, [""; 0]);
+        assert!(!agent.state("transaction.json").exists());
+        agent.run(&["rollback"]).await.unwrap();
+    }
+}
+
 /// Without a next start NetworkManager does it alone, when the checkpoint's time is over.
 #[tokio::test]
 async fn an_agent_that_never_comes_back_is_not_needed_to_roll_back() {

@@ -64,6 +64,29 @@ async fn what_cuts_the_node_off_is_rolled_back_and_told() {
     assert_eq!(condition(&given_up, "Failing")["reason"], "FailedToConfigure");
     wait_policy(&weft, "cut", "Degraded").await;
 
+    // The node's gateway, and its name servers: the API server is within reach all the while.
+    let way = async || {
+        let routes: Value = serde_json::from_str(&host.exec(&["ip", "-j", "route", "show", "default"]).await.unwrap()).unwrap();
+        let resolver = std::fs::read_to_string(host.file("/etc/resolv.conf")).unwrap();
+        let servers: Vec<String> = resolver.lines().filter(|line| line.starts_with("nameserver")).map(str::to_owned).collect();
+        (routes.as_array().map(Vec::len), routes[0]["gateway"].clone(), routes[0]["dev"].clone(), servers)
+    };
+    let before = way().await;
+    assert_eq!(before, (Some(1), json!("172.31.0.1"), json!("eth0"), vec!["nameserver 172.31.0.1".to_owned()]));
+    let gateway = json!({"routes": {"config": [
+        {"state": "absent", "destination": "0.0.0.0/0", "next-hop-interface": "eth0"},
+        {"destination": "0.0.0.0/0", "next-hop-interface": "eth0", "next-hop-address": "172.31.0.99"}]}});
+    let name_server = json!({"dns-resolver": {"config": {"server": ["172.31.0.98"], "search": []}}});
+    for (name, desired, probe) in
+        [("wrong-gateway", gateway, "default gateway"), ("wrong-name-server", name_server, "DNS of root-servers.net")]
+    {
+        weft.apply(&policy(name, json!({"desiredState": desired}))).await.unwrap();
+        wait_policy(&weft, name, "Degraded").await;
+        let outcome = wait_enactment(&weft, "node-1", name, "Failing").await["status"]["outcome"].clone();
+        assert_eq!((outcome["phase"].as_str(), outcome["probe"].as_str()), (Some("Probe"), Some(probe)), "{outcome}");
+        assert_eq!(way().await, before, "{name}");
+    }
+
     // One that cannot be had is told with the property, and keeps nobody else from it.
     weft.apply(&policy("good", json!({"desiredState": mtu("eth1", 1400)}))).await.unwrap();
     weft.apply(&policy("bad", json!({"desiredState": {"interfaces": [{"name": "eth77", "type": "ethernet", "state": "up"}]}})))
@@ -144,24 +167,41 @@ async fn a_policy_is_taken_back_and_one_that_contradicts_waits() {
     .await;
 }
 
-/// A killed agent says in which phase that was, and the policy is done in the end.
+/// An agent that is killed in a phase says in which, and the policy is done in the end.
 #[tokio::test]
 async fn a_killed_agent_goes_on_and_says_so() {
     let (weft, mut agent) = installation().await;
-    let name = "node-1";
-    let hold = Hold::at(weft.host(name).unwrap(), "Probe");
-    let address = json!({"interfaces": [{"name": "eth1", "type": "ethernet", "state": "up",
-        "ipv4": {"enabled": true, "dhcp": false, "address": [{"ip": "172.31.1.50", "prefix-length": 24}]}, "ipv6": {"enabled": false}}]});
-    weft.apply(&policy("killed", json!({"desiredState": address}))).await.unwrap();
-    hold.reached().await;
-    agent.kill().unwrap();
-    drop(hold);
-    let _agent = start_agent(&weft).await;
-    let done = wait_enactment(&weft, name, "killed", "Available").await;
-    let outcome = &done["status"]["outcome"];
-    assert_eq!(outcome["phase"], "Probe");
-    assert!(outcome["message"].as_str().unwrap().contains("the host is as it was before"), "{outcome}");
-    assert_eq!(addresses(weft.host(name).unwrap(), "eth1").await, ["172.31.1.50"]);
+    let host = weft.host("node-1").unwrap();
+    for (number, phase) in (50..).zip(["Plan", "Checkpoint", "Apply", "Probe", "Commit", "Rollback"]) {
+        let hold = Hold::at(host, phase);
+        let (name, ip) = (format!("killed-{}", phase.to_lowercase()), format!("172.31.1.{number}"));
+        let address = json!({"interfaces": [{"name": "eth1", "type": "ethernet", "state": "up",
+            "ipv4": {"enabled": true, "dhcp": false, "address": [{"ip": ip, "prefix-length": 24}]}, "ipv6": {"enabled": false}}]});
+        // For a rollback the API server must be out of reach after the change, once.
+        let cut = (phase == "Rollback").then(|| Hold::at(host, "Probe"));
+        weft.apply(&policy(&name, json!({"desiredState": address}))).await.unwrap();
+        if let Some(before_probe) = cut {
+            before_probe.reached().await;
+            weft.lab().cut_api(host).unwrap();
+        }
+        hold.reached().await;
+        agent.kill().unwrap();
+        drop(hold);
+        if phase == "Rollback" {
+            weft.lab().mend_api(host).unwrap();
+        }
+        agent = start_agent(&weft).await;
+        let done = wait_enactment(&weft, "node-1", &name, "Available").await;
+        let outcome = &done["status"]["outcome"];
+        if phase == "Plan" {
+            assert!(outcome.is_null(), "nothing had begun: {outcome}");
+        } else {
+            assert_eq!(outcome["phase"], phase);
+            assert!(outcome["message"].as_str().unwrap().contains("the host is as it was before"), "{outcome}");
+        }
+        assert_eq!(addresses(host, "eth1").await, [ip]);
+        weft.lab().kubectl(&["delete", "nncp", &name]).await.unwrap();
+    }
 }
 
 /// Without NetworkManager nothing is judged and no try counted; what was granted meanwhile is done when it is back.
