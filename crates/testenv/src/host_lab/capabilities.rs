@@ -21,6 +21,8 @@ pub enum Capability {
     NetworkManager(u32, u32),
     /// Open vSwitch, with NetworkManager's plugin for it.
     OpenVSwitch,
+    /// The plugins of CNI that `scripts/node-programs` builds.
+    CniPlugins,
 }
 
 impl Capability {
@@ -32,6 +34,7 @@ impl Capability {
             // No kernel makes one in a namespace.
             Self::EthernetCards => false,
             Self::NetworkManager(major, minor) => version_of_network_manager().is_some_and(|version| version >= (major, minor)),
+            Self::CniPlugins => super::cni::is_there(),
             Self::OpenVSwitch => in_namespaces(
                 "command -v ovs-vsctl && find /usr/lib /usr/lib64 -path '*/NetworkManager/*' -name 'libnm-device-plugin-ovs.so' | grep -q .",
             ),
@@ -46,6 +49,7 @@ impl fmt::Display for Capability {
             Self::BridgeVlanFiltering => formatter.write_str("the kernel's bridges know no VLANs"),
             Self::EthernetCards => formatter.write_str("the hosts' cards are ends of veth pairs"),
             Self::NetworkManager(major, minor) => write!(formatter, "NetworkManager is older than {major}.{minor}"),
+            Self::CniPlugins => formatter.write_str("scripts/node-programs has built no CNI plugins here"),
             Self::OpenVSwitch => formatter.write_str("there is no Open vSwitch with NetworkManager's plugin for it"),
         }
     }

@@ -34,6 +34,7 @@ pub mod addresses;
 pub mod agent;
 mod builder;
 pub mod capabilities;
+pub mod cni;
 mod gateway;
 mod host;
 mod installation;
