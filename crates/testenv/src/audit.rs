@@ -40,6 +40,8 @@ pub struct AuditEvent {
     pub uri: String,
     /// HTTP status.
     pub code: u16,
+    /// Why it was refused, if it was.
+    pub message: String,
     /// When the request came in.
     pub received: Timestamp,
     /// When it was answered: wholly, or for a watch, when its answer began.
@@ -109,6 +111,7 @@ struct RawObject {
 #[serde(default)]
 struct RawStatus {
     code: u16,
+    message: String,
 }
 
 impl Raw {
@@ -125,6 +128,7 @@ impl Raw {
             name,
             uri: self.request_uri,
             code: self.response_status.code,
+            message: self.response_status.message,
             received: self.request_received_timestamp.parse()?,
             answered: self.stage_timestamp.parse()?,
             user_agent: self.user_agent,

@@ -16,5 +16,8 @@ mod placement;
 mod refused;
 mod requests;
 mod scenario;
+#[allow(dead_code)]
+#[path = "../system/placement/site.rs"]
+mod site;
 mod start;
 mod watches;

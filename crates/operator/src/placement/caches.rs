@@ -211,12 +211,20 @@ pub(super) struct View<'a> {
     pub owner: &'a Owner,
     pub failures: &'a BTreeMap<ObjectKey, Failure>,
     pub errands: &'a Errands,
+    /// What is held of a kind has to be released also while the kind's definition is being deleted: it goes only then.
+    departs: bool,
     asked: Mutex<BTreeSet<Question>>,
 }
 
 impl<'a> View<'a> {
     pub fn new(place: &'a Place, owner: &'a Owner, failures: &'a BTreeMap<ObjectKey, Failure>, errands: &'a Errands) -> Self {
-        Self { place, owner, failures, errands, asked: Mutex::default() }
+        Self { place, owner, failures, errands, departs: false, asked: Mutex::default() }
+    }
+
+    /// The same at the end of the PlacementAPI.
+    #[must_use]
+    pub fn departing(self) -> Self {
+        Self { departs: true, ..self }
     }
 
     /// All that was asked for.
@@ -226,14 +234,16 @@ impl<'a> View<'a> {
 
     fn ask(&self, question: Question, source: &Source) -> Seen<Vec<Arc<Value>>> {
         let kind = question.kind();
+        let is_defined = !kind.is_optional() || self.serves(kind);
         // Nothing is watched that cannot be: its definition is.
-        if kind.is_optional() && !self.serves(kind) {
+        if !is_defined && !self.departs {
             return Seen::NotServed;
         }
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(question);
         match self.place.shared.lock().look(source) {
             Look::Unknown => Seen::Unknown,
-            // It is defined: the API server will serve it in a moment.
+            Look::NotServed if !is_defined => Seen::NotServed,
+            // The API server will serve it in a moment.
             Look::NotServed => Seen::Unknown,
             Look::Refused(why) => Seen::Refused(why),
             Look::Told(objects) => Seen::Told(objects),

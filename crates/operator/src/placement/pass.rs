@@ -109,7 +109,7 @@ impl Place {
         if !resource["metadata"]["deletionTimestamp"].is_null() {
             memory.quiet().await;
             let owner = Owner::of(&*self.domain, resource);
-            let view = View::new(self, &owner, &memory.failures, &memory.errands);
+            let view = View::new(self, &owner, &memory.failures, &memory.errands).departing();
             let done = self.depart(resource, &view).await;
             memory.asked = view.into_asked();
             done?;

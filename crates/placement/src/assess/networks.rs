@@ -11,9 +11,13 @@ use crate::{Config, Network, conditions::Step, networks, world::World};
 /// The networks of `spec.networkAttachments`, in that order.
 ///
 /// # Errors
-/// One is not there.
+/// One is not there, or nothing in the cluster reads them.
 pub fn definitions(config: &Config, world: &dyn World) -> Result<Vec<Network>, Pending> {
     let names = config.spec().network_attachments.iter().flatten();
+    if names.clone().next().is_some() && !world.serves(kinds::NETWORK_ATTACHMENT_DEFINITION) {
+        let why = "the cluster has no kind NetworkAttachmentDefinition: install Multus, or remove spec.networkAttachments";
+        return Err(Step::NetworkAttachments.fails(why).into());
+    }
     let find = |name: &String| {
         let key = ObjectKey::new(kinds::NETWORK_ATTACHMENT_DEFINITION, &config.namespace, name);
         let found = object(Step::NetworkAttachments, world, &key)?;

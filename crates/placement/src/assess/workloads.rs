@@ -8,11 +8,12 @@ use weft_plan::{
     rollout::{PodView, Rollout, rollout},
 };
 
-use super::{End, Walk, told};
+use super::{End, Walk, object, told};
 use crate::{
     Inputs,
     conditions::{State, Step},
     objects::{self, JOB_HASH},
+    peers,
 };
 
 impl Walk<'_> {
@@ -59,10 +60,15 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Waits for a Job of an earlier configuration: two at once would change the same tables. One that only fails changes none, and goes.
+    /// Waits for a Job of an earlier configuration, or of placement-operator: two at once would change the same tables. One that only fails changes none,
+    /// and goes.
     fn make_way(&mut self, wanted: &str) -> Result<(), End> {
+        let mut others = self.world.all_own(kinds::JOB);
+        let original = ObjectKey::new(kinds::JOB, &self.config.namespace, &format!("{}-db-sync", self.config.name));
+        let original = self.take(Step::DbSync, object(Step::DbSync, self.world, &original))?;
+        others.extend(original.filter(|job| peers::is_of_placement(job)));
         let is_active = |other: &&Arc<Value>| other["metadata"]["name"] != wanted && ended(other).is_none();
-        let Some(other) = self.world.all_own(kinds::JOB).iter().find(is_active).cloned() else { return Ok(()) };
+        let Some(other) = others.iter().find(is_active).cloned() else { return Ok(()) };
         let text = |field: &str| other["metadata"][field].as_str().unwrap_or_default().to_owned();
         if self.trouble(&text("name"))?.is_some() {
             let key = ObjectKey::new(kinds::JOB, &self.config.namespace, &text("name"));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use kube::api::{Patch, PatchParams};
+use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use weft_plan::{Kind, ObjectKey, kinds};
 
@@ -28,7 +28,9 @@ impl<'a> Site<'a> {
     /// With nothing in it.
     pub async fn new(cluster: &'a Cluster, namespace: &str) -> Self {
         let site = Self { cluster, namespace: namespace.to_owned() };
-        site.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})).await;
+        // The API server judges each pod.
+        let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
+        site.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}})).await;
         site
     }
 
@@ -41,6 +43,15 @@ impl<'a> Site<'a> {
         let (api, params) = (self.cluster.api(key.kind, &self.namespace), PatchParams::apply("test").force());
         let applied = api.patch(&key.name, &params, &Patch::Apply(&object)).await;
         serde_json::to_value(applied.unwrap_or_else(|error| panic!("{}: {error}", key.human()))).unwrap()
+    }
+
+    /// Makes an object as operators do that know no server-side apply.
+    pub async fn made_by(&self, manager: &str, mut object: Value) -> Value {
+        object["metadata"]["namespace"] = self.namespace.clone().into();
+        let key = ObjectKey::of(&object).unwrap();
+        let params = PostParams { field_manager: Some(manager.to_owned()), ..Default::default() };
+        let made = self.cluster.api(key.kind, &self.namespace).create(&params, &serde_json::from_value(object).unwrap()).await;
+        serde_json::to_value(made.unwrap_or_else(|error| panic!("{}: {error}", key.human()))).unwrap()
     }
 
     /// What the operator of a kind says of an object.
@@ -173,6 +184,20 @@ impl<'a> Site<'a> {
         }
     }
 
+    /// What both do in life with what was deleted and nobody needs any more: they let it go.
+    pub async fn peers_let_go(&self) {
+        for kind in [kinds::MARIADB_DATABASE, kinds::MARIADB_ACCOUNT, kinds::KEYSTONE_SERVICE, kinds::KEYSTONE_ENDPOINT] {
+            for object in self.all(kind).await {
+                let metadata = &object["metadata"];
+                if metadata["deletionTimestamp"].is_string() && !has_finalizer(&object, FINALIZER) {
+                    let patch = Patch::Merge(json!({"metadata": {"finalizers": null, "resourceVersion": metadata["resourceVersion"]}}));
+                    // Somebody was faster: the next look tells.
+                    let _ = self.cluster.api(kind, &self.namespace).patch(text(&metadata["name"]), &PatchParams::default(), &patch).await;
+                }
+            }
+        }
+    }
+
     /// A PlacementAPI with its database.
     pub async fn with_database(&self, spec: Value) {
         self.inputs().await;
@@ -258,6 +283,10 @@ impl<'a> Site<'a> {
 
 pub fn has_finalizer(object: &Value, finalizer: &str) -> bool {
     object["metadata"]["finalizers"].as_array().is_some_and(|all| all.iter().any(|one| one == finalizer))
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
 }
 
 pub fn config_hash(pod: &Value) -> String {

@@ -61,7 +61,7 @@ pub async fn should_set_region_name_in_keystone_authtoken_section(site: &Site<'_
     .await;
 }
 
-/// Of the original's two rules that for pods is never used, and that for security context constraints only where there are such.
+/// Of the original's two rules that for pods is never used, and that for security context constraints only where there are such; see `becomes_openshift`.
 pub async fn creates_service_account_and_on_openshift_role_and_rolebinding(site: &Site<'_>) {
     site.placement(json!({})).await;
     site.wait_says("ServiceAccountReady", "True", "Ready", "ServiceAccount created").await;

@@ -14,6 +14,7 @@ mod networks;
 mod reconfigured;
 mod registration;
 mod rollout;
+mod takeover;
 mod topology;
 
 use std::panic::AssertUnwindSafe;
@@ -51,7 +52,7 @@ const BEHAVIOURS: &[Behaviour] = behaviours! {
     deployed: runs_db_sync, creates_deployment, exposes_the_service, reports_ready_when_successfully_deployed, starts_zero_replicas,
         creates_deployment_with_ca_and_service_certs_mounted, probes_follow_the_timeout_and_overrides;
     rollout: shows_the_deployment_progressing, tells_that_a_rollout_hits_its_deadline, reaches_ready_when_deployment_rollout_finished,
-        removes_the_finalizers_when_deleted, is_deleted_where_the_account_is_missing;
+        removes_the_finalizers_when_deleted, is_deleted_where_the_account_is_missing, goes_with_its_namespace;
     reconfigured: updates_the_deployment_if_configuration_changes, updates_the_deployment_if_password_changes,
         updates_the_keystone_auth_url_if_keystone_internal_endpoint_changes, reconfigures_the_api_pod, sets_nodeselector,
         updates_nodeselector_when_changed, removes_nodeselector_when_cleared, removes_nodeselector_when_nilled;
@@ -70,6 +71,7 @@ const BEHAVIOURS: &[Behaviour] = behaviours! {
     examples: pods_have_a_card_on_the_additional_network, the_internal_endpoint_is_on_the_isolated_network;
     admission: has_the_defaults, uses_the_given_values, rejects_a_wrong_default_config_overwrite, rejects_a_wrong_service_override_endpoint_type,
         rejects_an_update_with_a_wrong_service_override_endpoint_type, rejects_a_topologyref_on_a_different_namespace;
+    takeover: takes_over_what_placement_operator_has_made, waits_for_the_job_of_placement_operator;
 };
 
 /// `WEFT_BEHAVIOUR` chooses those whose name contains it.

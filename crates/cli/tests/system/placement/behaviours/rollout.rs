@@ -4,7 +4,10 @@ use serde_json::json;
 use weft_plan::kinds;
 
 use super::UNREADY;
-use crate::{harness::condition, placement::site::*};
+use crate::{
+    harness::{condition, wait_until},
+    placement::site::*,
+};
 
 /// Beyond the original's words, the message says what is waited for.
 pub async fn shows_the_deployment_progressing(site: &Site<'_>) {
@@ -82,4 +85,29 @@ pub async fn is_deleted_where_the_account_is_missing(site: &Site<'_>) {
     site.patch(json!({"metadata": {"annotations": null}})).await;
     site.wait_gone().await;
     assert!(!site.has_finalizer(kinds::MARIADB_DATABASE, "placement", FINALIZER).await);
+}
+
+/// With everything in it that holds each other: the peers wait for Weft, and the namespace for all of them.
+pub async fn goes_with_its_namespace(site: &Site<'_>) {
+    site.secret("ac", &[("AC_ID", "a"), ("AC_SECRET", "b")]).await;
+    site.put(json!({"apiVersion": "topology.openstack.org/v1beta1", "kind": "Topology", "metadata": {"name": "zones"}, "spec": {}})).await;
+    site.deployed(json!({"topologyRef": {"name": "zones"}, "auth": {"applicationCredentialSecret": "ac"}})).await;
+    for (kind, name) in [
+        (kinds::MARIADB_DATABASE, "placement"),
+        (kinds::MARIADB_ACCOUNT, ACCOUNT),
+        (kinds::KEYSTONE_SERVICE, "placement"),
+        (kinds::KEYSTONE_ENDPOINT, "placement"),
+    ] {
+        let finalizers = json!({"metadata": {"finalizers": [FINALIZER, "test/of-its-operator"]}});
+        site.cluster.patch(kind, &site.namespace, name, finalizers).await;
+    }
+    site.cluster.delete(kinds::NAMESPACE, "", &site.namespace).await;
+    wait_until(&format!("{} is gone", site.namespace), async || {
+        site.peers_let_go().await;
+        match site.cluster.get(kinds::NAMESPACE, "", &site.namespace).await {
+            None => Ok(()),
+            Some(live) => Err(format!("{:#}", live["status"])),
+        }
+    })
+    .await;
 }
