@@ -65,11 +65,8 @@ pub async fn run(options: Options, settings: Settings) -> anyhow::Result<()> {
     let mut working = std::pin::pin!(working);
     let ended = tokio::select! {
         () = stop => {
-            let mut under_way = health.under_way();
-            tracing::info!(changes = *under_way.borrow(), "stopping");
-            // What does not end in time NetworkManager rolls back, and the next process says so.
             tokio::select! {
-                _ = tokio::time::timeout(GRACE, under_way.wait_for(|count| *count == 0)) => Ok(()),
+                () = last_change(&health) => Ok(()),
                 ended = &mut working => ended,
             }
         }
@@ -97,8 +94,16 @@ pub async fn serve(host: Arc<dyn Host>, changes: Changes, config: Config, settin
     bail!("the part of the agent that serves the host has ended")
 }
 
+/// Ends with the change that is under way.
+pub(crate) async fn last_change(health: &Health) {
+    let mut under_way = health.under_way();
+    tracing::info!(changes = *under_way.borrow(), "stopping");
+    // What does not end in time NetworkManager rolls back, and the next process says so.
+    let _ = tokio::time::timeout(GRACE, under_way.wait_for(|count| *count == 0)).await;
+}
+
 /// Ends when the process is told to.
-fn signal() -> impl Future<Output = ()> {
+pub(crate) fn signal() -> impl Future<Output = ()> {
     use tokio::signal::unix::{SignalKind, signal};
     // From now on, not from when it is waited for.
     let (terminate, interrupt) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));

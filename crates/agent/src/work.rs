@@ -16,7 +16,7 @@ use crate::{
     lock,
     observe::{Look, Observer},
     probes::Cluster,
-    process::Settings,
+    process::{self, Settings},
     report::{self, Own, Reporter},
     state_dir::StateDir,
     transaction::Transactor,
@@ -177,19 +177,29 @@ pub async fn once(kubeconfig: Option<PathBuf>, lock_file: PathBuf, settings: Set
     let (machine, changes) = Machine::start().context("the network of the host cannot be followed")?;
     let host: Arc<dyn Host> = Arc::new(machine);
     let client = cluster::connect(config.clone())?;
-    let observer = Observer::start(host.clone(), changes, Health::default());
+    let health = Health::default();
+    let observer = Observer::start(host.clone(), changes, health.clone());
     let states = cluster::state(client.clone(), &settings.node);
     let (tell_own, own) = watch::channel(Own::default());
     let mut worker = Worker::start(host, config, client.clone(), &settings, &observer, states.clone(), tell_own).await?;
     let mut reporter = Reporter::new(&client, &settings, &observer, states, own)?;
     // The operator grants nothing to a node that has no agent.
     reporter.once().await.context("the state of the node cannot be reported")?;
+    // From here on it does not go without saying so.
+    let stop = process::signal();
     let until = Timestamp::now().checked_add(patience + LAST_CHANGE)?;
     reporter.announce(Some(until)).await.context("the operator cannot be told that an agent is here")?;
-    let settled = worker.settle(deadline, ANSWER).await;
+    let stopped = async {
+        stop.await;
+        process::last_change(&health).await;
+    };
+    let settled = tokio::select! {
+        settled = worker.settle(deadline, ANSWER) => settled.map(|report| report.ok_or("the cluster or the host did not answer in time")),
+        () = stopped => Ok(Err("stopped before everything was done")),
+    };
     reporter.announce(None).await.context("the operator cannot be told that no agent is here any more")?;
-    if settled?.is_none() {
-        bail!("the cluster or the host did not answer within {} s", patience.as_secs());
+    if let Err(why) = settled? {
+        bail!(why);
     }
     // What was granted before the operator knew that must not be left behind.
     let report = worker.settle(deadline, LAST_GRANTS).await?.unwrap_or_default();

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use weft_testenv::host_lab::{HostLab, Installation, Program};
 
@@ -339,6 +340,22 @@ async fn on_demand_the_agent_carries_out_policies_where_no_pod_of_it_runs() {
     wait_policy(&weft, "bad", "Ignored").await;
     once("node-1", 2).await;
     wait_policy(&weft, "bad", "Degraded").await;
+
+    // Told to end in the middle of a change, it carries that to its end, and is there no more.
+    weft.apply(&policy("good", json!({"desiredState": mtu("eth1", 1300)}))).await.unwrap();
+    let is_there = async || {
+        let state = weft.get("nns", "node-1").await.unwrap().unwrap();
+        !state["metadata"]["annotations"]["weft.network/agent-until"].is_null()
+    };
+    let hold = Hold::at(weft.host("node-1").unwrap(), "Apply");
+    let mut once = weft.run_agent("node-1", &["once"], &[]).await.unwrap();
+    hold.reached().await;
+    assert!(is_there().await);
+    once.signal(Signal::TERM);
+    drop(hold);
+    assert_eq!(once.wait(Duration::from_secs(60)).unwrap().code(), Some(1), "{}", once.last_words());
+    assert!(once.last_words().contains("stopped before everything was done") && !is_there().await, "{}", once.last_words());
+    assert_eq!(link(weft.host("node-1").unwrap(), "eth1").await["mtu"], 1300);
 }
 
 #[tokio::test]
