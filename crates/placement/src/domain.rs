@@ -23,9 +23,16 @@ pub const IMAGE: &str = "quay.io/podified-antelope-centos9/openstack-placement-a
 pub const NAMESPACES_VARIABLE: &str = "WEFT_PLACEMENT_NAMESPACES";
 /// On all pods of Placement.
 pub const POD_LABEL: &str = "service=placement";
-/// placement-operator, and nova-operator, which has taken over its API.
-const OPERATORS: &[(Kind, &str); 2] =
-    &[(kinds::DEPLOYMENT, "placement-operator-controller-manager"), (kinds::DEPLOYMENT, "nova-operator-controller-manager")];
+/// placement-operator, and nova-operator, which has taken over its API; and their webhooks, which may be left where they are gone: then nobody can change a
+/// PlacementAPI.
+const OPERATORS: &[(Kind, &str); 6] = &[
+    (kinds::DEPLOYMENT, "placement-operator-controller-manager"),
+    (kinds::DEPLOYMENT, "nova-operator-controller-manager"),
+    (kinds::VALIDATING_WEBHOOK_CONFIGURATION, "placement-operator-validating-webhook-configuration"),
+    (kinds::MUTATING_WEBHOOK_CONFIGURATION, "placement-operator-mutating-webhook-configuration"),
+    (kinds::VALIDATING_WEBHOOK_CONFIGURATION, "nova-operator-validating-webhook-configuration"),
+    (kinds::MUTATING_WEBHOOK_CONFIGURATION, "nova-operator-mutating-webhook-configuration"),
+];
 /// The label of Weft's own operators.
 const COMPONENT_LABEL: &str = "weft.network/component";
 /// What is made for a PlacementAPI.
@@ -247,15 +254,20 @@ impl Domain for Placement {
         live["metadata"]["ownerReferences"].as_array().is_some_and(|owners| owners.iter().any(is_ours))
     }
 
-    /// nova-operator is one only in the releases that serve PlacementAPI: they name Placement's image, too.
+    /// nova-operator is one only in the releases that serve PlacementAPI: they name Placement's image, too. A webhook is in the way if it is asked about
+    /// PlacementAPIs.
     fn is_original_operator(&self, workload: &Value) -> bool {
         let metadata = &workload["metadata"];
         if !metadata["labels"][COMPONENT_LABEL].is_null() {
             return false;
         }
+        if let Some(webhooks) = workload["webhooks"].as_array() {
+            let groups = webhooks.iter().flat_map(|webhook| webhook["rules"].as_array().into_iter().flatten());
+            return groups.flat_map(|rule| rule["apiGroups"].as_array().into_iter().flatten()).any(|group| group == GROUP);
+        }
         let containers = workload.pointer("/spec/template/spec/containers").and_then(Value::as_array).into_iter().flatten();
         let mut variables = containers.flat_map(|container| container["env"].as_array().into_iter().flatten());
-        let [(_, own), (_, merged)] = OPERATORS;
+        let [(_, own), (_, merged), ..] = OPERATORS;
         metadata["name"] == *own || metadata["name"] == *merged && variables.any(|variable| variable["name"] == IMAGE_VARIABLE)
     }
 
@@ -283,6 +295,12 @@ mod tests {
         assert!(domain.is_original_operator(&deployment("placement-operator-controller-manager", "X")));
         assert!(domain.is_original_operator(&deployment("nova-operator-controller-manager", IMAGE_VARIABLE)));
         assert!(!domain.is_original_operator(&deployment("nova-operator-controller-manager", "X")), "before they were merged");
+        let webhooks = |group: &str| {
+            serde_json::json!({"kind": "ValidatingWebhookConfiguration", "metadata": {"name": "nova-operator-validating-webhook-configuration"},
+                "webhooks": [{"rules": [{"apiGroups": ["nova.openstack.org"]}]}, {"rules": [{"apiGroups": [group]}]}]})
+        };
+        assert!(domain.is_original_operator(&webhooks("placement.openstack.org")));
+        assert!(!domain.is_original_operator(&webhooks("nova.openstack.org")), "they are nobody's business here");
         let mut ours = deployment("placement-operator-controller-manager", "X");
         ours["metadata"]["labels"] = serde_json::json!({COMPONENT_LABEL: "operator"});
         assert!(!domain.is_original_operator(&ours));

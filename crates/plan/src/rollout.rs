@@ -126,6 +126,25 @@ fn trouble(pod: &Value) -> Option<Trouble> {
     })
 }
 
+/// What a pod that has failed, and is not started again, has left: which container it was, and the end of its log.
+pub fn last_words(pod: &Value) -> Option<Trouble> {
+    let status = &pod["status"];
+    if status["phase"] != "Failed" {
+        return None;
+    }
+    let lists = ["initContainerStatuses", "containerStatuses"].iter().flat_map(|list| status[*list].as_array().into_iter().flatten());
+    let mut ended = lists.filter_map(|container| Some((container, container["state"]["terminated"]["exitCode"].as_i64()?)));
+    let Some((container, code)) = ended.find(|(_, code)| *code != 0) else {
+        // The node is gone, or needed its memory: then the pod has words of its own.
+        let text = |field: &str| status[field].as_str().map(one_line).unwrap_or_default();
+        return Some(Trouble { reason: text("reason"), message: text("message") });
+    };
+    let terminated = &container["state"]["terminated"];
+    let text = |field: &str| terminated[field].as_str().unwrap_or_default();
+    let message = format!("container {}: exit code {code} {}", container["name"].as_str().unwrap_or_default(), end_of(text("message")));
+    Some(Trouble { reason: one_line(text("reason")), message: message.trim_end().to_owned() })
+}
+
 /// How many characters of one text are told.
 const TOLD: usize = 300;
 

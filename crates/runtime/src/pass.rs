@@ -178,13 +178,19 @@ pub(crate) fn blocked<'a>(domain: &dyn Domain, operators: impl Iterator<Item = &
     };
     let theirs = operators.filter(|workload| domain.is_original_operator(workload)).min_by_key(rank)?;
     let (kind, namespace, name) = (text(&theirs["kind"]), text(&theirs["metadata"]["namespace"]), text(&theirs["metadata"]["name"]));
-    Some(Blocked {
-        reason: "OtherOperatorRunning",
-        message: format!(
-            "{kind} {namespace}/{name} is another operator for the same resource, so Weft writes nothing. Remove it, and Weft goes on by itself: kubectl -n {namespace} delete {} {name}",
-            kind.to_lowercase()
-        ),
-    })
+    let lower = kind.to_lowercase();
+    if namespace.is_empty() {
+        // What it has left: asked by the API server, it refuses what nobody answers for.
+        let message = format!(
+            "{kind} {name} is of another operator for the same resource, so Weft writes nothing. Remove it, and Weft goes on by itself: kubectl delete {lower} {name}"
+        );
+        // Another reason: an event repeats the first message of its reason.
+        return Some(Blocked { reason: "OtherWebhooks", message });
+    }
+    let message = format!(
+        "{kind} {namespace}/{name} is another operator for the same resource, so Weft writes nothing. Remove it, and Weft goes on by itself: kubectl -n {namespace} delete {lower} {name}"
+    );
+    Some(Blocked { reason: "OtherOperatorRunning", message })
 }
 
 /// Whether we may not even look if that operator is there.

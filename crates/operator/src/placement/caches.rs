@@ -242,7 +242,8 @@ impl<'a> View<'a> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(question);
         match self.place.shared.lock().look(source) {
             Look::Unknown => Seen::Unknown,
-            Look::NotServed if !is_defined => Seen::NotServed,
+            // The kind is gone, or this version of it. Nothing can be released there, and nothing be waited for.
+            Look::NotServed if self.departs => Seen::NotServed,
             // The API server will serve it in a moment.
             Look::NotServed => Seen::Unknown,
             Look::Refused(why) => Seen::Refused(why),

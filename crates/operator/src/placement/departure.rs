@@ -63,20 +63,27 @@ impl Place {
 
     /// Takes finalizers off others' objects, or says which one keeps it. What stays for good is told.
     pub(super) async fn release<'a>(&self, resource: &Value, releases: &'a [Release]) -> Result<(), (&'a ObjectKey, Error)> {
+        let mut left = Vec::new();
+        let mut end = Ok(());
         for Release { key, patch, leaves } in releases {
             match self.cluster.json_patch(key, patch, &manager(&*self.domain)).await {
                 Ok(written) => {
                     tracing::info!(object = %key.human(), leaves, "released");
-                    if *leaves {
-                        let message = format!("{} is not needed any more. It stays, and whoever may need it", key.human());
-                        self.tell(resource, vec![Note { warning: false, reason: "LeftBehind".to_owned(), message }]);
-                    }
+                    left.extend(leaves.then(|| key.human()));
                     self.shared.lock().wrote(&written);
                 }
                 Err(error) if error.is_not_found() => {}
-                Err(error) => return Err((key, error)),
+                Err(error) => {
+                    end = Err((key, error));
+                    break;
+                }
             }
         }
-        Ok(())
+        if !left.is_empty() {
+            // One event: of several with a reason, only the first message is shown.
+            let message = format!("not needed any more, and left to whoever needs it: {}", left.join(", "));
+            self.tell(resource, vec![Note { warning: false, reason: "LeftBehind".to_owned(), message }]);
+        }
+        end
     }
 }

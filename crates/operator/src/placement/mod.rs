@@ -98,12 +98,12 @@ impl Controller {
         let watch =
             |source, kind| Watch { source, kind, namespace: None, labels: String::new(), fields: String::new(), metadata_only: false };
         let everywhere = settings.namespaces == Namespaces::All;
-        let operators = self.domain.operators().iter().map(|(kind, name)| Watch {
-            // Where the others are installed, too. Elsewhere there is no right to look.
-            namespace: (!everywhere).then(|| settings.operator_namespace.clone()),
-            fields: format!("metadata.name={name}"),
-            ..watch(Source::Operators(*kind, name), *kind)
-        });
+        // Wherever they are: each of them would serve the same namespaces.
+        let operators = self
+            .domain
+            .operators()
+            .iter()
+            .map(|(kind, name)| Watch { fields: format!("metadata.name={name}"), ..watch(Source::Operators(*kind, name), *kind) });
         let facts = self.domain.facts().iter().map(|fact| {
             let Selection { kind, namespace, labels, fields, metadata_only } = fact.objects();
             let namespace = namespace.map(str::to_owned);

@@ -176,6 +176,43 @@ fn a_job_that_failed_stops_the_pods_and_says_how_to_go_on() {
     assert_eq!(said(&assessment, Step::Deployment).0, "Unknown");
 }
 
+#[test]
+fn a_job_that_failed_repeats_its_pods_last_words_and_is_tried_again_by_the_annotation() {
+    let failed = |live: &mut Value| {
+        if live["kind"] == "Job" {
+            live["metadata"]["uid"] = "first".into();
+            live["status"] = json!({"conditions": [{"type": "Failed", "status": "True", "message": "too often"}]});
+        }
+    };
+    let mut world = namespace();
+    world.settle(&resource(&json!({})), failed);
+    let job = world.all_own(kinds::JOB)[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    for (pod, second, words) in [("b", 1, "Access denied"), ("a", 2, "Unknown database")] {
+        let created = json!({"labels": {"batch.kubernetes.io/job-name": job}, "creationTimestamp": format!("2026-01-01T00:00:0{second}Z")});
+        world = world.with(kinds::POD, pod, &created);
+        let key = ObjectKey::new(kinds::POD, "cloud", pod);
+        let mut live = (*world.others[&key]).clone();
+        let terminated = json!({"exitCode": 1, "reason": "Error", "message": format!("...\npymysql.err: {words}")});
+        live["status"] = json!({"phase": "Failed", "initContainerStatuses": [{"name": "db-sync", "state": {"terminated": terminated}}]});
+        world.others.insert(key, Arc::new(live));
+    }
+    let assessment = look(&resource(&json!({})), &world);
+    let message = said(&assessment, Step::DbSync).2;
+    assert!(message.contains("(too often; pod a: Error: container db-sync: exit code 1 ... pymysql.err: Unknown database)"), "{message}");
+    assert_eq!(assessment.deletions, []);
+
+    let mut retried = resource(&json!({}));
+    retried.metadata.annotations = Some([(direct::RETRY.to_owned(), "1".to_owned())].into());
+    let key = ObjectKey::new(kinds::JOB, "cloud", &job);
+    let assessment = look(&retried, &world);
+    assert_eq!(assessment.deletions, [(key.clone(), "first".to_owned())]);
+    assert!(assessment.objects.iter().all(|object| *object.key() != key), "it is in the way of itself");
+    // The next one fails, too: once for each value.
+    world.own.remove(&key);
+    let again = world.settle(&retried, failed);
+    assert_eq!((again.deletions.len(), said(&again, Step::DbSync).0), (0, "False"));
+}
+
 /// A PlacementAPI that has held something of others' before. Its status tells nothing of that.
 fn bound(more: &Value) -> PlacementApi {
     let mut resource = resource(more);

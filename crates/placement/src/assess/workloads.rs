@@ -5,10 +5,10 @@ use std::sync::Arc;
 use serde_json::Value;
 use weft_plan::{
     ObjectKey, kinds,
-    rollout::{PodView, Rollout, rollout},
+    rollout::{PodView, Rollout, last_words, rollout},
 };
 
-use super::{End, Walk, object, told};
+use super::{End, Pending, Walk, direct::RETRY, object, told};
 use crate::{
     Inputs,
     conditions::{State, Step},
@@ -38,19 +38,29 @@ impl Walk<'_> {
     /// The database at the release of the image, by a Job that is made once for each image and database.
     pub(super) fn preparation(&mut self, inputs: &Inputs) -> Result<(), End> {
         let job = objects::preparation(self.config, inputs).map_err(|error| Step::DbSync.fails(error).into());
-        let job = self.take(Step::DbSync, job)?;
+        let mut job = self.take(Step::DbSync, job)?;
         let hash = job.body()["metadata"]["annotations"][JOB_HASH].as_str().unwrap_or_default().to_owned();
         let known = self.before.hash.as_ref().and_then(|hashes| hashes.get("dbsync"));
         if known != Some(&hash) {
+            if let Some(retry) = self.retry {
+                job.set_annotation(RETRY, retry);
+            }
             let name = job.key().name.clone();
             self.make_way(&name)?;
+            self.try_again(job.key())?;
             let live = self.make(Step::DbSync, job)?;
             let outcome = match ended(&live) {
                 None => {
                     let trouble = self.trouble(&name)?.map(|trouble| format!(": {trouble}")).unwrap_or_default();
                     Err(State::requested(format!("DBsync job still running{trouble}")).into())
                 }
-                Some(Err(why)) => Err(Step::DbSync.fails(why).into()),
+                Some(Err(why)) => {
+                    let trouble = self.trouble(&name)?.map(|trouble| format!("; {trouble}")).unwrap_or_default();
+                    // In the words of lib-common, and then why and how to go on.
+                    let failed = "Internal error occurred: Job has reached the specified backoff limit. Check job logs";
+                    let way_out = format!("Delete Job {name}, or set another value of the annotation {RETRY}, and it is tried again");
+                    Err(Step::DbSync.fails(format!("{failed} ({why}{trouble}). {way_out}")).into())
+                }
                 Some(Ok(())) => Ok(()),
             };
             self.take(Step::DbSync, outcome)?;
@@ -78,13 +88,27 @@ impl Walk<'_> {
         self.take(Step::DbSync, Err(State::requested(message).into()))
     }
 
-    /// What keeps the pods of a Job from running, in their own words.
+    /// Takes a Job that failed out of the way if it was made before the annotation had the value that it has now.
+    fn try_again(&mut self, key: &ObjectKey) -> Result<(), End> {
+        let has_failed = |live: &Arc<Value>| matches!(ended(live), Some(Err(_)));
+        let Some(live) = self.world.own(key).filter(has_failed) else { return Ok(()) };
+        let metadata = &live["metadata"];
+        if self.retry.is_none() || metadata["annotations"][RETRY].as_str() == self.retry {
+            return Ok(());
+        }
+        self.assessment.deletions.push((key.clone(), metadata["uid"].as_str().unwrap_or_default().to_owned()));
+        self.take(Step::DbSync, Err(Pending::Unmade))
+    }
+
+    /// What keeps the latest pod of a Job from running, or what it failed for, in its own words.
     fn trouble(&mut self, job: &str) -> Result<Option<String>, End> {
         let pods = told(Step::DbSync, self.world.selected(kinds::POD, &format!("batch.kubernetes.io/job-name={job}")));
         let pods = self.take(Step::DbSync, pods.map(Option::unwrap_or_default))?;
-        let views = pods.iter().filter_map(|pod| PodView::of(pod)).filter(|pod| !pod.deleting);
-        let mut troubled = views.filter_map(|pod| Some((pod.name, pod.trouble?)));
-        Ok(troubled.next().map(|(pod, trouble)| format!("pod {pod}: {}: {}", trouble.reason, trouble.message)))
+        let there = pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+        let text = |pod: &Value, field: &str| pod["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let latest = there.max_by_key(|pod| (text(pod, "creationTimestamp"), text(pod, "name")));
+        let trouble = latest.and_then(|pod| Some((text(pod, "name"), last_words(pod).or_else(|| PodView::of(pod)?.trouble)?)));
+        Ok(trouble.map(|(pod, trouble)| format!("pod {pod}: {}: {}", trouble.reason, trouble.message)))
     }
 
     /// The pods.
@@ -123,19 +147,12 @@ impl Walk<'_> {
     }
 }
 
-/// How a Job ended, if it has.
+/// How a Job ended, if it has; and if badly, why.
 fn ended(job: &Value) -> Option<Result<(), String>> {
     let mut conditions = job["status"]["conditions"].as_array().into_iter().flatten().filter(|condition| condition["status"] == "True");
     conditions.find_map(|condition| match condition["type"].as_str() {
         Some("Complete") => Some(Ok(())),
-        Some("Failed") => {
-            // In the words of lib-common, and then why and how to go on.
-            let why = condition["message"].as_str().unwrap_or_default();
-            let name = job["metadata"]["name"].as_str().unwrap_or_default();
-            Some(Err(format!(
-                "Internal error occurred: Job has reached the specified backoff limit. Check job logs ({why}). Delete Job {name}, and it is tried again"
-            )))
-        }
+        Some("Failed") => Some(Err(condition["message"].as_str().unwrap_or_default().to_owned())),
         _ => None,
     })
 }

@@ -40,6 +40,11 @@ pub fn preparation(config: &Config, inputs: &Inputs) -> Result<Manifest, BuildEr
     })?;
     job.set_pod_annotation(NETWORKS, &networks::wanted(&config.namespace, &inputs.networks));
     let hash = digest(&json!({"pod": job.body().pointer(POD_SPEC), "database": inputs.database.identity()}));
+    // How much it may take for that makes no other Job of it.
+    job.edit_pods(|pod| {
+        limit(pod, config);
+        Ok::<_, String>(())
+    })?;
     let mut body = job.body().clone();
     body["metadata"]["name"] = format!("{}-db-sync-{}", config.name, &hash[..8]).into();
     body["metadata"]["annotations"][JOB_HASH] = hash.into();
@@ -64,6 +69,7 @@ pub fn deployment(config: &Config, inputs: &Inputs) -> Result<Manifest, BuildErr
     let hash = input_hash(config, inputs)?;
     deployment.edit_pods(|pod| {
         common(pod, config, inputs);
+        limit(pod, config);
         serve(pod, config, &hash);
         Ok::<_, String>(())
     })?;
@@ -118,8 +124,12 @@ fn common(pod: &mut PodSpec, config: &Config, inputs: &Inputs) {
         container.name = format!("{}-{}", config.name, container.name);
         container.image = Some(image.clone());
         container.volume_mounts.get_or_insert_default().extend(mounts.iter().cloned());
-        container.resources = resources(config);
     }
+}
+
+/// What the containers need and may take.
+fn limit(pod: &mut PodSpec, config: &Config) {
+    containers(pod).for_each(|container| container.resources = resources(config));
 }
 
 /// What the pods that answer requests have beside.

@@ -326,6 +326,12 @@ fn another_image_or_database_is_another_job_and_another_password_is_none() {
     assert_eq!(name(json!({"replicas": 3, "apiTimeout": 90, "preserveJobs": true}), &inputs()), usual);
     assert_ne!(name(json!({}), &moved("elsewhere.cloud.svc", "0123456789abcdef")), usual);
     assert_ne!(name(json!({"containerImage": "registry.example/placement:2"}), &inputs()), usual);
+    let limits = json!({"resources": {"limits": {"memory": "1Gi"}}});
+    assert_eq!(name(limits.clone(), &inputs()), usual, "it does the same");
+    let limited = preparation(&config(&limits), &inputs()).unwrap();
+    for list in ["initContainers", "containers"] {
+        assert!(pod(&limited)[list].as_array().unwrap().iter().all(|container| container["resources"] == limits["resources"]), "{list}");
+    }
     let job = preparation(&config(&json!({"preserveJobs": true})), &inputs()).unwrap();
     assert!(job.body()["spec"].get("ttlSecondsAfterFinished").is_none());
 }

@@ -83,6 +83,98 @@ async fn while_another_operator_is_there_nothing_is_written_and_an_event_says_so
     wait_ready(&cluster, "placement").await;
 }
 
+/// It sees them wherever they are, not only where Weft itself is usually installed; and what they have left.
+#[tokio::test]
+async fn a_single_operator_sees_another_one_and_its_webhooks_too() {
+    let cluster = Cluster::start(ClusterOptions { manifests: &["--single", "--domains", "placement"], ..options() }).await;
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}});
+    let labels = json!({"app": "another"});
+    let pod = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "manager", "image": "example/placement-operator"}]}});
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "placement-operator-controller-manager", "namespace": "elsewhere"},
+        "spec": {"selector": {"matchLabels": labels}, "template": pod}});
+    // Where nobody answers any more; that it is ignored leaves the test its say.
+    let name = "placement-operator-validating-webhook-configuration";
+    let webhooks = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": {"name": name},
+        "webhooks": [{"name": "vplacementapi.kb.io", "clientConfig": {"url": "https://127.0.0.1:1/"}, "failurePolicy": "Ignore", "sideEffects": "None",
+            "admissionReviewVersions": ["v1"], "rules": [{"apiGroups": ["placement.openstack.org"], "apiVersions": ["v1beta1"],
+                "operations": ["CREATE", "UPDATE"], "resources": ["placementapis"]}]}]});
+    cluster.apply(&format!("{namespace}\n---\n{deployment}\n---\n{webhooks}")).await;
+    let _operator = Operator::start_default(&cluster).await;
+    database(&cluster, "first").await;
+    cluster.apply(&placement_api("placement", &standalone())).await;
+    let told = async |reason: &str, message: &str| {
+        wait_until(message, async || {
+            let events =
+                cluster.kubectl(&["-n", NAMESPACE, "get", "events", "-o", "custom-columns=:.reason,:.message", "--no-headers"]).await;
+            if events.contains(reason) && events.contains(message) { Ok(()) } else { Err(events) }
+        })
+        .await;
+    };
+    told("OtherOperatorRunning", "kubectl -n elsewhere delete deployment placement-operator-controller-manager").await;
+    cluster.delete(kinds::DEPLOYMENT, "elsewhere", "placement-operator-controller-manager").await;
+    told("OtherWebhooks", &format!("kubectl delete validatingwebhookconfiguration {name}")).await;
+    assert!(get(&cluster, kinds::SERVICE_ACCOUNT, "placement-placement").await.is_none());
+    cluster.delete(kinds::VALIDATING_WEBHOOK_CONFIGURATION, "", name).await;
+    wait_ready(&cluster, "placement").await;
+}
+
+#[tokio::test]
+async fn a_job_that_failed_is_tried_again_by_the_annotation() {
+    let stages = vec![Stage::stuck(Pods::named("db-sync"), Stuck::ImagePullBackOff)];
+    let cluster = Cluster::start(ClusterOptions { stages, ..options() }).await;
+    let _operator = Operator::start_default(&cluster).await;
+    database(&cluster, "first").await;
+    cluster.apply(&placement_api("placement", &standalone())).await;
+    wait_condition(&cluster, "placement", "DBSyncReady", "False", "ImagePullBackOff").await;
+    let job =
+        async || cluster.kubectl(&["-n", NAMESPACE, "get", "jobs", "-o", "name"]).await.trim().trim_start_matches("job.batch/").to_owned();
+    let name = job().await;
+    let uid = async || get(&cluster, kinds::JOB, &name).await.map(|job| job["metadata"]["uid"].clone());
+    let first = uid().await;
+    // Not the six tries, which take minutes.
+    cluster.patch(kinds::JOB, NAMESPACE, &name, json!({"spec": {"activeDeadlineSeconds": 1}})).await;
+    let told = wait_condition(&cluster, "placement", "DBSyncReady", "False", "weft.network/retry").await;
+    assert_eq!(condition(&told["status"], "DBSyncReady")["reason"], "Error", "{told}");
+    assert_eq!(uid().await, first, "it stays until somebody wants it otherwise");
+
+    cluster.control_plane.set_stages(&[]).await.unwrap();
+    cluster.kubectl(&["-n", NAMESPACE, "annotate", "placementapi", "placement", "weft.network/retry=1"]).await;
+    wait_ready(&cluster, "placement").await;
+    let second = uid().await;
+    assert!(second.is_some() && second != first, "{first:?} -> {second:?}");
+}
+
+/// Weft reads one version of a kind. Where it is not served any more, nothing can be released, and nothing has to be.
+#[tokio::test]
+async fn a_definition_that_serves_another_version_holds_up_no_deletion() {
+    let cluster = start().await;
+    cluster.apply(weft_testenv::played::TOPOLOGY).await;
+    let operator = Operator::start_default(&cluster).await;
+    database(&cluster, "first").await;
+    let topology = json!({"apiVersion": "topology.openstack.org/v1beta1", "kind": "Topology", "metadata": {"name": "zones", "namespace": NAMESPACE}, "spec": {}});
+    cluster.apply(&topology.to_string()).await;
+    let mut spec = standalone();
+    spec["topologyRef"] = json!({"name": "zones"});
+    cluster.apply(&placement_api("placement", &spec)).await;
+    wait_ready(&cluster, "placement").await;
+    operator.terminate().await;
+
+    let name = "topologies.topology.openstack.org";
+    let definition = cluster.get(kinds::CUSTOM_RESOURCE_DEFINITION, "", name).await.unwrap();
+    let mut old = definition["spec"]["versions"][0].clone();
+    let mut new = old.clone();
+    (old["served"], new["name"], new["storage"]) = (false.into(), "v1".into(), false.into());
+    cluster.patch(kinds::CUSTOM_RESOURCE_DEFINITION, "", name, json!({"spec": {"versions": [old, new]}})).await;
+    wait_until("the version is not served", async || {
+        let listed = cluster.api(kinds::TOPOLOGY, NAMESPACE).list(&Default::default()).await;
+        if listed.is_err() { Ok(()) } else { Err("it is".to_owned()) }
+    })
+    .await;
+    let _operator = Operator::start_default(&cluster).await;
+    cluster.kubectl(&["-n", NAMESPACE, "delete", "placementapi", "placement", "--timeout=60s"]).await;
+}
+
 #[tokio::test]
 async fn pods_that_do_not_start_say_why() {
     let stages = vec![Stage::stuck(Pods::labelled("service", "placement"), Stuck::ImagePullBackOff)];

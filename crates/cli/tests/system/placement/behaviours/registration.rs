@@ -136,7 +136,7 @@ pub async fn leaves_the_registration_to_keystone_operator(site: &Site<'_>) {
     let message = "Registered by others: keystone.registration is None";
     site.wait_says("KeystoneEndpointReady", "True", "Ready", message).await;
     let events = site.cluster.kubectl(&["-n", &site.namespace, "get", "events", "-o", "custom-columns=:.reason,:.message"]).await;
-    assert!(events.contains("LeftBehind") && events.contains("KeystoneEndpoint"), "{events}");
+    assert!(events.contains("LeftBehind") && events.contains("KeystoneEndpoint") && events.contains("KeystoneService"), "{events}");
 
     // And back: they are found again.
     let uid = site.wait_there(kinds::KEYSTONE_SERVICE, "placement").await["metadata"]["uid"].clone();
