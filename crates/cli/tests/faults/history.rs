@@ -27,6 +27,8 @@ enum Event {
 
 /// Everything that happens to the resource and to Weft's objects, by watches of the test's own, straight from the API server.
 pub struct History {
+    /// What was written before is not in it.
+    since: u64,
     events: Arc<Mutex<BTreeMap<u64, Event>>>,
     // Ends the watches when it goes.
     _watches: JoinSet<()>,
@@ -36,11 +38,12 @@ impl History {
     /// From now on, of these kinds.
     pub async fn begin(cluster: &Cluster, of: &[Kind]) -> Self {
         let events: Arc<Mutex<BTreeMap<u64, Event>>> = Arc::default();
-        let mut watches = JoinSet::new();
+        let (mut watches, mut begun) = (JoinSet::new(), 0);
         for kind in of.iter().copied().chain([kinds::NETWORK_ADDONS_CONFIG]) {
             let api = cluster.api(kind, NAMESPACE);
             let labels = if kind == kinds::NETWORK_ADDONS_CONFIG { "" } else { OWNER_LABEL };
             let since = api.list(&ListParams::default().labels(labels)).await.unwrap().metadata.resource_version.unwrap();
+            begun = number(&Value::from(since.as_str()));
             let params = WatchParams::default().labels(labels).disable_bookmarks();
             let stream = api.watch(&params, &since).await.unwrap();
             let events = events.clone();
@@ -53,14 +56,16 @@ impl History {
                 }
             });
         }
-        Self { events, _watches: watches }
+        // The resource's own: it is the last.
+        Self { since: begun, events, _watches: watches }
     }
 
-    /// Waits until it has learned of everything up to this object.
+    /// Waits until it has learned of everything up to this write of the resource. If all was put right before anything else could be said of it, that is an
+    /// old one.
     pub async fn wait_for(&self, object: &Value) {
         let version = number(&object["metadata"]["resourceVersion"]);
         wait_until("the history knows this write", async || {
-            if self.events.lock().unwrap().contains_key(&version) { Ok(()) } else { Err(version.to_string()) }
+            if version <= self.since || self.events.lock().unwrap().contains_key(&version) { Ok(()) } else { Err(version.to_string()) }
         })
         .await;
     }

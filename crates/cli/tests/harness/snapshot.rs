@@ -117,8 +117,8 @@ pub(super) async fn leftovers(cluster: &Cluster) -> Vec<String> {
         let marked = !object["metadata"]["labels"][OWNER_LABEL].is_null();
         // The Deployment of the operator gets its pod at any time.
         let operator = object["metadata"]["labels"]["name"] == OPERATOR;
-        // The API server registers every group of a CustomResourceDefinition.
-        let derived = object["kind"] == "APIService";
+        // The API server registers every group of a CustomResourceDefinition; and it may find only minutes later that nobody has an address any more.
+        let derived = ["APIService", "IPAddress"].iter().any(|kind| object["kind"] == *kind);
         marked || !derived && !cluster.before.contains(uid(object)) && !is_of_every_namespace(object) && !operator
     });
     left.map(title).collect()
