@@ -4,15 +4,17 @@
 
 use std::{collections::BTreeSet, process::Command};
 
-/// Crates that no pure crate may link, directly or not. `nispor` is what nmstate asks the kernel with: without it, nmstate is types and rules.
-const IMPURE: [&str; 13] = [
+/// Crates that no pure crate may link, directly or not. `nispor` is what nmstate asks the kernel with: without it, nmstate is types and rules; likewise
+/// rustls reads keys and certificates, and only `tokio-rustls` and `hyper-rustls` talk.
+const IMPURE: [&str; 14] = [
     "kube",
     "kube-client",
     "kube-runtime",
     "tokio",
     "hyper",
     "reqwest",
-    "rustls",
+    "tokio-rustls",
+    "hyper-rustls",
     "axum",
     "zbus",
     "rtnetlink",
