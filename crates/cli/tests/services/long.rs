@@ -71,7 +71,8 @@ async fn the_operator_registers_follows_the_password_and_removes_everything() {
     let site = Site::start(&[]).unwrap();
     let database = MariaDb::start(&site).await.unwrap();
     let mut keystone = Keystone::start(&site, &database).await.unwrap();
-    let requests = || std::fs::read_to_string(site.dir().join("keystone.log")).unwrap().matches("HTTP/1.1\"").count();
+    let log = || std::fs::read_to_string(site.dir().join("keystone.log")).unwrap();
+    let requests = || log().matches("HTTP/1.1\"").count();
     let cluster = start().await;
     let operator = Operator::start_default(&cluster).await;
     secret(&cluster, "placement-secret", &[("PlacementPassword", PASSWORD)]).await;
@@ -95,7 +96,8 @@ async fn the_operator_registers_follows_the_password_and_removes_everything() {
     let own = |endpoint: &str| (endpoint.to_owned(), format!("http://placement-{endpoint}.{NAMESPACE}.svc:8778"));
     assert_eq!(endpoints(&keystone).await, [own("internal"), own("public")]);
 
-    // Nobody asks Keystone again, also not a new operator.
+    // Nobody asks Keystone again, also not a new operator. A request comes into the log after its answer, our own last one too.
+    wait_until("all requests are in the log", async || if log().contains("GET /v3/endpoints?") { Ok(()) } else { Err(log()) }).await;
     let before = requests();
     operator.kill();
     let _operator = Operator::start_default(&cluster).await;
