@@ -150,11 +150,12 @@ struct Ahead {
 }
 
 impl Ahead {
-    /// Makes an object; whether it is a new one.
+    /// Makes an object; whether it is a new one. What others have said of it already stays, beside what is taken for granted.
     fn make(&self, object: &Manifest) -> bool {
+        let key = object.key();
         let mut live = object.body().clone();
         let all_true = |names: &[&str]| names.iter().map(|name| json!({"type": name, "status": "True"})).collect::<Value>();
-        live["status"] = match object.key().kind {
+        let granted = match key.kind {
             kinds::JOB => json!({"conditions": all_true(&["Complete"])}),
             kinds::SERVICE => json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}),
             kinds::MARIADB_DATABASE => json!({"conditions": all_true(&["Ready", "MariaDBDatabaseReady"])}),
@@ -165,9 +166,18 @@ impl Ahead {
                 live["spec"]["replicas"] = 0.into();
                 json!({"observedGeneration": 0})
             }
-            _ => Value::Null,
+            _ => json!({}),
         };
-        lock(&self.made).insert(object.key().clone(), Arc::new(live)).is_none()
+        let said = match lock(&self.given).seen(&Question::Object(key.clone())) {
+            Some(Seen::Told(found)) => found.first().and_then(|object| object["status"].as_object().cloned()),
+            _ => None,
+        };
+        let mut status = said.unwrap_or_default();
+        // About an older specification, maybe.
+        status.remove("observedGeneration");
+        status.extend(granted.as_object().cloned().unwrap_or_default());
+        live["status"] = status.into();
+        lock(&self.made).insert(key.clone(), Arc::new(live)).is_none()
     }
 
     /// Adds finalizers and labels to an object that was given; whether that was anything new.
@@ -308,5 +318,42 @@ mod tests {
         ] {
             assert!(objects.iter().any(|object| object == expected), "{expected}: {objects:?}");
         }
+    }
+
+    #[test]
+    fn a_cluster_is_asked_until_all_is_known_and_what_was_said_there_counts() {
+        let (of, all) = ("cloud", ["MariaDBDatabaseReady", "Ready"].map(|name| json!({"type": name, "status": "True"})));
+        let owner = json!([{"apiVersion": "placement.openstack.org/v1beta1", "kind": "PlacementAPI", "name": "placement", "uid": "u"}]);
+        let there = [
+            secret("osp-secret", &json!({"PlacementPassword": "a"})),
+            secret("bundle", &json!({"tls-ca-bundle.pem": "CA"})),
+            json!({"kind": "Service", "metadata": {"name": "galera", "labels": {"app": "mariadb", "cr": "mariadb-openstack"}}}),
+            json!({"kind": "KeystoneAPI", "metadata": {"name": "keystone"}, "status": {"apiEndpoints": {"public": "http://k", "internal": "http://k"}}}),
+            json!({"kind": "MariaDBDatabase", "metadata": {"name": "placement", "ownerReferences": owner}, "spec": {"name": "placement"},
+                "status": {"observedGeneration": 1, "tlsSupport": true, "conditions": all}}),
+        ]
+        .map(|object| as_stored(&object, of));
+        let spec = json!({"secret": "osp-secret", "databaseInstance": "openstack", "tls": {"caBundleSecretName": "bundle"}});
+        let resource: PlacementApi =
+            serde_json::from_value(json!({"metadata": {"name": "placement", "namespace": of}, "spec": spec})).unwrap();
+        let served =
+            [kinds::MARIADB_DATABASE, kinds::MARIADB_ACCOUNT, kinds::KEYSTONE_API, kinds::KEYSTONE_SERVICE, kinds::KEYSTONE_ENDPOINT];
+        let facts = Facts { definitions: served.map(|kind| kind.definition()).into(), ..Facts::default() };
+        let mut answers = BTreeMap::new();
+        let ahead = loop {
+            let given = Given::Cluster { facts: facts.clone(), answers: answers.clone() };
+            let ahead = preview(&resource, &Settings::default(), given, None, Dice { user: [1; 2], password: [1; 16] });
+            if ahead.open.is_empty() {
+                break ahead;
+            }
+            for question in ahead.open {
+                let found = there.iter().filter(|object| matches(&question, object)).cloned().collect();
+                assert!(answers.insert(question, found).is_none(), "nothing is asked twice");
+            }
+        };
+        assert_eq!((ahead.ends, ahead.assumed), (None, vec![]));
+        let files = ahead.objects.iter().find(|object| object.key().name == "placement-config-data").unwrap();
+        let file = String::from_utf8(STANDARD.decode(files.body()["data"]["my.cnf"].as_str().unwrap()).unwrap()).unwrap();
+        assert!(file.contains("ssl=1"), "the database speaks TLS: {file}");
     }
 }

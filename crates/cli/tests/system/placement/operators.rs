@@ -5,7 +5,11 @@ use weft_plan::kinds;
 use weft_testenv::{played, proxy::Proxy};
 
 use super::{options, site::*};
-use crate::{harness::*, install};
+use crate::{
+    cluster_network::{text, weft},
+    harness::*,
+    install,
+};
 
 #[tokio::test]
 async fn other_operators_may_come_later_and_it_is_idle_beside_them() {
@@ -50,6 +54,11 @@ async fn other_operators_may_come_later_and_it_is_idle_beside_them() {
     site.wait_ready().await;
     install::becomes_idle(&cluster, &proxy).await;
     install::a_pass_writes_nothing(&cluster, &proxy, &operator).await;
+    let mut live = site.get(kinds::PLACEMENT_API, NAME).await.unwrap();
+    // kubectl does not show them either.
+    live["metadata"].as_object_mut().unwrap().remove("managedFields");
+    let plan = weft(&cluster, &["plan", "-f", "-"], &live.to_string()).await;
+    assert!(plan.status.code() == Some(0) && text(&plan).contains("nothing would change"), "{}", text(&plan));
 
     becomes_openshift(&site).await;
 
