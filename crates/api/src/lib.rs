@@ -14,13 +14,17 @@
 //! and the crate of a domain turns what was read into a type that holds nothing invalid.
 
 pub mod addons;
+mod admission;
 pub mod cluster_network;
 mod condition;
+mod definition;
 mod drift;
 pub mod node_network;
+mod patterns;
 pub mod placement;
 mod quantity;
 mod resource;
+mod rules;
 mod schema;
 
 pub use condition::Condition;

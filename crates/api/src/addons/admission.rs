@@ -3,54 +3,30 @@
 use serde_json::{Value, json};
 
 use super::{GROUP, PLURAL, VERSION, VERSION_V1ALPHA1};
+use crate::admission::SpecificationPolicy;
 
-/// The name of the policy and of its binding.
-const NAME: &str = "weft-network-addons-config-hints";
-
-/// A `ValidatingAdmissionPolicy` and its binding. They only warn: nothing is refused, and without them everything works as well.
-///
-/// A warning comes when the specification changes, so that writes of others (labels, finalizers) stay quiet.
+/// Warnings: nothing is refused. They come when the specification changes, so that writes of others (labels, finalizers) stay quiet.
 pub fn admission() -> Vec<Value> {
-    let policy = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": NAME},
-        "spec": {
-            "failurePolicy": "Ignore",
-            "matchConstraints": {
-                "resourceRules": [{
-                    "apiGroups": [GROUP],
-                    "apiVersions": [VERSION, VERSION_V1ALPHA1],
-                    "operations": ["CREATE", "UPDATE"],
-                    "resources": [PLURAL],
-                }],
-            },
-            "matchConditions": [
-                {"name": "has-spec", "expression": "has(object.spec)"},
-                {
-                    "name": "spec-changed",
-                    "expression": "oldObject == null || !has(oldObject.spec) || object.spec != oldObject.spec",
-                },
-            ],
-            "validations": [
-                hint(
-                    "!has(object.spec.kubeSecondaryDNS) || !has(object.spec.kubeSecondaryDNS.DOMAIN)",
-                    "spec.kubeSecondaryDNS.DOMAIN is understood, but the field is called domain: please write domain",
-                ),
-                hint(
-                    "!has(object.spec.kubeSecondaryDNS) || !has(object.spec.kubeSecondaryDNS.NAME_SERVER_IP)",
-                    "spec.kubeSecondaryDNS.NAME_SERVER_IP is understood, but the field is called nameServerIP: please write nameServerIP",
-                ),
-            ],
-        },
-    });
-    let binding = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": NAME},
-        "spec": {"policyName": NAME, "validationActions": ["Warn"]},
-    });
-    vec![policy, binding]
+    let policy = SpecificationPolicy {
+        name: "weft-network-addons-config-hints",
+        group: GROUP,
+        versions: &[VERSION, VERSION_V1ALPHA1],
+        plural: PLURAL,
+        when: ("has-spec", "has(object.spec)"),
+        variables: &[],
+        validations: vec![
+            hint(
+                "!has(object.spec.kubeSecondaryDNS) || !has(object.spec.kubeSecondaryDNS.DOMAIN)",
+                "spec.kubeSecondaryDNS.DOMAIN is understood, but the field is called domain: please write domain",
+            ),
+            hint(
+                "!has(object.spec.kubeSecondaryDNS) || !has(object.spec.kubeSecondaryDNS.NAME_SERVER_IP)",
+                "spec.kubeSecondaryDNS.NAME_SERVER_IP is understood, but the field is called nameServerIP: please write nameServerIP",
+            ),
+        ],
+        action: "Warn",
+    };
+    policy.objects().into()
 }
 
 /// Says `message` unless `expression` holds.

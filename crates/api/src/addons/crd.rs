@@ -1,93 +1,34 @@
 //! The `CustomResourceDefinition`: both versions of the API, with one schema.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use serde_json::{Value, json};
 
 use super::{GROUP, KIND, NetworkAddonsConfigSpec, NetworkAddonsConfigStatus, PLURAL, VERSION, VERSION_V1ALPHA1, rules};
-use crate::schema;
+use crate::definition::{Definition, age, column, condition, object, with_name};
 
-/// The definition of `NetworkAddonsConfig`, as it is installed in a cluster.
-///
-/// It may be applied over a definition that has `v1alpha1` alone, with any schema: both versions are served, objects need no
-/// conversion between them, and `preserveUnknownFields` is turned off explicitly, since a definition made through the old v1beta1 API
-/// has it on.
-#[expect(clippy::expect_used, reason = "the value is made here, from no input; the tests would not get past a wrong one")]
+/// The definition of `NetworkAddonsConfig`, as it is installed in a cluster. It may be applied over one that has `v1alpha1` alone, with any schema.
 pub fn crd() -> CustomResourceDefinition {
-    let schema = schema();
-    let version = |name: &str, storage: bool| {
-        json!({
-            "name": name,
-            "served": true,
-            "storage": storage,
-            "subresources": {"status": {}},
-            "additionalPrinterColumns": printer_columns(),
-            "schema": {"openAPIV3Schema": schema},
-        })
+    let schema = object::<NetworkAddonsConfigSpec, NetworkAddonsConfigStatus>(
+        "Says which network add-ons the cluster has. There is one such object, named cluster.",
+    );
+    let definition = Definition {
+        group: GROUP,
+        kind: KIND,
+        plural: PLURAL,
+        short_name: Some("nac"),
+        scope: "Cluster",
+        versions: &[VERSION, VERSION_V1ALPHA1],
+        stored: VERSION,
+        given_up: None,
+        columns: vec![
+            condition("Available", "Whether all components work."),
+            condition("Progressing", "Whether something is being rolled out."),
+            condition("Degraded", "Whether something failed."),
+            column("Version", "string", "The version that all components have reached.", ".status.observedVersion"),
+            age(),
+        ],
+        schema: with_name(schema, "Always cluster: other objects are not acted on.", &rules::object_name()),
     };
-    let definition = json!({
-        "metadata": {"name": format!("{PLURAL}.{GROUP}")},
-        "spec": {
-            "group": GROUP,
-            "names": {
-                "kind": KIND,
-                "listKind": format!("{KIND}List"),
-                "plural": PLURAL,
-                "singular": KIND.to_lowercase(),
-                "shortNames": ["nac"],
-            },
-            "scope": "Cluster",
-            "conversion": {"strategy": "None"},
-            "preserveUnknownFields": false,
-            "versions": [version(VERSION, true), version(VERSION_V1ALPHA1, false)],
-        },
-    });
-    serde_json::from_value(definition).expect("a CustomResourceDefinition")
-}
-
-/// The schema of both versions. `apiVersion`, `kind` and the rest of `metadata` are the API server's own affair.
-fn schema() -> Value {
-    json!({
-        "type": "object",
-        "description": "Says which network add-ons the cluster has. There is one such object, named cluster.",
-        "properties": {
-            "metadata": {
-                "type": "object",
-                "properties": {
-                    "name": {
-                        "type": "string",
-                        "description": "Always cluster: other objects are not acted on.",
-                        "x-kubernetes-validations": rules::object_name(),
-                    },
-                },
-            },
-            "spec": schema::structural::<NetworkAddonsConfigSpec>(),
-            "status": schema::structural::<NetworkAddonsConfigStatus>(),
-        },
-    })
-}
-
-/// What `kubectl get` shows beside the name.
-fn printer_columns() -> Value {
-    let condition = |name: &str, description: &str| {
-        json!({
-            "name": name,
-            "type": "string",
-            "description": description,
-            "jsonPath": format!(".status.conditions[?(@.type==\"{name}\")].status"),
-        })
-    };
-    json!([
-        condition("Available", "Whether all components work."),
-        condition("Progressing", "Whether something is being rolled out."),
-        condition("Degraded", "Whether something failed."),
-        {
-            "name": "Version",
-            "type": "string",
-            "description": "The version that all components have reached.",
-            "jsonPath": ".status.observedVersion",
-        },
-        {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
-    ])
+    definition.object()
 }
 
 #[cfg(test)]
@@ -95,16 +36,18 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
     use super::*;
-    use crate::schema::testing::{self, walk};
+    use crate::{
+        definition::testing::{assert_is_in_order, schema},
+        schema::testing::{self, walk},
+    };
 
     fn inlined_from_kubernetes(path: &str) -> bool {
-        path.contains(".affinity.") || path.contains(".tolerations[]") || path == ".metadata"
+        path.contains(".affinity.") || path.contains(".tolerations[]")
     }
 
     #[test]
-    fn fits_the_annotation_of_kubectl_apply() {
-        let size = serde_json::to_string(&crd()).unwrap().len();
-        assert!(size < 200_000, "{size} bytes of JSON");
+    fn it_is_in_order() {
+        assert_is_in_order(&crd(), inlined_from_kubernetes);
     }
 
     #[test]
@@ -120,25 +63,8 @@ mod tests {
     }
 
     #[test]
-    fn every_field_is_explained() {
-        let mut missing = vec![];
-        walk(&schema(), "", &mut |path, node| {
-            let element = path.ends_with("[]");
-            if !element && !inlined_from_kubernetes(path) && node["description"].as_str().is_none_or(str::is_empty) {
-                missing.push(path.to_owned());
-            }
-        });
-        assert_eq!(missing, Vec::<String>::new());
-    }
-
-    #[test]
-    fn every_list_says_how_it_is_merged() {
-        testing::assert_lists_are_merged(&schema());
-    }
-
-    #[test]
     fn texts_of_kubernetes_types_are_dropped() {
-        walk(&schema(), "", &mut |path, node| {
+        walk(&schema(&crd()), "", &mut |path, node| {
             if inlined_from_kubernetes(path) {
                 assert!(node.get("description").is_none(), "{path}: {}", node["description"]);
             }
@@ -148,13 +74,13 @@ mod tests {
     /// See `spec.rs`.
     #[test]
     fn nothing_has_a_default() {
-        testing::assert_no_defaults(&schema());
+        testing::assert_no_defaults(&schema(&crd()));
     }
 
     #[test]
     fn only_the_tls_profile_may_be_null() {
         let mut nullable = vec![];
-        walk(&schema(), "", &mut |path, node| {
+        walk(&schema(&crd()), "", &mut |path, node| {
             if node.get("nullable").is_some() {
                 nullable.push(path.to_owned());
             }

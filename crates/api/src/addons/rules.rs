@@ -1,34 +1,18 @@
-//! The CEL rules of the schema: what can never work is refused by `kubectl apply` itself.
-//!
-//! Three things hold for every rule:
-//!
-//! - **CEL of Kubernetes 1.32**, the oldest version that Weft runs on.
-//! - **It stands as low in the schema as it can.** A rule is not enforced on an update that leaves its part of the object as it was
-//!   (CRDValidationRatcheting, on since 1.30), so an old object that breaks a rule can still be changed elsewhere.
-//! - **It does not fail to evaluate**, whatever the object holds: such a failure is refused on every update, and its message is
-//!   not ours. Hence the `has(...)` and `matches(...)` in front of what needs them.
-//!
-//! An empty text means "not given", as it does for the operator that first served this API.
+//! The CEL rules of the schema: what can never work is refused by `kubectl apply` itself. What holds for every rule stands at [`crate::rules`].
 
 use kube_core::Rule;
 
 use super::{CONTAINERS, NAME};
+use crate::{
+    patterns::{DNS_LABEL, DURATION, OBJECT_NAME},
+    rules::rule,
+};
 
 /// Six octets, in one of the notations of Go's `net.ParseMAC`: `02:00:00:00:00:01`, `02-00-00-00-00-01` or `0200.0000.0001`.
 const MAC: &str = "^([0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}|[0-9A-Fa-f]{2}(-[0-9A-Fa-f]{2}){5}|[0-9A-Fa-f]{4}([.][0-9A-Fa-f]{4}){2})$";
 
-/// A duration as Go and CEL write it, without a minus sign, and with so few digits that it does not overflow (at 292 years), for then
-/// `duration(...)` would fail.
-const DURATION: &str = "^[+]?(([0-9]{1,6}([.][0-9]*)?|[.][0-9]+)[hm]|([0-9]{1,9}([.][0-9]*)?|[.][0-9]+)(s|ms|us|µs|μs|ns))+$";
-
-/// A DNS name in lower case (RFC 1123), also the form of an object's name.
+/// A DNS name in lower case (RFC 1123).
 const DNS_NAME: &str = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?([.][a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$";
-
-/// The name of a ConfigMap: as [`DNS_NAME`], but Kubernetes does not limit the length of a part.
-const OBJECT_NAME: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
-
-/// The name of a namespace.
-const DNS_LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 
 /// The host of a registry, in the grammar of <https://github.com/distribution/reference>.
 const HOST: &str = "([0-9A-Za-z]([0-9A-Za-z-]*[0-9A-Za-z])?([.][0-9A-Za-z]([0-9A-Za-z-]*[0-9A-Za-z])?)*|\\\\[[0-9A-Fa-f:]+\\\\])(:[0-9]+)?";
@@ -38,10 +22,6 @@ const IMAGE_PATH: &str = "[0-9a-z]+(([.]|_|__|-+)[0-9a-z]+)*(/[0-9a-z]+(([.]|_|_
 
 /// An absolute path without empty parts. No colon: Kubernetes refuses it in the path of a mount.
 const PATH: &str = "^(/[^/:[:cntrl:]]+)+$";
-
-fn rule(expression: impl Into<String>, message: &str) -> Rule {
-    Rule::new(expression).message(message)
-}
 
 /// The text is empty or matches the pattern.
 fn matches(pattern: &str, message: &str) -> Rule {

@@ -1,30 +1,15 @@
 //! The CEL rules of the schema: what can never work is refused by `kubectl apply` itself.
 //!
-//! For every rule holds what stands at the head of the rules of the add-ons: CEL of Kubernetes 1.32, as low in the schema as it can, and it
-//! evaluates whatever the object holds. An empty text means "not given". What concerns `serviceNetwork`, which is a text or a list, CEL in a
-//! definition cannot see: that stands in [`super::admission`].
+//! What holds for every rule stands at [`crate::rules`]. What concerns `serviceNetwork`, which is a text or a list, CEL in a definition cannot see:
+//! that stands in [`super::admission`].
 
 use kube_core::Rule;
 
 use super::{NAME, TYPES};
-
-/// As the rule of the add-ons: few enough digits that `duration(...)` does not fail.
-const DURATION: &str = "^[+]?(([0-9]{1,6}([.][0-9]*)?|[.][0-9]+)[hm]|([0-9]{1,9}([.][0-9]*)?|[.][0-9]+)(s|ms|us|µs|μs|ns))+$";
-
-/// The name of most objects.
-const OBJECT_NAME: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
-
-/// The name of a namespace.
-const DNS_LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
-
-fn rule(expression: impl Into<String>, message: impl AsRef<str>) -> Rule {
-    Rule::new(expression).message(message.as_ref())
-}
-
-/// The same, about a field below the one that the rule stands at.
-fn rule_for(field: &str, expression: impl Into<String>, message: impl AsRef<str>) -> Rule {
-    rule(expression, message).field_path(field)
-}
+use crate::{
+    patterns::{DNS_LABEL, DURATION, OBJECT_NAME},
+    rules::{rule, rule_for},
+};
 
 /// One of some words, in whatever case. Releases of the original differ in which spellings they know.
 fn one_of(words: &[&str]) -> [Rule; 1] {

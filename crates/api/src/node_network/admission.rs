@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{GROUP, NODE_LABEL, VERSION_V1, VERSION_V1BETA1, enactment, policy, state};
+use crate::admission::{self, SpecificationPolicy, refused};
 
 /// The policy about policies, and its binding.
 const POLICIES: &str = "weft-node-network-policies";
@@ -21,136 +22,101 @@ const NODE_OF_TOKEN: &str = "has(request.userInfo.extra) && 'authentication.kube
 /// Without the first, what it refuses is refused by the operator, in status. Without the second, an agent that somebody has taken over could write the
 /// objects of other nodes: what RBAC can say ends at the kind.
 pub fn admission() -> Vec<Value> {
-    [policies(), agents()].into_iter().flat_map(|policy| [policy.clone(), binding(&policy)]).collect()
+    [policies(), agents()].concat()
 }
 
 /// What the desired state of a policy must hold.
-fn policies() -> Value {
+fn policies() -> [Value; 2] {
     let interfaces = "object.spec.desiredState.interfaces";
-    json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": POLICIES},
-        "spec": {
-            // An expression that cannot be evaluated refuses nothing: the operator looks once more.
-            "failurePolicy": "Ignore",
-            "matchConstraints": {
-                "resourceRules": [{
-                    "apiGroups": [GROUP],
-                    "apiVersions": [VERSION_V1, VERSION_V1BETA1],
-                    "operations": ["CREATE", "UPDATE"],
-                    "resources": [policy::PLURAL],
-                }],
-            },
-            "matchConditions": [
-                {"name": "matches-interfaces", "expression": "has(object.spec) && has(object.spec.match) && has(object.spec.desiredState)"},
-                // What is stored already can still be labelled, and lose its finalizers.
-                {
-                    "name": "spec-changed",
-                    "expression": "oldObject == null || !has(oldObject.spec) || object.spec != oldObject.spec",
-                },
-            ],
-            "validations": [
-                refused(
-                    &format!("has({interfaces}) && type({interfaces}) == list && {interfaces}.size() > 0"),
-                    "spec.match needs spec.desiredState.interfaces: a list of what the interfaces that match should be, without their names",
-                    "Invalid",
+    let policy = SpecificationPolicy {
+        name: POLICIES,
+        group: GROUP,
+        versions: &[VERSION_V1, VERSION_V1BETA1],
+        plural: policy::PLURAL,
+        when: ("matches-interfaces", "has(object.spec) && has(object.spec.match) && has(object.spec.desiredState)"),
+        variables: &[],
+        validations: vec![
+            refused(
+                &format!("has({interfaces}) && type({interfaces}) == list && {interfaces}.size() > 0"),
+                "spec.match needs spec.desiredState.interfaces: a list of what the interfaces that match should be, without their names",
+            ),
+            refused(
+                &format!(
+                    "!has({interfaces}) || type({interfaces}) != list || {interfaces}.all(interface, type(interface) != map || !('name' in interface) || interface.name == null || interface.name == '')"
                 ),
-                refused(
-                    &format!(
-                        "!has({interfaces}) || type({interfaces}) != list || {interfaces}.all(interface, type(interface) != map || !('name' in interface) || interface.name == null || interface.name == '')"
-                    ),
-                    "with spec.match, interfaces of spec.desiredState have no name, since each stands for all that match: remove name, or spec.match",
-                    "Invalid",
-                ),
-            ],
-        },
-    })
+                "with spec.match, interfaces of spec.desiredState have no name, since each stands for all that match: remove name, or spec.match",
+            ),
+        ],
+        action: "Deny",
+    };
+    policy.objects()
 }
 
 /// What an agent may write: the state of its own node, and the status of its own node's enactments.
-fn agents() -> Value {
+fn agents() -> [Value; 2] {
     let resources = [state::PLURAL, enactment::PLURAL].map(|plural| [plural.to_owned(), format!("{plural}/status")]);
-    json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": AGENTS_POLICY},
-        "spec": {
-            "failurePolicy": "Fail",
-            "matchConstraints": {
-                "resourceRules": [{
-                    "apiGroups": [GROUP],
-                    "apiVersions": ["*"],
-                    "operations": ["CREATE", "UPDATE", "DELETE"],
-                    "resources": resources.concat(),
-                }],
-            },
-            "matchConditions": [{
-                "name": "is-agent",
-                "expression": format!("request.userInfo.username.startsWith('system:serviceaccount:') && request.userInfo.username.endsWith(':{AGENT_ACCOUNT}')"),
+    let spec = json!({
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "resourceRules": [{
+                "apiGroups": [GROUP],
+                "apiVersions": ["*"],
+                "operations": ["CREATE", "UPDATE", "DELETE"],
+                "resources": resources.concat(),
             }],
-            "variables": [
-                {"name": "node", "expression": NODE_OF_TOKEN},
-                {"name": "subject", "expression": "request.operation == 'DELETE' ? oldObject : object"},
-                {"name": "isState", "expression": format!("request.resource.resource == '{}'", state::PLURAL)},
-                {"name": "isStatus", "expression": "has(request.subResource) && request.subResource == 'status'"},
-                // Labels and specification as they are stored: an update of the status changes neither.
-                {
-                    "name": "label",
-                    "expression": format!("oldObject != null && has(oldObject.metadata.labels) && '{NODE_LABEL}' in oldObject.metadata.labels ? oldObject.metadata.labels['{NODE_LABEL}'] : ''"),
-                },
-                {
-                    "name": "nodeName",
-                    "expression": "oldObject != null && has(oldObject.spec) && has(oldObject.spec.nodeName) ? oldObject.spec.nodeName : variables.label",
-                },
-            ],
-            "validations": [
-                refused(
-                    "variables.node != ''",
-                    "an agent needs a token that is bound to its node: that of its pod, or one made with `kubectl create token --bound-object-kind Node`",
-                    "Forbidden",
-                ),
-                refused_with(
-                    "!variables.isState || has(variables.subject.metadata.name) && variables.subject.metadata.name == variables.node",
-                    "'the agent of node ' + variables.node + ' may write the NodeNetworkState of that node only'",
-                ),
-                refused(
-                    "!variables.isState || variables.isStatus || request.operation == 'DELETE' || (has(object.spec) ? object.spec : {}) == (oldObject != null && has(oldObject.spec) ? oldObject.spec : {})",
-                    "spec of a NodeNetworkState is written by people: an agent leaves it as it is",
-                    "Forbidden",
-                ),
-                refused(
-                    "variables.isState || variables.isStatus",
-                    "an agent writes the status of enactments only: the operator makes and deletes them",
-                    "Forbidden",
-                ),
-                refused_with(
-                    // A longer name does not fit into a label as it is.
-                    "variables.isState || !variables.isStatus || (variables.label == variables.node || variables.node.size() > 63) && variables.nodeName == variables.node",
-                    "'the agent of node ' + variables.node + ' may write the status of enactments of that node only'",
-                ),
-            ],
         },
-    })
+        "matchConditions": [{
+            "name": "is-agent",
+            "expression": format!("request.userInfo.username.startsWith('system:serviceaccount:') && request.userInfo.username.endsWith(':{AGENT_ACCOUNT}')"),
+        }],
+        "variables": [
+            {"name": "node", "expression": NODE_OF_TOKEN},
+            {"name": "subject", "expression": "request.operation == 'DELETE' ? oldObject : object"},
+            {"name": "isState", "expression": format!("request.resource.resource == '{}'", state::PLURAL)},
+            {"name": "isStatus", "expression": "has(request.subResource) && request.subResource == 'status'"},
+            // Labels and specification as they are stored: an update of the status changes neither.
+            {
+                "name": "label",
+                "expression": format!("oldObject != null && has(oldObject.metadata.labels) && '{NODE_LABEL}' in oldObject.metadata.labels ? oldObject.metadata.labels['{NODE_LABEL}'] : ''"),
+            },
+            {
+                "name": "nodeName",
+                "expression": "oldObject != null && has(oldObject.spec) && has(oldObject.spec.nodeName) ? oldObject.spec.nodeName : variables.label",
+            },
+        ],
+        "validations": [
+            forbidden(
+                "variables.node != ''",
+                "an agent needs a token that is bound to its node: that of its pod, or one made with `kubectl create token --bound-object-kind Node`",
+            ),
+            forbidden_with(
+                "!variables.isState || has(variables.subject.metadata.name) && variables.subject.metadata.name == variables.node",
+                "'the agent of node ' + variables.node + ' may write the NodeNetworkState of that node only'",
+            ),
+            forbidden(
+                "!variables.isState || variables.isStatus || request.operation == 'DELETE' || (has(object.spec) ? object.spec : {}) == (oldObject != null && has(oldObject.spec) ? oldObject.spec : {})",
+                "spec of a NodeNetworkState is written by people: an agent leaves it as it is",
+            ),
+            forbidden(
+                "variables.isState || variables.isStatus",
+                "an agent writes the status of enactments only: the operator makes and deletes them",
+            ),
+            forbidden_with(
+                // A longer name does not fit into a label as it is.
+                "variables.isState || !variables.isStatus || (variables.label == variables.node || variables.node.size() > 63) && variables.nodeName == variables.node",
+                "'the agent of node ' + variables.node + ' may write the status of enactments of that node only'",
+            ),
+        ],
+    });
+    admission::policy(AGENTS_POLICY, &spec, "Deny")
 }
 
-/// What makes a policy count.
-fn binding(policy: &Value) -> Value {
-    let name = &policy["metadata"]["name"];
-    json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": name},
-        "spec": {"policyName": name, "validationActions": ["Deny"]},
-    })
-}
-
-/// Refuses with `message` unless `expression` holds.
-fn refused(expression: &str, message: &str, reason: &str) -> Value {
-    json!({"expression": expression, "message": message, "reason": reason})
+/// Refuses with `message` unless `expression` holds, for want of a right.
+fn forbidden(expression: &str, message: &str) -> Value {
+    json!({"expression": expression, "message": message, "reason": "Forbidden"})
 }
 
 /// The same with a message that is an expression, which may hold no line break.
-fn refused_with(expression: &str, message: &str) -> Value {
+fn forbidden_with(expression: &str, message: &str) -> Value {
     json!({"expression": expression, "messageExpression": message, "reason": "Forbidden"})
 }

@@ -2,6 +2,8 @@
 //!
 //! They are written in what RE2 (CEL) and the crate `regex` have in common.
 
+pub use crate::patterns::{DNS_NAME, DURATION};
+
 /// The key of a label: a name, and before it perhaps a DNS name (of which Kubernetes limits the whole length, not that of a part) and a slash.
 pub const LABEL_KEY: &str =
     "^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$";
@@ -11,9 +13,6 @@ pub const LABEL_KEY_LENGTH: usize = 317;
 
 /// The value of a label. It has at most 63 characters.
 pub const LABEL_VALUE: &str = "^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$";
-
-/// A DNS name (RFC 1123).
-pub const DNS_NAME: &str = "^[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?([.][A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?)*[.]?$";
 
 /// A pattern of names of interfaces, in which `*`, `?` and sets in brackets stand for others: no blank and no slash, which no interface has in its
 /// name.
@@ -31,6 +30,3 @@ pub const WEB_ADDRESS: &str =
 
 /// An address and a port to listen on, or 0.
 pub const BIND_ADDRESS: &str = "^(0|[^[:space:]]*:[0-9]{1,5})$";
-
-/// A duration as Go writes it, without a minus sign, and with so few digits that it does not overflow (at 292 years).
-pub const DURATION: &str = "^[+]?(([0-9]{1,6}([.][0-9]*)?|[.][0-9]+)[hm]|([0-9]{1,9}([.][0-9]*)?|[.][0-9]+)(s|ms|us|µs|μs|ns))+$";

@@ -1,33 +1,14 @@
 //! The CEL rules of the schemas: what can never work is refused by `kubectl apply` itself.
 //!
-//! For every rule holds what stands at the head of the rules of the add-ons: CEL of Kubernetes 1.32, as low in the schema as it can, and it
-//! evaluates whatever the object holds. An empty text means "not given". What concerns the inside of a desired state, which the schema leaves
-//! open, CEL in a definition cannot see: that stands in [`super::admission`].
+//! What holds for every rule stands at [`crate::rules`]. What concerns the inside of a desired state, which the schema leaves open, CEL in a definition
+//! cannot see: that stands in [`super::admission`].
 
 use kube_core::Rule;
 
 use super::patterns::{
     BIND_ADDRESS, DNS_NAME, DURATION, GLOB, INTERFACE_TYPE, LABEL_KEY, LABEL_KEY_LENGTH, LABEL_VALUE, MAX_UNAVAILABLE, WEB_ADDRESS,
 };
-
-/// The text matches.
-fn matches(text: &str, pattern: &str) -> String {
-    format!("{text}.matches('{}')", pattern.replace('\\', "\\\\"))
-}
-
-/// The text is empty or matches.
-fn empty_or(pattern: &str) -> String {
-    format!("self == '' || {}", matches("self", pattern))
-}
-
-fn rule(expression: impl Into<String>, message: impl AsRef<str>) -> Rule {
-    Rule::new(expression).message(message.as_ref())
-}
-
-/// The same, about a field below the one that the rule stands at.
-fn rule_for(field: &str, expression: impl Into<String>, message: impl AsRef<str>) -> Rule {
-    rule(expression, message).field_path(field)
-}
+use crate::rules::{empty_or, matches, rule, rule_for};
 
 /// For a `NodeNetworkState` as a whole.
 pub(super) fn state() -> [Rule; 1] {

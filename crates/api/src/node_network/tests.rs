@@ -6,12 +6,14 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::schema::testing::{self, example, walk};
+use crate::{
+    definition::{self, testing::assert_is_in_order},
+    schema::testing::{self, example, walk},
+};
 
 /// The schema of a kind, the same in all its versions.
 fn schema(kind: &str) -> Value {
-    let crd = crds().into_iter().find(|crd| crd.spec.names.kind == kind).unwrap();
-    serde_json::to_value(crd.spec.versions[0].schema.as_ref().unwrap().open_api_v3_schema.as_ref().unwrap()).unwrap()
+    definition::testing::schema(&crds().into_iter().find(|crd| crd.spec.names.kind == kind).unwrap())
 }
 
 fn schemas() -> [Value; 4] {
@@ -91,25 +93,9 @@ fn all_versions_of_a_kind_have_one_schema() {
 }
 
 #[test]
-fn each_definition_fits_the_annotation_of_kubectl_apply() {
+fn each_definition_is_in_order() {
     for crd in crds() {
-        let size = serde_json::to_string(&crd).unwrap().len();
-        assert!(size < 200_000, "{}: {size} bytes of JSON", crd.spec.names.kind);
-    }
-}
-
-#[test]
-fn every_field_is_explained_and_every_list_says_how_it_is_merged() {
-    for schema in schemas() {
-        testing::assert_lists_are_merged(&schema);
-        let mut missing = vec![];
-        walk(&schema, "", &mut |path, node| {
-            let silent = node["description"].as_str().is_none_or(str::is_empty);
-            if silent && !path.ends_with("[]") && !inlined_from_kubernetes(path) && !path.starts_with(".metadata") {
-                missing.push(path.to_owned());
-            }
-        });
-        assert_eq!(missing, Vec::<String>::new());
+        assert_is_in_order(&crd, inlined_from_kubernetes);
     }
 }
 

@@ -2,8 +2,7 @@
 //!
 //! They are written in what RE2 (CEL) and the crate `regex` have in common.
 
-/// The name of most objects.
-pub const OBJECT_NAME: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+pub use crate::patterns::{DNS_NAME, OBJECT_NAME};
 
 /// A key of a Secret.
 pub const SECRET_KEY: &str = "^[-._a-zA-Z0-9]+$";
@@ -11,9 +10,6 @@ pub const SECRET_KEY: &str = "^[-._a-zA-Z0-9]+$";
 /// A web address: name or address of the host, perhaps a port, and whatever follows.
 pub const WEB_ADDRESS: &str =
     r#"^https?://([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9.])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?([/?#][^[:space:][:cntrl:]"<>]*)?$"#;
-
-/// A DNS name (RFC 1123).
-pub const DNS_NAME: &str = "^[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?([.][A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?)*[.]?$";
 
 /// The name of a database, as mariadb-operator takes it.
 pub const DATABASE_NAME: &str = "^[A-Za-z0-9_]+$";

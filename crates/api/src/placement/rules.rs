@@ -1,33 +1,12 @@
 //! The CEL rules of the schema: what can never work is refused by `kubectl apply` itself, and no webhook is needed.
 //!
-//! For every rule holds what stands at the head of the rules of the add-ons: CEL of Kubernetes 1.32, as low in the schema as it can, and it
-//! evaluates whatever the object holds. An empty text means "not given": clients written in Go send one for a field that they leave out.
-//!
-//! Where placement-operator refused the same, by its webhook, its words are part of the message.
+//! What holds for every rule stands at [`crate::rules`]. Where placement-operator refused the same, by its webhook, its words are part of the message.
 
 use kube_core::{Rule, cel::Reason};
 use serde_json::{Value, json};
 
 use super::patterns::{DATABASE_NAME, DNS_NAME, IMAGE, OBJECT_NAME, ONE_LINE, OSLO_CONFIG, SECRET_KEY, WEB_ADDRESS};
-
-/// The text matches.
-fn matches(text: &str, pattern: &str) -> String {
-    format!("{text}.matches('{}')", pattern.replace('\\', "\\\\"))
-}
-
-/// The text is empty or matches.
-fn empty_or(pattern: &str) -> String {
-    format!("self == '' || {}", matches("self", pattern))
-}
-
-fn rule(expression: impl Into<String>, message: impl AsRef<str>) -> Rule {
-    Rule::new(expression).message(message.as_ref())
-}
-
-/// The same, about a field below the one that the rule stands at.
-fn rule_for(field: &str, expression: impl Into<String>, message: impl AsRef<str>) -> Rule {
-    rule(expression, message).field_path(field)
-}
+use crate::rules::{empty_or, matches, rule, rule_for};
 
 /// Such a field is needed.
 fn needed(field: &str, expression: impl Into<String>, message: impl AsRef<str>) -> Rule {
