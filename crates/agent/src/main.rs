@@ -106,6 +106,7 @@ fn main() -> ExitCode {
 }
 
 async fn dispatch(cli: Cli) -> ExitCode {
+    let failure = if let Some(Command::Offline(command)) = &cli.command { command.failure() } else { 1 };
     let done = match cli.command {
         // The variables of a Run's flags are read as the flags are.
         None => match Cli::parse_from(std::env::args_os().chain([OsString::from("run")])).command {
@@ -119,7 +120,7 @@ async fn dispatch(cli: Cli) -> ExitCode {
     };
     done.unwrap_or_else(|error| {
         eprintln!("Error: {error:#}");
-        ExitCode::FAILURE
+        ExitCode::from(failure)
     })
 }
 

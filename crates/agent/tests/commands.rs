@@ -56,10 +56,38 @@ fn a_plan_says_that_a_secret_changes_and_not_to_what() {
         ip("link add eth1 mtu 1422 address 02:00:00:00:00:06 type veth peer name eth2");
         take_from_secret(folder.path(), "mtu");
         let (printed, code) = agent(folder.path(), &["plan", "-f", file.to_str().unwrap()]);
-        assert_eq!(code, Some(2), "{printed}");
+        assert_eq!(code, Some(1), "{printed}");
         assert!(printed.contains("802.1x") && printed.contains(HIDDEN) && printed.contains("identity"), "{printed}");
-        assert!(printed.contains(&format!("interfaces[eth1].mtu\n  - \"{HIDDEN}\"\n  + \"{HIDDEN}\"\n")), "{printed}");
+        assert!(printed.contains(&format!("~ interfaces[eth1].mtu: {HIDDEN} -> {HIDDEN}\n")), "{printed}");
         assert!(printed.contains("02:00:00:00:00:07"), "{printed}");
         assert_eq!(["hunter2", "1422", "1433"].map(|secret| printed.contains(secret)), [false; 3], "{printed}");
+    });
+}
+
+#[test]
+fn a_plan_shows_all_that_is_made_and_names_each_mistake() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("state.yaml");
+    let plan = |text: &str| {
+        fs::write(&file, text).unwrap();
+        let (printed, code) = agent(folder.path(), &["plan", "-f", file.to_str().unwrap()]);
+        (printed.replace(file.to_str().unwrap(), "FILE"), code)
+    };
+    in_namespace(|| {
+        ip("link add eth1 type veth peer name eth2");
+        let bridge = "interfaces: [{name: br1, type: linux-bridge, state: up, mtu: 1400, bridge: {port: [{name: eth1, vlan: {}}]}}]";
+        let (printed, code) = plan(bridge);
+        assert_eq!(code, Some(1), "{printed}");
+        assert_eq!(printed, "+ interfaces[br1]: linux-bridge\n    mtu: 1400\n    bridge: {\"port\":[{\"name\":\"eth1\",\"vlan\":{}}]}\n");
+
+        let (printed, code) = plan("interfaces: [{name: br1, type: linux-brige}]\nroute: {}");
+        let expected = "Error: FILE, document 1: interfaces[0].type: linux-brige is no type of interface that nmstate knows; did you mean `linux-bridge`?\n\
+                        FILE, document 1: route: nmstate knows no \"route\" here; did you mean \"routes\"?\n";
+        assert_eq!((&*printed, code), (expected, Some(2)));
+        let policy = "{kind: NodeNetworkConfigurationPolicy, metadata: {name: a}, spec: {maxUnavailable: few, desiredState: {interfaces: [{name: eth1, mut: 1}]}}}";
+        let (printed, code) = plan(policy);
+        assert_eq!(code, Some(2), "{printed}");
+        assert!(printed.contains("document 1: spec.maxUnavailable: "), "{printed}");
+        assert!(printed.contains("\nFILE, document 1: spec.desiredState.interfaces[0].mut: nmstate knows no \"mut\" here"), "{printed}");
     });
 }

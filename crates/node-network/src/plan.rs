@@ -109,17 +109,12 @@ impl Plan {
             line(&mut out, &format!("! {conflict}"));
         }
         let several = self.owners().len() > 1;
-        for change in &self.changes {
-            let Difference { path, wanted, found } = &change.difference;
-            let by: Vec<String> = change.owners.iter().map(ToString::to_string).collect();
+        for Change { difference, owners } in &self.changes {
+            let by: Vec<String> = owners.iter().map(ToString::to_string).collect();
             let by = if several && !by.is_empty() { format!("   ({})", by.join(", ")) } else { String::new() };
-            match (wanted, found) {
-                (Value::Null, _) => line(&mut out, &format!("- {path}{by}")),
-                (_, Value::Null) => {
-                    line(&mut out, &format!("+ {path}: {}{by}", text(wanted)));
-                    self.made(path, &mut out);
-                }
-                _ => line(&mut out, &format!("~ {path}: {} -> {}{by}", text(found), text(wanted))),
+            let told = lines(difference, &self.desired);
+            for (index, told) in told.iter().enumerate() {
+                line(&mut out, &format!("{told}{}", if index == 0 { &*by } else { "" }));
             }
         }
         if !self.says_something() {
@@ -151,20 +146,25 @@ impl Plan {
     fn owners(&self) -> BTreeSet<&Owner> {
         self.changes.iter().flat_map(|change| &change.owners).collect()
     }
+}
 
-    /// The properties of an interface that is made.
-    fn made(&self, path: &crate::path::Path, out: &mut String) {
-        let made = path.interface().filter(|_| path.0.len() == 2);
-        let Some(interface) = made.and_then(|name| interfaces(&self.desired).iter().find(|interface| interface_key(interface) == name))
-        else {
-            return;
-        };
-        for (key, value) in
-            interface.as_object().into_iter().flatten().filter(|(key, _)| !matches!(key.as_str(), "name" | "type" | "state"))
-        {
-            line(out, &format!("    {key}: {}", text(value)));
-        }
+/// A change for people: one line, and below it the properties of an interface that is made, as `desired` wants it.
+pub fn lines(difference: &Difference, desired: &Value) -> Vec<String> {
+    let Difference { path, wanted, found } = difference;
+    match (wanted, found) {
+        (Value::Null, _) => vec![format!("- {path}")],
+        (_, Value::Null) => [vec![format!("+ {path}: {}", text(wanted))], made(path, desired)].concat(),
+        _ => vec![format!("~ {path}: {} -> {}", text(found), text(wanted))],
     }
+}
+
+/// The properties of an interface that is made; none of anything else.
+fn made(path: &crate::path::Path, desired: &Value) -> Vec<String> {
+    let name = path.interface().filter(|_| path.0.len() == 2);
+    let interface = name.and_then(|name| interfaces(desired).iter().find(|interface| interface_key(interface) == name));
+    let properties = interface.and_then(Value::as_object).into_iter().flatten();
+    let told = properties.filter(|(key, _)| !matches!(key.as_str(), "name" | "type" | "state"));
+    told.map(|(key, value)| format!("    {key}: {}", text(value))).collect()
 }
 
 fn line(out: &mut String, line: &str) {

@@ -2,15 +2,17 @@
 
 use std::{io::Read, path::Path};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use nmstate::NetworkState;
 use serde_json::Value;
 use weft_api::node_network::NodeNetworkConfigurationPolicySpec;
 use weft_node_network::{
+    check,
     claims::{Layer, Owner, Rank},
     merge::merge,
-    render, secrets, state,
+    render, review, secrets, state,
 };
+use weft_plan::Problem;
 
 use super::From;
 use crate::probes::Target;
@@ -30,17 +32,20 @@ pub fn read(from: &From, current: &NetworkState) -> Result<Wanted> {
     for file in &from.filename {
         let name = file.display().to_string();
         for (index, document) in documents(file)?.into_iter().enumerate() {
-            let at = || format!("{name}, document {}", index + 1);
+            let at = format!("{name}, document {}", index + 1);
             let layer = match document["kind"].as_str() {
-                Some("NodeNetworkConfigurationPolicy") => policy(&document, &current, &mut probes).with_context(at)?,
-                Some("NodeNetworkState") => own(&document).with_context(at)?,
-                Some(kind) => bail!(
-                    "{}: kind {kind} says nothing of a host's network: a NodeNetworkConfigurationPolicy, a NodeNetworkState or a state in the form of nmstate does",
-                    at()
-                ),
-                None => {
-                    Layer { owner: Owner::Policy(name.clone()), rank: Rank::Policy(0), state: render::own(&document).with_context(at)? }
+                Some("NodeNetworkConfigurationPolicy") => policy(&at, &document, &current, &mut probes)?,
+                Some("NodeNetworkState") => {
+                    let desired = &document["spec"]["desiredState"];
+                    if !desired.is_object() {
+                        bail!("{at}: spec.desiredState is missing: it says what this host's network should be");
+                    }
+                    Layer { owner: Owner::Node, rank: Rank::Node, state: own(&at, "spec.desiredState", desired)? }
                 }
+                Some(kind) => bail!(
+                    "{at}: kind {kind} says nothing of a host's network: a NodeNetworkConfigurationPolicy, a NodeNetworkState or a state in the form of nmstate does"
+                ),
+                None => Layer { owner: Owner::Policy(name.clone()), rank: Rank::Policy(0), state: own(&at, "", &document)? },
             };
             names.push(layer.owner.to_string());
             layers.push(layer);
@@ -57,20 +62,29 @@ pub fn read(from: &From, current: &NetworkState) -> Result<Wanted> {
     Ok(Wanted { desired: state::parse(&merged.state)?, what: names.join(", "), probes })
 }
 
-fn policy(document: &Value, current: &Value, probes: &mut Vec<Target>) -> Result<Layer> {
-    let spec: NodeNetworkConfigurationPolicySpec = serde_json::from_value(document["spec"].clone()).context("spec")?;
+fn policy(at: &str, document: &Value, current: &Value, probes: &mut Vec<Target>) -> Result<Layer> {
+    let spec: NodeNetworkConfigurationPolicySpec =
+        serde_json::from_value(document["spec"].clone()).with_context(|| format!("{at}: spec"))?;
     let name = document["metadata"]["name"].as_str().unwrap_or("without a name").to_owned();
+    refuse(at, &review::policy(&name, &spec))?;
     probes.extend(spec.probes.iter().flatten().filter_map(Target::of));
-    let rendered = render::render(&spec, current)?;
+    let rendered = render::render(&spec, current).map_err(|error| anyhow!("{at}: {error}"))?;
     Ok(Layer { owner: Owner::Policy(name), rank: Rank::Policy(spec.priority.unwrap_or_default()), state: rendered.desired })
 }
 
-fn own(document: &Value) -> Result<Layer> {
-    let desired = &document["spec"]["desiredState"];
-    if !desired.is_object() {
-        bail!("spec.desiredState is missing: it says what this host's network should be");
+/// A state in the form of nmstate, which stands in this field of the document.
+fn own(at: &str, field: &str, desired: &Value) -> Result<Value> {
+    refuse(at, &check::desired_state(field, desired, false))?;
+    render::own(desired).map_err(|error| anyhow!("{at}: {error}"))
+}
+
+/// All that is wrong, a line each.
+fn refuse(at: &str, problems: &[Problem]) -> Result<()> {
+    if problems.is_empty() {
+        return Ok(());
     }
-    Ok(Layer { owner: Owner::Node, rank: Rank::Node, state: render::own(desired)? })
+    let lines: Vec<String> = problems.iter().map(|Problem { field, message }| format!("{at}: {field}: {message}")).collect();
+    bail!("{}", lines.join("\n"))
 }
 
 fn documents(file: &Path) -> Result<Vec<Value>> {

@@ -58,7 +58,7 @@ pub enum Offline {
     },
     /// Print what a policy or state would change on this host; nothing is changed
     ///
-    /// Exits with 0 if nothing would change, with 2 if something would.
+    /// Exits with 0 if nothing would change, with 1 if something would, with 2 if that could not be found out.
     Plan(From),
     /// Change this host to what a policy or state says
     ///
@@ -83,10 +83,15 @@ pub struct From {
     pub filename: Vec<PathBuf>,
 }
 
-/// Exit code of `plan` where something would change.
-pub const WOULD_CHANGE: u8 = 2;
+/// Exit code of `plan` where something would change, as of `weft plan` and `kubectl diff`.
+pub const WOULD_CHANGE: u8 = 1;
 
 impl Offline {
+    /// With which code to exit where it fails.
+    pub fn failure(&self) -> u8 {
+        if matches!(self, Self::Plan(_)) { 2 } else { 1 }
+    }
+
     /// Does it, and says with which code to exit.
     ///
     /// # Errors
@@ -133,14 +138,15 @@ async fn plan(host: &dyn Host, common: &Common, from: &From) -> Result<u8> {
     let now = host.retrieve(Query { secrets: true, ..Query::default() }).await?;
     let wanted = input::read(from, &now.state)?;
     wanted.desired.validate(Some(&now.state)).map_err(|error| anyhow::anyhow!("{}", error.msg()))?;
-    let differences = drift::differences(&state::value(&wanted.desired), &state::value(&now.state));
+    let desired = state::value(&wanted.desired);
+    let differences = drift::differences(&desired, &state::value(&now.state));
     if differences.is_empty() {
         println!("Nothing would change.");
         return Ok(0);
     }
     // Compared in clear, as a password that is another one is a change, too.
     let secrets = secrets::values(&now.state, &places).into_iter().chain(secrets::values(&wanted.desired, &places)).collect();
-    output::print_differences(&differences, &secrets);
+    output::print_differences(&differences, &desired, &secrets);
     Ok(WOULD_CHANGE)
 }
 

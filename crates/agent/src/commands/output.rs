@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::Result;
 use console::style;
 use serde_json::Value;
-use weft_node_network::{drift::Difference, path::text, state::HIDDEN};
+use weft_node_network::{drift::Difference, path::text, plan::lines, state::HIDDEN};
 
 /// A state.
 pub fn print_state(state: &Value, json: bool) -> Result<()> {
@@ -17,15 +17,19 @@ pub fn print_state(state: &Value, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// What would change, place by place: what is there, and what would be; neither if it is one of these secrets.
-pub fn print_differences(differences: &[Difference], secrets: &BTreeSet<String>) {
-    for difference in differences {
-        println!("{}", style(difference.path.to_string()).bold());
-        if !difference.found.is_null() {
-            println!("  {} {}", style("-").red(), without(&difference.found, secrets));
-        }
-        if !difference.wanted.is_null() {
-            println!("  {} {}", style("+").green(), without(&difference.wanted, secrets));
+/// What would change, as `weft plan` prints it; where a value is one of these secrets, something else stands in its place.
+pub fn print_differences(differences: &[Difference], desired: &Value, secrets: &BTreeSet<String>) {
+    let desired = without(desired, secrets);
+    for Difference { path, wanted, found } in differences {
+        let shown = Difference { path: path.clone(), wanted: without(wanted, secrets), found: without(found, secrets) };
+        for line in lines(&shown, &desired) {
+            let line = match line.chars().next() {
+                Some('+') => style(line).green(),
+                Some('-') => style(line).red(),
+                Some('~') => style(line).yellow(),
+                _ => style(line),
+            };
+            println!("{line}");
         }
     }
 }
