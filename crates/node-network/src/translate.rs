@@ -100,6 +100,9 @@ fn translate_interface(path: &Path, interface: &mut Map<String, Value>, errors: 
         moved_into(path, interface, early, "ethernet", today, errors);
     }
     flow_control(path, interface, errors);
+    if interface.get("type").is_some_and(|kind| kind == "ovs-bridge") {
+        visit(path, interface, &["bridge", "options"], &mut |_, options| spanning_tree(options));
+    }
     visit(path, interface, &["bridge", "port"], &mut |path, port| port_vlan(path, port, errors));
     unsupported(path, interface, errors);
 }
@@ -170,6 +173,21 @@ fn flow_control(path: &Path, interface: &mut Map<String, Value>, errors: &mut Ve
     }
 }
 
+/// nmstate takes `stp: true` of an OVS bridge too, or a word for it, and reports `stp: {enabled: true}`.
+fn spanning_tree(options: &mut Map<String, Value>) {
+    let Some(stp) = options.get_mut("stp") else { return };
+    let enabled = match stp {
+        Value::Bool(enabled) => *enabled,
+        Value::String(word) => match word.to_ascii_lowercase().as_str() {
+            "1" | "true" | "yes" | "on" | "y" => true,
+            "0" | "false" | "no" | "off" | "n" => false,
+            _ => return,
+        },
+        _ => return,
+    };
+    *stp = json!({"enabled": enabled});
+}
+
 /// `vlanMode` and `accessTag` of a bridge's port.
 fn port_vlan(path: &Path, port: &mut Map<String, Value>, errors: &mut Vec<TranslateError>) {
     // The early design said of a port what type of interface it is; that stands at the interface itself.
@@ -234,6 +252,14 @@ mod tests {
                 json!({"link-aggregation": {"mode": "active-backup", "port": ["eth1"], "options": {"miimon": "100"}}}),
             ),
             (json!({"flowControl": true}), json!({"ethtool": {"pause": {"rx": true, "tx": true}}})),
+            (
+                json!({"type": "ovs-bridge", "bridge": {"options": {"stp": true}}}),
+                json!({"type": "ovs-bridge", "bridge": {"options": {"stp": {"enabled": true}}}}),
+            ),
+            (
+                json!({"type": "ovs-bridge", "bridge": {"options": {"stp": "off"}}}),
+                json!({"type": "ovs-bridge", "bridge": {"options": {"stp": {"enabled": false}}}}),
+            ),
             (
                 json!({"duplex": "full", "linkSpeed": 1000, "autoNegotiation": false}),
                 json!({"ethernet": {"duplex": "full", "speed": 1000, "auto-negotiation": false}}),
