@@ -53,7 +53,13 @@ impl Programs {
     }
 }
 
-fn folder_from_env(variable: &str) -> Option<PathBuf> {
+/// Where the scripts keep what they have built and fetched.
+pub(crate) fn cache() -> Option<PathBuf> {
+    let user = || folder_from_env("XDG_CACHE_HOME").or_else(|| Some(folder_from_env("HOME")?.join(".cache")));
+    folder_from_env("WEFT_CACHE").or_else(|| Some(user()?.join("weft")))
+}
+
+pub(crate) fn folder_from_env(variable: &str) -> Option<PathBuf> {
     std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use futures::future::try_join_all;
 
 use crate::ControlPlane;
@@ -10,7 +10,7 @@ use crate::relay::{Relay, listen_in};
 
 use super::gateway::{self, Gateway};
 use super::host::Host;
-use super::{HostLab, addresses, capabilities};
+use super::{Capability, HostLab, addresses, capabilities, open_vswitch};
 
 /// Chooses what a [`HostLab`] consists of.
 #[derive(Clone, Debug)]
@@ -18,13 +18,14 @@ pub struct HostLabBuilder {
     hosts: usize,
     cards: u8,
     pods_managed: bool,
+    open_vswitch: bool,
     audit: bool,
     garbage_collector: bool,
 }
 
 impl HostLabBuilder {
     pub(super) fn new() -> Self {
-        Self { hosts: 3, cards: 3, pods_managed: false, audit: false, garbage_collector: true }
+        Self { hosts: 3, cards: 3, pods_managed: false, open_vswitch: false, audit: false, garbage_collector: true }
     }
 
     /// How many hosts there are (`node-1`, `node-2` …), 3 by default.
@@ -46,6 +47,13 @@ impl HostLabBuilder {
     #[must_use]
     pub fn pods_managed(mut self) -> Self {
         self.pods_managed = true;
+        self
+    }
+
+    /// Gives each host an Open vSwitch, and a NetworkManager that has its plugin. Needs [`Capability::OpenVSwitch`].
+    #[must_use]
+    pub fn open_vswitch(mut self) -> Self {
+        self.open_vswitch = true;
         self
     }
 
@@ -73,6 +81,10 @@ impl HostLabBuilder {
         if !missing.is_empty() {
             bail!("this machine cannot run hosts with NetworkManager: {}", missing.join("; "));
         }
+        let open_vswitch = match self.open_vswitch {
+            true => Some(open_vswitch::folder().with_context(|| Capability::OpenVSwitch.to_string())?),
+            false => None,
+        };
         let control_plane =
             ControlPlane::builder().nodes(self.hosts).audit(self.audit).garbage_collector(self.garbage_collector).start().await?;
         let port = control_plane.url().rsplit(':').next().and_then(|port| port.parse().ok());
@@ -87,7 +99,7 @@ impl HostLabBuilder {
         lab.gateway.wait_ready().await?;
         let configuration = configuration(self.pods_managed);
         for (index, (name, _)) in (1..).zip(&names) {
-            lab.hosts.push(Host::start(index, name, self.cards, &configuration, &lab.gateway, &folder)?);
+            lab.hosts.push(Host::start(index, name, self.cards, &configuration, open_vswitch.as_deref(), &lab.gateway, &folder)?);
         }
         try_join_all(lab.hosts.iter().map(Host::wait_ready)).await?;
         lab.control_plane.keep_files(std::env::var_os("WEFT_TESTENV_KEEP").is_some());

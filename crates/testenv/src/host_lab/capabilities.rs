@@ -19,7 +19,7 @@ pub enum Capability {
     EthernetCards,
     /// At least this version of NetworkManager: major and minor.
     NetworkManager(u32, u32),
-    /// Open vSwitch, with NetworkManager's plugin for it.
+    /// Open vSwitch, with NetworkManager's plugin for it, for hosts of [`HostLabBuilder::open_vswitch`](super::HostLabBuilder::open_vswitch).
     OpenVSwitch,
     /// The plugins of CNI that `scripts/node-programs` builds.
     CniPlugins,
@@ -35,9 +35,7 @@ impl Capability {
             Self::EthernetCards => false,
             Self::NetworkManager(major, minor) => version_of_network_manager().is_some_and(|version| version >= (major, minor)),
             Self::CniPlugins => super::cni::is_there(),
-            Self::OpenVSwitch => in_namespaces(
-                "command -v ovs-vsctl && find /usr/lib /usr/lib64 -path '*/NetworkManager/*' -name 'libnm-device-plugin-ovs.so' | grep -q .",
-            ),
+            Self::OpenVSwitch => super::open_vswitch::folder().is_some(),
         }
     }
 }
@@ -50,7 +48,9 @@ impl fmt::Display for Capability {
             Self::EthernetCards => formatter.write_str("the hosts' cards are ends of veth pairs"),
             Self::NetworkManager(major, minor) => write!(formatter, "NetworkManager is older than {major}.{minor}"),
             Self::CniPlugins => formatter.write_str("scripts/node-programs has built no CNI plugins here"),
-            Self::OpenVSwitch => formatter.write_str("there is no Open vSwitch with NetworkManager's plugin for it"),
+            Self::OpenVSwitch => {
+                formatter.write_str("there is no Open vSwitch with NetworkManager's plugin for it: run scripts/open-vswitch")
+            }
         }
     }
 }

@@ -1,6 +1,5 @@
 //! The plugins of CNI, on hosts: those that `scripts/node-programs` has built, where it has.
 
-use std::env;
 use std::fs;
 use std::path::PathBuf;
 
@@ -8,17 +7,15 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::Host;
+use crate::programs::{cache, folder_from_env};
 
 /// The folder of `bridge` and the others: `WEFT_CNI_PLUGINS`, else that in weft's cache, if it is there.
 pub fn plugins() -> Option<PathBuf> {
-    let named = |variable: &str| env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
     let has_bridge = |folder: &PathBuf| folder.join("bridge").is_file();
-    if let Some(folder) = named("WEFT_CNI_PLUGINS") {
+    if let Some(folder) = folder_from_env("WEFT_CNI_PLUGINS") {
         return Some(folder).filter(has_bridge);
     }
-    let user = || named("XDG_CACHE_HOME").or_else(|| Some(named("HOME")?.join(".cache")));
-    let cache = named("WEFT_CACHE").or_else(|| Some(user()?.join("weft")))?;
-    let builds = fs::read_dir(cache.join("node-programs")).ok()?;
+    let builds = fs::read_dir(cache()?.join("node-programs")).ok()?;
     builds.filter_map(|build| Some(build.ok()?.path().join("cni"))).find(has_bridge)
 }
 

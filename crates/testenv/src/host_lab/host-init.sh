@@ -2,13 +2,19 @@
 # Process 1 of a host: a D-Bus system bus and NetworkManager, in network, mount, UTS, IPC and PID namespaces of their own. It sees the machine's files,
 # but writes none of them: what a host's network is configured by is its own. Killing it ends every process and every mount of the host.
 #
-# usage: host-init.sh NAME ADDRESS GATEWAY FOLDER      FOLDER: its logs, and NetworkManager.conf
+# usage: host-init.sh NAME ADDRESS GATEWAY FOLDER [OVS]
+#   FOLDER: its logs, and NetworkManager.conf   OVS: with Open vSwitch, from the usr/ of this folder; / is the machine's own
 set -eu
-name=$1 address=$2 gateway=$3 folder=$4
+name=$1 address=$2 gateway=$3 folder=$4 ovs=${5:-}
 
 # Opened before anything is mounted over the folder.
 exec {network_manager_log}>>"$folder/NetworkManager.log" {dbus_log}>>"$folder/dbus.log"
 configuration=$(<"$folder/NetworkManager.conf")
+if [ -n "$ovs" ]; then
+  exec {ovs_log}>>"$folder/openvswitch.log"
+  # Newer programs and libraries over the machine's, whose others run with them.
+  if [ "$ovs" != / ]; then mount -t overlay -o "ro,lowerdir=$ovs/usr:/usr" overlay /usr; fi
+fi
 hostname "$name"
 
 mount -t proc proc /proc
@@ -78,6 +84,16 @@ service() {
 
 service dbus "$dbus_log" dbus-daemon --system --nofork --nopidfile --nosyslog &
 until [ -S /run/dbus/system_bus_socket ]; do sleep 0.02; done
+if [ -n "$ovs" ]; then
+  mkdir -p /run/openvswitch /var/log/openvswitch /var/lib/openvswitch
+  ovsdb-tool create /var/lib/openvswitch/conf.db /usr/share/openvswitch/vswitch.ovsschema
+  socket=/run/openvswitch/db.sock
+  service ovsdb "$ovs_log" ovsdb-server /var/lib/openvswitch/conf.db --remote=punix:$socket &
+  until [ -S $socket ]; do sleep 0.02; done
+  ovs-vsctl --no-wait init
+  # Debian has several of them, of which an installation would choose this one.
+  PATH=$PATH:/usr/lib/openvswitch-switch service vswitchd "$ovs_log" ovs-vswitchd unix:$socket &
+fi
 # In the foreground, with its log on stderr.
 service NetworkManager "$network_manager_log" NetworkManager --debug &
 wait

@@ -14,3 +14,7 @@ for device in $(ip -o link show | awk -F'[:@ ]+' '{ print $2 }'); do
   esac
 done
 ip rule list | awk -F: '$1 > 0 && $1 < 32766 { print $1 }' | while read -r priority; do ip rule delete priority "$priority"; done
+if [ -S /run/openvswitch/db.sock ]; then
+  for bridge in $(ovs-vsctl list-br); do ovs-vsctl del-br "$bridge"; done
+  ovs-vsctl clear Open_vSwitch . external_ids
+fi

@@ -33,15 +33,25 @@ pub struct Host {
 }
 
 impl Host {
-    /// Starts the host of this index, from 1. NetworkManager is not ready yet when this returns.
-    pub(super) fn start(index: u8, name: &str, cards: u8, configuration: &str, gateway: &Gateway, folder: &Path) -> Result<Self> {
+    /// Starts the host of this index, from 1, with the Open vSwitch in that folder, if any. NetworkManager is not ready yet when this returns.
+    pub(super) fn start(
+        index: u8,
+        name: &str,
+        cards: u8,
+        configuration: &str,
+        open_vswitch: Option<&Path>,
+        gateway: &Gateway,
+        folder: &Path,
+    ) -> Result<Self> {
         let dir = folder.join("hosts").join(name);
         fs::create_dir_all(&dir)?;
         fs::write(dir.join("NetworkManager.conf"), configuration)?;
         let script = dir.join("host-init.sh");
         fs::write(&script, INIT)?;
         let (address, router) = (addresses::host(index).to_string(), addresses::gateway(0).to_string());
-        let init = Init::start(&script, &[name, &address, &router, &dir.display().to_string()], &dir)?;
+        let mut args = vec![name.to_owned(), address, router, dir.display().to_string()];
+        args.extend(open_vswitch.map(|folder| folder.display().to_string()));
+        let init = Init::start(&script, &args.iter().map(String::as_str).collect::<Vec<_>>(), &dir)?;
         gateway.plug_in(index, cards, init.pid())?;
         Ok(Self { name: name.to_owned(), index, init, dir, programs: AtomicU32::new(0) })
     }

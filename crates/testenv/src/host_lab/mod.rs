@@ -9,6 +9,8 @@
 //!                             br2  172.31.2.1  ping, DNS, DHCP  ---  eth2  free
 //! ```
 //!
+//! Where a test wants it, each host has an Open vSwitch of its own, too, with its datapath in user space: bridges say `datapath: netdev`.
+//!
 //! The Node objects are kept Ready by kwok; what a DaemonSet would start on them, a test starts on the hosts.
 //!
 //! ```no_run
@@ -38,6 +40,7 @@ pub mod cni;
 mod gateway;
 mod host;
 mod installation;
+mod open_vswitch;
 mod program;
 
 use std::path::PathBuf;
