@@ -276,6 +276,10 @@ impl Host for Recorded {
         std::future::ready(Err(HostError::Ended)).boxed()
     }
 
+    fn ovsdb(&self, _: Vec<Value>) -> BoxFuture<'_, Result<Option<Vec<Value>>, HostError>> {
+        std::future::ready(Ok(None)).boxed()
+    }
+
     fn configured(&self, _: Vec<String>) -> BoxFuture<'_, Result<BTreeSet<String>, HostError>> {
         std::future::ready(Ok(BTreeSet::new())).boxed()
     }

@@ -97,6 +97,10 @@ impl Host for Recorded {
         ready(Err(HostError::Links(format!("there is no {}", port.name)))).boxed()
     }
 
+    fn ovsdb(&self, _operations: Vec<Value>) -> BoxFuture<'_, Result<Option<Vec<Value>>, HostError>> {
+        ready(Ok(None)).boxed()
+    }
+
     fn configured(&self, _links: Vec<String>) -> BoxFuture<'_, Result<BTreeSet<String>, HostError>> {
         ready(Ok(BTreeSet::new())).boxed()
     }

@@ -6,6 +6,7 @@ use std::{
     future::Future,
     io,
     panic::AssertUnwindSafe,
+    path::Path,
     thread,
     time::Duration,
 };
@@ -16,11 +17,12 @@ use futures::{
     stream,
 };
 use nmstate::NetworkState;
+use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{ApplyOptions, Backend, Changes, Host, HostError, Query, Retrieved, netlink, network_manager};
 use crate::{
-    ports::{self, Links, Port, Seen},
+    ports::{self, Links, Port, Seen, ovsdb},
     probes::Peer,
 };
 
@@ -143,6 +145,15 @@ impl Host for Machine {
 
     fn attach(&self, port: Port, bridge: u32) -> BoxFuture<'_, Result<(), HostError>> {
         self.run(READ_LIMIT, move || async move { Ok(Links::open()?.attach(&port, bridge).await?) }).boxed()
+    }
+
+    fn ovsdb(&self, operations: Vec<Value>) -> BoxFuture<'_, Result<Option<Vec<Value>>, HostError>> {
+        // It blocks, on a thread of its own, so that changes of the host are told meanwhile.
+        self.run(READ_LIMIT, move || async move {
+            let done = tokio::task::spawn_blocking(move || ovsdb::transact(Path::new(ovsdb::SOCKET), &operations)).await;
+            Ok(done.map_err(|panic| HostError::Panicked(panic.to_string()))??)
+        })
+        .boxed()
     }
 
     fn configured(&self, links: Vec<String>) -> BoxFuture<'_, Result<BTreeSet<String>, HostError>> {

@@ -15,11 +15,12 @@ use std::{
 
 use futures::{future::BoxFuture, stream::BoxStream};
 use nmstate::{ErrorKind, NetworkState, NmstateError};
+use serde_json::Value;
 
 pub use machine::Machine;
 
 use crate::{
-    ports::{Port, Seen},
+    ports::{Port, Seen, ovsdb},
     probes::Peer,
 };
 
@@ -72,6 +73,13 @@ pub trait Host: Send + Sync + 'static {
     /// # Errors
     /// The kernel refuses: most often port or bridge are gone.
     fn attach(&self, port: Port, bridge: u32) -> BoxFuture<'_, Result<(), HostError>>;
+
+    /// Carries out operations on Open vSwitch's database (RFC 7047, 5.2), all of them or none, and returns their results; `None` on a host without
+    /// Open vSwitch.
+    ///
+    /// # Errors
+    /// The database cannot be asked, or refuses.
+    fn ovsdb(&self, operations: Vec<Value>) -> BoxFuture<'_, Result<Option<Vec<Value>>, HostError>>;
 
     /// Those of the links that NetworkManager has set up by a profile: a policy's or a person's, and no CNI plugin's.
     ///
@@ -163,6 +171,9 @@ pub enum HostError {
     /// The kernel's links cannot be read or changed.
     #[error("rtnetlink: {0}")]
     Links(String),
+    /// Open vSwitch's database cannot be read or changed.
+    #[error("Open vSwitch's database: {0}")]
+    Ovsdb(String),
     /// It took too long.
     #[error("the host has not answered within {} s", .0.as_secs())]
     TimedOut(Duration),
@@ -183,6 +194,12 @@ impl From<zbus::Error> for HostError {
 impl From<rtnetlink::Error> for HostError {
     fn from(error: rtnetlink::Error) -> Self {
         Self::Links(error.to_string())
+    }
+}
+
+impl From<ovsdb::Error> for HostError {
+    fn from(error: ovsdb::Error) -> Self {
+        Self::Ovsdb(error.to_string())
     }
 }
 

@@ -53,6 +53,10 @@ impl Seen {
         self.0.get(&index).map(|link| link.name.as_str())
     }
 
+    pub(super) fn is_there(&self, name: &str) -> bool {
+        self.0.values().any(|link| link.name == name)
+    }
+
     pub(super) fn bridge(&self, name: &str) -> Option<&Link> {
         self.0.values().find(|link| link.is_bridge && link.name == name)
     }

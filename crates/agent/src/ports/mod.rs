@@ -2,11 +2,12 @@
 //! shape. No policy names them, nobody but the CNI plugin knows them, and it acts once. So whoever makes the bridge anew, or drops ports that
 //! are not on a list, cuts the pod off for good, while it goes on looking healthy. The agent remembers them, and puts them back.
 //!
-//! Ports of OVS bridges are not looked after: they are rows of OVS's database, which a change of the bridge leaves alone. With a bridge that is
-//! deleted they go, and do not come back with it.
+//! Ports of OVS bridges are rows of a database, and looked after in the same way: [`ovs`].
 
 mod links;
 mod managed;
+pub mod ovs;
+pub mod ovsdb;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,19 +50,37 @@ pub struct Port {
     pub settings: Settings,
 }
 
-/// All pods' ports of the bridges that policies shape, by index.
+/// All pods' ports of the Linux bridges that policies shape, by index.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
     ports: BTreeMap<u32, Port>,
 }
 
-/// What [`Memory::reconcile`] did.
+/// The bridges that policies shape, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bridges {
+    /// Of the kernel.
+    pub linux: BTreeSet<String>,
+    /// Of Open vSwitch.
+    pub ovs: BTreeSet<String>,
+}
+
+/// Which port belongs to which bridge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attachment {
+    /// For example `veth1a2b3c`.
+    pub port: String,
+    /// For example `br1`.
+    pub bridge: String,
+}
+
+/// What putting back ports did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reattached {
-    /// `port` is back on `bridge`.
-    pub done: Vec<Port>,
-    /// Why others are not.
-    pub failed: Vec<(Port, String)>,
+    /// What is attached again.
+    pub done: Vec<Attachment>,
+    /// What is not, and why.
+    pub failed: Vec<(Attachment, String)>,
 }
 
 impl Memory {
@@ -98,9 +117,10 @@ impl Memory {
         let mut reattached = Reattached::default();
         for port in self.lost(&seen) {
             let Some(bridge) = seen.bridge(&port.bridge) else { continue };
-            match host.attach(port.clone(), bridge.index).await {
-                Ok(()) => reattached.done.push(port),
-                Err(error) => reattached.failed.push((port, error.to_string())),
+            let attachment = Attachment { port: port.name.clone(), bridge: port.bridge.clone() };
+            match host.attach(port, bridge.index).await {
+                Ok(()) => reattached.done.push(attachment),
+                Err(error) => reattached.failed.push((attachment, error.to_string())),
             }
         }
         let seen = if reattached.done.is_empty() { seen } else { host.links().await? };

@@ -23,7 +23,7 @@ pub use self::{
 use crate::{
     history::{Entry, History},
     host::{ApplyOptions, Backend, Host, HostError, Query},
-    ports::Memory,
+    ports::{self, Bridges, Memory, Reattached, ovs},
     probes::{Prober, Target},
     secrets,
     state_dir::{self, StateDir},
@@ -181,12 +181,12 @@ impl Transactor {
         }
         Phase::Rollback.wait_while_held(&self.dir).await;
         let rolled_back = self.roll_back_checkpoints().await;
-        self.put_ports_back(&BTreeSet::new()).await;
+        self.put_ports_back(&Bridges::default()).await;
         let rolled_back = match rolled_back {
             Ok(_) => self.restore(states).await,
             Err(error) => Err(error),
         };
-        self.put_ports_back(&BTreeSet::new()).await;
+        self.put_ports_back(&Bridges::default()).await;
         rolled_back.map_err(|error| {
             let message =
                 format!("{}; before that: {failure}; the next start of the agent tries again to bring the host back", error.message);
@@ -213,28 +213,36 @@ impl Transactor {
 
     /// Puts pods' ports back where they belong. A failure is no failure of the transaction: it would undo a good change, and lose the ports
     /// again.
-    pub(crate) async fn put_ports_back(&self, bridges: &BTreeSet<String>) {
-        let reconciled = async {
-            let mut memory = Memory::load(&self.dir)?;
-            let candidates = memory.candidates(&self.host.links().await?, bridges);
-            let configured = if candidates.is_empty() { Some(BTreeSet::new()) } else { self.configured(candidates).await };
-            memory.reconcile(&self.dir, &*self.host, bridges, configured.as_ref()).await
-        };
-        match reconciled.await {
-            Ok(reattached) => {
-                for port in reattached.done {
-                    tracing::warn!(port = port.name, bridge = port.bridge, "a pod's port had lost its bridge, and is back");
+    pub(crate) async fn put_ports_back(&self, bridges: &Bridges) {
+        for reattached in [self.put_back_on_linux(&bridges.linux).await, self.put_back_on_ovs(&bridges.ovs).await] {
+            match reattached {
+                Ok(reattached) => {
+                    for attachment in reattached.done {
+                        tracing::warn!(port = attachment.port, bridge = attachment.bridge, "a pod's port had lost its bridge, and is back");
+                    }
+                    for (attachment, why) in reattached.failed {
+                        tracing::error!(port = attachment.port, bridge = attachment.bridge, why, "a pod's port has lost its bridge");
+                    }
                 }
-                for (port, why) in reattached.failed {
-                    tracing::error!(port = port.name, bridge = port.bridge, why, "a pod's port has lost its bridge");
-                }
+                Err(error) => tracing::error!(%error, "pods' ports cannot be looked after"),
             }
-            Err(error) => tracing::error!(%error, "pods' ports cannot be looked after"),
         }
     }
 
+    async fn put_back_on_linux(&self, bridges: &BTreeSet<String>) -> Result<Reattached, ports::Error> {
+        let mut memory = Memory::load(&self.dir)?;
+        let candidates = memory.candidates(&self.host.links().await?, bridges);
+        let configured = if candidates.is_empty() { Some(BTreeSet::new()) } else { self.configured(candidates).await };
+        memory.reconcile(&self.dir, &*self.host, bridges, configured.as_ref()).await
+    }
+
+    async fn put_back_on_ovs(&self, bridges: &BTreeSet<String>) -> Result<Reattached, ports::Error> {
+        ovs::Memory::load(&self.dir)?.reconcile(&self.dir, &*self.host, bridges).await
+    }
+
     async fn keep_ports_from_network_manager(&self) {
-        let names: Vec<String> = Memory::load(&self.dir).unwrap_or_default().ports().map(|port| port.name.clone()).collect();
+        let (linux, ovs) = (Memory::load(&self.dir).unwrap_or_default(), ovs::Memory::load(&self.dir).unwrap_or_default());
+        let names: Vec<String> = linux.ports().map(|port| port.name.as_str()).chain(ovs.names()).map(str::to_owned).collect();
         if names.is_empty() {
             return;
         }
@@ -254,10 +262,13 @@ impl Transactor {
     }
 }
 
-/// The Linux bridges that a state names.
-pub(crate) fn bridges(state: &NetworkState) -> BTreeSet<String> {
-    let bridges = state.interfaces.iter().filter(|interface| interface.iface_type() == InterfaceType::LinuxBridge);
-    bridges.map(|interface| interface.name().to_owned()).collect()
+/// The bridges that a state names.
+pub(crate) fn bridges(state: &NetworkState) -> Bridges {
+    let of = |kind: InterfaceType| {
+        let bridges = state.interfaces.iter().filter(|interface| interface.iface_type() == kind);
+        bridges.map(|interface| interface.name().to_owned()).collect()
+    };
+    Bridges { linux: of(InterfaceType::LinuxBridge), ovs: of(InterfaceType::OvsBridge) }
 }
 
 /// Whether an apply would change nothing.

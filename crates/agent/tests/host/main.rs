@@ -5,6 +5,7 @@ mod drift;
 mod examples;
 mod observation;
 mod offline;
+mod open_vswitch;
 mod pods;
 mod rights;
 mod rollout;
