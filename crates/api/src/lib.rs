@@ -29,4 +29,4 @@ mod schema;
 
 pub use condition::Condition;
 pub use drift::{DriftedField, DriftedObject};
-pub use quantity::QuantityText;
+pub use quantity::{QUANTITY_PATTERN, QuantityText};

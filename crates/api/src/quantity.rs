@@ -36,11 +36,14 @@ impl<'de> Deserialize<'de> for QuantityText {
     }
 }
 
-/// As Kubernetes writes it for its own quantities, without a sign: an amount is not negative.
+/// The pattern of an amount that is written as text, as Kubernetes has it for its own quantities, without a sign: an amount is not negative.
+pub const QUANTITY_PATTERN: &str = r"^([0-9]+(\.[0-9]*)?|\.[0-9]+)(([KMGTPE]i)|[numkMGTPE]|([eE][0-9]+))?$";
+
+/// A number, or a text of this pattern.
 pub(crate) fn quantity(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "anyOf": [{"type": "integer"}, {"type": "string"}],
         "x-kubernetes-int-or-string": true,
-        "pattern": r"^([0-9]+(\.[0-9]*)?|\.[0-9]+)(([KMGTPE]i)|[numkMGTPE]|([eE][0-9]+))?$",
+        "pattern": QUANTITY_PATTERN,
     })
 }

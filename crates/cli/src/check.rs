@@ -4,6 +4,7 @@ use anyhow::Result;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube_cel::{ErrorKind, RootContext, Validator};
 use serde_json::Value;
+use weft_operands::text::is_object_name;
 use weft_plan::{Decision, Domain, Facts, Input, Notice, Problem};
 
 use crate::{
@@ -108,13 +109,19 @@ pub fn check(entry: &'static Entry, domain: &dyn Domain, resource: &Value) -> Re
             Some(decision)
         }
         Err(refusal) => {
-            let problems = refusal.problems.into_iter();
-            add(&mut findings, problems.map(|problem| Finding { path: problem.field, about_key: false, message: problem.message }));
+            // What cannot be read as a whole has a field of the wrong type, and the schema has named it.
+            let is_told = |problem: &Problem| problem.field == "spec" && !findings.is_empty();
+            let problems: Vec<_> = refusal.problems.into_iter().filter(|problem| !is_told(problem)).collect();
+            add(
+                &mut findings,
+                problems.into_iter().map(|problem| Finding { path: problem.field, about_key: false, message: problem.message }),
+            );
             None
         }
     };
     // Last: they say the same with fewer words, since they stand in the schema.
     add_broken_rules(&mut findings, &mut notes, &schema, &definition, resource);
+    add(&mut findings, name_of(resource).into_iter());
     let decision = decision.filter(|_| findings.is_empty());
     Ok(Checked { findings, decision, drawn, notes })
 }
@@ -128,7 +135,22 @@ pub fn check_against(definition: &CustomResourceDefinition, resource: &Value) ->
     let mut findings = schema::check(&schema, resource);
     let mut notes = Vec::new();
     add_broken_rules(&mut findings, &mut notes, &schema, definition, resource);
+    add(&mut findings, name_of(resource).into_iter());
     Ok((findings, notes))
+}
+
+/// What the API server would say of the name.
+fn name_of(resource: &Value) -> Option<Finding> {
+    let metadata = &resource["metadata"];
+    let message = match metadata["name"].as_str().unwrap_or_default() {
+        "" if metadata["generateName"].is_string() => return None,
+        "" => "is missing: give it a name".to_owned(),
+        name if is_object_name(name) => return None,
+        name => format!(
+            "{name:?} must have lower-case letters, digits, '-' and '.' only, a letter or digit at both ends, and 253 characters at most"
+        ),
+    };
+    Some(Finding { path: "metadata.name".to_owned(), about_key: false, message })
 }
 
 fn add_broken_rules(

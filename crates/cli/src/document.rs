@@ -71,7 +71,7 @@ pub struct NotYaml {
     pub message: String,
 }
 
-/// Reads all documents of a text; empty ones are left out.
+/// Reads all documents of a text; empty ones are left out, and of a list, as `kubectl get -o yaml` writes it, each entry is one.
 ///
 /// # Errors
 /// The text is not YAML, or a mapping has the same key twice.
@@ -87,7 +87,21 @@ pub fn parse(text: &str) -> Result<Vec<Document>, NotYaml> {
         };
         NotYaml { position, message }
     })?;
-    Ok(documents.into_iter().map(Document::from).collect())
+    Ok(documents.into_iter().map(Document::from).flat_map(entries).collect())
+}
+
+/// The entries of a list, or the document itself.
+fn entries(document: Document) -> Vec<Document> {
+    let is_list = document.value["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
+    let Some(items) = document.value["items"].as_array().filter(|_| is_list) else { return vec![document] };
+    let entry = |(index, value): (usize, &Value)| {
+        let prefix = format!("items[{index}]");
+        let below =
+            |path: &str| path.strip_prefix(&prefix).filter(|rest| rest.is_empty() || rest.starts_with(['.', '['])).map(str::to_owned);
+        let inside = document.positions.iter().filter_map(|(path, place)| Some((below(path)?.trim_start_matches('.').to_owned(), *place)));
+        Document { value: value.clone(), positions: inside.collect() }
+    };
+    items.iter().enumerate().map(entry).collect()
 }
 
 impl From<Spanned<Node>> for Document {
@@ -250,6 +264,17 @@ second: true
         let documents = parse(TEXT).unwrap();
         assert_eq!(documents[0].position_of("spec.list[0].missing.deeper"), documents[0].position_of("spec.list[0]"));
         assert_eq!(documents[0].position_of("nowhere"), documents[0].position_of(""));
+    }
+
+    #[test]
+    fn each_entry_of_a_list_is_a_document() {
+        let documents =
+            parse("apiVersion: v1\nkind: List\nitems:\n- kind: A\n  spec:\n    b: [1, 2]\n- {kind: C}\n---\nkind: D\nitems: [1]\n")
+                .unwrap();
+        let values: Vec<_> = documents.iter().map(|document| &document.value).collect();
+        assert_eq!(values, [&json!({"kind": "A", "spec": {"b": [1, 2]}}), &json!({"kind": "C"}), &json!({"kind": "D", "items": [1]})]);
+        assert_eq!((documents[0].position_of("spec.b[1]"), documents[0].position_of("")), (at(6, 12), at(4, 3)));
+        assert_eq!(documents[1].position_of("kind"), at(7, 10));
     }
 
     #[test]

@@ -100,11 +100,8 @@ impl Nodes {
             let documents = document::parse(&source.text)
                 .map_err(|error| anyhow::anyhow!("{} is not readable as YAML: {}", source.name, error.message))?;
             for document in documents {
-                let items = document.value["items"].as_array().cloned().unwrap_or_else(|| vec![document.value.clone()]);
-                for object in items {
-                    let kind = object["kind"].as_str().unwrap_or_default().to_owned();
-                    nodes.add(&object, &kind)?;
-                }
+                let kind = document.value["kind"].as_str().unwrap_or_default();
+                nodes.add(&document.value, kind)?;
             }
         }
         if nodes.nodes.is_empty() {

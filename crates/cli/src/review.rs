@@ -146,10 +146,27 @@ impl Review {
         let (domain, _) = entry.open(environment)?;
         let checked = check::check(entry, domain.as_ref(), &document.value)?;
         let title = title(entry.resource.kind, &document.value);
-        self.add(source, document, &title, checked.findings, checked.notes);
-        let outcome = checked.decision.map(|decision| Outcome { decision, drawn: checked.drawn });
+        let mut findings = checked.findings;
+        findings.extend(domain.only_the_oldest().then(|| self.second(entry, &document.value)).flatten());
+        let is_valid = findings.is_empty();
+        self.add(source, document, &title, findings, checked.notes);
+        let outcome = checked.decision.filter(|_| is_valid).map(|decision| Outcome { decision, drawn: checked.drawn });
         self.resources.push(Resource { source: source.name.clone(), title, outcome, entry, value: document.value.clone() });
         Ok(())
+    }
+
+    /// That a resource has no effect, since one of these files counts before it.
+    fn second(&self, entry: &Entry, value: &Value) -> Option<Finding> {
+        let of = |value: &Value, field: &str| value["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let mut before = self.resources.iter().filter(|before| before.entry.name == entry.name);
+        let first = before.find(|before| of(&before.value, "namespace") == of(value, "namespace"))?;
+        let (name, first) = (of(value, "name"), of(&first.value, "name"));
+        let kind = entry.resource.kind;
+        let place = if entry.resource.namespaced { "a namespace" } else { "a cluster" };
+        let message = format!(
+            "{name:?} would have no effect: of several {kind}s in {place} only the oldest counts, and {first:?} comes before it: keep one of them"
+        );
+        (name != first).then(|| Finding { path: "metadata.name".to_owned(), about_key: false, message })
     }
 
     fn add(&mut self, source: &Source, document: &Document, title: &str, findings: Vec<Finding>, notes: Vec<String>) {

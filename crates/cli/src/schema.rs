@@ -6,6 +6,7 @@
 
 use regex::Regex;
 use serde_json::{Map, Value};
+use weft_api::QUANTITY_PATTERN;
 
 use crate::{document::join, suggest::did_you_mean};
 
@@ -187,13 +188,13 @@ fn value_complaints(schema: &Value, value: &Value) -> Vec<String> {
 }
 
 fn not_allowed(value: &Value, allowed: &[Value]) -> String {
-    let words: Vec<&str> = allowed.iter().filter_map(Value::as_str).collect();
+    // An empty string stands for a field that is not there.
+    let words: Vec<&str> = allowed.iter().filter_map(Value::as_str).filter(|word| !word.is_empty()).collect();
     let hint = value
         .as_str()
         .and_then(|text| did_you_mean(text, words.iter().copied()))
         .map(|word| format!("; did you mean {word:?}?"))
         .unwrap_or_default();
-    // An empty string stands for a field that is not there.
     let all: Vec<String> = allowed.iter().filter(|word| word.as_str() != Some("")).map(ToString::to_string).collect();
     format!("{value} is not allowed, only {}{hint}", all.join(", "))
 }
@@ -204,7 +205,10 @@ fn string_complaints(schema: &Value, text: &str) -> Vec<String> {
         && let Ok(regex) = Regex::new(pattern)
         && !regex.is_match(text)
     {
-        complaints.push(format!("{text:?} does not match the pattern {pattern}"));
+        complaints.push(match pattern == QUANTITY_PATTERN {
+            true => format!("{text:?} is no quantity: write a number, with a unit if need be, for example 2, 500m or 1Gi"),
+            false => format!("{text:?} does not match the pattern {pattern}"),
+        });
     }
     complaints.extend(count_complaint(schema, "minLength", "maxLength", text.chars().count(), "characters"));
     complaints
@@ -325,6 +329,8 @@ mod tests {
         let share = json!({"type": "number", "minimum": 0, "exclusiveMinimum": true, "maximum": 1, "exclusiveMaximum": true});
         let text = json!({"type": "string", "pattern": "^[a-z]+$", "minLength": 2, "maxLength": 3});
         let choice = json!({"type": "string", "enum": ["Always", "IfNotPresent", "Never"]});
+        let optional = json!({"type": "string", "enum": ["", "HTTP"]});
+        let amount = json!({"x-kubernetes-int-or-string": true, "pattern": QUANTITY_PATTERN});
         let port = json!({"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]});
         let list = json!({"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 2});
         let set = json!({"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"});
@@ -354,6 +360,13 @@ mod tests {
                 json!("Never"),
                 json!("always"),
                 "f: \"always\" is not allowed, only \"Always\", \"IfNotPresent\", \"Never\"; did you mean \"Always\"?",
+            ),
+            (&optional, json!(""), json!("x"), "f: \"x\" is not allowed, only \"HTTP\""),
+            (
+                &amount,
+                json!("1Gi"),
+                json!("lots"),
+                "f: \"lots\" is no quantity: write a number, with a unit if need be, for example 2, 500m or 1Gi",
             ),
             (&port, json!("http"), json!(true), "f: must be an integer or a string, not true"),
             (&port, json!(80), json!(1.5), "f: must be an integer or a string, not the number 1.5"),

@@ -85,3 +85,60 @@ fn mistakes_are_found_with_the_way_out() {
     let run = weft_with_stdin(Path::new("."), &["validate", "-f", "-"], &typed);
     assert!(run.code == 1 && run.stdout.contains("spec.keystone.registration") && run.stdout.contains("\"Direct\""), "{}", run.stdout);
 }
+
+/// As `kubectl get placementapis --all-namespaces -o yaml` writes them.
+#[test]
+fn lists_are_checked_one_by_one_and_a_namespace_has_one() {
+    let one = |namespace: &str, name: &str, secret: &str| {
+        format!(
+            "- apiVersion: placement.openstack.org/v1beta1\n  kind: PlacementAPI\n  metadata: {{name: {name}, namespace: {namespace}}}\n  spec: {{databaseInstance: openstack, {secret}: osp-secret}}\n"
+        )
+    };
+    let list = [
+        "apiVersion: v1\nkind: List\nitems:\n".to_owned(),
+        one("a", "one", "secret"),
+        one("a", "two", "secret"),
+        one("b", "one", "secrett"),
+    ]
+    .concat();
+    let run = weft_with_stdin(Path::new("."), &["validate", "-f", "-"], &list);
+    assert_eq!(run.code, 1, "{}{}", run.stdout, run.stderr);
+    for line in [
+        "stdin:10:20: metadata.name: \"two\" would have no effect: of several PlacementAPIs in a namespace only the oldest counts, and \"one\" comes before it: keep one of them\n",
+        "stdin:15:39: spec.secrett: unknown field \"secrett\"; did you mean \"secret\"?\n",
+    ] {
+        assert!(run.stdout.contains(line), "{line}{}", run.stdout);
+    }
+    assert!(!run.stdout.contains("stdin:6:"), "{}", run.stdout);
+}
+
+#[test]
+fn each_mistake_is_told_once_with_field_value_rule_and_way_out() {
+    for (spec, said) in [
+        ("replicas: \"2\"", "stdin:7:13: spec.replicas: must be a whole number, not the string \"2\"\n"),
+        ("networkAttachments: storage", "stdin:7:23: spec.networkAttachments: must be a list, not the string \"storage\"\n"),
+        (
+            "resources: {limits: {cpu: lots}}",
+            "stdin:7:29: spec.resources.limits.cpu: \"lots\" is no quantity: write a number, with a unit if need be, for example 2, 500m or 1Gi\n",
+        ),
+        (
+            "override: {probes: {livenessProbes: {type: x}}}",
+            "stdin:7:46: spec.override.probes.livenessProbes.type: \"x\" is not allowed, only \"HTTP\", \"Exec\"\n",
+        ),
+        (
+            "keystone: {external: {authURL: \"keystone:5000\"}}",
+            "stdin:7:34: spec.keystone.external.authURL: \"keystone:5000\" must be a web address, for example https://keystone.example:5000\n",
+        ),
+    ] {
+        let head = "apiVersion: placement.openstack.org/v1beta1\nkind: PlacementAPI\nmetadata: {name: placement}\nspec:\n  databaseInstance: openstack\n  secret: osp-secret\n";
+        let run = weft_with_stdin(Path::new("."), &["validate", "-f", "-"], &format!("{head}  {spec}\n"));
+        assert_eq!((run.code, run.stdout.as_str()), (1, said), "{}", run.stderr);
+    }
+    for (metadata, said) in [("{}", "is missing: give it a name"), ("{name: Not_one}", "\"Not_one\" must have lower-case letters")] {
+        let text = format!(
+            "apiVersion: placement.openstack.org/v1beta1\nkind: PlacementAPI\nmetadata: {metadata}\nspec: {{databaseInstance: a, secret: b}}\n"
+        );
+        let run = weft_with_stdin(Path::new("."), &["validate", "-f", "-"], &text);
+        assert!(run.code == 1 && run.stdout.contains(&format!("metadata.name: {said}")), "{}", run.stdout);
+    }
+}

@@ -20,6 +20,8 @@ const SECRET: &str = "must be the name of a Secret: lower-case letters, digits, 
 const KEY: &str = "must be a key of a Secret: letters, digits, '-', '_' and '.'";
 const URL: &str = "must be a web address, for example https://placement.example:8778";
 
+const KEYSTONE_URL: &str = "must be a web address, for example https://keystone.example:5000";
+
 /// How long the name of a PlacementAPI is at most: a Job has it in its name, and Jobs have 63 characters.
 pub const NAME_LENGTH: usize = 46;
 
@@ -325,9 +327,9 @@ fn keystone(problems: &mut Problems, keystone: &Keystone) {
     let Some(external) = external else { return };
     let path = "spec.keystone.external";
     if !fits(patterns::WEB_ADDRESS, &external.auth_url) {
-        problems.push(&format!("{path}.authURL"), format!("{:?} {URL}", external.auth_url));
+        problems.push(&format!("{path}.authURL"), format!("{:?} {KEYSTONE_URL}", external.auth_url));
     }
-    text(problems, &format!("{path}.wwwAuthenticateURI"), &external.www_authenticate_uri, patterns::WEB_ADDRESS, URL);
+    text(problems, &format!("{path}.wwwAuthenticateURI"), &external.www_authenticate_uri, patterns::WEB_ADDRESS, KEYSTONE_URL);
     text(problems, &format!("{path}.region"), &external.region, patterns::ONE_LINE, "must be one line without control characters");
     problems.text(&format!("{path}.caBundleSecretName"), &external.ca_bundle_secret_name, is_object_name, OBJECT);
 }
