@@ -13,7 +13,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use weft_plan::{Fact, Facts, Inventory, Kind, ObjectKey, kinds, rollout::PodView};
+use weft_plan::{Fact, Facts, Inventory, Kind, OWNER_LABEL, ObjectKey, kinds, rollout::PodView};
 
 /// A stream of objects that the cache is fed from. One kind may come from several.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -331,8 +331,14 @@ impl Cache {
         let Some(key) = ObjectKey::of(object) else { return };
         let by_name = Source::Named(key.clone());
         for source in [Source::Owned(key.kind, key.namespace.clone()), Source::Owned(key.kind, None), Source::Resources, by_name] {
-            let right = source != Source::Resources || self.stores.get(&source).is_some_and(|store| store.objects.contains_key(&key));
-            if let Some(store) = self.stores.get_mut(&source).filter(|_| right) {
+            let Some(store) = self.stores.get_mut(&source) else { continue };
+            let right = match source {
+                Source::Named(_) => true,
+                // Of somebody else's object that we wrote something on, its stream will never tell.
+                Source::Owned(..) if !object["metadata"]["labels"][OWNER_LABEL].is_null() => true,
+                _ => store.objects.contains_key(&key),
+            };
+            if right {
                 store.put(object.clone());
                 if let Some(listed) = &mut store.listed {
                     listed.insert(key.clone());
@@ -580,7 +586,8 @@ mod tests {
     }
 
     fn object(version: u64, uid: &str) -> Value {
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "n", "name": "c", "uid": uid, "resourceVersion": version.to_string()}})
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "n", "name": "c", "uid": uid, "resourceVersion": version.to_string(),
+            "labels": {OWNER_LABEL: "kind.name"}}})
     }
 
     fn source() -> Source {
@@ -632,6 +639,19 @@ mod tests {
         assert!(!cache.feed(&source(), Change::Deleted(object(11, "b"))), "it had lost our label, and we put it back since");
         assert!(cache.feed(&source(), Change::Deleted(object(13, "b"))));
         assert_eq!(known(&cache), None);
+    }
+
+    #[test]
+    fn what_we_write_on_others_objects_makes_none_of_them_ours() {
+        let mut theirs = object(5, "a");
+        theirs["metadata"]["labels"] = json!({"a": "b"});
+        let mut cache = cache();
+        cache.wrote(&theirs);
+        assert_eq!(known(&cache), None);
+        // One that has just lost our label is known as it is, until its stream takes it away.
+        cache.wrote(&object(4, "a"));
+        cache.wrote(&theirs);
+        assert_eq!(known(&cache), Some(5));
     }
 
     #[test]

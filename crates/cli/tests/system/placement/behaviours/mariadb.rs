@@ -36,17 +36,19 @@ pub async fn uses_a_pre_existing_account_and_sets_a_finalizer(site: &Site<'_>) {
     made_by_others(site, ACCOUNT).await;
     site.inputs().await;
     site.placement(json!({})).await;
-    let account = site.wait(kinds::MARIADB_ACCOUNT, ACCOUNT, "has the finalizer", |live| has_finalizer(live, FINALIZER)).await;
+    site.wait(kinds::MARIADB_ACCOUNT, ACCOUNT, "has the finalizer", |live| has_finalizer(live, FINALIZER)).await;
+    site.wait_says("MariaDBAccountReady", "True", "Ready", "MariaDBAccount creation complete").await;
+    site.plays_mariadb(ACCOUNT).await;
+    site.wait_is("ServiceConfigReady", "True").await;
+    assert!(url(site).await.starts_with("mysql+pymysql://somebody:p%40ss%2Fword@"), "{}", url(site).await);
+    // Long after it was claimed.
+    let account = site.get(kinds::MARIADB_ACCOUNT, ACCOUNT).await.unwrap();
     assert_eq!(account["metadata"]["labels"], json!({"mariaDBDatabaseName": "placement"}));
     assert_eq!(
         account["spec"],
         json!({"userName": "somebody", "secret": format!("{ACCOUNT}-secret"), "requireTLS": true, "accountType": "User"})
     );
     assert_eq!(account["metadata"]["ownerReferences"], Value::Null, "it outlives the PlacementAPI");
-    site.wait_says("MariaDBAccountReady", "True", "Ready", "MariaDBAccount creation complete").await;
-    site.plays_mariadb(ACCOUNT).await;
-    site.wait_is("ServiceConfigReady", "True").await;
-    assert!(url(site).await.starts_with("mysql+pymysql://somebody:p%40ss%2Fword@"), "{}", url(site).await);
 }
 
 pub async fn ensures_an_account_is_created_and_sets_a_finalizer(site: &Site<'_>) {
