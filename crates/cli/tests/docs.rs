@@ -296,7 +296,7 @@ fn every_action_of_a_plan_is_listed_and_nothing_else() {
 
 #[test]
 fn every_metric_is_listed_and_nothing_else() {
-    let sources = sources(&["runtime", "addons"]);
+    let sources = sources(&["runtime", "addons", "operator"]);
     let mut metrics = BTreeSet::new();
     let registered = Regex::new(r#"register\(\s*"(\w+)",\s*"[^"]*",\s*metrics\.(\w+)"#).unwrap();
     for text in sources.values() {
@@ -306,7 +306,7 @@ fn every_metric_is_listed_and_nothing_else() {
             let (name, field) = (&found[1], &found[2]);
             metrics.insert(if counters.contains(field) { format!("{name}_total") } else { name.to_owned() });
         }
-        metrics.extend(all(text, r#"\(\s*"(kubevirt_cnao_\w+)""#));
+        metrics.extend(all(text, r#"\(\s*"((?:kubevirt_cnao|weft_placement)_\w+)""#));
     }
     let listed: BTreeSet<String> = Document::rows(status_page().section("Metrics")).iter().flat_map(|row| spans(&row[0])).collect();
     assert_eq!(listed, metrics, "left: docs/status.md, right: the code");

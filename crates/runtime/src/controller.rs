@@ -9,7 +9,6 @@ use std::{
 
 use futures::FutureExt;
 use jiff::Timestamp;
-use kube::runtime::events::Recorder;
 use serde_json::Value;
 use tokio::{sync::watch as channel, task::JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -22,6 +21,7 @@ use weft_plan::{
 use crate::{
     cache::Source,
     cluster::Cluster,
+    events::Teller,
     heap,
     metrics::Metrics,
     objects::Objects,
@@ -59,7 +59,7 @@ pub struct Controller {
     pub(crate) shared: Shared,
     pub(crate) metrics: Metrics,
     pub(crate) config: Config,
-    pub(crate) recorder: Recorder,
+    pub(crate) teller: Teller,
     wishes: Wishes,
     /// Of kinds that a cluster may lack.
     served: Watches,
@@ -99,12 +99,11 @@ fn generation(resource: &Value) -> i64 {
 impl Controller {
     /// A controller that is not running yet.
     pub fn new(domain: Arc<dyn Domain>, cluster: Cluster, shared: Shared, metrics: Metrics, config: Config) -> Self {
-        let reporter = crate::events::reporter(domain.name(), &config.instance);
-        let recorder = Recorder::new(cluster.client().clone(), reporter);
+        let teller = Teller::new(cluster.client().clone(), domain.name(), &config.instance);
         let watches = || Watches::new(cluster.client().clone(), shared.clone(), metrics.clone());
         let (served, named) = (watches(), watches());
         shared.lock().set_node_reporters(domain.node_reporters());
-        Self { domain, cluster, shared, metrics, config, recorder, wishes: Wishes::default(), served, named }
+        Self { domain, cluster, shared, metrics, config, teller, wishes: Wishes::default(), served, named }
     }
 
     /// Tells what its resource asks of the process.
@@ -241,8 +240,11 @@ impl Controller {
     }
 
     async fn pass_one(&self, resource: &Value, memory: &mut Memory) -> Option<Instant> {
+        let began = Instant::now();
         // A defect in one pass must not end the operator: it becomes a condition.
-        match AssertUnwindSafe(self.guarded_pass(resource, memory)).catch_unwind().await {
+        let passed = AssertUnwindSafe(self.guarded_pass(resource, memory)).catch_unwind().await;
+        self.metrics.took(self.domain.name(), began.elapsed());
+        match passed {
             Ok(due) => due,
             Err(panic) => {
                 let message = pass::defect(&*panic);

@@ -1,7 +1,16 @@
 //! Events: one for each change that a person watching would want to know, in the words of the original operators.
 
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::{
+    Client,
+    runtime::events::{Event, EventType, Recorder, Reporter},
+};
 use serde_json::Value;
 use weft_plan::{Kind, ObjectKey};
 
@@ -18,55 +27,84 @@ pub struct Note {
     pub message: String,
 }
 
+/// How long after an event an equal one counts as another of it: as long as kube's recorder remembers.
+const SERIES: Duration = Duration::from_secs(6 * 60);
+
+/// Who tells events; clones are the same one.
+///
+/// Equal ones that come soon after one another become one with a count. kube's recorder takes all of a reason for equal and would go on to show the
+/// message of the first; so each message has a recorder of its own.
+#[derive(Clone)]
+pub struct Teller {
+    client: Client,
+    reporter: Reporter,
+    recorders: Arc<Mutex<HashMap<String, (Recorder, Instant)>>>,
+}
+
+impl Teller {
+    /// For a domain, and this replica of its operator.
+    pub fn new(client: Client, domain: &str, instance: &str) -> Self {
+        let reporter = Reporter { controller: format!("weft-{domain}"), instance: Some(instance.to_owned()) };
+        Self { client, reporter, recorders: Arc::default() }
+    }
+
+    /// Publishes events about a cluster-scoped object, given by name and uid. Nobody waits for that.
+    pub fn tell(&self, kind: Kind, (name, uid): (String, String), notes: Vec<Note>) {
+        self.tell_of(&ObjectKey::new(kind, "", &name), uid, notes);
+    }
+
+    /// Publishes events about an object of this uid, in its namespace, one after the other. Nobody waits for that.
+    pub fn tell_of(&self, object: &ObjectKey, uid: String, notes: Vec<Note>) {
+        let kind = object.kind;
+        let reference = ObjectReference {
+            api_version: Some(kind.api_version()),
+            kind: Some(kind.kind.to_owned()),
+            namespace: object.namespace.clone(),
+            name: Some(object.name.clone()),
+            uid: Some(uid),
+            ..Default::default()
+        };
+        let teller = self.clone();
+        tokio::spawn(async move {
+            for note in notes {
+                teller.send(note, &reference).await;
+            }
+        });
+    }
+
+    async fn send(&self, note: Note, reference: &ObjectReference) {
+        let message = shorten(note.message);
+        let recorder = self.recorder(&message);
+        let event = Event {
+            type_: if note.warning { EventType::Warning } else { EventType::Normal },
+            reason: note.reason,
+            note: Some(message),
+            action: "Reconcile".to_owned(),
+            secondary: None,
+        };
+        match tokio::time::timeout(TIMEOUT, recorder.publish(&event, reference)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "event not published"),
+            Err(_) => tracing::debug!("event not published: no answer"),
+        }
+    }
+
+    /// The recorder of a message. Those that were not asked for in a while are forgotten.
+    fn recorder(&self, message: &str) -> Recorder {
+        let mut recorders = self.recorders.lock().unwrap_or_else(PoisonError::into_inner);
+        recorders.retain(|_, (_, last)| last.elapsed() < SERIES);
+        let new = || (Recorder::new(self.client.clone(), self.reporter.clone()), Instant::now());
+        let (recorder, last) = recorders.entry(message.to_owned()).or_insert_with(new);
+        *last = Instant::now();
+        recorder.clone()
+    }
+}
+
 /// Publishes what is new in a status. Nobody waits for that, and an event that cannot be published is only logged: status has it all.
 pub fn publish(controller: &Controller, resource: &Value, status: &Value) {
     let notes = notes(&resource["status"], status);
     let text = |field: &str| resource["metadata"][field].as_str().unwrap_or_default().to_owned();
-    tell(&controller.recorder, controller.domain.resource(), (text("name"), text("uid")), notes);
-}
-
-/// Publishes events about a cluster-scoped object, given by name and uid. Nobody waits for that.
-pub fn tell(recorder: &Recorder, kind: Kind, (name, uid): (String, String), notes: Vec<Note>) {
-    tell_of(recorder, &ObjectKey::new(kind, "", &name), uid, notes);
-}
-
-/// Publishes events about an object of this uid, in its namespace. Nobody waits for that.
-pub fn tell_of(recorder: &Recorder, object: &ObjectKey, uid: String, notes: Vec<Note>) {
-    let kind = object.kind;
-    let reference = ObjectReference {
-        api_version: Some(kind.api_version()),
-        kind: Some(kind.kind.to_owned()),
-        namespace: object.namespace.clone(),
-        name: Some(object.name.clone()),
-        uid: Some(uid),
-        ..Default::default()
-    };
-    let recorder = recorder.clone();
-    tokio::spawn(async move {
-        for note in notes {
-            send(&recorder, note, &reference).await;
-        }
-    });
-}
-
-async fn send(recorder: &Recorder, note: Note, reference: &ObjectReference) {
-    let event = Event {
-        type_: if note.warning { EventType::Warning } else { EventType::Normal },
-        reason: note.reason,
-        note: Some(shorten(note.message)),
-        action: "Reconcile".to_owned(),
-        secondary: None,
-    };
-    match tokio::time::timeout(TIMEOUT, recorder.publish(&event, reference)).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!(%error, "event not published"),
-        Err(_) => tracing::debug!("event not published: no answer"),
-    }
-}
-
-/// Who the events are from.
-pub fn reporter(domain: &str, instance: &str) -> Reporter {
-    Reporter { controller: format!("weft-{domain}"), instance: Some(instance.to_owned()) }
+    controller.teller.tell(controller.domain.resource(), (text("name"), text("uid")), notes);
 }
 
 /// What changed between two statuses that is worth an event. A condition that stays the same says nothing again, however

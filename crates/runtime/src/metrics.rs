@@ -3,11 +3,12 @@
 use std::{
     collections::{HashMap, HashSet},
     sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
+    time::Duration,
 };
 
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
-    metrics::{counter::Counter, family::Family, gauge::Gauge},
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
 use weft_plan::Kind;
@@ -35,6 +36,9 @@ struct PassLabel {
     outcome: &'static str,
 }
 
+/// From a pass that finds nothing to do to one that waits for a request.
+const PASS_SECONDS: [f64; 8] = [0.001, 0.005, 0.025, 0.1, 0.5, 2.0, 5.0, 15.0];
+
 /// All metrics; clones share the same numbers.
 #[derive(Clone)]
 pub struct Metrics {
@@ -42,6 +46,7 @@ pub struct Metrics {
     watch_failures: Family<KindLabel, Counter>,
     writes: Family<WriteLabel, Counter>,
     passes: Family<PassLabel, Counter>,
+    pass_seconds: Family<DomainLabel, Histogram, fn() -> Histogram>,
     leading: Family<DomainLabel, Gauge>,
     drifted: Family<DomainLabel, Gauge>,
     gauges: Arc<Mutex<HashMap<&'static str, Gauge<f64, AtomicU64>>>>,
@@ -65,6 +70,7 @@ impl Default for Metrics {
             watch_failures: Family::default(),
             writes: Family::default(),
             passes: Family::default(),
+            pass_seconds: Family::new_with_constructor(|| Histogram::new(PASS_SECONDS)),
             leading: Family::default(),
             drifted: Family::default(),
             gauges: Arc::default(),
@@ -74,6 +80,7 @@ impl Default for Metrics {
         registry.register("weft_watch_failures", "Watches that failed and were started again", metrics.watch_failures.clone());
         registry.register("weft_writes", "Writes to the API server that succeeded", metrics.writes.clone());
         registry.register("weft_passes", "Passes over a resource, by outcome", metrics.passes.clone());
+        registry.register("weft_pass_seconds", "How long passes over a resource took", metrics.pass_seconds.clone());
         registry.register("weft_leading", "1 while this replica is the leader of the domain", metrics.leading.clone());
         registry.register("weft_drifted_objects", "Objects that are not as they should be and are left so", metrics.drifted.clone());
         drop(registry);
@@ -95,6 +102,11 @@ impl Metrics {
     /// A pass ended; `outcome` is `ok`, `failed`, `refused`, `blocked`, `paused` or `panic`.
     pub fn passed(&self, domain: &'static str, outcome: &'static str) {
         self.passes.get_or_create(&PassLabel { domain, outcome }).inc();
+    }
+
+    /// So long took a pass.
+    pub fn took(&self, domain: &'static str, pass: Duration) {
+        self.pass_seconds.get_or_create(&DomainLabel { domain }).observe(pass.as_secs_f64());
     }
 
     /// Whether this replica leads the domain.
@@ -120,19 +132,28 @@ impl Metrics {
 
     /// Sets a gauge with labels, under the name that the original's users know: these are all that there are, others go.
     pub fn set_all(&self, name: &'static str, help: &'static str, values: HashMap<Labels, i64>) {
+        self.set_where(name, help, |_| true, values);
+    }
+
+    /// The same of those whose labels are among `these`: others stay.
+    pub fn set_where(&self, name: &'static str, help: &'static str, these: impl Fn(&Labels) -> bool, values: HashMap<Labels, i64>) {
         let mut families = self.families.lock().unwrap_or_else(PoisonError::into_inner);
-        let Labelled { family, labels } = families.entry(name).or_insert_with(|| {
+        let Labelled { family, labels: known } = families.entry(name).or_insert_with(|| {
             let labelled = Labelled::default();
             self.registry.lock().unwrap_or_else(PoisonError::into_inner).register(name, help, labelled.family.clone());
             labelled
         });
-        for gone in labels.iter().filter(|labels| !values.contains_key(*labels)) {
-            family.remove(gone);
+        known.retain(|labels| {
+            let stays = !these(labels) || values.contains_key(labels);
+            if !stays {
+                family.remove(labels);
+            }
+            stays
+        });
+        for (labels, value) in values {
+            family.get_or_create(&labels).set(value);
+            known.insert(labels);
         }
-        for (labels, value) in &values {
-            family.get_or_create(labels).set(*value);
-        }
-        *labels = values.into_keys().collect();
     }
 
     /// Everything in the OpenMetrics text format.

@@ -129,8 +129,11 @@ fn is_open_metrics(text: &str) {
         let (name, value) = line.rsplit_once(' ').expect(line);
         let name = name.split('{').next().unwrap();
         assert!(value.parse::<f64>().is_ok(), "{line}");
-        let known =
-            families.iter().any(|(family, kind)| if kind == "counter" { name == format!("{family}_total") } else { name == family });
+        let known = families.iter().any(|(family, kind)| match (kind.as_str(), name.strip_prefix(family.as_str())) {
+            ("counter", rest) => rest == Some("_total"),
+            ("histogram", rest) => matches!(rest, Some("_bucket" | "_sum" | "_count")),
+            (_, rest) => rest == Some(""),
+        });
         assert!(known, "{line}: of no family in {families:?}");
     }
 }

@@ -14,7 +14,6 @@ use std::{
 use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use kube::runtime::events::Recorder;
 use serde_json::{Value, json};
 use tokio::sync::watch as channel;
 use tokio_util::sync::CancellationToken;
@@ -28,7 +27,7 @@ use weft_plan::{Domain, ObjectKey, kinds, manager, report::Blocked};
 use weft_runtime::{
     backoff::Backoff,
     cluster::{Cluster, Error},
-    events::{self, Note},
+    events::{Note, Teller},
     metrics::Metrics,
     pass,
     retry::{self, Pause},
@@ -53,7 +52,7 @@ pub struct Controller {
     shared: Shared,
     caches: Caches,
     metrics: Metrics,
-    recorder: Recorder,
+    teller: Teller,
     manager: String,
 }
 
@@ -89,10 +88,10 @@ impl Memory {
 impl Controller {
     /// A controller that is not running yet. `shared` is the cache of the controller of NMState.
     pub fn new(domain: Arc<dyn Domain>, cluster: Cluster, shared: Shared, metrics: Metrics, instance: &str) -> Self {
-        let recorder = Recorder::new(cluster.client().clone(), events::reporter(domain.name(), instance));
+        let teller = Teller::new(cluster.client().clone(), domain.name(), instance);
         let (caches, manager) = (Caches::new(), manager(&*domain));
         shared.ring_also(caches.bell.clone());
-        Self { domain, cluster, shared, caches, metrics, recorder, manager }
+        Self { domain, cluster, shared, caches, metrics, teller, manager }
     }
 
     /// Runs until `stop`; acts only while `leading`.
@@ -104,7 +103,11 @@ impl Controller {
                 memory = Memory::new();
             }
             let may_act = *leading.borrow() && self.caches.are_complete() && self.shared.lock().may_act();
+            let began = Instant::now();
             let due = if may_act { self.pass(&mut memory).await } else { None };
+            if may_act {
+                self.metrics.took(POLICIES, began.elapsed());
+            }
             gauges::set(&self.metrics, &self.caches);
             tokio::select! {
                 () = self.caches.bell.rung() => {}
@@ -321,7 +324,7 @@ impl Controller {
                     let message = now["message"].as_str().unwrap_or_default();
                     let message = failure.map_or_else(|| message.to_owned(), |failure| format!("{message}; {failure}"));
                     let note = Note { warning: true, reason: "ReconcileFailed".to_owned(), message };
-                    events::tell(&self.recorder, POLICY, (name.to_owned(), policy.uid.clone()), vec![note]);
+                    self.teller.tell(POLICY, (name.to_owned(), policy.uid.clone()), vec![note]);
                 }
                 Ok(())
             }

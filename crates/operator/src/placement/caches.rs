@@ -6,7 +6,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use kube::runtime::events::Recorder;
 use serde_json::Value;
 use tokio::{sync::watch as channel, task::JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -22,7 +21,8 @@ use weft_plan::{
 use weft_runtime::{
     cache::{Look, Source},
     cluster::Cluster,
-    events, heap,
+    events::Teller,
+    heap,
     metrics::Metrics,
     retry,
     views::Bell,
@@ -30,7 +30,7 @@ use weft_runtime::{
     watches::Watches,
 };
 
-use super::{Controller, errands::Errands, pass::Memory};
+use super::{Controller, errands::Errands, gauges, pass::Memory};
 
 /// Changes that come within this time are one change.
 const GATHER: Duration = Duration::from_millis(10);
@@ -46,7 +46,7 @@ pub(super) struct Place {
     pub common: Shared,
     pub shared: Shared,
     pub metrics: Metrics,
-    pub recorder: Recorder,
+    pub teller: Teller,
     bell: Bell,
     /// Of objects of our own whose kinds others bring, while the cluster serves them.
     optional: Watches,
@@ -57,7 +57,7 @@ pub(super) struct Place {
 impl Place {
     pub fn new(controller: &Controller, namespace: &str) -> Self {
         let (cluster, shared, metrics) = (controller.cluster.clone(), Shared::default(), controller.metrics.clone());
-        let recorder = Recorder::new(cluster.client().clone(), events::reporter(controller.domain.name(), &controller.instance));
+        let teller = Teller::new(cluster.client().clone(), controller.domain.name(), &controller.instance);
         let watches = || Watches::new(cluster.client().clone(), shared.clone(), metrics.clone());
         let (optional, asked) = (watches(), watches());
         Self {
@@ -67,7 +67,7 @@ impl Place {
             cluster,
             shared,
             metrics,
-            recorder,
+            teller,
             bell: Bell::default(),
             optional,
             asked,
@@ -99,6 +99,7 @@ impl Place {
                 true => Some(Instant::now() + LOOK_AGAIN),
                 false => None,
             };
+            gauges::set(&self.metrics, &self.namespace, &self.shared.lock().resources());
             heap::give_back();
             tokio::select! {
                 () = self.shared.changed() => {}

@@ -80,7 +80,6 @@ impl Place {
             }
         }
         if !left.is_empty() {
-            // One event: of several with a reason, only the first message is shown.
             let message = format!("not needed any more, and left to whoever needs it: {}", left.join(", "));
             self.tell(resource, vec![Note { warning: false, reason: "LeftBehind".to_owned(), message }]);
         }

@@ -6,6 +6,7 @@
 mod caches;
 mod departure;
 mod errands;
+mod gauges;
 pub mod keystone;
 mod pass;
 mod report;

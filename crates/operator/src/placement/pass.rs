@@ -72,8 +72,11 @@ pub(super) fn key_of(resource: &Value) -> ObjectKey {
 impl Place {
     /// A pass over one of these. Returns when the next is due, should nothing happen.
     pub(super) async fn pass(&self, resource: &Arc<Value>, all: &[Arc<Value>], memory: &mut Memory) -> Option<Instant> {
+        let began = Instant::now();
         // A defect in one pass must not end the operator: it becomes a condition.
-        match AssertUnwindSafe(self.guarded_pass(resource, all, memory)).catch_unwind().await {
+        let passed = AssertUnwindSafe(self.guarded_pass(resource, all, memory)).catch_unwind().await;
+        self.metrics.took(self.domain.name(), began.elapsed());
+        match passed {
             Ok(Ok(due)) => due,
             Ok(Err(error)) => {
                 tracing::warn!(%error, object = %key_of(resource).human(), "a pass failed");

@@ -5,11 +5,7 @@ use serde_json::{Value, json};
 use weft_api::placement::{Condition, PlacementApiStatus};
 use weft_placement::{Assessment, status::status};
 use weft_plan::{Domain, manager, report::Blocked};
-use weft_runtime::{
-    cluster::Error,
-    events::{self, Note},
-    status::merge_patch,
-};
+use weft_runtime::{cluster::Error, events::Note, status::merge_patch};
 
 use super::{
     caches::Place,
@@ -60,7 +56,7 @@ impl Place {
 
     pub(super) fn tell(&self, resource: &Value, notes: Vec<Note>) {
         let uid = resource["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
-        events::tell_of(&self.recorder, &key_of(resource), uid, notes);
+        self.teller.tell_of(&key_of(resource), uid, notes);
     }
 }
 

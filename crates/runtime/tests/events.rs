@@ -1,0 +1,46 @@
+//! Events on a real API server: what a person sees who reads them.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use k8s_openapi::api::events::v1::Event;
+use kube::{Api, Client, api::ListParams};
+use weft_plan::{ObjectKey, kinds};
+use weft_runtime::events::{Note, Teller};
+use weft_testenv::ControlPlane;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn note(message: &str) -> Note {
+    Note { warning: true, reason: "DBReady".to_owned(), message: message.to_owned() }
+}
+
+/// Each message, and how often it was told.
+async fn told(client: &Client) -> BTreeMap<String, i32> {
+    let events = Api::<Event>::namespaced(client.clone(), "default").list(&ListParams::default()).await.unwrap();
+    let ours = events.items.into_iter().filter(|event| event.reason.as_deref() == Some("DBReady"));
+    ours.map(|event| (event.note.unwrap(), event.series.map_or(1, |series| series.count))).collect()
+}
+
+#[tokio::test]
+async fn equal_events_are_counted_and_others_of_the_same_reason_are_shown() {
+    let control_plane = ControlPlane::builder().api_only().start().await.unwrap();
+    let client = control_plane.client();
+    let teller = Teller::new(client.clone(), "placement", "replica");
+    let about = ObjectKey::new(kinds::CONFIG_MAP, "default", "about");
+    teller.tell_of(&about, "uid".to_owned(), ["no host", "no user", "no host", "no host"].map(note).into());
+    let expected = BTreeMap::from([("no host".to_owned(), 3), ("no user".to_owned(), 1)]);
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let told = told(&client).await;
+        if told == expected {
+            break;
+        }
+        assert!(Instant::now() < end, "{told:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
