@@ -20,6 +20,7 @@ mod confirm;
 mod definitions;
 mod document;
 mod domains;
+mod handover;
 mod held;
 mod install;
 mod nodes;

@@ -8,14 +8,14 @@ use weft_api::placement::PlacementApi;
 use weft_placement::{
     Settings,
     domain::Namespaces,
-    peers::database::Dice,
-    preview::{Given, preview},
+    peers::{Claim, Release, database::Dice},
+    preview::{Given, preview, preview_departure},
     world::Question,
 };
 use weft_plan::{Kind, Manifest, OWNER_LABEL, ObjectKey, Owner, Unit, drift, kinds};
 use weft_runtime::{
     presence,
-    preview::{self as changes, Action, Change, Preview},
+    preview::{self as changes, Action, Change, Preview, UnitPreview},
     seniority,
 };
 
@@ -29,6 +29,8 @@ use crate::{
 
 /// The name of the only component.
 const UNIT: &str = "placement";
+/// The heading of what is held and released.
+const OTHERS: &str = "objects of others";
 /// Of an account that is made from it nothing is ever used.
 const EXAMPLE: Dice = Dice { user: [0x5a; 2], password: [0x5a; 16] };
 const OTHER_EXAMPLE: Dice = Dice { user: [0xa5; 2], password: [0xa5; 16] };
@@ -105,18 +107,29 @@ pub async fn plan(online: &Online, site: &Site, wanted: &Value) -> Result<(Previ
     let other = |object: &Manifest| others.iter().find(|other| other.key() == object.key()).unwrap_or(object).clone();
     let other = Unit { name: UNIT.to_owned(), objects: ahead.objects.iter().map(other).collect() };
     let unit = Unit { name: UNIT.to_owned(), objects: ahead.objects };
+    let held = ahead.claims.iter().map(hold);
+    let others = UnitPreview { name: OTHERS.to_owned(), changes: held.chain(ahead.releases.iter().map(release)).collect() };
     let plan = Preview {
         blocked: presence::blocked(&online.cluster, &*site.domain).await.map_err(|error| online.explain(error))?,
         paused: drift::pause(wanted).map(str::to_owned),
         drawn: unit.objects.iter().zip(&other.objects).any(|(one, other)| one.body() != other.body()),
-        units: vec![changes::unit(&objects, &unit, &other).await.map_err(|error| online.explain(error))?],
+        units: vec![changes::unit(&objects, &unit, &other).await.map_err(|error| online.explain(error))?, others],
         notices: unseen,
         ..Preview::default()
     };
     Ok((plan, notes))
 }
 
-/// What the deletion of a PlacementAPI would remove.
+fn hold(claim: &Claim) -> Change {
+    Change { object: claim.key.clone(), action: Action::Hold { why: format!("would hold it: {}", claim.puts()) } }
+}
+
+fn release(release: &Release) -> Change {
+    let stays = if release.leaves { ", so that it stays when the PlacementAPI goes" } else { "" };
+    Change { object: release.key.clone(), action: Action::Release { why: format!("would release it: {} goes{stays}", release.takes()) } }
+}
+
+/// What the deletion of a PlacementAPI would remove, and release.
 ///
 /// # Errors
 /// The cluster does not let us look.
@@ -128,7 +141,25 @@ pub async fn deletion(online: &Online, site: &Site, stored: &Value) -> Result<Pr
         let keys = objects.iter().filter(|object| owner.owns(object)).filter_map(ObjectKey::of);
         removals.extend(keys.map(|object| Change { object, action: Action::Delete }));
     }
-    Ok(Preview { removals, ..Preview::default() })
+    let objects = online.objects(site, owner);
+    let (facts, notices) = changes::facts(&objects).await.map_err(|error| online.explain(error))?;
+    // One that cannot be read holds nothing.
+    let read: PlacementApi = serde_json::from_value(stored.clone()).unwrap_or_default();
+    let mut answers = BTreeMap::new();
+    let releases = loop {
+        let (releases, open) = preview_departure(&read, Given::Cluster { facts: facts.clone(), answers: answers.clone() });
+        if open.is_empty() {
+            break releases;
+        }
+        for question in open {
+            let answer = ask(online, namespace(stored), &question).await?;
+            answers.insert(question, answer);
+        }
+    };
+    // What goes is released first, which nobody needs to be told.
+    let stays = |release: &&Release| removals.iter().all(|removal| removal.object != release.key);
+    let changes = releases.iter().filter(stays).map(self::release).collect();
+    Ok(Preview { units: vec![UnitPreview { name: OTHERS.to_owned(), changes }], removals, notices, ..Preview::default() })
 }
 
 /// The PlacementAPI that counts in the namespace, if it is another one.

@@ -51,7 +51,8 @@ fn sign(action: &Action) -> Sign {
         Action::Replace { .. } => sign("±", "replace", "to make anew"),
         Action::TakeOver { .. } => sign("^", "take-over", "to take over"),
         Action::Delete => sign("-", "delete", "to delete"),
-        Action::Release => sign("=", "release", "to stay without Weft's label"),
+        Action::Release { .. } => sign("=", "release", "to release"),
+        Action::Hold { .. } => sign("@", "hold", "to hold"),
         Action::Drift { .. } => sign("?", "drift", "changed by others and left so"),
         Action::Leave { .. } => sign("=", "leave", "left to others"),
         Action::Stay { .. } => sign("=", "stay", "to stay"),
@@ -62,7 +63,7 @@ fn sign(action: &Action) -> Sign {
 }
 
 /// The order of the summary.
-const TOTALS: [&str; 12] = [
+const TOTALS: [&str; 13] = [
     "to create",
     "to change",
     "to make anew",
@@ -72,7 +73,8 @@ const TOTALS: [&str; 12] = [
     "held back",
     "changed by others and left so",
     "to stay",
-    "to stay without Weft's label",
+    "to hold",
+    "to release",
     "left to others",
     "as they should be",
 ];
@@ -214,7 +216,8 @@ fn object(out: &mut String, change: &Change, style: Style) {
         Action::Conflict { why } => (style.bad(sign), Some(why.as_str())),
         Action::Leave { why } => (style.dim(sign), Some(why.as_str())),
         Action::Stay { .. } => (style.dim(sign), None),
-        Action::Release => (style.dim(sign), Some("stays, without Weft's label: other people's objects may live in it")),
+        Action::Release { why } => (style.dim(sign), Some(why.as_str())),
+        Action::Hold { why } => (style.pending(sign), Some(why.as_str())),
         Action::Wait => (style.dim(sign), Some("waits for what is in its way, or missing")),
         Action::Drift { deviation } => (style.pending(sign), Some(left_so(deviation))),
         _ => (style.pending(sign), None),
@@ -274,7 +277,9 @@ fn object_json(change: &Change) -> Value {
         object["differences"] = differences.iter().map(difference_json).collect();
     }
     match &change.action {
-        Action::Conflict { why } | Action::Leave { why } | Action::Stay { why } => object["why"] = why.clone().into(),
+        Action::Conflict { why } | Action::Leave { why } | Action::Stay { why } | Action::Release { why } | Action::Hold { why } => {
+            object["why"] = why.clone().into()
+        }
         Action::Drift { deviation } => object["why"] = left_so(deviation).into(),
         _ => {}
     }

@@ -12,6 +12,7 @@ pub mod conditions;
 mod config;
 pub mod domain;
 pub mod files;
+pub mod handover;
 #[cfg(test)]
 mod hazards;
 pub mod ini;

@@ -15,8 +15,8 @@ use weft_plan::{Facts, Kind, Manifest, ObjectKey, kinds, report::Failure};
 
 use crate::{
     Settings,
-    assess::assess,
-    peers::database::Dice,
+    assess::{assess, departure},
+    peers::{Claim, Release, database::Dice},
     registration::{Errand, Progress},
     world::{Question, Seen, World},
 };
@@ -29,6 +29,10 @@ const ROUNDS: usize = 32;
 pub struct Preview {
     /// The objects, in the order in which they are applied.
     pub objects: Vec<Manifest>,
+    /// What is held of others' objects.
+    pub claims: Vec<Claim>,
+    /// What is let go of others' objects at last.
+    pub releases: Vec<Release>,
     /// What was taken for granted.
     pub assumed: Vec<String>,
     /// Why there is no more, if there is not: the condition, and what it says.
@@ -84,18 +88,19 @@ pub fn preview(resource: &PlacementApi, settings: &Settings, mut given: Given, e
         *objects = objects.iter().map(|object| as_stored(object, &namespace)).collect();
         assume(resource, &namespace, objects, &mut preview.assumed);
     }
-    let world = Ahead { given: Mutex::new(given), made: Mutex::default(), open: Mutex::default() };
+    let world = Ahead::new(given);
     for _ in 0..ROUNDS {
         let assessment = assess(resource, elder, settings, &world, Timestamp::UNIX_EPOCH, dice);
         preview.open = std::mem::take(&mut lock(&world.open));
-        let claims = assessment.claims.iter().filter(|claim| world.claim(&claim.key, &claim.body)).count();
-        let before = preview.objects.len();
+        let before = preview.objects.len() + preview.claims.len();
+        preview.claims.extend(assessment.claims.into_iter().filter(|claim| world.claim(&claim.key, &claim.body)));
         for object in assessment.objects {
             if world.make(&object) {
                 preview.objects.push(object);
             }
         }
-        if claims == 0 && preview.objects.len() == before {
+        if preview.objects.len() + preview.claims.len() == before {
+            preview.releases = assessment.releases;
             let conditions = assessment.steps.conditions(&[], Timestamp::UNIX_EPOCH);
             let failed = conditions.iter().skip(1).find(|condition| condition.status == "False");
             preview.ends = failed.map(|condition| format!("{}: {}", condition.type_, condition.message.as_deref().unwrap_or_default()));
@@ -103,6 +108,13 @@ pub fn preview(resource: &PlacementApi, settings: &Settings, mut given: Given, e
         }
     }
     preview
+}
+
+/// Looks ahead to the end of a PlacementAPI: what is let go of others' objects, and what has to be asked before more can be said.
+pub fn preview_departure(resource: &PlacementApi, given: Given) -> (Vec<Release>, BTreeSet<Question>) {
+    let world = Ahead::new(given);
+    let releases = departure(resource, &world).releases;
+    (releases, std::mem::take(&mut lock(&world.open)))
 }
 
 /// What usually is there where other operators are, and is not among the files.
@@ -150,6 +162,10 @@ struct Ahead {
 }
 
 impl Ahead {
+    fn new(given: Given) -> Self {
+        Self { given: Mutex::new(given), made: Mutex::default(), open: Mutex::default() }
+    }
+
     /// Makes an object; whether it is a new one. What others have said of it already stays, beside what is taken for granted.
     fn make(&self, object: &Manifest) -> bool {
         let key = object.key();

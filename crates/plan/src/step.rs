@@ -242,7 +242,9 @@ pub fn release_patch(key: &ObjectKey, live: &Value, owner: &Owner, outlives: boo
     }
     if let Some(mut reference) = owner.reference().filter(|_| !outlives && !is_kept_for_ever(key.kind)) {
         reference["blockOwnerDeletion"] = true.into();
-        patch["metadata"]["ownerReferences"] = json!([reference]);
+        let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
+        let others = owners.filter(|other| other["uid"] != reference["uid"]).cloned();
+        patch["metadata"]["ownerReferences"] = others.chain([reference.clone()]).collect();
     }
     Some(patch)
 }
@@ -345,6 +347,11 @@ mod tests {
             json!({"metadata": {"uid": "x", "resourceVersion": "7", "labels": {OWNER_LABEL: null}, "annotations": {"weft.network/adopt": null}, "ownerReferences": [
                 {"apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig", "name": "cluster", "uid": "u", "controller": true, "blockOwnerDeletion": true}]}})
         );
+        let mut shared = live.clone();
+        shared["metadata"]["ownerReferences"] = json!([{"uid": "u", "controller": true}, {"uid": "another"}]);
+        let patch = release_patch(&ObjectKey::new(kinds::CLUSTER_ROLE, "", "m"), &shared, &owner(), false).unwrap();
+        let owners = patch["metadata"]["ownerReferences"].as_array().unwrap();
+        assert_eq!((owners.len(), &owners[0], &owners[1]["blockOwnerDeletion"]), (2, &json!({"uid": "another"}), &json!(true)));
         let namespace = release_patch(&ObjectKey::new(kinds::NAMESPACE, "", "m"), &live, &owner(), false).unwrap();
         assert_eq!(namespace["metadata"].get("ownerReferences"), None);
         assert_eq!(

@@ -87,8 +87,16 @@ pub enum Action {
     },
     /// It is deleted.
     Delete,
-    /// It stays, and only Weft's label goes from it: other people's objects may live in it.
-    Release,
+    /// It stays, and what Weft had put on it goes.
+    Release {
+        /// What goes, and why it stays.
+        why: String,
+    },
+    /// It is somebody else's and stays so: Weft puts something on it that keeps it.
+    Hold {
+        /// What is put on it.
+        why: String,
+    },
     /// It is not as it should be, and is left so, since the resource wants drift to be reported only.
     Drift {
         /// How it deviates.
@@ -116,7 +124,16 @@ pub enum Action {
 impl Action {
     /// Whether it writes to the cluster.
     pub fn writes(&self) -> bool {
-        matches!(self, Self::Create | Self::Change { .. } | Self::Replace { .. } | Self::TakeOver { .. } | Self::Delete | Self::Release)
+        matches!(
+            self,
+            Self::Create
+                | Self::Change { .. }
+                | Self::Replace { .. }
+                | Self::TakeOver { .. }
+                | Self::Delete
+                | Self::Release { .. }
+                | Self::Hold { .. }
+        )
     }
 }
 
@@ -335,7 +352,9 @@ fn with_drawn(mut differences: Vec<Difference>, other: &Step) -> Vec<Difference>
 async fn removals(objects: &Objects, keys: Vec<ObjectKey>) -> Result<Vec<Change>, Error> {
     let action = |key: &ObjectKey, live: &Value| match is_kept_for_ever(key.kind) {
         _ if objects.may_remove(key, live) => Action::Delete,
-        true if objects.has_label(live) => Action::Release,
+        true if objects.has_label(live) => {
+            Action::Release { why: "stays, without Weft's label: other people's objects may live in it".to_owned() }
+        }
         true => Action::Leave { why: "stays: other people's objects may live in it".to_owned() },
         false => Action::Leave { why: "is not Weft's any more".to_owned() },
     };

@@ -1,7 +1,7 @@
 //! Giving a resource and its objects back to the operator that Weft replaced: everything goes on running as it is.
 
 use serde_json::Value;
-use weft_plan::{ObjectKey, release_patch};
+use weft_plan::{OWNER_LABEL, ObjectKey, release_patch};
 
 use crate::{
     cluster::Error,
@@ -47,6 +47,21 @@ pub async fn release_list(objects: &Objects, resource: &Value, namespace: &str) 
         if objects.live(&object).await?.is_some() {
             list.push(Entry { object, outlives: false });
         }
+    }
+    Ok(list)
+}
+
+/// The same of a resource that has a namespace and no inventory: its objects are known by their label, and all of them are in that namespace.
+///
+/// # Errors
+/// Something that has to be known cannot be read.
+pub async fn labelled_list(objects: &Objects, namespace: &str) -> Result<Vec<Entry>, Error> {
+    let mut list = Vec::new();
+    for kind in objects.domain.kinds() {
+        let (found, _) = objects.cluster.list_metadata(*kind, Some(namespace), OWNER_LABEL).await?;
+        let keys = found.iter().filter_map(|live| Some((ObjectKey::of(live)?, live)));
+        let ours = keys.filter(|(key, live)| release_patch(key, live, &objects.owner, false).is_some());
+        list.extend(ours.map(|(object, _)| Entry { object, outlives: false }));
     }
     Ok(list)
 }

@@ -24,7 +24,7 @@ use crate::{
 /// `kubectl apply`. Reads only. The settings are those of the installed operator.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Signs:  + made   ~ changed   ± made anew   ^ taken over   - deleted   ! in conflict   … has to wait   = stays
+Signs:  + made   ~ changed   ± made anew   ^ taken over   - deleted   @ held   ! in conflict   … has to wait   = stays
 
 Exit code 0: nothing would change, 1: something would, 2: it could not be found out (as with kubectl diff).
 

@@ -5,11 +5,16 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::builder::PossibleValuesParser;
 use weft_plan::{ObjectKey, Owner, kinds};
-use weft_runtime::release::{release, release_list};
+use weft_runtime::{
+    presence,
+    release::{release, release_list},
+};
 
 use crate::{
     confirm::confirmed,
-    domains, held,
+    domains,
+    handover::{self, Handover},
+    held,
     online::{ClusterArgs, Online, Site, block_on},
     output::{self, Style},
 };
@@ -19,6 +24,7 @@ use crate::{
 /// The configuration and its components go on running untouched: no pod restarts. Weft's finalizer, labels, annotations and inventory
 /// go, and every object is owned in the form that the other operator looks for. The record of the applied configuration stays. So do
 /// policies of nodes' networks, without Weft's finalizer; the admission policy that the other operator's agents could not work with goes.
+/// A PlacementAPI and what it holds keep the finalizers that placement-operator has itself; that operator replaces the pods, one by one.
 /// Weft's operator must have been stopped before.
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -33,7 +39,10 @@ Examples:
   weft release cluster-network
 
   kubectl -n nmstate delete deployment nmstate-operator
-  weft release node-network")]
+  weft release node-network
+
+  kubectl -n openstack-operators scale deployment placement-operator-controller-manager --replicas=0
+  weft release placement")]
 pub struct Args {
     /// What is to be given back
     #[arg(value_name = "DOMAIN", value_parser = PossibleValuesParser::new(domains::ALL.iter().map(|entry| entry.name)))]
@@ -65,18 +74,16 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 async fn give_back(args: &Args, online: &Online, site: &Site) -> Result<()> {
     let style = Style::stdout();
     let kind = site.entry.resource;
-    if kind.namespaced {
-        bail!(
-            "{}: there is nothing to give back by hand. Scale Weft's operator to 0 and install the other one: it knows its {}s by their owner",
-            site.entry.name,
-            kind.kind
-        );
-    }
     let mut work = Vec::new();
     for resource in online.resources(site).await?.unwrap_or_default() {
         let objects = online.objects(site, Owner::of(&*site.domain, &resource));
-        let list = release_list(&objects, &resource, &site.namespace).await.map_err(|error| online.explain_stored(error))?;
-        if list.is_empty() {
+        let (list, handover) = if kind.namespaced {
+            handover::find(online, site, &objects, &resource).await?
+        } else {
+            let list = release_list(&objects, &resource, &site.namespace).await.map_err(|error| online.explain_stored(error))?;
+            (list, Handover::default())
+        };
+        if list.is_empty() && handover.is_empty() {
             continue;
         }
         if !resource["metadata"]["deletionTimestamp"].is_null() {
@@ -86,7 +93,7 @@ async fn give_back(args: &Args, online: &Online, site: &Site) -> Result<()> {
                 resource["metadata"]["name"].as_str().unwrap_or_default()
             );
         }
-        work.push((resource, list));
+        work.push((resource, list, handover));
     }
     let held = held::find(online, site).await?;
     let in_the_way = in_the_way(online, site).await?;
@@ -95,12 +102,13 @@ async fn give_back(args: &Args, online: &Online, site: &Site) -> Result<()> {
     }
     idle(online, site).await?;
     if args.dry_run {
-        let keys = held.iter().map(|held| &held.key).chain(work.iter().flat_map(|(_, list)| list).map(|entry| &entry.object));
+        let keys = held.iter().map(|held| &held.key).chain(work.iter().flat_map(|(_, list, _)| list).map(|entry| &entry.object));
+        let prepared = work.iter().flat_map(|(resource, _, handover)| handover.preview(site, resource));
         let given = keys.map(|key| format!("would give back {}\n", key.human()));
         let removed = in_the_way.iter().map(|(key, _)| format!("would remove {}\n", key.human()));
-        given.chain(removed).try_for_each(|line| output::print(&line))?;
+        prepared.chain(given).chain(removed).try_for_each(|line| output::print(&line))?;
     }
-    let count = held.len() + work.iter().map(|(_, list)| list.len()).sum::<usize>();
+    let count = held.len() + work.iter().map(|(_, list, _)| list.len()).sum::<usize>();
     if args.dry_run || !confirmed(args.yes, &format!("Give {count} objects of {} back?", site.entry.name))? {
         return output::print("Nothing was changed.\n");
     }
@@ -112,7 +120,10 @@ async fn give_back(args: &Args, online: &Online, site: &Site) -> Result<()> {
         online.cluster.delete(key, uid).await.map_err(|error| online.explain(error).context(again(key)))?;
         output::print(&format!("{} {}\n", style.good("removed"), key.human()))?;
     }
-    for (resource, list) in &work {
+    for (resource, list, handover) in &work {
+        let said = |done: &str, what: &str| output::print(&format!("{} {what}\n", style.good(done)));
+        let failed = || format!("{} could not be given back; run the command again to go on from there", output::title(kind, resource));
+        handover.carry_out(online, site, resource, said).await.with_context(failed)?;
         let objects = online.objects(site, Owner::of(&*site.domain, resource));
         for entry in list {
             let failed = |error| online.explain(error).context(again(&entry.object));
@@ -123,11 +134,13 @@ async fn give_back(args: &Args, online: &Online, site: &Site) -> Result<()> {
     output::print(&next_step(site))
 }
 
-/// What of the installation the other operator could not work with, with its uid.
+/// What of the installation the other operator could not work with, or nobody but Weft has a use for, with its uid.
 async fn in_the_way(online: &Online, site: &Site) -> Result<Vec<(ObjectKey, String)>> {
     let mut found = Vec::new();
-    for (kind, name) in site.entry.gives_way {
-        let key = ObjectKey::new(*kind, "", name);
+    let named = site.entry.gives_way.iter().map(|(kind, name)| ObjectKey::new(*kind, "", name));
+    // Where there is an inventory, the lease is in its list.
+    let lease = site.entry.resource.namespaced.then(|| presence::lease_key(&site.namespace, &*site.domain));
+    for key in named.chain(lease) {
         let live = online.cluster.get_metadata(&key).await.map_err(|error| online.explain(error))?;
         found.extend(live.and_then(|live| Some((key, live["metadata"]["uid"].as_str()?.to_owned()))));
     }

@@ -101,7 +101,7 @@ pub fn planned(plan: &Value) -> Writes {
         .filter_map(|object| match object["action"].as_str().unwrap() {
             "keep" | "leave" => None,
             "create" => Some(format!("create {}", name(object))),
-            "change" | "take-over" | "release" => Some(format!("change {}", name(object))),
+            "change" | "take-over" | "release" | "hold" => Some(format!("change {}", name(object))),
             "delete" => Some(format!("delete {}", name(object))),
             other => panic!("{other} is not expected here: {object}"),
         })

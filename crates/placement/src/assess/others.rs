@@ -101,7 +101,7 @@ impl Walk<'_> {
         for account in self.ask(Step::Db, kinds::MARIADB_ACCOUNT, &database::accounts())? {
             // Before the account, by which it is known.
             let secret = world::secret(&self.config.namespace, account["spec"]["secret"].as_str().unwrap_or_default());
-            if let Some(live) = self.world.own(&secret) {
+            if let Whose::Ours(Some(live)) = self.whose(Step::Db, &secret)? {
                 self.leave(&secret, &live);
             }
             self.leave(&key_of(kinds::MARIADB_ACCOUNT, &account), &account);

@@ -62,6 +62,14 @@ impl Claim {
         }
         Some(Self { key: key.clone(), body })
     }
+
+    /// What is put on the object, for people.
+    pub fn puts(&self) -> String {
+        let metadata = &self.body["metadata"];
+        let finalizers = metadata["finalizers"].as_array().into_iter().flatten().map(|finalizer| format!("finalizer {}", text(finalizer)));
+        let labels = metadata["labels"].as_object().into_iter().flatten().map(|(label, value)| format!("label {label}={}", text(value)));
+        finalizers.chain(labels).collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// The end of a [`Claim`], or of a finalizer that placement-operator has put there.
@@ -94,6 +102,21 @@ impl Release {
         let owners = patch.take("ownerReferences", is_placement);
         let leaves = patch.take_label(OWNER_LABEL) || owners;
         (is_held || leaves).then(|| Self { key: key.clone(), patch: patch.steps.into(), leaves })
+    }
+
+    /// What is taken off the object, for people.
+    pub fn takes(&self) -> String {
+        let steps = self.patch.as_array().into_iter().flatten();
+        let taken = steps.filter_map(|step| {
+            let (list, which) = text(&step["path"]).strip_prefix("/metadata/")?.split_once('/')?;
+            match (list, text(&step["op"])) {
+                ("finalizers", "test") => Some(format!("finalizer {}", text(&step["value"]))),
+                ("ownerReferences", "remove") => Some("owner".to_owned()),
+                ("labels", "remove") => Some(format!("label {}", which.replace("~1", "/"))),
+                _ => None,
+            }
+        });
+        taken.collect::<Vec<_>>().join(", ")
     }
 
     /// Leaves its fields, too: the next apply of ours, of a [`Claim`], then takes none of them along.
@@ -238,6 +261,7 @@ mod tests {
             claim(&live).unwrap().body["metadata"],
             json!({"name": "ac", "namespace": "cloud", "uid": "1", "finalizers": [FINALIZER], "labels": {"weft.network/x": "y"}})
         );
+        assert_eq!(claim(&live).unwrap().puts(), format!("finalizer {FINALIZER}, label weft.network/x=y"));
         assert_eq!(Release::of(&key, &live, FINALIZER, None), None);
         live["metadata"]["finalizers"] = json!(["other/one", FINALIZER]);
         assert!(claim(&live).is_some(), "the label is missing");
@@ -252,6 +276,8 @@ mod tests {
                 &json!({"op": "remove", "path": "/metadata/labels/weft.network~1x"})
             )
         );
+        let both = format!("finalizer {FINALIZER}, label weft.network/x");
+        assert_eq!(Release::of(&key, &live, FINALIZER, Some("weft.network/x")).unwrap().takes(), both);
         let going = json!({"metadata": {"name": "ac", "uid": "1", "deletionTimestamp": "2026-01-01T00:00:00Z"}});
         assert_eq!(claim(&going), None, "the API server would refuse it");
     }
@@ -266,6 +292,7 @@ mod tests {
             "managedFields": [{"manager": "other", "operation": "Apply"}, {"manager": MANAGER, "operation": "Apply"}]}});
         let release = Release::leaving(&key, &live, FINALIZER).unwrap();
         assert!(release.leaves);
+        assert_eq!(release.takes(), format!("finalizer {FINALIZER}, owner, label {OWNER_LABEL}"));
         let paths = |release: &Release| -> Vec<String> {
             let steps = release.patch.as_array().unwrap().iter().filter(|step| step["op"] != "test");
             steps.map(|step| text(&step["path"]).to_owned()).collect()

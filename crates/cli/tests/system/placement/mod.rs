@@ -2,7 +2,10 @@
 //! `weft-placement`.
 
 mod behaviours;
+mod metrics;
 mod operators;
+mod others;
+mod released;
 mod site;
 mod standalone;
 mod trouble;
