@@ -177,6 +177,8 @@ async fn pods_of_ovs_cni_keep_their_bridge() {
     cut["routes"] = json!({"config": [{"destination": "172.31.0.2/32", "next-hop-interface": "eth0", "next-hop-address": "172.31.0.99"}]});
     weft.apply(&policy("cut", &json!({"priority": 1, "desiredState": cut}))).await.unwrap();
     wait_policy(&weft, "cut", "Degraded").await;
+    let outcome = wait_enactment(&weft, "node-1", "cut", "Failing").await["status"]["outcome"].clone();
+    assert_eq!(outcome["phase"], "Probe", "and not Rollback: {outcome}");
     assert_ne!(vsctl(host, "get bridge br1 _uuid").await, bridge_row, "it was deleted, and came back");
     wait_reachable(host).await;
     assert_eq!(rows(host, "a").await, wanted);
