@@ -6,6 +6,7 @@
 mod harness;
 
 mod errors;
+mod exported;
 mod plan;
 mod plan_nodes;
 mod plan_placement;
