@@ -81,6 +81,12 @@ pub trait Domain: Send + Sync + 'static {
     /// The workloads that may be that operator, by kind and name, in whatever namespace. The first is what Weft's own is, too.
     fn operators(&self) -> &'static [(Kind, &'static str)];
 
+    /// Tells, of a webhook configuration or a ValidatingAdmissionPolicy ([`ADMISSION`](kinds::ADMISSION)), whether that operator asks by it about what Weft writes, whatever
+    /// its name: the API server goes on asking when the operator is gone. `None`: none is looked for, but by the names in [`Domain::operators`].
+    fn admission(&self) -> Option<fn(&Value) -> bool> {
+        None
+    }
+
     /// Whether the record tells of this unit: it is written once all such units are as they should be, whatever becomes of the others.
     fn is_recorded(&self, _unit: &str) -> bool {
         true

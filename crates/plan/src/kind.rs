@@ -85,6 +85,9 @@ pub mod kinds {
         "topology.openstack.org",
     ];
 
+    /// What the API server asks before it takes an object: with a server, or by rules of its own.
+    pub const ADMISSION: [Kind; 3] = [MUTATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOK_CONFIGURATION, VALIDATING_ADMISSION_POLICY];
+
     kinds! {
         NAMESPACE = "", "v1", "Namespace", "namespaces", false;
         SERVICE_ACCOUNT = "", "v1", "ServiceAccount", "serviceaccounts", true;

@@ -26,6 +26,8 @@ pub enum Source {
     Pods,
     /// Workloads of this kind and name anywhere: an operator of the domain, Weft's or another.
     Operators(Kind, &'static str),
+    /// Of all objects of this kind those by which another operator has the API server ask about what Weft writes.
+    Admission(Kind),
     /// What facts of the cluster are made from. Only the parts that matter are kept.
     Fact(Fact),
     /// One object that a workload or a decision depends on, whosever it is: its metadata, or all of it.
@@ -82,6 +84,8 @@ pub struct Cache {
     host_mtu: Option<u32>,
     /// The namespaces whose pods are believed what they tell of nodes.
     node_reporters: Vec<&'static str>,
+    /// Which objects of [`Source::Admission`] are kept.
+    admission: Option<fn(&Value) -> bool>,
 }
 
 #[derive(Default)]
@@ -125,6 +129,11 @@ impl Cache {
     /// Notes which namespaces' pods are believed what they tell of their nodes.
     pub fn set_node_reporters(&mut self, namespaces: Vec<&'static str>) {
         self.node_reporters = namespaces;
+    }
+
+    /// Notes how another operator's objects of admission are told from everybody's.
+    pub fn set_admission(&mut self, is_theirs: Option<fn(&Value) -> bool>) {
+        self.admission = is_theirs;
     }
 
     /// Announces a stream, so that the cache is not complete until it has spoken.
@@ -192,7 +201,14 @@ impl Cache {
         if let Source::Fact(fact) = source {
             return store.feed_fact(*fact, change);
         }
-        store.feed(change)
+        let is_wanted =
+            |object: &Value| !matches!(source, Source::Admission(_)) || self.admission.is_some_and(|is_theirs| is_theirs(object));
+        match change {
+            // One that is somebody else's from now on is gone.
+            Change::Applied(object) if !is_wanted(&object) => store.feed(Change::Deleted(object)),
+            Change::Listed(object) if !is_wanted(&object) => false,
+            change => store.feed(change),
+        }
     }
 
     /// Takes in what a list at this resourceVersion has found beside a stream, which may lag behind it, or be ahead: then the list is
@@ -256,15 +272,15 @@ impl Cache {
         self.stores.get(&Source::Resources).map(|store| store.objects.values().map(Known::object).collect()).unwrap_or_default()
     }
 
-    /// Workloads that may be operators of the domain.
+    /// Workloads that may be operators of the domain, and what may be left of them.
     pub fn operators(&self) -> Vec<Arc<Value>> {
-        let stores = self.stores.iter().filter(|(source, _)| matches!(source, Source::Operators(..)));
+        let stores = self.stores.iter().filter(|(source, _)| source.is_of_operators());
         stores.flat_map(|(_, store)| store.objects.values().map(Known::object)).collect()
     }
 
     /// Why it cannot be seen whether there is another operator, if that is so.
     pub fn blind_to_operators(&self) -> Option<&str> {
-        self.stores.iter().find_map(|(source, store)| matches!(source, Source::Operators(..)).then(|| store.refusal()).flatten())
+        self.stores.iter().find_map(|(source, store)| source.is_of_operators().then(|| store.refusal()).flatten())
     }
 
     /// Which kinds the cluster serves beside those of Kubernetes, by their definitions.
@@ -372,8 +388,13 @@ impl Source {
         match self {
             Self::Owned(kind, _) => Some(*kind),
             Self::Fact(fact) => Some(fact.objects().kind),
-            Self::Resources | Self::Pods | Self::Operators(..) | Self::Named(_) | Self::Selected(..) => None,
+            Self::Resources | Self::Pods | Self::Operators(..) | Self::Admission(_) | Self::Named(_) | Self::Selected(..) => None,
         }
+    }
+
+    /// Whether it tells of other operators.
+    fn is_of_operators(&self) -> bool {
+        matches!(self, Self::Operators(..) | Self::Admission(_))
     }
 
     /// Whether it tells of others' objects that something single depends on: that holds up nothing else.
@@ -606,6 +627,26 @@ mod tests {
 
     fn known(cache: &Cache) -> Option<u64> {
         cache.owned(&key()).map(|object| version(&object))
+    }
+
+    #[test]
+    fn of_admission_only_what_another_operator_has_is_kept() {
+        let source = Source::Admission(kinds::VALIDATING_WEBHOOK_CONFIGURATION);
+        let hook = |version: u64, label: &str| {
+            json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+                "metadata": {"name": "h", "uid": "u", "resourceVersion": version.to_string(), "labels": {"of": label}}})
+        };
+        let mut cache = Cache::default();
+        cache.set_admission(Some(|object| object["metadata"]["labels"]["of"] == "theirs"));
+        cache.expect(source.clone());
+        cache.feed(&source, Change::Restarted);
+        assert!(!cache.feed(&source, Change::Listed(hook(1, "mine"))));
+        cache.feed(&source, Change::Complete);
+        assert_eq!(cache.operators().len(), 0);
+        assert!(cache.feed(&source, Change::Applied(hook(2, "theirs"))));
+        assert_eq!(cache.operators().len(), 1);
+        assert!(cache.feed(&source, Change::Applied(hook(3, "mine"))), "it is another one's now");
+        assert_eq!(cache.operators().len(), 0);
     }
 
     #[test]

@@ -103,6 +103,7 @@ impl Controller {
         let watches = || Watches::new(cluster.client().clone(), shared.clone(), metrics.clone());
         let (served, named) = (watches(), watches());
         shared.lock().set_node_reporters(domain.node_reporters());
+        shared.lock().set_admission(domain.admission());
         Self { domain, cluster, shared, metrics, config, teller, wishes: Wishes::default(), served, named }
     }
 
@@ -368,6 +369,9 @@ impl Controller {
                 .iter()
                 .map(|(kind, name)| watch(Source::Operators(*kind, name), *kind, None, "", format!("metadata.name={name}"))),
         );
+        if domain.admission().is_some() {
+            watches.extend(kinds::ADMISSION.map(|kind| watch(Source::Admission(kind), kind, None, "", String::new())));
+        }
         // What the original has left bears no label of ours, and that it is gone must be noticed all the same.
         if domain.is_forced_without_record()
             && let Some((record, _)) = domain.resource_name().and_then(|name| domain.record(name))

@@ -237,6 +237,9 @@ pub fn bell(cluster: &Cluster, domain: &dyn Domain, namespace: &str) -> impl fut
         (kinds::LEASE, Some(namespace), any().fields(&format!("metadata.name={}", lease.name))),
     ];
     watches.extend(domain.operators().iter().map(|(kind, name)| (*kind, None, any().fields(&format!("metadata.name={name}")))));
+    if domain.admission().is_some() {
+        watches.extend(kinds::ADMISSION.map(|kind| (kind, None, any())));
+    }
     let streams = watches.into_iter().map(|(kind, namespace, config)| events(cluster, kind, namespace, config).boxed());
     stream::select_all(streams)
 }

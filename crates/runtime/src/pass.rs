@@ -12,7 +12,7 @@ use rand::RngCore;
 use serde_json::{Value, json};
 use weft_plan::{
     Decision, Deviation, Domain, Drift, Facts, Hold, Input, Inventory, Kind, Manifest, Notice, ObjectKey, Owner, Refusal, Stage, Unit,
-    Wait, drift, owned,
+    Wait, drift, kinds, owned,
     report::{Blocked, Failure, FailureClass, Paused, Removal, Report, UnitReport},
 };
 
@@ -168,13 +168,14 @@ pub fn held_by_another(domain: &dyn Domain, shared: &Shared) -> Option<Blocked> 
     blocked(domain, operators.iter().map(|operator| &**operator)).or_else(|| blindfolded(shared))
 }
 
-/// Whether the operator that Weft replaces is still there, among the workloads of its names.
+/// Whether the operator that Weft replaces is still there, or what it has left, among these objects.
 /// Of several the one whose name the domain gives first, so that the same is said each time.
 pub(crate) fn blocked<'a>(domain: &dyn Domain, operators: impl Iterator<Item = &'a Value>) -> Option<Blocked> {
     let text = |field: &Value| field.as_str().unwrap_or_default().to_owned();
     let rank = |workload: &&Value| {
         let is_it = |(kind, name): &(Kind, &str)| workload["kind"] == kind.kind && workload["metadata"]["name"] == *name;
-        (domain.operators().iter().position(is_it), text(&workload["metadata"]["namespace"]))
+        let place = domain.operators().iter().position(is_it).unwrap_or(usize::MAX);
+        (place, text(&workload["metadata"]["namespace"]), text(&workload["metadata"]["name"]))
     };
     let theirs = operators.filter(|workload| domain.is_original_operator(workload)).min_by_key(rank)?;
     let (kind, namespace, name) = (text(&theirs["kind"]), text(&theirs["metadata"]["namespace"]), text(&theirs["metadata"]["name"]));
@@ -184,8 +185,10 @@ pub(crate) fn blocked<'a>(domain: &dyn Domain, operators: impl Iterator<Item = &
         let message = format!(
             "{kind} {name} is of another operator for the same resource, so Weft writes nothing. Remove it, and Weft goes on by itself: kubectl delete {lower} {name}"
         );
-        // Another reason: an event repeats the first message of its reason.
-        return Some(Blocked { reason: "OtherWebhooks", message });
+        return Some(match kind == kinds::VALIDATING_ADMISSION_POLICY.kind {
+            true => Blocked { reason: "OtherAdmissionPolicy", message },
+            false => Blocked { reason: "OtherWebhooks", message },
+        });
     }
     let message = format!(
         "{kind} {namespace}/{name} is another operator for the same resource, so Weft writes nothing. Remove it, and Weft goes on by itself: kubectl -n {namespace} delete {lower} {name}"

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
-use weft_plan::{Domain, Kind, ObjectKey, kinds, report::Blocked};
+use weft_plan::{
+    Domain, Kind, ObjectKey, kinds,
+    report::{Blocked, FailureClass},
+};
 
 use crate::{
     cluster::{Cluster, Error},
@@ -76,11 +79,23 @@ pub async fn operators(cluster: &Cluster) -> Result<Vec<Operator>, Error> {
     Ok(deployments.iter().chain(&daemon_sets).filter_map(Operator::of).collect())
 }
 
-/// Whether the operator that Weft replaces is still there: then Weft writes nothing in this domain.
+/// Whether the operator that Weft replaces is still there, or what it has left: then Weft writes nothing in this domain.
 pub async fn blocked(cluster: &Cluster, domain: &dyn Domain) -> Result<Option<Blocked>, Error> {
     let named = async |(kind, name): &(Kind, &str)| cluster.list(*kind, None, &format!("fieldSelector=metadata.name={name}")).await;
-    let workloads = futures::future::try_join_all(domain.operators().iter().map(named)).await?;
-    Ok(pass::blocked(domain, workloads.iter().flatten()))
+    let workloads = futures::future::try_join_all(domain.operators().iter().map(named));
+    let (workloads, admission) = futures::try_join!(workloads, admission(cluster, domain))?;
+    Ok(pass::blocked(domain, workloads.iter().flatten().chain(&admission)))
+}
+
+/// The objects of admission that the operator that Weft replaces has. Who may not look at them is not told of them here; status tells.
+async fn admission(cluster: &Cluster, domain: &dyn Domain) -> Result<Vec<Value>, Error> {
+    let Some(is_theirs) = domain.admission() else { return Ok(Vec::new()) };
+    let all = async |kind| match cluster.list(kind, None, "").await {
+        Err(error) if error.class() == FailureClass::Forbidden => Ok(Vec::new()),
+        listed => listed,
+    };
+    let all = futures::future::try_join_all(kinds::ADMISSION.map(all)).await?;
+    Ok(all.into_iter().flatten().filter(is_theirs).collect())
 }
 
 /// Who holds the Lease of a domain.

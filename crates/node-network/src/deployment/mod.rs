@@ -124,6 +124,10 @@ impl Domain for Deployment {
         original::OPERATORS
     }
 
+    fn admission(&self) -> Option<fn(&Value) -> bool> {
+        Some(original::is_admission)
+    }
+
     fn gauges(&self, _resource: Option<&Value>) -> Vec<(&'static str, &'static str, f64)> {
         Vec::new()
     }

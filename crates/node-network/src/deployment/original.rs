@@ -14,23 +14,71 @@ pub(super) const OPERATORS: &[(Kind, &str)] = &[(kinds::DEPLOYMENT, OPERATOR), (
 const COMPONENT_LABEL: &str = "weft.network/component";
 /// On nearly all that it makes.
 const APP: &str = "kubernetes-nmstate";
+/// The kinds whose objects Weft writes.
+const WRITTEN: [Kind; 4] =
+    [kinds::NMSTATE, kinds::NODE_NETWORK_CONFIGURATION_POLICY, kinds::NODE_NETWORK_CONFIGURATION_ENACTMENT, kinds::NODE_NETWORK_STATE];
 
-/// Whether it made this object: it owns it through the resource, has labelled it, or has applied it under its name.
+/// Whether it made this object.
 pub(super) fn made(settings: &Settings, live: &Value) -> bool {
+    let is_namespace = ObjectKey::of(live).is_some_and(|key| key == ObjectKey::new(kinds::NAMESPACE, "", &settings.namespace));
+    is_namespace || bears_its_mark(live)
+}
+
+/// Whether it owns this object through the resource, has labelled it, or has applied it under its name.
+fn bears_its_mark(live: &Value) -> bool {
     let metadata = &live["metadata"];
     let owned = metadata["ownerReferences"].as_array().into_iter().flatten().any(|owner| {
         owner["kind"] == KIND
             && owner["apiVersion"].as_str().and_then(|version| version.split_once('/')).is_some_and(|(group, _)| group == GROUP)
     });
     let applied = metadata["managedFields"].as_array().into_iter().flatten().any(|entry| entry["manager"] == OPERATOR);
-    let is_namespace = ObjectKey::of(live).is_some_and(|key| key == ObjectKey::new(kinds::NAMESPACE, "", &settings.namespace));
-    owned || applied || is_namespace || metadata["labels"]["app"] == APP
+    owned || applied || metadata["labels"]["app"] == APP
+}
+
+/// Whether an object of admission is its, and has the API server ask about objects of `nmstate.io`.
+///
+/// By what it does and whose it is: its names differ between releases, have a prefix that can be set, and the Operator Lifecycle Manager adds letters to them. It
+/// names the resources, if not their group. Who asks about everything, or marks it as its own, is somebody's policy engine and stays.
+pub(super) fn is_admission(object: &Value) -> bool {
+    let labels = &object["metadata"]["labels"];
+    let of_its_package = labels["olm.owner"].as_str().is_some_and(|owner| owner.starts_with("kubernetes-nmstate-operator"));
+    let is_marked = bears_its_mark(object) || of_its_package;
+    let asks_by_webhook =
+        list(&object["webhooks"]).any(|webhook| names_what_weft_writes(&webhook["rules"]) && (is_marked || asks_it(webhook)));
+    let asks_by_policy = is_marked && names_what_weft_writes(&object["spec"]["matchConstraints"]["resourceRules"]);
+    labels[OWNER_LABEL].is_null() && (asks_by_webhook || asks_by_policy)
+}
+
+/// Whether one of these rules names objects of `nmstate.io`, by their group or by their resource.
+fn names_what_weft_writes(rules: &Value) -> bool {
+    let is_written = |resource: &Value| {
+        let plural = resource.as_str().and_then(|resource| resource.split('/').next());
+        WRITTEN.iter().any(|kind| Some(kind.plural) == plural)
+    };
+    list(rules).any(|rule| {
+        let is_of = |group: &str| list(&rule["apiGroups"]).any(|one| one == group);
+        is_of(GROUP) || is_of("*") && list(&rule["resources"]).any(is_written)
+    })
+}
+
+/// Whether a webhook is asked of its server: that has this name, after a prefix, or the webhook is named after its project.
+fn asks_it(webhook: &Value) -> bool {
+    let ends_with = |field: &Value, end: &str| field.as_str().is_some_and(|text| text.ends_with(end));
+    ends_with(&webhook["clientConfig"]["service"]["name"], "nmstate-webhook") || ends_with(&webhook["name"], ".nmstate.io")
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
 }
 
 /// Whether a workload is that operator: by its image's name, or by its own name where the label of Weft is missing. Or its agent, in a namespace
-/// where Weft takes over none: two agents would change the same nodes.
+/// where Weft takes over none: two agents would change the same nodes. Or what it asks by, unless that goes when Weft takes over.
 pub(super) fn is_operator(settings: &Settings, workload: &Value) -> bool {
     let metadata = &workload["metadata"];
+    if let Some(key) = ObjectKey::of(workload).filter(|key| kinds::ADMISSION.contains(&key.kind)) {
+        let goes = leftovers(settings).contains(&key) && made(settings, workload);
+        return is_admission(workload) && !goes;
+    }
     if workload["kind"] == "DaemonSet" {
         let is_ours = metadata["namespace"] == *settings.namespace || !metadata["labels"][OWNER_LABEL].is_null();
         return metadata["name"] == AGENT && !is_ours && made(settings, workload);
@@ -118,12 +166,59 @@ mod tests {
         assert!(!is_operator(&Settings::default(), &somebody_elses));
     }
 
+    fn rule(group: &str, resource: &str) -> Value {
+        json!({"operations": ["*"], "apiGroups": [group], "apiVersions": ["*"], "resources": [resource]})
+    }
+
+    fn hooks(name: &str, labels: Value, webhook: &str, service: &str, rule: Value) -> Value {
+        let service = json!({"clientConfig": {"service": {"namespace": "n", "name": service}}, "name": webhook, "rules": [rule]});
+        json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration", "metadata": {"name": name, "labels": labels},
+            "webhooks": [{"name": "other.example.com", "rules": []}, service]})
+    }
+
+    fn policy(metadata: Value, rule: Value) -> Value {
+        json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": metadata,
+            "spec": {"matchConstraints": {"resourceRules": [rule]}}})
+    }
+
+    #[test]
+    fn what_it_asks_by_is_known_by_what_it_does_and_whose_it_is() {
+        let policies = "nodenetworkconfigurationpolicies";
+        let its = || json!({"app": APP});
+        let package = json!({"olm.owner": "kubernetes-nmstate-operator.v0.86.0"});
+        let owner = json!([{"apiVersion": "nmstate.io/v1", "kind": "NMState", "name": "nmstate", "uid": "u"}]);
+        for (object, expected) in [
+            // As it is installed with a prefix, of each release: its group is `*`.
+            (hooks("test-nmstate", its(), "x-mutate.nmstate.io", "test-nmstate-webhook", rule("*", policies)), true),
+            (hooks("a", json!({}), "x", "test-nmstate-webhook", rule("*", &format!("{policies}/status"))), true),
+            (hooks("b", json!({}), "x-mutate.nmstate.io", "s", rule("nmstate.io", "*")), true),
+            (hooks("c-8fk2p", package, "x", "s", rule("nmstate.io", "nmstates")), true),
+            (policy(json!({"name": "d", "ownerReferences": owner}), rule("nmstate.io", policies)), true),
+            (policy(json!({"name": "e", "labels": its()}), rule("*", policies)), true),
+            // It goes when Weft takes over.
+            (hooks("nmstate", its(), "x-mutate.nmstate.io", "nmstate-webhook", rule("*", policies)), false),
+            // Not its mark, so it would stay.
+            (hooks("nmstate", json!({}), "x", "nmstate-webhook", rule("*", policies)), true),
+            // Policy engines, and somebody's own rules.
+            (hooks("kyverno-resource", json!({}), "validate.kyverno.svc-fail", "kyverno-svc", rule("*", "*/*")), false),
+            (hooks("kyverno-nncp", json!({}), "validate.kyverno.svc-fail", "kyverno-svc", rule("nmstate.io", policies)), false),
+            (hooks("gatekeeper", its(), "validation.gatekeeper.sh", "gatekeeper", rule("*", "*")), false),
+            (hooks("f", its(), "x.nmstate.io", "nmstate-webhook", rule("apps", "deployments")), false),
+            (policy(json!({"name": "ours"}), rule("nmstate.io", policies)), false),
+            (hooks("g", json!({OWNER_LABEL: "x"}), "x.nmstate.io", "nmstate-webhook", rule("nmstate.io", policies)), false),
+        ] {
+            assert_eq!(is_operator(&Settings::default(), &object), expected, "{object:#}");
+        }
+    }
+
     #[test]
     fn weft_does_not_take_itself_for_it() {
         let objects: Vec<Value> = serde_saphyr::from_multiple(include_str!("../../../../deploy/node-network/operator.yaml")).unwrap();
         let deployments: Vec<_> = objects.iter().filter(|object| object["kind"] == "Deployment").collect();
         assert_eq!(deployments.len(), 1);
         assert!(!is_operator(&Settings::default(), deployments[0]));
+        let policies: Vec<Value> = serde_saphyr::from_multiple(include_str!("../../../../deploy/admission/node-network.yaml")).unwrap();
+        assert!(policies.len() >= 4 && !policies.iter().any(is_admission));
     }
 
     #[test]

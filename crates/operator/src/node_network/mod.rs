@@ -132,10 +132,15 @@ impl Controller {
                 tracing::warn!(message, "policies are left alone");
             }
             memory.blocked = blocked;
+            memory.backoff.reset();
         }
         if let Some(blocked) = &memory.blocked {
             self.metrics.passed(POLICIES, "blocked");
-            return self.report_blocked(blocked).await;
+            if self.report_blocked(blocked).await {
+                return None;
+            }
+            // It may be what is in the way that refuses this as well, for as long as it is there.
+            return Some(Instant::now() + memory.backoff.next_pause());
         }
         if !self.is_up_to_date(memory).await {
             return Some(Instant::now() + memory.backoff.next_pause());
@@ -287,13 +292,14 @@ impl Controller {
         }
         let spoken =
             futures::stream::iter(speaking).map(async |(name, policy, status, failure)| self.speak(&name, &policy, &status, failure).await);
-        let failed = spoken.buffer_unordered(AT_ONCE).any(async |result| result.is_err()).await;
-        let retry = failed.then(|| Instant::now() + NEWS);
+        // Each of them, whatever becomes of another.
+        let spoken: Vec<_> = spoken.buffer_unordered(AT_ONCE).collect().await;
+        let retry = spoken.iter().any(Result::is_err).then(|| Instant::now() + NEWS);
         [due, retry].into_iter().flatten().min()
     }
 
-    /// Has each policy say that another operator is in the way. Nothing else is written meanwhile. Returns when to try again.
-    async fn report_blocked(&self, blocked: &Blocked) -> Option<Instant> {
+    /// Has each policy say that another operator is in the way. Nothing else is written meanwhile. Returns whether all of them say so.
+    async fn report_blocked(&self, blocked: &Blocked) -> bool {
         let now = Timestamp::now();
         let wanted: Vec<_> = {
             let policies = self.caches.policies.lock();
@@ -304,8 +310,8 @@ impl Controller {
             said.collect()
         };
         let spoken = futures::stream::iter(wanted).map(async |(name, policy, status)| self.speak(&name, &policy, &status, None).await);
-        let failed = spoken.buffer_unordered(AT_ONCE).any(async |result| result.is_err()).await;
-        failed.then(|| Instant::now() + NEWS)
+        let spoken: Vec<_> = spoken.buffer_unordered(AT_ONCE).collect().await;
+        spoken.iter().all(Result::is_ok)
     }
 
     async fn speak(&self, name: &str, policy: &Policy, status: &Value, failure: Option<String>) -> Result<(), Error> {

@@ -78,6 +78,66 @@ async fn weft_waits_for_the_end_of_the_other_operator_and_takes_over_its_agent()
     assert!(cluster.get(kinds::CONFIG_MAP, NAMESPACE, "nginx-conf").await.is_some(), "somebody else's, of one of its names");
 }
 
+/// Of another name than it has by itself, as with a prefix, and without it: the API server goes on asking, and nobody answers.
+#[tokio::test]
+async fn what_the_other_operator_asks_by_is_in_the_way_without_it() {
+    let cluster = start(1).await;
+    cluster
+        .apply("{apiVersion: nmstate.io/v1, kind: NodeNetworkConfigurationPolicy, metadata: {name: br1}, spec: {desiredState: {}}}")
+        .await;
+    let policies = |group: &str| json!([{"operations": ["CREATE", "UPDATE"], "apiGroups": [group], "apiVersions": ["*"], "resources": ["nodenetworkconfigurationpolicies"]}]);
+    let hooks = |name: &str, webhook: &str, group: &str, failure: &str| {
+        json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration", "metadata": {"name": name}, "webhooks": [{
+            "name": webhook, "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": failure, "rules": policies(group),
+            "clientConfig": {"service": {"namespace": "nowhere", "name": name, "path": "/x"}}}]})
+    };
+    let rules = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "test-nmstate-policies", "labels": {"app": "kubernetes-nmstate"}},
+        "spec": {"matchConstraints": {"resourceRules": policies("nmstate.io")}, "validations": [{"expression": "true"}]}});
+    let engine = hooks("policy-engine", "validate.example.com", "nmstate.io", "Ignore");
+    let left = hooks("test-nmstate", "nodenetworkconfigurationpolicies-mutate.nmstate.io", "*", "Fail");
+    for object in [engine, rules, left] {
+        cluster.control_plane.kubectl_with_input(&["create", "-f", "-"], &object.to_string()).await.unwrap();
+    }
+    let refused = cluster.control_plane.kubectl(&["annotate", "nncp", "br1", "a=b"]).await.unwrap_err().to_string();
+    assert!(refused.contains("nodenetworkconfigurationpolicies-mutate.nmstate.io"), "{refused}");
+    cluster.apply(&nmstate("nmstate", &json!({}))).await;
+    let _operator = Operator::start_default(&cluster).await;
+
+    let command = "kubectl delete mutatingwebhookconfiguration test-nmstate";
+    cluster.wait_condition("Blocked", "True", "OtherWebhooks", command).await;
+    wait_until("a policy says so, and an event", async || {
+        let policy = cluster.get(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", "br1").await.unwrap();
+        let said = condition(&policy["status"], "Blocked");
+        let events = cluster.kubectl(&["get", "events", "-o", "custom-columns=:.reason,:.message", "--no-headers"]).await;
+        let is_told =
+            said["reason"] == "OtherWebhooks" && events.lines().any(|line| line.starts_with("OtherWebhooks") && line.contains(command));
+        if is_told { Ok(()) } else { Err(format!("{said:#}\n{events}")) }
+    })
+    .await;
+    let shown = weft_status(&cluster).await;
+    assert!(shown.contains(command), "{shown}");
+    assert_eq!((agent(&cluster).await, enactments(&cluster).await.len()), (None, 0), "it writes nothing meanwhile");
+
+    cluster.delete(kinds::MUTATING_WEBHOOK_CONFIGURATION, "", "test-nmstate").await;
+    cluster
+        .wait_condition("Blocked", "True", "OtherAdmissionPolicy", "kubectl delete validatingadmissionpolicy test-nmstate-policies")
+        .await;
+    assert_eq!(agent(&cluster).await, None);
+    cluster.delete(kinds::VALIDATING_ADMISSION_POLICY, "", "test-nmstate-policies").await;
+    cluster.wait_available().await;
+    wait_decisions(&cluster, "br1", &[("node-1", "Granted 1")]).await;
+    let engine = cluster.get(kinds::MUTATING_WEBHOOK_CONFIGURATION, "", "policy-engine").await;
+    assert!(engine.is_some(), "somebody's policy engine is in nobody's way");
+}
+
+/// What `weft status` prints.
+async fn weft_status(cluster: &Cluster) -> String {
+    let mut command = tokio::process::Command::new(weft_binary());
+    command.args(["status", "--domains", "node-network"]).env("KUBECONFIG", cluster.control_plane.kubeconfig());
+    String::from_utf8(command.output().await.unwrap().stdout).unwrap()
+}
+
 /// What the other operator has said of a policy.
 fn their_status() -> Value {
     json!({"conditions": [{"type": "Available", "status": "True", "reason": "SuccessfullyConfigured", "message": "1/1 nodes successfully configured",
