@@ -171,6 +171,40 @@ fn what_an_agent_has_done_on_demand_stays_done_when_it_has_ended() {
 }
 
 #[test]
+fn what_was_granted_to_an_agent_that_has_gone_before_it_began_is_taken_back() {
+    let mut cluster = Cluster::with_nodes(2);
+    cluster.apply("p", json!({"maxUnavailable": 1, "onDelete": "revert", "desiredState": {"hostname": {"config": "h1"}}}));
+    cluster.settle(true);
+    cluster.merge("p", "desiredState", json!({"hostname": {"config": "h2"}}));
+    cluster.operate();
+    assert_eq!(decisions(&cluster, "p"), ["Granted", "Pending"]);
+    cluster.set_agent("node-0", false);
+    cluster.operate();
+    assert_eq!(decisions(&cluster, "p"), ["Pending", "Pending"], "it has its slot until it is told to wait");
+    cluster.operate();
+    assert_eq!(decisions(&cluster, "p"), ["Pending", "Granted"]);
+    // One that had begun may have changed something.
+    cluster.act("node-1", true);
+    cluster.set_agent("node-1", false);
+    cluster.set_agent("node-0", true);
+    assert_eq!(cluster.operate(), 0);
+    assert_eq!(decisions(&cluster, "p"), ["Pending", "Granted"]);
+    cluster.set_agent("node-1", true);
+    cluster.settle(true);
+    assert_eq!(cluster.says("p"), ("Available", "2/2 nodes successfully configured".into()));
+    // The same where it is to be put back.
+    cluster.delete("p");
+    cluster.operate();
+    cluster.set_agent("node-0", false);
+    cluster.operate();
+    cluster.operate();
+    assert_eq!(decisions(&cluster, "p"), ["Pending", "Revert"]);
+    cluster.set_agent("node-0", true);
+    cluster.settle(true);
+    assert!(cluster.policies.is_empty() && cluster.enactments.is_empty(), "{cluster:#?}");
+}
+
+#[test]
 fn an_agent_on_demand_says_until_when() {
     let until = |text: &str| super::view::agent_until(&json!({"metadata": {"annotations": {"weft.network/agent-until": text}}}));
     assert_eq!(until("1970-01-01T00:00:00Z"), Some(Timestamp::UNIX_EPOCH));

@@ -160,6 +160,27 @@ proptest! {
         }
     }
 
+    /// Nobody waits for an agent that has gone before it began: what the others are to do is done, and no slot is held for it.
+    #[test]
+    fn what_nobody_is_there_for_holds_up_nobody(happenings in prop::collection::vec(happening(), 0..120), gone in prop::collection::vec(any::<bool>(), NODES)) {
+        let mut cluster = Cluster::with_nodes(NODES - 1);
+        for happening in &happenings {
+            happen(&mut cluster, happening);
+        }
+        for (number, gone) in gone.iter().enumerate() {
+            cluster.set_ready(&node(number), true);
+            cluster.set_managed(&node(number), true);
+            cluster.set_agent(&node(number), !gone);
+        }
+        cluster.settle(true);
+        for (name, object) in &cluster.enactments {
+            let wanted = &object["spec"]["wanted"]["decision"];
+            let has_said = object["status"]["observedGeneration"] == object["metadata"]["generation"];
+            let has_begun = object["status"]["conditions"][0]["type"] == "Progressing";
+            prop_assert!(has_said || has_begun || wanted == "Pending" || wanted == "Aborted", "{name}: {object:#}");
+        }
+    }
+
     /// Where nothing fails, the end is the same whatever the order of events.
     #[test]
     fn the_end_does_not_depend_on_the_order(

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{
     limit,
     standing::{Standing, holds, is_in_flux},
-    view::{Decision, Enactment, Node, Policy, Wanted, World, enactment_name},
+    view::{Decision, Enactment, Node, Phase, Policy, Wanted, World, enactment_name},
 };
 
 /// Something to write. Each can be done, or not done, without the others.
@@ -60,6 +60,7 @@ pub fn decide(world: &World) -> Vec<Action> {
     }
     let rollouts: Vec<_> = in_order(world).into_iter().map(|name| Rollout::of(world, name)).collect();
     let mut slots = Slots::of(world, &rollouts);
+    rollouts.iter().for_each(|rollout| rollout.take_back(&mut actions));
     for rollout in rollouts.iter().filter(|rollout| !rollout.policy.is_held()) {
         rollout.finalizer(&mut actions);
         slots.open(rollout);
@@ -157,6 +158,15 @@ impl OnNode<'_> {
         self.is_busy() || self.standing == Standing::Failed
     }
 
+    /// It was told to change, and whoever was to do it has gone without having begun.
+    fn is_forsaken(&self) -> bool {
+        let untouched = |enactment: &Enactment| {
+            let is_of_another_node = enactment.node_uid.as_ref().is_some_and(|uid| *uid != self.node.uid);
+            enactment.phase != Phase::Progressing && !enactment.is_deleted && !is_of_another_node
+        };
+        matches!(self.standing, Standing::InFlux { .. }) && !self.runs_agent && self.enactment.is_some_and(untouched)
+    }
+
     /// It can be told something that it will do.
     fn can_act(&self) -> bool {
         self.node.is_ready && self.runs_agent
@@ -220,15 +230,24 @@ impl<'a> Rollout<'a> {
         }
     }
 
+    /// Has nodes wait that nobody will change for now, such as one whose agent acted on demand and was killed before it began. Until that is written they have
+    /// their slots: an agent that comes back first may go on.
+    fn take_back(&self, actions: &mut Vec<Action>) {
+        let forsaken = self.nodes.iter().filter(|node| node.is_forsaken() && (node.is_matched || !self.is_over(node)));
+        actions.extend(forsaken.map(|node| self.write(node, &self.policy.wants(Decision::Pending))));
+    }
+
+    /// Nothing is to be done any more on a node that the policy is no longer for.
+    fn is_over(&self, node: &OnNode) -> bool {
+        let nothing_to_revert = !self.policy.reverts || !node.enactment.is_some_and(|enactment| enactment.has_granted);
+        // One that goes cannot wait for a node that may be left alone for good.
+        let is_left_behind = node.is_left_alone && self.policy.is_deleted;
+        nothing_to_revert || is_left_behind || node.standing == Standing::Done
+    }
+
     /// What happens where it is no longer for the node.
     fn leave(&self, slots: &mut Slots<'a>, actions: &mut Vec<Action>) {
-        let is_over = |node: &OnNode| {
-            let nothing_to_revert = !self.policy.reverts || !node.enactment.is_some_and(|enactment| enactment.has_granted);
-            // One that goes cannot wait for a node that may be left alone for good.
-            let is_left_behind = node.is_left_alone && self.policy.is_deleted;
-            nothing_to_revert || is_left_behind || node.standing == Standing::Done
-        };
-        let (over, leaving): (Vec<_>, Vec<_>) = self.leaving().partition(|node| is_over(node));
+        let (over, leaving): (Vec<_>, Vec<_>) = self.leaving().partition(|node| self.is_over(node));
         actions.extend(over.iter().filter_map(|node| node.enactment).filter_map(delete));
         let wanted = Wanted { generation: self.policy.generation, decision: Decision::Revert, retry: self.policy.retry.clone() };
         self.grant(slots, &wanted, leaving, actions);

@@ -96,6 +96,32 @@ async fn a_policy_goes_from_node_to_node_within_its_limit() {
     install::becomes_idle(&cluster, &proxy).await;
 }
 
+/// It said until when it would act, was granted a change, and was killed. No pod tells of such an agent.
+#[tokio::test]
+async fn an_agent_on_demand_that_never_began_keeps_its_slot_until_its_time_is_over() {
+    let cluster = start(2).await;
+    let _operator = Operator::start_default(&cluster).await;
+    cluster.kubectl(&["label", "node", "node-2", "agent=always"]).await;
+    cluster.apply(&nmstate("nmstate", &json!({"maxUnavailable": "100%", "nodeSelector": {"agent": "always"}}))).await;
+    cluster.wait_available().await;
+    let announce = async |seconds: i64| {
+        let until = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(seconds);
+        let state = json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkState", "metadata": {"name": "node-1", "annotations": {"weft.network/agent-until": until}}});
+        cluster.apply(&state.to_string()).await;
+    };
+    cluster.kubectl(&["label", "node", "node-1", "agent=sometimes"]).await;
+    announce(6).await;
+    cluster.apply(&policy("br1", "br1", "maxUnavailable: 1, nodeSelector: {agent: sometimes}")).await;
+    wait_decisions(&cluster, "br1", &[("node-1", "Granted 1")]).await;
+    cluster.apply(&policy("br1", "br1", "maxUnavailable: 1")).await;
+    wait_decisions(&cluster, "br1", &[("node-1", "Pending 2"), ("node-2", "Granted 2")]).await;
+    let agents = Agents::of(&cluster, &["node-2"]).await;
+    act_until(&cluster, &agents, "br1", 1, "Available", "1/1 nodes successfully configured").await;
+    // Its next run.
+    announce(300).await;
+    wait_decisions(&cluster, "br1", &[("node-1", "Granted 2"), ("node-2", "Granted 2")]).await;
+}
+
 #[tokio::test]
 async fn a_node_that_is_not_managed_holds_up_nobody() {
     let (cluster, agents, proxy, _operator) = with_agents().await;
