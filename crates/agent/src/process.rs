@@ -13,7 +13,7 @@ use crate::{
     lock,
     observe::Observer,
     probes::Prober,
-    report::{Extent, Own, Reporter},
+    report::{Extent, Reporter, Verdict},
     state_dir::StateDir,
     work::Worker,
 };
@@ -86,7 +86,7 @@ pub async fn serve(host: Arc<dyn Host>, changes: Changes, config: Config, settin
     tracing::info!(node = settings.node, version = env!("CARGO_PKG_VERSION"), "serving the network of this node");
     let observer = Observer::start(host.clone(), changes, health.clone());
     let states = cluster::state(client.clone(), &settings.node);
-    let (tell_own, own) = watch::channel(Own::default());
+    let (tell_own, own) = watch::channel(Verdict::default());
     // What a process before this one has left in the middle is cleaned up before anything is reported.
     let worker = Worker::start(host, config, client.clone(), &settings, &observer, states.clone(), tell_own).await?;
     let reporter = Reporter::new(&client, &settings, &observer, states, own)?;

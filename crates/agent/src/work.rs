@@ -17,7 +17,7 @@ use crate::{
     observe::{Look, Observer},
     probes::Cluster,
     process::{self, Settings},
-    report::{self, Own, Reporter},
+    report::{self, Own, Reporter, Verdict},
     state_dir::StateDir,
     transaction::Transactor,
 };
@@ -39,7 +39,7 @@ pub(crate) struct Worker {
     looks: watch::Receiver<Option<Look>>,
     states: watch::Receiver<Objects<NodeNetworkState>>,
     enactments: watch::Receiver<Objects<NodeNetworkConfigurationEnactment>>,
-    own: watch::Sender<Own>,
+    own: watch::Sender<Verdict>,
     node: String,
 }
 
@@ -52,7 +52,7 @@ impl Worker {
         settings: &Settings,
         observer: &Observer,
         states: watch::Receiver<Objects<NodeNetworkState>>,
-        own: watch::Sender<Own>,
+        own: watch::Sender<Verdict>,
     ) -> anyhow::Result<Self> {
         let mut prober = settings.prober.clone();
         prober.cluster = Some(Cluster { config, node: settings.node.clone() });
@@ -102,10 +102,11 @@ impl Worker {
             backend: &seen.backend,
         };
         let report = self.enactor.pass(&inputs).await;
+        let tell = |own: Own| self.tell_own(Verdict::on(state.as_deref(), own));
         match (&report.own, wanted) {
-            (_, None) => self.tell_own(Own::None),
-            (Some(Ok(())), _) => self.tell_own(Own::Done),
-            (Some(Err(failure)), _) => self.tell_own(Own::Failed(failure.to_string())),
+            (_, None) => tell(Own::None),
+            (Some(Ok(())), _) => tell(Own::Done),
+            (Some(Err(failure)), _) => tell(Own::Failed(failure.to_string())),
             // It waits for its next try.
             (None, Some(_)) => {}
         }
@@ -143,10 +144,10 @@ impl Worker {
         }
     }
 
-    fn tell_own(&self, own: Own) {
+    fn tell_own(&self, verdict: Verdict) {
         self.own.send_if_modified(|known| {
-            let changed = *known != own;
-            *known = own;
+            let changed = *known != verdict;
+            *known = verdict;
             changed
         });
     }
@@ -180,7 +181,7 @@ pub async fn once(kubeconfig: Option<PathBuf>, lock_file: PathBuf, settings: Set
     let health = Health::default();
     let observer = Observer::start(host.clone(), changes, health.clone());
     let states = cluster::state(client.clone(), &settings.node);
-    let (tell_own, own) = watch::channel(Own::default());
+    let (tell_own, own) = watch::channel(Verdict::default());
     let mut worker = Worker::start(host, config, client.clone(), &settings, &observer, states.clone(), tell_own).await?;
     let mut reporter = Reporter::new(&client, &settings, &observer, states, own)?;
     // The operator grants nothing to a node that has no agent.

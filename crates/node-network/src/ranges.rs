@@ -1,4 +1,4 @@
-//! What can never work, whatever is on the host: addresses and prefixes that are none, routes that lead nowhere.
+//! What can never work, whatever is on the host: addresses and prefixes that are none, IPv6 as nmstate cannot have it, routes that lead nowhere.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -13,7 +13,14 @@ pub fn mistakes(state: &Value) -> Vec<StateError> {
     for interface in interfaces(state).iter().filter(|interface| interface["state"] != "absent") {
         let path = Path::default().key("interfaces").item(&interface_key(interface));
         addresses::<Ipv4Addr>(&path.key("ipv4"), &interface["ipv4"], 32, &mut found);
-        addresses::<Ipv6Addr>(&path.key("ipv6"), &interface["ipv6"], 128, &mut found);
+        let (path, family) = (path.key("ipv6"), &interface["ipv6"]);
+        addresses::<Ipv6Addr>(&path, family, 128, &mut found);
+        // NotImplementedError of nmstate. Without `dhcp` it may be what the host has.
+        if family["enabled"] != false && family["autoconf"] == true && family["dhcp"] == false {
+            let message =
+                "is nothing that nmstate can do without dhcp: write dhcp: true, too, and DHCPv6 is asked where the router says so";
+            found.push(invalid(path.key("autoconf"), message.to_owned()));
+        }
     }
     let path = Path::default().key("routes").key("config");
     for (index, route) in entries(&state["routes"]["config"]).iter().enumerate() {

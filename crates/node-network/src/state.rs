@@ -143,6 +143,11 @@ mod tests {
         };
         assert!(check(&address(24)).is_ok());
         assert_eq!(refusal(address(33)), "interfaces[eth1].ipv4.address[0].prefix-length: must be 0 to 32 for IPv4, not 33");
+        let autoconf = |ipv6: Value| json!({"interfaces": [{"name": "eth1", "type": "ethernet", "state": "up", "ipv6": ipv6}]});
+        assert!(check(&autoconf(json!({"enabled": true, "autoconf": true, "dhcp": true}))).is_ok());
+        assert!(check(&autoconf(json!({"enabled": true, "autoconf": true}))).is_ok());
+        let alone = refusal(autoconf(json!({"enabled": true, "autoconf": true, "dhcp": false})));
+        assert!(alone.starts_with("interfaces[eth1].ipv6.autoconf: is nothing that nmstate can do without dhcp"), "{alone}");
         // The next hop may be on the host.
         let route =
             json!({"routes": {"config": [{"destination": "10.0.0.0/8", "next-hop-interface": "eth9", "next-hop-address": "10.0.0.1"}]}});

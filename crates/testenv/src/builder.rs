@@ -34,6 +34,7 @@ pub(crate) const PAUSE: Duration = Duration::from_millis(100);
 pub struct Builder {
     api_only: bool,
     nodes: usize,
+    prefix: &'static str,
     audit: bool,
     garbage_collector: bool,
     stages: Vec<Stage>,
@@ -43,7 +44,7 @@ pub struct Builder {
 
 impl Builder {
     pub(crate) fn new() -> Self {
-        Self { api_only: false, nodes: 1, audit: false, garbage_collector: true, stages: vec![], dir: None, site: None }
+        Self { api_only: false, nodes: 1, prefix: "node-", audit: false, garbage_collector: true, stages: vec![], dir: None, site: None }
     }
 
     /// Only etcd and kube-apiserver: enough for schema, admission, apply and RBAC. Nothing is garbage collected and no
@@ -59,6 +60,13 @@ impl Builder {
     #[must_use]
     pub fn nodes(mut self, nodes: usize) -> Self {
         self.nodes = nodes;
+        self
+    }
+
+    /// What the names of kwok nodes begin with, before their number: `node-` by default.
+    #[must_use]
+    pub fn node_prefix(mut self, prefix: &'static str) -> Self {
+        self.prefix = prefix;
         self
     }
 
@@ -127,7 +135,7 @@ impl Builder {
         if !self.api_only {
             control_plane.start_controllers(self).await?;
             for index in 1..=self.nodes {
-                nodes::create(&control_plane.client, &format!("node-{index}"), &[]).await?;
+                nodes::create(&control_plane.client, &format!("{}{index}", self.prefix), &[]).await?;
             }
             control_plane.wait_until_usable().await?;
         }

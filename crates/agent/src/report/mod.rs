@@ -64,6 +64,27 @@ pub enum Error {
     Secrets(#[from] state_dir::Error),
 }
 
+/// What came of the node's own desired state, and of which object that was: a report never says of a newer one what was true of an older.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    uid: Option<String>,
+    generation: Option<i64>,
+    own: Own,
+}
+
+impl Verdict {
+    /// What came of the desired state in this object.
+    pub fn on(object: Option<&NodeNetworkState>, own: Own) -> Self {
+        let metadata = object.map(|object| &object.metadata);
+        Self { uid: metadata.and_then(|of| of.uid.clone()), generation: metadata.and_then(|of| of.generation), own }
+    }
+
+    /// Whether it is about the object as it is here.
+    fn is_on(&self, object: &NodeNetworkState) -> bool {
+        self.uid == object.metadata.uid && self.generation == object.metadata.generation
+    }
+}
+
 /// Writes the report of one node.
 pub struct Reporter {
     node: String,
@@ -76,7 +97,7 @@ pub struct Reporter {
     observer: Observer,
     looks: watch::Receiver<Option<Look>>,
     stored: watch::Receiver<Objects<NodeNetworkState>>,
-    own: watch::Receiver<Own>,
+    own: watch::Receiver<Verdict>,
     /// The API server's answer to the last write; the watch shows it later.
     written: Option<Arc<NodeNetworkState>>,
     /// The value of the label that forces a report. The outer `None`: not seen yet.
@@ -93,7 +114,7 @@ impl Reporter {
         settings: &Settings,
         observer: &Observer,
         stored: watch::Receiver<Objects<NodeNetworkState>>,
-        own: watch::Receiver<Own>,
+        own: watch::Receiver<Verdict>,
     ) -> Result<Self, state_dir::Error> {
         Ok(Self {
             node: settings.node.clone(),
@@ -212,13 +233,20 @@ impl Reporter {
 
     fn status(&self, look: &Look, base: &NodeNetworkState) -> Result<NodeNetworkStateStatus, Error> {
         let filter = self.extent.filter.clone().budget(self.extent.budget);
+        let verdict = self.own.borrow().clone();
+        let (own, generation) = match &base.spec.desired_state {
+            None => (Own::None, base.metadata.generation),
+            Some(_) if verdict.is_on(base) => (verdict.own, base.metadata.generation),
+            // It is not carried out yet. Before anything was, the generation is one that no object has.
+            Some(_) => (verdict.own, Some(base.status.as_ref().and_then(|status| status.observed_generation).unwrap_or_default())),
+        };
         Ok(status(&Facts {
             seen: look.seen.as_deref(),
             before: base.status.as_ref(),
-            generation: base.metadata.generation,
+            generation,
             filter: &filter,
             refused: self.refused.as_deref(),
-            own: &self.own.borrow(),
+            own: &own,
             secrets: &secrets::places(&self.dir)?,
             now: jiff::Timestamp::now(),
         }))

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod drift;
+mod early;
 mod examples;
 mod observation;
 mod offline;

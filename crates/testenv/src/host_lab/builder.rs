@@ -16,6 +16,7 @@ use super::{Capability, HostLab, addresses, capabilities, open_vswitch};
 #[derive(Clone, Debug)]
 pub struct HostLabBuilder {
     hosts: usize,
+    prefix: &'static str,
     cards: u8,
     pods_managed: bool,
     open_vswitch: bool,
@@ -25,13 +26,20 @@ pub struct HostLabBuilder {
 
 impl HostLabBuilder {
     pub(super) fn new() -> Self {
-        Self { hosts: 3, cards: 3, pods_managed: false, open_vswitch: false, audit: false, garbage_collector: true }
+        Self { hosts: 3, prefix: "node-", cards: 3, pods_managed: false, open_vswitch: false, audit: false, garbage_collector: true }
     }
 
     /// How many hosts there are (`node-1`, `node-2` …), 3 by default.
     #[must_use]
     pub fn hosts(mut self, hosts: usize) -> Self {
         self.hosts = hosts;
+        self
+    }
+
+    /// What the names of hosts and of their nodes begin with, before their number: `node-` by default.
+    #[must_use]
+    pub fn prefix(mut self, prefix: &'static str) -> Self {
+        self.prefix = prefix;
         self
     }
 
@@ -85,11 +93,12 @@ impl HostLabBuilder {
             true => Some(open_vswitch::folder().with_context(|| Capability::OpenVSwitch.to_string())?),
             false => None,
         };
-        let control_plane =
-            ControlPlane::builder().nodes(self.hosts).audit(self.audit).garbage_collector(self.garbage_collector).start().await?;
+        let control_plane = ControlPlane::builder().nodes(self.hosts).node_prefix(self.prefix);
+        let control_plane = control_plane.audit(self.audit).garbage_collector(self.garbage_collector).start().await?;
         let port = control_plane.url().rsplit(':').next().and_then(|port| port.parse().ok());
         let Some(port) = port else { bail!("{} has no port", control_plane.url()) };
-        let names: Vec<_> = (1..=self.hosts).zip(1..).map(|(number, index)| (format!("node-{number}"), addresses::host(index))).collect();
+        let names: Vec<_> =
+            (1..=self.hosts).zip(1..).map(|(number, index)| (format!("{}{number}", self.prefix), addresses::host(index))).collect();
         let folder = control_plane.dir().to_owned();
         let gateway = Gateway::start(self.cards, &names, &folder)?;
         let way = listen_in(&gateway.file(), (addresses::API_SERVER, addresses::API_SERVER_PORT).into())?;
