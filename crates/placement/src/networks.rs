@@ -19,6 +19,8 @@ pub const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
 pub const NETWORK_STATUS: &str = "k8s.v1.cni.cncf.io/network-status";
 /// How long the name of an interface is at most, in Linux.
 const INTERFACE_LENGTH: usize = 15;
+/// The interfaces that every pod has.
+const OF_EVERY_POD: [&str; 2] = ["lo", "eth0"];
 
 /// Addresses of pods, by `namespace/name` of the network; the default network has the name that the plugin gives it.
 pub type Addresses = BTreeMap<String, Vec<String>>;
@@ -42,11 +44,40 @@ pub fn read(name: &str, definition: Option<&Value>) -> Result<Network, State> {
     }
 }
 
+/// The interface of a network in the pods.
+fn interface(network: &str) -> String {
+    network.chars().take(INTERFACE_LENGTH).collect()
+}
+
+/// Whether each network has an interface of its own in the pods. Where two have the same, Multus attaches the first and fails the pod at the second, each
+/// time anew.
+///
+/// # Errors
+/// Two have not.
+pub fn distinct(networks: &[String]) -> Result<(), State> {
+    let fails = |why: String| Err(Step::NetworkAttachments.fails(why));
+    let mut taken = BTreeMap::new();
+    for network in networks {
+        let interface = interface(network);
+        if OF_EVERY_POD.contains(&interface.as_str()) {
+            return fails(format!(
+                "{network} would be the interface {interface} in the pods, which every pod has already: give its NetworkAttachmentDefinition another name"
+            ));
+        }
+        if let Some(other) = taken.insert(interface.clone(), network) {
+            return fails(format!(
+                "{other} and {network} would both be the interface {interface} in the pods, for it is named by the first {INTERFACE_LENGTH} characters: \
+                 give one NetworkAttachmentDefinition a name that differs in these"
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// What Multus reads: a list, empty if there are no networks.
 pub fn wanted(namespace: &str, networks: &[Network]) -> String {
     let networks = networks.iter().map(|network| {
-        let interface: String = network.name.chars().take(INTERFACE_LENGTH).collect();
-        let mut element = json!({"name": network.name, "namespace": namespace, "interface": interface});
+        let mut element = json!({"name": network.name, "namespace": namespace, "interface": interface(&network.name)});
         if let Some(gateway) = &network.gateway {
             element["default-route"] = json!([gateway]);
         }
@@ -120,7 +151,7 @@ fn done() -> State {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::panic)]
+    #![allow(clippy::panic, clippy::unwrap_used)]
     use super::*;
 
     const ASKED: &str = r#"[{"name":"storage"}]"#;
@@ -214,6 +245,21 @@ mod tests {
             message.starts_with("NetworkAttachments error occurred annotation k8s.v1.cni.cncf.io/network-status of Pod a"),
             "{message}"
         );
+    }
+
+    #[test]
+    fn each_network_has_an_interface_of_its_own() {
+        let says =
+            |names: &[&str]| distinct(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).map_err(|state| state.message);
+        assert_eq!(says(&["storage-net-01-a", "storage-net-02-a", "net.1"]), Ok(()));
+        assert_eq!(says(&[]), Ok(()));
+        assert_eq!(
+            says(&["tenant", "storage-network-a", "storage-network-b"]).unwrap_err(),
+            "NetworkAttachments error occurred storage-network-a and storage-network-b would both be the interface storage-network in the pods, for it \
+             is named by the first 15 characters: give one NetworkAttachmentDefinition a name that differs in these"
+        );
+        let of_every_pod = says(&["tenant", "eth0"]).unwrap_err();
+        assert!(of_every_pod.contains("eth0 would be the interface eth0 in the pods, which every pod has already"), "{of_every_pod}");
     }
 
     #[test]

@@ -9,7 +9,10 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use weft_plan::{Kind, ObjectKey, kinds, report::Failure};
 
-use crate::registration::{Errand, Progress};
+use crate::{
+    ini::{IniError, refuse_control},
+    registration::{Errand, Progress},
+};
 
 /// What is known of what was asked for.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,6 +101,14 @@ pub enum SecretError {
         /// the Secret
         name: String,
     },
+    /// The value is empty, or nothing but blanks.
+    #[error("field '{key}' of secret/{name} is empty, and a value is needed there: write it into the Secret")]
+    Empty {
+        /// the key
+        key: String,
+        /// the Secret
+        name: String,
+    },
     /// The value is no text.
     #[error("field '{key}' of secret/{name} is not text in UTF-8")]
     NoText {
@@ -106,6 +117,17 @@ pub enum SecretError {
         /// the Secret
         name: String,
     },
+    /// The value begins or ends with a blank, which is no part of an id or of an address.
+    #[error("field '{key}' of secret/{name} begins or ends with a blank: write the Secret without it")]
+    Blank {
+        /// the key
+        key: String,
+        /// the Secret
+        name: String,
+    },
+    /// The value has a control character.
+    #[error(transparent)]
+    Control(#[from] IniError),
 }
 
 impl Secret {
@@ -123,20 +145,36 @@ impl Secret {
     /// The bytes under a key.
     ///
     /// # Errors
-    /// There is no such key.
+    /// There is no such key, or nothing under it.
     pub fn bytes(&self, key: &str) -> Result<Vec<u8>, SecretError> {
         let missing = || SecretError::NoKey { key: key.to_owned(), name: self.name.clone() };
         let encoded = self.object["data"][key].as_str().ok_or_else(missing)?;
         // The API server takes no other.
-        STANDARD.decode(encoded).map_err(|_| missing())
+        let value = STANDARD.decode(encoded).map_err(|_| missing())?;
+        if value.iter().all(u8::is_ascii_whitespace) {
+            return Err(SecretError::Empty { key: key.to_owned(), name: self.name.clone() });
+        }
+        Ok(value)
     }
 
-    /// The text under a key.
+    /// The text under a key, for example a password: blanks are part of it, a control character is in none. It is refused here, before anybody is told of
+    /// the value: a password with a line break would be set in Keystone, and then fit into no file.
     ///
     /// # Errors
-    /// There is no such key, or no text.
+    /// There is no such key, nothing under it, or no such text.
     pub fn text(&self, key: &str) -> Result<String, SecretError> {
-        String::from_utf8(self.bytes(key)?).map_err(|_| SecretError::NoText { key: key.to_owned(), name: self.name.clone() })
+        let text = String::from_utf8(self.bytes(key)?).map_err(|_| SecretError::NoText { key: key.to_owned(), name: self.name.clone() })?;
+        refuse_control(&text, &format!("field '{key}' of secret/{}", self.name))?;
+        Ok(text)
+    }
+
+    /// The same of what has no blank at either end: an id, an address.
+    ///
+    /// # Errors
+    /// As [`text`](Self::text), or there is one.
+    pub fn word(&self, key: &str) -> Result<String, SecretError> {
+        let text = self.text(key)?;
+        if text.trim() == text { Ok(text) } else { Err(SecretError::Blank { key: key.to_owned(), name: self.name.clone() }) }
     }
 }
 

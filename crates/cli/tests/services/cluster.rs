@@ -1,4 +1,4 @@
-//! PlacementAPI `placement` in a real control plane, whose pods are kwok's.
+//! PlacementAPI `placement` in a real control plane.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,20 @@ use crate::harness::*;
 
 pub const NAMESPACE: &str = "openstack";
 
+/// With a node, whose pods are kwok's.
 pub async fn start() -> Cluster {
+    start_with(1).await
+}
+
+/// With none: what becomes of the pods is the test's affair.
+pub async fn start_without_nodes() -> Cluster {
+    start_with(0).await
+}
+
+async fn start_with(nodes: usize) -> Cluster {
     let resource = (kinds::PLACEMENT_API, "placement");
     let options =
-        ClusterOptions { nodes: 1, manifests: &["--domains", "placement"], resource, resource_namespace: NAMESPACE, ..Default::default() };
+        ClusterOptions { nodes, manifests: &["--domains", "placement"], resource, resource_namespace: NAMESPACE, ..Default::default() };
     Cluster::start(options).await
 }
 
@@ -53,6 +63,15 @@ pub async fn wait_condition(cluster: &Cluster, name: &str, status: &str, message
 
 pub async fn wait_ready(cluster: &Cluster) -> Value {
     wait_condition(cluster, "Ready", "True", "Setup complete").await
+}
+
+/// Waits until it is gone.
+pub async fn wait_gone(cluster: &Cluster) {
+    wait_until("it is gone", async || match get(cluster, kinds::PLACEMENT_API, "placement").await {
+        None => Ok(()),
+        Some(live) => Err(format!("{live:#}")),
+    })
+    .await;
 }
 
 /// What the pods of the Job and of the Deployment are to be.

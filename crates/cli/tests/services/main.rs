@@ -5,7 +5,14 @@
 mod cluster;
 #[path = "../harness/mod.rs"]
 mod harness;
-mod long;
+mod kubelet;
+mod registry;
+mod long {
+    mod conformance;
+    mod killed;
+    mod registered;
+    mod rotated;
+}
 
 use serde_json::{Value, json};
 use weft_plan::kinds;

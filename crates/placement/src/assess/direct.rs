@@ -57,7 +57,7 @@ pub fn secrets(config: &Config) -> impl Iterator<Item = &str> {
 /// Reads them; nothing where somebody else registers the service.
 ///
 /// # Errors
-/// One is missing, or lacks a key.
+/// One is missing, lacks a key, or has a value under it that cannot be used.
 pub fn read(config: &Config, world: &dyn World) -> Result<Option<Credentials>, Pending> {
     let Some(admin) = config.spec().keystone.as_ref().and_then(|keystone| keystone.admin_secret.as_ref()).filter(|_| is_direct(config))
     else {

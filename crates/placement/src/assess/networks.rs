@@ -11,8 +11,9 @@ use crate::{Config, Network, conditions::Step, networks, world::World};
 /// The networks of `spec.networkAttachments`, in that order.
 ///
 /// # Errors
-/// One is not there, or nothing in the cluster reads them.
+/// One is not there, nothing in the cluster reads them, or two would be the same interface.
 pub fn definitions(config: &Config, world: &dyn World) -> Result<Vec<Network>, Pending> {
+    networks::distinct(config.spec().network_attachments.as_deref().unwrap_or_default())?;
     let names = config.spec().network_attachments.iter().flatten();
     if names.clone().next().is_some() && !world.serves(kinds::NETWORK_ATTACHMENT_DEFINITION) {
         let why = "the cluster has no kind NetworkAttachmentDefinition: install Multus, or remove spec.networkAttachments";

@@ -47,7 +47,7 @@ fn application_credential(config: &Config) -> Option<&str> {
 /// Reads what Placement needs to know.
 ///
 /// # Errors
-/// One is missing, or lacks a key.
+/// One is missing, lacks a key, or has a value under it that cannot be used.
 pub fn read(config: &Config, world: &dyn World) -> Result<Secrets, Pending> {
     let credentials = if config.authenticates() { Some(credentials(config, world)?) } else { None };
     Ok(Secrets { credentials, database: database(config, world)? })
@@ -61,7 +61,7 @@ fn credentials(config: &Config, world: &dyn World) -> Result<Credentials, Pendin
             return by_password(config, world);
         }
         let secret = find(config, world, name, State::requested)?;
-        return Ok(Credentials::Application { id: text(&secret, "AC_ID")?, secret: text(&secret, "AC_SECRET")? });
+        return Ok(Credentials::Application { id: word(&secret, "AC_ID")?, secret: text(&secret, "AC_SECRET")? });
     }
     by_password(config, world)
 }
@@ -76,7 +76,7 @@ fn database(config: &Config, world: &dyn World) -> Result<Option<Database>, Pend
     let Some(database) = &config.spec().database else { return Ok(None) };
     if let Some(url) = &database.url_secret {
         let secret = find(config, world, &url.name, State::error)?;
-        return Ok(Some(Database::Url(text(&secret, given(&url.key).unwrap_or("url"))?)));
+        return Ok(Some(Database::Url(word(&secret, given(&url.key).unwrap_or("url"))?)));
     }
     let Some(keys) = &database.credentials_secret else { return Ok(None) };
     let secret = find(config, world, &keys.name, State::error)?;
@@ -103,10 +103,14 @@ fn text(secret: &Secret, key: &str) -> Result<String, Pending> {
     secret.text(key).map_err(|error| Step::Input.fails(error).into())
 }
 
+fn word(secret: &Secret, key: &str) -> Result<String, Pending> {
+    secret.word(key).map_err(|error| Step::Input.fails(error).into())
+}
+
 /// The digests of the certificates and bundles that the pods mount, by the Secret's name.
 ///
 /// # Errors
-/// One is missing, or lacks a key.
+/// One is missing, lacks a key, or has a value under it that cannot be used.
 pub fn certificates(config: &Config, world: &dyn World) -> Result<BTreeMap<String, String>, Pending> {
     let bundles = [config.ca_bundle(), config.keystone_ca_bundle()].into_iter().flatten().map(|name| (name, true));
     let shown = config.certificates().into_iter().flatten().map(|name| (name, false));

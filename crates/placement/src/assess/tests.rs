@@ -23,6 +23,8 @@ struct Namespace {
     unknown: bool,
     /// Whether the kinds of the other operators are served.
     has_peers: bool,
+    /// Whether that of Multus is.
+    has_networks: bool,
 }
 
 impl World for Namespace {
@@ -55,7 +57,9 @@ impl World for Namespace {
     }
 
     fn serves(&self, kind: Kind) -> bool {
-        !kind.is_optional() || self.has_peers && kind.group.ends_with("openstack.org")
+        let is_there =
+            self.has_peers && kind.group.ends_with("openstack.org") || self.has_networks && kind == kinds::NETWORK_ATTACHMENT_DEFINITION;
+        !kind.is_optional() || is_there
     }
 }
 
@@ -360,13 +364,87 @@ fn certificates_are_waited_for_and_a_bundle_is_missed() {
     assert!(whole.steps.are_done());
 }
 
+/// A PlacementAPI that needs a value of every sort: three of its own, two of the administrator of Keystone.
+fn with_secrets() -> (PlacementApi, Namespace) {
+    let spec = json!({"auth": {"applicationCredentialSecret": "ac"}, "secret": "osp",
+        "database": {"host": "db.example", "credentialsSecret": {"name": "db"}},
+        "keystone": {"external": {"authURL": "http://keystone.example:5000"}, "registration": "Direct", "adminSecret": {"name": "admin"}}});
+    let world = Namespace::default()
+        .with_secret("osp", &[("PlacementPassword", " 12 345 ")])
+        .with_secret("db", &[("username", "placement"), ("password", " x ")])
+        .with_secret("ac", &[("AC_ID", "a"), ("AC_SECRET", " b ")])
+        .with_secret("admin", &[("username", "admin"), ("password", "12345678")]);
+    (resource(&spec), world)
+}
+
+/// Before anybody is told of it: Keystone would take a password that fits into no file.
 #[test]
-fn a_password_that_no_file_can_hold_names_the_secret_and_what_is_wrong() {
-    let external = json!({"auth": {}, "secret": "osp", "keystone": {"external": {"authURL": "http://keystone.example:5000"}}});
-    let world = || namespace().with_secret("osp", &[("PlacementPassword", "12345\n")]);
-    let assessment = world().settle(&resource(&external), well);
-    let (status, _, message) = said(&assessment, Step::ServiceConfig);
-    assert!(status == "False" && message.contains("PlacementPassword") && message.contains("printf instead of echo"), "{message}");
+fn a_value_that_cannot_be_used_names_the_secret_the_key_and_the_rule() {
+    let (resource, mut world) = with_secrets();
+    let good = world.settle(&resource, well);
+    assert_eq!(said(&good, Step::Input), ("True", "Ready", "Input data complete"), "blanks are part of a password");
+    for (secret, key) in [
+        ("osp", "PlacementPassword"),
+        ("db", "username"),
+        ("db", "password"),
+        ("ac", "AC_ID"),
+        ("ac", "AC_SECRET"),
+        ("admin", "username"),
+        ("admin", "password"),
+    ] {
+        let name = crate::world::secret("cloud", secret);
+        let before = Arc::clone(&world.others[&name]);
+        let empty = format!("Input data error occurred field '{key}' of secret/{secret} is empty, and a value is needed there");
+        let broken = format!("Input data error occurred field '{key}' of secret/{secret} has the control character '\\n' at position 6");
+        for (value, why) in [("", &empty), (" \n", &empty), ("12345\n", &broken)] {
+            let mut live = (*before).clone();
+            live["data"][key] = STANDARD.encode(value).into();
+            world.others.insert(name.clone(), Arc::new(live));
+            let assessment = world.settle(&resource, well);
+            let (status, reason, message) = said(&assessment, Step::Input);
+            assert!((status, reason) == ("False", "Error") && message.starts_with(why), "{value:?}: {message}");
+            assert!(!message.contains("12345"), "{message}");
+        }
+        world.others.insert(name, before);
+    }
+}
+
+#[test]
+fn an_id_or_an_address_with_a_blank_at_its_end_is_refused() {
+    let (resource, world) = with_secrets();
+    let assessment = world.with_secret("ac", &[("AC_ID", "a "), ("AC_SECRET", "b")]).settle(&resource, well);
+    let why = "Input data error occurred field 'AC_ID' of secret/ac begins or ends with a blank: write the Secret without it";
+    assert_eq!(said(&assessment, Step::Input).2, why);
+    let world = Namespace::default().with_secret("db", &[("url", " mysql+pymysql://p:x@db.example/placement")]);
+    let assessment = { world }.settle(&self::resource(&json!({})), well);
+    assert!(said(&assessment, Step::Input).2.contains("field 'url' of secret/db begins or ends with a blank"));
+}
+
+#[test]
+fn an_empty_bundle_or_certificate_is_told() {
+    let tls = json!({"tls": {"caBundleSecretName": "ca"}});
+    let assessment = namespace().with_secret("ca", &[("tls-ca-bundle.pem", "")]).settle(&resource(&tls), well);
+    let message = said(&assessment, Step::TlsInput).2;
+    assert!(message.starts_with("TLSInput error occured in TLS sources field 'tls-ca-bundle.pem' of secret/ca is empty"), "{message}");
+}
+
+#[test]
+fn networks_that_would_be_the_same_interface_make_no_pods() {
+    let network = |world: Namespace, name: &str| world.with(kinds::NETWORK_ATTACHMENT_DEFINITION, name, &json!({}));
+    let attached = |names: &[&str]| {
+        let world = names.iter().fold(Namespace { has_networks: true, ..namespace() }, |world, name| network(world, name));
+        let mut world = world;
+        let assessment = world.settle(&resource(&json!({"networkAttachments": names})), well);
+        (
+            said(&assessment, Step::NetworkAttachments).2.to_owned(),
+            world.own.keys().any(|key| key.kind == kinds::JOB || key.kind == kinds::DEPLOYMENT),
+        )
+    };
+    let (message, has_pods) = attached(&["tenant", "storage-network-a", "storage-network-b"]);
+    assert!(message.starts_with("NetworkAttachments error occurred storage-network-a and storage-network-b"), "{message}");
+    assert!(!has_pods);
+    let (message, has_pods) = attached(&["storage-net-a", "storage-net-b"]);
+    assert!(message.contains("not all pods have interfaces") && has_pods, "{message}");
 }
 
 #[test]

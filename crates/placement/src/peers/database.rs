@@ -11,6 +11,7 @@ use super::{FINALIZER, condition, holds, is_outdated, name, text};
 use crate::{
     Config, Database,
     conditions::{State, Step},
+    world::{Secret, SecretError},
 };
 
 /// The name of the MariaDBDatabase, and of the database in it.
@@ -132,8 +133,11 @@ pub fn complete(account: &Value, secret: Option<&Value>) -> Result<(), State> {
         _ if !named("userName") => format!("no UserName field in account {}", name(account)),
         _ if !named("secret") => format!("no secret field in account {}", name(account)),
         None => format!("error loading secret {} for account {}", text(&account["spec"]["secret"]), name(account)),
-        Some(secret) if password(secret).is_none() => format!("field {PASSWORD_KEY} not found in Secret {}", name(secret)),
-        Some(_) => return Ok(()),
+        Some(secret) => match password(secret) {
+            Ok(_) => return Ok(()),
+            Err(SecretError::NoKey { .. }) => format!("field {PASSWORD_KEY} not found in Secret {}", name(secret)),
+            Err(error) => error.to_string(),
+        },
     };
     Err(Step::MariaDbAccount.fails(lacks))
 }
@@ -153,7 +157,7 @@ pub fn ready(config: &Config, host: String, database: &Value, account: &Value, s
             return Err(State::requested(RUNNING));
         }
     }
-    let password = password(secret).ok_or_else(|| State::requested(RUNNING))?;
+    let password = password(secret).map_err(|error| Step::Db.fails(error))?;
     Ok(Ready {
         database: Database::Parts {
             host: host.clone(),
@@ -194,9 +198,8 @@ fn object(config: &Config, kind: weft_plan::Kind, name: &str, labels: &[(&str, &
     }))
 }
 
-fn password(secret: &Value) -> Option<String> {
-    let bytes = STANDARD.decode(secret["data"][PASSWORD_KEY].as_str()?).ok()?;
-    String::from_utf8(bytes).ok().filter(|password| !password.is_empty())
+fn password(secret: &Value) -> Result<String, SecretError> {
+    Secret::new(Arc::new(secret.clone())).text(PASSWORD_KEY)
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -215,14 +218,17 @@ mod tests {
         json!({"metadata": {"name": "placement", "generation": 2, "labels": {"mariaDBDatabaseName": "placement"}}, "spec": spec, "status": {"conditions": [condition]}})
     }
 
+    fn with_password(password: &str) -> Value {
+        json!({"metadata": {"name": "placement-db-secret"}, "data": {"DatabasePassword": STANDARD.encode(password)}})
+    }
+
     fn made() -> (Value, Value, Value) {
         let database = said(json!({"name": "placement"}), json!({"type": "MariaDBDatabaseReady", "status": "True"}));
         let account = said(
             json!({"userName": "placement_1a2b", "secret": "placement-db-secret"}),
             json!({"type": "MariaDBAccountReady", "status": "True"}),
         );
-        let secret = json!({"metadata": {"name": "placement-db-secret"}, "data": {"DatabasePassword": STANDARD.encode("a@b")}});
-        (database, account, secret)
+        (database, account, with_password("a@b"))
     }
 
     #[test]
@@ -308,6 +314,11 @@ mod tests {
             says(&account, Some(&json!({"metadata": {"name": "s"}, "data": {"password": "YQ=="}}))),
             "MariaDBAccount is not present: field DatabasePassword not found in Secret s"
         );
+        assert_eq!(
+            says(&account, Some(&with_password(""))),
+            "MariaDBAccount is not present: field 'DatabasePassword' of secret/placement-db-secret is empty, and a value is needed there: write it into the Secret"
+        );
+        assert!(says(&account, Some(&with_password("a\n"))).contains("printf instead of echo"));
         assert_eq!(
             says(&json!({"metadata": {"name": "a"}, "spec": {"secret": "s"}}), None),
             "MariaDBAccount is not present: no UserName field in account a"

@@ -6,6 +6,7 @@ mod broken;
 #[path = "../../src/hazards.rs"]
 mod hazards;
 mod killed;
+mod rights;
 mod tls;
 mod values;
 

@@ -2,10 +2,13 @@
 # Runs a command as in a container: on a copy of this machine's files of its own, gone with it, with what OpenStack's container images have besides,
 # and with these mounts. It has the network and the processes of its site.
 #
-# usage: container.sh MOUNTS COMMAND...      MOUNTS: a file with lines TARGET<tab>SOURCE
+# usage: container.sh MOUNTS USER COMMAND...      MOUNTS: a file with lines TARGET<tab>SOURCE<tab>ro or rw
+# USER: the number of the one whose the output is
 set -eu
+umask 022
 mounts=$1
-shift
+user=$2
+shift 2
 mount -t tmpfs -o mode=755 tmpfs /mnt
 mkdir /mnt/upper /mnt/work /mnt/root
 mount -t overlay -o lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work overlay /mnt/root
@@ -23,10 +26,11 @@ mkdir -p "$root"/var/log/{placement,httpd} "$root"/var/lib/kolla/config_files "$
   "$root"/etc/pki/tls/{certs,private} "$root/etc/placement"
 chown 42482:42482 "$root"/var/log/placement
 
-while IFS=$'\t' read -r target source; do
+while IFS=$'\t' read -r target source mode; do
   mkdir -p "$root$(dirname "$target")"
   if [[ -d $source ]]; then mkdir -p "$root$target"; else touch "$root$target"; fi
   mount --bind "$source" "$root$target"
+  if [[ $mode == ro ]]; then mount -o remount,bind,ro "$root$target"; fi
 done <"$mounts"
 
 # script PATH: an executable of the image, from stdin
@@ -60,4 +64,6 @@ for module in mpm_event authz_core authz_host alias dir env filter headers mime 
 done >"$root/etc/httpd/conf.modules.d/00-all.conf"
 echo 'WSGIPythonHome /opt/placement' >"$root/etc/httpd/conf.modules.d/10-wsgi-python3.conf"
 
+# As runc has it: who runs there opens its own stdout and stderr by their names.
+chown "$user" /proc/self/fd/1 /proc/self/fd/2
 exec chroot "$root" env -C / "$@"

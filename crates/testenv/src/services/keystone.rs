@@ -94,6 +94,16 @@ impl Keystone {
         format!("http://127.0.0.1:{}/v3", self.port)
     }
 
+    /// Its port, in the site and on this machine.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// How it has answered so far: a line for each request, which comes after its answer.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.site.dir().join("keystone.log")).unwrap_or_default()
+    }
+
     /// The password of the account `admin`, of project `admin` in domain `Default`.
     pub fn admin_password(&self) -> &'static str {
         PASSWORD

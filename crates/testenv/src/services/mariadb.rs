@@ -9,6 +9,9 @@ use crate::builder::START_TIMEOUT;
 use super::Site;
 use super::site::Running;
 
+/// The port of the server.
+pub const PORT: u16 = 3306;
+
 /// A server with data of its own on port 3306 of its [`Site`]. Its root comes by the socket, everybody else with a password. Killed on drop.
 #[derive(Debug)]
 pub struct MariaDb {
@@ -54,7 +57,7 @@ impl MariaDb {
             temporary(&self.site),
             format!("--socket={}", self.socket()),
             "--bind-address=127.0.0.1".into(),
-            "--port=3306".into(),
+            format!("--port={PORT}"),
             // Who wrote what is not lost on a crash of the machine: nobody needs that here, and it costs most of the time.
             "--innodb-flush-log-at-trx-commit=0".into(),
         ]

@@ -22,6 +22,7 @@
 
 mod conformance;
 mod container;
+mod gate;
 mod keystone;
 mod mariadb;
 mod placement;
@@ -30,8 +31,9 @@ mod site;
 
 pub use conformance::{Conformance, Policy, Tally};
 pub use container::Container;
+pub use gate::Gate;
 pub use keystone::Keystone;
-pub use mariadb::MariaDb;
+pub use mariadb::{MariaDb, PORT as DATABASE_PORT};
 pub use placement::{PORT, Placement};
 pub use site::{Output, Site};
 

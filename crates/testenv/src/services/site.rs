@@ -13,7 +13,7 @@ use tokio::io::AsyncWriteExt;
 use crate::init::{Init, enter, enter_bound};
 use crate::lab::network;
 use crate::process::Process;
-use crate::relay::Relay;
+use crate::relay::{Relay, listen_in};
 use crate::workdir::WorkDir;
 
 use super::{Container, missing};
@@ -27,9 +27,13 @@ pub struct Site(Arc<Namespaces>);
 
 #[derive(Debug)]
 struct Namespaces {
+    /// From its ports to another site.
+    _ways: Vec<Relay>,
     // Before its files.
     init: Init,
     dir: WorkDir,
+    /// Those that lead to its loopback.
+    names: Vec<String>,
     /// Programs so far, for the names of their files.
     programs: AtomicU32,
 }
@@ -61,6 +65,25 @@ impl Site {
         if !missing.is_empty() {
             bail!("this machine cannot run Placement, MariaDB and Apache: {}", missing.join("; "));
         }
+        Self::made(names.iter().map(|name| (*name).to_owned()).collect(), |_| Ok(vec![]))
+    }
+
+    /// Another one beside this one, as another pod of the same cluster: it has the same names, and these ports of its loopback lead here. Its own ports
+    /// are its own, so two servers may have the same.
+    ///
+    /// # Errors
+    /// The machine has no namespaces left, or too few files.
+    pub fn beside(&self, ports: &[u16]) -> Result<Self> {
+        Self::made(self.0.names.clone(), |network| {
+            let way = |port: &u16| {
+                let address = SocketAddr::from((Ipv4Addr::LOCALHOST, *port));
+                Relay::start(listen_in(network, address)?, address, Some(&self.network()))
+            };
+            ports.iter().map(way).collect()
+        })
+    }
+
+    fn made(names: Vec<String>, ways: impl FnOnce(&Path) -> Result<Vec<Relay>>) -> Result<Self> {
         let dir = WorkDir::temporary()?;
         let hosts = dir.write("hosts", &format!("127.0.0.1 localhost {}\n", names.join(" ")))?;
         // Others than root read it.
@@ -70,7 +93,8 @@ impl Site {
         let ready = dir.path().join("ready");
         let mut init = Init::start(&script, &[&hosts.display().to_string(), &ready.display().to_string()], dir.path())?;
         init.wait_for(&ready)?;
-        Ok(Self(Arc::new(Namespaces { init, dir, programs: AtomicU32::new(0) })))
+        let ways = ways(&network::of(init.pid()))?;
+        Ok(Self(Arc::new(Namespaces { _ways: ways, init, dir, names, programs: AtomicU32::new(0) })))
     }
 
     /// The folder with data and logs; removed with the site, but after a panic.
@@ -173,12 +197,18 @@ impl Site {
         Ok(Running { process: Process::spawn(name.to_owned(), entered, self.dir())? })
     }
 
+    /// Another one at each call, for the name of a file.
+    pub(super) fn number(&self) -> u32 {
+        self.0.programs.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
     fn words(&self, container: &Container, command: &[&str]) -> Result<Vec<String>> {
-        let number = self.0.programs.fetch_add(1, Ordering::Relaxed) + 1;
-        let mounts = self.0.dir.write(&format!("mounts-{number}"), &container.mounts())?;
+        let mounts = self.0.dir.write(&format!("mounts-{}", self.number()), &container.mounts())?;
         let script = self.dir().join("container.sh");
         let mut words: Vec<String> = ["unshare", "--mount", "--propagation=private", "--", "bash"].map(Into::into).to_vec();
-        words.extend([script.display().to_string(), mounts.display().to_string(), "env".into()]);
+        words.extend([script.display().to_string(), mounts.display().to_string(), container.user().to_string()]);
+        words.extend(container.restricted());
+        words.push("env".into());
         words.extend(container.environment());
         words.extend(command.iter().map(|word| (*word).to_owned()));
         Ok(words)

@@ -42,6 +42,25 @@ pub async fn waits_for_the_secret_and_names_a_missing_key(site: &Site<'_>) {
     site.wait_is("InputReady", "True").await;
 }
 
+pub async fn says_which_value_is_empty_and_keeps_what_works(site: &Site<'_>) {
+    credential(site, "ac").await;
+    site.deployed(names("ac")).await;
+    let before = site.config_hash().await;
+    site.secret("ac", &[("AC_ID", "a"), ("AC_SECRET", "")]).await;
+    let why = "Input data error occurred field 'AC_SECRET' of secret/ac is empty, and a value is needed there: write it into the Secret";
+    site.wait_says("InputReady", "False", "Error", why).await;
+    site.secret("ac", &[("AC_ID", "a\n"), ("AC_SECRET", "b")]).await;
+    site.wait_placement("names the line break", |live| {
+        let said = condition(&live["status"], "InputReady");
+        said["message"].as_str().unwrap_or_default().contains("field 'AC_ID' of secret/ac has the control character '\\n' at position 2")
+    })
+    .await;
+    assert_eq!(site.config_hash().await, before, "the pods go on with what they have");
+    site.secret("ac", &[("AC_ID", "a"), ("AC_SECRET", "b")]).await;
+    site.wait_other_hash(&before).await;
+    site.wait_ready().await;
+}
+
 pub async fn holds_the_secret_until_pods_run_without_it(site: &Site<'_>) {
     for name in ["first", "second", "third"] {
         credential(site, name).await;

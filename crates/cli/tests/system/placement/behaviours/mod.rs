@@ -59,7 +59,8 @@ const BEHAVIOURS: &[Behaviour] = behaviours! {
     topology: points_to_a_non_existing_topology, sets_topology_in_cr_status, sets_topology_in_resource_specs,
         updates_topology_when_the_reference_changes, removes_topologyref_from_the_spec,
         releases_a_topology_that_the_deployment_never_had;
-    credential: renders_application_credential_auth, waits_for_the_secret_and_names_a_missing_key, holds_the_secret_until_pods_run_without_it,
+    credential: renders_application_credential_auth, waits_for_the_secret_and_names_a_missing_key, says_which_value_is_empty_and_keeps_what_works,
+        holds_the_secret_until_pods_run_without_it,
         releases_the_secret_when_deleted_or_cleared, releases_a_secret_that_pods_never_had;
     mariadb: uses_a_pre_existing_account_and_sets_a_finalizer, ensures_an_account_is_created_and_sets_a_finalizer,
         ensures_a_new_account_exists_when_accountname_is_changed, moves_the_finalizer_to_a_new_account_when_create_is_complete,
@@ -67,7 +68,8 @@ const BEHAVIOURS: &[Behaviour] = behaviours! {
         updates_the_database_url_when_the_account_changes, gets_a_config_hash_when_the_account_is_complete,
         updates_the_config_hash_when_the_account_changes, says_that_an_account_may_not_be_held_or_let_go,
         leaves_the_database_to_mariadb_operator_when_another_is_named;
-    networks: attaches_pods_and_tells_their_addresses, waits_for_a_network_that_is_missing, needs_no_addresses_without_replicas;
+    networks: attaches_pods_and_tells_their_addresses, waits_for_a_network_that_is_missing, needs_no_addresses_without_replicas,
+        makes_no_pods_where_two_networks_are_one_interface;
     examples: pods_have_a_card_on_the_additional_network, the_internal_endpoint_is_on_the_isolated_network;
     admission: has_the_defaults, uses_the_given_values, rejects_a_wrong_default_config_overwrite, rejects_a_wrong_service_override_endpoint_type,
         rejects_an_update_with_a_wrong_service_override_endpoint_type, rejects_a_topologyref_on_a_different_namespace;

@@ -9,7 +9,11 @@ const LACKING: &str =
     "NetworkAttachments error occurred not all pods have interfaces with ips as configured in NetworkAttachments: [storage]";
 
 async fn network(site: &Site<'_>, config: &str) {
-    site.put(json!({"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition", "metadata": {"name": "storage"}, "spec": {"config": config}})).await;
+    network_named(site, "storage", config).await;
+}
+
+async fn network_named(site: &Site<'_>, name: &str, config: &str) {
+    site.put(json!({"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition", "metadata": {"name": name}, "spec": {"config": config}})).await;
 }
 
 /// What Multus does in life: it tells the addresses of a pod, on networks in this namespace and on the default one.
@@ -67,4 +71,20 @@ pub async fn needs_no_addresses_without_replicas(site: &Site<'_>) {
     network(site, "{}").await;
     let live = site.deployed(json!({"networkAttachments": ["storage"], "replicas": 0})).await;
     assert_eq!(live["status"]["networkAttachments"], Value::Null);
+}
+
+pub async fn makes_no_pods_where_two_networks_are_one_interface(site: &Site<'_>) {
+    for name in ["storage-network-a", "storage-network-b", "tenant"] {
+        network_named(site, name, "{}").await;
+    }
+    site.with_database(json!({"networkAttachments": ["storage-network-a", "storage-network-b"]})).await;
+    site.wait_placement("names both", |live| {
+        let said = crate::harness::condition(&live["status"], "NetworkAttachmentsReady");
+        let both = "NetworkAttachments error occurred storage-network-a and storage-network-b would both be the interface storage-network in the pods";
+        said["status"] == "False" && said["message"].as_str().unwrap_or_default().starts_with(both)
+    })
+    .await;
+    assert!(site.all(kinds::JOB).await.is_empty() && site.get(kinds::DEPLOYMENT, NAME).await.is_none());
+    site.patch(json!({"spec": {"networkAttachments": ["storage-network-a", "tenant"]}})).await;
+    site.deployment().await;
 }

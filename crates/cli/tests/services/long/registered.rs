@@ -1,70 +1,15 @@
-//! With a Keystone, which takes half a minute to be there, and all of Placement's own tests.
+//! The registration in Keystone from its beginning to its end, and what becomes of it while Keystone is down.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::json;
 use weft_plan::kinds;
-use weft_testenv::services::{Conformance, Keystone, MariaDb, Policy, Site};
+use weft_testenv::services::{Keystone, MariaDb, Site};
 
-use crate::cluster::{NAMESPACE, get, placement_api, secret, start, wait, wait_condition, wait_ready};
+use crate::cluster::{NAMESPACE, get, placement_api, secret, start, wait, wait_condition, wait_gone, wait_ready};
 use crate::harness::*;
-use crate::{DATABASE, DATABASE_URL, prepare, serve, without_keystone};
-
-/// How many requests the suite makes of a server with this policy.
-const REQUESTS: [(Policy, usize); 4] = [(Policy::Default, 268), (Policy::Legacy, 1003), (Policy::Open, 41), (Policy::Cors, 4)];
-
-/// What a PlacementAPI says for a policy.
-async fn with_policy(site: &Site, policy: Policy) -> serde_json::Value {
-    let legacy = "[oslo_policy]\nenforce_new_defaults = false\n";
-    let (config, rules) = match policy {
-        Policy::Default => (None, None),
-        Policy::Legacy => (Some(legacy.to_owned()), None),
-        Policy::Open => (None, Some(Policy::open_rules(site).await.unwrap())),
-        Policy::Cors => {
-            let cors = "[cors]\nallowed_origin = http://valid.example.com\nallow_headers = openstack-api-version\n";
-            (Some(format!("{legacy}{cors}")), None)
-        }
-    };
-    let rules = rules.map(|rules| json!({"policy.yaml": rules}));
-    json!({"spec": {"customServiceConfig": config, "defaultConfigOverwrite": rules}})
-}
-
-#[tokio::test]
-async fn what_the_operator_wrote_passes_all_of_placements_own_tests() {
-    let site = Site::start(&[DATABASE]).unwrap();
-    let database = MariaDb::start(&site).await.unwrap();
-    database.create("placement", "placement", crate::PASSWORD).await.unwrap();
-    let cluster = start().await;
-    let _operator = Operator::start_default(&cluster).await;
-    without_keystone(&cluster, &json!({})).await;
-    for (policy, requests) in REQUESTS {
-        cluster.patch(kinds::PLACEMENT_API, NAMESPACE, "placement", with_policy(&site, policy).await).await;
-        wait_ready(&cluster).await;
-        prepare(&cluster, &site).await;
-        let _placement = serve(&cluster, &site).await;
-        let tally = Conformance { site: &site, database_url: DATABASE_URL }.policy(policy).await.unwrap();
-        tally.check(requests).unwrap();
-    }
-    assert_eq!(REQUESTS.iter().map(|(_, requests)| requests).sum::<usize>(), 1316);
-}
+use crate::registry::{endpoints, lets_in};
 
 const PASSWORD: &str = r#"p@ss/w\$r$${a}:"'%41"#;
-
-/// The endpoints of Placement in Keystone, by interface.
-async fn endpoints(keystone: &Keystone) -> Vec<(String, String)> {
-    let token = keystone.admin_token().await.unwrap();
-    let (_, services) = keystone.request(&token, "GET", "/services?type=placement", None).await.unwrap();
-    let Some(service) = services["services"][0]["id"].as_str() else { return vec![] };
-    let (_, answer) = keystone.request(&token, "GET", &format!("/endpoints?service_id={service}"), None).await.unwrap();
-    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
-    let mut all: Vec<_> = answer["endpoints"].as_array().unwrap().iter().map(|one| (text(&one["interface"]), text(&one["url"]))).collect();
-    all.sort();
-    all
-}
-
-async fn lets_in(keystone: &Keystone, password: &str) -> bool {
-    let scope = json!({"project": {"name": "service", "domain": {"id": "default"}}});
-    keystone.token("placement", password, &scope).await.is_ok()
-}
 
 #[tokio::test]
 async fn the_operator_registers_follows_the_password_and_removes_everything() {
@@ -136,11 +81,7 @@ async fn the_operator_registers_follows_the_password_and_removes_everything() {
     let waiting = wait_condition(&cluster, "KeystoneEndpointReady", "False", "set spec.keystone.registration to None").await;
     assert!(!waiting["metadata"]["deletionTimestamp"].is_null());
     keystone.resume().await.unwrap();
-    wait_until("it is gone", async || match get(&cluster, kinds::PLACEMENT_API, "placement").await {
-        None => Ok(()),
-        Some(live) => Err(format!("{:#}", live["status"])),
-    })
-    .await;
+    wait_gone(&cluster).await;
     assert_eq!(endpoints(&keystone).await, []);
     assert!(!lets_in(&keystone, "another").await);
 
@@ -151,9 +92,5 @@ async fn the_operator_registers_follows_the_password_and_removes_everything() {
     cluster.kubectl(&["-n", NAMESPACE, "delete", "placementapi", "placement", "--wait=false"]).await;
     wait_condition(&cluster, "KeystoneEndpointReady", "False", "is tried until").await;
     cluster.patch(kinds::PLACEMENT_API, NAMESPACE, "placement", json!({"spec": {"keystone": {"registration": "None"}}})).await;
-    wait_until("it is gone", async || match get(&cluster, kinds::PLACEMENT_API, "placement").await {
-        None => Ok(()),
-        Some(live) => Err(format!("{live:#}")),
-    })
-    .await;
+    wait_gone(&cluster).await;
 }
