@@ -2,18 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
-};
+use std::collections::BTreeMap;
 
 use k8s_openapi::api::events::v1::Event;
 use kube::{Api, Client, api::ListParams};
 use weft_plan::{ObjectKey, kinds};
 use weft_runtime::events::{Note, Teller};
-use weft_testenv::ControlPlane;
-
-const PATIENCE: Duration = Duration::from_secs(60);
+use weft_testenv::{ControlPlane, wait::wait_until};
 
 fn note(message: &str) -> Note {
     Note { warning: true, reason: "DBReady".to_owned(), message: message.to_owned() }
@@ -34,13 +29,9 @@ async fn equal_events_are_counted_and_others_of_the_same_reason_are_shown() {
     let about = ObjectKey::new(kinds::CONFIG_MAP, "default", "about");
     teller.tell_of(&about, "uid".to_owned(), ["no host", "no user", "no host", "no host"].map(note).into());
     let expected = BTreeMap::from([("no host".to_owned(), 3), ("no user".to_owned(), 1)]);
-    let end = Instant::now() + PATIENCE;
-    loop {
-        let told = told(&client).await;
-        if told == expected {
-            break;
-        }
-        assert!(Instant::now() < end, "{told:?}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    wait_until("all are told", async || match told(&client).await {
+        told if told == expected => Ok(()),
+        told => Err(format!("{told:?}")),
+    })
+    .await;
 }

@@ -8,11 +8,14 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
 };
 
+use futures::StreamExt;
 use k8s_openapi::api::core::v1::PodSpec;
-use kube::api::{Patch, PatchParams};
+use kube::{
+    api::{Patch, PatchParams},
+    runtime::{WatchStreamExt, watcher},
+};
 use serde_json::{Value, json};
 use weft_plan::kinds;
 use weft_testenv::services::{Placement, Site};
@@ -38,8 +41,10 @@ impl<'a> Kubelet<'a> {
 
     /// Starts what is new, ends what is gone, and does so for ever.
     pub async fn run(&self) -> Infallible {
+        let api = self.cluster.api(kinds::POD, NAMESPACE);
+        let mut changes = watcher(api.clone(), watcher::Config::default()).default_backoff().touched_objects().boxed();
         loop {
-            let pods = self.cluster.api(kinds::POD, NAMESPACE).list(&Default::default()).await.unwrap();
+            let pods = api.list(&Default::default()).await.unwrap();
             let pods: Vec<_> = pods.items.into_iter().map(|pod| serde_json::to_value(pod).unwrap()).collect();
             for name in self.pods() {
                 if !pods.iter().any(|pod| pod["metadata"]["name"] == *name) {
@@ -49,7 +54,8 @@ impl<'a> Kubelet<'a> {
             for pod in pods.iter().filter(|pod| pod["status"]["phase"] == "Pending") {
                 self.start(pod).await;
             }
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            // Only that something is different: what was told of a pod may be from before it was started.
+            changes.next().await;
         }
     }
 
@@ -73,10 +79,7 @@ impl<'a> Kubelet<'a> {
             let secret = get(self.cluster, kinds::SECRET, secret).await.unwrap();
             site.keep(&serde_json::from_value(secret).unwrap()).unwrap();
         }
-        let prepared = |container| {
-            let (container, command) = site.container(&spec, container).unwrap();
-            (container, command)
-        };
+        let prepared = |container| site.container(&spec, container).unwrap();
         let ends = spec.restart_policy.as_deref() == Some("Never");
         let to_their_end = spec.init_containers.iter().flatten().chain(spec.containers.iter().filter(|_| ends));
         for container in to_their_end {
