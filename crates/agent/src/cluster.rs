@@ -5,17 +5,14 @@
 
 use std::{collections::BTreeMap, fmt::Debug, path::Path, sync::Arc, time::Duration};
 
-use futures::StreamExt;
 use kube::{
     Api, Client, Config, Resource, ResourceExt,
     config::{KubeConfigOptions, Kubeconfig},
-    runtime::watcher::{self, Event, watcher},
 };
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use weft_api::node_network::{NODE_LABEL, NodeNetworkConfigurationEnactment, NodeNetworkState, node_label};
-
-use crate::pause::Pause;
+use weft_runtime::stream::{self, News, Selection};
 
 /// How long a request may take.
 pub const REQUEST_LIMIT: Duration = Duration::from_secs(30);
@@ -72,16 +69,16 @@ pub type Objects<K> = Option<Arc<BTreeMap<String, Arc<K>>>>;
 
 /// The node's own NodeNetworkState.
 pub fn state(client: Client, node: &str) -> watch::Receiver<Objects<NodeNetworkState>> {
-    follow(Api::all(client), watcher::Config::default().fields(&format!("metadata.name={node}")))
+    follow(Api::all(client), String::new(), format!("metadata.name={node}"))
 }
 
 /// The node's own enactments.
 pub fn enactments(client: Client, node: &str) -> watch::Receiver<Objects<NodeNetworkConfigurationEnactment>> {
-    follow(Api::all(client), watcher::Config::default().labels(&format!("{NODE_LABEL}={}", node_label(node))))
+    follow(Api::all(client), format!("{NODE_LABEL}={}", node_label(node)), String::new())
 }
 
 /// Follows what is selected until nobody wants to know any more.
-fn follow<K>(api: Api<K>, config: watcher::Config) -> watch::Receiver<Objects<K>>
+fn follow<K>(api: Api<K>, labels: String, fields: String) -> watch::Receiver<Objects<K>>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
@@ -89,59 +86,46 @@ where
     tokio::spawn(async move {
         tokio::select! {
             () = show.closed() => {}
-            () = stream(&api, &config, &show) => {}
+            () = stream(api, labels, fields, &show) => {}
         }
     });
     shown
 }
 
-async fn stream<K>(api: &Api<K>, config: &watcher::Config, show: &watch::Sender<Objects<K>>)
+async fn stream<K>(api: Api<K>, labels: String, fields: String, show: &watch::Sender<Objects<K>>)
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let kind = K::kind(&());
-    let mut pause = Pause::new(Duration::from_millis(100), Duration::from_secs(30));
+    // An agent has no lease that would show that the API server's data has gone back in time. Its lists are short.
+    let selection = Selection { labels, fields, page: 100, list_after_break: true, longest_absence: Duration::from_secs(30) };
     let mut objects = BTreeMap::new();
-    loop {
-        let mut stream = std::pin::pin!(watcher(api.clone(), config.clone()));
-        // A list has no limit of its own; a watch has.
-        let mut listing = true;
-        loop {
-            let next = if listing { tokio::time::timeout(REQUEST_LIMIT, stream.next()).await } else { Ok(stream.next().await) };
-            match next {
-                Ok(Some(Ok(Event::Init))) => {
-                    listing = true;
-                    objects.clear();
-                    continue;
-                }
-                Ok(Some(Ok(Event::InitApply(object)))) => {
-                    objects.insert(object.name_any(), Arc::new(lean(object)));
-                    continue;
-                }
-                Ok(Some(Ok(Event::InitDone))) => listing = false,
-                Ok(Some(Ok(Event::Apply(object)))) => {
-                    objects.insert(object.name_any(), Arc::new(lean(object)));
-                }
-                Ok(Some(Ok(Event::Delete(object)))) => {
-                    objects.remove(&object.name_any());
-                }
-                Ok(Some(Err(error))) => {
-                    let pause = pause.next();
-                    tracing::warn!(%kind, %error, ?pause, "watch failed; starting it again");
-                    tokio::time::sleep(pause).await;
-                    continue;
-                }
-                Ok(None) => break,
-                Err(_) => {
-                    tracing::warn!(%kind, "no answer to a list within {} s; starting the watch again", REQUEST_LIMIT.as_secs());
-                    break;
-                }
+    let mut listing = true;
+    let never = stream::follow(api, selection, |news| {
+        match news {
+            News::Rewound => tracing::warn!(%kind, "the API server's data has gone back in time"),
+            News::Restarted => {
+                listing = true;
+                objects.clear();
             }
-            pause.reset();
+            News::Complete => listing = false,
+            News::Listed(object) | News::Applied(object) => {
+                objects.insert(object.name_any(), Arc::new(lean(object)));
+            }
+            News::Deleted(object) => {
+                objects.remove(&object.name_any());
+            }
+            News::Works => return,
+            News::Failed(failed) => {
+                tracing::warn!(%kind, error = failed.why, pause = ?failed.pause, "watch failed; starting it again");
+                return;
+            }
+        }
+        if !listing {
             show.send_replace(Some(Arc::new(objects.clone())));
         }
-        tokio::time::sleep(pause.next()).await;
-    }
+    });
+    match never.await {}
 }
 
 /// Who wrote which field is of no interest here, and large.

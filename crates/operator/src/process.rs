@@ -16,6 +16,7 @@ use weft_runtime::{
     metrics::Metrics,
     metrics_server::{self, MetricsServer},
     process::Wishes,
+    rewind::Rewind,
     server::{self, Probes},
     watch::Shared,
 };
@@ -110,8 +111,8 @@ pub async fn run(options: Options, set_log_level: impl Fn(Option<LogLevel>) + Se
     let host_mtu = options.host_mtu.find();
     for name in &options.domains {
         let (domain, namespace) = crate::domain(name, variable)?;
-        let shared = Shared::default();
-        shared.lock().set_host_mtu(host_mtu);
+        let rewind = Rewind::default();
+        let shared = Shared::with_rewind(rewind.clone());
         caches.push((domain.name(), shared.clone()));
         let fence = Fence::default();
         let client = client::connect(&config, &fence).context("the client cannot be set up")?;
@@ -124,21 +125,30 @@ pub async fn run(options: Options, set_log_level: impl Fn(Option<LogLevel>) + Se
             identity: format!("{}_{:08x}", options.instance, rand::random::<u32>()),
             duration: options.lease_duration,
         };
-        leases.spawn(lease::run(lease, cluster.clone(), fence, leading, end_of_leases.clone()));
-        if domain.resource() == kinds::PLACEMENT_API {
-            let (domain, _) = crate::placement(variable)?;
-            let controller = placement::Controller::new(domain, cluster, shared, metrics.clone(), &options.instance);
-            controllers.spawn(controller.run(is_leading, stop.clone()));
-            continue;
-        }
-        if domain.resource() == kinds::NMSTATE {
-            let policies =
-                node_network::Controller::new(Arc::clone(&domain), cluster.clone(), shared.clone(), metrics.clone(), &options.instance);
-            controllers.spawn(policies.run(is_leading.clone(), stop.clone()));
-        }
-        let config = controller::Config { namespace, instance: options.instance.clone() };
-        let controller = Controller::new(Arc::clone(&domain) as Arc<dyn Domain>, cluster, shared, metrics.clone(), config);
-        controllers.spawn(controller.with_wishes(wishes.clone()).run(is_leading, stop.clone()));
+        leases.spawn(lease::run(lease, cluster.clone(), fence, leading, rewind.clone(), end_of_leases.clone()));
+        let placement = if domain.resource() == kinds::PLACEMENT_API { Some(crate::placement(variable)?.0) } else { None };
+        let (metrics, wishes, instance) = (metrics.clone(), wishes.clone(), options.instance.clone());
+        let start = move |stop: CancellationToken| {
+            let mut tasks = JoinSet::new();
+            let (cluster, shared, metrics, is_leading) = (cluster.clone(), shared.clone(), metrics.clone(), is_leading.clone());
+            shared.start_over();
+            shared.lock().set_host_mtu(host_mtu);
+            if let Some(domain) = &placement {
+                let controller = placement::Controller::new(Arc::clone(domain), cluster, shared, metrics, &instance);
+                tasks.spawn(controller.run(is_leading, stop));
+                return tasks;
+            }
+            if domain.resource() == kinds::NMSTATE {
+                let policies =
+                    node_network::Controller::new(Arc::clone(&domain), cluster.clone(), shared.clone(), metrics.clone(), &instance);
+                tasks.spawn(policies.run(is_leading.clone(), stop.clone()));
+            }
+            let config = controller::Config { namespace: namespace.clone(), instance: instance.clone() };
+            let controller = Controller::new(Arc::clone(&domain) as Arc<dyn Domain>, cluster, shared, metrics, config);
+            tasks.spawn(controller.with_wishes(wishes.clone()).run(is_leading, stop));
+            tasks
+        };
+        controllers.spawn(keep_running(name.clone(), start, rewind, stop.clone()));
     }
     tokio::spawn(follow_log_level(wishes.subscribe(), set_log_level));
     let listener = listen(options.probe_address).await?;
@@ -155,7 +165,7 @@ pub async fn run(options: Options, set_log_level: impl Fn(Option<LogLevel>) + Se
     tokio::select! {
         () = signal() => tracing::info!("stopping"),
         // A controller ends only when it is told to: if one does, the process must not go on as if all were well.
-        Some(ended) = controllers.join_next() => { ended.context("a controller failed")?; anyhow::bail!("a controller ended by itself"); }
+        Some(ended) = controllers.join_next() => { ended.context("a controller failed")??; anyhow::bail!("a controller ended by itself"); }
         ended = &mut probes => { ended.context("the probe server failed")??; anyhow::bail!("the probe server ended by itself"); }
     }
     stop.cancel();
@@ -164,6 +174,40 @@ pub async fn run(options: Options, set_log_level: impl Fn(Option<LogLevel>) + Se
     end_of_leases.cancel();
     while leases.join_next().await.is_some() {}
     Ok(())
+}
+
+/// Runs the controllers of a domain until `stop`. When the API server's data has gone back in time they start over, without anything that they
+/// remember: it is of a future that never happens.
+///
+/// # Errors
+/// A controller failed or ended by itself.
+async fn keep_running(
+    domain: String,
+    start: impl Fn(CancellationToken) -> JoinSet<()>,
+    rewind: Rewind,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    loop {
+        let life = stop.child_token();
+        let mut controllers = start(life.clone());
+        let rewound = tokio::select! {
+            () = rewind.signalled() => true,
+            Some(ended) = controllers.join_next() => {
+                ended.context("a controller failed")?;
+                anyhow::ensure!(stop.is_cancelled(), "a controller ended by itself");
+                false
+            }
+        };
+        life.cancel();
+        while let Some(ended) = controllers.join_next().await {
+            ended.context("a controller failed")?;
+        }
+        if !rewound {
+            return Ok(());
+        }
+        tracing::warn!(domain, "the API server's data has gone back in time, as after a restored backup; starting over");
+        rewind.clear();
+    }
 }
 
 async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {

@@ -37,6 +37,13 @@ pub fn conditions(report: &Report, previous: &Value, now: Timestamp) -> Vec<Cond
         // The other operator goes on writing its own conditions: they stay as they are.
         let mut all: Vec<_> = previous.iter().filter(|condition| condition.type_ != "Blocked").cloned().collect();
         all.push(condition("Blocked", &verdict(true, blocked.reason, &blocked.message), report.generation, &previous, now));
+        if !blocked.is_by_running_operator() {
+            // Nobody else reports whether the resource is available, and Weft cannot know.
+            let unknown = || {
+                condition_with("Available", "Unknown", &verdict(false, blocked.reason, &blocked.message), report.generation, &previous, now)
+            };
+            all.iter_mut().filter(|one| one.type_ == "Available").for_each(|one| *one = unknown());
+        }
         return all;
     }
     let degraded = degraded(report);
@@ -56,7 +63,11 @@ pub fn own_condition(name: &str, said: (bool, &'static str, String), report: &Re
 }
 
 fn condition(name: &str, verdict: &Verdict, generation: i64, previous: &[Condition], now: Timestamp) -> Condition {
-    let status = if verdict.status { "True" } else { "False" };
+    condition_with(name, if verdict.status { "True" } else { "False" }, verdict, generation, previous, now)
+}
+
+/// A condition with this status, and with the reason and the message of a verdict.
+fn condition_with(name: &str, status: &str, verdict: &Verdict, generation: i64, previous: &[Condition], now: Timestamp) -> Condition {
     let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let unchanged = previous.iter().find(|condition| condition.type_ == name && condition.status == status);
     Condition {
@@ -352,5 +363,18 @@ mod tests {
         let blocked = Report { blocked: Some(Blocked { reason: "OtherOperatorRunning", message: "m".into() }), ..report(vec![]) };
         let all = conditions(&blocked, &json!({"conditions": [{"type": "Available", "status": "True"}]}), Timestamp::UNIX_EPOCH);
         assert_eq!(all.iter().map(|c| c.type_.as_str()).collect::<Vec<_>>(), ["Available", "Blocked"]);
+        assert_eq!(all[0].status, "True", "the other operator reports that");
+    }
+
+    #[test]
+    fn available_is_unknown_while_weft_may_not_look() {
+        let blocked = Report { blocked: Some(Blocked { reason: "Forbidden", message: "m".into() }), ..report(vec![]) };
+        let before = json!({"conditions": [{"type": "Available", "status": "True"}, {"type": "Degraded", "status": "False"}]});
+        let all = conditions(&blocked, &before, Timestamp::UNIX_EPOCH);
+        let said: Vec<_> = all.iter().map(|c| (c.type_.as_str(), c.status.as_str(), c.reason.as_deref())).collect();
+        assert_eq!(
+            said,
+            [("Available", "Unknown", Some("Forbidden")), ("Degraded", "False", None), ("Blocked", "True", Some("Forbidden"))]
+        );
     }
 }

@@ -41,6 +41,13 @@ pub struct Blocked {
     pub message: String,
 }
 
+impl Blocked {
+    /// Whether another operator runs, which reports on the resource itself.
+    pub fn is_by_running_operator(&self) -> bool {
+        self.reason == "OtherOperatorRunning"
+    }
+}
+
 /// Why nothing is written in the name of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paused {

@@ -65,6 +65,8 @@ pub enum Change {
     Applied(Value),
     /// An object is gone.
     Deleted(Value),
+    /// The API server's data has gone back in time: the versions that are known say nothing any more.
+    Rewound,
     /// All objects that are there follow.
     Restarted,
     /// One of all.
@@ -134,6 +136,11 @@ impl Cache {
     /// Notes how another operator's objects of admission are told from everybody's.
     pub fn set_admission(&mut self, is_theirs: Option<fn(&Value) -> bool>) {
         self.admission = is_theirs;
+    }
+
+    /// Forgets everything that streams brought, and the streams.
+    pub fn start_over(&mut self) {
+        (self.stores, self.pods, self.listed_pods) = Default::default();
     }
 
     /// Announces a stream, so that the cache is not complete until it has spoken.
@@ -231,6 +238,8 @@ impl Cache {
                 self.pods.insert(view.uid.clone(), view.clone()).as_ref() != Some(&view)
             }
             Change::Deleted(pod) => pod.pointer("/metadata/uid").and_then(Value::as_str).is_some_and(|uid| self.pods.remove(uid).is_some()),
+            // Pods are known by their uids, and each list takes out those that are not on it.
+            Change::Rewound => false,
             Change::Restarted => {
                 self.listed_pods = Some(HashSet::new());
                 false
@@ -428,6 +437,13 @@ impl Store {
         match change {
             Change::Applied(object) => self.put(object),
             Change::Deleted(object) => self.take(&object),
+            Change::Rewound => {
+                // The list that follows is the truth: each object on it is newer than version 0.
+                self.objects.values_mut().for_each(|known| known.version = 0);
+                self.told = 0;
+                self.buried.clear();
+                false
+            }
             Change::Restarted => {
                 self.listed = Some(HashSet::new());
                 false
@@ -705,6 +721,26 @@ mod tests {
         assert!(cache.feed(&source(), Change::Complete));
         assert!(cache.is_complete());
         assert_eq!(known(&cache), None);
+    }
+
+    #[test]
+    fn a_list_of_restored_data_replaces_what_was_known() {
+        let mut cache = cache();
+        cache.feed(&source(), Change::Complete);
+        cache.wrote(&object(90, "a"));
+        cache.feed(&source(), Change::Applied(object(90, "a")));
+        cache.feed(&source(), Change::Rewound);
+        cache.feed(&source(), Change::Restarted);
+        assert_eq!(known(&cache), Some(0), "it stays until the list is whole");
+        assert!(cache.feed(&source(), Change::Listed(object(50, "a"))));
+        cache.feed(&source(), Change::Complete);
+        assert_eq!(known(&cache), Some(50));
+        assert!(cache.feed(&source(), Change::Applied(object(51, "a"))), "events of the restored data count");
+        cache.gone(&key(), "a");
+        cache.feed(&source(), Change::Rewound);
+        cache.feed(&source(), Change::Restarted);
+        cache.feed(&source(), Change::Listed(object(50, "a")));
+        assert_eq!(known(&cache), Some(50), "an object that we deleted is back");
     }
 
     #[test]

@@ -13,8 +13,10 @@ use tokio_util::sync::CancellationToken;
 use weft_plan::{ObjectKey, kinds};
 
 use crate::{
+    cache::version,
     cluster::{Cluster, Error},
     fence::Fence,
+    rewind::Rewind,
 };
 
 /// How a lease is held.
@@ -36,14 +38,57 @@ struct Observed {
     since: Instant,
 }
 
-/// Tries to become and stay the leader until `stop`, then gives the lease back. `leading` says whether it is.
-pub async fn run(config: LeaseConfig, cluster: Cluster, fence: Fence, leading: watch::Sender<bool>, stop: CancellationToken) {
+/// What this candidate has seen of the lease so far, to notice that the API server's data has gone back in time.
+#[derive(Default)]
+struct History {
+    /// The highest resourceVersion.
+    version: u64,
+    /// The lease as this candidate wrote it last.
+    written: Option<Value>,
+    /// Whether the lease was older than before, since the last time somebody asked.
+    rewound: bool,
+}
+
+impl History {
+    /// Notes the lease as this candidate has written it.
+    fn wrote(&mut self, lease: &Value) {
+        self.read(lease);
+        self.written = Some(lease.clone());
+    }
+
+    /// Notes the lease as it is.
+    fn read(&mut self, lease: &Value) {
+        let version = version(lease);
+        // Other writes may have brought the restored data to a higher version by now. Nobody else renews a lease in the name of this candidate.
+        let renewed = |lease: &Value| lease["spec"]["renewTime"].as_str().and_then(|time| time.parse::<Timestamp>().ok());
+        let is_older = |written: &Value| {
+            let same = written["metadata"]["uid"] == lease["metadata"]["uid"] && holder(written) == holder(lease);
+            same && renewed(lease).zip(renewed(written)).is_some_and(|(now, before)| now < before)
+        };
+        if version < self.version || self.written.as_ref().is_some_and(is_older) {
+            (self.rewound, self.written) = (true, None);
+        }
+        self.version = version;
+    }
+}
+
+/// Tries to become and stay the leader until `stop`, then gives the lease back. `leading` says whether it is. Signals `rewind` when the lease is
+/// older than it was before.
+pub async fn run(
+    config: LeaseConfig,
+    cluster: Cluster,
+    fence: Fence,
+    leading: watch::Sender<bool>,
+    rewind: Rewind,
+    stop: CancellationToken,
+) {
+    let mut history = History::default();
     let key = ObjectKey::new(kinds::LEASE, &config.namespace, &config.name);
     let mut observed: Option<Observed> = None;
     let renew = config.duration / 3;
     loop {
         let asked = Instant::now();
-        let attempt = tokio::time::timeout(renew, hold(&config, &key, &cluster, &mut observed, fence.is_open()));
+        let attempt = tokio::time::timeout(renew, hold(&config, &key, &cluster, (&mut observed, &mut history), fence.is_open()));
         let held = match attempt.await {
             Ok(Ok(held)) => Some(held),
             Ok(Err(error)) => {
@@ -55,6 +100,10 @@ pub async fn run(config: LeaseConfig, cluster: Cluster, fence: Fence, leading: w
                 None
             }
         };
+        if std::mem::take(&mut history.rewound) {
+            tracing::warn!(lease = %config.name, "the lease is older than before: the API server's data has gone back in time");
+            rewind.signal();
+        }
         // A candidate looks as often as the leader renews: it learns of a free lease soon, and costs as little. While nothing is known
         // the lease lasts until its end, and there is time for a few more attempts.
         let pause = if held.is_some() { renew } else { renew / 5 };
@@ -94,16 +143,16 @@ async fn hold(
     config: &LeaseConfig,
     key: &ObjectKey,
     cluster: &Cluster,
-    observed: &mut Option<Observed>,
+    (observed, history): (&mut Option<Observed>, &mut History),
     leads: bool,
 ) -> Result<bool, Error> {
     // The holder knows what it wrote: it renews without reading.
-    match look(config, key, cluster, observed, leads).await {
+    match look(config, key, cluster, (&mut *observed, &mut *history), leads).await {
         // Somebody was quicker; or somebody wrote something else on it, or the answer to our own last write was lost. A fresh read
         // tells.
         Err(e) if e.is_conflict() => {
             *observed = None;
-            look(config, key, cluster, observed, false).await
+            look(config, key, cluster, (observed, history), false).await
         }
         other => other,
     }
@@ -113,12 +162,12 @@ async fn look(
     config: &LeaseConfig,
     key: &ObjectKey,
     cluster: &Cluster,
-    observed: &mut Option<Observed>,
+    (observed, history): (&mut Option<Observed>, &mut History),
     knows: bool,
 ) -> Result<bool, Error> {
     let live = match observed.as_ref().filter(|_| knows) {
         Some(seen) => Some(seen.record.clone()),
-        None => cluster.get(key).await?,
+        None => cluster.get(key).await?.inspect(|live| history.read(live)),
     };
     let now = Instant::now();
     let written = match live {
@@ -136,6 +185,7 @@ async fn look(
             cluster.replace(key, &record(config, Some(&live)), &config.name).await?
         }
     };
+    history.wrote(&written);
     *observed = Some(Observed { record: written, since: Instant::now() });
     Ok(true)
 }
@@ -168,5 +218,44 @@ async fn give_back(config: &LeaseConfig, key: &ObjectKey, cluster: &Cluster, obs
     lease["spec"]["leaseDurationSeconds"] = 1.into();
     if let Err(error) = cluster.replace(key, &lease, &config.name).await {
         tracing::debug!(%error, "the lease was not given back; it ends by itself");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lease(version: u64, holder: &str, renewed: &str) -> Value {
+        json!({"metadata": {"uid": "u", "resourceVersion": version.to_string()}, "spec": {"holderIdentity": holder, "renewTime": renewed}})
+    }
+
+    fn rewound(history: &mut History) -> bool {
+        std::mem::take(&mut history.rewound)
+    }
+
+    #[test]
+    fn a_lower_version_of_the_lease_is_a_step_back() {
+        let mut history = History::default();
+        history.read(&lease(50, "other", "2026-01-01T00:00:00.000000Z"));
+        history.read(&lease(51, "other", "2026-01-01T00:00:10.000000Z"));
+        assert!(!rewound(&mut history));
+        history.read(&lease(40, "other", "2025-12-31T00:00:00.000000Z"));
+        assert!(rewound(&mut history));
+        history.wrote(&lease(41, "me", "2026-01-01T00:00:20.000000Z"));
+        assert!(!rewound(&mut history), "from then on it grows again");
+        history.wrote(&json!({"metadata": {"uid": "new", "resourceVersion": "9"}}));
+        assert!(rewound(&mut history), "a lease that restored data did not have");
+    }
+
+    #[test]
+    fn an_earlier_renewal_of_ones_own_is_a_step_back() {
+        let mut history = History::default();
+        history.wrote(&lease(50, "me", "2026-01-01T00:00:20.000000Z"));
+        history.read(&lease(60, "me", "2026-01-01T00:00:20.000000Z"));
+        assert!(!rewound(&mut history), "somebody has put a label on it");
+        history.read(&lease(61, "me", "2026-01-01T00:00:30.000000Z"));
+        assert!(!rewound(&mut history), "the answer to the last renewal was lost");
+        history.read(&lease(90, "me", "2026-01-01T00:00:10.000000Z"));
+        assert!(rewound(&mut history), "restored data that others have written to since");
     }
 }

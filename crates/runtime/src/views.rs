@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 
 use crate::{
     cache::{Change, version},
+    stream::Failed,
     watch::Sink,
 };
 
@@ -91,16 +92,18 @@ impl<V: PartialEq + Send> Sink for Views<V> {
     fn take(&self, change: Change) {
         let view = match &change {
             Change::Applied(object) | Change::Listed(object) => (self.view)(object),
-            Change::Deleted(_) | Change::Restarted | Change::Complete => None,
+            Change::Deleted(_) | Change::Rewound | Change::Restarted | Change::Complete => None,
         };
         if self.lock().take(change, view) {
             self.bell.ring();
         }
     }
 
-    fn failed(&self, _code: Option<u16>, _why: String) {
+    fn failed(&self, _failed: Failed) {
         // Nothing is done before all is known; the watch has said why.
     }
+
+    fn works(&self) {}
 }
 
 impl<V: PartialEq> Known<V> {
@@ -134,6 +137,12 @@ impl<V: PartialEq> Known<V> {
         match change {
             Change::Applied(object) => self.put(&object, view),
             Change::Deleted(object) => self.remove(&object),
+            Change::Rewound => {
+                // The list that follows is the truth: each object on it is newer than version 0.
+                self.objects.values_mut().for_each(|viewed| viewed.version = 0);
+                self.buried.clear();
+                false
+            }
             Change::Restarted => {
                 self.listed = Some(HashSet::new());
                 false
@@ -241,6 +250,17 @@ mod tests {
         views.take(Change::Listed(object("a", "2", 12, 12)));
         views.take(Change::Complete);
         assert_eq!(views.lock().iter().count(), 2, "what was written while a list was read is not in it");
+    }
+
+    #[test]
+    fn a_list_of_restored_data_replaces_what_was_known() {
+        let views = views();
+        views.take(Change::Applied(object("a", "1", 90, 9)));
+        views.take(Change::Rewound);
+        views.take(Change::Restarted);
+        views.take(Change::Listed(object("a", "1", 50, 5)));
+        views.take(Change::Complete);
+        assert_eq!(views.lock().get("a"), Some(&5));
     }
 
     #[test]

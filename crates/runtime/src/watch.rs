@@ -1,26 +1,26 @@
 //! One stream a kind, each with a backoff of its own: a kind that is missing or forbidden never slows another.
 
 use std::{
+    fmt::Debug,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
-use futures::{Stream, StreamExt};
 use kube::{
     Api, Client, Resource,
     api::{ApiResource, DynamicObject},
     core::{DynamicResourceScope, GroupVersionKind, PartialObjectMeta},
-    runtime::watcher::{self, Event, watcher},
 };
-use serde::Serialize;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tokio::sync::Notify;
 use weft_plan::Kind;
 
 use crate::{
-    backoff::Backoff,
     cache::{Cache, Change, Silence, Source},
     metrics::Metrics,
+    rewind::Rewind,
+    stream::{self, Failed, News, Selection},
     views::Bell,
 };
 
@@ -31,9 +31,27 @@ pub struct Shared {
     changed: Arc<Notify>,
     /// Of those who look into it, too.
     bells: Arc<Mutex<Vec<Bell>>>,
+    rewind: Rewind,
 }
 
 impl Shared {
+    /// An empty cache whose streams signal this when the API server's data has gone back in time.
+    #[must_use]
+    pub fn with_rewind(rewind: Rewind) -> Self {
+        Self { rewind, ..Self::default() }
+    }
+
+    /// The signal that the API server's data has gone back in time.
+    pub fn rewind(&self) -> &Rewind {
+        &self.rewind
+    }
+
+    /// Forgets everything that was seen, and who wants to know of changes.
+    pub fn start_over(&self) {
+        self.lock().start_over();
+        self.bells.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// Looks into the cache. Never hold this across an await.
     pub fn lock(&self) -> std::sync::MutexGuard<'_, Cache> {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
@@ -55,9 +73,6 @@ impl Shared {
         self.bells.lock().unwrap_or_else(PoisonError::into_inner).push(bell);
     }
 }
-
-/// How long a list, or a page of one, may take. (Lists of kube have no limit of their own; its watches have one.)
-const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What to watch.
 #[derive(Clone, Debug)]
@@ -85,11 +100,14 @@ impl Watch {
 
 /// Where the objects of a stream go.
 pub trait Sink: Send + Sync {
-    /// Takes in what the stream says.
+    /// Takes in a change.
     fn take(&self, change: Change);
 
-    /// Notes that the stream has failed, and why: the code of the API server's answer, if there was one, and the words.
-    fn failed(&self, code: Option<u16>, why: String);
+    /// Notes that the stream has failed.
+    fn failed(&self, failed: Failed);
+
+    /// Notes that the stream works again after a failure.
+    fn works(&self);
 }
 
 /// A stream that feeds the cache.
@@ -107,21 +125,44 @@ pub async fn run(watch: Watch, client: Client, shared: Shared, metrics: Metrics)
 pub async fn follow(watch: &Watch, client: Client, sink: &impl Sink, metrics: &Metrics) {
     let kind = watch.kind;
     let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(kind.group, kind.version, kind.kind), kind.plural);
-    // Managed fields and statuses make objects large: small pages keep the peak of a list small.
-    let mut config = watcher::Config::default().page_size(100);
-    if !watch.labels.is_empty() {
-        config = config.labels(&watch.labels);
-    }
-    if !watch.fields.is_empty() {
-        config = config.fields(&watch.fields);
-    }
     if watch.metadata_only {
         let api: Api<PartialObjectMeta<DynamicObject>> = api(watch, client, &resource);
-        drain(watch, || watcher(api.clone(), config.clone()), sink, metrics).await;
+        feed(watch, api, sink, metrics).await;
     } else {
         let api: Api<DynamicObject> = api(watch, client, &resource);
-        drain(watch, || watcher(api.clone(), config.clone()), sink, metrics).await;
+        feed(watch, api, sink, metrics).await;
     }
+}
+
+async fn feed<K>(watch: &Watch, api: Api<K>, sink: &impl Sink, metrics: &Metrics)
+where
+    K: Resource + Clone + Serialize + DeserializeOwned + Debug,
+{
+    let kind = watch.kind;
+    let selection = Selection {
+        labels: watch.labels.clone(),
+        fields: watch.fields.clone(),
+        // Managed fields and statuses make objects large.
+        page: 100,
+        list_after_break: false,
+        // A definition that is missing is waited for; its arrival is noticed by another watch where the cluster may lack it.
+        longest_absence: Duration::from_secs(if watch.is_optional() { 30 } else { 1 }),
+    };
+    let never = stream::follow(api, selection, |news| match news {
+        News::Rewound => sink.take(Change::Rewound),
+        News::Restarted => sink.take(Change::Restarted),
+        News::Listed(object) => sink.take(Change::Listed(value(object, kind))),
+        News::Complete => sink.take(Change::Complete),
+        News::Applied(object) => sink.take(Change::Applied(value(object, kind))),
+        News::Deleted(object) => sink.take(Change::Deleted(value(object, kind))),
+        News::Works => sink.works(),
+        News::Failed(failed) => {
+            metrics.watch_failed(kind);
+            tracing::warn!(%kind, namespace = watch.namespace, error = failed.why, pause = ?failed.pause, "watch failed; starting it again");
+            sink.failed(failed);
+        }
+    });
+    match never.await {}
 }
 
 fn api<K>(watch: &Watch, client: Client, resource: &ApiResource) -> Api<K>
@@ -134,102 +175,38 @@ where
     }
 }
 
-async fn drain<K: Serialize, S: Stream<Item = watcher::Result<Event<K>>>>(
-    watch: &Watch,
-    begin: impl Fn() -> S,
-    sink: &impl Sink,
-    metrics: &Metrics,
-) {
-    let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(30));
-    loop {
-        let mut stream = std::pin::pin!(begin());
-        let mut listing = true;
-        loop {
-            let next = if listing { tokio::time::timeout(LIST_TIMEOUT, stream.next()).await } else { Ok(stream.next().await) };
-            let change = match next {
-                Ok(Some(Ok(event))) => change(event, watch.kind),
-                Ok(Some(Err(error))) => {
-                    let pause = backoff.next_pause().min(longest_pause(&error, watch));
-                    metrics.watch_failed(watch.kind);
-                    let why = answer(&error).map_or_else(|| error.to_string(), |status| status.message.clone());
-                    tracing::warn!(kind = %watch.kind, error = %why, ?pause, "watch failed; starting it again");
-                    sink.failed(answer(&error).map(|status| status.code), why);
-                    tokio::time::sleep(pause).await;
-                    continue;
-                }
-                Ok(None) => break,
-                Err(_) => {
-                    metrics.watch_failed(watch.kind);
-                    let why = format!("no answer to a list within {} s", LIST_TIMEOUT.as_secs());
-                    tracing::warn!(kind = %watch.kind, error = %why, "watch failed; starting it again");
-                    sink.failed(None, why);
-                    break;
-                }
-            };
-            // A stream says that it begins before it is known whether it can be read.
-            let begins = matches!(change, Change::Restarted);
-            listing = begins || listing && !matches!(change, Change::Complete);
-            if !begins {
-                backoff.reset();
-            }
-            sink.take(change);
-        }
-    }
-}
-
 impl Sink for Feed<'_> {
     fn take(&self, change: Change) {
-        let mut cache = self.shared.lock();
-        let allowed_again = !matches!(change, Change::Restarted) && cache.silence(&self.watch.source, None);
-        if cache.feed(&self.watch.source, change) || allowed_again {
+        if matches!(change, Change::Rewound) {
+            self.shared.rewind.signal();
+        }
+        if self.shared.lock().feed(&self.watch.source, change) {
             self.shared.ring();
         }
     }
 
     /// Notes why a stream is not to be waited for: a missing permission lasts until somebody changes a role; and what a single workload
     /// looks at, or what not every cluster has, holds up nothing else, whatever keeps us from a first look.
-    fn failed(&self, code: Option<u16>, why: String) {
+    fn failed(&self, failed: Failed) {
         let (watch, mut cache) = (self.watch, self.shared.lock());
         let dispensable = watch.source.is_of_others() || watch.is_optional();
-        let silence = match code {
+        let silence = match failed.code {
             Some(404) if watch.is_optional() => Silence::NotServed,
-            Some(403) => Silence::Refused(why),
-            _ if dispensable && !cache.has_spoken(&watch.source) => Silence::Refused(why),
+            // What is known is not older than it would be if the API server were away.
+            Some(403 | 410) if failed.passing => return,
+            Some(403) => Silence::Refused(failed.why),
+            _ if dispensable && !cache.has_spoken(&watch.source) => Silence::Refused(failed.why),
             _ => return,
         };
         if cache.silence(&watch.source, Some(silence)) {
             self.shared.ring();
         }
     }
-}
 
-fn change<K: Serialize>(event: Event<K>, kind: Kind) -> Change {
-    match event {
-        Event::Apply(object) => Change::Applied(value(object, kind)),
-        Event::Delete(object) => Change::Deleted(value(object, kind)),
-        Event::Init => Change::Restarted,
-        Event::InitApply(object) => Change::Listed(value(object, kind)),
-        Event::InitDone => Change::Complete,
-    }
-}
-
-/// The answer of the API server, if that is what failed.
-fn answer(error: &watcher::Error) -> Option<&kube::core::Status> {
-    match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status)) | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => {
-            Some(status)
+    fn works(&self) {
+        if self.shared.lock().silence(&self.watch.source, None) {
+            self.shared.ring();
         }
-        watcher::Error::WatchError(status) => Some(status),
-        _ => None,
-    }
-}
-
-/// What somebody has to install or to permit first is looked for more often: they wait for us then, and one request costs little.
-fn longest_pause(error: &watcher::Error, watch: &Watch) -> Duration {
-    match answer(error).map(|status| status.code) {
-        Some(404) if !watch.is_optional() => Duration::from_secs(1),
-        Some(403) => Duration::from_secs(5),
-        _ => Duration::from_secs(30),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
     watch::{self, Shared, Watch},
 };
 
-/// A set of watches, each of which runs while it is wanted. What one that has ended brought is forgotten.
+/// A set of watches, each of which runs while it is wanted, and no longer than the set. What one that has ended brought is forgotten.
 pub struct Watches {
     client: Client,
     shared: Shared,
@@ -46,5 +46,11 @@ impl Watches {
                 tokio::spawn(watch::run(watch, self.client.clone(), self.shared.clone(), self.metrics.clone()))
             });
         }
+    }
+}
+
+impl Drop for Watches {
+    fn drop(&mut self) {
+        self.running.get_mut().unwrap_or_else(PoisonError::into_inner).values().for_each(JoinHandle::abort);
     }
 }

@@ -17,6 +17,7 @@ use weft_runtime::{
     cluster::{Cluster, Error},
     fence::Fence,
     lease::{self, LeaseConfig},
+    rewind::Rewind,
 };
 use weft_testenv::{
     ControlPlane,
@@ -51,7 +52,7 @@ async fn candidate(proxy: &Proxy, identity: &str, seconds: u64) -> Candidate {
         identity: identity.into(),
         duration: Duration::from_secs(seconds),
     };
-    let task = tokio::spawn(lease::run(config, cluster.clone(), fence.clone(), sender, stop.clone()));
+    let task = tokio::spawn(lease::run(config, cluster.clone(), fence.clone(), sender, Rewind::default(), stop.clone()));
     Candidate { cluster, fence, leading, stop, task }
 }
 

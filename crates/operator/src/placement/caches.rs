@@ -56,7 +56,8 @@ pub(super) struct Place {
 
 impl Place {
     pub fn new(controller: &Controller, namespace: &str) -> Self {
-        let (cluster, shared, metrics) = (controller.cluster.clone(), Shared::default(), controller.metrics.clone());
+        let shared = Shared::with_rewind(controller.shared.rewind().clone());
+        let (cluster, metrics) = (controller.cluster.clone(), controller.metrics.clone());
         let teller = Teller::new(cluster.client().clone(), controller.domain.name(), &controller.instance);
         let watches = || Watches::new(cluster.client().clone(), shared.clone(), metrics.clone());
         let (optional, asked) = (watches(), watches());
