@@ -4,6 +4,7 @@ use std::{fs, time::Duration};
 
 use anyhow::{Context, Result};
 use serde_json::json;
+use weft_plan::OWNER_LABEL;
 
 use crate::{
     figure::{Figure, Unit},
@@ -12,6 +13,8 @@ use crate::{
 };
 
 const FOREIGN: usize = 3000;
+/// Large objects that bear Weft's label and that nobody wants.
+const LABELLED: usize = 200;
 
 pub async fn measure(setup: &Setup) -> Result<Vec<Figure>> {
     let (lab, operator) = Lab::with_operator(setup).await?;
@@ -26,6 +29,10 @@ pub async fn measure(setup: &Setup) -> Result<Vec<Figure>> {
     // The watch cache of the API server hands events on within a moment; a lease renewal is part of life.
     tokio::time::sleep(Duration::from_secs(12)).await;
     let after = Memory::of(operator.pid())?;
+    add_labelled(&lab.rest, setup.domain.namespace).await?;
+    lab.wait_quiet().await?;
+    tokio::time::sleep(Duration::from_secs(12)).await;
+    let flooded = Memory::of(operator.pid())?;
     drop(operator);
     Ok(vec![
         Figure::new("memory without a configuration", Unit::Mebibytes, before.resident).cnao("55 MiB").note(before.note()),
@@ -34,7 +41,26 @@ pub async fn measure(setup: &Setup) -> Result<Vec<Figure>> {
             .at_most(0.5)
             .cnao("51 MiB")
             .note(after.note()),
+        // The memory limits of the shipped workloads are set by the peak of this one.
+        Figure::new("memory, 200 ConfigMaps of 1 MB with Weft's label add", Unit::Mebibytes, flooded.resident - after.resident)
+            .at_most(5.0)
+            .note(flooded.note()),
     ])
+}
+
+/// ConfigMaps of 1 MB in the namespace of the operands, with the label of the objects that are there.
+async fn add_labelled(rest: &Rest, namespace: &str) -> Result<()> {
+    let path = format!("/api/v1/namespaces/{namespace}/configmaps");
+    let ours = rest.get(&format!("{path}?labelSelector={OWNER_LABEL}&limit=1")).await?.unwrap_or_default();
+    let label = ours["items"][0]["metadata"]["labels"][OWNER_LABEL].clone();
+    anyhow::ensure!(label.is_string(), "no ConfigMap in {namespace} has the label {OWNER_LABEL}");
+    let text = "x".repeat(1_000_000);
+    Rest::concurrently(0..LABELLED, async |number| {
+        let metadata = json!({"name": format!("labelled-{number}"), "labels": {OWNER_LABEL: label}});
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"text": text}});
+        rest.create(&path, &map).await.map(drop)
+    })
+    .await
 }
 
 /// Half of them in the namespace of the operands.

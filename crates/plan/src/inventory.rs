@@ -49,10 +49,13 @@ const DECIDED: &str = "decided";
 const RECORDED: &str = "recorded";
 
 impl Inventory {
+    /// How the names of all ConfigMaps with inventories begin.
+    pub const PREFIX: &str = "weft-inventory-";
+
     /// The name of the ConfigMap that holds the inventory of a resource, for example
     /// `weft-inventory-networkaddonsconfig-cluster`.
     pub fn config_map_name(kind: Kind, resource: &str) -> String {
-        format!("weft-inventory-{}-{resource}", kind.kind.to_lowercase())
+        format!("{}{}-{resource}", Self::PREFIX, kind.kind.to_lowercase())
     }
 
     /// What is in the cluster once these units are.

@@ -88,7 +88,13 @@ pub struct Cache {
     node_reporters: Vec<&'static str>,
     /// Which objects of [`Source::Admission`] are kept.
     admission: Option<fn(&Value) -> bool>,
+    /// Of which of the objects with Weft's label more than the identity is kept; `None` while that is not known.
+    wanted: Option<HashSet<ObjectKey>>,
 }
+
+/// Up to this size, in bytes, an object with Weft's label is kept whole while it is not known which are wanted. Weft's own are smaller,
+/// but anybody who may write objects in a namespace may put the label on large ones.
+const SMALL: usize = 32 * 1024;
 
 #[derive(Default)]
 struct Store {
@@ -107,18 +113,24 @@ struct Store {
 struct Known {
     version: u64,
     uid: String,
-    text: Box<str>,
+    /// Its JSON; `None` if only its identity is kept.
+    text: Option<Box<str>>,
 }
 
 impl Known {
     fn new(object: &Value) -> Self {
         let uid = object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
-        Self { version: version(object), uid, text: object.to_string().into() }
+        Self { version: version(object), uid, text: Some(object.to_string().into()) }
     }
 
-    fn object(&self) -> Arc<Value> {
+    /// The object, if more than its identity is kept.
+    fn object(&self) -> Option<Arc<Value>> {
         // It was written from a value.
-        Arc::new(serde_json::from_str(&self.text).unwrap_or_default())
+        self.text.as_ref().map(|text| Arc::new(serde_json::from_str(text).unwrap_or_default()))
+    }
+
+    fn size(&self) -> usize {
+        self.text.as_ref().map_or(0, |text| text.len())
     }
 }
 
@@ -140,7 +152,7 @@ impl Cache {
 
     /// Forgets everything that streams brought, and the streams.
     pub fn start_over(&mut self) {
-        (self.stores, self.pods, self.listed_pods) = Default::default();
+        (self.stores, self.pods, self.listed_pods, self.wanted) = Default::default();
     }
 
     /// Announces a stream, so that the cache is not complete until it has spoken.
@@ -214,8 +226,36 @@ impl Cache {
             // One that is somebody else's from now on is gone.
             Change::Applied(object) if !is_wanted(&object) => store.feed(Change::Deleted(object)),
             Change::Listed(object) if !is_wanted(&object) => false,
-            change => store.feed(change),
+            change => {
+                let key = match &change {
+                    Change::Applied(object) | Change::Listed(object) if matches!(source, Source::Owned(..)) => ObjectKey::of(object),
+                    _ => None,
+                };
+                let new = store.feed(change);
+                if let Some(key) = key
+                    && let Some(known) = store.objects.get_mut(&key)
+                    && !keeps(self.wanted.as_ref(), &key, known.size())
+                {
+                    known.text = None;
+                }
+                new
+            }
         }
+    }
+
+    /// Notes which of the objects with Weft's label matter. Of each other one only the identity is kept: anybody who may write objects in
+    /// a namespace may put the label on them.
+    pub fn want(&mut self, wanted: HashSet<ObjectKey>) {
+        for (source, store) in &mut self.stores {
+            if matches!(source, Source::Owned(..)) {
+                store
+                    .objects
+                    .iter_mut()
+                    .filter(|(key, known)| !keeps(Some(&wanted), key, known.size()))
+                    .for_each(|(_, known)| known.text = None);
+            }
+        }
+        self.wanted = Some(wanted);
     }
 
     /// Takes in what a list at this resourceVersion has found beside a stream, which may lag behind it, or be ahead: then the list is
@@ -262,9 +302,7 @@ impl Cache {
     /// An object that is Weft's. What could be seen once and may not be seen any more is not known.
     pub fn owned(&self, key: &ObjectKey) -> Option<Arc<Value>> {
         let sources = [Source::Owned(key.kind, key.namespace.clone()), Source::Owned(key.kind, None)];
-        sources
-            .iter()
-            .find_map(|source| self.stores.get(source).filter(|store| store.refusal().is_none())?.objects.get(key).map(Known::object))
+        sources.iter().find_map(|source| self.stores.get(source).filter(|store| store.refusal().is_none())?.objects.get(key)?.object())
     }
 
     /// The resources of this kind that have an inventory in this namespace, by their names.
@@ -278,13 +316,13 @@ impl Cache {
 
     /// The resources of the domain.
     pub fn resources(&self) -> Vec<Arc<Value>> {
-        self.stores.get(&Source::Resources).map(|store| store.objects.values().map(Known::object).collect()).unwrap_or_default()
+        self.stores.get(&Source::Resources).map(|store| store.objects.values().filter_map(Known::object).collect()).unwrap_or_default()
     }
 
     /// Workloads that may be operators of the domain, and what may be left of them.
     pub fn operators(&self) -> Vec<Arc<Value>> {
         let stores = self.stores.iter().filter(|(source, _)| source.is_of_operators());
-        stores.flat_map(|(_, store)| store.objects.values().map(Known::object)).collect()
+        stores.flat_map(|(_, store)| store.objects.values().filter_map(Known::object)).collect()
     }
 
     /// Why it cannot be seen whether there is another operator, if that is so.
@@ -318,7 +356,8 @@ impl Cache {
             if let Source::Fact(fact) = source
                 && wanted(*fact)
             {
-                store.objects.iter().for_each(|(key, object)| facts.add(*fact, &key.name, &object.object()["view"]));
+                let objects = store.objects.iter().filter_map(|(key, known)| Some((key, known.object()?)));
+                objects.for_each(|(key, object)| facts.add(*fact, &key.name, &object["view"]));
             }
         }
         facts
@@ -391,6 +430,13 @@ impl Cache {
     }
 }
 
+/// Whether more than the identity of an object of this size is kept.
+fn keeps(wanted: Option<&HashSet<ObjectKey>>, key: &ObjectKey, size: usize) -> bool {
+    // By their names inventories are found.
+    let is_inventory = key.kind == kinds::CONFIG_MAP && key.name.starts_with(Inventory::PREFIX);
+    is_inventory || wanted.map_or(size <= SMALL, |wanted| wanted.contains(key))
+}
+
 impl Source {
     /// The kind of a stream that tells of the kind as such.
     fn kind(&self) -> Option<Kind> {
@@ -420,7 +466,7 @@ impl Store {
     fn sorted(&self) -> Vec<Arc<Value>> {
         let mut all: Vec<_> = self.objects.iter().collect();
         all.sort_by_key(|(key, _)| *key);
-        all.into_iter().map(|(_, known)| known.object()).collect()
+        all.into_iter().filter_map(|(_, known)| known.object()).collect()
     }
 
     fn refusal(&self) -> Option<&str> {
@@ -482,7 +528,7 @@ impl Store {
         };
         let known = match &change {
             Change::Applied(object) | Change::Listed(object) => {
-                ObjectKey::of(object).and_then(|key| self.objects.get(&key)).is_some_and(|known| known.object()["view"] == object["view"])
+                ObjectKey::of(object).and_then(|key| self.objects.get(&key)?.object()).is_some_and(|known| known["view"] == object["view"])
             }
             _ => false,
         };
@@ -604,7 +650,7 @@ mod tests {
         assert!(!cache.feed(&source, Change::Applied(node(2, "containerd://1"))), "it is alive, which is no news");
         assert!(cache.feed(&source, Change::Applied(node(3, "containerd://2"))));
         assert_eq!(cache.facts().nodes["n"].container_runtime, "containerd://2");
-        assert!(!cache.stores[&source].objects.values().any(|known| known.text.contains("large")));
+        assert!(!cache.stores[&source].objects.values().any(|known| known.text.as_ref().unwrap().contains("large")));
         assert!(cache.feed(&source, Change::Deleted(node(4, "containerd://2"))));
         assert!(cache.facts().nodes.is_empty() && !cache.facts().nodes_unknown);
         cache.silence(&source, Some(Silence::Refused("forbidden".into())));
@@ -731,7 +777,7 @@ mod tests {
         cache.feed(&source(), Change::Applied(object(90, "a")));
         cache.feed(&source(), Change::Rewound);
         cache.feed(&source(), Change::Restarted);
-        assert_eq!(known(&cache), Some(0), "it stays until the list is whole");
+        assert_eq!(known(&cache), Some(90), "it stays until the list is whole");
         assert!(cache.feed(&source(), Change::Listed(object(50, "a"))));
         cache.feed(&source(), Change::Complete);
         assert_eq!(known(&cache), Some(50));
@@ -741,6 +787,34 @@ mod tests {
         cache.feed(&source(), Change::Restarted);
         cache.feed(&source(), Change::Listed(object(50, "a")));
         assert_eq!(known(&cache), Some(50), "an object that we deleted is back");
+    }
+
+    #[test]
+    fn only_the_identity_of_unwanted_objects_is_kept() {
+        let large = |name: &str, version: u64| {
+            let mut object = object(version, name);
+            object["metadata"]["name"] = name.into();
+            object["data"] = json!({"text": "x".repeat(SMALL)});
+            object
+        };
+        let key = |name: &str| ObjectKey::new(kinds::CONFIG_MAP, "n", name);
+        let mut cache = cache();
+        cache.feed(&source(), Change::Restarted);
+        assert!(cache.feed(&source(), Change::Listed(large("hostile", 1))));
+        assert!(cache.feed(&source(), Change::Listed(large("weft-inventory-x", 1))));
+        cache.feed(&source(), Change::Listed(object(1, "a")));
+        cache.feed(&source(), Change::Complete);
+        let size = |cache: &Cache| cache.stores[&source()].objects.values().map(Known::size).sum::<usize>();
+        assert!(size(&cache) < 2 * SMALL && cache.owned(&key("hostile")).is_none(), "while nothing is known, large objects are not kept");
+        assert!(known(&cache).is_some() && cache.owned(&key("weft-inventory-x")).is_some());
+        cache.want(HashSet::from([key("wanted")]));
+        assert_eq!(known(&cache), None, "nobody wants it");
+        assert!(cache.feed(&source(), Change::Applied(large("wanted", 2))));
+        assert!(cache.owned(&key("wanted")).is_some(), "however large it is");
+        let before = size(&cache);
+        assert!(cache.feed(&source(), Change::Applied(large("hostile", 3))));
+        assert_eq!(size(&cache), before);
+        assert!(!cache.feed(&source(), Change::Applied(large("hostile", 3))), "its version is known");
     }
 
     #[test]

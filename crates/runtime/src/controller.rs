@@ -3,7 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     panic::AssertUnwindSafe,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::{sync::watch as channel, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 use weft_plan::{
-    Domain, Kind, OWNER_LABEL, ObjectKey, Owner, Selection, Unit, drift, kinds,
+    Domain, Inventory, Kind, OWNER_LABEL, ObjectKey, Owner, Selection, Unit, drift, kinds,
     report::{Failure, FailureClass, Report, UnitReport},
     rollout,
 };
@@ -29,7 +29,7 @@ use crate::{
     pass,
     process::Wishes,
     retry::{self, Pause, Retries},
-    seniority, status, teardown,
+    seniority, status, stored, teardown,
     watch::{self, Shared, Watch},
     watches::Watches,
 };
@@ -63,6 +63,10 @@ pub struct Controller {
     wishes: Wishes,
     /// Of kinds that a cluster may lack.
     served: Watches,
+    /// Of the objects in namespaces that follow from the resource.
+    places: Watches,
+    /// The objects that the last decision asked for.
+    built: Mutex<HashSet<ObjectKey>>,
     /// Of single objects.
     named: Watches,
 }
@@ -101,10 +105,10 @@ impl Controller {
     pub fn new(domain: Arc<dyn Domain>, cluster: Cluster, shared: Shared, metrics: Metrics, config: Config) -> Self {
         let teller = Teller::new(cluster.client().clone(), domain.name(), &config.instance);
         let watches = || Watches::new(cluster.client().clone(), shared.clone(), metrics.clone());
-        let (served, named) = (watches(), watches());
+        let (served, places, named) = (watches(), watches(), watches());
         shared.lock().set_node_reporters(domain.node_reporters());
         shared.lock().set_admission(domain.admission());
-        Self { domain, cluster, shared, metrics, config, teller, wishes: Wishes::default(), served, named }
+        Self { domain, cluster, shared, metrics, config, teller, wishes: Wishes::default(), served, places, built: Mutex::default(), named }
     }
 
     /// Tells what its resource asks of the process.
@@ -133,6 +137,7 @@ impl Controller {
             self.wish();
             let definitions = self.shared.lock().definitions();
             self.served.set(while_served.iter().filter(|watch| definitions.serves(watch.kind)).cloned());
+            self.reach();
             let acts = leads && self.shared.lock().may_act();
             // The watch of a new leader may lag behind what the last one knew.
             up_to_date = acts && (up_to_date || self.look_again().await);
@@ -331,6 +336,61 @@ impl Controller {
         latest.unwrap_or_else(|| Arc::new(resource.clone()))
     }
 
+    /// Notes what a decision asks for, so that it is watched. Returns whether all of it is known already.
+    pub(crate) fn builds(&self, units: &[Unit]) -> bool {
+        let keys = units.iter().flat_map(|unit| &unit.objects).map(|object| object.key().clone());
+        *self.built.lock().unwrap_or_else(PoisonError::into_inner) = keys.collect();
+        self.reach();
+        self.shared.lock().may_act()
+    }
+
+    /// Watches the objects of the inventories and of the last decision where they are, and has no more than the identity of any other kept.
+    fn reach(&self) {
+        let mut cache = self.shared.lock();
+        if !cache.has_spoken(&Source::Owned(kinds::CONFIG_MAP, Some(self.config.namespace.clone()))) {
+            return;
+        }
+        let mut wanted = self.built.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let names: HashSet<_> = self
+            .domain
+            .resource_name()
+            .map(str::to_owned)
+            .into_iter()
+            .chain(cache.inventories(self.domain.resource(), &self.config.namespace))
+            .collect();
+        for name in names {
+            let owner = Owner { kind: self.domain.resource(), name: name.clone(), uid: None, manager: String::new() };
+            let map = cache.owned(&stored::inventory_key(&self.config.namespace, &owner));
+            let inventory = map.and_then(|map| Inventory::from_data(&map["data"]).ok()).unwrap_or_default();
+            wanted.extend(inventory.objects.into_keys().chain(inventory.made_by_operands));
+            wanted.extend(self.domain.record(&name).map(|(record, _)| record));
+        }
+        let places: HashSet<_> = match self.domain.namespace() {
+            Some(_) => HashSet::new(),
+            None => {
+                let follows = |key: &&ObjectKey| key.kind.namespaced && !key.kind.is_optional() && self.domain.kinds().contains(&key.kind);
+                wanted.iter().filter(follows).map(|key| (key.kind, key.namespace.clone())).collect()
+            }
+        };
+        cache.want(wanted);
+        drop(cache);
+        let own = (kinds::CONFIG_MAP, Some(self.config.namespace.clone()));
+        self.places.set(places.into_iter().filter(|place| *place != own).map(|(kind, namespace)| Watch {
+            source: Source::Owned(kind, namespace.clone()),
+            kind,
+            namespace,
+            labels: self.owner_selector(),
+            fields: String::new(),
+            metadata_only: false,
+        }));
+    }
+
+    /// Selects the objects that bear Weft's label of this domain's resources.
+    fn owner_selector(&self) -> String {
+        let label = |name: &str| Owner { kind: self.domain.resource(), name: name.to_owned(), uid: None, manager: String::new() }.label();
+        self.domain.resource_name().map_or_else(|| OWNER_LABEL.to_owned(), |name| format!("{OWNER_LABEL}={}", label(name)))
+    }
+
     /// Everything that is watched whatever the resources say; of kinds that a cluster may lack, while it serves them.
     fn watches(&self) -> Vec<Watch> {
         let watch = |source, kind, namespace: Option<&str>, labels: &str, fields: String| Watch {
@@ -342,21 +402,15 @@ impl Controller {
             metadata_only: false,
         };
         let domain = &self.domain;
-        let owner = domain.resource_name().map_or_else(
-            || OWNER_LABEL.to_owned(),
-            |name| {
-                format!(
-                    "{OWNER_LABEL}={}",
-                    Owner { kind: domain.resource(), name: name.to_owned(), uid: None, manager: String::new() }.label()
-                )
-            },
-        );
+        let owner = self.owner_selector();
         let place = |kind: Kind| domain.namespace().filter(|_| kind.namespaced).map(str::to_owned);
-        let mut places: HashSet<(Kind, Option<String>)> = domain.kinds().iter().map(|kind| (*kind, place(*kind))).collect();
+        // Where the namespaces follow from the resource, they are watched when they are known. Whether a kind is served that a cluster may
+        // lack, only its watch tells.
+        let is_always_there = |kind: &&Kind| domain.namespace().is_some() || !kind.namespaced || kind.is_optional();
+        let mut places: HashSet<(Kind, Option<String>)> =
+            domain.kinds().iter().filter(is_always_there).map(|kind| (*kind, place(*kind))).collect();
         // Inventory and record.
-        if !places.contains(&(kinds::CONFIG_MAP, None)) {
-            places.insert((kinds::CONFIG_MAP, Some(self.config.namespace.clone())));
-        }
+        places.insert((kinds::CONFIG_MAP, Some(self.config.namespace.clone())));
         let mut watches: Vec<_> = places
             .into_iter()
             .map(|(kind, namespace)| watch(Source::Owned(kind, namespace.clone()), kind, namespace.as_deref(), &owner, String::new()))

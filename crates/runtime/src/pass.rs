@@ -66,6 +66,10 @@ pub async fn apply(controller: &Controller, resource: &Value, retries: &Arc<Retr
     report.refusal = refusal;
     let Some(decision) = decision else { return Outcome::early(report, Vec::new()) };
     let mut units = owned(decision.units.clone(), &owner, |unit| controller.domain.outlives(unit));
+    if !controller.builds(&units) {
+        // Some of it is in places that are not watched yet. Their first answer triggers another reconcile.
+        return Outcome::early(report, Vec::new());
+    }
     let live = certificates::read(&objects, &decision.certificates).await;
     let filled = certificates::fill(&objects, &decision.certificates, &live, &mut units, Timestamp::now());
     let asked_for = Inventory::of(&units, &decision.made_by_operands, decision.decided.clone());

@@ -14,7 +14,7 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tokio::sync::Notify;
-use weft_plan::Kind;
+use weft_plan::{Kind, kinds};
 
 use crate::{
     cache::{Cache, Change, Silence, Source},
@@ -92,6 +92,17 @@ pub struct Watch {
 }
 
 impl Watch {
+    /// How many objects a page of a list has. Managed fields and statuses make objects large, and whoever may write objects in a namespace can
+    /// make those that users fill as large as the API server allows (1.5 MB): few of these at once.
+    fn page(&self) -> u32 {
+        match self.kind {
+            _ if self.metadata_only => 100,
+            kinds::CONFIG_MAP | kinds::SECRET | kinds::NETWORK_ATTACHMENT_DEFINITION => 10,
+            kinds::POD => 20,
+            _ => 100,
+        }
+    }
+
     /// Whether a cluster may lack what is watched. The resource itself is what the operator is there for.
     pub fn is_optional(&self) -> bool {
         self.kind.is_optional() && self.source != Source::Resources
@@ -142,8 +153,7 @@ where
     let selection = Selection {
         labels: watch.labels.clone(),
         fields: watch.fields.clone(),
-        // Managed fields and statuses make objects large.
-        page: 100,
+        page: watch.page(),
         list_after_break: false,
         // A definition that is missing is waited for; its arrival is noticed by another watch where the cluster may lack it.
         longest_absence: Duration::from_secs(if watch.is_optional() { 30 } else { 1 }),

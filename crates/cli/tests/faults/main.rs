@@ -14,6 +14,7 @@ mod history;
 mod kills;
 mod placement;
 mod refused;
+mod refused_watches;
 mod requests;
 mod scenario;
 #[allow(dead_code)]

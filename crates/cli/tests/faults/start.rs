@@ -6,7 +6,7 @@ use weft_plan::kinds;
 use weft_testenv::proxy::{Fault, Match, Proxy};
 
 use crate::{
-    harness::{Cluster, ClusterOptions, NAMESPACE, OPERATOR_USER, Operator, PATIENCE, wait_until, wait_within, weft_binary},
+    harness::{Cluster, ClusterOptions, NAMESPACE, OPERATOR_USER, Operator, PATIENCE, condition, wait_until, wait_within, weft_binary},
     requests::wait_component,
     scenario::{FULL, resource},
 };
@@ -86,7 +86,14 @@ async fn a_kind_that_cannot_be_watched_slows_no_other() {
             .await;
         }
         if code == 403 {
-            cluster.wait_condition("Degraded", "True", "FailedToApply", "NetworkPolicy").await;
+            // A refusal counts after two minutes: an API server that has just started refuses, too.
+            wait_within(Duration::from_secs(200), "the refusal is in status", async || {
+                let status = cluster.status().await;
+                let degraded = condition(&status, "Degraded");
+                let is_named = degraded["message"].as_str().unwrap_or_default().contains("NetworkPolicy");
+                if degraded["reason"] == "FailedToApply" && is_named { Ok(()) } else { Err(format!("{status:#}")) }
+            })
+            .await;
         }
         faults.iter().for_each(|fault| fault.remove());
         wait_until("it is watched again", async || if proxy.open_watches(&watch) > 0 { Ok(()) } else { Err("no".into()) }).await;

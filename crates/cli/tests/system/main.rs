@@ -20,6 +20,7 @@ mod deletion;
 mod documented;
 mod drift;
 mod held;
+mod hostile;
 mod install;
 mod known;
 mod leftovers;
