@@ -23,6 +23,7 @@ mod held;
 mod install;
 mod known;
 mod leftovers;
+mod limits;
 mod macvtap;
 mod metrics;
 mod model;
