@@ -17,6 +17,8 @@ use tokio::{
 
 /// A look at the host ends within two minutes, see [`crate::host`].
 const LONGEST_LOOK: Duration = Duration::from_secs(300);
+/// How long nobody is answered after a connection could not be accepted, for example because there are no file descriptors left.
+const PAUSE: Duration = Duration::from_secs(1);
 /// How long the agent may take to answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
@@ -123,7 +125,10 @@ pub fn serve(health: Health, socket: &Path) -> io::Result<()> {
     fs::set_permissions(socket, fs::Permissions::from_mode(0o600))?;
     tokio::spawn(async move {
         loop {
-            let Ok((mut stream, _)) = listener.accept().await else { continue };
+            let Ok((mut stream, _)) = listener.accept().await else {
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            };
             let answer = serde_json::to_vec(&health.answer()).unwrap_or_default();
             // Who asked may have gone.
             let _ = tokio::time::timeout(ANSWER_LIMIT, stream.write_all(&answer)).await;

@@ -166,7 +166,7 @@ pub async fn run(options: Options, set_log_level: impl Fn(Option<LogLevel>) + Se
         () = signal() => tracing::info!("stopping"),
         // A controller ends only when it is told to: if one does, the process must not go on as if all were well.
         Some(ended) = controllers.join_next() => { ended.context("a controller failed")??; anyhow::bail!("a controller ended by itself"); }
-        ended = &mut probes => { ended.context("the probe server failed")??; anyhow::bail!("the probe server ended by itself"); }
+        ended = &mut probes => { ended.context("the probe server failed")?; anyhow::bail!("the probe server ended by itself"); }
     }
     stop.cancel();
     while controllers.join_next().await.is_some() {}

@@ -1,22 +1,23 @@
 //! Who may read the metrics: the API server knows.
 
 use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
+    net::IpAddr,
+    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use tokio::sync::Semaphore;
 
-use crate::cluster::{Cluster, Error};
+use crate::{
+    access_limit::{Key, Look, Memory},
+    cluster::{Cluster, Error},
+};
 
-/// How long an answer counts. A token that is revoked, or a right that is taken away, works no longer than this.
-const ALLOWED: Duration = Duration::from_secs(60);
-/// How long a refusal counts: who has just been given the right need not wait long.
-const REFUSED: Duration = Duration::from_secs(10);
-/// How many answers are remembered.
-const REMEMBERED: usize = 64;
+/// Reviews of unknown tokens in flight at once: far fewer than there are connections, so that an API server that answers slowly does not
+/// fill all places with strangers.
+const IN_FLIGHT: usize = 8;
 
 /// What a client may do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,42 +30,61 @@ pub enum Verdict {
     Denied(String),
 }
 
+/// Why there is no verdict.
+#[derive(Debug, thiserror::Error)]
+pub enum Unanswered {
+    /// The API server was not asked: too many unknown tokens have come. The next one may come after this time.
+    #[error("too many unknown tokens")]
+    TooMany(Duration),
+    /// The API server does not answer, or does not let us ask.
+    #[error(transparent)]
+    Failed(#[from] Error),
+}
+
 /// Asks the API server who somebody is (TokenReview) and whether they may get a path (SubjectAccessReview), as the filter of
-/// controller-runtime's metrics server does. Answers are remembered for a short time.
+/// controller-runtime's metrics server does. Answers are remembered for a short time, and questions about unknown tokens are limited:
+/// nobody makes the operator flood the API server.
+///
+/// No token is refused for its looks: API servers also know bootstrap tokens, static ones, and whatever their webhooks know.
 pub struct Access {
     cluster: Cluster,
     path: &'static str,
-    known: Mutex<HashMap<[u8; 32], (Verdict, Instant)>>,
+    memory: Mutex<Memory>,
+    strangers: Semaphore,
 }
 
 impl Access {
     /// To this path.
     pub fn new(cluster: Cluster, path: &'static str) -> Self {
-        Self { cluster, path, known: Mutex::default() }
+        Self { cluster, path, memory: Mutex::default(), strangers: Semaphore::new(IN_FLIGHT) }
     }
 
-    /// What whoever has this token may do.
+    /// What whoever has this token and asks from this address may do.
     ///
     /// # Errors
-    /// The API server does not answer, or does not let us ask.
-    pub async fn check(&self, token: &str) -> Result<Verdict, Error> {
-        let key: [u8; 32] = Sha256::digest(token).into();
-        if let Some(verdict) = self.remembered(&key) {
-            return Ok(verdict);
-        }
+    /// See [`Unanswered`].
+    pub async fn check(&self, token: &str, from: IpAddr) -> Result<Verdict, Unanswered> {
+        let key: Key = Sha256::digest(token).into();
+        let is_stranger = match self.memory().look(&key, Instant::now()) {
+            Look::Known(verdict) => return Ok(verdict),
+            Look::Ask => false,
+            Look::Stranger => true,
+        };
+        let _in_flight = if is_stranger {
+            // Before the limit by time: what is not asked does not count.
+            let permit = self.strangers.try_acquire().map_err(|_| Unanswered::TooMany(Duration::from_secs(1)))?;
+            self.memory().admit(from, Instant::now()).map_err(Unanswered::TooMany)?;
+            Some(permit)
+        } else {
+            None
+        };
         let verdict = self.ask(token).await?;
-        let until = Instant::now() + if verdict == Verdict::Allowed { ALLOWED } else { REFUSED };
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|_, (_, until)| Instant::now() < *until);
-        if known.len() < REMEMBERED {
-            known.insert(key, (verdict.clone(), until));
-        }
+        self.memory().learn(key, &verdict, Instant::now());
         Ok(verdict)
     }
 
-    fn remembered(&self, key: &[u8; 32]) -> Option<Verdict> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(key).filter(|(_, until)| Instant::now() < *until).map(|(verdict, _)| verdict.clone())
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn ask(&self, token: &str) -> Result<Verdict, Error> {

@@ -1,11 +1,13 @@
 //! The shell over the Kubernetes client: watches, apply, inventory, status, events, leader lease, metrics and shutdown.
 
 mod access;
+mod access_limit;
 pub mod backoff;
 pub mod cache;
 mod certificates;
 pub mod client;
 pub mod cluster;
+mod connections;
 pub mod controller;
 pub mod events;
 pub mod fence;

@@ -1,23 +1,23 @@
 //! `/metrics` over HTTPS, for clients that the API server knows and lets read it.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{io, net::IpAddr, sync::Arc, time::Duration};
 
-use axum::body::Body;
 use http::{Method, Request, Response, StatusCode, header};
-use hyper::{server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
 use jiff::Timestamp;
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{Semaphore, watch},
+    sync::watch,
 };
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::sync::CancellationToken;
 use weft_plan::{ProcessSettings, ServerTls};
 
 use crate::{
-    access::{Access, Verdict},
+    access::{Access, Unanswered, Verdict},
     cluster::Cluster,
+    connections::{self, Endpoint, Limits, text, with},
     metrics::Metrics,
     tls::{self, Identity},
 };
@@ -26,12 +26,8 @@ use crate::{
 pub(crate) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// The one path.
 const PATH: &str = "/metrics";
-/// Connections at once. More wait.
-const CONNECTIONS: usize = 16;
-/// How long a handshake, or the head of a request, may take: a client that hangs takes a place no longer.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a connection may last. It serves one request, whose answer may wait for the API server.
-const LIFETIME: Duration = Duration::from_secs(60);
+/// The answer may wait for two answers of the API server. A token may be several kilobytes.
+const LIMITS: Limits = Limits { connections: 32, head: Duration::from_secs(10), lifetime: Duration::from_secs(60), head_size: 16 * 1024 };
 
 /// A server of metrics.
 pub struct MetricsServer {
@@ -49,52 +45,23 @@ impl MetricsServer {
 
     /// Serves until `stop`.
     pub async fn serve(self, listener: TcpListener, stop: CancellationToken) {
-        let (server, places) = (Arc::new(self), Arc::new(Semaphore::new(CONNECTIONS)));
-        while let Ok(place) = Arc::clone(&places).acquire_owned().await {
-            let accepted = tokio::select! {
-                accepted = listener.accept() => accepted,
-                () = stop.cancelled() => return,
-            };
-            match accepted {
-                Ok((stream, _)) => {
-                    let server = Arc::clone(&server);
-                    tokio::spawn(async move {
-                        if tokio::time::timeout(LIFETIME, server.connection(stream)).await.is_err() {
-                            tracing::debug!("a connection for metrics took too long");
-                        }
-                        drop(place);
-                    });
-                }
-                Err(error) => {
-                    // Out of file descriptors, for example.
-                    tracing::warn!(%error, "no connection for metrics could be accepted");
-                    tokio::time::sleep(Duration::from_secs(1)).await;
-                }
-            }
-        }
+        connections::serve(listener, "metrics", self, LIMITS, stop).await;
     }
+}
 
-    async fn connection(&self, stream: TcpStream) {
+impl Endpoint for MetricsServer {
+    type Stream = TlsStream<TcpStream>;
+
+    async fn open(&self, stream: TcpStream) -> io::Result<Self::Stream> {
         let tls = self.settings.borrow().tls.clone().unwrap_or_default();
-        let config = match self.identity.config(&tls, Timestamp::now()) {
-            Ok(config) => config,
-            Err(error) => return tracing::warn!(%error, "metrics cannot be served"),
-        };
-        let stream = match tokio::time::timeout(PATIENCE, TlsAcceptor::from(Arc::new(config)).accept(stream)).await {
-            Ok(Ok(stream)) => stream,
-            Ok(Err(error)) => return tracing::debug!(%error, "a TLS handshake for metrics failed"),
-            Err(_) => return tracing::debug!("a TLS handshake for metrics took too long"),
-        };
-        let service = service_fn(async |request| Ok::<_, Infallible>(self.answer(&request).await));
-        // One request a connection: the next one shakes hands anew, by the settings as they are then.
-        let mut http = http1::Builder::new();
-        http.timer(TokioTimer::new()).header_read_timeout(PATIENCE).keep_alive(false).max_buf_size(16 * 1024);
-        if let Err(error) = http.serve_connection(TokioIo::new(stream), service).await {
-            tracing::debug!(%error, "a connection for metrics failed");
-        }
+        let config = self.identity.config(&tls, Timestamp::now()).map_err(|error| {
+            tracing::warn!(%error, "metrics cannot be served");
+            io::Error::other(error)
+        })?;
+        TlsAcceptor::from(Arc::new(config)).accept(stream).await
     }
 
-    async fn answer<B>(&self, request: &Request<B>) -> Response<Body> {
+    async fn answer(&self, request: Request<Incoming>, from: IpAddr) -> Response<Full<Bytes>> {
         if request.uri().path() != PATH {
             return text(StatusCode::NOT_FOUND, "there is /metrics\n");
         }
@@ -103,7 +70,7 @@ impl MetricsServer {
         }
         let token = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(bearer);
         let verdict = match token {
-            Some(token) => self.access.check(token).await,
+            Some(token) => self.access.check(token, from).await,
             None => Ok(Verdict::Unauthenticated),
         };
         match verdict {
@@ -114,9 +81,13 @@ impl MetricsServer {
             }
             Ok(Verdict::Denied(user)) => text(
                 StatusCode::FORBIDDEN,
-                &format!("{user:?} may not get the non-resource URL {PATH}: no ClusterRole that is bound to it permits that\n"),
+                format!("{user:?} may not get the non-resource URL {PATH}: no ClusterRole that is bound to it permits that\n"),
             ),
-            Err(error) => {
+            Err(Unanswered::TooMany(pause)) => {
+                let builder = Response::builder().status(StatusCode::TOO_MANY_REQUESTS).header(header::RETRY_AFTER, pause.as_secs() + 1);
+                with(builder, "too many tokens that are not known yet: try again later\n".to_owned())
+            }
+            Err(Unanswered::Failed(error)) => {
                 tracing::warn!(%error, "who asks for metrics could not be found out");
                 text(StatusCode::SERVICE_UNAVAILABLE, "the API server could not be asked who you are\n")
             }
@@ -145,15 +116,6 @@ pub async fn tell_shortcomings(mut settings: watch::Receiver<ProcessSettings>) {
 fn bearer(value: &str) -> Option<&str> {
     let (scheme, token) = value.split_once(' ')?;
     Some(token.trim()).filter(|token| scheme.eq_ignore_ascii_case("bearer") && !token.is_empty())
-}
-
-fn text(status: StatusCode, text: &str) -> Response<Body> {
-    with(Response::builder().status(status).header(header::CONTENT_TYPE, "text/plain; charset=utf-8"), text.to_owned())
-}
-
-fn with(builder: http::response::Builder, body: String) -> Response<Body> {
-    // All parts are ours, and valid.
-    builder.body(Body::from(body)).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,10 +1,22 @@
-//! `/healthz` and `/readyz`, and `/metrics` beside them where that is asked for.
+//! The port of the probes: `/healthz` and `/readyz`, and `/metrics` where that is to be read by anybody.
 
-use axum::{Router, extract::State, http::StatusCode, routing::get};
-use tokio::net::TcpListener;
+use std::{io, net::IpAddr, time::Duration};
+
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
-use crate::{metrics::Metrics, metrics_server::OPEN_METRICS, watch::Shared};
+use crate::{
+    connections::{self, Endpoint, Limits, text, with},
+    metrics::Metrics,
+    metrics_server::OPEN_METRICS,
+    watch::Shared,
+};
+
+/// A kubelet asks at once, and each answer is there at once.
+const LIMITS: Limits = Limits { connections: 64, head: Duration::from_secs(10), lifetime: Duration::from_secs(10), head_size: 8 * 1024 };
 
 /// What the probes look at.
 #[derive(Clone)]
@@ -16,22 +28,39 @@ pub struct Probes {
 }
 
 /// Serves until `stop`.
-pub async fn serve(listener: TcpListener, probes: Probes, stop: CancellationToken) -> std::io::Result<()> {
-    // The operator is one thread: that it answers is what health means.
-    let mut router = Router::new().route("/healthz", get(|| async { "ok\n" })).route("/readyz", get(ready));
-    if let Some(metrics) = probes.metrics.clone() {
-        router = router.route("/metrics", get(|| async move { ([("content-type", OPEN_METRICS)], metrics.text()) }));
-    }
-    let router = router.with_state(probes);
-    axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await
+pub async fn serve(listener: TcpListener, probes: Probes, stop: CancellationToken) {
+    connections::serve(listener, "probes", probes, LIMITS, stop).await;
 }
 
-/// Ready once every watch has listed everything.
-async fn ready(State(probes): State<Probes>) -> (StatusCode, String) {
-    let waiting: Vec<_> = probes.caches.iter().filter(|(_, shared)| !shared.lock().is_complete()).map(|(domain, _)| *domain).collect();
-    if waiting.is_empty() {
-        (StatusCode::OK, "ok\n".to_owned())
-    } else {
-        (StatusCode::SERVICE_UNAVAILABLE, format!("not everything is known yet: {}\n", waiting.join(", ")))
+impl Endpoint for Probes {
+    type Stream = TcpStream;
+
+    async fn open(&self, stream: TcpStream) -> io::Result<TcpStream> {
+        Ok(stream)
+    }
+
+    async fn answer(&self, request: Request<Incoming>, _: IpAddr) -> Response<Full<Bytes>> {
+        if ![Method::GET, Method::HEAD].contains(request.method()) {
+            return text(StatusCode::METHOD_NOT_ALLOWED, "GET only\n");
+        }
+        match (request.uri().path(), &self.metrics) {
+            // The operator is one thread: that it answers is what health means.
+            ("/healthz", _) => text(StatusCode::OK, "ok\n"),
+            ("/readyz", _) => self.ready(),
+            ("/metrics", Some(metrics)) => with(Response::builder().header(header::CONTENT_TYPE, OPEN_METRICS), metrics.text()),
+            _ => text(StatusCode::NOT_FOUND, "there are /healthz and /readyz\n"),
+        }
+    }
+}
+
+impl Probes {
+    /// Ready once every watch has listed everything.
+    fn ready(&self) -> Response<Full<Bytes>> {
+        let waiting: Vec<_> = self.caches.iter().filter(|(_, shared)| !shared.lock().is_complete()).map(|(domain, _)| *domain).collect();
+        if waiting.is_empty() {
+            text(StatusCode::OK, "ok\n")
+        } else {
+            text(StatusCode::SERVICE_UNAVAILABLE, format!("not everything is known yet: {}\n", waiting.join(", ")))
+        }
     }
 }

@@ -24,6 +24,7 @@ mod hostile;
 mod install;
 mod known;
 mod leftovers;
+mod limits;
 mod macvtap;
 mod metrics;
 mod model;

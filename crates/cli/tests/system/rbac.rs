@@ -88,7 +88,7 @@ async fn no_rule_is_missing_and_none_is_unused() {
     let operator = Operator::start(&cluster, OperatorOptions { metrics: "127.0.0.1:0", ..Default::default() }).await;
     // Whoever asks for metrics is asked after.
     let token = cluster.kubectl(&["create", "token", "default"]).await;
-    let answer = Server { address: operator.metrics_address().await }.get("/metrics", Some(token.trim())).await.unwrap();
+    let answer = Server::at(operator.metrics_address().await).get("/metrics", Some(token.trim())).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
     cluster.install(&example("network-addons-config.yaml")).await;
     let mut rendered = rendered_rules(&cluster).await;
