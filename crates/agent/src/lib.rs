@@ -1,5 +1,11 @@
 //! The node agent.
 
+#![warn(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "what is printed goes through `commands::output`, which escapes control characters of others"
+)]
+
 pub mod cluster;
 pub mod commands;
 pub mod enact;

@@ -1,5 +1,11 @@
 //! `weft-agent`: the node agent. Its commands are in [`weft_agent`]; here is how they are written.
 
+#![warn(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "what is printed goes through `output`, which escapes control characters of others"
+)]
+
 use std::{ffi::OsString, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::Context;
@@ -10,13 +16,14 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 use weft_agent::{
-    commands::{Common, Offline},
+    commands::{Common, Offline, output},
     health, heap,
     process::{self, Options, Settings},
     report::Extent,
     work::{self, Once},
 };
 use weft_node_network::normalise::Filter;
+use weft_plan::escape;
 
 /// The network of a host: seen, changed in one transaction, rolled back when in doubt
 #[derive(Parser)]
@@ -97,29 +104,40 @@ enum Level {
 fn main() -> ExitCode {
     heap::share_one();
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime.block_on(dispatch(Cli::parse())),
+        Ok(runtime) => runtime.block_on(dispatch(Cli::try_parse().unwrap_or_else(|error| refuse(&error)))),
         Err(error) => {
-            eprintln!("Error: {error}");
+            output::say_aside(&format!("Error: {error}"));
             ExitCode::FAILURE
         }
     }
+}
+
+/// Ends the program with help, or with what is wrong with the command line. That repeats what was typed, or what a script has passed on.
+fn refuse(error: &clap::Error) -> ! {
+    if !error.use_stderr() {
+        error.exit();
+    }
+    output::say_aside(error.to_string().trim_end());
+    std::process::exit(error.exit_code())
 }
 
 async fn dispatch(cli: Cli) -> ExitCode {
     let failure = if let Some(Command::Offline(command)) = &cli.command { command.failure() } else { 1 };
     let done = match cli.command {
         // The variables of a Run's flags are read as the flags are.
-        None => match Cli::parse_from(std::env::args_os().chain([OsString::from("run")])).command {
-            Some(Command::Run(args)) => run(args, &cli.common).await,
-            _ => Ok(ExitCode::FAILURE),
-        },
+        None => {
+            match Cli::try_parse_from(std::env::args_os().chain([OsString::from("run")])).unwrap_or_else(|error| refuse(&error)).command {
+                Some(Command::Run(args)) => run(args, &cli.common).await,
+                _ => Ok(ExitCode::FAILURE),
+            }
+        }
         Some(Command::Run(args)) => run(args, &cli.common).await,
         Some(Command::Once { run, timeout }) => once(run, Duration::from_secs(timeout), &cli.common).await,
         Some(Command::Health { live }) => Ok(health(live, &cli.common).await),
         Some(Command::Offline(command)) => command.run(&cli.common).await.map(ExitCode::from),
     };
     done.unwrap_or_else(|error| {
-        eprintln!("Error: {error:#}");
+        output::say_aside(&format!("Error: {error:#}"));
         ExitCode::from(failure)
     })
 }
@@ -158,7 +176,7 @@ async fn health(live: bool, common: &Common) -> ExitCode {
         Ok(answer) => (if live { answer.live } else { answer.ready }, answer.message),
         Err(error) => (false, format!("no agent answers at {}: {error}", socket.display())),
     };
-    println!("{message}");
+    output::say(&message);
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -174,8 +192,8 @@ fn log(level: Level, text: bool) {
     let nmstate = level.min(if level < LevelFilter::DEBUG { LevelFilter::WARN } else { LevelFilter::INFO });
     let libraries = [("kube_client", quiet), ("kube_runtime", quiet), ("zbus", nmstate), ("nmstate", nmstate), ("nispor", quiet)];
     let filter = Targets::new().with_default(level).with_targets(libraries);
-    let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
-    let lines = tracing_subscriber::fmt::layer().with_ansi(is_terminal).with_writer(std::io::stderr);
+    // Without colour: it could not be told from other people's control characters.
+    let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(|| escape::Writer(std::io::stderr()));
     let registry = tracing_subscriber::registry().with(filter);
     if text {
         registry.with(lines).init();

@@ -5,8 +5,9 @@ use std::{ffi::OsString, process::ExitCode};
 use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::commands::{
-    completion, crds, manifests, node, operator, plan, release, render, render_network, status, uninstall, validate, version,
+use crate::{
+    commands::{completion, crds, manifests, node, operator, plan, release, render, render_network, status, uninstall, validate, version},
+    output::{self, Style},
 };
 
 const ABOUT: &str = "Weft runs the networks of a Kubernetes cluster.";
@@ -50,8 +51,8 @@ impl Cli {
     /// Reads the command line; help, and errors in it, end the program.
     pub fn read() -> Self {
         let name = invoked_as();
-        let matches = command(&name).get_matches_from(arguments(&name, std::env::args_os()));
-        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+        let matches = command(&name).try_get_matches_from(arguments(&name, std::env::args_os()));
+        matches.and_then(|matches| Self::from_arg_matches(&matches)).unwrap_or_else(|error| refuse(&error))
     }
 
     /// Runs the command; its exit code is part of its result.
@@ -75,6 +76,19 @@ impl Cli {
             Command::Version(args) => version::run(&args),
         }
     }
+}
+
+/// Ends the program with help, or with what is wrong with the command line. That repeats what was typed, or what a script has passed on.
+fn refuse(error: &clap::Error) -> ! {
+    if !error.use_stderr() {
+        error.exit();
+    }
+    let text = error.to_string();
+    match text.strip_prefix("error:") {
+        Some(rest) => output::say_here(&format!("{}:{rest}", Style::stderr().bad("error"))),
+        None => output::say_here(&text),
+    }
+    std::process::exit(error.exit_code())
 }
 
 /// The command line, as if it had been typed for this program: under the names of the programs that it replaces it does what they do.

@@ -1,8 +1,10 @@
 //! The question before something is removed.
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, BufRead, IsTerminal};
 
 use anyhow::{Context, Result, bail};
+
+use crate::output;
 
 /// Whether the user agrees: said by `--yes`, or asked on a terminal.
 ///
@@ -15,8 +17,7 @@ pub fn confirmed(yes: bool, question: &str) -> Result<bool> {
     if !io::stdin().is_terminal() {
         bail!("nobody is there to be asked, so nothing was done: say --yes, or --dry-run to see what would be done");
     }
-    eprint!("{question} [y/N] ");
-    io::stderr().flush().context("cannot ask")?;
+    output::say_here(&format!("{question} [y/N] "));
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer).context("cannot read the answer")?;
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))

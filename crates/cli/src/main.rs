@@ -13,6 +13,12 @@
 //!
 //! Exit codes: 0 done, 1 the answer is no (invalid, changes), 2 it could not be found out: wrong usage, unreadable files.
 
+#![warn(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "what is printed goes through `output`, which escapes control characters of others"
+)]
+
 mod check;
 mod cli;
 mod commands;
@@ -43,7 +49,7 @@ fn main() -> ExitCode {
     match cli::Cli::read().run() {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("{}: {error:#}", output::Style::stderr().bad("error"));
+            output::say(&format!("{}: {error:#}", output::Style::stderr().bad("error")));
             ExitCode::from(2)
         }
     }

@@ -1,14 +1,16 @@
-//! How results are shown: YAML, folders of files, colour.
+//! How results are shown: for people without control characters of others, for programs as YAML and files. All that this program prints goes through here.
 
 use std::{
     fs,
+    hash::{BuildHasher, RandomState},
     io::{self, IsTerminal, Write},
     path::Path,
+    sync::LazyLock,
 };
 
 use anyhow::{Context, Result};
 use serde_json::Value;
-use weft_plan::{Kind, ObjectKey};
+use weft_plan::{Kind, ObjectKey, escape};
 
 /// One object as a YAML document, without separator. Keys are sorted, so that equal objects have equal texts.
 ///
@@ -27,11 +29,30 @@ pub fn yaml_stream<'a>(objects: impl IntoIterator<Item = &'a Value>) -> Result<S
     Ok(documents.join("---\n"))
 }
 
-/// Writes to stdout. A reader that has seen enough (`weft manifests | head`) ends the program quietly, as is usual for filters.
+/// Writes text for people, or JSON, to stdout: emphasis as colour, and control characters of others escaped.
+///
+/// # Errors
+/// As [`print_as_is`].
+pub fn print(text: &str) -> Result<()> {
+    print_as_is(&shown(text))
+}
+
+/// Writes a line for people to stderr, as [`print`] does. Nobody can be told that stderr is closed.
+pub fn say(line: &str) {
+    say_here(&format!("{line}\n"));
+}
+
+/// As [`say`], and the cursor stays in the line.
+pub fn say_here(text: &str) {
+    let _ = io::stderr().lock().write_all(shown(text).as_bytes());
+}
+
+/// Writes to stdout what must not be altered: YAML, which has its own escapes, and scripts of ours. A reader that has seen enough
+/// (`weft manifests | head`) ends the program quietly, as is usual for filters.
 ///
 /// # Errors
 /// Any other failure to write.
-pub fn print(text: &str) -> Result<()> {
+pub fn print_as_is(text: &str) -> Result<()> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
@@ -48,9 +69,22 @@ pub fn write_files<'a>(folder: &Path, files: impl IntoIterator<Item = (&'a str, 
     for (name, text) in files {
         let path = folder.join(name);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
-        eprintln!("wrote {}", path.display());
+        say(&format!("wrote {}", path.display()));
     }
     Ok(())
+}
+
+/// Begins each change of emphasis in a text, up to [`shown`]. It is drawn at random when the program starts, so that no text of others can hold it.
+static MARK: LazyLock<String> = LazyLock::new(|| format!("\x1b{:016x}", RandomState::new().hash_one(())));
+
+/// A text as a terminal gets it: where [`Style`] has set emphasis there is a colour, and no other control character is left.
+pub fn shown(text: &str) -> String {
+    let mut parts = text.split(MARK.as_str());
+    let mut shown = escape::text(parts.next().unwrap_or_default()).into_owned();
+    for (code, text) in parts.filter_map(|part| part.split_once('m')) {
+        shown.push_str(&format!("\x1b[{code}m{}", escape::text(text)));
+    }
+    shown
 }
 
 /// Emphasis for people at a terminal; plain text for pipes and files, and where `NO_COLOR` is set (<https://no-color.org>).
@@ -75,7 +109,7 @@ impl Style {
     }
 
     fn paint(self, code: &str, text: &str) -> String {
-        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+        if self.colour { format!("{mark}{code}m{text}{mark}0m", mark = *MARK) } else { text.to_owned() }
     }
 
     /// What a line is about.
@@ -165,6 +199,23 @@ mod tests {
                 assert!(written.contains(['"', '\'']), "{text:?} is written without quotes: {written}");
             }
         }
+    }
+
+    #[test]
+    fn only_emphasis_of_style_becomes_an_escape_sequence() {
+        let style = Style { colour: true };
+        let text = format!("{} {}: \x1b[32mgood\x1b[0m\n", style.bold("\x1b[2Jname"), style.bad("Failing"));
+        assert_eq!(shown(&text), "\x1b[1m^[[2Jname\x1b[0m \x1b[1;31mFailing\x1b[0m: ^[[32mgood^[[0m\n");
+        assert_eq!(shown(&Style { colour: false }.bold("a\x07b")), "a^Gb");
+    }
+
+    /// Whoever prints YAML prints it as it is.
+    #[test]
+    fn yaml_escapes_control_characters_itself() {
+        let object = json!({"a\u{1b}b": "c\u{7}\u{9b}\u{7f}\r", "block": "line\u{1b}[2J\nline\n"});
+        let written = yaml(&object).unwrap();
+        assert!(written.chars().all(|c| c == '\n' || !c.is_control()), "{written:?}");
+        assert_eq!(serde_saphyr::from_str::<Value>(&written).unwrap(), object);
     }
 
     #[test]

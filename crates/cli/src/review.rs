@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 use serde_json::Value;
-use weft_plan::Decision;
+use weft_plan::{Decision, escape};
 
 use crate::{
     check::{self, Subject},
@@ -118,7 +118,7 @@ pub fn review(sources: &[Source], environment: &Environment) -> Result<Review> {
 
 /// Kind and name, for people.
 fn title(kind: &str, object: &Value) -> String {
-    format!("{kind} {}", object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("without a name"))
+    format!("{kind} {}", escape::line(object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("without a name")))
 }
 
 impl Review {
@@ -184,19 +184,17 @@ impl Review {
 
 impl Located {
     fn text(&self, style: Style) -> String {
-        let place: Vec<String> = [Some(self.source.clone()), self.line.map(|n| n.to_string()), self.column.map(|n| n.to_string())]
-            .into_iter()
-            .flatten()
-            .collect();
-        let field = if self.field.is_empty() { String::new() } else { format!("{}: ", style.bad(&self.field)) };
+        let place: Vec<String> =
+            [Some(escape::line(&self.source).into_owned()), self.line.map(|n| n.to_string()), self.column.map(|n| n.to_string())]
+                .into_iter()
+                .flatten()
+                .collect();
+        let field = if self.field.is_empty() { String::new() } else { format!("{}: ", style.bad(&escape::line(&self.field))) };
         let mut text = format!("{}: {field}{}\n", style.bold(&place.join(":")), self.message);
         if let (Some(line), Some(column), Some(excerpt)) = (self.line, self.column, &self.excerpt) {
             let margin = " ".repeat(line.to_string().len());
-            let indent: String = excerpt
-                .chars()
-                .take(usize::try_from(column.saturating_sub(1)).unwrap_or_default())
-                .map(|c| if c == '\t' { '\t' } else { ' ' })
-                .collect();
+            let before: String = excerpt.chars().take(usize::try_from(column.saturating_sub(1)).unwrap_or_default()).collect();
+            let indent: String = escape::line(&before).chars().map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
             text.push_str(&format!("  {line} | {excerpt}\n  {margin} | {indent}{}\n", style.bad("^")));
         }
         text

@@ -3,6 +3,8 @@
 use anyhow::{Context, Result};
 use console::{Term, truncate_str};
 
+use crate::output::shown;
+
 /// The terminal, and what stands on it.
 pub struct Screen {
     terminal: Term,
@@ -32,14 +34,15 @@ impl Screen {
         }
         let (rows, columns) = self.terminal.size();
         let (rows, columns) = (usize::from(rows).max(2), usize::from(columns).max(20));
-        let lines: Vec<_> = text.lines().collect();
-        let mut shown: Vec<_> = lines.iter().take(rows - 1).map(|line| truncate_str(line, columns, "…")).collect();
-        if lines.len() > shown.len() {
-            shown.pop();
-            shown.push(format!("… {} more lines", lines.len() - shown.len()).into());
+        let drawn = shown(text);
+        let lines: Vec<_> = drawn.lines().collect();
+        let mut visible: Vec<_> = lines.iter().take(rows - 1).map(|line| truncate_str(line, columns, "…")).collect();
+        if lines.len() > visible.len() {
+            visible.pop();
+            visible.push(format!("… {} more lines", lines.len() - visible.len()).into());
         }
-        self.replace(shown.iter().map(AsRef::as_ref))?;
-        self.lines = shown.len();
+        self.replace(visible.iter().map(AsRef::as_ref))?;
+        self.lines = visible.len();
         text.clone_into(&mut self.text);
         Ok(())
     }
@@ -49,7 +52,7 @@ impl Screen {
     /// # Errors
     /// The terminal is gone.
     pub fn end(&mut self, text: &str) -> Result<()> {
-        self.replace(text.lines())?;
+        self.replace(shown(text).lines())?;
         self.lines = 0;
         Ok(())
     }

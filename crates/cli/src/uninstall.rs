@@ -406,7 +406,7 @@ impl<'a> Uninstall<'a> {
                 );
             }
             if left != said_last {
-                eprintln!("{}", Style::stderr().dim(&format!("  waiting for {left}")));
+                output::say(&Style::stderr().dim(&format!("  waiting for {left}")));
                 said_last = left;
             }
             tokio::time::sleep(PAUSE).await;

@@ -287,3 +287,55 @@ fn examples_are_valid() {
     }
     assert!(checked > 0);
 }
+
+/// Whether a terminal could show this: nothing but text, lines and tabs.
+fn is_plain(text: &str) -> bool {
+    text.chars().all(|c| matches!(c, '\n' | '\t') || !c.is_control() && !matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'))
+}
+
+#[test]
+fn control_characters_in_a_file_never_reach_the_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    // In YAML's own escapes: the values have the control characters themselves.
+    let spec = r#"
+  "mul\x1b[2Jtus\a\nx": {}
+  "\u009b31m": {}
+  imagePullPolicy: "\x1b]0;title\a\u202E"
+"#;
+    let name = "a\x1b[31m\x07.yaml";
+    fs::write(folder.path().join(name), format!("{HEAD}spec:{spec}")).unwrap();
+    let run = weft(folder.path(), &["validate", "-f", name]);
+    assert_eq!(run.code, 1);
+    assert!(is_plain(&run.stdout) && is_plain(&run.stderr), "{run:?}");
+    assert!(run.stdout.contains("a^[[31m^G.yaml:6:3: spec.mul^[[2Jtus^G\\nx: unknown field"), "{}", run.stdout);
+    assert!(run.stdout.contains("spec.\\u009b31m: "), "{}", run.stdout);
+    assert_eq!(run.stdout.lines().count(), 3, "a line break in a name begins no line: {}", run.stdout);
+
+    let json = weft(folder.path(), &["validate", "-f", name, "-o", "json"]);
+    assert!(is_plain(&json.stdout), "{}", json.stdout);
+    let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    let fields: Vec<_> = json["findings"].as_array().unwrap().iter().map(|finding| finding["field"].as_str().unwrap()).collect();
+    assert_eq!(fields, ["spec.mul\x1b[2Jtus\x07\nx", "spec.\u{9b}31m", "spec.imagePullPolicy"], "JSON has the data as they are");
+
+    let broken = weft_with_stdin(Path::new("."), &["validate", "-f", "-"], "a: [\x1b[2J\n");
+    assert!(broken.code == 1 && is_plain(&broken.stdout) && broken.stdout.contains("1 | a: [^[[2J\n"), "{broken:?}");
+    let other = format!("{HEAD}---\napiVersion: v1\nkind: \"Sec\\x1b[2Jret\"\nmetadata: {{name: \"a\\ab\"}}\n");
+    let skipped = weft_with_stdin(Path::new("."), &["validate", "-f", "-"], &other);
+    assert!(skipped.code == 0 && is_plain(&skipped.stderr) && skipped.stderr.contains("Sec^[[2Jret a^Gb is skipped"), "{skipped:?}");
+}
+
+#[test]
+fn control_characters_of_the_command_line_are_shown_escaped() {
+    for arguments in [
+        &["validate", "-f", "missing\x1b[2J.yaml"][..],
+        &["validate", "--no\x1b[2J\x07"],
+        &["status", "--timeout", "1\x1b[2J", "--wait"],
+        &["status", "--context", "no\x1b[2J", "--kubeconfig", "/no/\x1b[2J"],
+        &["plan", "-o", "x\x07"],
+    ] {
+        let run = weft(Path::new("."), arguments);
+        assert_eq!(run.code, 2, "{run:?}");
+        assert!(is_plain(&run.stdout) && is_plain(&run.stderr), "{run:?}");
+        assert!(run.stderr.starts_with("error: "), "{run:?}");
+    }
+}

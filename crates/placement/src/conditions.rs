@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use jiff::{Timestamp, Unit};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use weft_api::placement::Condition;
+use weft_plan::escape;
 
 /// The type of the condition that sums up all others.
 pub const READY: &str = "Ready";
@@ -240,8 +241,11 @@ impl Steps {
         self.0.entry(step).or_insert_with(|| State::unknown(step.beginning()));
     }
 
-    /// Says where a step stands.
-    pub fn set(&mut self, step: Step, state: State) {
+    /// Says where a step stands. What others say of it is made safe to show.
+    pub fn set(&mut self, step: Step, mut state: State) {
+        for text in [&mut state.reason, &mut state.message] {
+            *text = escape::text(text).into_owned();
+        }
         self.0.insert(step, state);
     }
 

@@ -7,6 +7,7 @@ use weft_api::Condition;
 
 use crate::{
     drift::{self, PAUSE_ANNOTATION},
+    escape,
     report::{FailureClass, Paused, Report},
     rollout::Rollout,
 };
@@ -74,7 +75,7 @@ fn condition_with(name: &str, status: &str, verdict: &Verdict, generation: i64, 
         type_: name.to_owned(),
         status: status.to_owned(),
         reason: text(verdict.reason),
-        message: text(&verdict.message),
+        message: text(&escape::text(&verdict.message)),
         last_transition_time: unchanged.and_then(|condition| condition.last_transition_time.clone()).or_else(|| Some(Time(seconds(now)))),
         last_heartbeat_time: None,
         observed_generation: Some(generation),

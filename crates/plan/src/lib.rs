@@ -10,6 +10,7 @@ mod compare;
 mod conditions;
 mod domain;
 pub mod drift;
+pub mod escape;
 mod facts;
 mod fields;
 mod inventory;

@@ -12,7 +12,7 @@ use kube::{
     runtime::events::{Event, EventType, Recorder, Reporter},
 };
 use serde_json::Value;
-use weft_plan::{Kind, ObjectKey};
+use weft_plan::{Kind, ObjectKey, escape};
 
 use crate::{cluster::TIMEOUT, controller::Controller, status::condition};
 
@@ -73,7 +73,7 @@ impl Teller {
     }
 
     async fn send(&self, note: Note, reference: &ObjectReference) {
-        let message = shorten(note.message);
+        let message = noted(&note.message);
         let recorder = self.recorder(&message);
         let event = Event {
             type_: if note.warning { EventType::Warning } else { EventType::Normal },
@@ -146,8 +146,9 @@ fn notes(before: &Value, after: &Value) -> Vec<Note> {
     notes
 }
 
-/// The note of an event may have 1,024 bytes (events.k8s.io/v1).
-fn shorten(mut text: String) -> String {
+/// The note of an event: without control characters, and of 1,024 bytes at most (events.k8s.io/v1).
+fn noted(message: &str) -> String {
+    let mut text = escape::text(message).into_owned();
     if text.len() > 1000 {
         let cut = (0..=1000).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
         text.truncate(cut);

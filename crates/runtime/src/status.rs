@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use weft_plan::{ObjectKey, Unit, manager, report::Report};
+use weft_plan::{ObjectKey, Unit, escape, manager, report::Report};
 
 use crate::{cluster::Error, controller::Controller, events};
 
@@ -16,7 +16,10 @@ pub fn changed(controller: &Controller, resource: &Value, report: &Report, units
         status["conditions"] = json!(conditions);
         status
     } else {
-        controller.domain.status(previous, conditions, report, units)
+        let mut status = controller.domain.status(previous, conditions, report, units);
+        // What pods and nodes say is in more of it than the conditions.
+        escape::strings(&mut status);
+        status
     };
     (status != *previous).then_some(status)
 }

@@ -1,7 +1,7 @@
 //! What a person on the host can do without Kubernetes, with the code that the agent runs.
 
 mod input;
-mod output;
+pub mod output;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -141,7 +141,7 @@ async fn plan(host: &dyn Host, common: &Common, from: &From) -> Result<u8> {
     let desired = state::value(&wanted.desired);
     let differences = drift::differences(&desired, &state::value(&now.state));
     if differences.is_empty() {
-        println!("Nothing would change.");
+        output::say("Nothing would change.");
         return Ok(0);
     }
     // Compared in clear, as a password that is another one is a change, too.
@@ -176,17 +176,17 @@ async fn rollback(host: Arc<dyn Host>, common: &Common, number: Option<u64>) -> 
 async fn transact(host: Arc<dyn Host>, common: &Common, change: Change) -> Result<u8> {
     let transactor = Transactor { host, dir: StateDir::open(&common.state_dir)?, prober: common.prober() };
     match transactor.recover().await {
-        Ok(Some(interrupted)) => eprintln!("Note: {interrupted}."),
+        Ok(Some(interrupted)) => output::say_aside(&format!("Note: {interrupted}.")),
         Ok(None) => {}
         Err(failure) => bail!("an interrupted change cannot be cleaned up: {failure}"),
     }
     let what = change.what.clone();
     match transactor.run(change).await {
-        Ok(Done::Nothing) => println!("Nothing to do: the host is so already."),
+        Ok(Done::Nothing) => output::say("Nothing to do: the host is so already."),
         Ok(Done::Changed { probes }) if probes.is_empty() => {
-            println!("Changed: {what}. Nothing was reachable before, so no probe could tell whether the network still works.");
+            output::say(&format!("Changed: {what}. Nothing was reachable before, so no probe could tell whether the network still works."));
         }
-        Ok(Done::Changed { probes }) => println!("Changed: {what}. Still reachable: {}.", probes.join(", ")),
+        Ok(Done::Changed { probes }) => output::say(&format!("Changed: {what}. Still reachable: {}.", probes.join(", "))),
         Err(failure) => bail!("{failure}\nThe host is as it was before."),
     }
     Ok(0)
@@ -195,12 +195,13 @@ async fn transact(host: Arc<dyn Host>, common: &Common, change: Change) -> Resul
 fn history(common: &Common) -> Result<u8> {
     let entries = History::new(&StateDir::open(&common.state_dir)?)?.entries()?;
     if entries.is_empty() {
-        println!("Nothing was changed on this host yet.");
+        output::say("Nothing was changed on this host yet.");
     }
     for (number, entry) in entries {
-        println!("{number:>4}  {:.0}  {}  {}", entry.at, if entry.failure.is_some() { "rolled back" } else { "changed    " }, entry.what);
+        let done = if entry.failure.is_some() { "rolled back" } else { "changed    " };
+        output::say(&format!("{number:>4}  {:.0}  {done}  {}", entry.at, entry.what));
         if let Some(failure) = entry.failure {
-            println!("      {failure}");
+            output::say(&format!("      {failure}"));
         }
     }
     Ok(0)

@@ -1,18 +1,40 @@
-//! Output for people.
+//! What the commands print. All of it goes through here.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    io::{self, Write},
+};
 
 use anyhow::Result;
 use console::style;
 use serde_json::Value;
 use weft_node_network::{drift::Difference, path::text, plan::lines, state::HIDDEN};
+use weft_plan::escape;
+
+/// Prints a line for people to stdout, with control characters of others escaped. A reader that has seen enough ends nothing.
+pub fn say(line: &str) {
+    print(&format!("{}\n", escape::text(line)));
+}
+
+/// The same to stderr.
+pub fn say_aside(line: &str) {
+    // Nobody can be told that stderr is closed.
+    let _ = writeln!(io::stderr().lock(), "{}", escape::text(line));
+}
+
+/// Prints what holds no control characters of others.
+fn print(text: &str) {
+    let mut stdout = io::stdout().lock();
+    // The change of the host counts, not whether somebody reads of it.
+    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+}
 
 /// A state.
 pub fn print_state(state: &Value, json: bool) -> Result<()> {
     if json {
-        println!("{}", serde_json::to_string_pretty(state)?);
+        say(&serde_json::to_string_pretty(state)?);
     } else {
-        print!("{}", serde_saphyr::to_string(state)?);
+        print(&serde_saphyr::to_string(state)?);
     }
     Ok(())
 }
@@ -23,13 +45,14 @@ pub fn print_differences(differences: &[Difference], desired: &Value, secrets: &
     for Difference { path, wanted, found } in differences {
         let shown = Difference { path: path.clone(), wanted: without(wanted, secrets), found: without(found, secrets) };
         for line in lines(&shown, &desired) {
+            let line = escape::text(&line);
             let line = match line.chars().next() {
                 Some('+') => style(line).green(),
                 Some('-') => style(line).red(),
                 Some('~') => style(line).yellow(),
                 _ => style(line),
             };
-            println!("{line}");
+            print(&format!("{line}\n"));
         }
     }
 }

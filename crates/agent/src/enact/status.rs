@@ -5,6 +5,7 @@ use weft_api::{
     Condition,
     node_network::{NodeNetworkConfigurationEnactmentStatus as Status, Outcome},
 };
+use weft_plan::escape;
 
 use super::wish::Wish;
 use crate::transaction::Failure;
@@ -117,7 +118,7 @@ fn condition(wish: &Wish, type_: &str, status: &str, reason: &str, message: Stri
         type_: type_.to_owned(),
         status: status.to_owned(),
         reason: Some(reason.to_owned()),
-        message: Some(message),
+        message: Some(escape::text(&message).into_owned()),
         observed_generation: Some(wish.observed),
         ..Condition::default()
     };
@@ -133,19 +134,20 @@ fn condition(wish: &Wish, type_: &str, status: &str, reason: &str, message: Stri
 
 /// Why a try failed, for programs.
 pub(super) fn outcome(failure: &Failure) -> Outcome {
+    let shown = |text: &Option<String>| text.as_deref().map(|text| escape::text(text).into_owned());
     Outcome {
         phase: Some(failure.phase.to_string()),
-        probe: failure.probe.clone(),
-        path: failure.path.clone(),
-        wanted: failure.wanted.clone(),
-        found: failure.found.clone(),
-        message: Some(failure.message.clone()),
+        probe: shown(&failure.probe),
+        path: shown(&failure.path),
+        wanted: shown(&failure.wanted),
+        found: shown(&failure.found),
+        message: Some(escape::text(&failure.message).into_owned()),
     }
 }
 
 /// The same for a failure before there is anything to apply.
 pub(super) fn early(phase: &str, message: String) -> Outcome {
-    Outcome { phase: Some(phase.to_owned()), message: Some(message), ..Outcome::default() }
+    Outcome { phase: Some(phase.to_owned()), message: Some(escape::text(&message).into_owned()), ..Outcome::default() }
 }
 
 #[cfg(test)]

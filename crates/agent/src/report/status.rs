@@ -10,6 +10,7 @@ use weft_node_network::{
     secrets::{self, Place},
     state,
 };
+use weft_plan::escape;
 
 use crate::{
     host::{Backend, HostError, NMSTATE_VERSION},
@@ -146,7 +147,7 @@ impl Conditions<'_> {
             type_: type_.to_owned(),
             status: status.to_owned(),
             reason: Some(reason.to_owned()),
-            message: Some(message.to_owned()),
+            message: Some(escape::text(message).into_owned()),
             last_transition_time: same.and_then(|old| old.last_transition_time.clone()).or(Some(Time(self.facts.now))),
             last_heartbeat_time: None,
             observed_generation: self.facts.generation,

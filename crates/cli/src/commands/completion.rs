@@ -35,6 +35,6 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     };
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut cli::command("weft"), "weft", &mut script);
-    output::print(&String::from_utf8_lossy(&script))?;
+    output::print_as_is(&String::from_utf8_lossy(&script))?;
     Ok(ExitCode::SUCCESS)
 }

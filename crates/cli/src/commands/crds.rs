@@ -25,7 +25,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         .collect::<Result<Vec<_>>>()?;
     match &args.output {
         Some(folder) => output::write_files(folder, definitions.iter().map(|(name, text)| (*name, text.as_str())))?,
-        None => output::print(&definitions.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join("---\n"))?,
+        None => output::print_as_is(&definitions.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join("---\n"))?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -116,7 +116,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
         None => {
             let Installation { namespaces, served, definitions, operator, examples: _ } = &installation;
-            output::print(&stream(
+            output::print_as_is(&stream(
                 namespaces.iter().chain(served).chain(definitions.iter().map(|(_, definition)| definition)).chain(operator),
             )?)?;
         }

@@ -20,6 +20,8 @@ use weft_host::{CniType, NetworkList, conf_dir};
 use weft_plan::{NodeNetwork, kinds};
 use weft_runtime::{client, fence::Fence};
 
+use crate::output;
+
 /// What containers do that Weft runs on nodes. People need it only to see what such a container would do
 #[derive(clap::Args)]
 pub struct Args {
@@ -38,7 +40,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     match args.command {
         Command::CniConfig(args) => args.run(),
         Command::Mtu(Mtu {}) => {
-            println!("{}", weft_host::default_mtu()?);
+            output::print(&format!("{}\n", weft_host::default_mtu()?))?;
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -115,7 +117,7 @@ impl CniConfig {
         let mut report = NodeNetwork::default();
         let done = self.work(&mut report);
         report.error = done.as_ref().err().map(|error| format!("{error:#}"));
-        println!("{}", report.to_line());
+        output::print(&format!("{}\n", report.to_line()))?;
         tell(&self.report, &report.to_line()).with_context(|| format!("the report {} cannot be written", self.report.display()))?;
         done.map(|()| ExitCode::SUCCESS)
     }
@@ -146,7 +148,7 @@ impl CniConfig {
         let is_new = conf_dir::write(&self.conf_dir, &self.name, &list.to_text()).with_context(failed)?;
         report.written = Some(self.name.clone());
         report.shadowed_by = conf_dir::shadowing(&self.conf_dir, &self.name).with_context(failed)?;
-        eprintln!("{} {}", self.conf_dir.join(&self.name).display(), if is_new { "is written" } else { "is there already" });
+        output::say(&format!("{} {}", self.conf_dir.join(&self.name).display(), if is_new { "is written" } else { "is there already" }));
         Ok(())
     }
 
@@ -191,7 +193,7 @@ async fn watch(client: Client, name: &str, state: &mut String) -> Result<Vec<Str
             Ok(watcher::Event::Init | watcher::Event::InitDone) => {}
             Err(error) => {
                 *state = format!("the API server does not tell of node {name}: {}", cause(&error));
-                eprintln!("{state}");
+                output::say(&state);
             }
         }
     }

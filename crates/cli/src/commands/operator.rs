@@ -11,7 +11,7 @@ use tracing_subscriber::{
 };
 
 use weft_operator::{HostMtu, MetricsAddress};
-use weft_plan::LogLevel;
+use weft_plan::{LogLevel, escape};
 
 use crate::domains;
 
@@ -129,8 +129,8 @@ fn log(args: &Args) -> impl Fn(Option<LogLevel>) + Send + use<> {
         2.. => LogLevel::Error,
     };
     let (filter, handle) = reload::Layer::new(filter(at_start));
-    let lines =
-        tracing_subscriber::fmt::layer().with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).with_writer(std::io::stderr);
+    // Without colour: it could not be told from other people's control characters.
+    let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(|| escape::Writer(std::io::stderr()));
     let registry = tracing_subscriber::registry().with(filter);
     if args.log_text {
         registry.with(lines).init()

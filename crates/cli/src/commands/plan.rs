@@ -73,7 +73,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     // What is deleted need not be valid.
     let matters = !args.delete || (review.resources.is_empty() && review.others.is_empty());
     if matters && !review.findings.is_empty() {
-        eprint!("{}", review.findings_text(Style::stderr()));
+        output::say_here(&review.findings_text(Style::stderr()));
         return Ok(ExitCode::from(2));
     }
     let of_nodes: Vec<&Value> = review.others.iter().map(|other| &other.value).filter(|object| nodes::matters(object)).collect();
@@ -116,7 +116,7 @@ fn show(args: &Args, planned: &[Planned], nodes: Option<NodePlans>) -> Result<Ex
             texts.extend(plans.iter().map(|plan| nodes::text(plan, style)));
             output::print(&texts.join("\n"))?;
             for note in notes {
-                eprintln!("{}: {note}", Style::stderr().pending("note"));
+                output::say(&format!("{}: {note}", Style::stderr().pending("note")));
             }
         }
         Format::Json => {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Result, bail};
-use weft_plan::{Manifest, Stage, Unit};
+use weft_plan::{Manifest, Stage, Unit, escape};
 
 use crate::{
     domains::Environment,
@@ -47,15 +47,15 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let mut review = review(&sources, &environment)?;
     placement::complete(&mut review, &sources, &environment)?;
     for note in &review.notes {
-        eprintln!("note: {note}");
+        output::say(&format!("note: {note}"));
     }
     if !review.findings.is_empty() {
-        eprint!("{}", review.findings_text(Style::stderr()));
+        output::say_here(&review.findings_text(Style::stderr()));
         return Ok(ExitCode::from(1));
     }
     match &args.output {
         Some(folder) => write(folder, &review.resources)?,
-        None => output::print(&texts(&review.resources)?.join("---\n"))?,
+        None => output::print_as_is(&texts(&review.resources)?.join("---\n"))?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -98,7 +98,7 @@ fn title(resource: &Resource, outcome: &Outcome) -> String {
     } else {
         ""
     };
-    format!("# {} of {}\n{drawn}", resource.title, resource.source)
+    format!("# {} of {}\n{drawn}", escape::line(&resource.title), escape::line(&resource.source))
 }
 
 /// A component's objects in the order in which they are applied.
@@ -107,7 +107,12 @@ fn unit_text(unit: &Unit) -> Result<String> {
     objects.sort_by_key(|object| Stage::of(object.key().kind));
     let mut text = String::new();
     for object in objects {
-        text.push_str(&format!("---\n# {}: {}\n{}", unit.name, object.key().human(), output::yaml(object.body())?));
+        text.push_str(&format!(
+            "---\n# {}: {}\n{}",
+            escape::line(&unit.name),
+            escape::line(&object.key().human()),
+            output::yaml(object.body())?
+        ));
     }
     Ok(text)
 }

@@ -67,13 +67,13 @@ const UNSAFE: u8 = 3;
 pub fn run(args: &Args) -> Result<ExitCode> {
     let Some(entry) = domains::ALL.iter().find(|entry| entry.name == "cluster-network") else { bail!("there is no such domain") };
     if let Some(folder) = &args.bindata {
-        eprintln!("note: --bindata {} is not used: the manifests are part of this program", folder.display());
+        output::say(&format!("note: --bindata {} is not used: the manifests are part of this program", folder.display()));
     }
     let config = one(&args.config)?;
     // Whether it is valid has nothing to do with images.
     let review = review(std::slice::from_ref(&config), &Environment::of_process().with_shipped_images(entry))?;
     if !review.findings.is_empty() {
-        eprint!("{}", review.findings_text(Style::stderr()));
+        output::say_here(&review.findings_text(Style::stderr()));
         return Ok(ExitCode::from(INVALID));
     }
     let [resource] = &review.resources[..] else {
@@ -91,9 +91,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     match decide(entry, &environment, &resource.value, previous.as_deref(), &facts)? {
         Ok(decision) => {
             if previous.is_some() {
-                eprintln!("{}: the change from the previous configuration", Style::stderr().good("safe"));
+                output::say(&format!("{}: the change from the previous configuration", Style::stderr().good("safe")));
             }
-            decision.notices.iter().for_each(|notice| eprintln!("note: {}: {}", notice.about, notice.message));
+            decision.notices.iter().for_each(|notice| output::say(&format!("note: {}: {}", notice.about, notice.message)));
             write(&args.out, &text(&decision)?)?;
             Ok(ExitCode::SUCCESS)
         }
@@ -103,7 +103,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
                 refusal if refusal.reason == RENDER_ERROR => ("error", IMPOSSIBLE),
                 _ => ("invalid", INVALID),
             };
-            refusal.problems.iter().for_each(|problem| eprintln!("{}: {problem}", Style::stderr().bad(word)));
+            refusal.problems.iter().for_each(|problem| output::say(&format!("{}: {problem}", Style::stderr().bad(word))));
             Ok(ExitCode::from(code))
         }
     }
@@ -168,7 +168,7 @@ fn images(path: &Path) -> Result<BTreeMap<String, String>> {
 
 fn write(path: &Path, text: &str) -> Result<()> {
     if path == Path::new("-") {
-        return output::print(text);
+        return output::print_as_is(text);
     }
     fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }

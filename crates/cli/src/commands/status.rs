@@ -106,12 +106,12 @@ async fn follow(args: &Args, online: &Online, sites: &[Site]) -> Result<ExitCode
             let headline: Vec<_> = seen.iter().map(tree::Domain::headline).collect();
             if headline.join("; ") != said {
                 said = headline.join("; ");
-                eprintln!("waiting: {said}");
+                output::say(&format!("waiting: {said}"));
             }
         }
         if over {
             if late && !done {
-                eprintln!("{}: not Available within {:?}", Style::stderr().bad("error"), args.timeout);
+                output::say(&format!("{}: not Available within {:?}", Style::stderr().bad("error"), args.timeout));
             }
             return Ok(ExitCode::from(u8::from(!done)));
         }

@@ -38,7 +38,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     match args.output {
         Format::Text => {
             for note in &review.notes {
-                eprintln!("note: {note}");
+                output::say(&format!("note: {note}"));
             }
             let style = Style::stdout();
             let mut text = review.findings_text(style);

@@ -11,6 +11,7 @@ use std::{
 use serde_json::Value;
 
 /// What a run of `weft` left behind.
+#[derive(Debug)]
 pub struct Run {
     pub code: i32,
     pub stdout: String,

@@ -103,6 +103,60 @@ async fn a_watch_tells_the_pods_own_cause_and_goes_on() {
     child.kill().await.unwrap();
 }
 
+/// The last words of a container, and a value that somebody has put into an object of Weft: a terminal obeys neither.
+#[tokio::test]
+async fn control_characters_from_the_cluster_are_shown_escaped() {
+    // In JSON's escapes, which kwok's YAML knows, too.
+    let stage = r#"
+apiVersion: kwok.x-k8s.io/v1alpha1
+kind: Stage
+metadata: {name: last-words}
+spec:
+  resourceRef: {apiGroup: v1, kind: Pod}
+  selector:
+    matchExpressions:
+    - {key: .metadata.deletionTimestamp, operator: DoesNotExist}
+    - {key: '.spec.containers[0].image | test("multus")', operator: In, values: ["true"]}
+    - {key: .status.containerStatuses, operator: DoesNotExist}
+  next:
+    statusTemplate: |
+      phase: Running
+      conditions:
+      - {type: Ready, status: "False"}
+      containerStatuses:
+      - name: {{ (index .spec.containers 0).name }}
+        image: multus
+        ready: false
+        restartCount: 4
+        state: {waiting: {reason: CrashLoopBackOff}}
+        lastState: {terminated: {exitCode: 1, message: "\u001b[2J\u001b]0;title\u0007\u009b31m\u202e"}}
+"#;
+    let stages = vec![Stage::yaml(stage), Stage::stuck(Pods::with_image("multus"), Stuck::CrashLoopBackOff)];
+    let cluster = Cluster::start(ClusterOptions { stages, ..Default::default() }).await;
+    let _operator = Operator::start_default(&cluster).await;
+    cluster.apply(&example("network-addons-config.yaml")).await;
+    let shown = "last exit code 1 ^[[2J^[]0;title^G\\u009b31m\\u202e";
+    let status = cluster.wait_condition("Progressing", "True", "Deploying", shown).await;
+    let is_plain = |text: &str| text.chars().all(|c| c == '\n' || !c.is_control() && c != '\u{202e}');
+    let mut escaped = status.clone();
+    weft_plan::escape::strings(&mut escaped);
+    assert_eq!(status, escaped, "the components say it, too");
+
+    let tree = weft(&cluster, &["status"]).await.ended(0);
+    assert!(tree.stdout.contains(shown) && is_plain(&tree.stdout), "{tree:?}");
+    let json = weft(&cluster, &["status", "-o", "json"]).await.ended(0);
+    assert!(is_plain(&json.stdout), "{json:?}");
+    let workloads = &json.json()["domains"][0]["resources"][0]["components"];
+    assert!(workloads.to_string().contains("\\u001b[2J"), "JSON has what the pod says as it is: {workloads}");
+
+    cluster.patch_resource(json!({"metadata": {"annotations": {"weft.network/pause": "true\u{9b}"}}})).await;
+    cluster.wait_condition("Paused", "True", "Annotated", "").await;
+    let edit = json!({"metadata": {"labels": null}, "data": {"\u{6b}": "\u{9b}31m"}});
+    cluster.patch(kinds::CONFIG_MAP, NAMESPACE, "multus-daemon-config", edit).await;
+    let plan = weft_reading(&cluster, &["plan", "-f", "-"], &example("network-addons-config.yaml")).await.ended(1);
+    assert!(plan.stdout.contains("\\u009b31m") && is_plain(&plan.stdout) && is_plain(&plan.stderr), "{plan:?}");
+}
+
 /// On a terminal the tree is drawn in place, with colour. `script` of util-linux lends the terminal.
 #[tokio::test]
 async fn a_terminal_is_redrawn_in_place() {

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
+use weft_plan::escape;
 
 use super::{
     slots::{OnNode, Rollout},
@@ -262,7 +263,7 @@ impl Said<'_> {
         let mut condition = json!({"type": self.name, "status": self.status, "reason": self.reason, "observedGeneration": generation,
             "lastHeartbeatTime": now, "lastTransitionTime": now});
         if !self.message.is_empty() {
-            condition["message"] = self.message.into();
+            condition["message"] = escape::text(self.message).into();
         }
         let Some(before) = before else { return condition };
         if before["status"] == self.status && before["lastTransitionTime"].is_string() {
