@@ -69,5 +69,6 @@ cluster-clean: ## End it and remove what it left, and the built programs of cont
 	@-test ! -x $(TESTENV) || $(TESTENV) down --dir $(CLUSTER)
 	rm -rf $(CLUSTER)
 	scripts/control-plane --clean
+	scripts/etcd-tools --clean
 	scripts/node-programs --clean
 	scripts/services --clean

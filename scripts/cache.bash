@@ -42,8 +42,8 @@ install_network_manager() {
   return "$status"
 }
 
-# pinned MODULE PATH: the version of PATH that MODULE's go.mod requires
-pinned() { awk -v path="$2" '$1 == path { print $2; exit } $1 == "require" && $2 == path { print $3; exit }' "$modules/$1/go.mod"; }
+# pinned MODULE PATH: the version of PATH that MODULE's go.mod requires (a path alone on its line is a tool)
+pinned() { awk -v path="$2" '$1 == path && NF > 1 { print $2; exit } $1 == "require" && $2 == path { print $3; exit }' "$modules/$1/go.mod"; }
 
 # need_go HELP: sets go_version and go_arch, or ends with the advice
 need_go() {

@@ -336,3 +336,29 @@ async fn without_the_api_server_the_agent_goes_on_and_reports_when_it_is_back() 
     let requests = site.quiet().await;
     assert_eq!(requests[before..], ["patch status 200"]);
 }
+
+#[tokio::test]
+async fn a_report_that_a_restored_backup_undoes_is_written_again() {
+    let site = Site::start().await;
+    site.wait("lo is reported", |object| !interface(object, "lo").is_null()).await;
+    let backup = site.cluster.snapshot().await.unwrap();
+    site.namespace.run(|| ip("link add eth1 type veth peer name eth2"));
+    site.wait("eth1 is reported", |object| !interface(object, "eth1").is_null()).await;
+    // Long enough for all that follows: an agent that waits for a version of the lost future waits for ever.
+    site.cluster.spend_revisions(1000).await.unwrap();
+    let lost = site.cluster.revision().await.unwrap();
+
+    let away = site.proxy.inject(Match::any(), Fault::CutBefore);
+    site.cluster.restore(&backup).await.unwrap();
+    let restored = site.object().await.unwrap();
+    assert!(interface(&restored, "eth1").is_null(), "{restored:#}");
+    away.remove();
+    site.wait("eth1 is reported again", |object| !interface(object, "eth1").is_null()).await;
+
+    // From now on the agent notices what happens to its host, and to the object.
+    site.namespace.run(|| ip("link set eth1 mtu 1400"));
+    site.wait("the new MTU", |object| interface(object, "eth1")["mtu"] == 1400).await;
+    site.cluster.kubectl(&["delete", "nns", NODE]).await.unwrap();
+    site.wait("it is back", |object| interface(object, "eth1")["mtu"] == 1400).await;
+    assert!(site.cluster.revision().await.unwrap() < lost, "the lost future was long enough");
+}

@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::Api;
 
-use crate::control_plane::{ADMIN, ControlPlane, client_from, is_ready, token_of};
+use crate::control_plane::{ADMIN, ControlPlane, Etcd, client_from, token_of, wait_ready};
 use crate::host_lab;
 use crate::lab::{Site, addresses};
 use crate::pki::{self, Authority};
@@ -228,13 +228,7 @@ impl ControlPlane {
         let admin = token_of(&tokens, ADMIN)?;
         let kubeconfig = dir.write("kubeconfig", &pki::kubeconfig(&url, &authority.pem(), ADMIN, admin))?;
         let client = client_from(&kubeconfig).await?;
-        while !is_ready(&client).await {
-            server.check_running()?;
-            if Instant::now() > deadline {
-                bail!("kube-apiserver is not ready in time; its log: {}", server.log().display());
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
+        wait_ready(&client, &mut server, deadline).await?;
         Ok(Self {
             client,
             url,
@@ -244,12 +238,13 @@ impl ControlPlane {
             programs,
             kwok: Mutex::default(),
             restart: tokio::sync::Mutex::default(),
-            processes: vec![etcd, server],
+            processes: Mutex::new(vec![etcd, server]),
+            etcd: site.is_none().then_some(Etcd { port: etcd_port, peer_url, api_server_port: port }),
             dir,
         })
     }
 
-    async fn start_controllers(&mut self, choice: &Builder) -> Result<()> {
+    async fn start_controllers(&self, choice: &Builder) -> Result<()> {
         let site = choice.site.as_ref();
         let url = site.map_or_else(|| self.url.clone(), |_| Site::inner_url());
         let path = self.dir.path().to_owned();
@@ -274,15 +269,16 @@ impl ControlPlane {
             vec![format!("--kubeconfig={}", file("scheduler.kubeconfig")), "--secure-port=0".into(), "--leader-elect=false".into()];
         for (program, args) in [("kube-controller-manager", manager), ("kube-scheduler", scheduler)] {
             let program = self.programs.get(program)?;
-            self.processes.push(match site {
+            let process = match site {
                 Some(site) => Process::start_in(&site.network, &program, args, &path)?,
                 None => Process::start(&program, args, &path)?,
-            });
+            };
+            self.lock_processes().push(process);
         }
         if site.is_some() { Ok(()) } else { self.set_stages(&choice.stages).await }
     }
 
-    async fn wait_until_usable(&mut self) -> Result<()> {
+    pub(crate) async fn wait_until_usable(&self) -> Result<()> {
         let deadline = Instant::now() + START_TIMEOUT;
         // Pods are refused until the controller manager has made the ServiceAccount that they run as.
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), "default");

@@ -26,6 +26,14 @@ use crate::workdir::{WorkDir, write_private};
 /// User of [`ControlPlane::client`] and [`ControlPlane::kubeconfig`], in the group `system:masters`.
 pub const ADMIN: &str = "kubernetes-admin";
 
+/// How etcd and its API server are reached on loopback.
+#[derive(Clone, Debug)]
+pub(crate) struct Etcd {
+    pub(crate) port: u16,
+    pub(crate) peer_url: String,
+    pub(crate) api_server_port: u16,
+}
+
 /// A running control plane. Dropping it ends it.
 pub struct ControlPlane {
     pub(crate) client: kube::Client,
@@ -36,10 +44,12 @@ pub struct ControlPlane {
     pub(crate) tokens: BTreeMap<String, &'static str>,
     pub(crate) programs: Programs,
     pub(crate) kwok: Mutex<Option<Process>>,
-    /// Held while kwok is replaced.
+    /// Held while kwok is replaced, or etcd restored.
     pub(crate) restart: tokio::sync::Mutex<()>,
-    /// In the order of their start. Ended before `dir` goes, and the last one first.
-    pub(crate) processes: Vec<Process>,
+    /// In the order of their start: etcd, kube-apiserver, and the others. Ended before `dir` goes, and the last one first.
+    pub(crate) processes: Mutex<Vec<Process>>,
+    /// How etcd is reached; none where it is in a network namespace.
+    pub(crate) etcd: Option<Etcd>,
     pub(crate) dir: WorkDir,
 }
 
@@ -53,6 +63,10 @@ impl ControlPlane {
         self.kwok.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn lock_processes(&self) -> std::sync::MutexGuard<'_, Vec<Process>> {
+        self.processes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Replaces what pods do: pods that no stage selects any more become Ready, those selected by a new one follow it.
     ///
     /// # Errors
@@ -64,17 +78,21 @@ impl ControlPlane {
         let builtin = std::fs::read_to_string(self.programs.get("stages.yaml")?)?;
         let config = stages::config(&builtin, stages)?;
         let _one_at_a_time = self.restart.lock().await;
-        let config = self.dir.write("stages.yaml", &config)?;
+        self.dir.write("stages.yaml", &config)?;
         let old = self.lock_kwok().take();
-        if let Some(old) = old {
-            drop(old);
-            // The next kwok has another identity, and would wait until the leases of this one expire.
+        self.start_kwok(old.is_some()).await
+    }
+
+    /// Starts kwok with the stages in the folder. `again`: after another kwok, which has ended.
+    pub(crate) async fn start_kwok(&self, again: bool) -> Result<()> {
+        if again {
+            // This kwok has another identity, and would wait until the leases of the one before it expire.
             let leases: Api<Lease> = Api::namespaced(self.client.clone(), "kube-node-lease");
             leases.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
         }
         let args = vec![
             format!("--kubeconfig={}", self.dir.path().join("kwok.kubeconfig").display()),
-            format!("--config={}", config.display()),
+            format!("--config={}", self.dir.path().join("stages.yaml").display()),
             "--manage-all-nodes=true".into(),
             "--node-lease-duration-seconds=40".into(),
             "--cidr=10.244.0.1/16".into(),
@@ -127,16 +145,16 @@ impl ControlPlane {
 
     /// Name and pid of its processes.
     pub fn processes(&self) -> Vec<(String, u32)> {
-        let kwok = self.lock_kwok();
-        self.processes.iter().chain(kwok.as_ref()).map(|process| (process.name().to_owned(), process.pid())).collect()
+        let (processes, kwok) = (self.lock_processes(), self.lock_kwok());
+        processes.iter().chain(kwok.as_ref()).map(|process| (process.name().to_owned(), process.pid())).collect()
     }
 
     /// Are all of its processes running?
     ///
     /// # Errors
     /// One has ended; the error shows the end of its log.
-    pub fn check_running(&mut self) -> Result<()> {
-        self.processes.iter_mut().try_for_each(Process::check_running)?;
+    pub fn check_running(&self) -> Result<()> {
+        self.lock_processes().iter_mut().try_for_each(Process::check_running)?;
         self.lock_kwok().as_mut().map_or(Ok(()), Process::check_running)
     }
 
@@ -302,7 +320,8 @@ impl Drop for ControlPlane {
     fn drop(&mut self) {
         drop(self.lock_kwok().take());
         // The API server before its etcd: without etcd it would go on trying.
-        while let Some(process) = self.processes.pop() {
+        let mut processes = self.lock_processes();
+        while let Some(process) = processes.pop() {
             drop(process);
         }
     }
@@ -322,7 +341,19 @@ pub async fn client_from(kubeconfig: &Path) -> Result<kube::Client> {
     Ok(kube::Client::try_from(config)?)
 }
 
-pub(crate) async fn is_ready(client: &kube::Client) -> bool {
+/// Waits until the API server says that it is ready.
+pub(crate) async fn wait_ready(client: &kube::Client, server: &mut Process, deadline: Instant) -> Result<()> {
+    while !is_ready(client).await {
+        server.check_running()?;
+        if Instant::now() > deadline {
+            bail!("kube-apiserver is not ready in time; its log: {}", server.log().display());
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    Ok(())
+}
+
+async fn is_ready(client: &kube::Client) -> bool {
     let Ok(request) = http::Request::get("/readyz").body(vec![]) else {
         return false;
     };

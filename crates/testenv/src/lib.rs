@@ -26,6 +26,7 @@
 //! ```
 
 mod audit;
+mod backup;
 mod builder;
 mod control_plane;
 mod definitions;
@@ -45,6 +46,7 @@ pub mod wait;
 mod workdir;
 
 pub use audit::AuditEvent;
+pub use backup::EtcdSnapshot;
 pub use builder::Builder;
 pub use control_plane::{ADMIN, ControlPlane, client_from};
 pub use definitions::{definition, played};

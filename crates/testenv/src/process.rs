@@ -25,6 +25,8 @@ pub(crate) struct Process {
     name: String,
     child: Child,
     log: PathBuf,
+    /// Program and arguments; none where it was started in a namespace or by another command.
+    launch: Option<(PathBuf, Vec<String>)>,
 }
 
 impl Process {
@@ -32,8 +34,28 @@ impl Process {
     pub(crate) fn start(program: &Path, args: Vec<String>, log_folder: &Path) -> Result<Self> {
         let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let mut command = bound_command(program);
-        command.args(args).envs(GO_RUNTIME);
-        Self::spawn(name, command, log_folder)
+        command.args(&args).envs(GO_RUNTIME);
+        let mut process = Self::spawn(name, command, log_folder)?;
+        process.launch = Some((program.to_owned(), args));
+        Ok(process)
+    }
+
+    /// Ends it.
+    pub(crate) fn stop(&mut self) {
+        // Both fail only if the child was reaped already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Starts it again after [`stop`](Self::stop), with the arguments of its first start. Its output is added to the same log.
+    ///
+    /// # Errors
+    /// It was not started by [`start`](Self::start), or cannot be started.
+    pub(crate) fn start_again(&mut self) -> Result<()> {
+        let (program, args) = self.launch.clone().with_context(|| format!("{} cannot be started again", self.name))?;
+        let log_folder = self.log.parent().with_context(|| format!("{} is in no folder", self.log.display()))?.to_owned();
+        *self = Self::start(&program, args, &log_folder)?;
+        Ok(())
     }
 
     /// The same in a network namespace, by its file (`/proc/<pid>/ns/net`).
@@ -62,7 +84,7 @@ impl Process {
             }
             _ => anyhow!("cannot start {name}: {error}"),
         })?;
-        Ok(Self { name, child, log })
+        Ok(Self { name, child, log, launch: None })
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -111,9 +133,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail only if the child was reaped already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.stop();
     }
 }
 

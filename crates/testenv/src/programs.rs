@@ -8,6 +8,9 @@ use anyhow::{Context, Result, bail};
 /// The build script, which prints the folder of the programs and builds them first if they are not there yet.
 const BUILD_SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/control-plane");
 
+/// The script that does the same for etcd's tools.
+const ETCD_TOOLS_SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/etcd-tools");
+
 /// Folders that hold `kube-apiserver`, `kube-controller-manager`, `kube-scheduler`, `kubectl`, `etcd`, `kwok`
 /// and kwok's `stages.yaml`.
 #[derive(Clone, Debug)]
@@ -45,6 +48,14 @@ impl Programs {
             bail!("`{name}` is not in {}: add it there, or unset WEFT_CONTROL_PLANE to have it built", folders.join(" nor in "));
         };
         Ok(path)
+    }
+
+    /// Path of `etcdctl` or `etcdutl`: in one of the folders, else where `scripts/etcd-tools` builds them.
+    ///
+    /// # Errors
+    /// The build failed (its output is on stderr).
+    pub(crate) fn etcd_tool(&self, name: &str) -> Result<PathBuf> {
+        self.get(name).or_else(|_| Ok(folder_from_script(ETCD_TOOLS_SCRIPT, &[])?.join(name)))
     }
 
     /// The folders searched, best first; of use for `PATH`.

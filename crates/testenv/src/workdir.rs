@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use rustix::fs::{FlockOperation, flock};
 
-use crate::lab;
+use crate::{backup, lab};
 
 /// Name of the file that is locked as long as the owner of the folder lives.
 const LOCK: &str = "lock";
@@ -91,7 +91,7 @@ const PREFIX: &str = "weft-testenv-";
 /// The big part, worth nothing afterwards.
 fn remove_data(path: &Path) {
     lab::remove_leftovers(path);
-    for folder in ["etcd", "kubectl-cache"] {
+    for folder in ["etcd", backup::FOLDER, "kubectl-cache"] {
         let _ = fs::remove_dir_all(path.join(folder));
     }
     for node in fs::read_dir(path.join("nodes")).into_iter().flatten().flatten() {

@@ -3,8 +3,9 @@
 
 use std::time::{Duration, Instant};
 
+use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{Api, ListParams};
+use kube::api::{Api, ListParams, WatchEvent, WatchParams};
 use weft_testenv::{ControlPlane, Pods, Stage, Stuck, client_from};
 
 fn daemon_set(name: &str, image: &str) -> String {
@@ -144,4 +145,65 @@ subjects: [{kind: ServiceAccount, name: reader, namespace: default}]
     assert!(control_plane.set_stages(&[]).await.unwrap_err().to_string().contains("api_only"));
     let error = control_plane.kubectl(&["get", "nonsense"]).await.unwrap_err().to_string();
     assert!(error.contains("get nonsense") && error.contains("doesn't have a resource type"), "{error}");
+}
+
+#[tokio::test]
+async fn a_restored_snapshot_brings_back_the_past_with_its_versions() {
+    let control_plane =
+        ControlPlane::builder().nodes(1).stage(Stage::stuck(Pods::named("^waiting-"), Stuck::Pending)).start().await.unwrap();
+    for name in ["changed", "deleted"] {
+        control_plane.kubectl(&["create", "configmap", name, "--from-literal=at=snapshot"]).await.unwrap();
+    }
+    control_plane.kubectl(&["create", "serviceaccount", "reader"]).await.unwrap();
+    control_plane
+        .kubectl(&["create", "clusterrolebinding", "reader", "--clusterrole=view", "--serviceaccount=default:reader"])
+        .await
+        .unwrap();
+    let reader = client_from(&control_plane.service_account_kubeconfig("default", "reader").await.unwrap()).await.unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(reader, "default");
+    let snapshot = control_plane.snapshot().await.unwrap();
+
+    control_plane.kubectl(&["create", "configmap", "made", "--from-literal=at=future"]).await.unwrap();
+    control_plane.kubectl(&["patch", "configmap", "changed", "--type=merge", "-p", r#"{"data": {"at": "future"}}"#]).await.unwrap();
+    control_plane.kubectl(&["delete", "configmap", "deleted"]).await.unwrap();
+    control_plane.spend_revisions(1000).await.unwrap();
+    let lost = control_plane.revision().await.unwrap();
+    assert!(lost >= snapshot.revision() + 1003, "{lost} is not long after {}", snapshot.revision());
+
+    control_plane.restore(&snapshot).await.unwrap();
+    control_plane.check_running().unwrap();
+    // The client of before, with its token.
+    let list = maps.list(&ListParams::default()).await.unwrap();
+    let now: u64 = list.metadata.resource_version.unwrap().parse().unwrap();
+    assert!((snapshot.revision()..lost).contains(&now), "{now} is not between {} and {lost}", snapshot.revision());
+    let at = |name: &str| {
+        let map = list.items.iter().find(|map| map.metadata.name.as_deref() == Some(name));
+        map.map(|map| map.data.as_ref().unwrap()["at"].clone())
+    };
+    let past = Some("snapshot".to_owned());
+    assert_eq!((at("made"), at("changed"), at("deleted")), (None, past.clone(), past));
+
+    // Whoever goes on with a watch where the lost future was is told of nothing: the API server takes that for known.
+    let from = |version: u64| {
+        let maps = maps.clone();
+        async move {
+            // The server ends the watch.
+            let watch = maps.watch(&WatchParams::default().timeout(3).disable_bookmarks(), &version.to_string()).await.unwrap();
+            watch.map(|event| event.unwrap()).collect::<Vec<_>>().await
+        }
+    };
+    let change = async {
+        control_plane.kubectl(&["create", "configmap", "later"]).await.unwrap();
+    };
+    let (of_lost, of_now, ()) = tokio::join!(from(lost), from(now), change);
+    assert!(of_lost.is_empty(), "{of_lost:?}");
+    let is_later = |event: &WatchEvent<ConfigMap>| matches!(event, WatchEvent::Added(map) if map.metadata.name.as_deref() == Some("later"));
+    assert!(of_now.iter().any(is_later), "{of_now:?}");
+
+    // Its controllers, its nodes and what its pods do are there again.
+    let manifests = daemon_set("good", "img:1") + &daemon_set("waiting", "img:1");
+    control_plane.kubectl_with_input(&["apply", "-f", "-"], &manifests).await.unwrap();
+    control_plane.kubectl(&["rollout", "status", "ds/good", "--timeout=30s"]).await.unwrap();
+    wait_reason(&control_plane, "waiting", "ContainerCreating").await;
+    assert!(control_plane.revision().await.unwrap() < lost, "the lost future was long enough");
 }

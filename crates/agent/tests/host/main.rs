@@ -8,6 +8,7 @@ mod observation;
 mod offline;
 mod open_vswitch;
 mod pods;
+mod restored;
 mod rights;
 mod rollout;
 mod secrets;

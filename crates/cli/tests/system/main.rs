@@ -38,5 +38,6 @@ mod process;
 mod rbac;
 mod refused;
 mod replicas;
+mod restored;
 mod rollout;
 mod rolls;

@@ -1,10 +1,10 @@
 //! The agent on the nodes: NMState on the real control plane. Its pods are kwok's, so nothing here touches a host's network.
 
-mod agents;
+pub mod agents;
 mod life;
 mod names;
 mod of_addons;
-mod rollout;
+pub mod rollout;
 mod takeover;
 
 use serde_json::Value;
