@@ -206,7 +206,7 @@ where
     }
 }
 
-/// How a stream fares, and how long it pauses after each kind of failure.
+/// What a stream remembers from list to list: versions, refusals, and the pauses after each kind of failure.
 struct Course {
     /// The highest resourceVersion that the API server has mentioned.
     highest: u64,
@@ -299,8 +299,8 @@ impl Course {
         self.report(failed, report).await;
     }
 
-    /// Reports the failure of a watch and pauses, not at all where a list may help. Returns what to do, if that does not depend on how watches
-    /// are resumed.
+    /// Handles the failure of a watch: reports it unless a list may help, and pauses. Returns what to do next; `None` means to go on as after any
+    /// break.
     async fn watch_failed<K>(&mut self, mut failed: Failed, report: &mut impl FnMut(News<K>)) -> Option<Next> {
         let next = matches!(failed.code, Some(403 | 404 | 410)).then_some(Next::List);
         let first = !std::mem::replace(&mut self.watch_is_refused, failed.code == Some(403));
@@ -311,7 +311,7 @@ impl Course {
         self.unanswered.reset();
         failed.pause = self.refused_watches.next_pause();
         if failed.code == Some(410) || first && self.has_watched {
-            // Not worth a word: the list tells whether anything is wrong.
+            // Not reported: the list shows whether anything is wrong.
             self.refused_since.get_or_insert_with(Instant::now);
             sleep(failed.pause).await;
         } else {
