@@ -42,9 +42,10 @@ test-placement: setup ## Run all tests with the real OpenStack Placement, Keysto
 fuzz: ## Look for inputs that break something, guided by coverage, TIME=60 seconds a target
 	@scripts/fuzz
 
-check: ## Check format and lints
+check: ## Check format, lints, and the licences and sources of dependencies
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	@scripts/check-dependencies
 
 fmt: ## Format the code
 	cargo fmt --all
@@ -65,10 +66,11 @@ cluster-up: setup build ## Start a control plane with three nodes in the backgro
 cluster-down: ## End it
 	@$(TESTENV) down --dir $(CLUSTER)
 
-cluster-clean: ## End it and remove what it left, and the built programs of control plane, nodes and services
+cluster-clean: ## End it and remove what it left, and the built programs of control plane, nodes, services and checks
 	@-test ! -x $(TESTENV) || $(TESTENV) down --dir $(CLUSTER)
 	rm -rf $(CLUSTER)
 	scripts/control-plane --clean
 	scripts/etcd-tools --clean
 	scripts/node-programs --clean
 	scripts/services --clean
+	scripts/cargo-deny --clean

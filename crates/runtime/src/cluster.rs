@@ -21,9 +21,9 @@ pub enum Error {
     /// The API server says no.
     #[error("{}", status_text(.0))]
     Api(Box<Status>),
-    /// No answer in time. The request may have been carried out all the same.
-    #[error("no answer from the API server within {} s", TIMEOUT.as_secs())]
-    Timeout,
+    /// No answer in this time. The request may have been carried out all the same.
+    #[error("no answer from the API server within {} s", .0.as_secs_f32())]
+    Timeout(Duration),
     /// Not sent: another replica may be the leader by now.
     #[error("not the leader any more")]
     Fenced,
@@ -48,7 +48,7 @@ impl Error {
                 400..=499 => FailureClass::Invalid,
                 _ => FailureClass::Transient,
             },
-            Self::Timeout | Self::Fenced | Self::Connection(_) => FailureClass::Transient,
+            Self::Timeout(_) | Self::Fenced | Self::Connection(_) => FailureClass::Transient,
         }
     }
 
@@ -71,7 +71,7 @@ impl Error {
                 Some(Duration::from_secs(seconds.into()).max(BRIEFLY))
             }
             Self::Connection(_) => Some(BRIEFLY),
-            Self::Api(_) | Self::Timeout | Self::Fenced => None,
+            Self::Api(_) | Self::Timeout(_) | Self::Fenced => None,
         }
     }
 
@@ -266,7 +266,7 @@ impl Cluster {
         let request = request.body(body).map_err(|e| Error::Connection(e.to_string()))?;
         match tokio::time::timeout(TIMEOUT, self.client.request(request)).await {
             Ok(answer) => Ok(answer?),
-            Err(_) => Err(Error::Timeout),
+            Err(_) => Err(Error::Timeout(TIMEOUT)),
         }
     }
 }
@@ -305,7 +305,7 @@ mod tests {
         assert_eq!(status(500, 0).passes_in(), Some(BRIEFLY));
         assert_eq!(status(429, 7).passes_in(), Some(Duration::from_secs(7)), "as the API server asks for");
         assert_eq!(Error::Connection("cut".into()).passes_in(), Some(BRIEFLY));
-        for error in [status(403, 0), status(409, 0), status(422, 0), Error::Timeout, Error::Fenced] {
+        for error in [status(403, 0), status(409, 0), status(422, 0), Error::Timeout(TIMEOUT), Error::Fenced] {
             assert_eq!(error.passes_in(), None, "{error}");
         }
     }

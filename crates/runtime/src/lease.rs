@@ -3,8 +3,16 @@
 //! As in client-go: a candidate trusts only its own clock. It watches how long the lease's record has not changed, and takes it
 //! when that is longer than the record's own duration. Every write is a PUT with the resourceVersion that was read, so of two
 //! candidates one wins. The holder opens the [`Fence`] until the end of the lease as counted from *before* its renewal was sent.
+//!
+//! A leader renews a third of the duration after it sent the last renewal, and gives each request a third of the duration. So a leader
+//! keeps the lease while the API server takes less than that to answer, even if a renewal meets a conflict, after which it reads and
+//! writes again. What has taken long is never thrown away half-done: a candidate that reads and then writes needs two answers, each of
+//! which may come late.
 
-use std::time::{Duration, Instant};
+use std::{
+    future::Future,
+    time::{Duration, Instant},
+};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -88,34 +96,19 @@ pub async fn run(
     let renew = config.duration / 3;
     loop {
         let asked = Instant::now();
-        let attempt = tokio::time::timeout(renew, hold(&config, &key, &cluster, (&mut observed, &mut history), fence.is_open()));
-        let held = match attempt.await {
-            Ok(Ok(held)) => Some(held),
-            Ok(Err(error)) => {
-                tracing::warn!(lease = %config.name, %error, "the lease could not be read or renewed");
-                None
-            }
-            Err(_) => {
-                tracing::warn!(lease = %config.name, "the lease could not be read or renewed: no answer in time");
-                None
-            }
-        };
+        let held = hold(&config, &key, &cluster, (&mut observed, &mut history), fence.is_open()).await;
         if std::mem::take(&mut history.rewound) {
             tracing::warn!(lease = %config.name, "the lease is older than before: the API server's data has gone back in time");
             rewind.signal();
         }
         // A candidate looks as often as the leader renews: it learns of a free lease soon, and costs as little. While nothing is known
         // the lease lasts until its end, and there is time for a few more attempts.
-        let pause = if held.is_some() { renew } else { renew / 5 };
-        let held = held.unwrap_or_else(|| fence.is_open());
-        if held
-            && asked.elapsed() < config.duration
-            && observed.as_ref().is_some_and(|seen| holder(&seen.record) == config.identity && seen.since >= asked)
-        {
-            fence.open_until(asked + config.duration);
-        }
-        if !held {
-            fence.close();
+        let brief = renew / 5;
+        let pause = if held.is_ok() { renew.saturating_sub(asked.elapsed()).max(brief) } else { brief };
+        match held {
+            Ok(Some(sent)) => fence.open_until(sent + config.duration),
+            Ok(None) => fence.close(),
+            Err(error) => tracing::warn!(lease = %config.name, %error, "the lease could not be read or renewed"),
         }
         let leads = fence.is_open();
         leading.send_if_modified(|was| {
@@ -138,14 +131,14 @@ pub async fn run(
     leading.send_replace(false);
 }
 
-/// Takes or renews the lease if that is ours to do. Returns whether we hold it.
+/// Takes or renews the lease if that is ours to do. Returns when the write was sent by which we hold it, or `None` if another one does.
 async fn hold(
     config: &LeaseConfig,
     key: &ObjectKey,
     cluster: &Cluster,
     (observed, history): (&mut Option<Observed>, &mut History),
     leads: bool,
-) -> Result<bool, Error> {
+) -> Result<Option<Instant>, Error> {
     // The holder knows what it wrote: it renews without reading.
     match look(config, key, cluster, (&mut *observed, &mut *history), leads).await {
         // Somebody was quicker; or somebody wrote something else on it, or the answer to our own last write was lost. A fresh read
@@ -164,14 +157,14 @@ async fn look(
     cluster: &Cluster,
     (observed, history): (&mut Option<Observed>, &mut History),
     knows: bool,
-) -> Result<bool, Error> {
+) -> Result<Option<Instant>, Error> {
     let live = match observed.as_ref().filter(|_| knows) {
         Some(seen) => Some(seen.record.clone()),
-        None => cluster.get(key).await?.inspect(|live| history.read(live)),
+        None => in_time(config, cluster.get(key)).await?.inspect(|live| history.read(live)),
     };
     let now = Instant::now();
     let written = match live {
-        None => cluster.create(key, &record(config, None), &config.name).await?,
+        None => in_time(config, cluster.create(key, &record(config, None), &config.name)).await?,
         Some(live) => {
             if observed.as_ref().is_none_or(|seen| seen.record["metadata"]["resourceVersion"] != live["metadata"]["resourceVersion"]) {
                 *observed = Some(Observed { record: live.clone(), since: now });
@@ -180,14 +173,20 @@ async fn look(
             let idle = observed.as_ref().map(|seen| now.duration_since(seen.since)).unwrap_or_default();
             let free = holder(&live).is_empty() || holder(&live) == config.identity || idle > Duration::from_secs(seconds);
             if !free {
-                return Ok(false);
+                return Ok(None);
             }
-            cluster.replace(key, &record(config, Some(&live)), &config.name).await?
+            in_time(config, cluster.replace(key, &record(config, Some(&live)), &config.name)).await?
         }
     };
     history.wrote(&written);
     *observed = Some(Observed { record: written, since: Instant::now() });
-    Ok(true)
+    Ok(Some(now))
+}
+
+/// Gives a request the time that the lease leaves for it.
+async fn in_time<T>(config: &LeaseConfig, request: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    let limit = config.duration / 3;
+    tokio::time::timeout(limit, request).await.unwrap_or(Err(Error::Timeout(limit)))
 }
 
 /// The lease as we want it. (coordination.k8s.io/v1: times in microseconds.)

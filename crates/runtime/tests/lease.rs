@@ -113,6 +113,35 @@ async fn a_leader_stays_one_through_what_is_no_loss() {
 }
 
 #[tokio::test]
+async fn answers_that_take_a_sixth_of_the_lease_cost_nobody_the_lease() {
+    let control_plane = ControlPlane::builder().api_only().start().await.unwrap();
+    let direct = Cluster::new(control_plane.client());
+    for late in [Fault::Delay(Duration::from_secs(1)), Fault::DelayAnswer(Duration::from_secs(1))] {
+        println!("{late:?}");
+        let proxy = Proxy::start(&control_plane).await.unwrap();
+        proxy.inject(Match::any(), late);
+        let mut leader = candidate(&proxy, "a", 6).await;
+        leader.wait(true).await;
+        leader.leading.mark_unchanged();
+        let mut other = candidate(&proxy, "b", 6).await;
+        // A renewal that meets a conflict takes three answers.
+        direct.merge_patch(&key(), "", &json!({"metadata": {"annotations": {"seen": "by me"}}}), "somebody").await.unwrap();
+        let renewals = |requests: &[weft_testenv::proxy::Recorded], code: u16| {
+            requests.iter().filter(|one| one.info.verb == "update" && one.code == Some(code)).count()
+        };
+        proxy.wait_for(PATIENCE, |requests| renewals(requests, 409) >= 1 && renewals(requests, 200) >= 4).await.unwrap();
+        assert!(!leader.leading.has_changed().unwrap(), "it has led all the time");
+        assert!(leader.fence.is_open() && !other.fence.is_open());
+        assert_eq!(record(&direct).await["leaseTransitions"], 1);
+        // Given back, the lease is the other's.
+        leader.stop().await;
+        other.wait(true).await;
+        other.stop().await;
+        direct.delete(&key(), direct.get(&key()).await.unwrap().unwrap()["metadata"]["uid"].as_str().unwrap()).await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn no_write_passes_when_the_lease_has_ended_out_of_reach() {
     let control_plane = ControlPlane::builder().api_only().start().await.unwrap();
     let (direct, proxy) = (Cluster::new(control_plane.client()), Proxy::start(&control_plane).await.unwrap());

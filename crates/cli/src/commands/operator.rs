@@ -29,7 +29,8 @@ pub struct Args {
     /// that of the node's kubelet
     #[arg(long, value_name = "FILE")]
     url_only_kubeconfig: Option<PathBuf>,
-    /// How many seconds a leader may be silent before another replica takes over; it renews three times as often
+    /// How many seconds a leader may be silent before another replica takes over; it renews three times as often, and the API server may take
+    /// a third of it to answer
     #[arg(long, default_value_t = 30, env = "WEFT_LEASE_SECONDS", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(3..=3600))]
     lease_seconds: u64,
     /// Where /healthz and /readyz are served; port 0 takes a free one

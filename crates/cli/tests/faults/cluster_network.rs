@@ -17,7 +17,7 @@ const RECORD: &str = "applied-default";
 
 /// What happens to the network, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+pub enum Step {
     Install,
     /// An unsafe change, by deleting the record.
     Force,
@@ -26,10 +26,10 @@ enum Step {
     Remove,
 }
 
-const STEPS: [Step; 4] = [Step::Install, Step::Force, Step::Replace, Step::Remove];
+pub const STEPS: [Step; 4] = [Step::Install, Step::Force, Step::Replace, Step::Remove];
 
 impl Step {
-    async fn begin(self, cluster: &Cluster) {
+    pub async fn begin(self, cluster: &Cluster) {
         let force = ["-n", NAMESPACE, "delete", "configmap", RECORD];
         match self {
             Self::Install => {
@@ -52,7 +52,7 @@ impl Step {
         }
     }
 
-    async fn finish(self, cluster: &Cluster) {
+    pub async fn finish(self, cluster: &Cluster) {
         if self != Self::Remove {
             let resource = cluster.wait_available().await;
             wait_until("the record is that of what is in force", async || {
@@ -73,7 +73,7 @@ impl Step {
 }
 
 /// The next life is to begin as the first one did.
-async fn clean(cluster: &Cluster) {
+pub async fn clean(cluster: &Cluster) {
     cluster
         .kubectl(&[
             "delete",

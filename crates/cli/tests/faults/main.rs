@@ -12,6 +12,8 @@ mod harness;
 mod cluster_network;
 mod history;
 mod kills;
+mod latency;
+mod node_network;
 mod placement;
 mod refused;
 mod refused_watches;

@@ -15,13 +15,13 @@ use weft_testenv::{
 
 use crate::{harness::*, site::*};
 
-const SPACE: &str = "openstack";
+pub const SPACE: &str = "openstack";
 const OPERATORS: &str = "openstack-operators";
 const USER: &str = "system:serviceaccount:openstack-operators:placement-operator-controller-manager";
 
 /// What happens to a service, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+pub enum Step {
     /// One that needs nobody.
     Install,
     /// Another database, which has to be prepared, and another Service.
@@ -33,11 +33,11 @@ enum Step {
     Remove,
 }
 
-const ALONE: [Step; 3] = [Step::Install, Step::Move, Step::Remove];
+pub const ALONE: [Step; 3] = [Step::Install, Step::Move, Step::Remove];
 const AMONG_PEERS: [Step; 3] = [Step::InstallAmongPeers, Step::Rotate, Step::Remove];
 
 impl Step {
-    async fn begin(self, site: &Site<'_>) {
+    pub async fn begin(self, site: &Site<'_>) {
         match self {
             Self::Install => {
                 database(site, "first.example").await;
@@ -56,7 +56,7 @@ impl Step {
     }
 
     /// Waits for the end; `users` is what was there before.
-    async fn finish(self, site: &Site<'_>, users: &[String]) {
+    pub async fn finish(self, site: &Site<'_>, users: &[String]) {
         let is_done: Box<dyn Fn(&Value) -> bool> = match self {
             Self::Install => Box::new(|status| status["databaseHostname"] == "first.example"),
             Self::Move => Box::new(|status| status["databaseHostname"] == "second.example"),
@@ -94,7 +94,7 @@ fn uses(status: &Value, name: &str) -> bool {
 }
 
 /// What users and other operators bring before there is a service.
-async fn prepare(site: &Site<'_>, steps: &[Step]) {
+pub async fn prepare(site: &Site<'_>, steps: &[Step]) {
     if !steps.contains(&Step::InstallAmongPeers) {
         return database(site, "first.example").await;
     }
@@ -144,7 +144,7 @@ fn writes(proxy: &Proxy) -> usize {
 }
 
 /// What is different and is not of this life of the resource alone: its uid, and what the dice said of its account.
-fn differences(expected: &Snapshot, now: &Snapshot) -> Vec<String> {
+pub fn differences(expected: &Snapshot, now: &Snapshot) -> Vec<String> {
     let mut differences = expected.diff(now);
     let of_this_life = ["controller-uid", "placement.openstack.org~1uid", "/spec/userName", "/containers/0/env/0/value"];
     differences.retain(|line| !of_this_life.iter().any(|name| line.contains(name)));

@@ -12,7 +12,7 @@ mod snapshot;
 pub use cluster::{Cluster, ClusterOptions, NAMESPACE, OPERATOR, OPERATOR_USER, condition, example, render, weft_binary};
 pub use operator::{Operator, OperatorOptions};
 pub use snapshot::{Snapshot, assert_same};
-pub use weft_testenv::wait::{PATIENCE, wait_until, wait_within};
+pub use weft_testenv::wait::{PATIENCE, wait_until, wait_within, with_patience};
 
 /// Whether everything is to be tried, however long that takes: `make test-long`.
 pub fn is_exhaustive() -> bool {

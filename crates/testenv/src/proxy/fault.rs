@@ -157,6 +157,8 @@ pub enum Fault {
     CutAfter,
     /// Forwarded this much later.
     Delay(Duration),
+    /// Forwarded at once, and answered this much later: what the request does is done, and the client does not know it yet.
+    DelayAnswer(Duration),
     /// Forwarded when the fault is removed.
     Hold,
     /// A watch begins and at once gets the event ERROR with code 410, as with a resourceVersion that is too old.
@@ -166,6 +168,8 @@ pub enum Fault {
     /// Watches, running ones too, stand still from the first of these events on until the fault is removed; then all
     /// comes in its order. (Later events wait too, as on a slow connection: a stream never changes its order.)
     HoldEvents(Events),
+    /// These events of watches come this much later, each after the ones before it.
+    DelayEvents(Events, Duration),
 }
 
 /// Types of watch events.
@@ -204,7 +208,7 @@ impl Fault {
     }
 
     pub(super) fn is_about_events(&self) -> bool {
-        matches!(self, Self::DropEvents(_) | Self::HoldEvents(_))
+        matches!(self, Self::DropEvents(_) | Self::HoldEvents(_) | Self::DelayEvents(..))
     }
 }
 

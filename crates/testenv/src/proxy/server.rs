@@ -44,6 +44,8 @@ pub(super) struct Server {
 enum Course {
     Forward,
     LoseReply,
+    /// Hand the reply on this much later.
+    DelayReply(Duration),
     /// Lose the reply too, and run the hook before.
     Hook(Hook),
 }
@@ -130,13 +132,14 @@ impl Server {
                         Fault::CutBefore => return Err("cut before it was forwarded".into()),
                         Fault::CutAfter => return Ok(Ok(Course::LoseReply)),
                         Fault::Delay(time) => tokio::time::sleep(time).await,
+                        Fault::DelayAnswer(time) => return Ok(Ok(Course::DelayReply(time))),
                         Fault::Hold => {
                             while self.state.has_rule(rule) {
                                 changes.changed().await?;
                             }
                         }
                         // These are about events; the state gives them out only for events.
-                        Fault::DropEvents(_) | Fault::HoldEvents(_) => {}
+                        Fault::DropEvents(_) | Fault::HoldEvents(_) | Fault::DelayEvents(..) => {}
                     }
                 }
             }
@@ -162,6 +165,10 @@ impl Server {
         let answer = self.client.request(Request::from_parts(head, Full::new(body))).await;
         let (mut head, body) = match (answer, course) {
             (Ok(answer), Course::Forward) => answer.into_parts(),
+            (Ok(answer), Course::DelayReply(time)) => {
+                tokio::time::sleep(time).await;
+                answer.into_parts()
+            }
             (answer, course) => {
                 if let Ok(answer) = answer {
                     self.state.update(seq, |recorded| recorded.code = Some(answer.status().as_u16()));

@@ -266,7 +266,7 @@ impl State {
     pub(super) fn event_fault(&self, info: &RequestInfo, event_type: &str) -> Option<(RuleId, Fault)> {
         self.change(|inner| {
             let mut concerned = inner.rules.iter_mut().filter(|(_, rule)| match &rule.fault {
-                Fault::DropEvents(types) | Fault::HoldEvents(types) => types.include(event_type),
+                Fault::DropEvents(types) | Fault::HoldEvents(types) | Fault::DelayEvents(types, _) => types.include(event_type),
                 _ => false,
             });
             concerned.find_map(|(id, rule)| rule.hit(info).then(|| (*id, rule.fault.clone())))

@@ -9,7 +9,10 @@ use futures::stream::unfold;
 use http_body_util::BodyExt;
 use hyper::body::{Frame, Incoming};
 use serde::Deserialize;
-use tokio::sync::watch::Receiver;
+use tokio::{
+    sync::watch::Receiver,
+    time::{Instant, sleep_until},
+};
 
 use super::fault::{Fault, expired_event};
 use super::request_info::RequestInfo;
@@ -36,6 +39,15 @@ struct Metadata {
     namespace: String,
 }
 
+/// What an event waits for.
+#[derive(Clone, Copy)]
+enum Held {
+    Nothing,
+    /// The end of this fault.
+    By(RuleId),
+    Until(Instant),
+}
+
 /// Begun watches are known to the state until they end, in whichever way.
 struct Watch {
     id: u64,
@@ -46,8 +58,8 @@ struct Watch {
     upstream: Incoming,
     /// Bytes of an event that is not whole yet.
     partial: BytesMut,
-    /// Events on their way, and the fault that holds each back.
-    queue: VecDeque<(Bytes, Option<RuleId>)>,
+    /// Events on their way, and what holds each back.
+    queue: VecDeque<(Bytes, Held)>,
     upstream_ended: bool,
     ended: bool,
 }
@@ -89,10 +101,13 @@ impl Watch {
                 }
                 None => {}
             }
-            let held = self.queue.front().and_then(|(_, rule)| *rule);
-            if held.is_none_or(|rule| !self.state.has_rule(rule))
-                && let Some((event, _)) = self.queue.pop_front()
-            {
+            let held = self.queue.front().map_or(Held::Nothing, |(_, held)| *held);
+            let (may_go, due) = match held {
+                Held::Nothing => (true, None),
+                Held::By(rule) => (!self.state.has_rule(rule), None),
+                Held::Until(due) => (due <= Instant::now(), Some(due)),
+            };
+            if may_go && let Some((event, _)) = self.queue.pop_front() {
                 self.state.update(self.seq, |recorded| recorded.response_size += event.len() as u64);
                 return Ok(Some(event));
             }
@@ -108,6 +123,7 @@ impl Watch {
                     },
                 },
                 changed = self.changes.changed() => changed?,
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
             }
         }
     }
@@ -120,8 +136,9 @@ impl Watch {
             let info = RequestInfo { name, namespace, ..self.info.clone() };
             match self.state.event_fault(&info, &event.r#type) {
                 Some((_, Fault::DropEvents(_))) => {}
-                Some((rule, _)) => self.queue.push_back((line, Some(rule))),
-                None => self.queue.push_back((line, None)),
+                Some((_, Fault::DelayEvents(_, time))) => self.queue.push_back((line, Held::Until(Instant::now() + time))),
+                Some((rule, _)) => self.queue.push_back((line, Held::By(rule))),
+                None => self.queue.push_back((line, Held::Nothing)),
             }
         }
     }

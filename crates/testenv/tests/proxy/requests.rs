@@ -46,6 +46,17 @@ async fn requests_go_wrong_as_told() {
     let asked = Instant::now();
     create(&maps, "late").await.unwrap();
     assert!(asked.elapsed() >= Duration::from_millis(300));
+    proxy.inject(Match::any().writes().name("unanswered"), Fault::DelayAnswer(Duration::from_secs(3600)));
+    let unanswered = tokio::spawn({
+        let maps = maps.clone();
+        async move { create(&maps, "unanswered").await }
+    });
+    while direct.get_opt("unanswered").await.unwrap().is_none() {}
+    assert!(!unanswered.is_finished(), "it is carried out at once");
+    proxy.inject(Match::any().writes().name("answered-late"), Fault::DelayAnswer(Duration::from_millis(300)));
+    let asked = Instant::now();
+    create(&maps, "answered-late").await.unwrap();
+    assert!(asked.elapsed() >= Duration::from_millis(300));
     let hold = proxy.inject(Match::any().writes().name("held"), Fault::Hold);
     let held = tokio::spawn({
         let maps = maps.clone();

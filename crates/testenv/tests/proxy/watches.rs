@@ -59,6 +59,16 @@ async fn watches_go_wrong_as_told() {
     assert_eq!(next(&mut stream).await, "added d");
     assert_eq!(next(&mut stream).await, "added e");
 
+    // Late: an event comes after its time, and what follows comes after it.
+    let late = proxy.inject(watches.clone().times(1), Fault::DelayEvents(Events::All, Duration::from_millis(300)));
+    let asked = Instant::now();
+    create(&direct, "f").await.unwrap();
+    create(&direct, "g").await.unwrap();
+    assert_eq!(next(&mut stream).await, "added f");
+    assert!(asked.elapsed() >= Duration::from_millis(300));
+    assert_eq!(next(&mut stream).await, "added g");
+    late.remove();
+
     // Ended.
     assert_eq!(proxy.expire_watches(&watches), 1);
     assert_eq!(next(&mut stream).await, "error 410 Expired");
