@@ -15,6 +15,7 @@ use weft_operands::{
     image::{ImageReference, Registry},
     problems::{Problems, given},
     pull_policy::PullPolicy,
+    scheduling,
     text::{is_absolute, is_dns_domain, is_dns_label, is_object_name, is_socket},
 };
 use weft_plan::{DriftPolicy, LogLevel, Problem};
@@ -180,6 +181,14 @@ pub fn validate(resource: &NetworkAddonsConfig) -> Result<Valid, Vec<Problem>> {
         problems.push("spec.multusDynamicNetworks", "needs multus: add `multus: {}` to the spec");
     }
     let placement = spec.placement_configuration.clone().unwrap_or_default();
+    for (field, placement) in [("infra", &placement.infra), ("workloads", &placement.workloads)] {
+        if let Some(Placement { node_selector, affinity, tolerations }) = placement {
+            let field = |name: &str| format!("spec.placementConfiguration.{field}.{name}");
+            scheduling::node_selector(&field("nodeSelector"), node_selector.as_ref(), &mut problems);
+            scheduling::affinity(&field("affinity"), affinity.as_ref(), &mut problems);
+            scheduling::tolerations(&field("tolerations"), tolerations.as_deref(), &mut problems);
+        }
+    }
     let tls = Tls::of(spec.tls_security_profile.as_ref()).unwrap_or_else(|wrong| {
         problems.extend(wrong);
         Tls::default()

@@ -25,8 +25,10 @@ pub mod placement;
 mod quantity;
 mod resource;
 mod rules;
+mod scheduling;
 mod schema;
 
 pub use condition::Condition;
 pub use drift::{DriftedField, DriftedObject};
+pub use patterns::{LABEL_KEY, LABEL_KEY_LENGTH, LABEL_VALUE};
 pub use quantity::{QUANTITY_PATTERN, QuantityText};

@@ -1,9 +1,8 @@
 //! From Rust types to the structural schemas that Kubernetes takes in a `CustomResourceDefinition`.
 
-use k8s_openapi::api::core::v1::{Affinity, Toleration};
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::{JsonSchema, Schema};
 use serde_json::Value;
 
 /// The structural schema of a type: everything inline, no titles, and no `null` but where a field asks for `nullable`.
@@ -32,35 +31,6 @@ fn simplify(schema: &mut Schema) {
             let single = single.clone();
             schema.insert("type".into(), single);
         }
-    }
-}
-
-/// The schema of pod affinity, for a field of that type.
-pub(crate) fn affinity(generator: &mut SchemaGenerator) -> Schema {
-    inlined::<Affinity>(generator)
-}
-
-/// The schema of a list of tolerations, for a field of that type.
-pub(crate) fn tolerations(generator: &mut SchemaGenerator) -> Schema {
-    inlined::<Vec<Toleration>>(generator)
-}
-
-/// The schema of a type of Kubernetes itself, made small: all checks are kept, the texts are dropped.
-///
-/// A CRD has no references, so such a type is repeated at each use and in each version. With its texts that is most of the CRD,
-/// which would no longer fit the annotation in which `kubectl apply` keeps what it applied (256 KiB for all annotations).
-fn inlined<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
-    let mut schema = generator.subschema_for::<T>();
-    schemars::transform::transform_subschemas(&mut RecursiveTransform(without_text), &mut schema);
-    without_text(&mut schema);
-    schema
-}
-
-/// Drops the description, and says of a list what the API server would assume of it: it has one owner, who replaces it whole.
-fn without_text(schema: &mut Schema) {
-    schema.remove("description");
-    if schema.get("type").and_then(Value::as_str) == Some("array") {
-        schema.insert("x-kubernetes-list-type".into(), "atomic".into());
     }
 }
 

@@ -6,7 +6,7 @@
 
 use regex::Regex;
 use serde_json::{Map, Value};
-use weft_api::QUANTITY_PATTERN;
+use weft_api::{LABEL_KEY, LABEL_VALUE, QUANTITY_PATTERN};
 
 use crate::{document::join, suggest::did_you_mean};
 
@@ -208,9 +208,12 @@ fn string_complaints(schema: &Value, text: &str) -> Vec<String> {
         && let Ok(regex) = Regex::new(pattern)
         && !regex.is_match(text)
     {
-        complaints.push(match pattern == QUANTITY_PATTERN {
-            true => format!("{text:?} is no quantity: write a number, with a unit if need be, for example 2, 500m or 1Gi"),
-            false => format!("{text:?} does not match the pattern {pattern}"),
+        const LABEL: &str = "letters, digits, '-', '_' and '.', a letter or digit at both ends";
+        complaints.push(match pattern {
+            QUANTITY_PATTERN => format!("{text:?} is no quantity: write a number, with a unit if need be, for example 2, 500m or 1Gi"),
+            LABEL_KEY => format!("{text:?} must be the key of a label: up to 63 {LABEL}, with or without a DNS name and '/' before it"),
+            LABEL_VALUE => format!("{text:?} must be the value of a label: at most 63 {LABEL}"),
+            _ => format!("{text:?} does not match the pattern {pattern}"),
         });
     }
     complaints.extend(count_complaint(schema, "minLength", "maxLength", text.chars().count(), "characters"));

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Result, bail};
 use serde_json::Value;
 use weft_placement::domain::{NAMESPACES_VARIABLE, Namespaces};
-use weft_plan::{ObjectKey, Owner, Stage, kinds};
+use weft_plan::{ObjectKey, Owner, Stage, deletion, kinds};
 use weft_runtime::{pass::FINALIZER, presence, removal, stored};
 
 use crate::{
@@ -316,8 +316,7 @@ impl<'a> Uninstall<'a> {
             }
             let left = self.tear_down(site, owner.clone(), Some(&live)).await?;
             // It goes now, unless somebody else holds it.
-            let others = held_by(&live, Some(FINALIZER));
-            Ok(left.or(others).or_else(|| Some("its end".to_owned())))
+            Ok(left.or_else(|| Some(deletion::waits_for(&live, Some(FINALIZER)))))
         })
         .await
     }
@@ -353,7 +352,7 @@ impl<'a> Uninstall<'a> {
                     .delete(key, live["metadata"]["uid"].as_str().unwrap_or_default())
                     .await
                     .map_err(|error| online.explain(error))?;
-                return Ok(left.map(|left| held_by(&left, None).unwrap_or_else(|| "its end".to_owned())));
+                return Ok(left.map(|left| deletion::waits_for(&left, None)));
             }
             let Some(pods) = &pods else { return Ok(None) };
             let left = online
@@ -413,13 +412,6 @@ impl<'a> Uninstall<'a> {
         }
         Ok(())
     }
-}
-
-/// Who holds an object that is being deleted.
-fn held_by(object: &Value, but: Option<&str>) -> Option<String> {
-    let finalizers = object["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    let finalizers: Vec<_> = finalizers.filter(|finalizer| Some(*finalizer) != but).collect();
-    (!finalizers.is_empty()).then(|| format!("whoever answers for its finalizers {}", finalizers.join(", ")))
 }
 
 /// What the operator says of a teardown.

@@ -288,6 +288,45 @@ fn examples_are_valid() {
     assert!(checked > 0);
 }
 
+/// The table of all cases is that of the definitions: `crates/api/tests/scheduling`.
+#[test]
+fn placement_that_no_pod_could_have_is_refused_with_rule_and_fix() {
+    let required = "requiredDuringSchedulingIgnoredDuringExecution";
+    let run = validate(&format!(
+        "  placementConfiguration:
+    workloads:
+      affinity:
+        nodeAffinity: {{{required}: {{nodeSelectorTerms: []}}}}
+      tolerations:
+      - {{key: a, operator: Exits}}
+      - {{key: a b, operator: Exists}}
+      - {{operator: Equal, value: b}}
+    infra:
+      nodeSelector: {{role: control plane}}
+      affinity:
+        nodeAffinity: {{{required}: {{nodeSelectorTerms: [{{matchExpressions: [{{key: a, operator: In}}, {{key: b/, operator: Gt, values: [x]}}]}}]}}}}
+"
+    ));
+    let said: Vec<_> = run.stdout.lines().map(|line| line.split_once(": spec.placementConfiguration.").unwrap().1).collect();
+    let label = "letters, digits, '-', '_' and '.', a letter or digit at both ends";
+    let expressions = format!("infra.affinity.nodeAffinity.{required}.nodeSelectorTerms[0].matchExpressions");
+    let mut wanted = [
+        format!("workloads.affinity.nodeAffinity.{required}.nodeSelectorTerms: must have a term: add one with matchExpressions, or remove {required}"),
+        "workloads.tolerations[0].operator: \"Exits\" is not allowed, only \"Equal\", \"Exists\", \"Lt\", \"Gt\"; did you mean \"Exists\"?".to_owned(),
+        format!("workloads.tolerations[1].key: \"a b\" must be the key of a label: up to 63 {label}, with or without a DNS name and '/' before it"),
+        "workloads.tolerations[2].operator: \"Equal\" must be Exists where key is empty, which tolerates all taints: set it to Exists, or set key".to_owned(),
+        format!("infra.nodeSelector[role]: \"control plane\" must be the value of a label: at most 63 {label}"),
+        format!("{expressions}[0].values: [] with In: In and NotIn need values, Exists and DoesNotExist have none"),
+        format!("{expressions}[1].key: \"b/\" must be the key of a label: up to 63 {label}, with or without a DNS name and '/' before it"),
+        format!("{expressions}[1].values: [\"x\"]: Gt and Lt need one value, a whole number, for example ['4']"),
+    ];
+    let mut said_sorted = said.clone();
+    said_sorted.sort_unstable();
+    wanted.sort_unstable();
+    assert_eq!(said_sorted, wanted, "{}", run.stdout);
+    assert_eq!(run.code, 1);
+}
+
 /// Whether a terminal could show this: nothing but text, lines and tabs.
 fn is_plain(text: &str) -> bool {
     text.chars().all(|c| matches!(c, '\n' | '\t') || !c.is_control() && !matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'))

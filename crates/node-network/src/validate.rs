@@ -3,9 +3,7 @@
 //! All rules are in the schemas too, as CEL, or in an admission policy, so that `kubectl apply` already refuses. They are checked again because a
 //! stored object may be older than they are, and because files are read where there is no API server.
 
-use std::collections::BTreeMap;
-
-use k8s_openapi::apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use regex::Regex;
 use serde_json::Value;
 use weft_api::node_network::{
@@ -13,6 +11,7 @@ use weft_api::node_network::{
 };
 use weft_operands::{
     problems::{Problems, given},
+    scheduling,
     text::is_ip,
 };
 use weft_plan::Problem;
@@ -23,8 +22,6 @@ use crate::path::text;
 const POLICY_NAME: usize = 63;
 /// How long the name of an `NMState` is at most: what is installed carries it in a label, as `nmstate.<name>`.
 const INSTALLATION_NAME: usize = 55;
-/// How many labels a selector names at most.
-const LABELS: usize = 256;
 /// The priorities that there are, in both directions.
 const PRIORITY: i64 = 1_000_000_000;
 
@@ -46,8 +43,8 @@ pub fn policy(name: &str, spec: &NodeNetworkConfigurationPolicySpec) -> Vec<Prob
     } = spec;
     let mut problems = Problems::default();
     name_fits(name, POLICY_NAME, &mut problems);
-    labels("spec.nodeSelector", node_selector.as_ref(), &mut problems);
-    label_selector(node_label_selector.as_ref(), &mut problems);
+    scheduling::node_selector("spec.nodeSelector", node_selector.as_ref(), &mut problems);
+    scheduling::label_selector("spec.nodeLabelSelector", node_label_selector.as_ref(), &mut problems);
     self::max_unavailable(max_unavailable.as_ref(), &mut problems);
     if priority.is_some_and(|priority| !(-PRIORITY..=PRIORITY).contains(&priority)) {
         problems.push("spec.priority", format!("must be from -{PRIORITY} to {PRIORITY}"));
@@ -82,6 +79,13 @@ pub fn state(name: &str, spec: &NodeNetworkStateSpec) -> Vec<Problem> {
 pub fn installation(name: &str, spec: &NMStateSpec) -> Vec<Problem> {
     let mut problems = Problems::default();
     name_fits(name, INSTALLATION_NAME, &mut problems);
+    scheduling::node_selector("spec.nodeSelector", spec.node_selector.as_ref(), &mut problems);
+    scheduling::affinity("spec.affinity", spec.affinity.as_ref(), &mut problems);
+    scheduling::tolerations("spec.tolerations", spec.tolerations.as_deref(), &mut problems);
+    // They have no effect; but the definition refuses them, and the operator that Weft replaces could do nothing with them.
+    scheduling::node_selector("spec.infraNodeSelector", spec.infra_node_selector.as_ref(), &mut problems);
+    scheduling::affinity("spec.infraAffinity", spec.infra_affinity.as_ref(), &mut problems);
+    scheduling::tolerations("spec.infraTolerations", spec.infra_tolerations.as_deref(), &mut problems);
     max_unavailable(spec.max_unavailable.as_ref(), &mut problems);
     one_of("spec.logLevel", spec.log_level.as_deref(), &["info", "debug"], &mut problems);
     let host = spec.probe_configuration.as_ref().and_then(|probes| probes.dns.as_ref()).and_then(|dns| given(&dns.host));
@@ -144,49 +148,6 @@ fn max_unavailable(value: Option<&IntOrString>, problems: &mut Problems) {
     if !matches(patterns::MAX_UNAVAILABLE, &text) {
         problems
             .push("spec.maxUnavailable", format!("{text:?} must be a number of nodes, for example 3, or a share of them, for example 50%"));
-    }
-}
-
-fn labels(field: &str, labels: Option<&BTreeMap<String, String>>, problems: &mut Problems) {
-    let labels = labels.into_iter().flatten();
-    for (index, (key, value)) in labels.enumerate() {
-        if index == LABELS {
-            problems.push(field, format!("must have no more than {LABELS} labels"));
-        }
-        label_key(field, key, problems);
-        label_value(&format!("{field}[{key}]"), value, problems);
-    }
-}
-
-fn label_key(field: &str, key: &str, problems: &mut Problems) {
-    if key.len() > patterns::LABEL_KEY_LENGTH || !matches(patterns::LABEL_KEY, key) {
-        let rule = "must be the key of a label: up to 63 letters, digits, '-', '_' and '.', a letter or digit at both ends, with or without a DNS name and '/' before it";
-        problems.push(field, format!("{key:?} {rule}"));
-    }
-}
-
-fn label_value(field: &str, value: &str, problems: &mut Problems) {
-    if !matches(patterns::LABEL_VALUE, value) {
-        let rule = "must be the value of a label: at most 63 letters, digits, '-', '_' and '.', a letter or digit at both ends";
-        problems.push(field, format!("{value:?} {rule}"));
-    }
-}
-
-fn label_selector(selector: Option<&LabelSelector>, problems: &mut Problems) {
-    let Some(LabelSelector { match_labels, match_expressions }) = selector else { return };
-    labels("spec.nodeLabelSelector.matchLabels", match_labels.as_ref(), problems);
-    for (index, expression) in match_expressions.iter().flatten().enumerate() {
-        let field = format!("spec.nodeLabelSelector.matchExpressions[{index}]");
-        label_key(&format!("{field}.key"), &expression.key, problems);
-        one_of(&format!("{field}.operator"), Some(&expression.operator), &["In", "NotIn", "Exists", "DoesNotExist"], problems);
-        let values = expression.values.iter().flatten();
-        let needs_values = matches!(expression.operator.as_str(), "In" | "NotIn");
-        if needs_values != (values.clone().count() > 0) {
-            problems.push(&format!("{field}.values"), "In and NotIn need values, Exists and DoesNotExist have none");
-        }
-        for (index, value) in values.enumerate() {
-            label_value(&format!("{field}.values[{index}]"), value, problems);
-        }
     }
 }
 

@@ -21,6 +21,21 @@ pub fn is_object_name(text: &str) -> bool {
         })
 }
 
+/// The key of a label or taint: a name, and before it perhaps a DNS name and a slash.
+pub fn is_label_key(text: &str) -> bool {
+    let (prefix, name) = text.rsplit_once('/').map_or((None, text), |(prefix, name)| (Some(prefix), name));
+    prefix.is_none_or(is_object_name) && !name.is_empty() && is_label_value(name)
+}
+
+/// The value of a label; it may be empty.
+pub fn is_label_value(text: &str) -> bool {
+    let is_outer = |b: &u8| b.is_ascii_alphanumeric();
+    text.len() <= 63
+        && text.bytes().all(|b| is_outer(&b) || matches!(b, b'-' | b'_' | b'.'))
+        && text.as_bytes().first().is_none_or(is_outer)
+        && text.as_bytes().last().is_none_or(is_outer)
+}
+
 /// A DNS domain without a dot at the end.
 pub fn is_dns_domain(text: &str) -> bool {
     is_object_name(text) && text.split('.').all(|part| part.len() <= 63)

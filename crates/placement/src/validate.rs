@@ -9,6 +9,7 @@ use weft_api::placement::{
 };
 use weft_operands::{
     problems::{Problems, given},
+    scheduling,
     text::is_object_name,
 };
 use weft_plan::Problem;
@@ -60,7 +61,7 @@ pub fn validate(name: &str, namespace: &str, spec: &PlacementApiSpec) -> Vec<Pro
         replicas,
         secret,
         password_selectors,
-        node_selector: _,
+        node_selector,
         preserve_jobs: _,
         custom_service_config,
         default_config_overwrite,
@@ -74,6 +75,7 @@ pub fn validate(name: &str, namespace: &str, spec: &PlacementApiSpec) -> Vec<Pro
         topology_ref,
     } = spec;
 
+    scheduling::node_selector("spec.nodeSelector", node_selector.as_ref(), &mut problems);
     if name.len() > NAME_LENGTH {
         problems.push(
             "metadata.name",

@@ -8,6 +8,7 @@ mod certificate;
 mod choice;
 mod compare;
 mod conditions;
+pub mod deletion;
 mod domain;
 pub mod drift;
 pub mod escape;

@@ -10,7 +10,7 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use weft_plan::{
-    Deviation, Domain, Drift, Hold, Kind, Manifest, ObjectKey, Owner, Stage, Step, Unit, effective_body, is_kept_for_ever,
+    Deviation, Domain, Drift, Hold, Kind, Manifest, ObjectKey, Owner, Stage, Step, Unit, deletion, effective_body, is_kept_for_ever,
     report::{Failure, FailureClass},
     step, take_patch,
 };
@@ -402,6 +402,6 @@ fn is_being_deleted(live: &Value) -> bool {
 
 /// Somebody deletes it, and it is still there.
 fn being_deleted(live: Option<&Value>) -> String {
-    let finalizers = live.map(|live| live["metadata"]["finalizers"].to_string()).unwrap_or_default();
-    format!("somebody has deleted it, and finalizers still hold it: {finalizers}. It is made again once it is gone")
+    let waits_for = live.map_or_else(|| "its end".to_owned(), |live| deletion::waits_for(live, None));
+    format!("somebody has deleted it, and it is still there: it waits for {waits_for}. It is made again once it is gone")
 }

@@ -12,7 +12,7 @@ use rand::RngCore;
 use serde_json::{Value, json};
 use weft_plan::{
     Decision, Deviation, Domain, Drift, Facts, Hold, Input, Inventory, Kind, Manifest, Notice, ObjectKey, Owner, Refusal, Stage, Unit,
-    Wait, drift, kinds, owned,
+    Wait, deletion, drift, kinds, owned,
     report::{Blocked, Failure, FailureClass, Paused, Removal, Report, UnitReport},
 };
 
@@ -395,7 +395,7 @@ pub(crate) async fn remove(objects: &Objects, surplus: &[ObjectKey]) -> Vec<Remo
         let outcomes = join_all(keys.iter().map(|key| async move {
             match objects.remove(key).await {
                 Ok(None) => None,
-                Ok(Some(object)) => Some(format!("held by finalizers {}", object["metadata"]["finalizers"])),
+                Ok(Some(object)) => Some(format!("is being deleted, and waits for {}", deletion::waits_for(&object, None))),
                 Err(error) => Some(error.to_string()),
             }
         }))

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Affinity, Toleration};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::schema;
+use crate::scheduling;
 
 /// Placement of the two sorts of components.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -29,15 +29,16 @@ pub struct PlacementConfiguration {
 pub struct Placement {
     /// Labels that a node must have, as in a pod's spec.nodeSelector.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "scheduling::labels")]
     pub node_selector: Option<BTreeMap<String, String>>,
 
     /// Affinity to nodes and to other pods, as in a pod's spec.affinity; `kubectl explain pod.spec.affinity` has the details.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::affinity")]
+    #[schemars(schema_with = "scheduling::affinity")]
     pub affinity: Option<Affinity>,
 
     /// Taints of nodes that are tolerated, as in a pod's spec.tolerations; `kubectl explain pod.spec.tolerations` has the details.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::tolerations")]
+    #[schemars(schema_with = "scheduling::tolerations")]
     pub tolerations: Option<Vec<Toleration>>,
 }

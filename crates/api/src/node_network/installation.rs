@@ -13,7 +13,7 @@ pub use super::GROUP;
 use super::{rules, schemas};
 use crate::Condition;
 use crate::resource::custom_resource;
-use crate::schema;
+use crate::scheduling;
 
 /// The version that is stored.
 pub const VERSION: &str = super::VERSION_V1;
@@ -33,30 +33,32 @@ custom_resource! {
 pub struct NMStateSpec {
     /// Affinity of the agent to nodes and to other pods, as in a pod's spec.affinity; `kubectl explain pod.spec.affinity` has the details.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::affinity")]
+    #[schemars(schema_with = "scheduling::affinity")]
     pub affinity: Option<Affinity>,
 
     /// Labels of the nodes on which the agent runs, as in a pod's spec.nodeSelector. Left out: kubernetes.io/os is linux.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "scheduling::labels")]
     pub node_selector: Option<BTreeMap<String, String>>,
 
     /// Taints of nodes that the agent tolerates, as in a pod's spec.tolerations. Left out: all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::tolerations")]
+    #[schemars(schema_with = "scheduling::tolerations")]
     pub tolerations: Option<Vec<Toleration>>,
 
     /// Kept, without effect: it placed pods that kubernetes-nmstate has beside its agent (webhook, metrics, certificates), which are not needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::affinity")]
+    #[schemars(schema_with = "scheduling::affinity")]
     pub infra_affinity: Option<Affinity>,
 
     /// Kept, without effect, as infraAffinity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "scheduling::labels")]
     pub infra_node_selector: Option<BTreeMap<String, String>>,
 
     /// Kept, without effect, as infraAffinity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::tolerations")]
+    #[schemars(schema_with = "scheduling::tolerations")]
     pub infra_tolerations: Option<Vec<Toleration>>,
 
     /// Kept, without effect: there is no webhook whose certificate had to be renewed.

@@ -2,17 +2,7 @@
 //!
 //! They are written in what RE2 (CEL) and the crate `regex` have in common.
 
-pub use crate::patterns::{DNS_NAME, DURATION};
-
-/// The key of a label: a name, and before it perhaps a DNS name (of which Kubernetes limits the whole length, not that of a part) and a slash.
-pub const LABEL_KEY: &str =
-    "^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$";
-
-/// How long the key of a label is at most: 253 for the DNS name, the slash, and 63.
-pub const LABEL_KEY_LENGTH: usize = 317;
-
-/// The value of a label. It has at most 63 characters.
-pub const LABEL_VALUE: &str = "^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$";
+pub use crate::patterns::{DNS_NAME, DURATION, LABEL_KEY, LABEL_KEY_LENGTH, LABEL_VALUE};
 
 /// A pattern of names of interfaces, in which `*`, `?` and sets in brackets stand for others: no blank and no slash, which no interface has in its
 /// name.

@@ -14,6 +14,7 @@ pub use super::GROUP;
 use super::{rules, schemas};
 use crate::Condition;
 use crate::resource::custom_resource;
+use crate::scheduling;
 
 /// The version that is stored.
 pub const VERSION: &str = super::VERSION_V1;
@@ -34,7 +35,7 @@ custom_resource! {
 pub struct NodeNetworkConfigurationPolicySpec {
     /// Labels that a node must have. Left out or empty: all nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schemas::labels")]
+    #[schemars(schema_with = "scheduling::labels")]
     pub node_selector: Option<BTreeMap<String, String>>,
 
     /// The same with expressions, as a Deployment selects its pods. With nodeSelector too, a node must match both.

@@ -5,10 +5,11 @@
 
 use kube_core::Rule;
 
-use super::patterns::{
-    BIND_ADDRESS, DNS_NAME, DURATION, GLOB, INTERFACE_TYPE, LABEL_KEY, LABEL_KEY_LENGTH, LABEL_VALUE, MAX_UNAVAILABLE, WEB_ADDRESS,
+use super::patterns::{BIND_ADDRESS, DNS_NAME, DURATION, GLOB, INTERFACE_TYPE, MAX_UNAVAILABLE, WEB_ADDRESS};
+use crate::{
+    rules::{empty_or, matches, rule, rule_for},
+    scheduling,
 };
-use crate::rules::{empty_or, matches, rule, rule_for};
 
 /// For a `NodeNetworkState` as a whole.
 pub(super) fn state() -> [Rule; 1] {
@@ -50,36 +51,9 @@ pub(super) fn policy() -> [Rule; 3] {
     ]
 }
 
-/// For labels that a node must have.
-pub(super) fn labels() -> [Rule; 1] {
-    [rule(
-        format!("self.all(key, key.size() <= {LABEL_KEY_LENGTH} && {})", matches("key", LABEL_KEY)),
-        "keys must be keys of labels: up to 63 letters, digits, '-', '_' and '.', a letter or digit at both ends, with or without a DNS name and '/' before it",
-    )]
-}
-
-/// For the value of a label.
-pub(super) fn label_value() -> [Rule; 1] {
-    [rule(
-        matches("self", LABEL_VALUE),
-        "must be the value of a label: at most 63 letters, digits, '-', '_' and '.', a letter or digit at both ends",
-    )]
-}
-
 /// For an expression of a label selector.
 pub(super) fn label_expression() -> [Rule; 2] {
-    [
-        rule_for(
-            ".key",
-            matches("self.key", LABEL_KEY),
-            "must be the key of a label: up to 63 letters, digits, '-', '_' and '.', a letter or digit at both ends, with or without a DNS name and '/' before it",
-        ),
-        rule_for(
-            ".values",
-            "(self.operator in ['In', 'NotIn']) == (has(self.values) && self.values.size() > 0)",
-            "In and NotIn need values, Exists and DoesNotExist have none",
-        ),
-    ]
+    [scheduling::expression_key(), scheduling::expression_values()]
 }
 
 /// For the number or share of nodes that may be changed at the same time.

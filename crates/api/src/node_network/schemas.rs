@@ -3,6 +3,7 @@
 use schemars::{Schema, SchemaGenerator, json_schema};
 
 use super::{Decision, rules};
+use crate::scheduling;
 
 /// An object that is kept as it is: the state of a network, in the form of nmstate.
 pub(super) fn open(_: &mut SchemaGenerator) -> Schema {
@@ -19,20 +20,9 @@ pub(super) fn max_unavailable(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// Labels that a node must have.
-pub(super) fn labels(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({
-        "type": "object",
-        // The limit keeps the cost of the rules within what the API server allows. It is that of kubernetes-nmstate.
-        "maxProperties": 256,
-        "additionalProperties": {"type": "string", "maxLength": 63, "x-kubernetes-validations": rules::label_value()},
-        "x-kubernetes-validations": rules::labels(),
-    })
-}
-
 /// A selector by labels, as Kubernetes has it.
 pub(super) fn label_selector(generator: &mut SchemaGenerator) -> Schema {
-    let mut match_labels = labels(generator);
+    let mut match_labels = scheduling::labels(generator);
     match_labels.insert("description".into(), "Labels that a node must have.".into());
     json_schema!({
         "type": "object",
@@ -58,7 +48,7 @@ pub(super) fn label_selector(generator: &mut SchemaGenerator) -> Schema {
                             "type": "array",
                             "maxItems": 256,
                             "x-kubernetes-list-type": "atomic",
-                            "items": {"type": "string", "maxLength": 63, "x-kubernetes-validations": rules::label_value()},
+                            "items": {"type": "string", "maxLength": 63, "x-kubernetes-validations": scheduling::label_value()},
                         },
                     },
                     "x-kubernetes-validations": rules::label_expression(),

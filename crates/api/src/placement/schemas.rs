@@ -10,11 +10,6 @@ pub(super) fn amounts(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object", "maxProperties": 64, "additionalProperties": quantity(generator)})
 }
 
-/// Labels that a node must have.
-pub(super) fn node_selector(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "object", "maxProperties": 256, "additionalProperties": {"type": "string", "maxLength": 63}})
-}
-
 /// Labels or annotations of an object.
 pub(super) fn texts(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object", "additionalProperties": {"type": "string"}})

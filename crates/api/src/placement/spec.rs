@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ApiOverride, Database, Keystone, rules, schemas};
 use crate::quantity::QuantityText;
+use crate::scheduling;
 
 /// How the service is deployed, and what it belongs to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -64,7 +65,7 @@ pub struct PlacementApiSpec {
 
     /// Labels of the nodes on which the pods run. Left out or empty: any node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schemas::node_selector")]
+    #[schemars(schema_with = "scheduling::labels")]
     pub node_selector: Option<BTreeMap<String, String>>,
 
     /// Whether the Jobs that prepare the database stay once they are done, to read their logs. Otherwise they go after ten minutes.

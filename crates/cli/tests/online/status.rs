@@ -117,7 +117,7 @@ spec:
     matchExpressions:
     - {key: .metadata.deletionTimestamp, operator: DoesNotExist}
     - {key: '.spec.containers[0].image | test("multus")', operator: In, values: ["true"]}
-    - {key: .status.containerStatuses, operator: DoesNotExist}
+    - {key: '.status.containerStatuses[0].lastState.terminated.message', operator: DoesNotExist}
   next:
     statusTemplate: |
       phase: Running
@@ -151,7 +151,7 @@ spec:
 
     cluster.patch_resource(json!({"metadata": {"annotations": {"weft.network/pause": "true\u{9b}"}}})).await;
     cluster.wait_condition("Paused", "True", "Annotated", "").await;
-    let edit = json!({"metadata": {"labels": null}, "data": {"\u{6b}": "\u{9b}31m"}});
+    let edit = json!({"data": {"k": "\u{9b}31m"}});
     cluster.patch(kinds::CONFIG_MAP, NAMESPACE, "multus-daemon-config", edit).await;
     let plan = weft_reading(&cluster, &["plan", "-f", "-"], &example("network-addons-config.yaml")).await.ended(1);
     assert!(plan.stdout.contains("\\u009b31m") && is_plain(&plan.stdout) && is_plain(&plan.stderr), "{plan:?}");

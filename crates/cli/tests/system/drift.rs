@@ -285,7 +285,9 @@ async fn what_somebody_deletes_and_a_finalizer_holds_is_not_called_available() {
     for (kind, name) in [(kinds::DAEMON_SET, "multus"), (kinds::CONFIG_MAP, "multus-daemon-config")] {
         let old = cluster.patch(kind, NAMESPACE, name, json!({"metadata": {"finalizers": ["example.com/hold"]}})).await;
         cluster.delete(kind, NAMESPACE, name).await;
-        let held = format!("{name}: somebody has deleted it, and finalizers still hold it: [\"example.com/hold\"]");
+        let held = format!(
+            "{name}: somebody has deleted it, and it is still there: it waits for whoever answers for its finalizers example.com/hold."
+        );
         let status = cluster.wait_condition("Degraded", "True", "FailedToApply", &held).await;
         assert_eq!(condition(&status, "Available")["status"], "False");
         cluster.patch(kind, NAMESPACE, name, json!({"metadata": {"finalizers": null}})).await;

@@ -6,6 +6,7 @@ mod life;
 mod networks;
 mod nodes;
 mod takeover;
+mod terminating;
 
 use std::{path::Path, process::Output};
 
