@@ -13,7 +13,9 @@ pub struct Address(String);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     /// It names a user.
-    #[error("{0:?} must have no user and no password: remove everything from // up to the @, the Secret of keystone.adminSecret holds both")]
+    #[error(
+        "{0:?} must have no user and no password: remove everything from // up to the @, the Secret of keystone.adminSecret holds both"
+    )]
     User(String),
     /// It has more than a path.
     #[error("{0:?} must have no query and no fragment: remove the ? or # and everything after it")]

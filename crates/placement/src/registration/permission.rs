@@ -68,13 +68,7 @@ impl Permission {
             let text = secret.annotation(annotation).unwrap_or_default();
             text.split(|c: char| c == ',' || c.is_whitespace()).filter(|one| !one.is_empty()).map(str::to_owned).collect()
         };
-        Self {
-            namespace: namespace.to_owned(),
-            secret: secret.name().to_owned(),
-            urls: list(URLS),
-            keys: list(KEYS),
-            users: list(USERS),
-        }
+        Self { namespace: namespace.to_owned(), secret: secret.name().to_owned(), urls: list(URLS), keys: list(KEYS), users: list(USERS) }
     }
 }
 
@@ -166,7 +160,9 @@ mod tests {
 
     #[test]
     fn an_annotation_permits_the_addresses_that_it_names() {
-        for urls in ["https://keystone.example:5000/v3", "https://a, https://KEYSTONE.example:5000/", "nonsense https://keystone.example:5000"] {
+        for urls in
+            ["https://keystone.example:5000/v3", "https://a, https://KEYSTONE.example:5000/", "nonsense https://keystone.example:5000"]
+        {
             assert_eq!(said(&permission(&[(URLS, urls)]), &[], &USUAL, None), "", "{urls}");
         }
         for urls in ["", "*", "https://keystone.example", "http://keystone.example:5000", "https://keystone.example:5000/other"] {
