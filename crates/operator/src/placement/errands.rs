@@ -71,9 +71,9 @@ impl Errands {
         // While it is tried again, the last failure is what there is to say.
         let progress =
             known.outcome.as_ref().and_then(|outcome| outcome.as_ref().err()).map(|failure| Progress::Failed(failure.told.clone()));
+        let is_first = known.outcome.is_none();
         if is_due && known.under_way.is_none() {
             let keystone = state.keystone(&errand.access);
-            let is_first = known.outcome.is_none();
             let attempt = tokio::spawn(attempt(Arc::clone(&self.0), errand.clone(), is_first, keystone, bell.clone())).abort_handle();
             if let Some(known) = state.parts.get_mut(&errand.part) {
                 known.under_way = Some(attempt);

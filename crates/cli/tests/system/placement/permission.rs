@@ -128,10 +128,12 @@ async fn a_secret_goes_to_a_keystone_only_once_it_permits_that() {
     cluster.kubectl(&["-n", NAMESPACE, "annotate", "secret", "somebodys", "--overwrite", &url]).await;
     refused(&cluster, &server, &[&command("somebodys", keys), &command("osp", &url)]).await;
     annotate(&cluster, NAMESPACE, "somebodys", keys).await;
-    refused(&cluster, &server, &[&command("osp", &url)]).await;
-    let live = get(&cluster, kinds::PLACEMENT_API, "placement").await.unwrap();
-    let message = message_of(&live);
-    assert!(!message.contains("secret/somebodys"), "what is permitted is not asked for: {message}");
+    wait(&cluster, "placement", "what is permitted is not asked for", |live| {
+        let message = message_of(live);
+        message.contains(&command("osp", &url)) && !message.contains("secret/somebodys")
+    })
+    .await;
+    assert_eq!(server.heard(), Vec::<String>::new());
 
     // Permitted, it is sent; status has no word of the server's, and the log has all of them.
     annotate(&cluster, NAMESPACE, "osp", &url).await;
