@@ -64,6 +64,8 @@ pub struct Install {
     pub namespace_variable: &'static str,
     /// The namespace that is served unless others are chosen, where the resource has one: then the roles are in each namespace that is served.
     pub served_namespace: Option<&'static str>,
+    /// The environment variable that lists the Keystones that the operator may send the usual keys of all Secrets to.
+    pub keystones_variable: Option<&'static str>,
     /// Whether it works before there is any pod network: then it is on the nodes' network.
     pub before_the_network: bool,
     /// The files below `deploy/`.
@@ -151,6 +153,7 @@ const ADDONS: Entry = Entry {
         one_namespace: true,
         namespace_variable: "OPERAND_NAMESPACE",
         served_namespace: None,
+        keystones_variable: None,
         before_the_network: false,
         namespace_yaml: include_str!("../../../deploy/addons/namespace.yaml"),
         operator_yaml: include_str!("../../../deploy/addons/operator.yaml"),
@@ -189,6 +192,7 @@ const CLUSTER_NETWORK: Entry = Entry {
         one_namespace: false,
         namespace_variable: "CLUSTER_NETWORK_NAMESPACE",
         served_namespace: None,
+        keystones_variable: None,
         before_the_network: true,
         namespace_yaml: include_str!("../../../deploy/cluster-network/namespace.yaml"),
         operator_yaml: include_str!("../../../deploy/cluster-network/operator.yaml"),
@@ -242,6 +246,7 @@ const NODE_NETWORK: Entry = Entry {
         one_namespace: true,
         namespace_variable: "HANDLER_NAMESPACE",
         served_namespace: None,
+        keystones_variable: None,
         before_the_network: false,
         namespace_yaml: include_str!("../../../deploy/node-network/namespace.yaml"),
         operator_yaml: include_str!("../../../deploy/node-network/operator.yaml"),
@@ -271,6 +276,7 @@ const PLACEMENT: Entry = Entry {
         one_namespace: false,
         namespace_variable: weft_placement::domain::NAMESPACES_VARIABLE,
         served_namespace: Some("openstack"),
+        keystones_variable: Some(weft_placement::domain::KEYSTONES_VARIABLE),
         before_the_network: false,
         namespace_yaml: include_str!("../../../deploy/placement/namespace.yaml"),
         operator_yaml: include_str!("../../../deploy/placement/operator.yaml"),

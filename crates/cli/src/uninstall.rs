@@ -152,6 +152,7 @@ impl<'a> Uninstall<'a> {
                     image_pull_policy: "",
                     api_server: None,
                     placement_namespaces: served.as_ref(),
+                    keystone_urls: None,
                 })?;
                 objects.extend(installation.operator.iter().map(|manifest| manifest.key().clone()));
                 namespaces.extend(installation.namespaces.iter().map(|manifest| manifest.key().clone()));

@@ -381,3 +381,18 @@ fn placement_has_its_roles_in_the_namespaces_that_are_served_and_everywhere_only
     let environment = of_kind("Deployment")[0]["spec"]["template"]["spec"]["containers"][0]["env"].to_string();
     assert!(environment.contains("WEFT_PLACEMENT_NAMESPACES") && environment.contains("\"lab\""), "{environment}");
 }
+
+#[test]
+fn the_operator_is_told_the_keystones_that_manifests_lists() {
+    for (arguments, operator) in [(&[][..], "placement-operator-controller-manager"), (&["--single"], "weft-operator")] {
+        let listed = ["manifests", "--keystone-urls", "https://Keystone.example:5000/v3/,https://other.example"];
+        let all = objects(&printed(&[&listed, arguments, &["--domains", "placement"]].concat()));
+        let deployment = all.iter().find(|object| object["kind"] == "Deployment").unwrap();
+        assert_eq!(deployment["metadata"]["name"], operator);
+        let environment = deployment["spec"]["template"]["spec"]["containers"][0]["env"].as_array().unwrap();
+        let found = environment.iter().find(|variable| variable["name"] == "WEFT_KEYSTONE_URLS").unwrap();
+        assert_eq!(found["value"], "https://keystone.example:5000,https://other.example");
+    }
+    let run = weft(Path::new("."), &["manifests", "--domains", "placement", "--keystone-urls", "https://a,https://b/?c=d"]);
+    assert!(run.code == 2 && run.stderr.contains("\"https://b/?c=d\" must have no query and no fragment"), "{}", run.stderr);
+}

@@ -11,7 +11,7 @@ use common::{objects, root, title, weft_with_stdin};
 const SECRETS: &str = "---
 apiVersion: v1
 kind: Secret
-metadata: {name: placement-secret}
+metadata: {name: placement-secret, annotations: {weft.network/keystone-url: 'https://keystone.example.com:5000'}}
 stringData: {PlacementPassword: 'a$b'}
 ---
 apiVersion: v1
@@ -21,7 +21,7 @@ stringData: {username: placement, password: 'p@ss'}
 ---
 apiVersion: v1
 kind: Secret
-metadata: {name: keystone-admin}
+metadata: {name: keystone-admin, annotations: {weft.network/keystone-url: 'https://keystone.example.com:5000'}}
 stringData: {username: admin, password: admin}
 ";
 
@@ -60,6 +60,19 @@ fn what_is_missing_and_what_is_taken_for_granted_is_said() {
     for kind in ["MariaDBDatabase", "MariaDBAccount", "KeystoneService", "KeystoneEndpoint"] {
         assert!(kinds.iter().any(|found| found == kind), "{kind}: {kinds:?}");
     }
+}
+
+#[test]
+fn a_secret_that_may_not_be_sent_to_keystone_is_told_with_the_command() {
+    let files = example("standalone.yaml") + &SECRETS.replace("keystone-url", "something-else");
+    let run = weft_with_stdin(Path::new("."), &["render", "-f", "-"], &files);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    for secret in ["keystone-admin", "placement-secret"] {
+        let command = format!("kubectl -n default annotate secret {secret} weft.network/keystone-url=https://keystone.example.com:5000");
+        assert!(run.stderr.contains(&command), "{command}: {}", run.stderr);
+    }
+    let kinds: Vec<_> = objects(&run.stdout).iter().map(|object| object["kind"].as_str().unwrap_or_default().to_owned()).collect();
+    assert!(!kinds.iter().any(|kind| kind == "Deployment"), "what comes after it is not shown: {kinds:?}");
 }
 
 #[test]
@@ -127,7 +140,15 @@ fn each_mistake_is_told_once_with_field_value_rule_and_way_out() {
         ),
         (
             "keystone: {external: {authURL: \"keystone:5000\"}}",
-            "stdin:7:34: spec.keystone.external.authURL: \"keystone:5000\" must be a web address, for example https://keystone.example:5000\n",
+            "stdin:7:34: spec.keystone.external.authURL: \"keystone:5000\" must be a web address, for example https://keystone.example:5000, with a port from 1 to 65535 and a path of plain segments: letters, digits, '-', '.', '_' and '~' between single slashes, and no segment . or ..\n",
+        ),
+        (
+            "keystone: {external: {authURL: \"https://keystone:5000/?a=b\"}}",
+            "stdin:7:34: spec.keystone.external.authURL: \"https://keystone:5000/?a=b\" must have no query and no fragment: remove the ? or # and everything after it\n",
+        ),
+        (
+            "keystone: {external: {authURL: \"https://a:b@keystone:5000\"}}",
+            "stdin:7:34: spec.keystone.external.authURL: \"https://a:b@keystone:5000\" must have no user and no password: remove everything from // up to the @, the Secret of keystone.adminSecret holds both\n",
         ),
     ] {
         let head = "apiVersion: placement.openstack.org/v1beta1\nkind: PlacementAPI\nmetadata: {name: placement}\nspec:\n  databaseInstance: openstack\n  secret: osp-secret\n";

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use anyhow::Context;
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
-use weft_placement::domain::NAMESPACES_VARIABLE;
+use weft_placement::domain::{KEYSTONES_VARIABLE, NAMESPACES_VARIABLE};
 use weft_plan::{Domain, LogLevel, ProcessSettings, kinds};
 use weft_runtime::{
     client,
@@ -45,6 +45,8 @@ pub struct Options {
     pub host_mtu: HostMtu,
     /// The namespaces whose PlacementAPIs are served, separated by commas, or `*`; by default what the environment says.
     pub placement_namespaces: Option<String>,
+    /// Addresses of Keystones to which the usual keys of all Secrets may be sent, separated by commas; by default what the environment says.
+    pub keystone_urls: Option<String>,
 }
 
 /// Whence the operator knows the MTU of its host's network.
@@ -98,6 +100,7 @@ pub async fn run(options: Options, set_log_level: impl Fn(Option<LogLevel>) + Se
     let (config, endpoint) = connection::connect(&options.source).await?;
     let variable = |name: &str| match (name, &endpoint) {
         (NAMESPACES_VARIABLE, _) if options.placement_namespaces.is_some() => options.placement_namespaces.clone(),
+        (KEYSTONES_VARIABLE, _) if options.keystone_urls.is_some() => options.keystone_urls.clone(),
         ("KUBERNETES_SERVICE_HOST", Some((host, _))) => Some(host.clone()),
         ("KUBERNETES_SERVICE_PORT", Some((_, port))) => Some(port.to_string()),
         _ => std::env::var(name).ok(),

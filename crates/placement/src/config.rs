@@ -8,6 +8,9 @@ use weft_plan::Problem;
 
 use crate::validate::{Registration, registration, validate};
 
+/// The key of `spec.secret` that holds the password, unless another is named.
+pub const PASSWORD_KEY: &str = "PlacementPassword";
+
 /// What is asked for, complete and checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -60,7 +63,7 @@ impl Config {
 
     /// The key of `spec.secret` that holds the password.
     pub fn password_key(&self) -> &str {
-        self.spec.password_selectors.as_ref().and_then(|selectors| given(&selectors.service)).unwrap_or("PlacementPassword")
+        self.spec.password_selectors.as_ref().and_then(|selectors| given(&selectors.service)).unwrap_or(PASSWORD_KEY)
     }
 
     /// The Secrets with the certificates of the endpoints, internal and public: both or none.

@@ -8,7 +8,10 @@ use weft_api::{
 use weft_operands::text::is_dns_label;
 use weft_plan::{Decision, Domain, DriftPolicy, Fact, Input, Kind, ObjectKey, Problem, Refusal, Unit, kinds, report::Report};
 
-use crate::{Config, objects};
+use crate::{
+    Config, objects,
+    registration::{AddressError, Addresses},
+};
 
 /// The finalizer of a PlacementAPI that must not go before something else was released. It is placement-operator's, so that either can release what the
 /// other has bound.
@@ -21,6 +24,8 @@ pub const IMAGE_VARIABLE: &str = "RELATED_IMAGE_PLACEMENT_API_IMAGE_URL_DEFAULT"
 pub const IMAGE: &str = "quay.io/podified-antelope-centos9/openstack-placement-api:current-podified";
 /// The environment variable that names the namespaces of PlacementAPIs.
 pub const NAMESPACES_VARIABLE: &str = "WEFT_PLACEMENT_NAMESPACES";
+/// The environment variable that lists the Keystones to which the usual keys of all Secrets may be sent.
+pub const KEYSTONES_VARIABLE: &str = "WEFT_KEYSTONE_URLS";
 /// On all pods of Placement.
 pub const POD_LABEL: &str = "service=placement";
 /// placement-operator, and nova-operator, which has taken over its API; and their webhooks, which may be left where they are gone: then nobody can change a
@@ -59,6 +64,8 @@ pub struct Settings {
     pub default_image: String,
     /// Where PlacementAPIs are served.
     pub namespaces: Namespaces,
+    /// Keystones to which the usual keys of all Secrets may be sent.
+    pub keystones: Addresses,
 }
 
 /// Where PlacementAPIs are served.
@@ -84,6 +91,9 @@ pub enum SettingsError {
     /// A list of namespaces that is empty.
     #[error("{NAMESPACES_VARIABLE}: {0:?} names no namespace: write some, separated by commas, or * for all")]
     NoNamespace(String),
+    /// Something that cannot be the address of a Keystone.
+    #[error("{KEYSTONES_VARIABLE}: {0}")]
+    Keystone(#[from] AddressError),
 }
 
 impl Default for Settings {
@@ -92,6 +102,7 @@ impl Default for Settings {
             operator_namespace: NAMESPACE.to_owned(),
             default_image: IMAGE.to_owned(),
             namespaces: Namespaces::These(vec!["openstack".to_owned()]),
+            keystones: Addresses::default(),
         }
     }
 }
@@ -140,7 +151,7 @@ impl Namespaces {
 }
 
 impl Settings {
-    /// Reads `OPERATOR_NAMESPACE`, `RELATED_IMAGE_PLACEMENT_API_IMAGE_URL_DEFAULT` and `WEFT_PLACEMENT_NAMESPACES`. An empty variable counts as unset.
+    /// Reads `OPERATOR_NAMESPACE`, `RELATED_IMAGE_PLACEMENT_API_IMAGE_URL_DEFAULT`, `WEFT_PLACEMENT_NAMESPACES` and `WEFT_KEYSTONE_URLS`. An empty variable counts as unset.
     ///
     /// # Errors
     /// A variable has a value that it cannot have.
@@ -155,6 +166,7 @@ impl Settings {
             operator_namespace,
             default_image: get(IMAGE_VARIABLE).unwrap_or(default.default_image),
             namespaces: get(NAMESPACES_VARIABLE).map_or(Ok(default.namespaces), |text| Namespaces::read(&text))?,
+            keystones: get(KEYSTONES_VARIABLE).map_or(Ok(default.keystones), |text| text.parse())?,
         })
     }
 }
@@ -304,6 +316,15 @@ mod tests {
         let mut ours = deployment("placement-operator-controller-manager", "X");
         ours["metadata"]["labels"] = serde_json::json!({COMPONENT_LABEL: "operator"});
         assert!(!domain.is_original_operator(&ours));
+    }
+
+    #[test]
+    fn a_keystone_that_cannot_be_one_is_refused_with_its_variable() {
+        let read = |text: &'static str| Settings::from_env(move |name| (name == KEYSTONES_VARIABLE).then(|| text.to_owned()));
+        assert_eq!(read(" ").unwrap(), Settings::default());
+        assert_eq!(read("https://a/v3,https://b").unwrap().keystones.to_string(), "https://a,https://b");
+        let error = read("https://a,keystone:5000").unwrap_err().to_string();
+        assert!(error.starts_with("WEFT_KEYSTONE_URLS: \"keystone:5000\" must be a web address"), "{error}");
     }
 
     #[test]

@@ -303,7 +303,11 @@ mod tests {
             secret("osp-secret", &json!({"PlacementPassword": "a"})),
             secret("db", &json!({"username": "u", "password": "p"})),
             secret("admin", &json!({"username": "admin", "password": "p"})),
-        ];
+        ]
+        .map(|mut secret| {
+            secret["metadata"]["annotations"] = json!({"weft.network/keystone-url": "https://keystone.example.com"});
+            secret
+        });
         let (objects, assumed, ends) = looked(&spec, &all);
         assert_eq!((ends, assumed), (None, vec![]));
         assert_eq!(
@@ -316,6 +320,10 @@ mod tests {
                 "Deployment/placement"
             ]
         );
+        let mut unpermitted = all.clone();
+        unpermitted[2]["metadata"]["annotations"] = json!({});
+        let ends = looked(&spec, &unpermitted).2.unwrap();
+        assert!(ends.starts_with("KeystoneServiceReady: ") && ends.contains("annotate secret admin weft.network/keystone-url="), "{ends}");
         let (objects, _, ends) = looked(&spec, &all[..2]);
         assert_eq!((objects.len(), ends.unwrap().as_str()), (1, "InputReady: Input data resources missing: secret/admin"));
     }

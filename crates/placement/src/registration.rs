@@ -4,8 +4,10 @@
 //! about it, one [`Change`] at a time, and [`Found::learn`] takes in the answer. Where nothing is left to do, nothing is written. The names, and the
 //! order of a removal, are those of keystone-operator, so what that has registered is found and kept.
 
+mod address;
 mod change;
 mod errand;
+mod permission;
 #[cfg(test)]
 mod tests;
 
@@ -17,8 +19,10 @@ use std::{
 use serde_json::Value;
 use weft_api::placement::ENDPOINTS;
 
+pub use address::{Address, AddressError, Addresses};
 pub use change::{Change, Request};
 pub use errand::{Access, Errand, Part, Progress};
+pub use permission::{Ask, NotPermitted, Permission, Permitted, permitted};
 
 use crate::{Config, url::encoded};
 

@@ -56,6 +56,10 @@ impl Database {
 
     /// The host that it runs on, as far as the address tells.
     pub fn host(&self) -> Option<String> {
+        // Status tells the host to everybody: of what is no address nothing is one, whatever the Secret holds.
+        if matches!(self, Database::Url(url) if !url.contains("://")) {
+            return None;
+        }
         let identity = self.identity();
         let (server, _) = identity.split_once('/')?;
         let host = match server.strip_prefix('[') {
@@ -162,5 +166,13 @@ mod tests {
     fn the_identity_of_an_address_has_no_password() {
         assert_eq!(Database::Url("mysql+pymysql://u:se@cret@db:3306/placement".into()).identity(), "db:3306/placement");
         assert_eq!(Database::Url("sqlite:///p.db".into()).identity(), "sqlite:///p.db");
+    }
+
+    #[test]
+    fn a_value_that_is_no_address_has_no_host() {
+        assert_eq!(Database::Url("mysql+pymysql://u:w@db.example:3306/placement".into()).host().as_deref(), Some("db.example"));
+        for value in ["pass/word", "p@ss/word", "sqlite:///p.db", "12345678"] {
+            assert_eq!(Database::Url(value.into()).host(), None, "{value}");
+        }
     }
 }

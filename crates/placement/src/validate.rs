@@ -14,7 +14,7 @@ use weft_operands::{
 };
 use weft_plan::Problem;
 
-use crate::ini;
+use crate::{ini, registration::Address};
 
 const OBJECT: &str = "must be the name of an object: lower-case letters, digits, '-' and '.', a letter or digit at both ends";
 const SECRET: &str = "must be the name of a Secret: lower-case letters, digits, '-' and '.', a letter or digit at both ends";
@@ -328,8 +328,8 @@ fn keystone(problems: &mut Problems, keystone: &Keystone) {
     credentials(problems, "spec.keystone.adminSecret", admin_secret.as_ref());
     let Some(external) = external else { return };
     let path = "spec.keystone.external";
-    if !fits(patterns::WEB_ADDRESS, &external.auth_url) {
-        problems.push(&format!("{path}.authURL"), format!("{:?} {KEYSTONE_URL}", external.auth_url));
+    if let Err(error) = external.auth_url.parse::<Address>() {
+        problems.push(&format!("{path}.authURL"), error.to_string());
     }
     text(problems, &format!("{path}.wwwAuthenticateURI"), &external.www_authenticate_uri, patterns::WEB_ADDRESS, KEYSTONE_URL);
     text(problems, &format!("{path}.region"), &external.region, patterns::ONE_LINE, "must be one line without control characters");
@@ -417,6 +417,8 @@ mod tests {
             patterns::OBJECT_NAME,
             patterns::SECRET_KEY,
             patterns::WEB_ADDRESS,
+            patterns::KEYSTONE_ADDRESS,
+            patterns::USER_IN_ADDRESS,
             patterns::DNS_NAME,
             patterns::DATABASE_NAME,
             patterns::ONE_LINE,

@@ -136,6 +136,16 @@ impl Secret {
         Self { name: object["metadata"]["name"].as_str().unwrap_or_default().to_owned(), object }
     }
 
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The value of an annotation.
+    pub fn annotation(&self, name: &str) -> Option<&str> {
+        self.object["metadata"]["annotations"][name].as_str()
+    }
+
     /// Which version of which object this is.
     pub fn version(&self) -> String {
         let metadata = &self.object["metadata"];

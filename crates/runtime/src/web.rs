@@ -16,7 +16,7 @@ use rustls::pki_types::{CertificateDer, pem::PemObject};
 /// How long a server may take to accept a connection.
 const CONNECT: Duration = Duration::from_secs(10);
 /// How long a request may take, its answer included.
-const REQUEST: Duration = Duration::from_secs(30);
+pub const REQUEST: Duration = Duration::from_secs(30);
 /// How long a connection may lie idle and be used again.
 const IDLE: Duration = Duration::from_secs(30);
 /// How long an answer is at most, in bytes.

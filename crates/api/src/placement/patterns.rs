@@ -11,6 +11,17 @@ pub const SECRET_KEY: &str = "^[-._a-zA-Z0-9]+$";
 pub const WEB_ADDRESS: &str =
     r#"^https?://([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9.])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?([/?#][^[:space:][:cntrl:]"<>]*)?$"#;
 
+/// The address of a Keystone: a web address that has nothing but a port and a path of plain segments, so that it leads where it seems to, and two of them can
+/// be compared. Without `%` and without segments of dots alone there is only one way to write a path.
+pub const KEYSTONE_ADDRESS: &str = concat!(
+    r"^https?://([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9.])?|\[[0-9A-Fa-f:.]+\])",
+    "(:([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?",
+    "(/[-A-Za-z0-9._~]*[-A-Za-z0-9_~][-A-Za-z0-9._~]*)*/?$",
+);
+
+/// A web address that begins with a user, perhaps with a password.
+pub const USER_IN_ADDRESS: &str = "^[A-Za-z]+://[^/?#]*@";
+
 /// The name of a database, as mariadb-operator takes it.
 pub const DATABASE_NAME: &str = "^[A-Za-z0-9_]+$";
 

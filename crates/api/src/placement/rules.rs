@@ -5,7 +5,9 @@
 use kube_core::{Rule, cel::Reason};
 use serde_json::{Value, json};
 
-use super::patterns::{DATABASE_NAME, DNS_NAME, IMAGE, OBJECT_NAME, ONE_LINE, OSLO_CONFIG, SECRET_KEY, WEB_ADDRESS};
+use super::patterns::{
+    DATABASE_NAME, DNS_NAME, IMAGE, KEYSTONE_ADDRESS, OBJECT_NAME, ONE_LINE, OSLO_CONFIG, SECRET_KEY, USER_IN_ADDRESS, WEB_ADDRESS,
+};
 use crate::rules::{empty_or, matches, rule, rule_for};
 
 /// Such a field is needed.
@@ -154,9 +156,20 @@ pub(super) fn url() -> [Rule; 1] {
     [rule(empty_or(WEB_ADDRESS), "must be a web address, for example https://placement.example:8778")]
 }
 
-/// For a web address that is needed.
-pub(super) fn needed_url() -> [Rule; 1] {
-    [rule(matches("self", WEB_ADDRESS), "must be a web address, for example https://keystone.example:5000")]
+/// For the address of a Keystone. Each rule leaves to the others what they refuse.
+pub(super) fn keystone_url() -> [Rule; 3] {
+    let (user, query) = (matches("self", USER_IN_ADDRESS), "(self.contains('?') || self.contains('#'))");
+    [
+        rule(
+            format!("!{user}"),
+            "must have no user and no password: remove everything from // up to the @, the Secret of keystone.adminSecret holds both",
+        ),
+        rule(format!("{user} || !{query}"), "must have no query and no fragment: remove the ? or # and everything after it"),
+        rule(
+            format!("{user} || {query} || {}", matches("self", KEYSTONE_ADDRESS)),
+            "must be a web address, for example https://keystone.example:5000, with a port from 1 to 65535 and a path of plain segments: letters, digits, '-', '.', '_' and '~' between single slashes, and no segment . or ..",
+        ),
+    ]
 }
 
 /// For the path of a probe.

@@ -87,7 +87,9 @@ pub struct Keystone {
     #[schemars(extend("enum" = ["Operator", "Direct", "None"]))]
     pub registration: Option<String>,
 
-    /// The Secret with name and password of a user who administers Keystone (role admin, scope system), in its domain Default. Direct needs it.
+    /// The Secret with name and password of a user who administers Keystone (role admin, scope system), in its domain Default. Direct needs it. The
+    /// annotation weft.network/keystone-url of the Secret names the address that both may be sent to, weft.network/keystone-keys other keys than username and
+    /// password, and weft.network/keystone-users other users than placement who may be registered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub admin_secret: Option<CredentialsSecret>,
 }
@@ -96,9 +98,10 @@ pub struct Keystone {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalKeystone {
-    /// Where Placement asks it, for example https://keystone.example:5000.
+    /// Where Placement asks it, for example https://keystone.example:5000. With registration Direct, the Secrets or the operator's administrator must permit
+    /// that passwords are sent there.
     #[serde(rename = "authURL")]
-    #[schemars(length(max = 2048), extend("x-kubernetes-validations" = rules::needed_url()))]
+    #[schemars(length(max = 2048), extend("x-kubernetes-validations" = rules::keystone_url()))]
     pub auth_url: String,
 
     /// Where clients that have no token are sent. Left out: authURL.

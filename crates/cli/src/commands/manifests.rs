@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
 use clap::builder::PossibleValuesParser;
-use weft_placement::domain::Namespaces;
+use weft_placement::{domain::Namespaces, registration::Addresses};
 use weft_plan::Manifest;
 
 use crate::{
@@ -62,6 +62,11 @@ pub struct Args {
     #[arg(long, value_name = "NAMESPACES")]
     placement_namespaces: Option<Namespaces>,
 
+    /// Keystones, separated by commas, to which `registration: Direct` of any PlacementAPI may send the usual keys of Secrets; others must be
+    /// permitted by the Secrets [default: none]
+    #[arg(long, value_name = "URLS")]
+    keystone_urls: Option<Addresses>,
+
     /// The operator's image
     #[arg(long, value_name = "IMAGE", default_value = domains::OPERATOR_IMAGE)]
     image: String,
@@ -108,6 +113,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         image_pull_policy: &args.image_pull_policy,
         api_server: api_server.as_ref(),
         placement_namespaces: args.placement_namespaces.as_ref(),
+        keystone_urls: args.keystone_urls.as_ref(),
     })?;
     match &args.output {
         Some(folder) => {

@@ -50,6 +50,10 @@ pub struct Args {
     /// [default: openstack]
     #[arg(long, env = "WEFT_PLACEMENT_NAMESPACES", value_name = "NAMESPACES")]
     placement_namespaces: Option<String>,
+    /// Keystones, separated by commas, to which `registration: Direct` of any PlacementAPI may send the usual keys of Secrets, and of which status has
+    /// all errors; others must be permitted by the Secrets [default: none]
+    #[arg(long, env = "WEFT_KEYSTONE_URLS", value_name = "URLS")]
+    keystone_urls: Option<String>,
     /// What is logged: -1 debug, 0 info, 1 warnings, 2 errors
     #[arg(long, env = "CNAO_LOG_LEVEL", default_value_t = 0, allow_negative_numbers = true, value_name = "LEVEL")]
     log_level: i8,
@@ -114,6 +118,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         instance: args.pod_name,
         host_mtu: args.host_mtu.unwrap_or(HostMtu::Unknown),
         placement_namespaces: args.placement_namespaces,
+        keystone_urls: args.keystone_urls,
     };
     // One thread serves an operator: it waits nearly always, and a second one would cost memory.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("the runtime cannot be started")?;

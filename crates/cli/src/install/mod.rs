@@ -5,7 +5,7 @@ mod rbac;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use weft_placement::domain::Namespaces;
+use weft_placement::{domain::Namespaces, registration::Addresses};
 use weft_plan::{Decision, Facts, Manifest, ObjectKey};
 
 use crate::{
@@ -38,6 +38,8 @@ pub struct Options<'a> {
     pub api_server: Option<&'a ApiServer>,
     /// The namespaces whose PlacementAPIs are served, if they are not the usual one.
     pub placement_namespaces: Option<&'a Namespaces>,
+    /// Keystones to which the usual keys of all Secrets may be sent.
+    pub keystone_urls: Option<&'a Addresses>,
 }
 
 /// The way to the API server where the Service `kubernetes` does not lead there yet.
@@ -122,6 +124,8 @@ struct Domain {
     operands: String,
     /// The namespaces that are served, where the resource has one.
     namespaces: Option<Namespaces>,
+    /// The variable that lists Keystones, with its value, where there are some.
+    keystones: Option<(&'static str, String)>,
     example: Value,
     /// Everything that the chosen components may have, on whatever cluster and by whatever choice.
     decisions: Vec<Decision>,
@@ -158,7 +162,8 @@ impl Domain {
                 })?);
             }
         }
-        Ok(Self { entry, names, operands, namespaces, example, decisions })
+        let keystones = install.keystones_variable.zip(options.keystone_urls.map(ToString::to_string));
+        Ok(Self { entry, names, operands, namespaces, keystones, example, decisions })
     }
 
     /// Where the operands are in namespaces of their users, the operator's alone is made.
@@ -191,12 +196,13 @@ impl Domain {
     /// What its own Deployment is told beside what is written there.
     fn own_environment(&self) -> Vec<(&'static str, String)> {
         let namespaces = self.namespaces.iter().map(|namespaces| (self.entry.install.namespace_variable, namespaces.to_string()));
-        namespaces.chain(self.images()).collect()
+        namespaces.chain(self.keystones.clone()).chain(self.images()).collect()
     }
 
     /// Beside the images: the operands' namespace, which is another one than the operator's.
     fn shared_environment(&self) -> Vec<(&'static str, String)> {
         let mut variables = vec![(self.entry.install.namespace_variable, self.operands.clone())];
+        variables.extend(self.keystones.clone());
         variables.extend(self.images());
         variables
     }

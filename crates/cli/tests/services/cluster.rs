@@ -33,9 +33,18 @@ pub fn placement_api(spec: &Value) -> String {
 }
 
 pub async fn secret(cluster: &Cluster, name: &str, values: &[(&str, &str)]) {
+    apply_secret(cluster, name, values, json!({})).await;
+}
+
+/// The same, and its values may be sent to this Keystone.
+pub async fn secret_for(keystone: &str, cluster: &Cluster, name: &str, values: &[(&str, &str)]) {
+    apply_secret(cluster, name, values, json!({"weft.network/keystone-url": keystone})).await;
+}
+
+async fn apply_secret(cluster: &Cluster, name: &str, values: &[(&str, &str)], annotations: Value) {
     let data: BTreeMap<_, _> = values.iter().copied().collect();
-    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": NAMESPACE}, "stringData": data});
-    cluster.apply(&secret.to_string()).await;
+    let metadata = json!({"name": name, "namespace": NAMESPACE, "annotations": annotations});
+    cluster.apply(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data}).to_string()).await;
 }
 
 pub async fn get(cluster: &Cluster, kind: Kind, name: &str) -> Option<Value> {

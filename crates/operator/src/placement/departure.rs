@@ -23,40 +23,53 @@ use super::{
     pass::{has_finalizer, key_of},
 };
 
+/// What is left to be removed from Keystone.
+enum Left {
+    Nothing,
+    /// This is looked at again at the time, if there is one.
+    Something(Option<Timestamp>),
+}
+
 impl Place {
     /// Releases what a PlacementAPI holds, and lets it go. What has to be known for that is asked for; until it is, nothing goes.
-    pub(super) async fn depart(&self, resource: &Arc<Value>, view: &View<'_>) -> Result<(), Error> {
+    ///
+    /// Returns when to look again, should nothing happen.
+    pub(super) async fn depart(&self, resource: &Arc<Value>, view: &View<'_>) -> Result<Option<Timestamp>, Error> {
         if !has_finalizer(resource) {
-            return Ok(());
+            return Ok(None);
         }
         // One that cannot be read was never acted upon.
         let read: Option<PlacementApi> = serde_json::from_value(Value::clone(resource)).ok();
         let departure = read.as_ref().map_or_else(|| Departure { settled: true, ..Departure::default() }, |read| departure(read, view));
         if let Err((key, error)) = self.release(resource, &departure.releases).await {
-            return self.refused(resource, Assessment { settled: true, ..Assessment::default() }, key, error).await.map(drop);
+            return self.refused(resource, Assessment { settled: true, ..Assessment::default() }, key, error).await.map(|_| None);
         }
-        let is_out = match &read {
-            Some(read) => self.is_out_of_keystone(resource, read, view).await?,
-            None => true,
+        let left = match &read {
+            Some(read) => self.left_in_keystone(resource, read, view).await?,
+            None => Left::Nothing,
         };
-        if !departure.settled || !is_out {
-            return Ok(());
+        match left {
+            Left::Something(deadline) => Ok(deadline),
+            Left::Nothing if !departure.settled => Ok(None),
+            Left::Nothing => {
+                self.cluster.take_finalizer(&key_of(resource), resource, FINALIZER, &manager(&*self.domain)).await?;
+                Ok(None)
+            }
         }
-        self.cluster.take_finalizer(&key_of(resource), resource, FINALIZER, &manager(&*self.domain)).await
     }
 
-    /// Whether nothing is left to be removed from Keystone, or it was given up, which is told.
-    async fn is_out_of_keystone(&self, resource: &Value, read: &PlacementApi, view: &View<'_>) -> Result<bool, Error> {
-        match removal(read, view, Timestamp::now()) {
-            Removal::Done => Ok(true),
-            Removal::Waiting(steps) => {
+    /// What is left to be removed from Keystone. What is given up is told, and counts as nothing.
+    async fn left_in_keystone(&self, resource: &Value, read: &PlacementApi, view: &View<'_>) -> Result<Left, Error> {
+        match removal(read, self.domain.settings(), view, Timestamp::now()) {
+            Removal::Done => Ok(Left::Nothing),
+            Removal::Waiting(steps, deadline) => {
                 self.report(resource, &Assessment { steps, settled: true, ..Assessment::default() }).await?;
-                Ok(false)
+                Ok(Left::Something(deadline))
             }
             Removal::GivenUp(message) => {
                 tracing::warn!(message, object = %key_of(resource).human(), "let go");
                 self.tell(resource, vec![Note { warning: true, reason: "LeftInKeystone".to_owned(), message }]);
-                Ok(true)
+                Ok(Left::Nothing)
             }
         }
     }

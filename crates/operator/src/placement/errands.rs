@@ -1,5 +1,8 @@
 //! Errands at Keystone: they go on beside the passes, which only ask how far they are. What failed is tried again, ever more seldom; what is done is
 //! not asked again.
+//!
+//! An errand holds the permission to send what it sends, and an assessment asks for it only while that is given: without, no attempt begins, and one that is
+//! under way ends with the pass.
 
 use std::{
     collections::BTreeMap,
@@ -9,7 +12,7 @@ use std::{
 
 use tokio::task::AbortHandle;
 use weft_placement::registration::{Access, Change, Errand, Part, Progress};
-use weft_runtime::{retry::Pause, views::Bell};
+use weft_runtime::{retry::Pause, views::Bell, web};
 
 use super::keystone::{Keystone, KeystoneError, registration};
 
@@ -31,7 +34,15 @@ struct Known {
     /// The attempt that goes on.
     under_way: Option<AbortHandle>,
     /// What came of the last one.
-    outcome: Option<Result<(), (String, Pause)>>,
+    outcome: Option<Result<(), Failure>>,
+}
+
+struct Failure {
+    /// In the words of status.
+    told: String,
+    /// In those of the log.
+    why: String,
+    pause: Pause,
 }
 
 impl Drop for Known {
@@ -55,13 +66,15 @@ impl Errands {
         let is_due = match &known.outcome {
             None => true,
             Some(Ok(())) => return Progress::Done,
-            Some(Err((_, pause))) => pause.until() <= Instant::now(),
+            Some(Err(failure)) => failure.pause.until() <= Instant::now(),
         };
         // While it is tried again, the last failure is what there is to say.
-        let progress = known.outcome.as_ref().and_then(|outcome| outcome.as_ref().err()).map(|(why, _)| Progress::Failed(why.clone()));
+        let progress =
+            known.outcome.as_ref().and_then(|outcome| outcome.as_ref().err()).map(|failure| Progress::Failed(failure.told.clone()));
+        let is_first = known.outcome.is_none();
         if is_due && known.under_way.is_none() {
             let keystone = state.keystone(&errand.access);
-            let attempt = tokio::spawn(attempt(Arc::clone(&self.0), errand.clone(), keystone, bell.clone())).abort_handle();
+            let attempt = tokio::spawn(attempt(Arc::clone(&self.0), errand.clone(), is_first, keystone, bell.clone())).abort_handle();
             if let Some(known) = state.parts.get_mut(&errand.part) {
                 known.under_way = Some(attempt);
             }
@@ -74,7 +87,7 @@ impl Errands {
         let mut state = self.lock();
         state.parts.retain(|_, known| std::mem::take(&mut known.is_asked));
         let waiting = state.parts.values().filter(|known| known.under_way.is_none());
-        waiting.filter_map(|known| known.outcome.as_ref()?.as_ref().err().map(|(_, pause)| pause.until())).min()
+        waiting.filter_map(|known| known.outcome.as_ref()?.as_ref().err().map(|failure| failure.pause.until())).min()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -95,11 +108,17 @@ impl State {
     }
 }
 
-async fn attempt(state: Arc<Mutex<State>>, errand: Errand, keystone: Result<Arc<Keystone>, KeystoneError>, bell: Bell) {
+async fn attempt(state: Arc<Mutex<State>>, errand: Errand, is_first: bool, keystone: Result<Arc<Keystone>, KeystoneError>, bell: Bell) {
+    let began = tokio::time::Instant::now();
     let outcome = match keystone {
         Ok(keystone) => carry_out(&keystone, &errand).await,
         Err(error) => Err(error),
     };
+    let is_listed = errand.access.keystone.is_listed();
+    if outcome.as_ref().is_err_and(|error| is_first && !is_listed && error.is_about_host()) {
+        // A port that refuses is told when one that says nothing is. Status does not change with the later attempts.
+        tokio::time::sleep_until(began + web::REQUEST).await;
+    }
     let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(known) = state.parts.get_mut(&errand.part).filter(|known| known.errand == errand) else { return };
     known.under_way = None;
@@ -108,16 +127,17 @@ async fn attempt(state: Arc<Mutex<State>>, errand: Errand, keystone: Result<Arc<
         Ok(changes) => {
             if !changes.is_empty() {
                 let changes: Vec<_> = changes.iter().map(ToString::to_string).collect();
-                tracing::info!(keystone = errand.access.auth_url, changes = changes.join("; "), "registered");
+                tracing::info!(keystone = %errand.access.keystone.to(), changes = changes.join("; "), "registered");
             }
             Ok(())
         }
         Err(error) => {
             let why = error.to_string();
-            if before.as_ref().is_none_or(|(said, _)| *said != why) {
+            if before.as_ref().is_none_or(|before| before.why != why) {
                 tracing::warn!(why, "Keystone");
             }
-            Err((why, Pause::after(before.map(|(_, pause)| pause), error.class())))
+            let told = if is_listed { why.clone() } else { error.without_details() };
+            Err(Failure { told, why, pause: Pause::after(before.map(|before| before.pause), error.class()) })
         }
     });
     drop(state);

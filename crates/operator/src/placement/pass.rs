@@ -115,9 +115,9 @@ impl Place {
             let view = View::new(self, &owner, &memory.failures, &memory.errands).departing();
             let done = self.depart(resource, &view).await;
             memory.asked = view.into_asked();
-            done?;
+            let deadline = done?.map(instant);
             memory.retry(None);
-            return Ok(memory.errands.settle());
+            return Ok([deadline, memory.errands.settle()].into_iter().flatten().min());
         }
         let owner = Owner::of(&*self.domain, resource);
         let objects =
@@ -165,9 +165,7 @@ impl Place {
         }
         self.metrics.passed(name, if memory.failures.is_empty() { "ok" } else { "failed" });
         let again = memory.failures.keys().filter_map(|key| memory.retries.due(key));
-        let deadline = assessment
-            .deadline
-            .map(|deadline| Instant::now() + Duration::try_from(deadline.duration_since(Timestamp::now())).unwrap_or_default());
+        let deadline = assessment.deadline.map(instant);
         memory.pause = None;
         Ok(again.chain(deadline).chain(memory.errands.settle()).min())
     }
@@ -245,6 +243,11 @@ impl Place {
         let known = self.shared.lock().resources();
         known.into_iter().find(|known| known["metadata"]["uid"] == resource["metadata"]["uid"]).unwrap_or_else(|| Arc::clone(resource))
     }
+}
+
+/// The same time by the clock that pauses are measured with.
+fn instant(time: Timestamp) -> Instant {
+    Instant::now() + Duration::try_from(time.duration_since(Timestamp::now())).unwrap_or_default()
 }
 
 /// Whether the resource has our finalizer.

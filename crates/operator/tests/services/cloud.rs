@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use weft_operator::keystone::Keystone;
-use weft_placement::registration::{Access, Wanted};
+use weft_placement::registration::{Access, Address, Permitted, Wanted, permitted};
 use weft_testenv::services::{self, MariaDb, Site};
 
 pub const DATABASE: &str = "openstack.cloud.svc";
@@ -27,7 +27,8 @@ impl Cloud {
 
     pub fn access(&self) -> Access {
         let password = self.keystone.admin_password().to_owned();
-        Access { auth_url: self.keystone.url().trim_end_matches("/v3").to_owned(), bundle: None, user: "admin".to_owned(), password }
+        let called = "the administrator".to_owned();
+        Access { keystone: at(&self.keystone.url()), bundle: None, user: "admin".to_owned(), password, called }
     }
 
     pub fn client(&self) -> Keystone {
@@ -79,6 +80,12 @@ impl Cloud {
         let scope = json!({"project": {"name": "service", "domain": {"id": "default"}}});
         self.keystone.token(user, password, &scope).await.is_ok()
     }
+}
+
+/// A Keystone that the operator's administrator lists.
+pub fn at(url: &str) -> Permitted {
+    let address: Address = url.parse().unwrap();
+    permitted(&address, &[address.clone()], &[]).unwrap()
 }
 
 pub fn wanted() -> Wanted {

@@ -1,6 +1,9 @@
 //! Registration by this operator itself: the user before the pods that log in as it, service and endpoints once they answer, and all of it gone at the
 //! end.
 //!
+//! What is sent there is permitted first, see [`permitted`]: by the Secrets themselves, or by the administrator of the operator. That is asked only where
+//! something is to be sent, so that a service that is registered already goes on.
+//!
 //! Keystone tells nobody of its changes, and is not asked again and again. What has been done is in `status.hash`: as long as that is what is wanted,
 //! nothing is asked. The annotation [`RETRY`] has it looked at again.
 
@@ -14,10 +17,11 @@ use super::{
     secrets::{self, BUNDLE},
 };
 use crate::{
-    Config, KeystoneEndpoints,
+    Config, KeystoneEndpoints, Settings,
     conditions::{State, Step, Steps},
+    config::PASSWORD_KEY,
     objects::digest,
-    registration::{Access, Errand, Part, Progress, Wanted},
+    registration::{Access, Address, AddressError, Ask, Errand, NotPermitted, Part, Permission, Progress, Wanted, permitted},
     validate::Registration,
     world::{World, secret},
 };
@@ -31,14 +35,25 @@ const PATIENCE: SignedDuration = SignedDuration::from_mins(5);
 const ACCOUNT: &str = "keystoneservice";
 const CATALOGUE: &str = "keystoneendpoint";
 
-/// What registration needs of Secrets.
+/// The keys of the administrator's Secret, unless others are named.
+const ADMIN_KEYS: [&str; 2] = ["username", "password"];
+
+/// What registration needs of Secrets, and what these permit.
 #[derive(Clone)]
 pub struct Credentials {
     user: String,
     password: String,
+    /// The keys of both.
+    keys: [String; 2],
+    /// What their Secret permits.
+    admin: Permission,
+    /// How the user is called in messages.
+    called: String,
     bundle: Option<Vec<u8>>,
     /// The password of the service's user.
     service: String,
+    /// What its Secret permits.
+    of_service: Permission,
     /// Which version of its Secret that is.
     version: String,
 }
@@ -65,14 +80,20 @@ pub fn read(config: &Config, world: &dyn World) -> Result<Option<Credentials>, P
     };
     let find = |name: &str| secrets::find(config, world, name, State::error);
     let fails = |error| Pending::from(Step::Input.fails(error));
-    let keys = find(&admin.name)?;
+    let values = find(&admin.name)?;
+    let keys = [&admin.user_key, &admin.password_key];
+    let keys: [&str; 2] = std::array::from_fn(|n| given(keys[n]).unwrap_or(ADMIN_KEYS[n]));
     let service = find(given(&config.spec().secret).unwrap_or_default())?;
     let bundle = config.keystone_ca_bundle().or_else(|| config.ca_bundle()).map(|name| find(name)?.bytes(BUNDLE).map_err(fails));
     Ok(Some(Credentials {
-        user: keys.text(given(&admin.user_key).unwrap_or("username")).map_err(fails)?,
-        password: keys.text(given(&admin.password_key).unwrap_or("password")).map_err(fails)?,
+        user: values.text(keys[0]).map_err(fails)?,
+        password: values.text(keys[1]).map_err(fails)?,
+        keys: keys.map(str::to_owned),
+        admin: Permission::of(&config.namespace, &values),
+        called: format!("the user of field '{}' of secret/{}", keys[0], admin.name),
         bundle: bundle.transpose()?,
         service: service.text(config.password_key()).map_err(fails)?,
+        of_service: Permission::of(&config.namespace, &service),
         version: service.version(),
     }))
 }
@@ -85,43 +106,68 @@ pub struct Direct {
     pub keystone: KeystoneEndpoints,
 }
 
-fn errand(part: Part, config: &Config, credentials: &Credentials, keystone: &KeystoneEndpoints) -> Errand {
-    let Credentials { user, password, bundle, service, version: _ } = credentials.clone();
-    let access = Access { auth_url: keystone.internal.clone(), bundle, user, password };
-    Errand { part, access, wanted: Wanted::of(config, &service, keystone.region.as_deref()) }
+/// Why nothing is sent to a Keystone.
+#[derive(Debug, thiserror::Error)]
+enum Unsent {
+    /// The address is none; only that of a KeystoneAPI is not checked before.
+    #[error("the address of Keystone {0}")]
+    Address(#[from] AddressError),
+    /// Nobody permits it.
+    #[error(transparent)]
+    Permission(#[from] NotPermitted),
+}
+
+/// An errand, if all that is sent for it may be sent.
+fn errand(part: Part, config: &Config, settings: &Settings, direct: &Direct) -> Result<Errand, Unsent> {
+    let Direct { credentials, keystone } = direct;
+    let Credentials { user, password, keys, admin, called, bundle, service, of_service, version: _ } = credentials.clone();
+    let to: Address = keystone.internal.parse()?;
+    let keys: [(&str, &str); 2] = std::array::from_fn(|n| (keys[n].as_str(), ADMIN_KEYS[n]));
+    let service_keys = [(config.password_key(), PASSWORD_KEY)];
+    // Services and endpoints are those of Placement, whoever asks; a user may be anybody's.
+    let user_of_service = (part != Part::Catalogue).then(|| config.service_user());
+    let mut asks = vec![Ask { permission: &admin, keys: &keys, user: user_of_service }];
+    if part == Part::Account {
+        asks.push(Ask { permission: &of_service, keys: &service_keys, user: None });
+    }
+    let keystone_permitted = permitted(&to, &settings.keystones.0, &asks)?;
+    let access = Access { keystone: keystone_permitted, bundle, user, password, called };
+    Ok(Errand { part, access, wanted: Wanted::of(config, &service, keystone.region.as_deref()) })
 }
 
 impl Walk<'_> {
     /// The service's user, with the password that the pods are about to get.
     pub(super) fn registered_user(&mut self, direct: Option<&Direct>) -> Result<(), End> {
-        let Some(Direct { credentials, keystone }) = direct else { return Ok(()) };
+        let Some(direct) = direct else { return Ok(()) };
         // No digest of the password itself: status is read by many.
-        let what = json!([keystone.internal, self.config.service_user(), credentials.version, self.retry]);
-        let hash = self.registered(ACCOUNT, &what, errand(Part::Account, self.config, credentials, keystone), Step::KeystoneService)?;
+        let what = json!([direct.keystone.internal, self.config.service_user(), direct.credentials.version, self.retry]);
+        let hash = self.registered(ACCOUNT, &what, Part::Account, direct, Step::KeystoneService)?;
         self.assessment.found.account_hash = Some(hash);
         Ok(())
     }
 
     /// Service and endpoints.
-    pub(super) fn registered_endpoints(&mut self, Direct { credentials, keystone }: &Direct) -> Result<(), End> {
+    pub(super) fn registered_endpoints(&mut self, direct: &Direct) -> Result<(), End> {
         self.done(Step::KeystoneService);
-        let errand = errand(Part::Catalogue, self.config, credentials, keystone);
-        let what = json!([keystone.internal, errand.wanted.region, errand.wanted.urls, self.retry]);
-        let hash = self.registered(CATALOGUE, &what, errand, Step::KeystoneEndpoint)?;
+        let wanted = Wanted::of(self.config, &direct.credentials.service, direct.keystone.region.as_deref());
+        let what = json!([direct.keystone.internal, wanted.region, wanted.urls, self.retry]);
+        let hash = self.registered(CATALOGUE, &what, Part::Catalogue, direct, Step::KeystoneEndpoint)?;
         self.assessment.found.catalogue_hash = Some(hash);
         self.done(Step::KeystoneEndpoint);
         Ok(())
     }
 
     /// Has an errand done unless status says that it is.
-    fn registered(&mut self, name: &str, what: &serde_json::Value, errand: Errand, step: Step) -> Result<String, End> {
+    fn registered(&mut self, name: &str, what: &serde_json::Value, part: Part, direct: &Direct, step: Step) -> Result<String, End> {
         let hash = digest(what);
         if self.before.hash.as_ref().and_then(|hashes| hashes.get(name)) == Some(&hash) {
             return Ok(hash);
         }
+        let errand = errand(part, self.config, self.settings, direct).map_err(|error| step.fails(error).into());
+        let errand = self.take(step, errand)?;
         let came = match self.world.keystone(&errand) {
             Progress::Done => Ok(hash),
-            Progress::UnderWay => Err(State::requested(format!("Keystone at {} is asked", errand.access.auth_url)).into()),
+            Progress::UnderWay => Err(State::requested(format!("Keystone at {} is asked", direct.keystone.internal)).into()),
             Progress::Failed(why) => Err(step.fails(why).into()),
         };
         self.take(step, came)
@@ -133,14 +179,14 @@ impl Walk<'_> {
 pub enum Removal {
     /// Nothing.
     Done,
-    /// It is being done, or tried: as these conditions say.
-    Waiting(Steps),
+    /// It is being done, or tried: as these conditions say. Nothing else may happen until the time, if there is one.
+    Waiting(Steps, Option<Timestamp>),
     /// It cannot be done: this stays there.
     GivenUp(String),
 }
 
 /// Removes what was registered.
-pub fn removal(resource: &PlacementApi, world: &dyn World, now: Timestamp) -> Removal {
+pub fn removal(resource: &PlacementApi, settings: &Settings, world: &dyn World, now: Timestamp) -> Removal {
     let Ok(config) = Config::of(resource) else { return Removal::Done };
     let hashes = resource.status.as_ref().and_then(|status| status.hash.as_ref());
     // Without status there was nothing yet.
@@ -154,21 +200,29 @@ pub fn removal(resource: &PlacementApi, world: &dyn World, now: Timestamp) -> Re
     }
     let since = resource.metadata.deletion_timestamp.as_ref().map_or(now, |since| since.0);
     let until = since.checked_add(PATIENCE).unwrap_or(since);
-    let state = match read(&config, world).and_then(|credentials| Ok(credentials.zip(keystone::endpoints(&config, world)?))) {
+    let tried = |why: &str| {
+        Step::KeystoneEndpoint.fails(format!(
+            "{why}. This is tried until {until}; to leave it in Keystone and go on at once, set spec.keystone.registration to None"
+        ))
+    };
+    let (state, deadline) = match read(&config, world).and_then(|credentials| Ok(credentials.zip(keystone::endpoints(&config, world)?))) {
         Ok(None) => return Removal::Done,
-        Ok(Some((credentials, keystone))) => match world.keystone(&errand(Part::Removal, &config, &credentials, &keystone)) {
-            Progress::Done => return Removal::Done,
-            Progress::UnderWay => State::requested(format!("being removed from Keystone at {}", keystone.internal)),
-            Progress::Failed(why) if now < until => Step::KeystoneEndpoint.fails(format!(
-                "{why}. This is tried until {until}; to leave it in Keystone and go on at once, set spec.keystone.registration to None"
-            )),
-            Progress::Failed(why) => return left(&why),
+        Ok(Some((credentials, keystone))) => match errand(Part::Removal, &config, settings, &Direct { credentials, keystone }) {
+            Ok(errand) => match world.keystone(&errand) {
+                Progress::Done => return Removal::Done,
+                Progress::UnderWay => (State::requested(format!("being removed from Keystone at {}", errand.access.keystone.to())), None),
+                Progress::Failed(why) if now < until => (tried(&why), None),
+                Progress::Failed(why) => return left(&why),
+            },
+            // Somebody may permit it yet.
+            Err(why) if now < until => (tried(&why.to_string()), Some(until)),
+            Err(why) => return left(&why.to_string()),
         },
-        Err(Pending::Unsettled | Pending::Unmade) => State::requested("being removed from Keystone"),
+        Err(Pending::Unsettled | Pending::Unmade) => (State::requested("being removed from Keystone"), None),
         // With its namespace, the Secrets go before it.
         Err(Pending::At(state)) => return left(&state.message),
     };
     let mut steps = Steps::default();
     steps.set(Step::KeystoneEndpoint, state);
-    Removal::Waiting(steps)
+    Removal::Waiting(steps, deadline)
 }

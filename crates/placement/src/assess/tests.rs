@@ -1,6 +1,6 @@
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Mutex};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::json;
@@ -8,11 +8,14 @@ use weft_plan::Kind;
 
 use super::*;
 use crate::{
-    registration::{Errand, Progress},
+    registration::{Errand, Part, Progress},
     status::status,
 };
 
 const NOW: &str = "2026-01-01T00:00:00Z";
+const KEYSTONE: &str = "http://keystone.example:5000";
+/// The annotation of a Secret that permits to send it there.
+const URLS: &str = "weft.network/keystone-url";
 
 /// A namespace in memory: what others have made, and what was applied, as it stands.
 #[derive(Default)]
@@ -25,6 +28,8 @@ struct Namespace {
     has_peers: bool,
     /// Whether that of Multus is.
     has_networks: bool,
+    /// What Keystone was asked for.
+    asked: Mutex<Vec<Part>>,
 }
 
 impl World for Namespace {
@@ -52,7 +57,8 @@ impl World for Namespace {
         None
     }
 
-    fn keystone(&self, _errand: &Errand) -> Progress {
+    fn keystone(&self, errand: &Errand) -> Progress {
+        self.asked.lock().unwrap().push(errand.part);
         Progress::Done
     }
 
@@ -78,6 +84,13 @@ impl Namespace {
         let data: BTreeMap<_, _> = values.iter().map(|(key, value)| (*key, STANDARD.encode(value))).collect();
         let object = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "cloud"}, "data": data});
         self.others.insert(crate::world::secret("cloud", name), Arc::new(object));
+        self
+    }
+
+    /// The same Secret, with this annotation.
+    fn permitting(mut self, secret: &str, annotation: &str, value: &str) -> Self {
+        let live = self.others.get_mut(&crate::world::secret("cloud", secret)).unwrap();
+        Arc::make_mut(live)["metadata"]["annotations"][annotation] = value.into();
         self
     }
 
@@ -300,10 +313,12 @@ fn database_and_registration_of_other_operators_are_left_once_pods_do_without() 
 #[test]
 fn a_credential_that_is_not_there_yet_is_not_what_pods_run_with() {
     let direct = json!({"auth": {"applicationCredentialSecret": "ac"}, "secret": "osp",
-        "keystone": {"external": {"authURL": "http://keystone.example:5000"}, "registration": "Direct", "adminSecret": {"name": "admin"}}});
+        "keystone": {"external": {"authURL": KEYSTONE}, "registration": "Direct", "adminSecret": {"name": "admin"}}});
     let mut world = namespace()
         .with_secret("osp", &[("PlacementPassword", "12345678")])
-        .with_secret("admin", &[("username", "admin"), ("password", "12345678")]);
+        .with_secret("admin", &[("username", "admin"), ("password", "12345678")])
+        .permitting("osp", URLS, KEYSTONE)
+        .permitting("admin", URLS, KEYSTONE);
     let by_password = world.settle(&bound(&direct), well);
     assert!(by_password.steps.are_done(), "{:?}", by_password.steps);
     assert_eq!(by_password.found.credential, Some(None));
@@ -368,12 +383,14 @@ fn certificates_are_waited_for_and_a_bundle_is_missed() {
 fn with_secrets() -> (PlacementApi, Namespace) {
     let spec = json!({"auth": {"applicationCredentialSecret": "ac"}, "secret": "osp",
         "database": {"host": "db.example", "credentialsSecret": {"name": "db"}},
-        "keystone": {"external": {"authURL": "http://keystone.example:5000"}, "registration": "Direct", "adminSecret": {"name": "admin"}}});
+        "keystone": {"external": {"authURL": KEYSTONE}, "registration": "Direct", "adminSecret": {"name": "admin"}}});
     let world = Namespace::default()
         .with_secret("osp", &[("PlacementPassword", " 12 345 ")])
         .with_secret("db", &[("username", "placement"), ("password", " x ")])
         .with_secret("ac", &[("AC_ID", "a"), ("AC_SECRET", " b ")])
-        .with_secret("admin", &[("username", "admin"), ("password", "12345678")]);
+        .with_secret("admin", &[("username", "admin"), ("password", "12345678")])
+        .permitting("osp", URLS, KEYSTONE)
+        .permitting("admin", URLS, KEYSTONE);
     (resource(&spec), world)
 }
 
@@ -460,4 +477,105 @@ fn a_rollout_past_its_deadline_is_an_error() {
     let assessment = namespace().settle(&resource(&json!({})), late);
     assert_eq!(said(&assessment, Step::Deployment), ("False", "Error", "Deployment error occurred ProgressDeadlineExceeded: timed out"));
     assert_eq!((assessment.found.ready_count, assessment.found.applied_hash), (Some(0), None));
+}
+
+/// One that is registered by this operator, with the Secrets for it, which permit nothing.
+fn unpermitted(more: &Value) -> (PlacementApi, Namespace) {
+    let mut spec = json!({"auth": null, "secret": "osp",
+        "keystone": {"external": {"authURL": KEYSTONE}, "registration": "Direct", "adminSecret": {"name": "admin"}}});
+    json_merge(&mut spec, more);
+    let world = namespace()
+        .with_secret("osp", &[("PlacementPassword", "12345678"), ("Other", "87654321")])
+        .with_secret("admin", &[("username", "admin"), ("password", "12345678"), ("Other", "87654321")]);
+    (resource(&spec), world)
+}
+
+fn asked(world: &Namespace) -> Vec<Part> {
+    world.asked.lock().unwrap().drain(..).collect()
+}
+
+#[test]
+fn nothing_is_sent_until_each_secret_or_the_administrator_permits_it() {
+    let (resource, mut world) = unpermitted(&json!({}));
+    let stopped = world.settle(&resource, well);
+    let (status, reason, message) = said(&stopped, Step::KeystoneService);
+    assert_eq!((status, reason), ("False", "Error"));
+    assert!(message.contains("secret/admin") && message.contains("secret/osp") && message.contains(KEYSTONE), "{message}");
+    assert!(asked(&world).is_empty() && stopped.objects.iter().all(|object| object.key().kind != kinds::SECRET), "{:?}", stopped.objects);
+
+    let mut world = world.permitting("admin", URLS, KEYSTONE);
+    let message = said(&world.settle(&resource, well), Step::KeystoneService).2.to_owned();
+    assert!(!message.contains("secret/admin") && message.contains("secret/osp"), "{message}");
+    assert!(asked(&world).is_empty());
+    let mut world = world.permitting("osp", URLS, "http://keystone.example:5000/v3/");
+    assert!(world.settle(&resource, well).steps.are_done());
+    let parts = asked(&world);
+    assert!(parts.contains(&Part::Account) && parts.contains(&Part::Catalogue), "{parts:?}");
+
+    let (resource, world) = unpermitted(&json!({}));
+    let settings = Settings { keystones: format!("https://other.example,{KEYSTONE}").parse().unwrap(), ..Settings::default() };
+    let listed = assess(&resource, None, &settings, &world, NOW.parse().unwrap(), Dice { user: [0; 2], password: [0; 16] });
+    assert!(!said(&listed, Step::KeystoneService).2.contains("secret/"), "{:?}", listed.steps);
+}
+
+#[test]
+fn an_unusual_key_or_user_is_permitted_by_its_secret_alone() {
+    let listed = Settings { keystones: KEYSTONE.parse().unwrap(), ..Settings::default() };
+    let look = |resource: &PlacementApi, world: &Namespace| {
+        // The service account is made first.
+        assess(resource, None, &listed, world, NOW.parse().unwrap(), Dice { user: [0; 2], password: [0; 16] })
+    };
+    for (more, secret, annotation, value) in [
+        (json!({"passwordSelectors": {"service": "Other"}}), "osp", "weft.network/keystone-keys", "Other"),
+        (
+            json!({"keystone": {"external": {"authURL": KEYSTONE}, "registration": "Direct", "adminSecret": {"name": "admin", "userKey": "Other"}}}),
+            "admin",
+            "weft.network/keystone-keys",
+            "Other",
+        ),
+        (json!({"serviceUser": "nova"}), "admin", "weft.network/keystone-users", "nova"),
+    ] {
+        let (resource, mut world) = unpermitted(&more);
+        world.settle(&resource, well);
+        let message = said(&look(&resource, &world), Step::KeystoneService).2.to_owned();
+        let command = format!("kubectl -n cloud annotate secret {secret} {annotation}={value}");
+        assert!(message.contains(&command) && asked(&world).is_empty(), "{message}");
+        let world = world.permitting(secret, annotation, value);
+        look(&resource, &world);
+        assert_eq!(asked(&world), [Part::Account]);
+    }
+}
+
+#[test]
+fn a_service_that_is_registered_needs_no_permission_until_something_is_to_be_sent() {
+    let (mut resource, world) = unpermitted(&json!({}));
+    let mut world = world.permitting("osp", URLS, KEYSTONE).permitting("admin", URLS, KEYSTONE);
+    let done = world.settle(&resource, well);
+    resource.status = Some(status(&PlacementApiStatus::default(), &done, 1, NOW.parse().unwrap()));
+    let mut world = world.permitting("osp", URLS, "").permitting("admin", URLS, "");
+    asked(&world);
+    assert!(world.settle(&resource, well).steps.are_done() && asked(&world).is_empty());
+    resource.metadata.annotations = Some([(direct::RETRY.to_owned(), "1".to_owned())].into());
+    assert!(said(&world.settle(&resource, well), Step::KeystoneService).2.contains("may be sent") && asked(&world).is_empty());
+}
+
+#[test]
+fn a_removal_waits_for_the_permission_and_gives_up_in_the_end() {
+    let (mut resource, world) = unpermitted(&json!({}));
+    resource.status = Some(PlacementApiStatus::default());
+    let deleted: Timestamp = NOW.parse().unwrap();
+    resource.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(deleted));
+    let remove = |world: &Namespace, minutes: i64| {
+        direct::removal(&resource, &Settings::default(), world, deleted + jiff::SignedDuration::from_mins(minutes))
+    };
+    let direct::Removal::Waiting(steps, deadline) = remove(&world, 1) else { panic!("it waits") };
+    assert_eq!(deadline, Some(deleted + jiff::SignedDuration::from_mins(5)), "nothing else would have it looked at again");
+    let message = &steps.get(Step::KeystoneEndpoint).unwrap().message;
+    assert!(message.contains("annotate secret admin") && message.contains("spec.keystone.registration to None"), "{message}");
+    assert!(!message.contains("secret/osp"), "nothing of it is sent then: {message}");
+    assert!(matches!(remove(&world, 6), direct::Removal::GivenUp(why) if why.contains("annotate secret admin")));
+    assert!(asked(&world).is_empty());
+    let world = world.permitting("admin", URLS, KEYSTONE);
+    assert!(matches!(remove(&world, 1), direct::Removal::Done));
+    assert_eq!(asked(&world), [Part::Removal]);
 }

@@ -2,19 +2,21 @@
 
 use std::fmt;
 
-use super::Wanted;
+use super::{Permitted, Wanted};
 
 /// How Keystone is reached, and as whom.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Access {
-    /// Its address, with or without the version of the API.
-    pub auth_url: String,
+    /// Which one. What follows may be sent there.
+    pub keystone: Permitted,
     /// The certificates, in PEM form, that it is verified by. Nothing: those of the system.
     pub bundle: Option<Vec<u8>>,
     /// A user of domain Default with the role admin on the system.
     pub user: String,
     /// That user's password.
     pub password: String,
+    /// How the user is called in messages: a name that comes from a Secret is not shown. For example `the user of field 'username' of secret/keystone-admin`.
+    pub called: String,
 }
 
 /// Which part of a registration.
@@ -52,7 +54,7 @@ pub enum Progress {
 
 impl fmt::Debug for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Access").field("auth_url", &self.auth_url).field("user", &self.user).finish_non_exhaustive()
+        f.debug_struct("Access").field("keystone", &self.keystone).field("user", &self.called).finish_non_exhaustive()
     }
 }
 

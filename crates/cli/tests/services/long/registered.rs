@@ -19,7 +19,10 @@ async fn the_operator_registers_follows_the_password_and_removes_everything() {
     let log = || std::fs::read_to_string(site.dir().join("keystone.log")).unwrap();
     let requests = || log().matches("HTTP/1.1\"").count();
     let cluster = start().await;
-    let operator = Operator::start_default(&cluster).await;
+    let url = keystone.url();
+    let environment: &[(&str, &str)] = &[("WEFT_KEYSTONE_URLS", &url)];
+    let start_operator = async || Operator::start(&cluster, OperatorOptions { environment, ..Default::default() }).await;
+    let operator = start_operator().await;
     secret(&cluster, "placement-secret", &[("PlacementPassword", PASSWORD)]).await;
     secret(&cluster, "placement-db", &[("url", "mysql+pymysql://placement:p@db.example/placement")]).await;
     secret(&cluster, "keystone-admin", &[("username", "admin"), ("password", "wrong")]).await;
@@ -31,7 +34,8 @@ async fn the_operator_registers_follows_the_password_and_removes_everything() {
     cluster.apply(&placement_api(&spec)).await;
 
     // What is wrong is said, and nothing goes on with a user that is not there.
-    let refused = "does not let in user \"admin\" of domain Default to administer it (scope system): 401";
+    let refused =
+        "does not let in the user of field 'username' of secret/keystone-admin of domain Default to administer it (scope system): 401";
     wait_condition(&cluster, "KeystoneServiceReady", "False", refused).await;
     assert!(get(&cluster, kinds::DEPLOYMENT, "placement").await.is_none());
     secret(&cluster, "keystone-admin", &[("username", "admin"), ("password", keystone.admin_password())]).await;
@@ -45,7 +49,7 @@ async fn the_operator_registers_follows_the_password_and_removes_everything() {
     wait_until("all requests are in the log", async || if log().contains("GET /v3/endpoints?") { Ok(()) } else { Err(log()) }).await;
     let before = requests();
     operator.kill();
-    let _operator = Operator::start_default(&cluster).await;
+    let _operator = start_operator().await;
     _operator.wait_leading().await;
     cluster.patch(kinds::PLACEMENT_API, NAMESPACE, "placement", json!({"spec": {"replicas": 2}})).await;
     wait(&cluster, "two pods are ready", |live| {

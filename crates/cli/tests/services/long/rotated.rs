@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use weft_plan::kinds;
 use weft_testenv::services::{DATABASE_PORT, Keystone, MariaDb, Site};
 
-use crate::cluster::{NAMESPACE, get, placement_api, secret, start_without_nodes, wait, wait_gone, wait_ready};
+use crate::cluster::{NAMESPACE, get, placement_api, secret, secret_for, start_without_nodes, wait, wait_gone, wait_ready};
 use crate::harness::*;
 use crate::kubelet::Kubelet;
 use crate::registry::{application_credential, lets_in, registered};
@@ -104,9 +104,9 @@ async fn a_password_and_a_credential_are_replaced_under_load_and_every_request_i
 
 async fn life(cluster: &Cluster, keystone: &Keystone, kubelet: &Kubelet<'_>) {
     let before = registered(keystone).await;
-    secret(cluster, "placement-secret", &[("PlacementPassword", "first")]).await;
+    secret_for(&keystone.url(), cluster, "placement-secret", &[("PlacementPassword", "first")]).await;
     secret(cluster, "placement-db", &[("username", "placement"), ("password", PASSWORD)]).await;
-    secret(cluster, "keystone-admin", &[("username", "admin"), ("password", keystone.admin_password())]).await;
+    secret_for(&keystone.url(), cluster, "keystone-admin", &[("username", "admin"), ("password", keystone.admin_password())]).await;
     let spec = json!({
         "secret": "placement-secret",
         "database": {"host": DATABASE, "credentialsSecret": {"name": "placement-db"}},
@@ -143,7 +143,7 @@ async fn changes(cluster: &Cluster, load: &Load<'_>) {
     .await;
     load.goes_on().await;
     let pods = kubelet.pods();
-    secret(cluster, "placement-secret", &[("PlacementPassword", "second")]).await;
+    secret_for(&load.keystone.url(), cluster, "placement-secret", &[("PlacementPassword", "second")]).await;
     wait_replaced(cluster, kubelet, &pods).await;
     load.goes_on().await;
     assert!(lets_in(keystone, "second").await && !lets_in(keystone, "first").await);
@@ -161,7 +161,7 @@ async fn changes(cluster: &Cluster, load: &Load<'_>) {
     let pods = kubelet.pods();
     let rotation = async {
         load.goes_on().await;
-        secret(cluster, "placement-secret", &[("PlacementPassword", "third")]).await;
+        secret_for(&load.keystone.url(), cluster, "placement-secret", &[("PlacementPassword", "third")]).await;
         wait_until("Keystone knows it", async || if lets_in(keystone, "third").await { Ok(()) } else { Err("no".into()) }).await;
         load.goes_on().await;
         wait_ready(cluster).await;

@@ -5,6 +5,7 @@ mod behaviours;
 mod metrics;
 mod operators;
 mod others;
+mod permission;
 mod released;
 mod site;
 mod standalone;

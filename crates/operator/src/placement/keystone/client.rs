@@ -20,6 +20,8 @@ pub struct Keystone {
     root: String,
     user: String,
     password: String,
+    /// How messages call the user.
+    called: String,
     session: Mutex<Option<Session>>,
 }
 
@@ -48,8 +50,9 @@ impl Keystone {
     /// # Errors
     /// The bundle has no certificates, or none is given and the system has none either.
     pub fn new(access: Access) -> Result<Self, KeystoneError> {
-        let Access { auth_url, bundle, user, password } = access;
-        let root = api_root(&auth_url);
+        let Access { keystone, bundle, user, password, called } = access;
+        // All requests go to what is below it: no address of the catalogue is used, and no redirection is followed.
+        let root = keystone.to().api();
         let web = Web::new(bundle.as_deref()).map_err(|error| {
             let why = match error {
                 WebError::Bundle => "key tls-ca-bundle.pem of the Secret with its certificates holds none in PEM form".to_owned(),
@@ -57,7 +60,7 @@ impl Keystone {
             };
             KeystoneError::Access { root: root.clone(), why }
         })?;
-        Ok(Self { web, root, user, password, session: Mutex::new(None) })
+        Ok(Self { web, root, user, password, called, session: Mutex::new(None) })
     }
 
     /// The list that a path of the API gives under this name.
@@ -105,13 +108,17 @@ impl Keystone {
         // Held meanwhile, so that requests at once log in once.
         let mut kept = self.session.lock().await;
         *kept = None;
-        let session = self.login(&self.user, &self.password, Scope::System).await?;
+        let session = self.log_in(&self.called, &self.user, &self.password, Scope::System).await?;
         *kept = Some(session.clone());
         Ok(session)
     }
 
-    /// A token for a user of the domain.
+    /// A token for a user of the domain whose name is no secret.
     pub(super) async fn login(&self, user: &str, password: &str, scope: Scope<'_>) -> Result<Session, KeystoneError> {
+        self.log_in(&format!("user {user:?}"), user, password, scope).await
+    }
+
+    async fn log_in(&self, called: &str, user: &str, password: &str, scope: Scope<'_>) -> Result<Session, KeystoneError> {
         const PATH: &str = "/auth/tokens";
         let domain = json!({"name": DOMAIN});
         let identity = json!({"methods": ["password"], "password": {"user": {"name": user, "domain": domain, "password": password}}});
@@ -125,8 +132,9 @@ impl Keystone {
         let text = |path: &str| answer.pointer(path).and_then(Value::as_str).map(str::to_owned);
         match token.zip(text("/token/user/domain/id")) {
             Some((token, domain)) if status.is_success() => Ok(Session { token, domain }),
-            _ => Err(match message(&answer, &[password]) {
-                Some(message) => KeystoneError::Login { root: self.root.clone(), user: user.to_owned(), scope: told, status, message },
+            // A value of any key may have been sent as the name.
+            _ => Err(match message(&answer, &[password, user]) {
+                Some(message) => KeystoneError::Login { root: self.root.clone(), called: called.to_owned(), scope: told, status, message },
                 None => KeystoneError::NotKeystone { call: format!("POST {PATH}"), root: self.root.clone(), status },
             }),
         }
@@ -187,12 +195,6 @@ impl Keystone {
     }
 }
 
-/// The address of version 3 of the API. The usual address of a Keystone has no version, which its clients find out.
-fn api_root(auth_url: &str) -> String {
-    let url = auth_url.trim_end_matches('/');
-    if url.ends_with("/v3") { url.to_owned() } else { format!("{url}/v3") }
-}
-
 /// Keystone's words, without the secrets that they may quote.
 fn message(answer: &Value, secrets: &[&str]) -> Option<String> {
     let mut message = answer["error"]["message"].as_str()?.trim_end().to_owned();
@@ -206,14 +208,7 @@ fn message(answer: &Value, secrets: &[&str]) -> Option<String> {
 mod tests {
     use serde_json::json;
 
-    use super::{api_root, message};
-
-    #[test]
-    fn the_version_is_added_where_it_is_missing() {
-        assert_eq!(api_root("https://keystone.example:5000"), "https://keystone.example:5000/v3");
-        assert_eq!(api_root("https://keystone.example/identity/"), "https://keystone.example/identity/v3");
-        assert_eq!(api_root("https://keystone.example:5000/v3/"), "https://keystone.example:5000/v3");
-    }
+    use super::message;
 
     #[test]
     fn a_quoted_password_is_hidden() {

@@ -5,6 +5,10 @@ use weft_placement::registration::FoundError;
 use weft_plan::report::FailureClass;
 use weft_runtime::web::WebError;
 
+/// Where the details are that status does not have.
+const IN_LOG: &str =
+    "The details are in the operator's log; status has them where the operator's administrator lists the address (--keystone-urls)";
+
 /// Why Keystone could not be asked, or refused.
 #[derive(Debug, thiserror::Error)]
 pub enum KeystoneError {
@@ -27,12 +31,12 @@ pub enum KeystoneError {
         web: WebError,
     },
     /// A user is not let in.
-    #[error("Keystone at {root} does not let in user {user:?} of domain Default{scope}: {status} {message}")]
+    #[error("Keystone at {root} does not let in {called} of domain Default{scope}: {status} {message}")]
     Login {
         /// the address of the API
         root: String,
-        /// its name
-        user: String,
+        /// how it is called
+        called: String,
         /// for what
         scope: &'static str,
         /// the status of the answer
@@ -78,6 +82,31 @@ pub enum KeystoneError {
 }
 
 impl KeystoneError {
+    /// The same for status, where it may be read by somebody who has chosen the address without being allowed to ask it: nothing that would tell one host,
+    /// port or server from another, and no word of theirs.
+    pub fn without_details(&self) -> String {
+        match self {
+            Self::Login { root, called, scope, status: StatusCode::UNAUTHORIZED, .. } => {
+                format!("Keystone at {root} does not let in {called} of domain Default{scope}: 401. {IN_LOG}")
+            }
+            // A login has come before: whoever gave the address has a user there.
+            Self::Refused { root, call, status, .. } => format!("Keystone at {root} refuses {call}: {status}{}. {IN_LOG}", advice(*status)),
+            Self::Access { .. } | Self::PasswordRefused { .. } | Self::Found(_) => self.to_string(),
+            Self::Web { root, .. } | Self::Login { root, .. } | Self::NotKeystone { root, .. } => {
+                format!("Keystone at {root} does not answer as Keystone does: is this the address, and does Keystone run? {IN_LOG}")
+            }
+        }
+    }
+
+    /// Whether no Keystone has answered: the failure, and when it comes, says something about the host.
+    pub fn is_about_host(&self) -> bool {
+        match self {
+            Self::Login { status, .. } => *status != StatusCode::UNAUTHORIZED,
+            Self::Web { .. } | Self::NotKeystone { .. } => true,
+            Self::Access { .. } | Self::Refused { .. } | Self::PasswordRefused { .. } | Self::Found(_) => false,
+        }
+    }
+
     /// How soon another attempt makes sense.
     pub fn class(&self) -> FailureClass {
         match self {
