@@ -61,3 +61,48 @@ async fn a_host_follows_the_policies_of_a_restored_backup() {
     wait_address(&weft, "eth2", "198.51.100.30").await;
     assert!(control_plane.revision().await.unwrap() < lost, "the lost future was long enough");
 }
+
+/// Waits until the operator has granted this address to the host.
+async fn wait_granted(weft: &Installation, name: &str, address: &str) {
+    wait_until(&format!("{name} is granted with {address}"), async || {
+        let enactment = weft.get("nnce", &format!("node-1.{name}")).await.map_err(|error| error.to_string())?.ok_or("it is not there")?;
+        if enactment["spec"]["granted"].to_string().contains(address) { Ok(()) } else { Err(enactment["spec"].to_string()) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_a_restored_backup_grants_is_acknowledged_again() {
+    let weft = Installation::start(HostLab::builder().hosts(1)).await.unwrap();
+    let (control_plane, host) = (weft.lab().control_plane(), weft.host("node-1").unwrap());
+    // In the backup the agent has not begun yet.
+    weft.lab().cut_api(host).unwrap();
+    weft.apply(&policy("kept", "eth1", "192.0.2.10")).await.unwrap();
+    wait_granted(&weft, "kept", "192.0.2.10").await;
+    let backup = control_plane.snapshot().await.unwrap();
+    weft.lab().mend_api(host).unwrap();
+    wait_policy(&weft, "kept", "Available").await;
+    control_plane.spend_revisions(1500).await.unwrap();
+    let lost = control_plane.revision().await.unwrap();
+
+    control_plane.restore(&backup).await.unwrap();
+    // The agent has done it already, and says so to an API server that does not know.
+    wait_enactment(&weft, "node-1", "kept", "Available").await;
+    wait_policy(&weft, "kept", "Available").await;
+    assert!(control_plane.revision().await.unwrap() < lost, "the lost future was long enough");
+
+    // The agent is away from before the restoration until something else is granted, in the same generation as in the lost future.
+    weft.apply(&policy("kept", "eth1", "192.0.2.20")).await.unwrap();
+    wait_policy(&weft, "kept", "Available").await;
+    control_plane.spend_revisions(1500).await.unwrap();
+    let lost = control_plane.revision().await.unwrap();
+    weft.lab().cut_api(host).unwrap();
+    control_plane.restore(&backup).await.unwrap();
+    weft.apply(&policy("kept", "eth1", "192.0.2.30")).await.unwrap();
+    wait_granted(&weft, "kept", "192.0.2.30").await;
+    weft.lab().mend_api(host).unwrap();
+    wait_address(&weft, "eth1", "192.0.2.30").await;
+    wait_enactment(&weft, "node-1", "kept", "Available").await;
+    wait_policy(&weft, "kept", "Available").await;
+    assert!(control_plane.revision().await.unwrap() < lost, "the lost future was long enough");
+}
