@@ -104,6 +104,8 @@ impl Controller {
         let (served, named) = (watches(), watches());
         shared.lock().set_node_reporters(domain.node_reporters());
         shared.lock().set_admission(domain.admission());
+        let watched: HashSet<Kind> = domain.kinds().into_iter().chain(domain.facts().into_iter().map(|fact| fact.objects().kind)).collect();
+        shared.lock().set_unwatched(kinds::ALL.iter().copied().filter(|kind| kind.is_optional() && !watched.contains(kind)).collect());
         Self { domain, cluster, shared, metrics, config, teller, wishes: Wishes::default(), served, named }
     }
 
@@ -352,7 +354,7 @@ impl Controller {
             },
         );
         let place = |kind: Kind| domain.namespace().filter(|_| kind.namespaced).map(str::to_owned);
-        let mut places: HashSet<(Kind, Option<String>)> = domain.kinds().iter().map(|kind| (*kind, place(*kind))).collect();
+        let mut places: HashSet<(Kind, Option<String>)> = domain.kinds().into_iter().map(|kind| (kind, place(kind))).collect();
         // Inventory and record.
         if !places.contains(&(kinds::CONFIG_MAP, None)) {
             places.insert((kinds::CONFIG_MAP, Some(self.config.namespace.clone())));
@@ -382,7 +384,7 @@ impl Controller {
         }
         for fact in domain.facts() {
             let Selection { kind, namespace, labels, fields, metadata_only } = fact.objects();
-            watches.push(Watch { metadata_only, ..watch(Source::Fact(*fact), kind, namespace, labels, fields.to_owned()) });
+            watches.push(Watch { metadata_only, ..watch(Source::Fact(fact), kind, namespace, labels, fields.to_owned()) });
         }
         watches
     }
