@@ -77,6 +77,8 @@ pub(crate) struct AccountPolicy<'a> {
     pub name: &'a str,
     /// The names of the ServiceAccounts, in whatever namespace they are installed.
     pub accounts: &'a [&'a str],
+    /// Further accounts, which hold these rights only to grant them: they may write none of it.
+    pub grants: &'a [&'a str],
     /// Group, resources and operations.
     pub writes: &'a [(&'a str, &'a [&'a str], &'a [&'a str])],
     /// What the validations share: names and expressions.
@@ -91,12 +93,17 @@ impl AccountPolicy<'_> {
         let rules = self.writes.iter().map(|(group, resources, operations)| {
             json!({"apiGroups": [group], "apiVersions": ["*"], "operations": operations, "resources": resources})
         });
+        let mut validations = self.validations;
+        if !self.grants.is_empty() {
+            let message = "this account has these rights only to grant them, and may not use them";
+            validations.insert(0, forbidden(&format!("!({})", is_account(self.grants)), message));
+        }
         let variables = self.variables.iter().map(|(name, expression)| json!({"name": name, "expression": expression}));
         let mut spec = json!({
             "failurePolicy": "Fail",
             "matchConstraints": {"resourceRules": rules.collect::<Vec<_>>()},
-            "matchConditions": [{"name": "is-account", "expression": is_account(self.accounts)}],
-            "validations": self.validations,
+            "matchConditions": [{"name": "is-account", "expression": is_account(&[self.accounts, self.grants].concat())}],
+            "validations": validations,
         });
         if !self.variables.is_empty() {
             spec["variables"] = variables.collect();

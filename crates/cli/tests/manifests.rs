@@ -256,7 +256,12 @@ fn no_operator_and_no_operand_reads_secrets_of_the_whole_cluster() {
     }
     reads(&objects(&printed(&["manifests", "--single", "--domains", "addons,cluster-network,node-network,placement"])), "one operator");
     for example in ["network-addons-config", "network-config-openshift-sdn", "network-config-flannel", "node-network/nmstate"] {
-        reads(&objects(&printed(&["render", "-f", root().join(format!("examples/{example}.yaml")).to_str().unwrap()])), example);
+        let file = root().join(format!("examples/{example}.yaml"));
+        let mut command = common::command(Path::new("."), &["render", "-f", file.to_str().unwrap()]);
+        for image in ["OPERATOR", "NODE", "HYPERSHIFT", "KUBE_PROXY", "FLANNEL", "FLANNEL_CNI_PLUGIN"] {
+            command.env(format!("{image}_IMAGE"), "registry.example/a:1");
+        }
+        reads(&objects(&common::run(&mut command, "").stdout), example);
     }
 }
 

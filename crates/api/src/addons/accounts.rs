@@ -13,6 +13,8 @@ pub const MARKERS_POLICY: &str = "weft-network-addons-markers";
 /// The policy about pods, and its binding.
 pub const PODS_POLICY: &str = "weft-network-addons-pods";
 
+/// The operator's account, by itself and for several domains.
+const OPERATORS: &[&str] = &["cluster-network-addons-operator", "weft-operator"];
 /// The Secrets that KubeMacPool makes.
 const OF_KUBEMACPOOL: &str = "['kubemacpool-mutator-ca', 'kubemacpool-service']";
 /// The annotation that tells the networks of a pod.
@@ -28,6 +30,7 @@ fn secrets() -> [Value; 2] {
     let policy = AccountPolicy {
         name: SECRETS_POLICY,
         accounts: &["cluster-network-addons-operator", "weft-operator", "kubemacpool-sa"],
+        grants: &[],
         writes: &[("", &["secrets"], &["CREATE", "UPDATE"])],
         variables: Vec::new(),
         validations: vec![
@@ -65,6 +68,7 @@ fn markers() -> [Value; 2] {
     let policy = AccountPolicy {
         name: MARKERS_POLICY,
         accounts: &["bridge-marker", "ovs-cni-marker"],
+        grants: OPERATORS,
         writes: &[("", &["nodes", "nodes/status"], &["CREATE", "UPDATE", "DELETE"])],
         variables,
         validations: vec![
@@ -102,6 +106,7 @@ fn pods() -> [Value; 2] {
     let policy = AccountPolicy {
         name: PODS_POLICY,
         accounts: &["multus", "dynamic-networks-controller"],
+        grants: OPERATORS,
         writes: &[("", &["pods", "pods/status"], &["CREATE", "UPDATE", "DELETE"])],
         variables,
         validations: vec![

@@ -11,6 +11,8 @@ pub const OPERATOR_POLICY: &str = "weft-cluster-network-operator";
 /// The variable of that policy that names namespaces of other domains, where one account serves several. `weft manifests --single` fills it in.
 pub const OTHER_DOMAINS: &str = "namespacesOfOtherDomains";
 
+/// The operator's account, by itself and for several domains.
+const OPERATORS: &[&str] = &["cluster-network-operator", "weft-operator"];
 /// The role that lets the controller of OpenShift SDN find its credentials.
 const CREDENTIALS: &str = "openshift-sdn-controller-account";
 
@@ -36,6 +38,7 @@ fn nodes() -> [Value; 2] {
     let policy = AccountPolicy {
         name: NODES_POLICY,
         accounts: &["flannel", "sdn-controller"],
+        grants: OPERATORS,
         writes: &[("", &["nodes", "nodes/status"], &["CREATE", "UPDATE", "DELETE"])],
         variables,
         validations: vec![
@@ -71,7 +74,8 @@ fn operator() -> [Value; 2] {
     let all: &[&str] = &["CREATE", "UPDATE", "DELETE"];
     let policy = AccountPolicy {
         name: OPERATOR_POLICY,
-        accounts: &["cluster-network-operator", "weft-operator"],
+        accounts: OPERATORS,
+        grants: &[],
         writes: &[
             ("", &["configmaps", "serviceaccounts", "services"], all),
             ("apps", &["daemonsets"], all),

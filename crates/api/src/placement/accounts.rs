@@ -18,6 +18,7 @@ pub(super) fn policies() -> [Value; 2] {
     let policy = AccountPolicy {
         name: OPERATOR_POLICY,
         accounts: &["placement-operator-controller-manager", "weft-operator"],
+        grants: &[],
         writes: &[
             ("", &["secrets"], &["CREATE", "UPDATE"]),
             ("apps", &["deployments"], &["CREATE", "UPDATE"]),

@@ -51,7 +51,9 @@ fn pod(namespace: &str, node: &str, account: &str) -> Value {
 
 /// `weft ARGUMENTS`
 fn weft(arguments: &[&str]) -> String {
-    let output = Command::new(weft_binary()).args(arguments).output().unwrap();
+    let images = ["OPERATOR", "NODE", "HYPERSHIFT", "KUBE_PROXY", "FLANNEL", "FLANNEL_CNI_PLUGIN"];
+    let images = images.map(|name| (format!("{name}_IMAGE"), "registry.example/a:1"));
+    let output = Command::new(weft_binary()).args(arguments).envs(images).output().unwrap();
     assert!(output.status.success(), "weft {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
