@@ -15,8 +15,8 @@ use crate::{
     platform,
 };
 
-/// Every kind that a unit may hold.
-pub const KINDS: &[Kind] = &[
+/// Every kind that a unit may hold, if every component may be deployed.
+const KINDS: &[Kind] = &[
     kinds::NAMESPACE,
     kinds::CUSTOM_RESOURCE_DEFINITION,
     kinds::SERVICE_ACCOUNT,
@@ -38,6 +38,26 @@ pub const KINDS: &[Kind] = &[
     kinds::PROMETHEUS_RULE,
     kinds::NMSTATE,
 ];
+
+/// Every kind that a unit may hold, with the components that may be deployed.
+pub(crate) fn kinds(settings: &Settings) -> Vec<Kind> {
+    KINDS
+        .iter()
+        .copied()
+        .filter(|kind| only_of(*kind).is_none_or(|components| components.iter().any(|name| settings.has_component(name))))
+        .collect()
+}
+
+/// The components that a kind is there for; `None` if it is there whatever is chosen.
+fn only_of(kind: Kind) -> Option<&'static [&'static str]> {
+    Some(match kind {
+        kinds::MUTATING_WEBHOOK_CONFIGURATION | kinds::SECRET => &["kubemacpool", "kubevirt-ipam-controller"],
+        kinds::ISSUER | kinds::CERTIFICATE => &["kubevirt-ipam-controller"],
+        kinds::SECURITY_CONTEXT_CONSTRAINTS => &["multus", "linux-bridge", "ovs", "macvtap"],
+        kinds::NMSTATE => &["nmstate"],
+        _ => return None,
+    })
+}
 
 /// Why objects could not be built. Manifests and overlays are ours, so each of these is a defect of Weft.
 #[derive(Debug, thiserror::Error)]
@@ -141,7 +161,9 @@ pub(crate) fn waits(effective: &Effective, settings: &Settings, facts: &Facts) -
 
 /// Objects that the operator that Weft replaces makes, and Weft makes no more or not always.
 pub(crate) fn obsolete(settings: &Settings) -> Vec<(ObjectKey, &'static str)> {
-    kubevirt_ipam_controller::of_cert_manager(settings).into_iter().map(|key| (key, "kubevirtIpamController")).collect()
+    let may_be_there = settings.has_component("kubevirt-ipam-controller");
+    let objects = kubevirt_ipam_controller::of_cert_manager(settings).into_iter().filter(|_| may_be_there);
+    objects.map(|key| (key, "kubevirtIpamController")).collect()
 }
 
 /// What somebody else has deployed already, and what is spelt in an outdated way.

@@ -100,7 +100,45 @@ fn the_declared_kinds_are_those_of_the_units() {
     by_cert_manager["spec"]["nmstate"] = json!({});
     let all = [full(), by_cert_manager].iter().flat_map(decide_everywhere).collect::<Vec<_>>();
     let used: BTreeSet<Kind> = all.iter().flat_map(objects).map(|object| object.key().kind).collect();
-    assert_eq!(used, Addons::new(Settings::default()).kinds().iter().copied().collect());
+    assert_eq!(used, Addons::new(Settings::default()).kinds().into_iter().collect());
+}
+
+/// The field of `spec` that asks for each component.
+const FIELDS: [(&str, &str); 9] = [
+    ("multus", "multus"),
+    ("multus-dynamic-networks", "multusDynamicNetworks"),
+    ("linux-bridge", "linuxBridge"),
+    ("kubemacpool", "kubeMacPool"),
+    ("ovs", "ovs"),
+    ("macvtap", "macvtap"),
+    ("secondary-dns", "kubeSecondaryDNS"),
+    ("kubevirt-ipam-controller", "kubevirtIpamController"),
+    ("nmstate", "nmstate"),
+];
+
+#[test]
+fn with_some_components_just_the_kinds_of_these_are_declared() {
+    assert_eq!(FIELDS.map(|(name, _)| name), crate::settings::COMPONENTS);
+    let optional =
+        [Kind::is_optional as fn(&Kind) -> bool, |kind: &Kind| [kinds::MUTATING_WEBHOOK_CONFIGURATION, kinds::SECRET].contains(kind)];
+    for (name, field) in FIELDS {
+        let spec = match field {
+            "kubevirtIpamController" => json!({field: {"certificateProvider": "CertManager"}}),
+            "multusDynamicNetworks" => json!({field: {}, "multus": {}}),
+            _ => json!({field: {}}),
+        };
+        let names = [Some(name), (field == "multusDynamicNetworks").then_some("multus")];
+        let settings = Settings { components: Some(names.into_iter().flatten().map(str::to_owned).collect()), ..Settings::default() };
+        let declared: BTreeSet<Kind> = Addons::new(settings.clone()).kinds().into_iter().collect();
+        let decisions = decide_everywhere(&resource(spec));
+        let made = decisions.iter().flat_map(|decision| &decision.made_by_operands).map(|key| key.kind);
+        let used: BTreeSet<Kind> = decisions.iter().flat_map(objects).map(|object| object.key().kind).chain(made).collect();
+        assert!(used.is_subset(&declared), "{name}: {:?}", used.difference(&declared));
+        let surplus: Vec<_> = declared.difference(&used).filter(|kind| optional.iter().any(|is| is(kind))).collect();
+        assert!(surplus.is_empty(), "{name}: {surplus:?}");
+        let obsolete = Addons::new(settings).obsolete();
+        assert!(obsolete.iter().all(|(key, _)| declared.contains(&key.kind)), "{name}: {obsolete:?}");
+    }
 }
 
 #[test]

@@ -74,8 +74,8 @@ impl Domain for Addons {
         Some(weft_api::addons::NAME)
     }
 
-    fn kinds(&self) -> &'static [Kind] {
-        build::KINDS
+    fn kinds(&self) -> Vec<Kind> {
+        build::kinds(&self.settings)
     }
 
     fn namespace(&self) -> Option<&str> {
@@ -86,8 +86,9 @@ impl Domain for Addons {
         labels::POD_SELECTOR
     }
 
-    fn facts(&self) -> &'static [Fact] {
-        &[Fact::Definitions, Fact::ApiServer, Fact::Nodes, Fact::OpenShiftNetwork, Fact::NmStates]
+    fn facts(&self) -> Vec<Fact> {
+        let nmstates = self.settings.has_component("nmstate").then_some(Fact::NmStates);
+        [Fact::Definitions, Fact::ApiServer, Fact::Nodes, Fact::OpenShiftNetwork].into_iter().chain(nmstates).collect()
     }
 
     fn record(&self, resource_name: &str) -> Option<(ObjectKey, &'static str)> {

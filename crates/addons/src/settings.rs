@@ -1,6 +1,6 @@
 //! What the operator is told by its environment: names of namespaces, its version, the images of the components.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weft_api::addons::Images;
 use weft_operands::{
@@ -21,6 +21,8 @@ pub struct Settings {
     pub images: BTreeMap<Image, String>,
     /// Who watches over the add-ons.
     pub monitoring: Monitoring,
+    /// The components that the operator has rights for, by their names in [`COMPONENTS`]; `None`: all.
+    pub components: Option<BTreeSet<String>>,
 }
 
 /// Who reads metrics, and where alerts are explained.
@@ -53,6 +55,22 @@ impl Monitoring {
 
 /// The namespace where the operator and its operands are installed unless told otherwise.
 pub const DEFAULT_NAMESPACE: &str = "cluster-network-addons";
+
+/// The variable that names the components that the operator has rights for, separated by commas. Unset or empty: all.
+pub const COMPONENTS_VARIABLE: &str = "WEFT_ADDONS_COMPONENTS";
+
+/// The components as `weft manifests --components` names them.
+pub const COMPONENTS: [&str; 9] = [
+    "multus",
+    "multus-dynamic-networks",
+    "linux-bridge",
+    "kubemacpool",
+    "ovs",
+    "macvtap",
+    "secondary-dns",
+    "kubevirt-ipam-controller",
+    "nmstate",
+];
 
 /// What is wrong with the environment.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -88,6 +106,12 @@ pub enum SettingsError {
         value: String,
         /// how often
         count: usize,
+    },
+    /// The variable that names components holds something else.
+    #[error("environment variable {COMPONENTS_VARIABLE}: {value:?} is no component: write names of {}, separated by commas, or unset it for all", COMPONENTS.join(", "))]
+    Component {
+        /// what it holds
+        value: String,
     },
     /// A variable that names an image holds something else.
     #[error("environment variable {variable}: {source}; unset it to use {default}")]
@@ -182,6 +206,7 @@ impl Default for Settings {
             operator_namespace: DEFAULT_NAMESPACE.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             monitoring: Monitoring::default(),
+            components: None,
             images: Image::ALL.iter().map(|image| (*image, image.default_reference().to_owned())).collect(),
         }
     }
@@ -189,11 +214,11 @@ impl Default for Settings {
 
 impl Settings {
     /// Reads `OPERATOR_NAMESPACE`, `OPERAND_NAMESPACE` (by default the operator's), `OPERATOR_VERSION`, `MONITORING_NAMESPACE`,
-    /// `MONITORING_SERVICE_ACCOUNT`, `RUNBOOK_URL_TEMPLATE` and the image variables.
+    /// `MONITORING_SERVICE_ACCOUNT`, `RUNBOOK_URL_TEMPLATE`, `WEFT_ADDONS_COMPONENTS` and the image variables.
     /// An empty variable counts as unset: an empty image would only fail later, in every pod.
     ///
     /// # Errors
-    /// A variable holds what cannot be a namespace or an image.
+    /// A variable holds what cannot be a namespace, an account, an image or a component.
     pub fn from_env(env: impl Fn(&str) -> Option<String>) -> Result<Self, SettingsError> {
         let get = |variable: &str| env(variable).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
         let namespace = |variable: &'static str, default: &str| match get(variable) {
@@ -220,6 +245,13 @@ impl Settings {
             }
             settings.monitoring.runbook_url_template = value;
         }
+        if let Some(value) = get(COMPONENTS_VARIABLE) {
+            let names: BTreeSet<String> = value.split(',').map(|name| name.trim().to_owned()).collect();
+            if let Some(unknown) = names.iter().find(|name| !COMPONENTS.contains(&name.as_str())) {
+                return Err(SettingsError::Component { value: unknown.clone() });
+            }
+            settings.components = Some(names);
+        }
         for (image, reference) in &mut settings.images {
             let Some(value) = get(image.env()) else {
                 continue;
@@ -230,6 +262,11 @@ impl Settings {
                 .to_string();
         }
         Ok(settings)
+    }
+
+    /// Whether the operator has the rights for the component of this name in [`COMPONENTS`].
+    pub fn has_component(&self, name: &str) -> bool {
+        self.components.as_ref().is_none_or(|names| names.contains(name))
     }
 
     /// The reference of an image.
@@ -283,6 +320,17 @@ mod tests {
         }
         assert!(matches!(read(&[("MONITORING_NAMESPACE", "A")]), Err(SettingsError::Namespace { variable: "MONITORING_NAMESPACE", .. })));
         assert!(matches!(read(&[("MONITORING_SERVICE_ACCOUNT", "a b")]), Err(SettingsError::ServiceAccount { .. })));
+    }
+
+    #[test]
+    fn all_components_may_be_deployed_unless_some_are_named() {
+        let has = |value: &str, name: &str| read(&[(COMPONENTS_VARIABLE, value)]).unwrap().has_component(name);
+        assert!(has("", "ovs") && has("multus, ovs", "ovs") && !has("multus,ovs", "kubemacpool"));
+        let error = read(&[(COMPONENTS_VARIABLE, "multus,linuxBridge")]).unwrap_err().to_string();
+        assert!(
+            error.starts_with("environment variable WEFT_ADDONS_COMPONENTS: \"linuxBridge\" is no component: write names of multus, "),
+            "{error}"
+        );
     }
 
     #[test]

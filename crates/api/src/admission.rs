@@ -63,3 +63,111 @@ pub(crate) fn policy(name: &str, spec: &Value, action: &str) -> [Value; 2] {
 pub(crate) fn refused(expression: &str, message: &str) -> Value {
     json!({"expression": expression, "message": message, "reason": "Invalid"})
 }
+
+/// The node that the token was issued for. The API server puts it in when it issues the token of a pod that runs on a node, or of a node itself
+/// (ServiceAccountTokenPodNodeInfo, on in every version since 1.30); nobody else can.
+pub(crate) const NODE_OF_TOKEN: &str = "has(request.userInfo.extra) && 'authentication.kubernetes.io/node-name' in request.userInfo.extra ? request.userInfo.extra['authentication.kubernetes.io/node-name'][0] : ''";
+
+/// The type of a Secret whose token acts as an account: whoever may create one and read it, is that account.
+const TOKEN_SECRET: &str = "kubernetes.io/service-account-token";
+
+/// A policy about what some accounts may write: what RBAC cannot say. Without a verdict nothing is let through.
+pub(crate) struct AccountPolicy<'a> {
+    /// The name of the policy and of its binding.
+    pub name: &'a str,
+    /// The names of the ServiceAccounts, in whatever namespace they are installed.
+    pub accounts: &'a [&'a str],
+    /// Further accounts, which hold these rights only to grant them: they may write none of it.
+    pub grants: &'a [&'a str],
+    /// Group, resources and operations.
+    pub writes: &'a [(&'a str, &'a [&'a str], &'a [&'a str])],
+    /// What the validations share: names and expressions.
+    pub variables: Vec<(&'a str, String)>,
+    /// See [`forbidden`].
+    pub validations: Vec<Value>,
+}
+
+impl AccountPolicy<'_> {
+    /// The policy and its binding.
+    pub(crate) fn objects(self) -> [Value; 2] {
+        let rules = self.writes.iter().map(|(group, resources, operations)| {
+            json!({"apiGroups": [group], "apiVersions": ["*"], "operations": operations, "resources": resources})
+        });
+        let mut validations = self.validations;
+        if !self.grants.is_empty() {
+            let message = "this account has these rights only to grant them, and may not use them";
+            validations.insert(0, forbidden(&format!("!({})", is_account(self.grants)), message));
+        }
+        let variables = self.variables.iter().map(|(name, expression)| json!({"name": name, "expression": expression}));
+        let mut spec = json!({
+            "failurePolicy": "Fail",
+            "matchConstraints": {"resourceRules": rules.collect::<Vec<_>>()},
+            "matchConditions": [{"name": "is-account", "expression": is_account(&[self.accounts, self.grants].concat())}],
+            "validations": validations,
+        });
+        if !self.variables.is_empty() {
+            spec["variables"] = variables.collect();
+        }
+        policy(self.name, &spec, "Deny")
+    }
+}
+
+/// Whether one of these ServiceAccounts asks, in whatever namespace it is.
+fn is_account(names: &[&str]) -> String {
+    format!("request.userInfo.username.matches('^system:serviceaccount:[^:]+:({})$')", names.join("|"))
+}
+
+/// Refuses with `message` unless `expression` holds, for want of a right.
+pub(crate) fn forbidden(expression: &str, message: &str) -> Value {
+    json!({"expression": expression, "message": message, "reason": "Forbidden"})
+}
+
+/// The same with a message that is an expression, which may hold no line break.
+pub(crate) fn forbidden_with(expression: &str, message: &str) -> Value {
+    json!({"expression": expression, "messageExpression": message, "reason": "Forbidden"})
+}
+
+/// Refuses a Secret that holds, or is to hold, the token of an account.
+pub(crate) fn no_token_secret() -> Value {
+    forbidden(
+        &format!("request.resource.resource != 'secrets' || !has(object.type) || object.type != '{TOKEN_SECRET}'"),
+        "this account may write no Secret of type kubernetes.io/service-account-token: it would hold the token of another account",
+    )
+}
+
+/// Whether two maps have the same entries but for those whose key, `k`, is `free`.
+pub(crate) fn same_but(one: &str, other: &str, free: &str) -> String {
+    format!("{one}.all(k, {free} || (k in {other} && {one}[k] == {other}[k])) && {other}.all(k, {free} || k in {one})")
+}
+
+/// A field that is a map, or an empty map. `dyn`: a field of a built-in kind is a map of its fields, too, so that one that is new in Kubernetes is looked
+/// at like all the others.
+pub(crate) fn map_of(owner: &str, field: &str) -> String {
+    format!("has({owner}.{field}) ? dyn({owner}.{field}) : dyn({{}})")
+}
+
+/// The variables `node`, the node of the token, and what there was and is of metadata, labels, annotations and status.
+pub(crate) fn before_and_after<'a>() -> Vec<(&'a str, String)> {
+    vec![
+        ("node", NODE_OF_TOKEN.to_owned()),
+        ("metadata", "dyn(object.metadata)".to_owned()),
+        ("oldMetadata", "dyn(oldObject.metadata)".to_owned()),
+        ("annotations", map_of("object.metadata", "annotations")),
+        ("oldAnnotations", map_of("oldObject.metadata", "annotations")),
+        ("status", map_of("object", "status")),
+        ("oldStatus", map_of("oldObject", "status")),
+    ]
+}
+
+/// Metadata is as it was, but for what the API server writes and what `free` names besides.
+pub(crate) fn same_metadata(free: &str) -> String {
+    same_but("variables.metadata", "variables.oldMetadata", &format!("k in ['managedFields', 'resourceVersion', 'generation'{free}]"))
+}
+
+/// The token must name a node.
+pub(crate) fn has_node() -> Value {
+    forbidden(
+        "variables.node != ''",
+        "this account needs a token that is bound to its node: that of its pod, or one made with `kubectl create token --bound-object-kind Node`",
+    )
+}

@@ -6,7 +6,7 @@ use anyhow::Result;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 use weft_addons::Image;
-use weft_api::node_network;
+use weft_api::{addons, cluster_network, node_network, placement};
 use weft_node_network::{deployment, rollout};
 use weft_plan::{Domain, Kind, kinds};
 
@@ -80,6 +80,8 @@ pub struct Install {
     pub alternatives: &'static [Alternative],
     /// What can be chosen by `--components`.
     pub components: &'static [Component],
+    /// The environment variable that tells the operator which components were chosen, where it watches less without the others.
+    pub components_variable: Option<&'static str>,
     /// Environment variables that name an image, each with what `weft manifests` sets.
     pub images: fn() -> Vec<(&'static str, &'static str)>,
 }
@@ -104,6 +106,8 @@ pub struct Component {
 pub enum Asked {
     /// By a field of `spec`, beside others.
     Field(&'static str),
+    /// The same, where the example does not ask for it.
+    FieldNotInExample(&'static str),
     /// By this value, instead of others.
     Value(Alternative),
 }
@@ -111,6 +115,10 @@ pub enum Asked {
 impl Component {
     const fn field(name: &'static str, field: &'static str) -> Self {
         Self { name, asked: Asked::Field(field) }
+    }
+
+    const fn field_not_in_example(name: &'static str, field: &'static str) -> Self {
+        Self { name, asked: Asked::FieldNotInExample(field) }
     }
 
     const fn network(name: &'static str, value: &'static str) -> Self {
@@ -144,9 +152,17 @@ const ADDONS: Entry = Entry {
     definition: definitions::NETWORK_ADDONS_CONFIG,
     further_definitions: &[],
     finalizers: &[],
-    gives_way: &[],
+    // Its components write more than ours.
+    gives_way: &[
+        (kinds::VALIDATING_ADMISSION_POLICY_BINDING, addons::SECRETS_POLICY),
+        (kinds::VALIDATING_ADMISSION_POLICY, addons::SECRETS_POLICY),
+        (kinds::VALIDATING_ADMISSION_POLICY_BINDING, addons::MARKERS_POLICY),
+        (kinds::VALIDATING_ADMISSION_POLICY, addons::MARKERS_POLICY),
+        (kinds::VALIDATING_ADMISSION_POLICY_BINDING, addons::PODS_POLICY),
+        (kinds::VALIDATING_ADMISSION_POLICY, addons::PODS_POLICY),
+    ],
     reports: &[],
-    admission: weft_api::addons::admission,
+    admission: addons::admission,
     install: Install {
         operator: "cluster-network-addons-operator",
         namespace: "cluster-network-addons",
@@ -171,7 +187,9 @@ const ADDONS: Entry = Entry {
             Component::field("macvtap", "macvtap"),
             Component::field("secondary-dns", "kubeSecondaryDNS"),
             Component::field("kubevirt-ipam-controller", "kubevirtIpamController"),
+            Component::field_not_in_example("nmstate", "nmstate"),
         ],
+        components_variable: Some(weft_addons::settings::COMPONENTS_VARIABLE),
         images: || Image::ALL.iter().map(|image| (image.env(), image.default_reference())).collect(),
     },
 };
@@ -183,9 +201,14 @@ const CLUSTER_NETWORK: Entry = Entry {
     definition: definitions::NETWORK_CONFIG,
     further_definitions: &[],
     finalizers: &[],
-    gives_way: &[],
+    gives_way: &[
+        (kinds::VALIDATING_ADMISSION_POLICY_BINDING, cluster_network::NODES_POLICY),
+        (kinds::VALIDATING_ADMISSION_POLICY, cluster_network::NODES_POLICY),
+        (kinds::VALIDATING_ADMISSION_POLICY_BINDING, cluster_network::OPERATOR_POLICY),
+        (kinds::VALIDATING_ADMISSION_POLICY, cluster_network::OPERATOR_POLICY),
+    ],
     reports: &[],
-    admission: weft_api::cluster_network::admission,
+    admission: cluster_network::admission,
     install: Install {
         operator: "cluster-network-operator",
         namespace: "openshift-cluster-network-operator",
@@ -207,6 +230,7 @@ const CLUSTER_NETWORK: Entry = Entry {
             // Beside a network of somebody else: that is when there is one of Weft's by default.
             Component::network("kube-proxy", "None"),
         ],
+        components_variable: None,
         images: || {
             vec![
                 ("NODE_IMAGE", "docker.io/openshift/origin-node:v4.0.0"),
@@ -256,6 +280,7 @@ const NODE_NETWORK: Entry = Entry {
         example_file: "nmstate-example.cr.yaml",
         alternatives: &[],
         components: &[],
+        components_variable: None,
         images: || vec![(deployment::settings::IMAGE_VARIABLE, deployment::settings::IMAGE)],
     },
 };
@@ -267,9 +292,12 @@ const PLACEMENT: Entry = Entry {
     definition: definitions::PLACEMENT_API,
     further_definitions: &[],
     finalizers: &[],
-    gives_way: &[],
+    gives_way: &[
+        (kinds::VALIDATING_ADMISSION_POLICY_BINDING, placement::OPERATOR_POLICY),
+        (kinds::VALIDATING_ADMISSION_POLICY, placement::OPERATOR_POLICY),
+    ],
     reports: &[],
-    admission: weft_api::placement::admission,
+    admission: placement::admission,
     install: Install {
         operator: "placement-operator-controller-manager",
         namespace: weft_placement::domain::NAMESPACE,
@@ -286,6 +314,7 @@ const PLACEMENT: Entry = Entry {
         example_file: "placement-api-example.cr.yaml",
         alternatives: &[],
         components: &[],
+        components_variable: None,
         images: || vec![(weft_placement::domain::IMAGE_VARIABLE, weft_placement::domain::IMAGE)],
     },
 };

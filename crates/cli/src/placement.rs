@@ -137,7 +137,7 @@ pub async fn deletion(online: &Online, site: &Site, stored: &Value) -> Result<Pr
     let owner = Owner::of(&*site.domain, stored);
     let mut removals = Vec::new();
     for kind in site.domain.kinds() {
-        let objects = listed(online, namespace(stored), *kind, OWNER_LABEL).await?;
+        let objects = listed(online, namespace(stored), kind, OWNER_LABEL).await?;
         let keys = objects.iter().filter(|object| owner.owns(object)).filter_map(ObjectKey::of);
         removals.extend(keys.map(|object| Change { object, action: Action::Delete }));
     }

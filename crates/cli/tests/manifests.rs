@@ -50,6 +50,12 @@ fn an_installation_has_all_its_objects_in_order() {
             format!("Deployment {name}"),
             "ValidatingAdmissionPolicy weft-network-addons-config-hints".to_owned(),
             "ValidatingAdmissionPolicyBinding weft-network-addons-config-hints".to_owned(),
+            "ValidatingAdmissionPolicy weft-network-addons-secrets".to_owned(),
+            "ValidatingAdmissionPolicyBinding weft-network-addons-secrets".to_owned(),
+            "ValidatingAdmissionPolicy weft-network-addons-markers".to_owned(),
+            "ValidatingAdmissionPolicyBinding weft-network-addons-markers".to_owned(),
+            "ValidatingAdmissionPolicy weft-network-addons-pods".to_owned(),
+            "ValidatingAdmissionPolicyBinding weft-network-addons-pods".to_owned(),
         ]
     );
     for object in objects {
@@ -188,8 +194,75 @@ fn permissions_follow_the_chosen_components() {
         "{multus}"
     );
     assert!(pool.contains("kubemacpool-mutator") && pool.contains("virtualmachines"), "{pool}");
-    // With nothing that makes a webhook, none may be changed.
-    assert!(!multus.lines().any(|rule| rule.contains("mutatingwebhookconfigurations") && rule.contains("\"delete\"")), "{multus}");
+}
+
+/// What the roles say of a kind at all depends on the components: without one that needs it, there is no rule on it, not even to look.
+#[test]
+fn kinds_that_no_chosen_component_has_are_in_no_rule() {
+    const WEBHOOKS: &str = "mutatingwebhookconfigurations";
+    const SECRETS: &str = "secrets";
+    const CONSTRAINTS: &str = "securitycontextconstraints";
+    const NMSTATES: &str = "nmstates";
+    const CERTIFICATES: &str = "certificates";
+    const ALL: [&str; 5] = [WEBHOOKS, SECRETS, CONSTRAINTS, NMSTATES, CERTIFICATES];
+    let sets: [(&str, &[&str]); 10] = [
+        ("multus", &[CONSTRAINTS]),
+        ("multus,multus-dynamic-networks", &[CONSTRAINTS]),
+        ("linux-bridge", &[CONSTRAINTS]),
+        ("multus,linux-bridge,ovs,macvtap", &[CONSTRAINTS]),
+        ("kubemacpool", &[WEBHOOKS, SECRETS]),
+        ("secondary-dns", &[]),
+        ("kubevirt-ipam-controller", &[WEBHOOKS, SECRETS, CERTIFICATES]),
+        ("nmstate", &[NMSTATES]),
+        ("secondary-dns,nmstate", &[NMSTATES]),
+        ("kubemacpool,ovs", &[WEBHOOKS, SECRETS, CONSTRAINTS]),
+    ];
+    for (components, expected) in sets {
+        let objects = objects(&printed(&["manifests", "--components", components]));
+        let named: BTreeSet<&str> =
+            all_rules(&objects).flat_map(|rule| rule["resources"].as_array().into_iter().flatten()).filter_map(Value::as_str).collect();
+        let found: Vec<_> = ALL.into_iter().filter(|kind| named.contains(kind)).collect();
+        assert_eq!(found, expected, "{components}");
+        assert!(!named.contains("validatingwebhookconfigurations") || components.contains("kubemacpool"), "{components}");
+        let environment =
+            find(&objects, "Deployment cluster-network-addons-operator")["spec"]["template"]["spec"]["containers"][0]["env"].clone();
+        let told = environment.as_array().unwrap().iter().find(|variable| variable["name"] == "WEFT_ADDONS_COMPONENTS").cloned();
+        assert_eq!(told.map(|variable| variable["value"].clone()), Some(json!(components)));
+    }
+    // With all of them, the operator is told of none.
+    let all = printed(&["manifests"]);
+    assert!(!all.contains("WEFT_ADDONS_COMPONENTS") && ALL.iter().all(|kind| all.contains(kind)));
+}
+
+/// Secrets are read in the namespaces of the operands, and nowhere else; but for Placement, where somebody asks for all namespaces.
+#[test]
+fn no_operator_and_no_operand_reads_secrets_of_the_whole_cluster() {
+    let reads = |objects: &[Value], about: &str| {
+        // What nobody binds for the whole cluster is no right in the whole cluster.
+        let bound: BTreeSet<String> = objects
+            .iter()
+            .filter(|object| object["kind"] == "ClusterRoleBinding")
+            .map(|binding| binding["roleRef"]["name"].to_string())
+            .collect();
+        for role in
+            objects.iter().filter(|object| object["kind"] == "ClusterRole" && bound.contains(&object["metadata"]["name"].to_string()))
+        {
+            assert!(!role["rules"].to_string().contains("\"secrets\""), "{about}: {role:#}");
+        }
+        assert!(!bound.is_empty(), "{about}");
+    };
+    for domain in ["addons", "cluster-network", "node-network", "placement"] {
+        reads(&objects(&printed(&["manifests", "--domains", domain])), domain);
+    }
+    reads(&objects(&printed(&["manifests", "--single", "--domains", "addons,cluster-network,node-network,placement"])), "one operator");
+    for example in ["network-addons-config", "network-config-openshift-sdn", "network-config-flannel", "node-network/nmstate"] {
+        let file = root().join(format!("examples/{example}.yaml"));
+        let mut command = common::command(Path::new("."), &["render", "-f", file.to_str().unwrap()]);
+        for image in ["OPERATOR", "NODE", "HYPERSHIFT", "KUBE_PROXY", "FLANNEL", "FLANNEL_CNI_PLUGIN"] {
+            command.env(format!("{image}_IMAGE"), "registry.example/a:1");
+        }
+        reads(&objects(&common::run(&mut command, "").stdout), example);
+    }
 }
 
 /// Kubernetes refuses a role that holds more than its creator: every rule of every component's role is held by the operator.

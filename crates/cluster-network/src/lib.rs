@@ -84,8 +84,8 @@ impl Domain for ClusterNetwork {
         Some(weft_api::cluster_network::NAME)
     }
 
-    fn kinds(&self) -> &'static [Kind] {
-        build::KINDS
+    fn kinds(&self) -> Vec<Kind> {
+        build::KINDS.to_vec()
     }
 
     fn namespace(&self) -> Option<&str> {
@@ -97,8 +97,8 @@ impl Domain for ClusterNetwork {
         "weft.network/domain=cluster-network"
     }
 
-    fn facts(&self) -> &'static [Fact] {
-        &[Fact::Definitions, Fact::Nodes, Fact::KubeProxy]
+    fn facts(&self) -> Vec<Fact> {
+        vec![Fact::Definitions, Fact::Nodes, Fact::KubeProxy]
     }
 
     fn node_reporters(&self) -> Vec<&'static str> {

@@ -206,8 +206,8 @@ impl Domain for Placement {
         true
     }
 
-    fn kinds(&self) -> &'static [Kind] {
-        KINDS
+    fn kinds(&self) -> Vec<Kind> {
+        KINDS.to_vec()
     }
 
     fn namespace(&self) -> Option<&str> {
@@ -218,9 +218,9 @@ impl Domain for Placement {
         POD_LABEL
     }
 
-    fn facts(&self) -> &'static [Fact] {
+    fn facts(&self) -> Vec<Fact> {
         // Which of the other operators' kinds are served, and whether OpenShift's constraints are.
-        &[Fact::Definitions]
+        vec![Fact::Definitions]
     }
 
     fn record(&self, _resource_name: &str) -> Option<(ObjectKey, &'static str)> {

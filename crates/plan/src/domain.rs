@@ -29,7 +29,7 @@ pub trait Domain: Send + Sync + 'static {
     }
 
     /// Every kind of object that it may write: each is watched, and nothing else is.
-    fn kinds(&self) -> &'static [Kind];
+    fn kinds(&self) -> Vec<Kind>;
 
     /// The one namespace where all of its operands are; `None` if they are in several, or in any: then these are watched as a whole, by
     /// Weft's label.
@@ -39,8 +39,8 @@ pub trait Domain: Send + Sync + 'static {
     fn pod_selector(&self) -> &'static str;
 
     /// What it must know of the cluster: each is watched.
-    fn facts(&self) -> &'static [Fact] {
-        &[]
+    fn facts(&self) -> Vec<Fact> {
+        Vec::new()
     }
 
     /// The namespaces whose pods are believed what they tell of their nodes' networks ([`Facts::node_networks`]). In others anybody may make a

@@ -90,6 +90,8 @@ pub struct Cache {
     admission: Option<fn(&Value) -> bool>,
     /// Of which of the objects with Weft's label more than the identity is kept; `None` while that is not known.
     wanted: Option<HashSet<ObjectKey>>,
+    /// Kinds that a cluster may lack and that no stream tells of.
+    unwatched: Vec<Kind>,
 }
 
 /// Up to this size, in bytes, an object with Weft's label is kept whole while it is not known which are wanted. Weft's own are smaller,
@@ -153,6 +155,11 @@ impl Cache {
     /// Forgets everything that streams brought, and the streams.
     pub fn start_over(&mut self) {
         (self.stores, self.pods, self.listed_pods, self.wanted) = Default::default();
+    }
+
+    /// Notes for which kinds that a cluster may lack there is no stream: their definitions alone say whether they are served.
+    pub fn set_unwatched(&mut self, kinds: Vec<Kind>) {
+        self.unwatched = kinds;
     }
 
     /// Announces a stream, so that the cache is not complete until it has spoken.
@@ -336,7 +343,8 @@ impl Cache {
     }
 
     /// What is known of the cluster. A kind that a cluster may lack counts as served once its own stream has told what there is: who
-    /// acts on it then knows what Weft has of it, and the API server is ready to take more.
+    /// acts on it then knows what Weft has of it, and the API server is ready to take more. A kind that is never watched counts as served as soon
+    /// as its definition is there.
     pub fn facts(&self) -> Facts {
         let mut facts = self.facts_of(|_| true);
         facts.nodes_unknown = self.refusal(&Source::Fact(Fact::Nodes)).is_some();
@@ -344,7 +352,8 @@ impl Cache {
         facts.hear(self.pods.values(), &self.node_reporters);
         let has_told = |(source, store): &(&Source, &Store)| store.is_settled(source) && store.silence != Some(Silence::NotServed);
         let told: HashSet<_> = self.stores.iter().filter(has_told).filter_map(|(source, _)| source.kind()).collect();
-        for kind in kinds::ALL.iter().filter(|kind| kind.is_optional() && !told.contains(kind)) {
+        let is_unknown = |kind: &&Kind| kind.is_optional() && !told.contains(kind) && !self.unwatched.contains(kind);
+        for kind in kinds::ALL.iter().filter(is_unknown) {
             facts.definitions.remove(&kind.definition());
         }
         facts
@@ -602,6 +611,20 @@ mod tests {
         going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
         assert!(cache.feed(&definitions, Change::Applied(going)));
         assert!(!serves(&cache));
+    }
+
+    #[test]
+    fn a_kind_that_is_never_watched_is_served_by_its_definition() {
+        let definitions = Source::Fact(Fact::Definitions);
+        let metadata = json!({"name": "issuers.cert-manager.io", "uid": "u", "resourceVersion": "1"});
+        let mut cache = Cache::default();
+        cache.set_unwatched(vec![kinds::ISSUER]);
+        cache.expect(definitions.clone());
+        cache.feed(
+            &definitions,
+            Change::Applied(json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": metadata})),
+        );
+        assert!(cache.facts().serves(kinds::ISSUER) && !cache.facts().serves(kinds::CERTIFICATE));
     }
 
     #[test]

@@ -108,6 +108,8 @@ impl Controller {
         let (served, places, named) = (watches(), watches(), watches());
         shared.lock().set_node_reporters(domain.node_reporters());
         shared.lock().set_admission(domain.admission());
+        let watched: HashSet<Kind> = domain.kinds().into_iter().chain(domain.facts().into_iter().map(|fact| fact.objects().kind)).collect();
+        shared.lock().set_unwatched(kinds::ALL.iter().copied().filter(|kind| kind.is_optional() && !watched.contains(kind)).collect());
         Self { domain, cluster, shared, metrics, config, teller, wishes: Wishes::default(), served, places, built: Mutex::default(), named }
     }
 
@@ -406,9 +408,9 @@ impl Controller {
         let place = |kind: Kind| domain.namespace().filter(|_| kind.namespaced).map(str::to_owned);
         // Where the namespaces follow from the resource, they are watched when they are known. Whether a kind is served that a cluster may
         // lack, only its watch tells.
-        let is_always_there = |kind: &&Kind| domain.namespace().is_some() || !kind.namespaced || kind.is_optional();
+        let is_always_there = |kind: &Kind| domain.namespace().is_some() || !kind.namespaced || kind.is_optional();
         let mut places: HashSet<(Kind, Option<String>)> =
-            domain.kinds().iter().filter(is_always_there).map(|kind| (*kind, place(*kind))).collect();
+            domain.kinds().into_iter().filter(is_always_there).map(|kind| (kind, place(kind))).collect();
         // Inventory and record.
         places.insert((kinds::CONFIG_MAP, Some(self.config.namespace.clone())));
         let mut watches: Vec<_> = places
@@ -436,7 +438,7 @@ impl Controller {
         }
         for fact in domain.facts() {
             let Selection { kind, namespace, labels, fields, metadata_only } = fact.objects();
-            watches.push(Watch { metadata_only, ..watch(Source::Fact(*fact), kind, namespace, labels, fields.to_owned()) });
+            watches.push(Watch { metadata_only, ..watch(Source::Fact(fact), kind, namespace, labels, fields.to_owned()) });
         }
         watches
     }

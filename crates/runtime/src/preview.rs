@@ -262,11 +262,11 @@ pub async fn facts(objects: &Objects) -> Result<(Facts, Vec<Notice>), Error> {
         match found {
             Ok(items) => {
                 for (item, view) in items.iter().map(|item| (item, fact.view(item))).filter(|(_, view)| !view.is_null()) {
-                    facts.add(*fact, item["metadata"]["name"].as_str().unwrap_or_default(), &view);
+                    facts.add(fact, item["metadata"]["name"].as_str().unwrap_or_default(), &view);
                 }
             }
             Err(error) if error.class() == FailureClass::Forbidden => {
-                facts.nodes_unknown |= *fact == Fact::Nodes;
+                facts.nodes_unknown |= fact == Fact::Nodes;
                 notices.push(unseen(kind, &error));
             }
             Err(error) => return Err(error),

@@ -58,7 +58,7 @@ pub async fn release_list(objects: &Objects, resource: &Value, namespace: &str) 
 pub async fn labelled_list(objects: &Objects, namespace: &str) -> Result<Vec<Entry>, Error> {
     let mut list = Vec::new();
     for kind in objects.domain.kinds() {
-        let (found, _) = objects.cluster.list_metadata(*kind, Some(namespace), OWNER_LABEL).await?;
+        let (found, _) = objects.cluster.list_metadata(kind, Some(namespace), OWNER_LABEL).await?;
         let keys = found.iter().filter_map(|live| Some((ObjectKey::of(live)?, live)));
         let ours = keys.filter(|(key, live)| release_patch(key, live, &objects.owner, false).is_some());
         list.extend(ours.map(|(object, _)| Entry { object, outlives: false }));

@@ -75,8 +75,8 @@ impl Domain for Hooks {
         Some("cluster")
     }
 
-    fn kinds(&self) -> &'static [Kind] {
-        &[kinds::SECRET, kinds::VALIDATING_WEBHOOK_CONFIGURATION]
+    fn kinds(&self) -> Vec<Kind> {
+        vec![kinds::SECRET, kinds::VALIDATING_WEBHOOK_CONFIGURATION]
     }
 
     fn namespace(&self) -> Option<&str> {

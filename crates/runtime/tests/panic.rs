@@ -38,8 +38,8 @@ impl Domain for Fragile {
         None
     }
 
-    fn kinds(&self) -> &'static [Kind] {
-        &[kinds::CONFIG_MAP]
+    fn kinds(&self) -> Vec<Kind> {
+        vec![kinds::CONFIG_MAP]
     }
 
     fn namespace(&self) -> Option<&str> {

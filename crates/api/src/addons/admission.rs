@@ -1,12 +1,17 @@
-//! Warnings at `kubectl apply` about what is accepted but better written otherwise.
+//! Warnings at `kubectl apply` about what is accepted but better written otherwise, and what accounts may write.
 
 use serde_json::{Value, json};
 
-use super::{GROUP, PLURAL, VERSION, VERSION_V1ALPHA1};
+use super::{GROUP, PLURAL, VERSION, VERSION_V1ALPHA1, accounts};
 use crate::admission::SpecificationPolicy;
 
-/// Warnings: nothing is refused. They come when the specification changes, so that writes of others (labels, finalizers) stay quiet.
+/// The admission policies of this API, each with its binding.
 pub fn admission() -> Vec<Value> {
+    [hints().to_vec(), accounts::policies()].concat()
+}
+
+/// Warnings: nothing is refused. They come when the specification changes, so that writes of others (labels, finalizers) stay quiet.
+fn hints() -> [Value; 2] {
     let policy = SpecificationPolicy {
         name: "weft-network-addons-config-hints",
         group: GROUP,
@@ -26,7 +31,7 @@ pub fn admission() -> Vec<Value> {
         ],
         action: "Warn",
     };
-    policy.objects().into()
+    policy.objects()
 }
 
 /// Says `message` unless `expression` holds.

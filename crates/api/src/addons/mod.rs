@@ -1,8 +1,9 @@
 //! `NetworkAddonsConfig`: which network add-ons a cluster has, and how they are set up.
 //!
 //! Beside the types: [`crd`], the definition with schema, CEL rules and printer columns, and [`admission`], warnings about outdated
-//! spellings. Both are written to `deploy/` by `cargo run -p weft-api --example generate`.
+//! spellings and limits to what accounts may write. Both are written to `deploy/` by `cargo run -p weft-api --example generate`.
 
+mod accounts;
 mod admission;
 mod crd;
 mod host;
@@ -15,6 +16,7 @@ mod spec;
 mod status;
 mod tls;
 
+pub use accounts::{MARKERS_POLICY, PODS_POLICY, SECRETS_POLICY};
 pub use admission::admission;
 pub use crd::crd;
 pub use host::HostPaths;

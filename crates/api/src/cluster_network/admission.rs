@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::{GROUP, PLURAL, VERSION};
+use super::{GROUP, PLURAL, VERSION, accounts};
 use crate::admission::{SpecificationPolicy, refused};
 
 /// The services' blocks as a list.
@@ -58,5 +58,5 @@ pub fn admission() -> Vec<Value> {
         ],
         action: "Deny",
     };
-    policy.objects().into()
+    [policy.objects().to_vec(), accounts::policies()].concat()
 }

@@ -3,6 +3,7 @@
 //! Beside the types: [`crd`], the definition with schema, CEL rules and printer columns, and [`admission`], the rules that the schema cannot
 //! hold. Both are written to `deploy/` by `cargo run -p weft-api --example generate`.
 
+mod accounts;
 mod additional;
 mod admission;
 mod crd;
@@ -11,6 +12,7 @@ mod rules;
 mod spec;
 mod status;
 
+pub use accounts::{NODES_POLICY, OPERATOR_POLICY, OTHER_DOMAINS};
 pub use additional::{
     AdditionalNetwork, IpamConfig, SimpleMacvlanConfig, StaticIpamAddress, StaticIpamConfig, StaticIpamDns, StaticIpamRoute,
 };

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{GROUP, NODE_LABEL, VERSION_V1, VERSION_V1BETA1, enactment, policy, state};
-use crate::admission::{self, SpecificationPolicy, refused};
+use crate::admission::{self, NODE_OF_TOKEN, SpecificationPolicy, forbidden, forbidden_with, refused};
 
 /// The policy about policies, and its binding.
 const POLICIES: &str = "weft-node-network-policies";
@@ -12,10 +12,6 @@ pub const AGENTS_POLICY: &str = "weft-node-network-agents";
 
 /// The name of the agents' ServiceAccount, in whatever namespace they are installed.
 pub const AGENT_ACCOUNT: &str = "nmstate-handler";
-
-/// The node that the token was issued for. The API server puts it in when it issues the token of a pod that runs on a node, or of a node itself
-/// (ServiceAccountTokenPodNodeInfo, on in every version since 1.30); nobody else can.
-const NODE_OF_TOKEN: &str = "has(request.userInfo.extra) && 'authentication.kubernetes.io/node-name' in request.userInfo.extra ? request.userInfo.extra['authentication.kubernetes.io/node-name'][0] : ''";
 
 /// Two `ValidatingAdmissionPolicy`s, each with its binding.
 ///
@@ -109,14 +105,4 @@ fn agents() -> [Value; 2] {
         ],
     });
     admission::policy(AGENTS_POLICY, &spec, "Deny")
-}
-
-/// Refuses with `message` unless `expression` holds, for want of a right.
-fn forbidden(expression: &str, message: &str) -> Value {
-    json!({"expression": expression, "message": message, "reason": "Forbidden"})
-}
-
-/// The same with a message that is an expression, which may hold no line break.
-fn forbidden_with(expression: &str, message: &str) -> Value {
-    json!({"expression": expression, "messageExpression": message, "reason": "Forbidden"})
 }

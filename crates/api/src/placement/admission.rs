@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{GROUP, PLURAL, VERSION};
+use super::{GROUP, PLURAL, VERSION, accounts};
 use crate::admission::{SpecificationPolicy, refused};
 
 /// What is refused.
@@ -23,5 +23,5 @@ pub fn admission() -> Vec<Value> {
         )],
         action: "Deny",
     };
-    policy.objects().into()
+    [policy.objects(), accounts::policies()].concat()
 }

@@ -7,6 +7,7 @@
 //! Beside the types: [`crd`], the definition with schema, CEL rules and printer columns, and [`admission`], the rule that the schema cannot hold.
 //! Both are written to `deploy/` by `cargo run -p weft-api --example generate`.
 
+mod accounts;
 mod admission;
 mod crd;
 mod overrides;
@@ -18,6 +19,7 @@ mod spec;
 mod standalone;
 mod status;
 
+pub use accounts::OPERATOR_POLICY;
 pub use admission::admission;
 pub use crd::crd;
 pub use overrides::{

@@ -75,6 +75,7 @@ pub fn environment() -> String {
         ("OPERATOR_VERSION", "version that status and labels carry, by default its own"),
         ("MONITORING_NAMESPACE", "namespace of Prometheus, by default monitoring"),
         ("MONITORING_SERVICE_ACCOUNT", "its ServiceAccount there, by default prometheus-k8s"),
+        ("WEFT_ADDONS_COMPONENTS", "components that it has rights for, as weft manifests --components names them, by default all"),
         ("RUNBOOK_URL_TEMPLATE", "where alerts are explained, with %s once for the name of the alert"),
     ];
     let general = general.map(|(name, meaning)| format!("  {name:<27} {meaning}"));

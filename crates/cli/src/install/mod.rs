@@ -104,7 +104,11 @@ pub fn install(options: &Options) -> Result<Installation> {
                 installation.operator.extend(manifests(operator)?);
             }
         }
-        installation.operator.extend(manifests((entry.admission)())?);
+        let mut admission = (entry.admission)();
+        if options.single {
+            overlay::also_writes_in(&mut admission, others_namespaces(entry, options).as_deref());
+        }
+        installation.operator.extend(manifests(admission)?);
     }
     if let Some(mut operator) = shared {
         let domains: Vec<&str> = options.domains.iter().map(|entry| entry.name).collect();
@@ -113,6 +117,22 @@ pub fn install(options: &Options) -> Result<Installation> {
         installation.operator.extend(manifests(operator)?);
     }
     Ok(installation)
+}
+
+/// Where one account for several domains writes for those other than this one; `None`: anywhere.
+fn others_namespaces(entry: &Entry, options: &Options) -> Option<Vec<String>> {
+    let mut namespaces = Vec::new();
+    for other in options.domains.iter().filter(|other| other.name != entry.name) {
+        namespaces.push(other.install.namespace.to_owned());
+        if let Some(served) = other.install.served_namespace {
+            match options.placement_namespaces {
+                Some(Namespaces::All) => return None,
+                Some(Namespaces::These(names)) => namespaces.extend(names.iter().cloned()),
+                None => namespaces.push(served.to_owned()),
+            }
+        }
+    }
+    Some(namespaces)
 }
 
 /// What is to be known of a domain to install it.
@@ -129,6 +149,8 @@ struct Domain {
     example: Value,
     /// Everything that the chosen components may have, on whatever cluster and by whatever choice.
     decisions: Vec<Decision>,
+    /// The names of its chosen components; empty if all are.
+    chosen: Vec<&'static str>,
 }
 
 impl Domain {
@@ -162,8 +184,10 @@ impl Domain {
                 })?);
             }
         }
+        let all = install.components.iter().map(|component| component.name);
+        let chosen = all.filter(|name| options.components.iter().any(|chosen| chosen == name)).collect();
         let keystones = install.keystones_variable.zip(options.keystone_urls.map(ToString::to_string));
-        Ok(Self { entry, names, operands, namespaces, keystones, example, decisions })
+        Ok(Self { entry, names, operands, namespaces, keystones, example, decisions, chosen })
     }
 
     /// Where the operands are in namespaces of their users, the operator's alone is made.
@@ -189,6 +213,12 @@ impl Domain {
         rbac::complete(placed, &objects, &made_by_operands, operands).with_context(|| format!("the roles of {}", self.entry.name))
     }
 
+    /// Which components were chosen: the roles let the operator watch nothing that only the others need.
+    fn components(&self) -> Option<(&'static str, String)> {
+        let variable = self.entry.install.components_variable.filter(|_| !self.chosen.is_empty())?;
+        Some((variable, self.chosen.join(",")))
+    }
+
     fn images(&self) -> Vec<(&'static str, String)> {
         (self.entry.install.images)().into_iter().map(|(name, image)| (name, image.to_owned())).collect()
     }
@@ -196,14 +226,14 @@ impl Domain {
     /// What its own Deployment is told beside what is written there.
     fn own_environment(&self) -> Vec<(&'static str, String)> {
         let namespaces = self.namespaces.iter().map(|namespaces| (self.entry.install.namespace_variable, namespaces.to_string()));
-        namespaces.chain(self.keystones.clone()).chain(self.images()).collect()
+        namespaces.chain(self.keystones.clone()).chain(self.components()).chain(self.images()).collect()
     }
 
     /// Beside the images: the operands' namespace, which is another one than the operator's.
     fn shared_environment(&self) -> Vec<(&'static str, String)> {
         let mut variables = vec![(self.entry.install.namespace_variable, self.operands.clone())];
         variables.extend(self.keystones.clone());
-        variables.extend(self.images());
+        variables.extend(self.components().into_iter().chain(self.images()));
         variables
     }
 }
@@ -212,7 +242,7 @@ impl Domain {
 fn examples(entry: &Entry, components: &[String]) -> Result<(Value, Vec<Value>)> {
     let mut example: Value = serde_saphyr::from_str(entry.install.example_yaml).context("the example cannot be read")?;
     let is_chosen = |name: &str| components.is_empty() || components.iter().any(|chosen| chosen == name);
-    let mut values: Vec<&Alternative> = Vec::new();
+    let (mut values, mut fields): (Vec<&Alternative>, Vec<&str>) = Default::default();
     for component in entry.install.components {
         match (&component.asked, is_chosen(component.name)) {
             (Asked::Value(value), true) => values.push(value),
@@ -221,7 +251,8 @@ fn examples(entry: &Entry, components: &[String]) -> Result<(Value, Vec<Value>)>
                     spec.remove(*field);
                 }
             }
-            (Asked::Field(_), true) | (Asked::Value(_), false) => {}
+            (Asked::FieldNotInExample(field), true) => fields.push(field),
+            (Asked::Field(_), true) | (Asked::FieldNotInExample(_) | Asked::Value(_), false) => {}
         }
     }
     // Of values that exclude each other the example has one that is chosen.
@@ -229,7 +260,13 @@ fn examples(entry: &Entry, components: &[String]) -> Result<(Value, Vec<Value>)>
     if let Some(first) = values.first().filter(|_| !values.iter().any(has)) {
         example = with(&example, first).unwrap_or(example);
     }
-    let others = entry.install.alternatives.iter().chain(values).filter_map(|other| with(&example, other)).collect();
+    let others = entry.install.alternatives.iter().chain(values).filter_map(|other| with(&example, other));
+    let more = fields.into_iter().map(|field| {
+        let mut more = example.clone();
+        more["spec"][field] = json!({});
+        more
+    });
+    let others = others.chain(more).collect();
     Ok((example, others))
 }
 

@@ -193,6 +193,21 @@ pub fn reach(objects: &mut [Value], server: &ApiServer) {
     }
 }
 
+/// Lets the operator's account write in further namespaces, or in all of them, where an admission policy limits where it writes: with one account for
+/// several domains, the others' namespaces.
+pub fn also_writes_in(admission: &mut [Value], namespaces: Option<&[String]>) {
+    for variable in
+        admission.iter_mut().filter_map(|policy| policy.pointer_mut("/spec/variables")).filter_map(Value::as_array_mut).flatten()
+    {
+        if variable["name"] == weft_api::cluster_network::OTHER_DOMAINS {
+            variable["expression"] = match namespaces {
+                Some(namespaces) => json!(namespaces).to_string().into(),
+                None => "[request.namespace]".into(),
+            };
+        }
+    }
+}
+
 fn push(list: &mut Value, item: Value) {
     if list.is_null() {
         *list = json!([]);

@@ -13,13 +13,16 @@ use weft_plan::{Manifest, ObjectKey};
 
 /// Stands in `resourceNames` for the names of all objects of that kind that the chosen components have.
 const OF_CHOSEN_COMPONENTS: &str = "of-chosen-components";
+/// Stands in `resourceNames` for all names, where the chosen components have an object of that kind: RBAC cannot narrow list, watch and create by
+/// name.
+const ANY_IF_OF_CHOSEN_COMPONENTS: &str = "any-if-of-chosen-components";
 
 /// Roles with this suffix hold what is granted on to the operands.
 const GRANTED: &str = "-granted";
 
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Completes roles and bindings from `deploy/`. A role without rules is left out, with its binding.
+/// Completes roles and bindings from `deploy/`. A role without rules is left out, with its binding, and so is one that nobody binds.
 ///
 /// # Errors
 /// A rule or an object cannot be read, or an object lives in another namespace than `operands`, if there is just one, where the roles would
@@ -36,11 +39,15 @@ pub fn complete(base: Vec<Value>, objects: &[&Manifest], made_by_operands: &[Obj
     // Where no role in a namespace holds what is granted in namespaces, the cluster-wide one does.
     let is_in_namespace = |object: &Value| object["kind"] == "Role" && text(object, "/metadata/name").ends_with(GRANTED);
     let apart = base.iter().any(is_in_namespace);
+    let bound: BTreeSet<(String, String)> = base.iter().chain(objects.iter().map(|object| object.body())).map(role_ref).collect();
     let mut completed = Vec::new();
     let mut empty = BTreeSet::new();
     for mut object in base {
         let (kind, name) = (text(&object, "/kind").to_owned(), text(&object, "/metadata/name").to_owned());
         if matches!(kind.as_str(), "Role" | "ClusterRole") {
+            if !bound.contains(&(kind.clone(), name.clone())) {
+                continue;
+            }
             let rules = match (name.ends_with(GRANTED), apart) {
                 (true, true) => granted(objects, &[&*kind])?,
                 (true, false) => granted(objects, &["ClusterRole", "Role"])?,
@@ -54,8 +61,13 @@ pub fn complete(base: Vec<Value>, objects: &[&Manifest], made_by_operands: &[Obj
         }
         completed.push(object);
     }
-    completed.retain(|object| !empty.contains(&(text(object, "/roleRef/kind").to_owned(), text(object, "/roleRef/name").to_owned())));
+    completed.retain(|object| !empty.contains(&role_ref(object)));
     Ok(completed)
+}
+
+/// Kind and name of the role that a binding binds; empty for any other object.
+fn role_ref(object: &Value) -> (String, String) {
+    (text(object, "/roleRef/kind").to_owned(), text(object, "/roleRef/name").to_owned())
 }
 
 /// The operator's own rules, in their order, with the names filled in.
@@ -64,17 +76,22 @@ fn own(rules: Vec<PolicyRule>, objects: &[&Manifest], made_by_operands: &[Object
     rules
         .into_iter()
         .filter_map(|mut rule| {
-            if rule.resource_names.as_deref() == Some(&[OF_CHOSEN_COMPONENTS.to_owned()]) {
-                let groups = rule.api_groups.as_deref().unwrap_or_default();
-                let resources = rule.resources.as_deref().unwrap_or_default();
-                let meant = |key: &&ObjectKey| {
-                    groups.iter().any(|group| group == key.kind.group) && resources.iter().any(|resource| resource == key.kind.plural)
-                };
-                let names: BTreeSet<String> = keys().filter(meant).map(|key| key.name.clone()).collect();
-                rule.resource_names = Some(names.into_iter().collect());
-            }
+            let marker = match rule.resource_names.as_deref().unwrap_or_default() {
+                [one] if [OF_CHOSEN_COMPONENTS, ANY_IF_OF_CHOSEN_COMPONENTS].contains(&one.as_str()) => one.clone(),
+                _ => return Some(rule),
+            };
+            let groups = rule.api_groups.as_deref().unwrap_or_default();
+            let resources = rule.resources.as_deref().unwrap_or_default();
+            let meant = |key: &&ObjectKey| {
+                groups.iter().any(|group| group == key.kind.group) && resources.iter().any(|resource| resource == key.kind.plural)
+            };
+            let names: BTreeSet<String> = keys().filter(meant).map(|key| key.name.clone()).collect();
             // An empty list of names would mean all names.
-            rule.resource_names.as_ref().is_none_or(|names| !names.is_empty()).then_some(rule)
+            if names.is_empty() {
+                return None;
+            }
+            rule.resource_names = (marker == OF_CHOSEN_COMPONENTS).then(|| names.into_iter().collect());
+            Some(rule)
         })
         .collect()
 }
@@ -195,7 +212,12 @@ mod tests {
     /// Beside a role in the namespace, so that each holds its own.
     fn with_a_role(base: Value, objects: &[Manifest], made: &[ObjectKey]) -> Result<Vec<Value>> {
         let role = json!({"kind": "Role", "metadata": {"name": "another-granted"}});
-        complete(vec![base, role], &objects.iter().collect::<Vec<_>>(), made, Some("ns"))
+        let binding = binding_of(&base);
+        complete(vec![base, role, binding], &objects.iter().collect::<Vec<_>>(), made, Some("ns"))
+    }
+
+    fn binding_of(role: &Value) -> Value {
+        json!({"kind": "ClusterRoleBinding", "metadata": {"name": "binding"}, "roleRef": {"kind": role["kind"], "name": role["metadata"]["name"]}})
     }
 
     #[test]
@@ -205,7 +227,8 @@ mod tests {
         let objects =
             [manifest("ClusterRole", "a", &rule("nodes")), manifest("Role", "b", &rule("pods")), manifest("RoleBinding", "c", &binding)];
         let base = json!({"kind": "ClusterRole", "metadata": {"name": "operator-granted"}});
-        let rules = complete(vec![base], &objects.iter().collect::<Vec<_>>(), &[], None).unwrap()[0]["rules"].clone();
+        let binding = binding_of(&base);
+        let rules = complete(vec![base, binding], &objects.iter().collect::<Vec<_>>(), &[], None).unwrap()[0]["rules"].clone();
         assert_eq!(
             rules,
             json!([
@@ -287,6 +310,22 @@ mod tests {
         assert_eq!(rules[1], json!({"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list"]}));
         assert_eq!(rules[2]["resourceNames"], json!(["made"]));
         assert_eq!(rules.as_array().unwrap().len(), 3);
+    }
+
+    #[test]
+    fn all_names_are_open_only_where_a_component_has_such_an_object() {
+        let rule = |resource: &str| json!({"apiGroups": [""], "resources": [resource], "resourceNames": [ANY_IF_OF_CHOSEN_COMPONENTS], "verbs": ["list"]});
+        let base = json!({"kind": "ClusterRole", "metadata": {"name": "operator"}, "rules": [rule("secrets"), rule("services")]});
+        let rules = completed(base, &[], &[ObjectKey::new(kinds::SECRET, "ns", "made")]).unwrap()[0]["rules"].clone();
+        assert_eq!(rules, json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["list"]}]));
+    }
+
+    #[test]
+    fn a_role_that_operands_bind_is_kept_only_where_one_does() {
+        let role = json!({"kind": "ClusterRole", "metadata": {"name": "account"}, "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["list"]}]});
+        let binding = manifest("RoleBinding", "b", &json!({"roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": "account"}}));
+        assert_eq!(complete(vec![role.clone()], &[], &[], None).unwrap(), Vec::<Value>::new());
+        assert_eq!(complete(vec![role.clone()], &[&binding], &[], None).unwrap(), [role]);
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod conflict;
 mod deletion;
 mod documented;
 mod drift;
+mod escalation;
 mod held;
 mod hostile;
 mod install;

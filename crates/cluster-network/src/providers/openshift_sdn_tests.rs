@@ -17,7 +17,7 @@ fn names(spec: Value) -> Vec<String> {
 }
 
 /// The objects of the operator that Weft replaces, as its renderer printed them.
-const REFERENCE: [&str; 23] = [
+const REFERENCE: [&str; 22] = [
     "Namespace openshift-sdn",
     "CustomResourceDefinition clusternetworks.network.openshift.io",
     "CustomResourceDefinition hostsubnets.network.openshift.io",
@@ -34,7 +34,6 @@ const REFERENCE: [&str; 23] = [
     "ClusterRoleBinding openshift-sdn-controller-infra",
     "Role openshift-sdn/openshift-sdn-controller-leaderelection",
     "RoleBinding openshift-sdn/openshift-sdn-controller-leaderelection",
-    "Role openshift-infra/openshift-sdn-controller-account",
     "RoleBinding openshift-infra/openshift-sdn-controller-account",
     "ConfigMap openshift-sdn/sdn-controller-config",
     "DaemonSet openshift-sdn/sdn-controller",

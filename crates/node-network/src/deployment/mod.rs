@@ -57,8 +57,8 @@ impl Domain for Deployment {
         true
     }
 
-    fn kinds(&self) -> &'static [Kind] {
-        build::KINDS
+    fn kinds(&self) -> Vec<Kind> {
+        build::KINDS.to_vec()
     }
 
     fn namespace(&self) -> Option<&str> {
@@ -69,9 +69,9 @@ impl Domain for Deployment {
         AGENT_LABEL
     }
 
-    fn facts(&self) -> &'static [Fact] {
+    fn facts(&self) -> Vec<Fact> {
         // Whether OpenShift's constraints are served.
-        &[Fact::Definitions]
+        vec![Fact::Definitions]
     }
 
     fn record(&self, _resource_name: &str) -> Option<(ObjectKey, &'static str)> {

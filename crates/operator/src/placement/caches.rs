@@ -192,8 +192,8 @@ impl Place {
             }
             common.definitions()
         };
-        let served = self.domain.kinds().iter().filter(|kind| kind.is_optional() && definitions.serves(**kind));
-        self.optional.set(served.map(|kind| self.watch_owned(*kind)));
+        let served = self.domain.kinds().into_iter().filter(|kind| kind.is_optional() && definitions.serves(*kind));
+        self.optional.set(served.map(|kind| self.watch_owned(kind)));
     }
 
     fn watch_owned(&self, kind: Kind) -> Watch {
@@ -202,7 +202,7 @@ impl Place {
 
     /// Everything that is watched whatever the resources say.
     fn watches(&self) -> Vec<Watch> {
-        let owned = self.domain.kinds().iter().filter(|kind| !kind.is_optional()).map(|kind| self.watch_owned(*kind));
+        let owned = self.domain.kinds().into_iter().filter(|kind| !kind.is_optional()).map(|kind| self.watch_owned(kind));
         std::iter::once(self.watch_of(kinds::PLACEMENT_API, Source::Resources)).chain(owned).collect()
     }
 }

@@ -105,10 +105,10 @@ impl Controller {
             .operators()
             .iter()
             .map(|(kind, name)| Watch { fields: format!("metadata.name={name}"), ..watch(Source::Operators(*kind, name), *kind) });
-        let facts = self.domain.facts().iter().map(|fact| {
+        let facts = self.domain.facts().into_iter().map(|fact| {
             let Selection { kind, namespace, labels, fields, metadata_only } = fact.objects();
             let namespace = namespace.map(str::to_owned);
-            Watch { namespace, labels: labels.to_owned(), fields: fields.to_owned(), metadata_only, ..watch(Source::Fact(*fact), kind) }
+            Watch { namespace, labels: labels.to_owned(), fields: fields.to_owned(), metadata_only, ..watch(Source::Fact(fact), kind) }
         });
         let all = everywhere.then(|| Watch { metadata_only: true, ..watch(Source::Resources, kinds::PLACEMENT_API) });
         operators.chain(facts).chain(all).collect()
