@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use weft_plan::{Kind, OWNER_LABEL, kinds};
+use weft_addons::{Addons, settings::Settings};
+use weft_plan::{Domain, Kind, OWNER_LABEL, kinds};
 use weft_testenv::proxy::{Events, Fault, Match, Proxy, Recorded};
 
 use crate::{
@@ -14,7 +15,8 @@ use crate::{
 
 /// The kinds of Weft's objects; not the namespace: the operator lives in it; and none that others would have to install.
 fn kinds_of_objects() -> Vec<Kind> {
-    weft_addons::build::KINDS.iter().copied().filter(|kind| *kind != kinds::NAMESPACE && !kind.is_optional()).collect()
+    let kinds = Addons::new(Settings::default()).kinds();
+    kinds.into_iter().filter(|kind| *kind != kinds::NAMESPACE && !kind.is_optional()).collect()
 }
 
 fn of_operator() -> Match {
