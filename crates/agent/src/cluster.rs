@@ -3,7 +3,7 @@
 //! Two streams, of the node's own NodeNetworkState and of its enactments; an agent never sees a policy, or another node's objects. Without the
 //! API server what was last seen stays, and the streams go on when it is back.
 
-use std::{collections::BTreeMap, fmt::Debug, path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt::Debug, ops::Deref, path::Path, sync::Arc, time::Duration};
 
 use kube::{
     Api, Client, Config, Resource, ResourceExt,
@@ -65,7 +65,24 @@ pub fn connect(config: Config) -> Result<Client, ConnectionError> {
 }
 
 /// Objects by name; `None` until all that there are have been listed once.
-pub type Objects<K> = Option<Arc<BTreeMap<String, Arc<K>>>>;
+pub type Objects<K> = Option<Arc<Listed<K>>>;
+
+/// Objects by name, and the list that they began with.
+#[derive(Clone, Debug)]
+pub struct Listed<K> {
+    /// The number of the list, from 1. A list is the truth: whoever remembers a write of its own from before another list forgets it, since the API
+    /// server's data may have gone back in time.
+    pub list: u64,
+    objects: BTreeMap<String, Arc<K>>,
+}
+
+impl<K> Deref for Listed<K> {
+    type Target = BTreeMap<String, Arc<K>>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.objects
+    }
+}
 
 /// The node's own NodeNetworkState.
 pub fn state(client: Client, node: &str) -> watch::Receiver<Objects<NodeNetworkState>> {
@@ -99,21 +116,22 @@ where
     let kind = K::kind(&());
     // An agent has no lease that would show that the API server's data has gone back in time. Its lists are short.
     let selection = Selection { labels, fields, page: 100, list_after_break: true, longest_absence: Duration::from_secs(30) };
-    let mut objects = BTreeMap::new();
+    let mut listed = Listed { list: 0, objects: BTreeMap::new() };
     let mut listing = true;
     let never = stream::follow(api, selection, |news| {
         match news {
             News::Rewound => tracing::warn!(%kind, "the API server's data has gone back in time"),
             News::Restarted => {
                 listing = true;
-                objects.clear();
+                listed.list += 1;
+                listed.objects.clear();
             }
             News::Complete => listing = false,
             News::Listed(object) | News::Applied(object) => {
-                objects.insert(object.name_any(), Arc::new(lean(object)));
+                listed.objects.insert(object.name_any(), Arc::new(lean(object)));
             }
             News::Deleted(object) => {
-                objects.remove(&object.name_any());
+                listed.objects.remove(&object.name_any());
             }
             News::Works => return,
             News::Failed(failed) => {
@@ -122,7 +140,7 @@ where
             }
         }
         if !listing {
-            show.send_replace(Some(Arc::new(objects.clone())));
+            show.send_replace(Some(Arc::new(listed.clone())));
         }
     });
     match never.await {}

@@ -95,6 +95,7 @@ impl Worker {
         let managed = state.as_ref().is_none_or(|state| report::is_ours(state, &self.node));
         let wanted = state.as_ref().and_then(|state| state.spec.desired_state.as_ref());
         let inputs = Inputs {
+            list: enactments.list,
             enactments: enactments.values().cloned().collect(),
             managed,
             own: wanted,

@@ -58,6 +58,8 @@ pub struct Settings {
 /// What there is at the moment.
 #[derive(Clone, Debug)]
 pub struct Inputs<'a> {
+    /// The number of the list that the enactments began with, see [`Listed`](crate::cluster::Listed).
+    pub list: u64,
     /// The node's enactments.
     pub enactments: Vec<Arc<NodeNetworkConfigurationEnactment>>,
     /// `NodeNetworkState.spec.managed`.
@@ -94,8 +96,10 @@ pub struct Enactor {
     own_tries: Option<(u32, Instant)>,
     /// The node's own desired state that was made so last.
     own_done: Option<Value>,
-    /// Own writes: what a watch tells may be older. By the name of the enactment, with its uid.
+    /// Own writes since the last list: what a watch tells may be older. By the name of the enactment, with its uid.
     written: BTreeMap<String, (Option<String>, Status)>,
+    /// The number of the list that was seen last.
+    list: u64,
     interrupted: Option<Interrupted>,
     /// NetworkManager was not there to clean up with.
     is_unclean: bool,
@@ -116,6 +120,7 @@ impl Enactor {
             own_tries: None,
             own_done: None,
             written: BTreeMap::new(),
+            list: 0,
             interrupted: None,
             is_unclean: false,
             away_since: None,
@@ -175,8 +180,11 @@ impl Enactor {
         (*uid == enactment.metadata.uid).then_some(status)
     }
 
-    /// An enactment that is gone: the node keeps what it has, and nobody answers for it any more.
+    /// An enactment that is gone: the node keeps what it has, and nobody answers for it any more. Own writes count until the next list.
     fn forget(&mut self, inputs: &Inputs<'_>) {
+        if std::mem::replace(&mut self.list, inputs.list) != inputs.list {
+            self.written.clear();
+        }
         self.written.retain(|name, _| inputs.enactments.iter().any(|enactment| enactment.metadata.name.as_ref() == Some(name)));
         let is_there = |policy: &str| inputs.enactments.iter().any(|enactment| enactment.spec.policy == policy);
         if self.store.keep(is_there) {

@@ -98,8 +98,10 @@ pub struct Reporter {
     looks: watch::Receiver<Option<Look>>,
     stored: watch::Receiver<Objects<NodeNetworkState>>,
     own: watch::Receiver<Verdict>,
-    /// The API server's answer to the last write; the watch shows it later.
+    /// The API server's answer to the last write; the watch shows it later. It counts until the next list.
     written: Option<Arc<NodeNetworkState>>,
+    /// The number of the list that was seen last.
+    list: u64,
     /// The value of the label that forces a report. The outer `None`: not seen yet.
     force: Option<Option<String>>,
 }
@@ -128,6 +130,7 @@ impl Reporter {
             stored,
             own,
             written: None,
+            list: 0,
             force: None,
         })
     }
@@ -192,6 +195,9 @@ impl Reporter {
     /// One write, if one is needed.
     async fn report(&mut self) -> Result<(), Error> {
         let Some(objects) = self.stored.borrow_and_update().clone() else { return Ok(()) };
+        if std::mem::replace(&mut self.list, objects.list) != objects.list {
+            self.written = None;
+        }
         let listed = objects.get(&self.node).cloned();
         if listed.as_ref().is_some_and(|object| !is_ours(object, &self.node)) {
             return Ok(());
