@@ -289,7 +289,7 @@ mod tests {
         retries.failed(&attempt("a"), &foreign);
         assert!(retries.due(&key).is_some(), "nobody watches it yet");
         retries.waits(&attempt("a"), &foreign);
-        assert_eq!((retries.due(&key), retries.too_soon(&attempt("a"))), (None, Some(foreign)));
+        assert_eq!((retries.due(&key), retries.too_soon(&attempt("a"))), (None, Some(foreign.clone())));
         retries.is_unwatched(&key);
         assert_eq!(retries.too_soon(&attempt("a")), None, "nobody tells of it any more");
         retries.failed(&attempt("a"), &foreign);

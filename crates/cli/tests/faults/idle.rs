@@ -39,6 +39,11 @@ async fn stays_idle(proxy: &Proxy, during: &str) {
     assert!(others().is_empty(), "requests during {during}: {:#?}", others());
 }
 
+async fn install(cluster: &Cluster, spec: &[&str]) {
+    cluster.apply(&resource(spec)).await;
+    cluster.wait_available().await;
+}
+
 async fn hold(cluster: &Cluster, name: &str, finalizers: Value) {
     cluster.patch(kinds::DAEMON_SET, NAMESPACE, name, json!({"metadata": {"finalizers": finalizers}})).await;
 }
@@ -104,7 +109,7 @@ async fn what_a_foreign_finalizer_holds_costs_no_request_until_it_is_gone() {
     let cluster = Cluster::start_default().await;
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
     let operator = Operator::start_via(&cluster, &proxy).await;
-    cluster.install(&resource(&["multus: {}", "linuxBridge: {}"])).await;
+    install(&cluster, &["multus: {}", "linuxBridge: {}"]).await;
 
     // It is wanted.
     hold(&cluster, "multus", json!([HOLD])).await;
@@ -131,7 +136,7 @@ async fn what_a_foreign_finalizer_holds_costs_no_request_until_it_is_gone() {
     scenario::gone(&cluster).await;
 
     // And so they do where the resource went before them.
-    cluster.install(&resource(&["multus: {}"])).await;
+    install(&cluster, &["multus: {}"]).await;
     hold(&cluster, "multus", json!([HOLD])).await;
     cluster.delete(kinds::NETWORK_ADDONS_CONFIG, "", "cluster").await;
     cluster.wait_condition("Degraded", "True", "FailedToDeleteObjects", HOLD).await;
