@@ -39,10 +39,18 @@ async fn stays_idle(proxy: &Proxy, during: &str) {
     assert!(others().is_empty(), "requests during {during}: {:#?}", others());
 }
 
-async fn install(cluster: &Cluster, spec: &[&str]) {
+/// A cluster with these components, and an operator whose requests are recorded.
+async fn start(spec: &[&str]) -> (Cluster, Proxy, Operator) {
+    let cluster = Cluster::start_default().await;
+    let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
+    let operator = Operator::start_via(&cluster, &proxy).await;
     cluster.apply(&resource(spec)).await;
     cluster.wait_available().await;
+    (cluster, proxy, operator)
 }
+
+/// A finalizer that nobody but its owner takes off.
+const HOLD: &str = "example.com/hold";
 
 async fn hold(cluster: &Cluster, name: &str, finalizers: Value) {
     cluster.patch(kinds::DAEMON_SET, NAMESPACE, name, json!({"metadata": {"finalizers": finalizers}})).await;
@@ -104,42 +112,45 @@ async fn an_object_that_the_api_server_refuses_waits_for_another_spec() {
 }
 
 #[tokio::test]
-async fn what_a_foreign_finalizer_holds_costs_no_request_until_it_is_gone() {
-    const HOLD: &str = "example.com/hold";
-    let cluster = Cluster::start_default().await;
-    let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
-    let operator = Operator::start_via(&cluster, &proxy).await;
-    install(&cluster, &["multus: {}", "linuxBridge: {}"]).await;
-
-    // It is wanted.
+async fn a_wanted_object_held_by_a_finalizer_is_waited_for_without_requests() {
+    let (cluster, proxy, _operator) = start(&["multus: {}"]).await;
     hold(&cluster, "multus", json!([HOLD])).await;
     cluster.delete(kinds::DAEMON_SET, NAMESPACE, "multus").await;
     cluster.wait_condition("Degraded", "True", "FailedToApply", HOLD).await;
     stays_idle(&proxy, "the end of an object that is wanted").await;
     hold(&cluster, "multus", Value::Null).await;
     cluster.wait_available().await;
+}
 
-    // It is not wanted any more.
+#[tokio::test]
+async fn an_unwanted_object_held_by_a_finalizer_waits_without_requests() {
+    let (cluster, proxy, _operator) = start(&["multus: {}", "linuxBridge: {}"]).await;
     hold(&cluster, "bridge-marker", json!([HOLD])).await;
     cluster.patch_resource(json!({"spec": {"linuxBridge": null}})).await;
     cluster.wait_condition("Degraded", "True", "FailedToDeleteObjects", HOLD).await;
     stays_idle(&proxy, "the end of an object that is not wanted").await;
     hold(&cluster, "bridge-marker", Value::Null).await;
     cluster.wait_available().await;
+}
 
-    // All of them go.
+#[tokio::test]
+async fn a_teardown_that_a_finalizer_holds_up_sends_no_request() {
+    let (cluster, proxy, _operator) = start(&["multus: {}"]).await;
     hold(&cluster, "multus", json!([HOLD])).await;
     cluster.delete(kinds::NETWORK_ADDONS_CONFIG, "", "cluster").await;
     cluster.wait_condition("Degraded", "True", "FailedToDeleteObjects", HOLD).await;
     stays_idle(&proxy, "a teardown").await;
     hold(&cluster, "multus", Value::Null).await;
     scenario::gone(&cluster).await;
+}
 
-    // And so they do where the resource went before them.
-    install(&cluster, &["multus: {}"]).await;
+#[tokio::test]
+async fn leftovers_that_a_finalizer_holds_are_waited_for_without_requests() {
+    let (cluster, proxy, operator) = start(&["multus: {}"]).await;
     hold(&cluster, "multus", json!([HOLD])).await;
     cluster.delete(kinds::NETWORK_ADDONS_CONFIG, "", "cluster").await;
     cluster.wait_condition("Degraded", "True", "FailedToDeleteObjects", HOLD).await;
+    // The resource goes before its objects.
     cluster.patch_resource(json!({"metadata": {"finalizers": null}})).await;
     operator.wait_logged("the resource is gone without its finalizer").await;
     stays_idle(&proxy, "the removal of what a resource has left").await;
@@ -165,7 +176,7 @@ async fn a_foreign_object_that_may_not_be_watched_is_tried_again_by_timer() {
 }
 
 #[tokio::test]
-async fn a_foreign_object_in_the_way_of_placement_costs_no_request_until_it_is_gone() {
+async fn a_foreign_object_in_the_way_of_placement_costs_no_request() {
     const SPACE: &str = "openstack";
     let cluster = Cluster::start(ClusterOptions {
         nodes: 1,
