@@ -162,8 +162,10 @@ fn progressing(report: &Report, degraded: &Verdict) -> Verdict {
             if left.is_empty() { "removing all components".to_owned() } else { format!("waiting for {}", left.join(", ")) },
         );
     }
-    let waits_for_people = |class: FailureClass| {
-        matches!(class, FailureClass::Absent | FailureClass::Invalid | FailureClass::Foreign | FailureClass::Forbidden | FailureClass::Bug)
+    let waits_for_people = |class: FailureClass| match class {
+        FailureClass::Absent | FailureClass::Invalid | FailureClass::Refused | FailureClass::Foreign => true,
+        FailureClass::Forbidden | FailureClass::Bug => true,
+        FailureClass::Leaving | FailureClass::Conflict | FailureClass::Transient => false,
     };
     let mut classes = report.units.iter().flat_map(|unit| &unit.failures).map(|failure| failure.class);
     if report.refusal.is_some() || degraded.status && classes.any(waits_for_people) {

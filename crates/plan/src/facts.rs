@@ -121,7 +121,11 @@ impl Fact {
         match self {
             // One that is being deleted takes its objects along, and no new ones.
             Fact::Definitions if !object["metadata"]["deletionTimestamp"].is_null() => Value::Null,
-            Fact::Definitions => object["metadata"]["name"].as_str().filter(|name| matters(name)).map_or(Value::Null, Value::from),
+            // Another generation may allow what this one refuses.
+            Fact::Definitions => match object["metadata"]["name"].as_str() {
+                Some(name) if matters(name) => json!({"generation": object["metadata"]["generation"]}),
+                _ => Value::Null,
+            },
             Fact::ApiServer => object["ports"].clone(),
             Fact::Nodes => {
                 let info = &object["status"]["nodeInfo"];
@@ -179,7 +183,7 @@ impl Facts {
     pub fn add(&mut self, fact: Fact, name: &str, view: &Value) {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         match fact {
-            Fact::Definitions => drop(self.definitions.insert(text(view))),
+            Fact::Definitions => drop(self.definitions.insert(name.to_owned())),
             Fact::ApiServer => {
                 let ports = view.as_array().into_iter().flatten().filter(|port| port["protocol"].as_str().unwrap_or("TCP") == "TCP");
                 self.api_server_ports.extend(ports.filter_map(|port| u16::try_from(port["port"].as_u64()?).ok()));

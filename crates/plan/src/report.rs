@@ -84,9 +84,13 @@ pub struct Failure {
 pub enum FailureClass {
     /// The cluster lacks what the unit needs: waits until it is there, which facts tell.
     Absent,
-    /// The API server refuses the object as it is: waits for a change.
+    /// It can never succeed as it is: waits for a change of what it is made from. Weft watches all of that.
     Invalid,
-    /// The object belongs to somebody else: waits for a change of it.
+    /// Somebody has deleted the object, and finalizers still hold it: waits for its end, which a watch tells.
+    Leaving,
+    /// Something refuses it that Weft cannot watch, for example an admission policy: tried again, ever more seldom.
+    Refused,
+    /// The object belongs to somebody else: waits for a change of it. Tried again slowly while it cannot be watched.
     Foreign,
     /// A permission is missing: tried again slowly, RBAC cannot be watched.
     Forbidden,

@@ -49,6 +49,17 @@ pub enum Look {
     Told(Vec<Arc<Value>>),
 }
 
+/// What a watch by name tells of an object.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ByName {
+    /// There is no such watch, it may not look, or it has not answered yet.
+    Unknown,
+    /// The object is not there.
+    Gone,
+    /// It is there: its metadata, or all of it.
+    There(Arc<Value>),
+}
+
 /// Why a stream tells nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Silence {
@@ -394,9 +405,30 @@ impl Cache {
         store.complete.then(|| store.objects.contains_key(key))
     }
 
-    /// The resourceVersion of an object that is watched by name; `None` if it is not watched, or not there.
-    pub fn named_version(&self, key: &ObjectKey) -> Option<u64> {
-        self.stores.get(&Source::Named(key.clone()))?.objects.get(key).map(|known| known.version)
+    /// What a watch by name tells of an object, whosever it is.
+    pub fn by_name(&self, key: &ObjectKey) -> ByName {
+        match self.stores.get(&Source::Named(key.clone())) {
+            Some(store) if store.complete && store.silence.is_none() => match store.objects.get(key) {
+                Some(known) => ByName::There(known.object()),
+                None => ByName::Gone,
+            },
+            _ => ByName::Unknown,
+        }
+    }
+
+    /// An object that is being deleted and whose end a watch will tell.
+    pub fn going(&self, key: &ObjectKey) -> Option<Arc<Value>> {
+        let by_name = || match self.by_name(key) {
+            ByName::There(object) => Some(object),
+            ByName::Gone | ByName::Unknown => None,
+        };
+        self.owned(key).or_else(by_name).filter(|object| !object["metadata"]["deletionTimestamp"].is_null())
+    }
+
+    /// The generation of the definition of a kind, if the cluster may lack it and facts tell of it.
+    pub fn definition_of(&self, kind: Kind) -> Option<i64> {
+        let key = ObjectKey::new(kinds::CUSTOM_RESOURCE_DEFINITION, "", &kind.definition());
+        self.stores.get(&Source::Fact(Fact::Definitions))?.objects.get(&key)?.object()["view"]["generation"].as_i64()
     }
 
     /// Puts in what the API server answered to a write of ours.
@@ -689,6 +721,58 @@ mod tests {
         assert!(cache.may_act() && !cache.is_settled());
         cache.silence(&Source::Named(key()), Some(Silence::Refused("no answer".into())));
         assert!(cache.may_act() && cache.is_settled());
+    }
+
+    #[test]
+    fn a_watch_by_name_tells_nothing_while_it_may_not_look() {
+        let by_name = Source::Named(key());
+        let mut cache = cache();
+        assert_eq!(cache.by_name(&key()), ByName::Unknown, "there is no such watch");
+        cache.expect(by_name.clone());
+        assert_eq!(cache.by_name(&key()), ByName::Unknown, "it has not answered yet");
+        cache.feed(&by_name, Change::Complete);
+        assert_eq!(cache.by_name(&key()), ByName::Gone);
+        let theirs = object(5, "a");
+        cache.feed(&by_name, Change::Applied(theirs.clone()));
+        assert_eq!(cache.by_name(&key()), ByName::There(Arc::new(theirs)));
+        cache.silence(&by_name, Some(Silence::Refused("forbidden".into())));
+        assert_eq!(cache.by_name(&key()), ByName::Unknown);
+    }
+
+    #[test]
+    fn the_end_of_an_object_is_told_while_a_watch_shows_it_going() {
+        let mut cache = cache();
+        assert_eq!(cache.going(&key()), None);
+        cache.wrote(&object(5, "a"));
+        assert_eq!(cache.going(&key()), None, "nobody deletes it");
+        let mut going = object(6, "a");
+        going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        // What our own delete left of it: the watch may lag behind.
+        cache.wrote(&going);
+        assert_eq!(cache.going(&key()), Some(Arc::new(going.clone())));
+        cache.silence(&source(), Some(Silence::Refused("forbidden".into())));
+        assert_eq!(cache.going(&key()), None, "nobody would tell");
+        cache.silence(&source(), None);
+        cache.feed(&source(), Change::Deleted(object(7, "a")));
+        assert_eq!(cache.going(&key()), None);
+    }
+
+    #[test]
+    fn another_generation_of_a_definition_is_news() {
+        let definitions = Source::Fact(Fact::Definitions);
+        let definition = |version: u64, generation: i64| {
+            let metadata =
+                json!({"name": "issuers.cert-manager.io", "uid": "u", "resourceVersion": version.to_string(), "generation": generation});
+            json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": metadata})
+        };
+        let mut cache = Cache::default();
+        cache.expect(definitions.clone());
+        assert_eq!(cache.definition_of(kinds::ISSUER), None);
+        assert!(cache.feed(&definitions, Change::Applied(definition(1, 1))));
+        assert!(!cache.feed(&definitions, Change::Applied(definition(2, 1))), "its status changed");
+        assert_eq!(cache.definition_of(kinds::ISSUER), Some(1));
+        assert!(cache.feed(&definitions, Change::Applied(definition(3, 2))));
+        assert_eq!(cache.definition_of(kinds::ISSUER), Some(2));
     }
 
     fn object(version: u64, uid: &str) -> Value {

@@ -32,6 +32,12 @@ pub enum Error {
     Connection(String),
 }
 
+/// Whether a webhook or an admission policy has the API server refuse it. People lift that without a word to Weft.
+fn is_denied_by_admission(status: &Status) -> bool {
+    let by_webhook = status.message.starts_with("admission webhook ");
+    matches!(status.code, 400..=499) && (by_webhook || status.message.contains(" is forbidden: ValidatingAdmissionPolicy "))
+}
+
 fn status_text(status: &Status) -> String {
     if status.message.is_empty() { format!("{} ({})", status.reason, status.code) } else { status.message.clone() }
 }
@@ -41,14 +47,35 @@ impl Error {
     pub fn class(&self) -> FailureClass {
         match self {
             Self::Api(status) => match status.code {
+                _ if is_denied_by_admission(status) => FailureClass::Refused,
+                401 => FailureClass::Forbidden,
                 403 if status.is_forbidden() => FailureClass::Forbidden,
-                // A namespace or CRD that is not there yet comes, or the next pass finds out who removed it.
+                // A namespace or CRD that is not there yet comes, or the next reconcile finds out who removed it.
                 404 | 410 | 429 => FailureClass::Transient,
                 409 => FailureClass::Conflict,
-                400..=499 => FailureClass::Invalid,
+                400..=499 => FailureClass::Refused,
                 _ => FailureClass::Transient,
             },
             Self::Timeout(_) | Self::Fenced | Self::Connection(_) => FailureClass::Transient,
+        }
+    }
+
+    /// Whether the API server's own validation refuses the body, and nothing that anybody may change without a word: the same body is refused
+    /// for as long as the object and the definition of its kind stay as they are.
+    ///
+    /// The API server speaks of admission in the same codes and reasons, but it begins its own verdicts with the object or the kind that they are on.
+    pub fn is_of_the_body(&self) -> bool {
+        let Self::Api(status) = self else { return false };
+        match (status.code, status.reason.as_str()) {
+            (422, "Invalid") => status.details.as_ref().is_some_and(|about| {
+                let kind = if about.group.is_empty() { about.kind.clone() } else { format!("{}.{}", about.kind, about.group) };
+                status.message.starts_with(&format!("{kind} {:?} is invalid", about.name))
+            }),
+            (400, "BadRequest") => {
+                let verdict = status.message.split_once(" in version \"").filter(|(kind, _)| !kind.contains(' '));
+                verdict.is_some_and(|(kind, rest)| rest.contains(&format!("\" cannot be handled as a {kind}: ")))
+            }
+            _ => false,
         }
     }
 
@@ -308,6 +335,45 @@ mod tests {
         for error in [status(403, 0), status(409, 0), status(422, 0), Error::Timeout(TIMEOUT), Error::Fenced] {
             assert_eq!(error.passes_in(), None, "{error}");
         }
+    }
+
+    #[test]
+    fn a_verdict_on_the_body_is_told_from_one_of_admission() {
+        let error = |code: u16, reason: &str, message: &str| {
+            let details = json!({"name": "multus", "group": "apps", "kind": "DaemonSet", "causes": []});
+            Error::Api(serde_json::from_value(json!({"code": code, "reason": reason, "message": message, "details": details})).unwrap())
+        };
+        let core = json!({"code": 422, "reason": "Invalid", "message": "ConfigMap \"c\" is invalid: data: Too long", "details": {"name": "c", "kind": "ConfigMap"}});
+        assert!(Error::Api(serde_json::from_value(core).unwrap()).is_of_the_body());
+        let verdicts = [
+            (422, "Invalid", "DaemonSet.apps \"multus\" is invalid: spec.template.spec.tolerations[0].operator: Invalid value: \"x\""),
+            (
+                400,
+                "BadRequest",
+                "DaemonSet in version \"v1\" cannot be handled as a DaemonSet: quantities must match the regular expression",
+            ),
+        ];
+        for (code, reason, message) in verdicts {
+            assert!(error(code, reason, message).is_of_the_body(), "{message}");
+        }
+        let denials = [
+            (422, "Invalid", "daemonsets.apps \"multus\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"),
+            (
+                403,
+                "Forbidden",
+                "daemonsets.apps \"multus\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no",
+            ),
+            (422, "Invalid", "admission webhook \"h\" denied the request: DaemonSet.apps \"multus\" is invalid: spec: no"),
+            (400, "BadRequest", "admission webhook \"h\" denied the request: X in version \"v1\" cannot be handled as a X: no"),
+            (403, "Forbidden", "admission webhook \"h\" denied the request: no"),
+        ];
+        for (code, reason, message) in denials {
+            let error = error(code, reason, message);
+            assert!(!error.is_of_the_body(), "{message}");
+            assert_eq!(error.class(), FailureClass::Refused, "{message}");
+        }
+        let role = error(403, "Forbidden", "daemonsets.apps \"multus\" is forbidden: User \"weft\" cannot patch resource \"daemonsets\"");
+        assert_eq!(role.class(), FailureClass::Forbidden);
     }
 
     #[test]

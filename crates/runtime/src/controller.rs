@@ -19,7 +19,7 @@ use weft_plan::{
 };
 
 use crate::{
-    cache::Source,
+    cache::{ByName, Source},
     cluster::Cluster,
     events::Teller,
     heap,
@@ -29,7 +29,8 @@ use crate::{
     pass,
     process::Wishes,
     retry::{self, Pause, Retries},
-    seniority, status, stored, teardown,
+    seniority, status, stored,
+    teardown::{self, Course},
     watch::{self, Shared, Watch},
     watches::Watches,
 };
@@ -40,8 +41,6 @@ const GATHER: Duration = Duration::from_millis(10);
 const TEARDOWN_NEWS: Duration = Duration::from_secs(2);
 /// When to try again to list the resources.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// When to try again to remove what a resource left.
-const LEFTOVERS: Duration = Duration::from_secs(5);
 
 /// Where a domain's operator lives.
 #[derive(Clone, Debug)]
@@ -71,7 +70,17 @@ pub struct Controller {
     named: Watches,
 }
 
-/// What is remembered of a resource between passes: only when to look again.
+/// What is remembered between two looks: only when to look again, and what need not be asked again.
+#[derive(Default)]
+struct Memories {
+    /// Of resources, by name.
+    resources: HashMap<String, Memory>,
+    /// Of resources that are gone and have left something, by name.
+    leftovers: HashMap<String, Memory>,
+}
+
+/// What is remembered of a resource.
+#[derive(Default)]
 struct Memory {
     generation: i64,
     /// Objects that failed.
@@ -80,13 +89,15 @@ struct Memory {
     pause: Option<Pause>,
     due: Option<Instant>,
     last_news: Option<Instant>,
+    /// What is known of its deletion.
+    course: Course,
     /// How many objects were left as they should not be.
     drifted: usize,
 }
 
 impl Memory {
     fn of(resource: &Value) -> Self {
-        Self { generation: generation(resource), retries: Arc::default(), pause: None, due: None, last_news: None, drifted: 0 }
+        Self { generation: generation(resource), ..Self::default() }
     }
 
     /// When to try again, if at all, after a failure of this class that is no single object's.
@@ -131,7 +142,7 @@ impl Controller {
             self.shared.lock().expect(watch.source.clone());
             watches.spawn(watch::run(watch, self.cluster.client().clone(), self.shared.clone(), self.metrics.clone()));
         }
-        let mut memories: HashMap<String, Memory> = HashMap::new();
+        let mut memories = Memories::default();
         let mut up_to_date = false;
         loop {
             let leads = *leading.borrow_and_update();
@@ -163,7 +174,7 @@ impl Controller {
             tokio::time::sleep(GATHER).await;
         }
         // Only then may another replica lead.
-        for memory in memories.values() {
+        for memory in memories.resources.values() {
             memory.retries.quiet().await;
         }
     }
@@ -205,7 +216,8 @@ impl Controller {
     }
 
     /// A pass over every resource that needs one now. Returns when the next is due.
-    async fn pass_all(&self, memories: &mut HashMap<String, Memory>) -> Option<Instant> {
+    async fn pass_all(&self, memories: &mut Memories) -> Option<Instant> {
+        let Memories { resources: memories, leftovers } = memories;
         let resources = self.shared.lock().resources();
         let named = |resource: &Value| resource["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         memories.retain(|name, _| resources.iter().any(|resource| named(resource) == *name));
@@ -219,18 +231,19 @@ impl Controller {
             }
             if memory.generation != generation(resource) {
                 // The user has done something about it.
-                *memory = Memory::of(resource);
+                *memory = Memory { course: std::mem::take(&mut memory.course), ..Memory::of(resource) };
             }
             memory.due = self.pass_one(resource, memory).await;
         }
-        let mut leftovers = None;
         if resources.is_empty() {
             self.watch_named(&[], std::iter::empty());
         }
-        for name in self.known().into_iter().filter(|name| !resources.iter().any(|resource| named(resource) == *name)) {
-            if !teardown::leftovers(self, &name).await {
-                leftovers = Some(Instant::now() + LEFTOVERS);
-            }
+        let gone: Vec<_> = self.known().into_iter().filter(|name| !resources.iter().any(|resource| named(resource) == *name)).collect();
+        leftovers.retain(|name, _| gone.contains(name));
+        for name in gone {
+            let memory = leftovers.entry(name.clone()).or_default();
+            let left = teardown::leftovers(self, &name, &mut memory.course).await;
+            memory.due = memory.retry((!left.is_empty()).then_some(FailureClass::Transient));
         }
         // As the resource is after our own writes: no event tells of them again.
         let resources = self.shared.lock().resources();
@@ -238,7 +251,7 @@ impl Controller {
             self.metrics.set(gauge, help, value);
         }
         self.metrics.drifted(self.domain.name(), memories.values().map(|memory| memory.drifted).sum());
-        memories.values().filter_map(|memory| memory.due).chain(leftovers).min()
+        memories.values().chain(leftovers.values()).filter_map(|memory| memory.due).min()
     }
 
     /// The names of resources that are there or may have left something.
@@ -277,7 +290,7 @@ impl Controller {
     }
 
     async fn guarded_pass(&self, resource: &Value, memory: &mut Memory) -> Option<Instant> {
-        let domain = self.domain.name();
+        let (domain, began) = (self.domain.name(), Instant::now());
         if !resource["metadata"]["deletionTimestamp"].is_null() {
             return self.teardown(resource, memory).await;
         }
@@ -288,11 +301,17 @@ impl Controller {
         self.metrics.passed(domain, outcome_name(&outcome));
         memory.drifted = outcome.report.drift.len();
         let latest = self.latest(resource);
-        // What a cluster lacks comes with news. Nothing of it is tried until then: what was due before is still so, and would be so at once.
-        let failures = || outcome.failures().filter(|failure| failure.class != FailureClass::Absent);
-        let objects_due = failures().filter_map(|failure| memory.retries.due(&failure.object)).min();
-        let others = failures().filter(|failure| memory.retries.due(&failure.object).is_none()).map(|failure| failure.class);
-        let mut failed = others.chain(outcome.is_held_up().then_some(FailureClass::Transient)).max();
+        let failures = || outcome.failures().filter(|failure| !self.comes_with_news(failure));
+        // What was due before has not even been tried: it would be due at once, for ever.
+        let due = |failure: &Failure| memory.retries.due(&failure.object).filter(|at| *at >= began);
+        let objects_due = failures().filter_map(due).min();
+        let is_other = |failure: &&Failure| match memory.retries.due(&failure.object) {
+            Some(_) => due(failure).is_none(),
+            None => !memory.retries.has_failed(&failure.object),
+        };
+        let others = failures().filter(is_other).map(|failure| failure.class);
+        let must_ask = outcome.report.removals.iter().any(|removal| !self.tells_end_of(&removal.object));
+        let mut failed = others.chain(must_ask.then_some(FailureClass::Transient)).max();
         // A pass may begin to watch something that a workload needs. Until the first answer it is not known whether that is there, and
         // status waits: the answer rings the bell.
         let settled = self.shared.lock().is_settled();
@@ -319,9 +338,9 @@ impl Controller {
         if !teardown::finalizers(resource).any(|finalizer| finalizer == pass::FINALIZER) {
             return None;
         }
-        let report = teardown::step(self, resource).await?;
-        let is_held_up = report.removals.iter().any(|removal| removal.blocker.is_some());
-        let mut failed = is_held_up.then_some(FailureClass::Transient);
+        let report = teardown::step(self, resource, &mut memory.course).await?;
+        let must_ask = report.removals.iter().any(|removal| !self.tells_end_of(&removal.object));
+        let mut failed = must_ask.then_some(FailureClass::Transient);
         let next_news = memory.last_news.map(|last| last + TEARDOWN_NEWS).filter(|next| *next > Instant::now());
         if next_news.is_none()
             && let Some(status) = status::changed(self, &self.latest(resource), &report, &[])
@@ -330,6 +349,21 @@ impl Controller {
             failed = failed.max(status::write(self, resource, &status).await.err().map(|error| error.class()));
         }
         memory.retry(failed).into_iter().chain(next_news).min()
+    }
+
+    /// Whether a failure ends by news that a watch brings, so that it needs no timer.
+    fn comes_with_news(&self, failure: &Failure) -> bool {
+        match failure.class {
+            FailureClass::Absent | FailureClass::Invalid | FailureClass::Leaving => true,
+            FailureClass::Foreign => self.shared.lock().by_name(&failure.object) != ByName::Unknown,
+            FailureClass::Refused | FailureClass::Forbidden | FailureClass::Conflict | FailureClass::Transient | FailureClass::Bug => false,
+        }
+    }
+
+    /// Whether a watch tells of the end of an object that is to go.
+    pub(crate) fn tells_end_of(&self, object: &ObjectKey) -> bool {
+        let cache = self.shared.lock();
+        if object.kind == kinds::POD { cache.refusal(&Source::Pods).is_none() } else { cache.going(object).is_some() }
     }
 
     /// The resource as it is after our own writes of this pass.

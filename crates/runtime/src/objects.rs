@@ -10,15 +10,16 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use weft_plan::{
-    Deviation, Domain, Drift, Hold, Kind, Manifest, ObjectKey, Owner, Stage, Step, Unit, deletion, effective_body, is_kept_for_ever,
+    Deviation, Domain, Drift, Hold, Kind, Manifest, ObjectKey, Owner, Stage, Step, Unit, deletion, effective_body, is_kept_for_ever, kinds,
     report::{Failure, FailureClass},
     step, take_patch,
 };
 
 use crate::{
+    cache::ByName,
     cluster::{BRIEFLY, Cluster, Error},
     metrics::Metrics,
-    retry::Retries,
+    retry::{Attempt, Retries},
     watch::Shared,
 };
 
@@ -76,6 +77,8 @@ pub struct Objects {
     pub(crate) cluster: Cluster,
     /// What is known already; without it every look is a request.
     pub(crate) shared: Option<Shared>,
+    /// What is known of definitions, where that is known elsewhere.
+    definitions: Option<Shared>,
     pub(crate) domain: Arc<dyn Domain>,
     pub(crate) owner: Owner,
     pub(crate) metrics: Metrics,
@@ -87,13 +90,29 @@ pub struct Objects {
 impl Objects {
     /// On behalf of `owner`.
     pub fn new(cluster: Cluster, shared: Option<Shared>, domain: Arc<dyn Domain>, owner: Owner, metrics: Metrics) -> Self {
-        Self { cluster, shared, domain, owner, metrics, retries: None, hold: Hold::Nothing, permits: Arc::new(Semaphore::new(IN_FLIGHT)) }
+        Self {
+            cluster,
+            shared,
+            definitions: None,
+            domain,
+            owner,
+            metrics,
+            retries: None,
+            hold: Hold::Nothing,
+            permits: Arc::new(Semaphore::new(IN_FLIGHT)),
+        }
     }
 
     /// With what is known of earlier failures.
     #[must_use]
     pub fn with_retries(self, retries: Arc<Retries>) -> Self {
         Self { retries: Some(retries), ..self }
+    }
+
+    /// With another cache that the definitions of kinds are watched for.
+    #[must_use]
+    pub fn with_definitions(self, definitions: Shared) -> Self {
+        Self { definitions: Some(definitions), ..self }
     }
 
     /// With steps that are not to be carried out.
@@ -151,28 +170,93 @@ impl Objects {
 
     /// Makes one object what it should be.
     pub async fn ensure(&self, manifest: &Manifest) -> Result<Outcome, Failure> {
-        let mut known = self.shared.as_ref().and_then(|shared| shared.lock().owned(manifest.key()));
+        let key = manifest.key();
+        let mut known = self.shared.as_ref().and_then(|shared| shared.lock().owned(key));
         let mut unlabelled = None;
-        if known.is_none() && self.hold.expects(manifest.key()) {
-            known = self.look_for(manifest.key()).await?;
+        if known.is_none() && self.hold.expects(key) {
+            known = self.look_for(key).await?;
             unlabelled.clone_from(&known);
         }
-        let step = self.step(manifest, known.as_deref());
+        let mut step = self.step(manifest, known.as_deref());
         if let Some(deviation) = self.hold.holds(manifest, &step, known.as_deref()) {
             return Ok(Outcome::Held(deviation, unlabelled));
         }
-        let Some(retries) = &self.retries else { return self.attempt(manifest, known).await };
-        let theirs = self.shared.as_ref().and_then(|shared| shared.lock().named_version(manifest.key()));
-        if let Some(failure) = retries.too_soon(manifest, &step, theirs) {
+        let Some(retries) = &self.retries else { return self.attempt(manifest, Known::of(known)).await };
+        let failed = |class, message| Failure { object: key.clone(), class, message };
+        if self.is_leaving(key, &step, known.as_deref()) {
+            known = self.remainder(key, retries).await;
+            step = self.step(manifest, known.as_deref());
+            if let Some(live) = known.as_deref().filter(|live| self.is_leaving(key, &step, Some(live))) {
+                let failure = failed(FailureClass::Leaving, being_deleted(live));
+                retries.failed(&self.trial(manifest, step, Some(live)), &failure);
+                return Err(failure);
+            }
+        }
+        if step == Step::Keep && !known.as_deref().is_some_and(is_being_deleted) && !retries.is_under_way(key) {
+            retries.done(key);
+            return Ok(Outcome::Done);
+        }
+        let attempt = self.trial(manifest, step, known.as_deref());
+        let by_name = self.shared.as_ref().map_or(ByName::Unknown, |shared| shared.lock().by_name(key));
+        let known = match (known, by_name) {
+            (Some(live), _) => Known::Live(live),
+            (None, ByName::Unknown) => {
+                retries.is_unwatched(key);
+                Known::Nothing
+            }
+            (None, ByName::Gone) => {
+                retries.is_free(key);
+                Known::Nothing
+            }
+            // Metadata are enough to tell whose it is: no request is needed until they change.
+            (None, ByName::There(theirs)) => match self.step(manifest, Some(&theirs)) {
+                Step::Foreign { why } => {
+                    let failure = failed(FailureClass::Foreign, why);
+                    retries.waits(&attempt, &failure);
+                    return Err(failure);
+                }
+                Step::Leave { why } => return Ok(Outcome::Left(Left { object: key.clone(), why })),
+                _ => {
+                    retries.is_free(key);
+                    Known::There
+                }
+            },
+        };
+        if let Some(failure) = retries.too_soon(&attempt) {
             return Err(failure);
         }
-        if retries.is_under_way(manifest.key()) {
-            return Err(slow(manifest.key()));
+        if retries.is_under_way(key) {
+            return Err(slow(key));
         }
-        let stays = step == Step::Keep && !known.as_deref().is_some_and(is_being_deleted);
-        let outcome = if stays { Ok(Outcome::Done) } else { self.patiently(retries, manifest, known, &step, theirs).await };
-        retries.tried(manifest, &step, theirs, outcome.as_ref().err());
+        let outcome = self.patiently(retries, &attempt, known).await;
+        note(retries, &attempt, &outcome);
         outcome
+    }
+
+    /// What is to be done to an object, with what decides whether the API server takes it.
+    fn trial(&self, manifest: &Manifest, step: Step, live: Option<&Value>) -> Attempt {
+        let kind = manifest.key().kind;
+        let definitions = self.definitions.as_ref().or(self.shared.as_ref()).filter(|_| kind.is_optional());
+        let definition = definitions.and_then(|shared| shared.lock().definition_of(kind));
+        let version = |metadata: &Value| match metadata["generation"].as_i64() {
+            Some(generation) => generation.to_string(),
+            None => metadata["resourceVersion"].as_str().unwrap_or_default().to_owned(),
+        };
+        Attempt { manifest: manifest.clone(), step, definition, live: live.map(|live| version(&live["metadata"])) }
+    }
+
+    /// Whether an object that is wanted is being deleted all the same, and a watch will tell of its end.
+    fn is_leaving(&self, key: &ObjectKey, step: &Step, known: Option<&Value>) -> bool {
+        let is_ours = matches!(step, Step::Keep | Step::Change { .. }) && known.is_some_and(is_being_deleted);
+        is_ours && self.shared.as_ref().is_some_and(|shared| shared.lock().going(key).is_some())
+    }
+
+    /// What is left of such an object. The first time it gets a moment: what is over at once is not worth a word in status.
+    async fn remainder(&self, key: &ObjectKey, retries: &Retries) -> Option<Arc<Value>> {
+        if !retries.has_failed(key) {
+            tokio::time::sleep(BRIEFLY).await;
+        }
+        self.shared.as_ref().and_then(|shared| shared.lock().owned(key))
     }
 
     /// An object that is not among ours: it is gone, or has lost our label. Where a watch by its name tells that it is gone, no request is
@@ -189,54 +273,51 @@ impl Objects {
 
     /// An attempt that is left to itself if the API server takes long over it (an admission webhook may, for half a minute): the pass
     /// goes on with everything else, and the answer rings for another one.
-    async fn patiently(
-        &self,
-        retries: &Arc<Retries>,
-        manifest: &Manifest,
-        known: Option<Arc<Value>>,
-        step: &Step,
-        theirs: Option<u64>,
-    ) -> Result<Outcome, Failure> {
-        let (objects, wanted) = (self.clone(), manifest.clone());
-        let mut attempt = tokio::spawn(async move { objects.attempt(&wanted, known).await });
-        match tokio::time::timeout(PATIENCE, &mut attempt).await {
+    async fn patiently(&self, retries: &Arc<Retries>, attempt: &Attempt, known: Known) -> Result<Outcome, Failure> {
+        let (objects, wanted) = (self.clone(), attempt.manifest.clone());
+        let mut task = tokio::spawn(async move { objects.attempt(&wanted, known).await });
+        match tokio::time::timeout(PATIENCE, &mut task).await {
             Ok(Ok(outcome)) => return outcome,
             Ok(Err(panic)) => std::panic::resume_unwind(panic.into_panic()),
             Err(_) => {}
         }
-        retries.begins(manifest.key());
-        let (retries, shared) = (Arc::clone(retries), self.shared.clone());
-        let (manifest, step) = (manifest.clone(), step.clone());
-        let failure = slow(manifest.key());
+        let key = attempt.manifest.key();
+        retries.begins(key);
+        let (retries, shared, attempt) = (Arc::clone(retries), self.shared.clone(), attempt.clone());
+        let failure = slow(key);
         tokio::spawn(async move {
             // Should it have panicked, the next one does too, and is told.
-            if let Ok(outcome) = attempt.await {
-                retries.tried(&manifest, &step, theirs, outcome.as_ref().err());
+            if let Ok(outcome) = task.await {
+                note(&retries, &attempt, &outcome);
             }
-            retries.ended(manifest.key());
+            retries.ended(attempt.manifest.key());
             shared.iter().for_each(Shared::ring);
         });
         Err(failure)
     }
 
-    async fn attempt(&self, manifest: &Manifest, known: Option<Arc<Value>>) -> Result<Outcome, Failure> {
+    async fn attempt(&self, manifest: &Manifest, known: Known) -> Result<Outcome, Failure> {
         let key = manifest.key();
         let failed = |class, message: String| Failure { object: key.clone(), class, message };
         let Ok(_permit) = self.permits.acquire().await else { return Err(failed(FailureClass::Transient, "shutting down".to_owned())) };
         let look = async || self.cluster.get(key).await.map(|live| live.map(Arc::new)).map_err(|e| failed(e.class(), e.to_string()));
-        let mut live = known;
-        if live.as_deref().is_some_and(is_being_deleted) {
-            // It may be gone by now.
-            live = look().await?;
-        }
+        let mut live = match known {
+            Known::Nothing => None,
+            Known::Live(live) if !is_being_deleted(&live) => Some(live),
+            // It may be gone by now, and of somebody else's no more is known than that it is there.
+            Known::Live(_) | Known::There => look().await?,
+        };
         let mut last = None;
         // What fails again is told at once, and tried with growing pauses.
-        let mut again = self.retries.as_ref().is_some_and(|retries| retries.due(key).is_some());
+        let mut again = self.retries.as_ref().is_some_and(|retries| retries.has_failed(key));
         for _ in 0..ATTEMPTS {
             let wanted = match self.step(manifest, live.as_deref()) {
                 Step::Keep | Step::Change { .. } if live.as_deref().is_some_and(is_being_deleted) => {
+                    // Our watch is late, then: from here on it tells.
+                    live.iter().filter(|live| self.has_label(live)).for_each(|live| self.remember(live));
                     if again {
-                        return Err(failed(FailureClass::Transient, being_deleted(live.as_deref())));
+                        let message = live.as_deref().map(being_deleted).unwrap_or_default();
+                        return Err(failed(FailureClass::Transient, message));
                     }
                     again = true;
                     tokio::time::sleep(BRIEFLY).await;
@@ -258,7 +339,7 @@ impl Objects {
                 Err(e) if e.is_conflict() => last = Some(e),
                 Err(e) => {
                     let Some(pause) = e.passes_in().filter(|pause| !again && *pause < PATIENCE) else {
-                        return Err(failed(e.class(), e.to_string()));
+                        return Err(failed(self.class_of(key, &e), e.to_string()));
                     };
                     // Once: what passes at once is not worth a word in status. Whether it was done all the same, a look tells.
                     again = true;
@@ -270,6 +351,16 @@ impl Objects {
         }
         let last = last.map(|e| e.to_string()).unwrap_or_default();
         Err(failed(FailureClass::Conflict, format!("somebody else keeps writing it: {last}")))
+    }
+
+    /// What the API server's refusal of an object calls for. Whether it takes a Service also depends on which addresses and ports others have,
+    /// and whether it takes a definition on the versions that objects are stored in.
+    fn class_of(&self, key: &ObjectKey, error: &Error) -> FailureClass {
+        let depends_on_others = matches!(key.kind, kinds::SERVICE | kinds::CUSTOM_RESOURCE_DEFINITION);
+        match error.is_of_the_body() && !depends_on_others && self.sees_all_like(key) {
+            true => FailureClass::Invalid,
+            false => error.class(),
+        }
     }
 
     async fn write(&self, manifest: &Manifest, live: Option<&Value>, wanted: &Step) -> Result<(), Error> {
@@ -330,6 +421,9 @@ impl Objects {
         }
         if !self.may_remove(key, &live) {
             return Ok(None);
+        }
+        if is_being_deleted(&live) {
+            return Ok(Some(Value::clone(&live)));
         }
         self.delete(key, live["metadata"]["uid"].as_str().unwrap_or_default()).await
     }
@@ -401,7 +495,31 @@ fn is_being_deleted(live: &Value) -> bool {
 }
 
 /// Somebody deletes it, and it is still there.
-fn being_deleted(live: Option<&Value>) -> String {
-    let waits_for = live.map_or_else(|| "its end".to_owned(), |live| deletion::waits_for(live, None));
+fn being_deleted(live: &Value) -> String {
+    let waits_for = deletion::waits_for(live, None);
     format!("somebody has deleted it, and it is still there: it waits for {waits_for}. It is made again once it is gone")
+}
+
+/// What is known of an object before an attempt.
+enum Known {
+    /// Nothing: it is not there, or is somebody else's.
+    Nothing,
+    /// It is there without our label. A watch by its name tells no more than that.
+    There,
+    /// All of it.
+    Live(Arc<Value>),
+}
+
+impl Known {
+    fn of(live: Option<Arc<Value>>) -> Self {
+        live.map_or(Self::Nothing, Self::Live)
+    }
+}
+
+/// Notes what has come of an attempt.
+fn note(retries: &Retries, attempt: &Attempt, outcome: &Result<Outcome, Failure>) {
+    match outcome {
+        Ok(_) => retries.done(attempt.manifest.key()),
+        Err(failure) => retries.failed(attempt, failure),
+    }
 }

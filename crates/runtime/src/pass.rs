@@ -212,7 +212,8 @@ fn blindfolded(shared: &Shared) -> Option<Blocked> {
 fn unusable(mut report: Report, controller: &Controller, owner: &Owner, error: &StoredError) -> Outcome {
     let class = match error {
         StoredError::Request(error) => error.class(),
-        StoredError::Damaged { .. } => FailureClass::Invalid,
+        // Without its label no watch shows that somebody has put it right.
+        StoredError::Damaged { .. } => FailureClass::Refused,
     };
     let failure = Failure { object: stored::inventory_key(&controller.config.namespace, owner), class, message: error.to_string() };
     report.units.push(UnitReport { name: "inventory".to_owned(), failures: vec![failure], workloads: Vec::new() });
@@ -387,22 +388,26 @@ fn unwritten(report: &mut Report, object: ObjectKey, error: &crate::cluster::Err
     }
 }
 
+/// What keeps an object that is being deleted.
+fn held_by(object: &Value) -> Option<String> {
+    object["metadata"]["finalizers"].as_array().filter(|all| !all.is_empty())?;
+    Some(format!("is being deleted, and waits for {}", deletion::waits_for(object, None)))
+}
+
 /// Deletes what is no longer wanted, later stages first. Returns what could not be deleted or is still held.
 pub(crate) async fn remove(objects: &Objects, surplus: &[ObjectKey]) -> Vec<Removal> {
     let mut left = Vec::new();
     for stage in Stage::ALL.iter().rev() {
         let keys: Vec<_> = surplus.iter().filter(|key| Stage::of(key.kind) == *stage).collect();
         let outcomes = join_all(keys.iter().map(|key| async move {
-            match objects.remove(key).await {
-                Ok(None) => None,
-                Ok(Some(object)) => Some(format!("is being deleted, and waits for {}", deletion::waits_for(&object, None))),
+            let blocker = match objects.remove(key).await {
+                Ok(left) => left.map(|object| held_by(&object))?,
                 Err(error) => Some(error.to_string()),
-            }
+            };
+            Some(Removal { object: (*key).clone(), blocker })
         }))
         .await;
-        left.extend(
-            keys.into_iter().zip(outcomes).filter_map(|(key, blocker)| Some(Removal { object: key.clone(), blocker: Some(blocker?) })),
-        );
+        left.extend(outcomes.into_iter().flatten());
     }
     left
 }

@@ -15,7 +15,7 @@ use crate::{
     cluster::{Cluster, Error},
     objects::Objects,
     stored::{self, StoredError},
-    teardown::{self, Parting},
+    teardown::{self, Course, Parting},
 };
 
 /// Requests in flight at once.
@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// # Errors
 /// What is stored cannot be read or deleted, or the finalizer cannot be taken off.
 pub async fn tear_down(objects: &Objects, namespace: &str, resource: Option<&Value>) -> Result<Vec<Removal>, StoredError> {
-    teardown::end(objects, namespace, resource).await
+    teardown::end(objects, namespace, resource, &mut Course::default()).await
 }
 
 /// What stays when a resource is deleted, and why; nothing if all of it goes. `resource` is `None` if only its notes are left.

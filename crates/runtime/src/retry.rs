@@ -7,7 +7,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde_json::Value;
 use tokio::sync::watch;
 use weft_plan::{
     Manifest, ObjectKey, Step,
@@ -16,13 +15,20 @@ use weft_plan::{
 
 use crate::backoff::Backoff;
 
+/// How long an API server may go by an older definition of a kind than the one that it tells of.
+pub const SETTLING: Duration = Duration::from_secs(60);
+
 /// The first and the longest pause after a failure of this class. What waits for people is tried again too, since what they change
-/// (a role, an admission policy, an object of their own) cannot be watched: soon at first, as they try things out.
+/// (a role, an admission policy) cannot be watched: soon at first, as they try things out. Where a watch tells of every change that may help,
+/// there is no pause to wait for, see [`Retries::failed`].
 fn bounds(class: FailureClass) -> (Duration, Duration) {
     let (first, longest) = match class {
         FailureClass::Conflict => (50, 5_000),
         FailureClass::Transient => (500, 15_000),
-        FailureClass::Absent | FailureClass::Forbidden | FailureClass::Foreign | FailureClass::Invalid => (1_000, 30_000),
+        FailureClass::Absent | FailureClass::Invalid | FailureClass::Leaving | FailureClass::Forbidden | FailureClass::Foreign => {
+            (1_000, 30_000)
+        }
+        FailureClass::Refused => (1_000, 300_000),
         FailureClass::Bug => (1_000, 60_000),
     };
     (Duration::from_millis(first), Duration::from_millis(longest))
@@ -67,6 +73,26 @@ impl Pause {
     }
 }
 
+/// Something to do, and what else decides whether the API server takes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attempt {
+    /// What to apply.
+    pub manifest: Manifest,
+    /// What is to happen to the object.
+    pub step: Step,
+    /// The generation of the definition of its kind, if the cluster may lack that.
+    pub definition: Option<i64>,
+    /// Which specification the object has in the cluster: the API server checks some fields against the old ones.
+    pub live: Option<String>,
+}
+
+impl Attempt {
+    /// Whether this is the same as before, as far as it depends on Weft: whoever tries it again needs a reason.
+    fn is_like(&self, before: &Self) -> bool {
+        self.step == before.step && self.manifest == before.manifest
+    }
+}
+
 /// The objects of a resource that could not be applied, and those that are not yet.
 #[derive(Default)]
 pub struct Retries {
@@ -75,41 +101,79 @@ pub struct Retries {
 }
 
 struct Failed {
-    /// What was tried.
-    body: Value,
-    step: Step,
-    /// The version of somebody else's object that was in the way, once it is watched.
-    theirs: Option<u64>,
+    attempt: Attempt,
+    /// When this attempt failed first.
+    first: Instant,
     failure: Failure,
-    pause: Pause,
+    /// The pause before the next attempt; `None` if it comes with news.
+    pause: Option<Pause>,
 }
 
 impl Retries {
-    /// The last failure to do just this, if it is too soon to try again. `theirs` is the version of somebody else's object of that name,
-    /// where it is watched: a change of it may be just what we wait for.
-    pub fn too_soon(&self, manifest: &Manifest, step: &Step, theirs: Option<u64>) -> Option<Failure> {
+    /// The last failure to do just this, if it is too soon to try again.
+    pub fn too_soon(&self, attempt: &Attempt) -> Option<Failure> {
         let objects = self.lock();
-        let failed = objects.get(manifest.key())?;
-        let same = failed.step == *step && failed.theirs == theirs && failed.body == *manifest.body();
-        (same && Instant::now() < failed.pause.until()).then(|| failed.failure.clone())
+        let failed = objects.get(attempt.manifest.key()).filter(|failed| attempt.is_like(&failed.attempt))?;
+        let is_the_same = attempt.definition == failed.attempt.definition && attempt.live == failed.attempt.live;
+        let waits = match &failed.pause {
+            Some(pause) => Instant::now() < pause.until() && (is_the_same || failed.failure.class != FailureClass::Invalid),
+            None => is_the_same,
+        };
+        waits.then(|| failed.failure.clone())
     }
 
-    /// Notes what came of an attempt.
-    pub fn tried(&self, manifest: &Manifest, step: &Step, theirs: Option<u64>, failure: Option<&Failure>) {
+    /// Notes that an attempt has failed. The next one comes after a pause; where the failure only ends with news of what the attempt is made
+    /// from, or of the object, it comes with these.
+    pub fn failed(&self, attempt: &Attempt, failure: &Failure) {
+        let before = self.lock().remove(attempt.manifest.key());
+        let first = before.as_ref().filter(|before| before.attempt == *attempt).map_or_else(Instant::now, |before| before.first);
+        let comes_with_news = match failure.class {
+            FailureClass::Invalid => attempt.definition.is_none() || first.elapsed() >= SETTLING,
+            class => class == FailureClass::Leaving,
+        };
+        let pause = (!comes_with_news).then(|| Pause::after(before.and_then(|before| before.pause), failure.class));
+        self.put(Failed { attempt: attempt.clone(), first, failure: failure.clone(), pause });
+    }
+
+    /// Notes a failure that somebody else's object leads to, and that a watch of that object tells when to try again.
+    pub fn waits(&self, attempt: &Attempt, failure: &Failure) {
+        self.put(Failed { attempt: attempt.clone(), first: Instant::now(), failure: failure.clone(), pause: None });
+    }
+
+    /// Notes that somebody else's object, which was in the way, is so no longer.
+    pub fn is_free(&self, object: &ObjectKey) {
         let mut objects = self.lock();
-        let before = objects.remove(manifest.key());
-        if let Some(failure) = failure {
-            let pause = Pause::after(before.map(|failed| failed.pause), failure.class);
-            objects.insert(
-                manifest.key().clone(),
-                Failed { body: manifest.body().clone(), step: step.clone(), theirs, failure: failure.clone(), pause },
-            );
+        if objects.get(object).is_some_and(|failed| failed.failure.class == FailureClass::Foreign) {
+            objects.remove(object);
         }
     }
 
-    /// When this object is tried again, if it has failed.
+    /// Notes that nothing tells of somebody else's object: what waits for news of it gets none.
+    pub fn is_unwatched(&self, object: &ObjectKey) {
+        let mut objects = self.lock();
+        if objects.get(object).is_some_and(|failed| failed.failure.class == FailureClass::Foreign && failed.pause.is_none()) {
+            objects.remove(object);
+        }
+    }
+
+    /// Notes that the object is as it should be.
+    pub fn done(&self, object: &ObjectKey) {
+        self.lock().remove(object);
+    }
+
+    /// Whether the last attempt at this object has failed.
+    pub fn has_failed(&self, object: &ObjectKey) -> bool {
+        self.lock().contains_key(object)
+    }
+
+    /// When this object is tried again; `None` if it has not failed, comes with news, or is being tried.
     pub fn due(&self, object: &ObjectKey) -> Option<Instant> {
-        self.lock().get(object).map(|failed| failed.pause.until())
+        let until = self.lock().get(object)?.pause.as_ref().map(Pause::until);
+        until.filter(|_| !self.is_under_way(object))
+    }
+
+    fn put(&self, failed: Failed) {
+        self.lock().insert(failed.attempt.manifest.key().clone(), failed);
     }
 
     /// Notes that an attempt at this object goes on after its pass.
@@ -153,25 +217,100 @@ mod tests {
             .unwrap()
     }
 
-    fn failure() -> Failure {
-        Failure { object: manifest("").key().clone(), class: FailureClass::Invalid, message: "no".into() }
+    fn attempt(value: &str) -> Attempt {
+        Attempt { manifest: manifest(value), step: Step::Create, definition: None, live: None }
+    }
+
+    fn failure(class: FailureClass) -> Failure {
+        Failure { object: manifest("").key().clone(), class, message: "no".into() }
     }
 
     #[test]
     fn the_same_is_not_tried_again_at_once_and_anything_else_is() {
-        let retries = Retries::default();
-        assert_eq!(retries.too_soon(&manifest("a"), &Step::Create, None), None);
-        retries.tried(&manifest("a"), &Step::Create, None, Some(&failure()));
-        assert_eq!(retries.too_soon(&manifest("a"), &Step::Create, None), Some(failure()));
-        assert_eq!(retries.too_soon(&manifest("b"), &Step::Create, None), None, "another body");
-        assert_eq!(
-            retries.too_soon(&manifest("a"), &Step::Change { differences: vec![], take: false }, None),
-            None,
-            "the object is there by now"
-        );
-        assert_eq!(retries.too_soon(&manifest("a"), &Step::Create, Some(7)), None, "whoever is in the way has changed something");
-        retries.tried(&manifest("a"), &Step::Create, None, None);
+        let (retries, refused) = (Retries::default(), failure(FailureClass::Refused));
+        assert_eq!(retries.too_soon(&attempt("a")), None);
+        retries.failed(&attempt("a"), &refused);
+        assert_eq!(retries.too_soon(&attempt("a")), Some(refused));
+        assert_eq!(retries.too_soon(&attempt("b")), None, "another body");
+        let change = Attempt { step: Step::Change { differences: vec![], take: false }, ..attempt("a") };
+        assert_eq!(retries.too_soon(&change), None, "the object is there by now");
+        assert!(retries.due(manifest("a").key()).is_some());
+        retries.done(manifest("a").key());
+        assert!(!retries.has_failed(manifest("a").key()));
+    }
+
+    #[test]
+    fn an_invalid_object_waits_for_a_change_and_for_no_timer() {
+        let (retries, invalid) = (Retries::default(), failure(FailureClass::Invalid));
+        let before = Attempt { live: Some("1".into()), ..attempt("a") };
+        retries.failed(&before, &invalid);
+        assert_eq!(retries.too_soon(&before), Some(invalid));
         assert_eq!(retries.due(manifest("a").key()), None);
+        assert!(retries.has_failed(manifest("a").key()));
+        let changes = [
+            ("the body", Attempt { manifest: manifest("b"), ..before.clone() }),
+            ("the object", Attempt { live: Some("2".into()), ..before.clone() }),
+        ];
+        for (what, after) in changes {
+            assert_eq!(retries.too_soon(&after), None, "{what} is another one");
+        }
+    }
+
+    #[test]
+    fn a_new_definition_is_tried_at_once_and_for_a_while() {
+        let (retries, invalid) = (Retries::default(), failure(FailureClass::Invalid));
+        let by = |definition| Attempt { definition: Some(definition), ..attempt("a") };
+        let key = manifest("a").key().clone();
+        retries.failed(&by(1), &invalid);
+        assert!(retries.due(&key).is_some(), "the API server may go by an older definition still");
+        assert!(retries.too_soon(&by(1)).is_some());
+        assert_eq!(retries.too_soon(&by(2)), None);
+        if let Some(long_ago) = Instant::now().checked_sub(SETTLING) {
+            retries.lock().get_mut(&key).unwrap().first = long_ago;
+            retries.failed(&by(1), &invalid);
+            assert_eq!(retries.due(&key), None);
+            retries.failed(&by(2), &invalid);
+            assert!(retries.due(&key).is_some());
+        }
+    }
+
+    #[test]
+    fn a_pause_is_ended_by_no_change_of_the_live_object() {
+        let retries = Retries::default();
+        retries.failed(&attempt("a"), &failure(FailureClass::Refused));
+        let later = Attempt { live: Some("2".into()), ..attempt("a") };
+        assert!(retries.too_soon(&later).is_some());
+    }
+
+    #[test]
+    fn a_foreign_object_is_waited_for_by_timer_until_a_watch_tells_of_it() {
+        let (retries, foreign) = (Retries::default(), failure(FailureClass::Foreign));
+        let key = manifest("a").key().clone();
+        retries.failed(&attempt("a"), &foreign);
+        assert!(retries.due(&key).is_some(), "nobody watches it yet");
+        retries.waits(&attempt("a"), &foreign);
+        assert_eq!((retries.due(&key), retries.too_soon(&attempt("a"))), (None, Some(foreign.clone())));
+        retries.is_unwatched(&key);
+        assert_eq!(retries.too_soon(&attempt("a")), None, "nobody tells of it any more");
+        retries.failed(&attempt("a"), &foreign);
+        retries.is_unwatched(&key);
+        assert!(retries.due(&key).is_some());
+        retries.is_free(&key);
+        assert_eq!(retries.too_soon(&attempt("a")), None);
+        retries.failed(&attempt("a"), &failure(FailureClass::Forbidden));
+        retries.is_free(&key);
+        assert!(retries.too_soon(&attempt("a")).is_some(), "it was not in the way");
+    }
+
+    #[test]
+    fn an_attempt_under_way_is_not_due() {
+        let retries = Retries::default();
+        let key = manifest("a").key().clone();
+        retries.begins(&key);
+        retries.failed(&attempt("a"), &failure(FailureClass::Transient));
+        assert_eq!(retries.due(&key), None, "its answer leads on");
+        retries.ended(&key);
+        assert!(retries.due(&key).is_some());
     }
 
     #[test]

@@ -19,8 +19,35 @@ use crate::{
     stored::{self, StoredError},
 };
 
+/// What is known of a deletion from one look to the next, so that nothing is asked twice.
+#[derive(Debug, Default)]
+pub struct Course {
+    /// The resource that goes, by its uid.
+    uid: Option<String>,
+    /// Whether its objects stay, once that is decided.
+    is_orphaned: Option<bool>,
+    /// Objects that are gone.
+    gone: BTreeSet<ObjectKey>,
+}
+
+impl Course {
+    /// Of another resource nothing is known.
+    fn follow(&mut self, resource: Option<&Value>) {
+        let uid = resource.and_then(|resource| resource["metadata"]["uid"].as_str()).map(str::to_owned);
+        if self.uid != uid {
+            *self = Self { uid, ..Self::default() };
+        }
+    }
+
+    /// Those of these objects that may be there. (One that is there again is in the cache.)
+    fn remaining<'a>(&self, objects: &Objects, all: impl Iterator<Item = &'a ObjectKey>) -> Vec<ObjectKey> {
+        let is_known = |key: &ObjectKey| objects.shared.as_ref().is_some_and(|shared| shared.lock().owned(key).is_some());
+        all.filter(|key| !self.gone.contains(key) || is_known(key)).cloned().collect()
+    }
+}
+
 /// Takes one step, as far as it goes. `None`: the resource is gone.
-pub async fn step(controller: &Controller, resource: &Value) -> Option<Report> {
+pub async fn step(controller: &Controller, resource: &Value, course: &mut Course) -> Option<Report> {
     let owner = Owner::of(&*controller.domain, resource);
     let objects = controller.objects(owner);
     let generation = resource["metadata"]["generation"].as_i64().unwrap_or_default();
@@ -29,7 +56,7 @@ pub async fn step(controller: &Controller, resource: &Value) -> Option<Report> {
         let paused = Some(Paused { value: value.to_owned(), pending: false });
         return Some(Report { paused, ..report(Vec::new()) });
     }
-    match end(&objects, &controller.config.namespace, Some(resource)).await {
+    match end(&objects, &controller.config.namespace, Some(resource), course).await {
         Ok(left) if left.is_empty() => None,
         Ok(left) => Some(report(left)),
         Err(error) => {
@@ -63,19 +90,26 @@ impl Parting {
 }
 
 /// Takes the end of a resource as far as it goes now; `resource` is `None` if only its notes are left. Returns what is still there of what
-/// is to go, and nothing once it is done: objects, notes and Weft's finalizer. It can be repeated, and goes on where it was.
+/// is to go, and nothing once it is done: objects, notes and Weft's finalizer. It can be repeated, and goes on where it was; `course` is what
+/// it has found out before.
 ///
 /// # Errors
 /// What is stored or there cannot be read or written, or the finalizer cannot be taken off.
-pub(crate) async fn end(objects: &Objects, namespace: &str, resource: Option<&Value>) -> Result<Vec<Removal>, StoredError> {
+pub(crate) async fn end(
+    objects: &Objects,
+    namespace: &str,
+    resource: Option<&Value>,
+    course: &mut Course,
+) -> Result<Vec<Removal>, StoredError> {
+    course.follow(resource);
     let (domain, whole) = (&*objects.domain, stored::read(objects, namespace).await?.inventory);
     let orphaned = match resource {
-        Some(resource) => is_orphaned(objects, &whole.of_units(|unit| !domain.outlives(unit)), resource).await?,
+        Some(resource) => is_orphaned(objects, &whole.of_units(|unit| !domain.outlives(unit)), resource, course).await?,
         None => false,
     };
     let Parting { goes, stays } = Parting::of(domain, whole.clone(), resource);
     if !orphaned {
-        let left = remove_all(objects, &goes, stays.is_none()).await;
+        let left = remove_all(objects, &goes, stays.is_none(), course).await;
         if !left.is_empty() {
             return Ok(left);
         }
@@ -93,34 +127,35 @@ pub(crate) async fn end(objects: &Objects, namespace: &str, resource: Option<&Va
 }
 
 /// Removes what is left of a resource that is gone without its finalizer: somebody took it off by hand, or the definition of the
-/// resource was deleted. Returns whether nothing is left to do.
-pub async fn leftovers(controller: &Controller, name: &str) -> bool {
+/// resource was deleted. Returns what no watch tells the end of: that has to be tried again.
+pub async fn leftovers(controller: &Controller, name: &str, course: &mut Course) -> Vec<Removal> {
     let owner =
         Owner { kind: controller.domain.resource(), name: name.to_owned(), uid: None, manager: weft_plan::manager(&*controller.domain) };
     let objects = controller.objects(owner);
     let namespace = &controller.config.namespace;
-    if controller.shared.lock().owned(&stored::inventory_key(namespace, &objects.owner)).is_none() {
-        return true;
+    let notes = stored::inventory_key(namespace, &objects.owner);
+    if controller.shared.lock().owned(&notes).is_none() {
+        return Vec::new();
     }
     let operators = controller.shared.lock().operators();
     if pass::blocked(&*controller.domain, operators.iter().map(|operator| &**operator)).is_some() {
-        return false;
+        // A watch tells when it goes.
+        return Vec::new();
     }
     let blocker = match stored::read(&objects, namespace).await {
-        Ok(stored) if Parting::of(&*controller.domain, stored.inventory.clone(), None).removes_nothing() => return true,
+        Ok(stored) if Parting::of(&*controller.domain, stored.inventory.clone(), None).removes_nothing() => return Vec::new(),
         Ok(_) => {
             tracing::info!(resource = name, "the resource is gone without its finalizer; removing what it left");
-            end(&objects, namespace, None).await
+            end(&objects, namespace, None, course).await
         }
         Err(error) => Err(error),
     };
-    let left = blocker.unwrap_or_else(|error| {
-        vec![Removal { object: stored::inventory_key(namespace, &objects.owner), blocker: Some(error.to_string()) }]
-    });
+    let mut left = blocker.unwrap_or_else(|error| vec![Removal { object: notes, blocker: Some(error.to_string()) }]);
     for removal in left.iter().filter(|removal| removal.blocker.is_some()) {
         tracing::warn!(object = %removal.object.human(), blocker = removal.blocker, "could not be removed");
     }
-    left.is_empty()
+    left.retain(|removal| !controller.tells_end_of(&removal.object));
+    left
 }
 
 /// The finalizers of a resource.
@@ -132,10 +167,13 @@ pub fn finalizers(resource: &Value) -> impl Iterator<Item = &str> {
 ///
 /// The garbage collector then takes the owner reference off every object, and after that its finalizer `orphan` off the resource.
 /// That may be over before we look, so the objects tell: by asking, since the cache may be older. Single ones may lack the reference,
-/// or have it still, for other reasons: most of them decide.
-pub async fn is_orphaned(objects: &Objects, inventory: &Inventory, resource: &Value) -> Result<bool, Error> {
+/// or have it still, for other reasons: most of them decide. They are asked once: what somebody else's finalizer holds would be asked for ever.
+async fn is_orphaned(objects: &Objects, inventory: &Inventory, resource: &Value, course: &mut Course) -> Result<bool, Error> {
     if finalizers(resource).any(|finalizer| finalizer == "orphan") {
         return Ok(true);
+    }
+    if let Some(decided) = course.is_orphaned {
+        return Ok(decided);
     }
     // Once the first of them are removed, it is decided.
     let first = Stage::ALL.into_iter().rev().find_map(|stage| {
@@ -144,6 +182,7 @@ pub async fn is_orphaned(objects: &Objects, inventory: &Inventory, resource: &Va
     });
     let begun = |shared: &crate::watch::Shared| first.iter().flatten().all(|key| shared.lock().owned(key).is_none());
     if objects.shared.as_ref().is_some_and(begun) {
+        course.is_orphaned = Some(false);
         return Ok(false);
     }
     let places: BTreeSet<_> =
@@ -160,15 +199,17 @@ pub async fn is_orphaned(objects: &Objects, inventory: &Inventory, resource: &Va
             *count += 1;
         }
     }
+    course.is_orphaned = Some(without > with);
     Ok(without > with)
 }
 
 /// Removes everything that an inventory lists, stage by stage from the end. Returns what is still there: the earlier stages are
 /// then not touched yet. `to_the_last_pod`: none of the domain's pods is to stay, so the end of all is waited for.
-async fn remove_all(objects: &Objects, inventory: &Inventory, to_the_last_pod: bool) -> Vec<Removal> {
+async fn remove_all(objects: &Objects, inventory: &Inventory, to_the_last_pod: bool, course: &mut Course) -> Vec<Removal> {
     for stage in Stage::ALL.iter().rev() {
-        let of_stage: Vec<_> = inventory.objects.keys().filter(|key| Stage::of(key.kind) == *stage).cloned().collect();
+        let of_stage = course.remaining(objects, inventory.objects.keys().filter(|key| Stage::of(key.kind) == *stage));
         let left = pass::remove(objects, &of_stage).await;
+        course.gone.extend(of_stage.into_iter().filter(|key| left.iter().all(|removal| removal.object != *key)));
         if !left.is_empty() {
             return left;
         }
@@ -186,14 +227,15 @@ async fn remove_all(objects: &Objects, inventory: &Inventory, to_the_last_pod: b
         }
     }
     let mut left = Vec::new();
-    for key in &inventory.made_by_operands {
-        let deleted = match objects.cluster.get_metadata(key).await {
+    for key in inventory.made_by_operands.iter().filter(|key| !course.gone.contains(key)).cloned().collect::<Vec<_>>() {
+        let deleted = match objects.cluster.get_metadata(&key).await {
             Ok(None) => Ok(None),
-            Ok(Some(live)) => objects.delete(key, live["metadata"]["uid"].as_str().unwrap_or_default()).await,
+            Ok(Some(live)) => objects.delete(&key, live["metadata"]["uid"].as_str().unwrap_or_default()).await,
             Err(error) => Err(error),
         };
-        if let Err(error) = deleted {
-            left.push(Removal { object: key.clone(), blocker: Some(error.to_string()) });
+        match deleted {
+            Ok(_) => drop(course.gone.insert(key)),
+            Err(error) => left.push(Removal { object: key, blocker: Some(error.to_string()) }),
         }
     }
     left

@@ -11,6 +11,7 @@ mod harness;
 
 mod cluster_network;
 mod history;
+mod idle;
 mod kills;
 mod latency;
 mod node_network;

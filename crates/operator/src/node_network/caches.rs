@@ -29,13 +29,17 @@ use weft_runtime::{
 /// A view of every object that matters.
 pub struct Caches {
     pub policies: Arc<Views<Policy>>,
-    pub enactments: Arc<Views<Enactment>>,
+    pub enactments: Arc<Views<Found>>,
     pub nodes: Arc<Views<Node>>,
     /// The node of each agent's pod.
     pub agents: Arc<Views<String>>,
     pub states: Arc<Views<State>>,
     pub bell: Bell,
 }
+
+/// An object with the kind of an enactment: what is kept of it, if it tells which policy and node it is of. Any other only takes its name.
+#[derive(PartialEq)]
+pub struct Found(pub Option<Enactment>);
 
 /// What is kept of a NodeNetworkState.
 #[derive(PartialEq)]
@@ -58,7 +62,7 @@ impl Caches {
         let bell = Bell::default();
         Self {
             policies: Arc::new(Views::new(|object| Some(Policy::of(object)), bell.clone())),
-            enactments: Arc::new(Views::new(Enactment::of, bell.clone())),
+            enactments: Arc::new(Views::new(|object| Some(Found(Enactment::of(object))), bell.clone())),
             nodes: Arc::new(Views::new(|object| Some(Node::of(object)), bell.clone())),
             agents: Arc::new(Views::new(agent_of, bell.clone())),
             states: Arc::new(Views::new(|object| Some(State::of(object)), bell.clone())),
@@ -123,7 +127,7 @@ impl Caches {
         let (states, now) = (self.states.lock(), Timestamp::now());
         let on_demand = states.iter().filter(|(_, state)| state.agent_until.is_some_and(|until| until > now)).map(|(name, _)| name);
         let mut enactments: BTreeMap<&str, BTreeMap<&str, &Enactment>> = BTreeMap::new();
-        for (_, enactment) in all.iter() {
+        for enactment in all.iter().filter_map(|(_, found)| found.0.as_ref()) {
             enactments.entry(&enactment.policy).or_default().insert(&enactment.node, enactment);
         }
         decide(&World {

@@ -10,7 +10,7 @@ use super::caches::Caches;
 /// Sets them all as the caches are.
 pub fn set(metrics: &Metrics, caches: &Caches) {
     let (mut features, mut enactments) = (HashMap::new(), HashMap::new());
-    for (_, enactment) in caches.enactments.lock().iter() {
+    for enactment in caches.enactments.lock().iter().filter_map(|(_, found)| found.0.as_ref()) {
         if enactment.phase == Phase::Available {
             features.extend(enactment.features.iter().map(|feature| (vec![("name", feature.clone())], 1)));
         }

@@ -30,7 +30,7 @@ use weft_runtime::{
     events::{Note, Teller},
     metrics::Metrics,
     pass,
-    retry::{self, Pause},
+    retry::{self, Pause, SETTLING},
     status::merge_patch,
     watch::Shared,
 };
@@ -41,6 +41,8 @@ use caches::{Caches, Lists};
 const GATHER: Duration = Duration::from_millis(10);
 /// How often the status of one policy may tell how far it is.
 const NEWS: Duration = Duration::from_secs(1);
+/// The longest pause after something that concerns all policies, or what they say.
+const LONGEST: Duration = Duration::from_secs(15);
 /// Requests in flight.
 const AT_ONCE: usize = 16;
 
@@ -66,6 +68,8 @@ struct Memory {
     failed: HashMap<String, Failed>,
     /// When a policy last told how far it is.
     told: HashMap<String, Instant>,
+    /// Policies that could not say so.
+    unspoken: Backoff,
     blocked: Option<Blocked>,
 }
 
@@ -74,14 +78,78 @@ struct Failed {
     /// The policy that it is about.
     policy: Option<String>,
     why: String,
-    /// When to try again.
-    pause: Pause,
+    next: Next,
+}
+
+/// When something that could not be written is tried again.
+enum Next {
+    /// After a pause.
+    Pause(Pause),
+    /// When something else is to be written, or something else is there: the API server refuses just this.
+    Change(Grounds),
+    /// Once nobody else's object has that name.
+    Free,
+}
+
+impl Next {
+    /// After the API server has given this answer.
+    fn after(before: Option<Self>, error: &Error, mut grounds: Grounds) -> Self {
+        let before = match before {
+            Some(Self::Pause(pause)) => Some(pause),
+            Some(Self::Change(before)) => {
+                if before.is_like(&grounds) {
+                    grounds.since = before.since;
+                }
+                before.settling
+            }
+            Some(Self::Free) | None => None,
+        };
+        if !error.is_of_the_body() {
+            return Self::Pause(Pause::after(before, error.class()));
+        }
+        let may_settle = grounds.since.elapsed() < SETTLING;
+        grounds.settling = may_settle.then(|| Pause::after(before, error.class()));
+        Self::Change(grounds)
+    }
+
+    /// When it is tried again whatever happens.
+    fn due(&self) -> Option<Instant> {
+        match self {
+            Self::Pause(pause) => Some(pause.until()),
+            Self::Change(grounds) => grounds.settling.as_ref().map(Pause::until),
+            Self::Free => None,
+        }
+    }
+}
+
+/// What the API server's answer to an action depends on.
+struct Grounds {
+    action: Action,
+    /// The generations of what it is about, and of its definition.
+    there: Vec<String>,
+    since: Instant,
+    /// The API server may go by an older definition still.
+    settling: Option<Pause>,
+}
+
+impl Grounds {
+    fn is_like(&self, other: &Self) -> bool {
+        self.action == other.action && self.there == other.there
+    }
 }
 
 impl Memory {
     fn new() -> Self {
-        let backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(15));
-        Self { behind: None, has_looked: false, backoff, failed: HashMap::new(), told: HashMap::new(), blocked: None }
+        let backoff = Backoff::new(Duration::from_millis(200), LONGEST);
+        Self {
+            behind: None,
+            has_looked: false,
+            backoff,
+            failed: HashMap::new(),
+            told: HashMap::new(),
+            unspoken: Backoff::new(NEWS, LONGEST),
+            blocked: None,
+        }
     }
 }
 
@@ -150,15 +218,15 @@ impl Controller {
         memory.forget(&actions);
         // What is new is answered before anything is done about it.
         let new_ones = self.report(memory, cap.as_ref(), true).await;
-        let now = Instant::now();
+        let actions = self.without_taken(actions, memory);
         let due: Vec<_> = actions
             .into_iter()
-            .filter(|action| memory.failed.get(&object_of(action)).is_none_or(|failed| failed.pause.until() <= now))
+            .filter(|action| memory.failed.get(&object_of(action)).is_none_or(|failed| self.is_due(failed, action)))
             .collect();
         let written = self.carry_out(due, memory).await;
         let told = self.report(memory, cap.as_ref(), false).await;
         self.metrics.passed(POLICIES, if memory.failed.is_empty() { "ok" } else { "failed" });
-        let again = memory.failed.values().map(|failed| failed.pause.until()).min();
+        let again = memory.failed.values().filter_map(|failed| failed.next.due()).min();
         [new_ones, told, again, self.caches.next_end(), written.then(Instant::now)].into_iter().flatten().min()
     }
 
@@ -203,12 +271,55 @@ impl Controller {
                 Ok(()) => written = true,
                 Err(error) => {
                     tracing::warn!(%error, object, "could not be written");
-                    let pause = Pause::after(before.map(|failed| failed.pause), error.class());
-                    memory.failed.insert(object, Failed { policy: policy_of(&action).map(str::to_owned), why: error.to_string(), pause });
+                    let next = Next::after(before.map(|failed| failed.next), &error, self.grounds(&action));
+                    memory.failed.insert(object, Failed { policy: policy_of(&action).map(str::to_owned), why: error.to_string(), next });
                 }
             }
         }
         written
+    }
+
+    /// Those of these actions that make no object whose name another one has. The others wait until a watch tells that the name is free.
+    fn without_taken(&self, mut actions: Vec<Action>, memory: &mut Memory) -> Vec<Action> {
+        actions.retain(|action| {
+            let object = object_of(action);
+            let is_taken = matches!(action, Action::Create { .. }) && self.caches.enactments.lock().get(&object).is_some();
+            if is_taken {
+                let why = format!("exists already and is of no policy of this name and node. Delete it: kubectl delete nnce {object}");
+                if memory.failed.get(&object).is_none_or(|failed| failed.why != why) {
+                    tracing::warn!(object, why, "could not be written");
+                }
+                memory.failed.insert(object, Failed { policy: policy_of(action).map(str::to_owned), why, next: Next::Free });
+            }
+            !is_taken
+        });
+        actions
+    }
+
+    /// Whether to try again what has failed.
+    fn is_due(&self, failed: &Failed, action: &Action) -> bool {
+        let is_over = |due: Instant| due <= Instant::now();
+        match &failed.next {
+            Next::Pause(pause) => is_over(pause.until()),
+            Next::Change(grounds) => !grounds.is_like(&self.grounds(action)) || failed.next.due().is_some_and(is_over),
+            Next::Free => true,
+        }
+    }
+
+    fn grounds(&self, action: &Action) -> Grounds {
+        let (policy, node) = match action {
+            Action::Keep { policy } | Action::Release { policy } => (Some(policy), None),
+            Action::Create { policy, node, .. } | Action::Change { policy, node, .. } => (Some(policy), Some(node)),
+            Action::Delete { .. } => (None, None),
+        };
+        let mut there = vec![format!("{:?}", [POLICY, ENACTMENT].map(|kind| self.shared.lock().definition_of(kind)))];
+        let policies = self.caches.policies.lock();
+        there.extend(policy.and_then(|name| policies.get(name)).map(|policy| format!("{} {}", policy.uid, policy.generation)));
+        there.extend(node.and_then(|name| self.caches.nodes.lock().get(name).map(|node| node.uid.clone())));
+        let enactments = self.caches.enactments.lock();
+        let enactment = enactments.get(&object_of(action)).and_then(|found| found.0.as_ref());
+        there.extend(enactment.map(|enactment| format!("{} {}", enactment.uid, enactment.generation)));
+        Grounds { action: action.clone(), there, since: Instant::now(), settling: None }
     }
 
     async fn write(&self, action: &Action) -> Result<(), Error> {
@@ -242,7 +353,7 @@ impl Controller {
             }
             Action::Change { policy: name, node, wanted } => {
                 let key = ObjectKey::new(ENACTMENT, "", &enactment_name(name, node));
-                let enactment = self.caches.enactments.lock().get(&key.name).cloned();
+                let enactment = self.caches.enactments.lock().get(&key.name).and_then(|found| found.0.clone());
                 let policy = policy_named(name).filter(|policy| policy.generation == wanted.generation);
                 let Some((policy, enactment)) = policy.zip(enactment) else { return Ok(()) };
                 let patch = writes::change((name, &policy), &enactment, wanted);
@@ -251,8 +362,10 @@ impl Controller {
                 self.metrics.wrote(self.domain.name(), "apply", ENACTMENT);
             }
             Action::Delete { name, uid } => {
-                if self.cluster.delete(&ObjectKey::new(ENACTMENT, "", name), uid).await?.is_none() {
-                    self.caches.enactments.deleted(name, uid);
+                match self.cluster.delete(&ObjectKey::new(ENACTMENT, "", name), uid).await? {
+                    // Somebody's finalizer holds it: it is deleted all the same, and the watch tells of its end.
+                    Some(left) => self.caches.enactments.wrote(&left),
+                    None => self.caches.enactments.deleted(name, uid),
                 }
                 self.metrics.wrote(self.domain.name(), "delete", ENACTMENT);
             }
@@ -294,7 +407,10 @@ impl Controller {
             futures::stream::iter(speaking).map(async |(name, policy, status, failure)| self.speak(&name, &policy, &status, failure).await);
         // Each of them, whatever becomes of another.
         let spoken: Vec<_> = spoken.buffer_unordered(AT_ONCE).collect().await;
-        let retry = spoken.iter().any(Result::is_err).then(|| Instant::now() + NEWS);
+        let retry = spoken.iter().any(Result::is_err).then(|| Instant::now() + memory.unspoken.next_pause());
+        if retry.is_none() && !spoken.is_empty() {
+            memory.unspoken.reset();
+        }
         [due, retry].into_iter().flatten().min()
     }
 

@@ -122,6 +122,7 @@ impl Place {
         let owner = Owner::of(&*self.domain, resource);
         let objects =
             Objects::new(self.cluster.clone(), Some(self.shared.clone()), self.domain.clone(), owner.clone(), self.metrics.clone())
+                .with_definitions(self.common.clone())
                 .with_retries(Arc::clone(&memory.retries));
         let elder = all.first().filter(|elder| elder["metadata"]["uid"] != resource["metadata"]["uid"]);
         let elder = elder.and_then(|elder| elder["metadata"]["name"].as_str());
@@ -145,6 +146,8 @@ impl Place {
                     return self.refused(resource, assessment, &key, error).await;
                 }
             }
+            // What finalizers hold is deleted already, and a watch tells of its end.
+            assessment.deletions.retain(|(key, uid)| self.shared.lock().going(key).is_none_or(|live| live["metadata"]["uid"] != *uid));
             for (key, uid) in &assessment.deletions {
                 objects.delete(key, uid).await?;
             }
