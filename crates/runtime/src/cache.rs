@@ -408,10 +408,9 @@ impl Cache {
     /// What a watch by name tells of an object, whosever it is.
     pub fn by_name(&self, key: &ObjectKey) -> ByName {
         match self.stores.get(&Source::Named(key.clone())) {
-            Some(store) if store.complete && store.silence.is_none() => match store.objects.get(key) {
-                Some(known) => ByName::There(known.object()),
-                None => ByName::Gone,
-            },
+            Some(store) if store.complete && store.silence.is_none() => {
+                store.objects.get(key).and_then(Known::object).map_or(ByName::Gone, ByName::There)
+            }
             _ => ByName::Unknown,
         }
     }
@@ -428,7 +427,7 @@ impl Cache {
     /// The generation of the definition of a kind, if the cluster may lack it and facts tell of it.
     pub fn definition_of(&self, kind: Kind) -> Option<i64> {
         let key = ObjectKey::new(kinds::CUSTOM_RESOURCE_DEFINITION, "", &kind.definition());
-        self.stores.get(&Source::Fact(Fact::Definitions))?.objects.get(&key)?.object()["view"]["generation"].as_i64()
+        self.stores.get(&Source::Fact(Fact::Definitions))?.objects.get(&key)?.object()?["view"]["generation"].as_i64()
     }
 
     /// Puts in what the API server answered to a write of ours.
