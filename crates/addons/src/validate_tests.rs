@@ -53,6 +53,15 @@ fn what_cannot_work_is_refused_by_field() {
         ),
         (json!({"kubeMacPool": {"rangeStart": "02:00:00:00:00:00", "rangeEnd": "03:00:00:00:00:00"}}), vec!["spec.kubeMacPool.rangeEnd"]),
         (json!({"kubeMacPool": {"rangeStart": "0a:00:00:00:00:00", "rangeEnd": "02:00:00:00:00:ff"}}), vec!["spec.kubeMacPool.rangeEnd"]),
+        (
+            json!({"placementConfiguration": {"infra": {"tolerations": [{}], "nodeSelector": {"a b": "c"}},
+                "workloads": {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}}}}),
+            vec![
+                "spec.placementConfiguration.infra.nodeSelector",
+                "spec.placementConfiguration.infra.tolerations[0].operator",
+                "spec.placementConfiguration.workloads.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms",
+            ],
+        ),
         (json!({"multusDynamicNetworks": {}}), vec!["spec.multusDynamicNetworks"]),
         (
             json!({"multus": {}, "multusDynamicNetworks": {"hostCRISocketPath": "run/crio.sock"}}),

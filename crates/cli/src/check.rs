@@ -182,14 +182,17 @@ fn at(path: &str) -> &str {
 
 /// Adds what one check found, unless an earlier check found the same field to be wrong: schema, the domain's own checks and rules overlap.
 fn add(findings: &mut Vec<Finding>, more: impl Iterator<Item = Finding>) {
+    // The key of a map is in brackets for some checks, and after a dot for others.
+    let dotted = |path: &str| path.replace('[', ".").replace(']', "");
     let inside = |outer: &str, inner: &str| {
-        !outer.is_empty() && inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        !outer.is_empty() && inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
     let overlap = |one: &str, other: &str| {
         // What is said of `spec` as a whole says nothing of its fields.
         one == other || (one != "spec" && inside(one, other)) || (other != "spec" && inside(other, one))
     };
-    let new: Vec<_> = more.filter(|finding| !findings.iter().any(|earlier| overlap(&earlier.path, &finding.path))).collect();
+    let known: Vec<String> = findings.iter().map(|earlier| dotted(&earlier.path)).collect();
+    let new: Vec<_> = more.filter(|finding| !known.iter().any(|earlier| overlap(earlier, &dotted(&finding.path)))).collect();
     findings.extend(new);
 }
 

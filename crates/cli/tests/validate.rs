@@ -57,7 +57,7 @@ fn slips_are_found_where_they_are() {
             "stdin:7:5: spec.placementConfiguration.workload: unknown field \"workload\"; did you mean \"workloads\"?",
         ),
         (
-            "  placementConfiguration:\n    infra:\n      tolerations:\n      - efect: NoSchedule\n",
+            "  placementConfiguration:\n    infra:\n      tolerations:\n      - efect: NoSchedule\n        operator: Exists\n",
             "stdin:9:9: spec.placementConfiguration.infra.tolerations[0].efect: unknown field \"efect\"; did you mean \"effect\"?",
         ),
         (

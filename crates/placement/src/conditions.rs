@@ -296,6 +296,16 @@ mod tests {
     }
 
     #[test]
+    fn control_characters_of_others_are_escaped_and_keep_the_time() {
+        let mut steps = Steps::default();
+        steps.set(Step::Db, State { reason: "A\x07".into(), ..State::error("peer says \x1b[2J") });
+        let first = steps.conditions(&[], at(7));
+        let db = first.iter().find(|one| one.type_ == Step::Db.condition()).unwrap();
+        assert_eq!((db.reason.as_deref(), db.message.as_deref()), (Some("A^G"), Some("peer says ^[[2J")));
+        assert_eq!(steps.conditions(&first, at(9)), first);
+    }
+
+    #[test]
     fn there_are_fourteen_at_first_and_ready_stands_before_the_others_by_name() {
         let conditions = Steps::default().conditions(&[], at(7));
         let names: Vec<_> = conditions.iter().map(|one| one.type_.as_str()).collect();

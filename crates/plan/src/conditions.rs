@@ -352,6 +352,15 @@ mod tests {
     }
 
     #[test]
+    fn control_characters_in_a_message_are_escaped_once() {
+        let stuck = Rollout::Stuck { cause: "Error".into(), message: "last words \x1b[2J\u{9b}".into() };
+        let report = report(vec![unit(vec![], stuck)]);
+        let first = conditions(&report, &json!({}), Timestamp::UNIX_EPOCH);
+        assert!(first[2].message.as_deref().unwrap().ends_with("last words ^[[2J\\u009b"), "{:?}", first[2]);
+        assert_eq!(conditions(&report, &json!({"conditions": first}), Timestamp::UNIX_EPOCH), first);
+    }
+
+    #[test]
     fn transition_times_move_with_the_status_only() {
         let first = conditions(&report(vec![]), &json!({}), "2026-01-01T00:00:00Z".parse().unwrap());
         let later: Timestamp = "2026-02-01T00:00:00Z".parse().unwrap();

@@ -175,6 +175,12 @@ mod tests {
     }
 
     #[test]
+    fn a_note_has_no_control_characters_and_no_more_bytes_than_an_event_may() {
+        assert_eq!(noted("a\x1b[2J\x07\nb"), "a^[[2J^G\nb");
+        assert!(noted(&"\u{202e}".repeat(1000)).len() <= 1024);
+    }
+
+    #[test]
     fn a_change_is_said_once() {
         let working = status(1, &[("Available", "False", "Startup"), ("Progressing", "True", "Deploying"), ("Degraded", "False", "")]);
         let ready = status(1, &[("Available", "True", ""), ("Progressing", "False", ""), ("Degraded", "False", "")]);

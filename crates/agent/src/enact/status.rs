@@ -155,6 +155,7 @@ mod tests {
     use weft_api::node_network::Decision;
 
     use super::*;
+    use crate::transaction::Phase;
 
     fn wish(status: Status) -> Wish {
         Wish {
@@ -196,6 +197,18 @@ mod tests {
             assert_eq!((holds.reason.as_deref(), holds.message.as_deref()), (Some(reason), Some(message)));
             assert!(conditions.iter().all(|condition| condition.observed_generation == Some(3)));
         }
+    }
+
+    #[test]
+    fn control_characters_are_escaped_in_conditions_and_outcomes() {
+        let failed = State::Failed { message: "nmstate says \x1b[2J".into() };
+        let first = conditions(&wish(Status::default()), &failed, &Aside::default(), at(10));
+        assert_eq!(first[1].message.as_deref(), Some("nmstate says ^[[2J"));
+        let known = wish(Status { conditions: first.clone(), ..Status::default() });
+        assert_eq!(conditions(&known, &failed, &Aside::default(), at(20)), first);
+        let failure = Failure { found: Some("\x07".into()), ..Failure::new(Phase::Verify, "\u{9b}") };
+        assert_eq!((outcome(&failure).found.as_deref(), outcome(&failure).message.as_deref()), (Some("^G"), Some("\\u009b")));
+        assert_eq!(early(RENDER, "\x1b".into()).message.as_deref(), Some("^["));
     }
 
     #[test]

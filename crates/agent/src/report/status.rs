@@ -236,11 +236,11 @@ mod tests {
         let second = said(Ok(&observation(1400)), Some(&first), &Own::None, LATE);
         assert_eq!(second.last_successful_update_time, Some(Time(LATE.parse().unwrap())));
         assert_eq!(second.conditions, first.conditions);
-        let failed = said(Ok(&observation(1400)), Some(&second), &Own::Failed("eth9 is not there".to_owned()), LATE);
+        let failed = said(Ok(&observation(1400)), Some(&second), &Own::Failed("eth9\x1b is not there".to_owned()), LATE);
         assert_eq!(failed.last_successful_update_time, second.last_successful_update_time);
         assert_eq!(
             (&*condition(&failed, "Failing").status, condition(&failed, "Failing").message.as_deref()),
-            ("True", Some("eth9 is not there"))
+            ("True", Some("eth9^[ is not there"))
         );
         assert_eq!(condition(&failed, "Backend"), condition(&second, "Backend"));
     }
