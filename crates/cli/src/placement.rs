@@ -9,7 +9,7 @@ use weft_placement::{
     Settings,
     domain::Namespaces,
     peers::{Claim, Release, database::Dice},
-    preview::{Given, preview, preview_departure},
+    preview::{Given, preview, preview_departure, unpermitted},
     world::Question,
 };
 use weft_plan::{Kind, Manifest, OWNER_LABEL, ObjectKey, Owner, Unit, drift, kinds};
@@ -47,9 +47,7 @@ pub fn complete(review: &mut Review, sources: &[Source], environment: &Environme
         return Ok(());
     }
     let settings = Settings::from_env(|variable| environment.get(variable))?;
-    // Whatever was wrong with a file has been told.
-    let documents = sources.iter().filter_map(|source| document::parse(&source.text).ok()).flatten();
-    let given: Vec<Value> = documents.map(|document| document.value).collect();
+    let given = given(sources);
     // Here other kinds are of use.
     notes.retain(|note| !note.ends_with("is skipped: not a kind that Weft serves"));
     for resource in placement {
@@ -63,6 +61,31 @@ pub fn complete(review: &mut Review, sources: &[Source], environment: &Environme
         outcome.decision.units = vec![Unit { name: UNIT.to_owned(), objects: preview.objects }];
     }
     Ok(())
+}
+
+/// Notes what the operator would not send to Keystone, as far as the Secrets stand in the same files.
+///
+/// # Errors
+/// What is set in the environment is refused.
+pub fn note_unpermitted(review: &mut Review, sources: &[Source], environment: &Environment) -> Result<()> {
+    let Review { resources, notes, .. } = review;
+    let mut placement = resources.iter().filter(|resource| resource.entry.resource == kinds::PLACEMENT_API).peekable();
+    if placement.peek().is_none() {
+        return Ok(());
+    }
+    let settings = Settings::from_env(|variable| environment.get(variable))?;
+    let given = given(sources);
+    for resource in placement.filter(|resource| resource.outcome.is_some()) {
+        let why = unpermitted(&serde_json::from_value(resource.value.clone())?, &settings, &given);
+        notes.extend(why.map(|why| format!("{}: {}: {why}", resource.source, resource.title)));
+    }
+    Ok(())
+}
+
+/// Everything that stands in the files. Whatever is wrong with one has been told.
+fn given(sources: &[Source]) -> Vec<Value> {
+    let documents = sources.iter().filter_map(|source| document::parse(&source.text).ok()).flatten();
+    documents.map(|document| document.value).collect()
 }
 
 /// What would happen with a PlacementAPI in a cluster, and what is to be told beside.

@@ -71,6 +71,11 @@ fn a_secret_that_may_not_be_sent_to_keystone_is_told_with_the_command() {
         let command = format!("kubectl -n default annotate secret {secret} weft.network/keystone-url=https://keystone.example.com:5000");
         assert!(run.stderr.contains(&command), "{command}: {}", run.stderr);
     }
+    let checked = weft_with_stdin(Path::new("."), &["validate", "-f", "-"], &files);
+    assert_eq!(checked.code, 0, "it is no mistake: {}", checked.stderr);
+    assert!(checked.stderr.contains("secret/keystone-admin: nothing of it may be sent to"), "{}", checked.stderr);
+    let checked = weft_with_stdin(Path::new("."), &["validate", "-f", "-"], &(example("standalone.yaml") + SECRETS));
+    assert!(!checked.stderr.contains("may be sent"), "{}", checked.stderr);
     let kinds: Vec<_> = objects(&run.stdout).iter().map(|object| object["kind"].as_str().unwrap_or_default().to_owned()).collect();
     assert!(!kinds.iter().any(|kind| kind == "Deployment"), "what comes after it is not shown: {kinds:?}");
 }

@@ -14,8 +14,8 @@ use weft_operands::problems::given;
 use weft_plan::{Facts, Kind, Manifest, ObjectKey, kinds, report::Failure};
 
 use crate::{
-    Settings,
-    assess::{assess, departure},
+    Config, Settings,
+    assess::{assess, departure, direct},
     peers::{Claim, Release, database::Dice},
     registration::{Errand, Progress},
     world::{Question, Seen, World},
@@ -108,6 +108,13 @@ pub fn preview(resource: &PlacementApi, settings: &Settings, mut given: Given, e
         }
     }
     preview
+}
+
+/// What nobody permits to be sent to Keystone of the Secrets among these objects, in the words of the condition.
+pub fn unpermitted(resource: &PlacementApi, settings: &Settings, objects: &[Value]) -> Option<String> {
+    let config = Config::of(resource).ok()?;
+    let objects = objects.iter().map(|object| as_stored(object, &config.namespace)).collect();
+    direct::unpermitted(&config, settings, &Ahead::new(Given::Files(objects)))
 }
 
 /// Looks ahead to the end of a PlacementAPI: what is let go of others' objects, and what has to be asked before more can be said.

@@ -7,6 +7,7 @@ use anyhow::Result;
 use crate::{
     domains::Environment,
     output::{self, Style},
+    placement,
     review::review,
     sources,
 };
@@ -34,7 +35,9 @@ enum Format {
 
 /// Checks, and shows what came of it.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let review = review(&sources::read(&args.filenames)?, &Environment::for_checks())?;
+    let (sources, environment) = (sources::read(&args.filenames)?, Environment::for_checks());
+    let mut review = review(&sources, &environment)?;
+    placement::note_unpermitted(&mut review, &sources, &environment)?;
     match args.output {
         Format::Text => {
             for note in &review.notes {

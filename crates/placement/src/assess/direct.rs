@@ -135,6 +135,13 @@ fn errand(part: Part, config: &Config, settings: &Settings, direct: &Direct) -> 
     Ok(Errand { part, access, wanted: Wanted::of(config, &service, keystone.region.as_deref()) })
 }
 
+/// What nobody permits of what a new registration would send; nothing as long as not all of it is known.
+pub fn unpermitted(config: &Config, settings: &Settings, world: &dyn World) -> Option<String> {
+    let credentials = read(config, world).ok()??;
+    let keystone = keystone::endpoints(config, world).ok()??;
+    errand(Part::Account, config, settings, &Direct { credentials, keystone }).err().map(|why| why.to_string())
+}
+
 impl Walk<'_> {
     /// The service's user, with the password that the pods are about to get.
     pub(super) fn registered_user(&mut self, direct: Option<&Direct>) -> Result<(), End> {
