@@ -1,6 +1,6 @@
 //! The accounts that Weft installs.
 
-use super::ways::{LIST_OWN_SECRETS, MUTATING_WEBHOOK};
+use super::ways::{LIST_OWN_SECRETS, MUTATING_WEBHOOK, READ_SECRET_OF_OPENSHIFT};
 
 /// An account, and what its task lets it do of what attacks try.
 pub struct Account {
@@ -55,7 +55,7 @@ pub const ALL: &[Account] = &[
     Account::on_nodes("kube-flannel", "flannel"),
     Account::on_nodes("openshift-kube-proxy", "openshift-kube-proxy"),
     Account::on_nodes("openshift-sdn", "sdn"),
-    Account::of("openshift-sdn", "sdn-controller"),
+    Account::of("openshift-sdn", "sdn-controller").having(&[READ_SECRET_OF_OPENSHIFT]),
     Account::of("openshift-infra", "sdn-controller"),
     Account::of("nmstate", "nmstate-operator"),
     Account::on_nodes("nmstate", "nmstate-handler"),

@@ -8,6 +8,8 @@ use super::{PEER, POWERFUL, VICTIMS, accounts::Account};
 
 /// Open to whoever keeps certificates in Secrets of a namespace.
 pub const LIST_OWN_SECRETS: &str = "list the Secrets of its own namespace";
+/// Open to the controller of OpenShift SDN, whose credentials are there.
+pub const READ_SECRET_OF_OPENSHIFT: &str = "read a Secret of openshift-infra";
 /// Open to whoever installs a webhook.
 pub const MUTATING_WEBHOOK: &str = "create a mutating webhook";
 
@@ -122,7 +124,7 @@ pub async fn of(cluster: &ControlPlane, account: &Account) -> Vec<Way> {
         get("watch the Secrets of kube-system", "/api/v1/namespaces/kube-system/secrets?watch=true&timeoutSeconds=1"),
         get("list all Secrets", "/api/v1/secrets"),
         get("read a Secret of kube-system", "/api/v1/namespaces/kube-system/secrets/any"),
-        get("read a Secret of openshift-infra", "/api/v1/namespaces/openshift-infra/secrets/any"),
+        get(READ_SECRET_OF_OPENSHIFT, "/api/v1/namespaces/openshift-infra/secrets/any"),
         get(LIST_OWN_SECRETS, &format!("/api/v1/namespaces/{own}/secrets")),
         // Tokens.
         token_request("kube-system", POWERFUL),
