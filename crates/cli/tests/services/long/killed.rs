@@ -34,7 +34,7 @@ impl Step {
     /// Begins it, and returns which hashes status has before.
     async fn begin(self, cluster: &Cluster, gate: &Gate) -> Value {
         let before = get(cluster, kinds::PLACEMENT_API, "placement").await.unwrap_or_default()["status"]["hash"].clone();
-        secret_for(&gate.url(), cluster, "placement-secret", &[("PlacementPassword", self.password())]).await;
+        secret_for(gate.url(), cluster, "placement-secret", &[("PlacementPassword", self.password())]).await;
         match self {
             Self::Register => {
                 let spec = json!({
@@ -103,7 +103,7 @@ async fn a_registration_that_is_killed_at_any_write_to_keystone_comes_to_the_sam
     let cluster = start().await;
     let mut operator = Operator::start_default(&cluster).await;
     secret(&cluster, "placement-db", &[("url", "mysql+pymysql://placement:p@db.example/placement")]).await;
-    secret_for(&gate.url(), &cluster, "keystone-admin", &[("username", "admin"), ("password", keystone.admin_password())]).await;
+    secret_for(gate.url(), &cluster, "keystone-admin", &[("username", "admin"), ("password", keystone.admin_password())]).await;
 
     let mut reference = vec![];
     for (step, writes) in STEPS.into_iter().zip(WRITES) {
