@@ -74,7 +74,7 @@ async fn everything_is_there(cluster: &Cluster) {
     assert!(rendered.status.success(), "{}", text(&rendered));
     let documents: Vec<Value> = serde_saphyr::from_multiple(std::str::from_utf8(&rendered.stdout).unwrap()).unwrap();
     let wanted: BTreeSet<_> = documents.iter().filter_map(ObjectKey::of).collect();
-    assert_eq!(wanted.len(), 23, "{wanted:#?}");
+    assert_eq!(wanted.len(), 22, "{wanted:#?}");
     for key in &wanted {
         let live = cluster.get(key.kind, key.namespace.as_deref().unwrap_or_default(), &key.name).await;
         let live = live.unwrap_or_else(|| panic!("{} is not there", key.human()));
@@ -201,7 +201,7 @@ async fn deleted_and_made_again(cluster: &Cluster) {
         text(&plan)
     );
     assert_eq!(text(&plan).matches("weft.network/remove=OpenShiftSDN").count(), 1, "the reason is told once: {}", text(&plan));
-    assert!(text(&plan).contains("Objects: 23 to stay."), "{}", text(&plan));
+    assert!(text(&plan).contains("Objects: 22 to stay."), "{}", text(&plan));
     cluster.kubectl(&["delete", "networkconfig", "default", "--timeout=60s"]).await;
     let of_resource = |line: &String| line.contains(" NetworkConfig default ");
     let changed: Vec<_> = before.1.diff(&cluster.snapshot().await).into_iter().filter(|line| !of_resource(line)).collect();
