@@ -97,6 +97,18 @@ struct RawUser {
     username: String,
 }
 
+/// Cuts off the last line if it has no end: the API server was killed while it wrote, and would go on in that line when it is started again. Without a log,
+/// nothing is done.
+pub(crate) fn end_with_whole_line(log: &Path) -> Result<()> {
+    if !log.exists() {
+        return Ok(());
+    }
+    let written = std::fs::read(log).with_context(|| format!("cannot read {}", log.display()))?;
+    let whole = written.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    let file = std::fs::OpenOptions::new().write(true).open(log)?;
+    file.set_len(whole as u64).with_context(|| format!("cannot shorten {}", log.display()))
+}
+
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct RawObject {
@@ -133,5 +145,24 @@ impl Raw {
             answered: self.stage_timestamp.parse()?,
             user_agent: self.user_agent,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_torn_last_line_is_cut_off() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("audit.log");
+        end_with_whole_line(&log).unwrap();
+        assert!(!log.exists());
+        for (written, left) in [("a\nb\n", "a\nb\n"), ("a\nb", "a\n"), ("a", ""), ("", "")] {
+            std::fs::write(&log, written).unwrap();
+            end_with_whole_line(&log).unwrap();
+            assert_eq!(std::fs::read_to_string(&log).unwrap(), left);
+        }
     }
 }

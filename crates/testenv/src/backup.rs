@@ -11,6 +11,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, PostParams};
 
+use crate::audit;
 use crate::builder::START_TIMEOUT;
 use crate::control_plane::{ControlPlane, Etcd, wait_ready};
 use crate::process::Process;
@@ -106,6 +107,7 @@ impl ControlPlane {
     async fn restore_under(&self, processes: &mut [Process], etcd: &Etcd, snapshot: &EtcdSnapshot) -> Result<()> {
         // The last one first: without etcd the API server would go on trying.
         processes.iter_mut().rev().for_each(Process::stop);
+        audit::end_with_whole_line(&self.dir().join("audit.log"))?;
         let data = self.dir().join("etcd");
         fs::remove_dir_all(&data).with_context(|| format!("cannot remove {}", data.display()))?;
         let arguments = [

@@ -15,6 +15,8 @@ pub(super) fn policies() -> [Value; 2] {
     let has_no_token = format!(
         "has({pod}.automountServiceAccountToken) && !{pod}.automountServiceAccountToken && (!has({pod}.volumes) || {pod}.volumes.all(v, !has(v.projected) || !has(v.projected.sources) || v.projected.sources.all(s, !has(s.serviceAccountToken))))"
     );
+    // Before Weft replaces the pods of placement-operator's Deployment, it takes the Deployment over as it is.
+    let keeps_pods = "request.operation == 'UPDATE' && object.spec.template == oldObject.spec.template";
     let policy = AccountPolicy {
         name: OPERATOR_POLICY,
         accounts: &["placement-operator-controller-manager", "weft-operator"],
@@ -28,7 +30,7 @@ pub(super) fn policies() -> [Value; 2] {
         validations: vec![
             no_token_secret(),
             forbidden(
-                &format!("request.resource.resource == 'secrets' || {is_other} || {has_no_token}"),
+                &format!("request.resource.resource == 'secrets' || {is_other} || {keeps_pods} || {has_no_token}"),
                 "the operator of Placement may run no pods with the token of an account: automountServiceAccountToken must be false, and no volume may project a token",
             ),
         ],

@@ -29,15 +29,16 @@ async fn a_component_that_the_roles_do_not_cover_is_named_and_the_others_come_an
     gone(&cluster).await;
     all_is_gone(&cluster, "a deletion with narrowed roles").await;
 
-    // KubeMacPool makes Secrets. Without a role for these the end waits, and says for what.
+    // KubeMacPool has a webhook. Without a role for webhook configurations the end waits, and says for what.
     cluster.play_kubemacpool().await;
     cluster.apply(&configuration("multus: {}, linuxBridge: {}, kubeMacPool: {}")).await;
     covered_is_available(&cluster).await;
     cluster.wait_condition("Degraded", "True", "FailedToApply", "kubeMacPool: ClusterRole kubemacpool-manager-role: ").await;
     cluster.kubectl(&["delete", "networkaddonsconfig", "cluster", "--wait=false"]).await;
-    let secret = "Secret cluster-network-addons/kubemacpool-service: ";
-    let status = cluster.wait_condition("Degraded", "True", "FailedToDeleteObjects", "cannot get resource \"secrets\"").await;
-    assert!(condition(&status, "Degraded")["message"].as_str().unwrap().contains(secret), "{status:#}");
+    let webhook = "MutatingWebhookConfiguration kubemacpool-mutator: ";
+    let status =
+        cluster.wait_condition("Degraded", "True", "FailedToDeleteObjects", "cannot get resource \"mutatingwebhookconfigurations\"").await;
+    assert!(condition(&status, "Degraded")["message"].as_str().unwrap().contains(webhook), "{status:#}");
     cluster.apply_manifests(&["--components", "multus,linux-bridge,kubemacpool"]).await;
     gone(&cluster).await;
     all_is_gone(&cluster, "a deletion that was given the missing roles").await;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use weft_plan::{Kind, kinds};
+use weft_plan::{Kind, OWNER_LABEL, kinds};
 use weft_testenv::AuditEvent;
 
 use crate::{harness::*, metrics::Server};
@@ -107,6 +107,7 @@ async fn no_rule_is_missing_and_none_is_unused() {
         (kinds::PROMETHEUS_RULE, "kubemacpool-prometheus-rule"),
     ] {
         wait_until("it is there", async || cluster.get(kind, NAMESPACE, name).await.ok_or("not yet".to_owned())).await;
+        is_labelled_again(&cluster, kind, name).await;
         cluster.patch(kind, NAMESPACE, name, held(json!(["example.com/hold"]))).await;
         cluster.delete(kind, NAMESPACE, name).await;
         cluster.wait_condition("Degraded", "True", "", "example.com/hold").await;
@@ -119,6 +120,7 @@ async fn no_rule_is_missing_and_none_is_unused() {
     cluster.wait_established("nmstates.nmstate.io").await;
     cluster.patch_resource(json!({"spec": {"nmstate": {}}})).await;
     serve_nmstate(&cluster).await;
+    is_labelled_again(&cluster, kinds::NMSTATE, NMSTATE).await;
     cluster.patch(kinds::NMSTATE, "", NMSTATE, held(json!(["example.com/hold"]))).await;
     cluster.delete(kinds::NMSTATE, "", NMSTATE).await;
     cluster.wait_condition("Degraded", "True", "", "example.com/hold").await;
@@ -173,6 +175,16 @@ async fn no_rule_is_missing_and_none_is_unused() {
         }
     }
     assert!(unused.is_empty(), "permitted and never needed: {unused:#?}");
+}
+
+/// An object that loses Weft's label is none that a watch shows: the operator has to read it.
+async fn is_labelled_again(cluster: &Cluster, kind: Kind, name: &str) {
+    cluster.patch(kind, NAMESPACE, name, json!({"metadata": {"labels": {OWNER_LABEL: null}}})).await;
+    wait_until("it has the label again", async || {
+        let labels = cluster.get(kind, NAMESPACE, name).await.map(|object| object["metadata"]["labels"].clone()).unwrap_or_default();
+        if labels[OWNER_LABEL].is_string() { Ok(()) } else { Err(labels.to_string()) }
+    })
+    .await;
 }
 
 /// What the add-ons ask of the operator of the nodes' networks.
