@@ -93,8 +93,8 @@ async fn an_object_that_the_api_server_refuses_waits_for_another_spec() {
     let cluster = Cluster::start_default().await;
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
     let operator = Operator::start_via(&cluster, &proxy).await;
-    // Whoever tolerates all values of a key names none: only the API server says so.
-    let refused = "placementConfiguration: {workloads: {tolerations: [{key: example.com/none, operator: Exists, value: x}]}}";
+    // Weft accepts this operator for API servers that have the feature on. This one has it off.
+    let refused = "placementConfiguration: {workloads: {tolerations: [{key: example.com/none, operator: Lt, value: '5'}]}}";
     cluster.apply(&resource(&["multus: {}", refused])).await;
     let status = cluster.wait_condition("Degraded", "True", "FailedToApply", "DaemonSet.apps \"multus\" is invalid").await;
     assert_eq!(condition(&status, "Progressing")["reason"], "InvalidConfiguration", "{status:#}");

@@ -73,6 +73,10 @@ async fn watches_go_on_after_a_deleted_role_binding_is_back() {
     for name in &names {
         cluster.kubectl(&["delete", "clusterrolebinding", name]).await;
     }
+    // The API server goes by old bindings for a moment.
+    let may_list = ["auth", "can-i", "list", "clusterroles.rbac.authorization.k8s.io", "--as", OPERATOR_USER];
+    wait_until("the rights are gone", async || cluster.control_plane.kubectl(&may_list).await.err().map(drop).ok_or("not yet".into()))
+        .await;
     proxy.clear();
     // The API server ends each watch after some minutes; the operator then resumes into a refusal.
     proxy.close_watches(&watches());
