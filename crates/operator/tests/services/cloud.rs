@@ -85,7 +85,7 @@ impl Cloud {
 /// A Keystone that the operator's administrator lists.
 pub fn at(url: &str) -> Permitted {
     let address: Address = url.parse().unwrap();
-    permitted(&address, &[address.clone()], &[]).unwrap()
+    permitted(&address, std::slice::from_ref(&address), &[]).unwrap()
 }
 
 pub fn wanted() -> Wanted {
