@@ -83,17 +83,14 @@ fn a_line_break_is_refused_in_every_text() {
     }
 }
 
-/// What is no text of a manifest stays a value of its own: a selector, say, holds whatever a user writes.
+/// A label of a node has no line break, so no pod could ever be scheduled.
 #[test]
-fn a_line_break_in_a_value_stays_in_it() {
+fn a_line_break_in_a_node_selector_is_refused() {
     let mut spec = full();
-    let odd = "a\nhostPID: true";
-    spec["placementConfiguration"] =
-        json!({"infra": {"nodeSelector": {"example.com/x": odd}}, "workloads": {"nodeSelector": {"example.com/x": odd}}});
-    let decision = decide(spec).unwrap();
-    for (name, pod) in pods(&decision) {
-        assert_eq!(pod["nodeSelector"], json!({"example.com/x": odd}), "{name}");
-    }
+    let selector = json!({"nodeSelector": {"example.com/x": "a\nhostPID: true"}});
+    spec["placementConfiguration"] = json!({"infra": selector, "workloads": selector});
+    let fields = ["infra", "workloads"].map(|place| format!("spec.placementConfiguration.{place}.nodeSelector[example.com/x]"));
+    assert_eq!(refused(spec), fields);
 }
 
 #[test]
