@@ -37,7 +37,7 @@ fn the_old_command_line_works_under_the_old_name() {
     let text = fs::read_to_string(folder.path().join("out.yaml")).unwrap();
     assert!(text.starts_with("\n---\n"), "each object after a separator of its own");
     let rendered: Vec<_> = objects(&text).into_iter().filter(|object| !object.is_null()).collect();
-    assert_eq!(rendered.len(), 23);
+    assert_eq!(rendered.len(), 22);
     assert_eq!(title(&rendered[0]), "Namespace openshift-sdn");
     assert!(text.contains("image: registry.example/node:1") && !text.contains("applied-default"));
     assert_eq!(render(&[], &minimal()).stdout, text, "the same by stdin and stdout");
