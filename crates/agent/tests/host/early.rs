@@ -29,7 +29,9 @@ async fn states_of_the_first_form_are_carried_out() {
     let host = weft.host("node01").unwrap();
 
     // It wants nothing, and what it tells of a host is not what is told of this one.
-    weft.apply(&document("state.yaml").to_string()).await.unwrap();
+    let first = document("state.yaml").to_string();
+    // The agent makes the object, too. Where it is quicker by a moment, kubectl has just seen that there is none, and fails.
+    wait_until("the document is applied", async || weft.apply(&first).await.map(drop).map_err(|error| error.to_string())).await;
     let reported = told(&weft, "node01", "Available").await;
     assert_eq!((&reported["spec"]["managed"], &reported["spec"]["nodeName"]), (&json!(true), &json!("node01")));
     assert_eq!(interface(&reported["status"]["currentState"], "eth0")["ipv4"]["address"][0]["ip"], "172.31.0.11");
