@@ -14,7 +14,7 @@ use crate::{
     rules::{empty_or, matches, rule, rule_for},
 };
 
-/// What the key of a label looks like, for people.
+/// The form of the key of a label, for people.
 const KEY: &str =
     "up to 63 letters, digits, '-', '_' and '.', a letter or digit at both ends, with or without a DNS name and '/' before it";
 /// What the value of a label looks like, for people.

@@ -1,4 +1,4 @@
-//! What the commands print. All of it goes through here.
+//! Output of the commands. All of it goes through here.
 
 use std::{
     collections::BTreeSet,

@@ -1,4 +1,4 @@
-//! What the accounts of the operator and of the add-ons may write, where RBAC can only say: the kind.
+//! Limits to the writes of the operator and of the add-ons, where RBAC can only name the kind.
 //!
 //! RBAC knows no field, no name of an object that is created, and no node of a token. An admission policy does.
 

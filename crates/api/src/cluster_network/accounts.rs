@@ -1,4 +1,4 @@
-//! What the accounts of the operator and of the networks may write, where RBAC can only say: the kind.
+//! Limits to the writes of the operator and of the networks, where RBAC can only name the kind.
 
 use serde_json::Value;
 

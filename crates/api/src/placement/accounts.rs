@@ -1,4 +1,4 @@
-//! What the operator's account may write, where RBAC can only say: the kind.
+//! Limits to the writes of the operator, where RBAC can only name the kind.
 
 use serde_json::Value;
 

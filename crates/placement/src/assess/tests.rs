@@ -547,7 +547,7 @@ fn an_unusual_key_or_user_is_permitted_by_its_secret_alone() {
 }
 
 #[test]
-fn a_service_that_is_registered_needs_no_permission_until_something_is_to_be_sent() {
+fn a_registered_service_needs_no_permission_until_values_are_sent() {
     let (mut resource, world) = unpermitted(&json!({}));
     let mut world = world.permitting("osp", URLS, KEYSTONE).permitting("admin", URLS, KEYSTONE);
     let done = world.settle(&resource, well);
