@@ -155,7 +155,13 @@ pub(crate) fn waits(effective: &Effective, settings: &Settings, facts: &Facts) -
         effective.kubevirt_ipam_controller.as_ref().and_then(|controller| kubevirt_ipam_controller::lacks(controller, settings, facts));
     lacks
         .into_iter()
-        .map(|(object, message)| Wait { unit: "kubevirtIpamController".to_owned(), object, class: FailureClass::Absent, message })
+        .map(|(object, message)| Wait {
+            unit: "kubevirtIpamController".to_owned(),
+            object,
+            class: FailureClass::Absent,
+            message,
+            problems: Vec::new(),
+        })
         .collect()
 }
 

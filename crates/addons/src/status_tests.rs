@@ -103,3 +103,16 @@ fn each_component_says_how_it_is() {
         ])
     );
 }
+
+#[test]
+fn gauges_follow_the_condition_and_the_component() {
+    let addons = crate::Addons::new(Settings::default());
+    let values = |resource: Option<&Value>| {
+        weft_plan::Domain::gauges(&addons, resource).into_iter().map(|(name, _, value)| (name, value)).collect::<Vec<_>>()
+    };
+    let gauges = |ready, deployed| vec![("kubevirt_cnao_cr_ready", ready), ("kubevirt_cnao_cr_kubemacpool_deployed", deployed)];
+    let resource = |available: &str, spec: Value| json!({"spec": spec, "status": {"conditions": [{"type": "Available", "status": available}, {"type": "Degraded", "status": "True"}]}});
+    assert_eq!(values(None), gauges(0.0, 0.0));
+    assert_eq!(values(Some(&resource("True", json!({})))), gauges(1.0, 0.0));
+    assert_eq!(values(Some(&resource("False", json!({"kubeMacPool": {}})))), gauges(0.0, 1.0));
+}

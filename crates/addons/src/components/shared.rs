@@ -71,6 +71,7 @@ mod tests {
             let decision = testing::decide_knowing(facts, &testing::resource(serde_json::json!({})));
             let policy = testing::object(&decision, "NetworkPolicy", "cnao-allow-egress-to-cluster-api").clone();
             let ports = policy["spec"]["egress"][0]["ports"].as_array().unwrap().clone();
+            assert!(ports.iter().all(|port| port["protocol"] == "TCP"), "{ports:?}");
             ports.iter().map(|port| port["port"].as_u64().unwrap()).collect::<Vec<_>>()
         };
         assert_eq!(ports(&Facts { api_server_ports: [443, 16443].into(), ..Facts::default() }), [443, 16443]);
