@@ -106,6 +106,8 @@ pub fn check(entry: &'static Entry, domain: &dyn Domain, resource: &Value) -> Re
     let decision = match decision {
         Ok(decision) => {
             notes.extend(decision.notices.iter().map(|Notice { about, message }| format!("{about}: {message}")));
+            // The operator carries out the rest. A mistake is one all the same.
+            add_problems(&mut findings, decision.waits.iter().flat_map(|wait| wait.problems.clone()).collect());
             Some(decision)
         }
         Err(refusal) => {

@@ -378,3 +378,24 @@ fn control_characters_of_the_command_line_are_shown_escaped() {
         assert!(run.stderr.starts_with("error: "), "{run:?}");
     }
 }
+
+#[test]
+fn a_wrong_additional_network_is_found_as_the_operator_finds_it() {
+    let resource = r#"apiVersion: networkoperator.openshift.io/v1
+kind: NetworkConfig
+metadata: {name: default}
+spec:
+  clusterNetworks: [{cidr: 10.128.0.0/14, hostSubnetLength: 9}]
+  serviceNetwork: 172.30.0.0/16
+  defaultNetwork: {type: OpenShiftSDN}
+  additionalNetworks:
+  - {type: Raw, name: a, rawCNIConfig: "[1]"}
+  - {type: Raw, name: b, rawCNIConfig: "{}"}
+  - {type: Raw, name: b, rawCNIConfig: "{}"}
+"#;
+    let run = weft_with_stdin(Path::new("."), &["validate", "-f", "-"], resource);
+    let lines: Vec<_> = run.stdout.lines().collect();
+    assert_eq!((run.code, lines.len()), (1, 2), "{}{}", run.stdout, run.stderr);
+    assert!(lines[0].contains(r#"spec.additionalNetworks[0].rawCNIConfig: "[1]" is not a JSON object"#), "{}", lines[0]);
+    assert!(lines[1].contains(r#"spec.additionalNetworks[2].name: "b" is the name of another one in namespace default"#), "{}", lines[1]);
+}

@@ -40,10 +40,9 @@ pub(crate) fn parse(text: &str) -> Result<IpNet, String> {
 
 /// The same, where host bits may be set: records of old clusters have such blocks, and mean the whole block.
 pub(crate) fn parse_with_host_bits(text: &str) -> Result<IpNet, String> {
-    let plain_length = text.rsplit_once('/').is_some_and(|(_, length)| {
-        !length.is_empty() && length.bytes().all(|b| b.is_ascii_digit()) && (length == "0" || !length.starts_with('0'))
-    });
-    let block = text.parse::<IpNet>().ok().filter(|_| plain_length);
+    // The one thing that Go refuses and IpNet reads.
+    let has_leading_zero = text.rsplit_once('/').is_some_and(|(_, length)| length != "0" && length.starts_with('0'));
+    let block = text.parse::<IpNet>().ok().filter(|_| !has_leading_zero);
     block.ok_or_else(|| {
         if text.is_empty() {
             "is missing: write a block of addresses like 10.128.0.0/14".to_owned()
@@ -196,6 +195,9 @@ mod tests {
             "10.128.0.0",
             "10.128.0.0/",
             "10.128.0.0/014",
+            "10.0.0.0/08",
+            "fd01::/048",
+            "10.0.0.0/00",
             "10.128.0.0/+14",
             "10.128.0.0/33",
             "10.128.0/14",

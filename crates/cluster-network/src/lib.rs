@@ -177,10 +177,6 @@ impl Domain for ClusterNetwork {
     fn is_forced_without_record(&self) -> bool {
         true
     }
-
-    fn gauges(&self, _resource: Option<&Value>) -> Vec<(&'static str, &'static str, f64)> {
-        Vec::new()
-    }
 }
 
 impl ClusterNetwork {

@@ -116,6 +116,13 @@ mod tests {
     }
 
     #[test]
+    fn labels_stay_unless_the_last_file_had_some() {
+        let after = |last: Value| applied(&json!({"spec": {}}), Some(&live(Some(last))), kinds::NETWORK_ADDONS_CONFIG);
+        assert_eq!(after(json!({"spec": {}}))["metadata"]["labels"], json!({"theirs": "x"}));
+        assert_eq!(after(json!({"metadata": {"labels": {"theirs": "x"}}, "spec": {}}))["metadata"].get("labels"), None);
+    }
+
+    #[test]
     fn without_a_last_file_the_specification_is_the_files() {
         let file = json!({"apiVersion": "x/v1alpha1", "spec": {"multus": {}, "ovs": null}});
         let after = applied(&file, Some(&live(None)), kinds::NETWORK_ADDONS_CONFIG);

@@ -41,16 +41,17 @@ pub(crate) fn units(networks: &[AdditionalNetwork], facts: &Facts) -> Result<(Ve
         } else {
             ObjectKey::new(kinds::NETWORK_CONFIG, "", weft_api::cluster_network::NAME)
         };
-        let wait = |class, message| Wait { unit: unit.clone(), object: key.clone(), class, message };
+        let wait = |class, message, problems| Wait { unit: unit.clone(), object: key.clone(), class, message, problems };
         let config = configuration(&path, network).map_err(|more| problems.extend(more)).unwrap_or_default();
         let mut objects = Vec::new();
         if !problems.is_empty() {
-            waits.push(wait(FailureClass::Invalid, problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")));
+            let message = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+            waits.push(wait(FailureClass::Invalid, message, problems));
         } else {
             objects.push(definition(namespace, name, &config)?);
             if !facts.serves(kinds::NETWORK_ATTACHMENT_DEFINITION) {
                 let message = "MultusMissing: the cluster does not know NetworkAttachmentDefinitions. Install Multus, for example by a NetworkAddonsConfig with multus: {}; this goes on by itself then";
-                waits.push(wait(FailureClass::Absent, message.to_owned()));
+                waits.push(wait(FailureClass::Absent, message.to_owned(), Vec::new()));
             }
         }
         units.push(Unit { name: unit, objects });

@@ -55,6 +55,7 @@ pub(crate) fn wait(config: &Effective, facts: &Facts) -> Option<Wait> {
         object: ObjectKey::new(kinds::DAEMON_SET, "kube-system", "kube-proxy"),
         class: FailureClass::Foreign,
         message: "is another service proxy, and two would overwrite each other's rules: remove spec.deployKubeProxy to keep that one, or delete it to have Weft's: kubectl -n kube-system delete daemonset kube-proxy".to_owned(),
+        problems: Vec::new(),
     })
 }
 
