@@ -278,6 +278,17 @@ impl Steps {
     }
 }
 
+/// The conditions while Weft may not look or write: whether the service is ready is unknown, and each step keeps what was last known of it. `reason` and
+/// `message` are those of what blocks Weft.
+pub fn blocked(previous: &[Condition], reason: &str, message: &str, now: Timestamp) -> Vec<Condition> {
+    let state = State::new("Unknown", None, reason, message);
+    let known = previous.iter().find(|known| known.type_ == READY && State::of(known) == state);
+    let second = Time(now.round(Unit::Second).unwrap_or(now));
+    let since = known.and_then(|known| known.last_transition_time.clone()).unwrap_or(second);
+    let steps = previous.iter().filter(|known| known.type_ != READY).cloned();
+    std::iter::once(state.into_condition(READY, since)).chain(steps).collect()
+}
+
 fn time(condition: &Condition) -> Option<Timestamp> {
     condition.last_transition_time.as_ref().map(|time| time.0)
 }
@@ -293,6 +304,35 @@ mod tests {
 
     fn said(conditions: &[Condition]) -> Vec<(&str, &str, &str)> {
         conditions.iter().map(|one| (one.type_.as_str(), one.status.as_str(), one.message.as_deref().unwrap())).collect()
+    }
+
+    #[test]
+    fn while_blocked_ready_is_unknown_and_steps_keep_what_is_known() {
+        let ready = Steps::default().conditions(&[], at(1));
+        let first = blocked(&ready, "Forbidden", "may not look", at(2));
+        assert_eq!((first[0].type_.as_str(), first[0].status.as_str(), first[0].reason.as_deref()), (READY, "Unknown", Some("Forbidden")));
+        assert_eq!(first[1..], ready[1..]);
+        assert_eq!(blocked(&first, "Forbidden", "may not look", at(3)), first, "the same again is no transition");
+        assert_ne!(blocked(&first, "Forbidden", "may not write", at(3)), first);
+    }
+
+    #[test]
+    fn ready_repeats_the_worst_step() {
+        let of = |severity: &str| State::new("False", Some(severity), "R", severity);
+        let states = [State::ready("fine"), State::unknown("later"), of("Info"), of("Warning"), of("Error")];
+        for (worst, state) in states.iter().enumerate() {
+            let mut steps = Steps::default();
+            for step in Step::ALWAYS {
+                steps.set(step, states[0].clone());
+            }
+            // The worst stands first, in the middle, and last.
+            for (step, better) in Step::ALWAYS.into_iter().zip(&states[..worst]) {
+                steps.set(step, better.clone());
+            }
+            steps.set(Step::ALWAYS[worst], state.clone());
+            let ready = State::of(&steps.conditions(&[], at(1))[0]);
+            assert_eq!((&ready.status, &ready.severity), (&state.status, &state.severity));
+        }
     }
 
     #[test]

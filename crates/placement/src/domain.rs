@@ -286,10 +286,6 @@ impl Domain for Placement {
     fn operators(&self) -> &'static [(Kind, &'static str)] {
         OPERATORS
     }
-
-    fn gauges(&self, _resource: Option<&Value>) -> Vec<(&'static str, &'static str, f64)> {
-        Vec::new()
-    }
 }
 
 #[cfg(test)]

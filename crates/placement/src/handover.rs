@@ -42,13 +42,14 @@ pub fn obstacles(spec: &PlacementApiSpec) -> Vec<Problem> {
 /// What has to be in the specification for the other operator, whose webhook writes it into each object, and which Weft does without: a merge patch, and the
 /// same for people. The image is the one that pods run, so that it stays.
 pub fn missing(resource: &PlacementApi, deployment: Option<&Value>, default_image: &str) -> Option<(Value, String)> {
+    // In the alphabet's order: a map keeps the order of insertion in some builds only, and people see the same text from each.
     let mut spec = Map::new();
+    if resource.spec.api_timeout == Some(0) {
+        spec.insert("apiTimeout".to_owned(), 60.into());
+    }
     if given(&resource.spec.container_image).is_none() {
         let runs = deployment.and_then(|live| live.pointer("/spec/template/spec/containers/0/image")?.as_str());
         spec.insert("containerImage".to_owned(), runs.unwrap_or(default_image).into());
-    }
-    if resource.spec.api_timeout == Some(0) {
-        spec.insert("apiTimeout".to_owned(), 60.into());
     }
     let words: Vec<_> = spec.iter().map(|(field, value)| format!("spec.{field}: {value}")).collect();
     (!spec.is_empty()).then(|| (json!({ "spec": spec }), words.join(", ")))
@@ -89,7 +90,7 @@ mod tests {
             missing(json!({"apiTimeout": 0}), Some(&runs)),
             Some((
                 json!({"spec": {"containerImage": "runs", "apiTimeout": 60}}),
-                r#"spec.containerImage: "runs", spec.apiTimeout: 60"#.to_owned()
+                r#"spec.apiTimeout: 60, spec.containerImage: "runs""#.to_owned()
             ))
         );
         assert_eq!(missing(json!({"containerImage": ""}), None).unwrap().0["spec"]["containerImage"], "default");

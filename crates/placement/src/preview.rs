@@ -340,6 +340,14 @@ mod tests {
         let spec = json!({"secret": "osp-secret", "databaseInstance": "openstack"});
         let (objects, assumed, ends) = looked(&spec, &[secret("osp-secret", &json!({"PlacementPassword": "a"}))]);
         assert_eq!((ends, assumed.len()), (None, 2), "{assumed:?}");
+        // Only a Service of that database makes the second one unnecessary.
+        for (kind, cr, is_assumed) in
+            [("Service", "mariadb-openstack", false), ("Service", "mariadb-other", true), ("Pod", "mariadb-openstack", true)]
+        {
+            let given = json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": "db", "labels": {"app": "mariadb", "cr": cr}}});
+            let (_, assumed, _) = looked(&spec, &[secret("osp-secret", &json!({"PlacementPassword": "a"})), given]);
+            assert_eq!(assumed.iter().any(|one| one.starts_with("no Service of database openstack")), is_assumed, "{kind} {cr}");
+        }
         for expected in [
             "MariaDBDatabase/placement",
             "MariaDBAccount/placement",

@@ -17,7 +17,7 @@ use crate::{harness::*, site::*};
 
 pub const SPACE: &str = "openstack";
 const OPERATORS: &str = "openstack-operators";
-const USER: &str = "system:serviceaccount:openstack-operators:placement-operator-controller-manager";
+pub const USER: &str = "system:serviceaccount:openstack-operators:placement-operator-controller-manager";
 
 /// What happens to a service, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

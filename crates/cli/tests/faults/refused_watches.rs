@@ -8,7 +8,9 @@ use weft_testenv::proxy::{Fault, Match, Proxy};
 
 use crate::{
     harness::{Cluster, ClusterOptions, NAMESPACE, OPERATOR_USER, Operator, PATIENCE, condition, wait_until, wait_within},
+    placement,
     scenario::{FULL, resource},
+    site::{NAME, Site},
 };
 
 /// A refusal counts after two minutes.
@@ -142,4 +144,35 @@ async fn available_is_unknown_while_a_refusal_blocks_the_domain() {
     let resource = cluster.wait_available().await;
     assert_eq!(condition(&resource["status"], "Blocked"), Value::Null);
     assert_repairs(&cluster).await;
+}
+
+#[tokio::test]
+async fn a_placement_api_is_not_ready_while_its_domain_is_blocked() {
+    let cluster = Cluster::start(ClusterOptions {
+        nodes: 1,
+        manifests: &["--domains", "placement"],
+        resource: (kinds::PLACEMENT_API, NAME),
+        resource_namespace: placement::SPACE,
+        may_be_forbidden: true,
+        ..Default::default()
+    })
+    .await;
+    let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
+    let _operator = Operator::start_via(&cluster, &proxy).await;
+    let site = Site::new(&cluster, placement::SPACE).await;
+    placement::prepare(&site, &placement::ALONE).await;
+    placement::Step::Install.begin(&site).await;
+    placement::Step::Install.finish(&site, &[]).await;
+    let deployments = |verb: &str| Match::any().user(placement::USER).verb(verb).resource("deployments").namespace("");
+    let refusals = ["watch", "list"].map(|verb| proxy.inject(deployments(verb), Fault::status(403)));
+    assert!(proxy.close_watches(&deployments("watch")) > 0);
+    let blocked = wait_within(LASTING, "Ready is unknown", async || {
+        let status = site.get(kinds::PLACEMENT_API, NAME).await.unwrap()["status"].take();
+        if condition(&status, "Ready")["status"] == "Unknown" { Ok(status) } else { Err(format!("{status:#}")) }
+    })
+    .await;
+    assert_eq!(condition(&blocked, "Ready")["reason"], "Forbidden");
+    assert_eq!(condition(&blocked, "DeploymentReady")["status"], "True", "the last that is known");
+    refusals.iter().for_each(|refusal| refusal.remove());
+    site.wait_ready().await;
 }

@@ -99,7 +99,8 @@ impl Place {
         let name = self.domain.name();
         let blocked = held_by_another(&*self.domain, &self.common);
         self.tell_blocked(resource, memory, blocked.as_ref());
-        if blocked.is_some() {
+        if let Some(blocked) = blocked {
+            self.report_blocked(resource, &blocked).await?;
             self.metrics.passed(name, "blocked");
             return Ok(None);
         }

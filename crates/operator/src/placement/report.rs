@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use weft_api::placement::{Condition, PlacementApiStatus};
-use weft_placement::{Assessment, status::status};
+use weft_placement::{Assessment, conditions, status::status};
 use weft_plan::{Domain, manager, report::Blocked};
 use weft_runtime::{cluster::Error, events::Note, status::merge_patch};
 
@@ -15,10 +15,27 @@ use super::{
 impl Place {
     /// Writes what an assessment leads to, if status does not say so already.
     pub(super) async fn report(&self, resource: &Value, assessment: &Assessment) -> Result<(), Error> {
+        let generation = resource["metadata"]["generation"].as_i64().unwrap_or_default();
+        self.write_status(resource, |before| status(before, assessment, generation, Timestamp::now())).await
+    }
+
+    /// Writes that Weft does not know whether the service is ready. Status is left alone where another operator runs: that one writes it whole, and would
+    /// undo it for ever.
+    pub(super) async fn report_blocked(&self, resource: &Value, blocked: &Blocked) -> Result<(), Error> {
+        if blocked.is_by_running_operator() {
+            return Ok(());
+        }
+        self.write_status(resource, |before| PlacementApiStatus {
+            conditions: conditions::blocked(&before.conditions, blocked.reason, &blocked.message, Timestamp::now()),
+            ..before.clone()
+        })
+        .await
+    }
+
+    async fn write_status(&self, resource: &Value, now: impl FnOnce(&PlacementApiStatus) -> PlacementApiStatus) -> Result<(), Error> {
         // One that cannot be read was written by somebody else, and says nothing.
         let before: PlacementApiStatus = serde_json::from_value(resource["status"].clone()).unwrap_or_default();
-        let generation = resource["metadata"]["generation"].as_i64().unwrap_or_default();
-        let after = status(&before, assessment, generation, Timestamp::now());
+        let after = now(&before);
         if after == before {
             return Ok(());
         }
@@ -41,7 +58,7 @@ impl Place {
         }
     }
 
-    /// Says once that another operator is in the way. Status is left alone: the other one writes it whole, and would undo it for ever.
+    /// Reports once, by an event and in the log, what keeps Weft from this resource.
     pub(super) fn tell_blocked(&self, resource: &Value, memory: &mut Memory, blocked: Option<&Blocked>) {
         let message = blocked.map(|blocked| blocked.message.clone());
         if message == memory.blocked {

@@ -28,6 +28,8 @@ struct Namespace {
     has_peers: bool,
     /// Whether that of Multus is.
     has_networks: bool,
+    /// Whether that of OpenShift's SecurityContextConstraints is.
+    is_openshift: bool,
     /// What Keystone was asked for.
     asked: Mutex<Vec<Part>>,
 }
@@ -65,7 +67,7 @@ impl World for Namespace {
     fn serves(&self, kind: Kind) -> bool {
         let is_there =
             self.has_peers && kind.group.ends_with("openstack.org") || self.has_networks && kind == kinds::NETWORK_ATTACHMENT_DEFINITION;
-        !kind.is_optional() || is_there
+        !kind.is_optional() || is_there || self.is_openshift && kind == kinds::SECURITY_CONTEXT_CONSTRAINTS
     }
 }
 
@@ -155,6 +157,16 @@ fn all_steps_are_done_where_everything_works() {
     assert!(assessment.steps.are_done() && assessment.settled && !assessment.holds, "{:?}", assessment.steps);
     assert_eq!((assessment.found.ready_count, assessment.found.database_hostname.as_deref()), (Some(1), Some("db.example")));
     assert_eq!(assessment.found.applied_hash, assessment.found.input_hash);
+}
+
+#[test]
+fn role_and_binding_are_steps_of_their_own_on_openshift() {
+    let assessment = Namespace { is_openshift: true, ..namespace() }.settle(&resource(&json!({})), well);
+    assert!(assessment.steps.are_done(), "{:?}", assessment.steps);
+    assert_eq!(said(&assessment, Step::Role).2, "Role created");
+    assert_eq!(said(&assessment, Step::RoleBinding).2, "RoleBinding created");
+    let elsewhere = namespace().settle(&resource(&json!({})), well);
+    assert!(said(&elsewhere, Step::RoleBinding).2.starts_with("Not needed"));
 }
 
 #[test]

@@ -146,6 +146,20 @@ mod tests {
     }
 
     #[test]
+    fn debug_output_of_an_access_shows_where_and_no_secret() {
+        let access = super::super::errand::Access {
+            keystone: Permitted { to: keystone(), is_listed: true },
+            bundle: None,
+            user: "root-user".into(),
+            password: "hunter2".into(),
+            called: "the user of field 'u'".into(),
+        };
+        let shown = format!("{access:?}");
+        assert!(shown.contains("keystone.example") && shown.contains("the user of field 'u'"), "{shown}");
+        assert!(!shown.contains("root-user") && !shown.contains("hunter2"), "{shown}");
+    }
+
+    #[test]
     fn an_unannotated_secret_goes_to_a_listed_keystone_alone() {
         let none = permission(&[]);
         assert_eq!(
