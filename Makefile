@@ -7,7 +7,7 @@ WEFT := target/release/weft
 TESTENV := target/release/weft-testenv
 CLUSTER := target/cluster
 
-.PHONY: help setup build images demo test test-host test-nodes test-placement test-long fuzz check fmt generate bench cluster cluster-up cluster-down cluster-clean
+.PHONY: help setup build images demo test test-host test-nodes test-placement test-long fuzz mutants check fmt generate bench cluster cluster-up cluster-down cluster-clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-14s %s\n", $$1, $$2 }'
@@ -42,6 +42,9 @@ test-placement: setup ## Run all tests with the real OpenStack Placement, Keysto
 fuzz: ## Look for inputs that break something, guided by coverage, TIME=60 seconds a target
 	@scripts/fuzz
 
+mutants: ## Break the code in random places and show what no test notices (20 minutes; PART=placement takes one part)
+	@scripts/mutants $(PART)
+
 check: ## Check format, lints, and the licences and sources of dependencies
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
@@ -73,4 +76,5 @@ cluster-clean: ## End it and remove what it left, and the built programs of cont
 	scripts/etcd-tools --clean
 	scripts/node-programs --clean
 	scripts/services --clean
-	scripts/cargo-deny --clean
+	scripts/cargo-program cargo-deny --clean
+	scripts/cargo-program cargo-mutants --clean
