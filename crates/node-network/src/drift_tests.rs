@@ -30,6 +30,8 @@ fn current() -> Value {
                     {"name": "veth9f", "stp-path-cost": 2},
                 ]}},
             {"name": "veth9f", "type": "veth", "state": "ignore"},
+            {"name": "eth5", "type": "ethernet", "state": "up", "alt-names": [{"name": "old"}],
+             "ipv6": {"enabled": true, "autoconf": true, "auto-dns": true}},
             {"name": "eth9", "type": "ethernet", "state": "down"},
         ],
     })
@@ -73,6 +75,7 @@ fn what_is_as_wanted_is_no_difference_however_it_is_written() {
             json!({"copy-mac-from": "eth0", "bridge": {"options": {"stp": {"enabled": false}}, "port": [
             {"name": "bond0", "vlan": {"mode": "trunk", "trunk-tags": [{"id-range": {"min": 2, "max": 100}}, {"id-range": {"min": 101, "max": 4094}}]}}]}}),
         ),
+        on("eth5", "ethernet", json!({"alt-names": [{"name": "old"}, {"name": "never", "state": "absent"}]})),
         json!({"interfaces": [{"name": "gone0", "type": "vlan", "state": "absent"}, {"name": "eth9", "type": "ethernet", "state": "absent"}, {"name": "eth9", "type": "ethernet", "state": "down"}]}),
         json!({"routes": {"config": [{"destination": "10.9.0.7/16", "next-hop-interface": "eth1", "next-hop-address": "10.1.0.254", "table-id": 0}]}}),
         json!({"routes": {"config": [{"state": "absent", "next-hop-interface": "eth1"}, {"destination": "10.9.0.0/16", "next-hop-interface": "eth1"}]}}),
@@ -102,6 +105,14 @@ fn each_difference_has_its_path() {
             "interfaces[eth1].ipv4.address[10.1.0.99/32]",
         ),
         (on("eth0", "ethernet", json!({"ipv6": {"enabled": false}})), "interfaces[eth0].ipv6.enabled"),
+        // The options of automatic addresses count where DHCP or SLAAC is on.
+        (
+            on("eth0", "ethernet", json!({"ipv4": {"enabled": true, "dhcp": true, "auto-route-table-id": 200}})),
+            "interfaces[eth0].ipv4.auto-route-table-id",
+        ),
+        (on("eth5", "ethernet", json!({"ipv6": {"enabled": true, "autoconf": true, "auto-dns": false}})), "interfaces[eth5].ipv6.auto-dns"),
+        (on("eth5", "ethernet", json!({"alt-names": [{"name": "old", "state": "absent"}]})), "interfaces[eth5].alt-names[old]"),
+        (on("eth5", "ethernet", json!({"alt-names": [{"name": "new"}]})), "interfaces[eth5].alt-names[new]"),
         (on("bond0", "bond", json!({"link-aggregation": {"mode": "802.3ad"}})), "interfaces[bond0].link-aggregation.mode"),
         (
             on("bond0", "bond", json!({"link-aggregation": {"options": {"miimon": 140}}})),

@@ -331,8 +331,8 @@ pub fn quantity(text: &str) -> Option<i128> {
         "Pi" => 1_000_000_000 << 50,
         "Ei" => 1_000_000_000 << 60,
         _ => {
-            let exponent: u32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
-            10_i128.checked_pow(exponent.checked_add(9)?)?
+            let exponent: i32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
+            10_i128.checked_pow(u32::try_from(exponent.checked_add(9)?).ok()?)?
         }
     };
     let (whole, part) = number.split_once('.').unwrap_or((number, ""));
@@ -374,6 +374,21 @@ mod tests {
     #[test]
     fn what_the_server_filled_in_is_no_difference() {
         assert_eq!(differences(&desired(), &live()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn an_empty_map_of_others_becomes_ours() {
+        let with = |map: Value| {
+            let mut object = live();
+            object["spec"]["template"]["spec"]["securityContext"] = map;
+            object
+        };
+        let mut desired = desired();
+        desired["spec"]["template"]["spec"]["securityContext"] = json!({});
+        for live in [json!({}), json!({"runAsUser": 0})] {
+            let found = compare(kinds::DAEMON_SET, &desired, &with(live), ME);
+            assert!(found.iter().any(|one| one.what == What::Unowned), "{found:?}");
+        }
     }
 
     #[test]
@@ -493,9 +508,17 @@ mod tests {
         assert_eq!(quantity("0.1"), quantity("100m"));
         assert_eq!(quantity("1Gi"), quantity("1024Mi"));
         assert_ne!(quantity("1G"), quantity("1Gi"));
-        assert_eq!(quantity("1e3"), quantity("1k"));
-        assert_eq!(quantity("1E3"), quantity("1000"));
-        for wrong in ["", "1 Gi", "Gi", "1gi", "1e", "x", "1.2.3", "9999999999999999999E"] {
+        let decimal = [("1n", -9), ("1u", -6), ("1m", -3), ("1", 0), ("1k", 3), ("1M", 6), ("1G", 9), ("1T", 12), ("1P", 15), ("1E", 18)];
+        for (text, exponent) in decimal {
+            assert_eq!(quantity(text), Some(10_i128.pow(u32::try_from(9 + exponent).unwrap())), "{text}");
+            assert_eq!(quantity(text), quantity(&format!("1e{exponent}")), "{text}");
+            assert_eq!(quantity(text), quantity(&format!("+1E{exponent}")), "{text}");
+        }
+        for (text, shift) in [("1Ki", 10), ("1Mi", 20), ("1Gi", 30), ("1Ti", 40), ("1Pi", 50), ("1Ei", 60)] {
+            assert_eq!(quantity(text), Some(1_000_000_000 << shift), "{text}");
+        }
+        assert_eq!((quantity("-1.5"), quantity("0.000000001")), (Some(-1_500_000_000), Some(1)));
+        for wrong in ["", "1 Gi", "Gi", "1gi", "1e", "x", "1.2.3", "1e-10", "0.0000000001", "9999999999999999999E"] {
             assert_eq!(quantity(wrong), None, "{wrong:?}");
         }
         assert!(same("spec.resources.requests.cpu", &json!("1"), &json!("1000m")));

@@ -111,7 +111,9 @@ pub trait Domain: Send + Sync + 'static {
     }
 
     /// Gauges under the names that the original's users know: name, help text, value. `resource` is `None` if there is none.
-    fn gauges(&self, resource: Option<&Value>) -> Vec<(&'static str, &'static str, f64)>;
+    fn gauges(&self, _resource: Option<&Value>) -> Vec<(&'static str, &'static str, f64)> {
+        Vec::new()
+    }
 
     /// What the resource asks of the operator's own process, also of a replica that does not lead. `resource` is `None` if there is none.
     fn process(&self, _resource: Option<&Value>) -> ProcessSettings {
@@ -194,6 +196,8 @@ pub struct Wait {
     pub class: FailureClass,
     /// What is missing or wrong, and the way out.
     pub message: String,
+    /// The same field by field, where the resource itself is wrong; `weft validate` refuses it then.
+    pub problems: Vec<Problem>,
 }
 
 /// Something worth telling that stops nothing, for example a field that has no effect yet.

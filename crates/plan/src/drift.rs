@@ -243,6 +243,22 @@ mod tests {
     }
 
     #[test]
+    fn each_kind_of_difference_lists_what_is_known_of_it() {
+        let shown = |what: What| {
+            let field = field(&Difference { path: "spec.x".into(), what });
+            assert_eq!(field.path, "spec.x");
+            (field.desired, field.actual, field.added_by)
+        };
+        let (one, two, by) = (json!(1), json!(2), || Some("kubectl".to_owned()));
+        let text = |text: &str| Some(text.to_owned());
+        assert_eq!(shown(What::Missing { desired: one.clone() }), (text("1"), None, None));
+        assert_eq!(shown(What::Changed { live: two.clone(), desired: one.clone() }), (text("1"), text("2"), None));
+        assert_eq!(shown(What::Added { live: two.clone(), by: "kubectl".into() }), (None, text("2"), by()));
+        assert_eq!(shown(What::Dropped { live: two }), (None, text("2"), None));
+        assert_eq!(shown(What::Unowned), (None, None, None));
+    }
+
+    #[test]
     fn what_is_wanted_as_before_and_differs_is_drift_and_what_is_wanted_anew_is_not() {
         let before = manifest(&json!({"a": "1"}));
         let same = report(&before, &before);

@@ -160,7 +160,7 @@ async fn look(
 /// Why units are not applied, by their names.
 pub(crate) fn waiting<'a>(certificates: &'a HashMap<String, Vec<Failure>>, waits: &'a [Wait]) -> BTreeMap<&'a str, Vec<Failure>> {
     let mut all: BTreeMap<&str, Vec<Failure>> = certificates.iter().map(|(unit, failures)| (&**unit, failures.clone())).collect();
-    for Wait { unit, object, class, message } in waits {
+    for Wait { unit, object, class, message, .. } in waits {
         all.entry(unit).or_default().push(Failure { object: object.clone(), class: *class, message: message.clone() });
     }
     all

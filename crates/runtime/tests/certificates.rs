@@ -121,10 +121,6 @@ impl Domain for Hooks {
     fn operators(&self) -> &'static [(Kind, &'static str)] {
         &[(kinds::DEPLOYMENT, "hooks")]
     }
-
-    fn gauges(&self, _: Option<&Value>) -> Vec<(&'static str, &'static str, f64)> {
-        vec![]
-    }
 }
 
 async fn wait<T>(what: &str, look: impl AsyncFn() -> Option<T>) -> T {

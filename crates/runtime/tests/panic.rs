@@ -89,10 +89,6 @@ impl Domain for Fragile {
     fn operators(&self) -> &'static [(Kind, &'static str)] {
         &[(kinds::DEPLOYMENT, "fragile")]
     }
-
-    fn gauges(&self, _: Option<&Value>) -> Vec<(&'static str, &'static str, f64)> {
-        vec![]
-    }
 }
 
 async fn wait_condition(cluster: &Cluster, name: &str, kind: &str, reason: &str) -> Value {

@@ -127,10 +127,6 @@ impl Domain for Deployment {
     fn admission(&self) -> Option<fn(&Value) -> bool> {
         Some(original::is_admission)
     }
-
-    fn gauges(&self, _resource: Option<&Value>) -> Vec<(&'static str, &'static str, f64)> {
-        Vec::new()
-    }
 }
 
 /// Fields that are kept for kubernetes-nmstate's sake.

@@ -176,3 +176,16 @@ fn conditions_have_the_reasons_that_users_know() {
     let blocked = Report { blocked: Some(Blocked { reason: "OtherOperatorRunning", message: "x".into() }), ..Report::default() };
     assert_eq!(shown(&blocked), ["Blocked=True OtherOperatorRunning"]);
 }
+
+#[test]
+fn available_lists_the_notices_and_has_no_message_without_any() {
+    let available = |notices: Vec<weft_plan::Notice>| {
+        let report = Report { units: vec![], notices, ..Report::default() };
+        let all = Deployment::new(Settings::default()).conditions(&report, &json!({}), "2026-01-01T00:00:00Z".parse().unwrap());
+        let available = all.into_iter().find(|one| one.type_ == "Available").unwrap();
+        (available.status, available.message)
+    };
+    let notice = weft_plan::Notice { about: "spec.selfSignConfiguration".into(), message: "has no effect".into() };
+    assert_eq!(available(vec![notice]), ("True".to_owned(), Some("spec.selfSignConfiguration has no effect".to_owned())));
+    assert_eq!(available(vec![]), ("True".to_owned(), None));
+}

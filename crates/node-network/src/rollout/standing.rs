@@ -120,8 +120,10 @@ mod tests {
             let enactment = enactment(decision, phase, observed);
             assert_eq!(Standing::of(&same, Some(&enactment)), of_same, "{enactment:?}");
             assert_eq!(Standing::of(&newer, Some(&enactment)), of_newer, "newer: {enactment:?}");
+            assert_eq!(is_in_flux(&enactment), matches!(of_same, InFlux { .. }), "{enactment:?}");
         }
         assert_eq!(Standing::of(&same, None), Waiting);
+        assert!(!is_in_flux(&Enactment::default()));
         assert_eq!(
             Standing::of(&same, Some(&Enactment { phase: Phase::Available, ..Enactment::default() })),
             Waiting,
