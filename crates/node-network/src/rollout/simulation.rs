@@ -123,6 +123,29 @@ fn within_limits(cluster: &Cluster, action: &Action) {
     assert!(all.len() <= cluster.cap(), "all may change {}: {all:?}\n{cluster:#?}", cluster.cap());
 }
 
+/// The enactment of a node that failed and was replaced by another of its name is deleted while the next node is granted its slot.
+#[test]
+fn a_failure_on_a_replaced_node_holds_no_slot() {
+    let operator = |writes, first| Happening::Operator { writes, first };
+    let agent = |succeeds| Happening::Agent { node: 1, succeeds };
+    let happenings = [
+        Happening::Ready(0, false),
+        Happening::Made(0, None),
+        operator(1, 0),
+        agent(true),
+        agent(false),
+        Happening::NodeGone(1),
+        Happening::NodeNew(1),
+    ];
+    let mut cluster = Cluster::with_nodes(NODES - 1);
+    happenings.iter().for_each(|happening| happen(&mut cluster, happening));
+    let actions = cluster.actions();
+    let deleted = Action::Delete { name: "node-1.policy-0".to_owned(), uid: "uid-6".to_owned() };
+    assert!(actions.contains(&deleted), "{actions:#?}");
+    let granted = actions.iter().position(|action| matches!(action, Action::Create { wanted, .. } if wanted.decision == Decision::Granted));
+    happen(&mut cluster, &operator(1, granted.unwrap()));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, max_shrink_iters: 1000, ..ProptestConfig::default() })]
 

@@ -291,8 +291,10 @@ impl Cluster {
         let generation = &self.policies[policy]["metadata"]["generation"];
         let retry = &self.policies[policy]["metadata"]["annotations"]["weft.network/retry"];
         let is_for = |object: &Value| {
-            let node = self.nodes.get(object["spec"]["nodeName"].as_str().unwrap());
-            node.map(|node| self.is_for(&self.policies[policy], node))
+            // A failure is gone with its node, also if there is another node of that name.
+            let node = self.nodes.get(object["spec"]["nodeName"].as_str().unwrap())?;
+            let is_same = object["metadata"]["ownerReferences"][0]["uid"] == node["metadata"]["uid"];
+            is_same.then(|| self.is_for(&self.policies[policy], node))
         };
         let has_failed = |object: &&Value| {
             // One that failed to leave and is to stay after all is to be told so, like any other that waits.
