@@ -32,3 +32,19 @@ pub(crate) fn status(settings: &Settings, previous: &Value, conditions: Vec<Cond
     };
     serde_json::to_value(status).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use weft_plan::Domain;
+
+    use super::*;
+    use crate::{ClusterNetwork, testing};
+
+    #[test]
+    fn the_domain_reports_the_generation_and_the_configuration_in_force() {
+        let effective = serde_json::json!({"serviceNetwork": "172.30.0.0/16"});
+        let report = Report { generation: 7, effective: Some(effective.clone()), ..Report::default() };
+        let status = ClusterNetwork::new(testing::settings()).status(&Value::Null, Vec::new(), &report, &[]);
+        assert_eq!((&status["observedGeneration"], &status["effectiveConfiguration"]), (&7.into(), &effective));
+    }
+}

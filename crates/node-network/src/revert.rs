@@ -212,6 +212,14 @@ mod tests {
     }
 
     #[test]
+    fn a_host_that_says_nothing_of_lldp_has_it_off_again() {
+        let interface = |lldp: bool| json!({"name": "eth9", "type": "ethernet", "state": "up", "lldp": {"enabled": lldp}});
+        let before = json!({"interfaces": [{"name": "eth9", "type": "ethernet", "state": "up"}]});
+        let undone = revert(&before, &json!({"interfaces": [interface(true)]}), &json!({}));
+        assert_eq!(undone["interfaces"], json!([interface(false)]));
+    }
+
+    #[test]
     fn what_was_not_there_goes_and_what_was_gets_its_value_back() {
         let applied = json!({
             "dns-resolver": {"config": {"server": ["10.0.0.54"], "search": ["example.org"]}},

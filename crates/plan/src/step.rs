@@ -191,7 +191,16 @@ pub fn effective_body(manifest: &Manifest, live: &Value, manager: &str) -> Value
         spec.remove("replicas");
     }
     keep_trust(&mut body, live, manager);
+    keep_scope(manifest, &mut body, live);
     body
+}
+
+/// A definition keeps its scope: nothing but its deletion could change that, and would delete all objects of users. Early releases of
+/// cluster-network-operator define EgressNetworkPolicies for the whole cluster.
+fn keep_scope(manifest: &Manifest, body: &mut Value, live: &Value) {
+    if manifest.key().kind == kinds::CUSTOM_RESOURCE_DEFINITION && live["spec"]["scope"].is_string() {
+        body["spec"]["scope"] = live["spec"]["scope"].clone();
+    }
 }
 
 /// Where somebody else is to fill in what a webhook trusts, what Weft filled in stays until they do: in between nobody could be called.
@@ -303,6 +312,16 @@ mod tests {
             Step::Leave { .. }
         ));
         assert!(matches!(step(&manifest("Namespace", "v1"), Some(&theirs), &owner(), false), Step::Change { take: false, .. }));
+    }
+
+    #[test]
+    fn a_definition_keeps_its_scope() {
+        let definition = |scope: &str| json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "m"}, "spec": {"scope": scope, "group": "g"}});
+        let wanted = Manifest::new(definition("Namespaced")).unwrap();
+        let Step::TakeOver { differences } = step(&wanted, Some(&definition("Cluster")), &owner(), true) else { panic!() };
+        assert!(!differences.iter().any(|difference| difference.path == "spec.scope"), "{differences:?}");
+        assert_eq!(effective_body(&wanted, &definition("Cluster"), "weft/addons")["spec"], definition("Cluster")["spec"]);
+        assert_eq!(effective_body(&wanted, &json!({}), "weft/addons")["spec"]["scope"], "Namespaced");
     }
 
     #[test]

@@ -12,6 +12,9 @@ use crate::{cache::version, fence::Closed};
 /// How long one request may take. An API server that needs longer is as good as gone, and the pass is tried again.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(15);
 
+/// Objects in a page of a list that is read page by page.
+const PAGE: usize = 500;
+
 /// The pause after what may be over at once.
 pub(crate) const BRIEFLY: Duration = Duration::from_millis(200);
 
@@ -174,6 +177,28 @@ impl Cluster {
         };
         let items = list["items"].as_array().cloned().unwrap_or_default();
         Ok((items.into_iter().map(|item| typed(item, kind)).collect(), version(&list)))
+    }
+
+    /// Of the objects of a kind, in every namespace, those that the owner with this uid owns. Metadata only, page by page: there may be
+    /// many others.
+    pub async fn owned_by(&self, kind: Kind, uid: &str) -> Result<Vec<Value>, Error> {
+        let (mut found, mut token) = (Vec::new(), String::new());
+        loop {
+            let url = format!("{}?limit={PAGE}&continue={token}", collection(kind, None));
+            let request = Request::get(url).header(header::ACCEPT, "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1");
+            let mut list = match self.call(request, None).await {
+                Err(error) if error.is_not_found() && kind.is_optional() => return Ok(found),
+                list => list?,
+            };
+            let items = list["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
+            let is_owned =
+                |item: &Value| item["metadata"]["ownerReferences"].as_array().into_iter().flatten().any(|owner| owner["uid"] == uid);
+            found.extend(items.into_iter().filter(is_owned).map(|item| typed(item, kind)));
+            match list["metadata"]["continue"].as_str() {
+                Some(next) if !next.is_empty() => token = next.to_owned(),
+                _ => return Ok(found),
+            }
+        }
     }
 
     /// The objects of a kind, in one namespace or everywhere, that match a query.

@@ -9,6 +9,7 @@ pub mod client;
 pub mod cluster;
 mod connections;
 pub mod controller;
+mod disown;
 pub mod events;
 pub mod fence;
 pub mod heap;

@@ -376,7 +376,7 @@ impl Objects {
             self.remember(&taken);
         }
         match self.apply(key, &effective_body(manifest, live, manager)).await {
-            Err(e) if e.is_immutable_field() => {
+            Err(e) if e.is_immutable_field() && !is_kept_for_ever(key.kind) => {
                 tracing::info!(object = %key.human(), reason = %e, "made anew: a field changes that cannot be changed in place");
                 let uid = live["metadata"]["uid"].as_str().unwrap_or_default();
                 self.delete(key, uid).await?;

@@ -19,11 +19,13 @@ use weft_plan::{
 use crate::{
     certificates,
     controller::Controller,
+    disown,
     objects::{Applied, Objects},
     outcome::{Outcome, reported},
     retry::Retries,
     seniority, status,
     stored::{self, Stored, StoredError},
+    teardown,
     watch::Shared,
 };
 
@@ -54,10 +56,24 @@ pub async fn apply(controller: &Controller, resource: &Value, retries: &Arc<Retr
     if report.refusal.is_some() {
         return Outcome::early(report, Vec::new());
     }
+    if report.paused.is_none() && !has_finalizer(resource) && disown::is_needed(&objects, resource) {
+        // First of all, so that a deletion waits for Weft, whatever is wrong with the resource.
+        if let Err(error) = keep_objects(&objects, resource).await {
+            let key = ObjectKey::new(controller.domain.resource(), "", &owner.name);
+            return unusable(report, key, error.class(), &error.to_string());
+        }
+    }
     // Dereference.
     let stored = match stored::read(&objects, &controller.config.namespace).await {
         Ok(stored) => stored,
-        Err(error) => return unusable(report, controller, &owner, &error),
+        Err(error) => {
+            let class = match &error {
+                StoredError::Request(error) => error.class(),
+                // Without its label no watch shows that somebody has put it right.
+                StoredError::Damaged { .. } => FailureClass::Refused,
+            };
+            return unusable(report, stored::inventory_key(&controller.config.namespace, &owner), class, &error.to_string());
+        }
     };
     // Validate and build.
     let facts = controller.shared.lock().facts();
@@ -209,15 +225,20 @@ fn blindfolded(shared: &Shared) -> Option<Blocked> {
 }
 
 /// Nothing may be written: say so under the one object that is the matter.
-fn unusable(mut report: Report, controller: &Controller, owner: &Owner, error: &StoredError) -> Outcome {
-    let class = match error {
-        StoredError::Request(error) => error.class(),
-        // Without its label no watch shows that somebody has put it right.
-        StoredError::Damaged { .. } => FailureClass::Refused,
-    };
-    let failure = Failure { object: stored::inventory_key(&controller.config.namespace, owner), class, message: error.to_string() };
+fn unusable(mut report: Report, object: ObjectKey, class: FailureClass, message: &str) -> Outcome {
+    let failure = Failure { object, class, message: message.to_owned() };
     report.units.push(UnitReport { name: "inventory".to_owned(), failures: vec![failure], workloads: Vec::new() });
     Outcome::early(report, Vec::new())
+}
+
+/// Makes a deletion of the resource wait for Weft, and no object go with it that is to stay.
+async fn keep_objects(objects: &Objects, resource: &Value) -> Result<(), crate::cluster::Error> {
+    put_finalizer(objects, &ObjectKey::new(objects.owner.kind, "", &objects.owner.name), resource).await?;
+    disown::disown(objects, resource).await
+}
+
+fn has_finalizer(resource: &Value) -> bool {
+    teardown::finalizers(resource).any(|finalizer| finalizer == FINALIZER)
 }
 
 /// What the resource leads to. If it is refused, the last good configuration goes on being kept in order.
@@ -268,10 +289,7 @@ async fn prepare(
 ) -> Result<(), Failure> {
     let key = ObjectKey::new(controller.domain.resource(), "", &objects.owner.name);
     let both = before.clone().and(wanted);
-    let finalizer = async {
-        let has = resource["metadata"]["finalizers"].as_array().is_some_and(|all| all.iter().any(|finalizer| finalizer == FINALIZER));
-        if has { Ok(()) } else { put_finalizer(objects, &key, resource).await }
-    };
+    let finalizer = async { if has_finalizer(resource) { Ok(()) } else { put_finalizer(objects, &key, resource).await } };
     let inventory = stored::write_inventory(objects, &controller.config.namespace, &both);
     let word = async {
         if let Some(word) = first_word {

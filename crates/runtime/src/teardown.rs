@@ -14,6 +14,7 @@ use weft_plan::{
 use crate::{
     cluster::Error,
     controller::Controller,
+    disown,
     objects::Objects,
     pass,
     stored::{self, StoredError},
@@ -120,6 +121,10 @@ pub(crate) async fn end(
         None => stored::forget(objects, domain, namespace).await?,
     }
     if let Some(resource) = resource.filter(|resource| finalizers(resource).any(|finalizer| finalizer == pass::FINALIZER)) {
+        if disown::is_needed(objects, resource) {
+            // Again: Weft may have been killed before it had done so, or another operator may have run meanwhile.
+            disown::disown(objects, resource).await?;
+        }
         let key = ObjectKey::new(objects.owner.kind, "", &objects.owner.name);
         pass::take_finalizer(objects, &key, resource).await?;
     }

@@ -43,6 +43,13 @@ const REFERENCE: [&str; 22] = [
 ];
 
 #[test]
+fn the_original_s_other_spelling_is_the_same_network() {
+    let mut other = spec(json!({}));
+    other["defaultNetwork"]["type"] = "OpenshiftSDN".into();
+    assert_eq!(names(other), names(spec(json!({}))));
+}
+
+#[test]
 fn the_objects_are_those_of_the_original() {
     let mut expected = REFERENCE.to_vec();
     let mut found = names(spec(json!({})));

@@ -38,6 +38,14 @@ fn variable(decision: &Decision, name: &str) -> Value {
 }
 
 #[test]
+fn every_object_is_of_a_kind_that_is_watched() {
+    let watched = Deployment::new(Settings::default()).kinds();
+    for object in objects(&decide(json!({}))) {
+        assert!(watched.contains(&object.key().kind), "{}", object.key().human());
+    }
+}
+
+#[test]
 fn left_out_everything_is_as_kubernetes_nmstate_has_it() {
     let decision = decide(json!({}));
     let pod = pod(&decision);

@@ -12,6 +12,12 @@ async fn weft_waits_for_the_end_of_the_other_operator_and_takes_over_what_it_mad
     cluster.apply(&minimal()).await;
     let resource = cluster.resource().await.unwrap();
     left_by_the_original(&cluster, &resource["metadata"]["uid"]).await;
+    let policy = json!({"apiVersion": "network.openshift.io/v1", "kind": "EgressNetworkPolicy", "metadata": {"name": "of-a-user"}, "spec": {"egress": []}});
+    wait_until("a user has made a policy", async || {
+        let created = cluster.control_plane.kubectl_with_input(&["create", "-f", "-"], &policy.to_string()).await;
+        created.map(drop).map_err(|error| error.to_string())
+    })
+    .await;
     let operator = Operator::start_default(&cluster).await;
 
     // In its later form, a Deployment of another name in another namespace; its image need not tell.
@@ -42,6 +48,9 @@ async fn weft_waits_for_the_end_of_the_other_operator_and_takes_over_what_it_mad
         assert!(live["metadata"]["ownerReferences"].is_null(), "{kind} {name} would go with the NetworkConfig: {live:#}");
     }
     let config = cluster.get(kinds::CONFIG_MAP, SDN, "sdn-config").await.unwrap();
+    let definition = cluster.get(kinds::CUSTOM_RESOURCE_DEFINITION, "", "egressnetworkpolicies.network.openshift.io").await.unwrap();
+    assert_eq!(definition["spec"]["scope"], "Cluster", "releases before 2019-01-21 define it so");
+    cluster.kubectl(&["get", "egressnetworkpolicy", "of-a-user"]).await;
     assert!(config["data"]["leftover"].is_null(), "what the original had there and Weft does not want: {config:#}");
 
     // Whoever installs it over Weft again stops Weft.
@@ -52,11 +61,77 @@ async fn weft_waits_for_the_end_of_the_other_operator_and_takes_over_what_it_mad
     drop(operator);
 }
 
+#[tokio::test]
+async fn a_network_outlives_a_config_that_was_never_valid() {
+    let cluster = start().await;
+    let resource = serde_json::from_str::<Value>(&super::config(&json!({
+        "serviceNetwork": "172.30.0.0/16", "clusterNetworks": [{"cidr": "172.30.0.0/14", "hostSubnetLength": 9}], "defaultNetwork": {"type": "OpenShiftSDN"},
+    })));
+    cluster.apply(&resource.unwrap().to_string()).await;
+    left_by_the_original(&cluster, &cluster.resource().await.unwrap()["metadata"]["uid"]).await;
+    cluster.kubectl(&["-n", "openshift-network-operator", "delete", "deployment", "network-operator"]).await;
+    cluster.kubectl(&["-n", NAMESPACE, "delete", "configmap", RECORD]).await;
+    let operator = Operator::start_default(&cluster).await;
+    let status = cluster.wait_condition("Degraded", "True", "InvalidOperatorConfig", "").await;
+    let resource = cluster.resource().await.unwrap();
+    assert_eq!(resource["metadata"]["finalizers"], json!(["weft.network/teardown"]), "{status:#}");
+    let parts = [
+        (kinds::NAMESPACE, "", SDN),
+        (kinds::CUSTOM_RESOURCE_DEFINITION, "", "hostsubnets.network.openshift.io"),
+        (kinds::CONFIG_MAP, SDN, "sdn-config"),
+    ];
+    for (kind, namespace, name) in parts {
+        let live = cluster.get(kind, namespace, name).await.unwrap();
+        assert!(live["metadata"]["ownerReferences"].is_null(), "{kind} {name} would go with the NetworkConfig: {live:#}");
+    }
+
+    // Whatever gets an owner later, as from a backup, loses it before the NetworkConfig goes.
+    let owners = json!([{"apiVersion": "networkoperator.openshift.io/v1", "kind": "NetworkConfig", "name": "default", "uid": resource["metadata"]["uid"]}]);
+    cluster.patch(kinds::CONFIG_MAP, SDN, "sdn-config", json!({"metadata": {"ownerReferences": owners}})).await;
+    cluster.kubectl(&["delete", "networkconfig", "default", "--timeout=60s"]).await;
+    for (kind, namespace, name) in parts {
+        let live = cluster.get(kind, namespace, name).await.unwrap();
+        let metadata = &live["metadata"];
+        assert!(metadata["ownerReferences"].is_null() && metadata["deletionTimestamp"].is_null(), "{live:#}");
+    }
+    drop(operator);
+}
+
+#[tokio::test]
+async fn a_definition_that_cannot_be_changed_is_not_deleted() {
+    let cluster = start().await;
+    let definition = |kind: &str| {
+        let names = json!({"plural": "netnamespaces", "singular": kind.to_lowercase(), "kind": kind, "listKind": format!("{kind}List")});
+        json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "netnamespaces.network.openshift.io", "annotations": {"weft.network/adopt": "true"}},
+            "spec": {"group": "network.openshift.io", "scope": "Cluster", "names": names, "versions": [version()]}})
+    };
+    cluster.control_plane.kubectl_with_input(&["create", "-f", "-"], &definition("Other").to_string()).await.unwrap();
+    cluster.kubectl(&["wait", "--for=condition=Established", "crd/netnamespaces.network.openshift.io"]).await;
+    let uid = async || {
+        cluster.get(kinds::CUSTOM_RESOURCE_DEFINITION, "", "netnamespaces.network.openshift.io").await.unwrap()["metadata"]["uid"].clone()
+    };
+    let before = uid().await;
+    cluster.apply(&minimal()).await;
+    let _operator = Operator::start_default(&cluster).await;
+    let status = cluster.wait_condition("Degraded", "True", "", "netnamespaces.network.openshift.io").await;
+    assert!(status.to_string().contains("field is immutable"), "{status:#}");
+    assert_eq!(uid().await, before);
+}
+
+/// A version of a definition that takes everything.
+fn version() -> Value {
+    json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}})
+}
+
 /// A part of its objects, each owned by the resource as it does it, also namespaces and definitions; its record; and itself.
 async fn left_by_the_original(cluster: &Cluster, uid: &Value) {
     let owners = json!([{"apiVersion": "networkoperator.openshift.io/v1", "kind": "NetworkConfig", "name": "default", "uid": uid, "controller": true, "blockOwnerDeletion": true}]);
-    let names = json!({"plural": "hostsubnets", "singular": "hostsubnet", "kind": "HostSubnet", "listKind": "HostSubnetList"});
-    let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}});
+    let definition = |plural: &str, singular: &str, kind: &str| {
+        let names = json!({"plural": plural, "singular": singular, "kind": kind, "listKind": format!("{kind}List")});
+        json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": format!("{plural}.network.openshift.io"), "ownerReferences": owners},
+            "spec": {"group": "network.openshift.io", "scope": "Cluster", "names": names, "versions": [version()]}})
+    };
     let applied = json!({
         "clusterNetworks": [{"cidr": "10.128.0.0/14", "hostSubnetLength": 9}], "serviceNetwork": "172.30.0.0/16",
         "defaultNetwork": {"type": "OpenShiftSDN", "openshiftSDNConfig": {"mode": "NetworkPolicy", "vxlanPort": 4789, "mtu": 8950}, "otherConfig": null},
@@ -65,8 +140,8 @@ async fn left_by_the_original(cluster: &Cluster, uid: &Value) {
     let pod = json!({"metadata": {"labels": {"name": "network-operator"}}, "spec": {"containers": [{"name": "network-operator", "image": "registry.example/release@sha256:0000000000000000000000000000000000000000000000000000000000000000"}]}});
     for object in [
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SDN, "ownerReferences": owners}}),
-        json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "hostsubnets.network.openshift.io", "ownerReferences": owners},
-            "spec": {"group": "network.openshift.io", "scope": "Cluster", "names": names, "versions": [version]}}),
+        definition("hostsubnets", "hostsubnet", "HostSubnet"),
+        definition("egressnetworkpolicies", "egressnetworkpolicy", "EgressNetworkPolicy"),
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": SDN, "name": "sdn-config", "ownerReferences": owners}, "data": {"sdn-config.yaml": "old", "leftover": "x"}}),
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": NAMESPACE, "name": RECORD, "ownerReferences": owners}, "data": {"applied": applied.to_string()}}),
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "openshift-network-operator"}}),
