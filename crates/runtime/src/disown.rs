@@ -2,7 +2,7 @@
 //! cluster's network together with the resource.
 
 use serde_json::{Value, json};
-use weft_plan::{OWNER_LABEL, ObjectKey, report::FailureClass};
+use weft_plan::{ADOPT_ANNOTATION, OWNER_LABEL, ObjectKey, kinds, report::FailureClass};
 
 use crate::{cluster::Error, objects::Objects};
 
@@ -22,11 +22,15 @@ pub async fn disown(objects: &Objects, resource: &Value) -> Result<(), Error> {
             let Some(key) = ObjectKey::of(&object).filter(|_| object["metadata"]["labels"][OWNER_LABEL].is_null()) else { continue };
             let owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
             let others: Vec<&Value> = owners.filter(|owner| owner["uid"] != uid).collect();
-            let patch = json!({"metadata": {
+            let mut patch = json!({"metadata": {
                 "uid": object["metadata"]["uid"],
                 "resourceVersion": object["metadata"]["resourceVersion"],
                 "ownerReferences": others,
             }});
+            if kind != kinds::NAMESPACE && objects.domain.made_by_original(&object) {
+                // The owner tells it from objects of others; without one the annotation has to. A namespace belongs to nobody alone.
+                patch["metadata"]["annotations"] = json!({ADOPT_ANNOTATION: "true"});
+            }
             match objects.cluster.merge_patch(&key, "", &patch, &objects.owner.manager).await {
                 Ok(_) => tracing::info!(object = %key.human(), "removed the owner reference to the resource"),
                 Err(error) if error.is_not_found() => {}

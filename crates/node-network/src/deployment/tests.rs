@@ -38,14 +38,6 @@ fn variable(decision: &Decision, name: &str) -> Value {
 }
 
 #[test]
-fn every_object_is_of_a_kind_that_is_watched() {
-    let watched = Deployment::new(Settings::default()).kinds();
-    for object in objects(&decide(json!({}))) {
-        assert!(watched.contains(&object.key().kind), "{}", object.key().human());
-    }
-}
-
-#[test]
 fn left_out_everything_is_as_kubernetes_nmstate_has_it() {
     let decision = decide(json!({}));
     let pod = pod(&decision);
@@ -142,7 +134,7 @@ fn every_object_is_of_a_kind_that_is_watched() {
     for facts in weft_plan::Facts::of_every_sort_of_cluster() {
         let decision = decide_knowing(&facts, &resource(json!({}))).unwrap();
         for object in objects(&decision) {
-            assert!(build::KINDS.contains(&object.key().kind), "{}", object.key().human());
+            assert!(Deployment::new(Settings::default()).kinds().contains(&object.key().kind), "{}", object.key().human());
         }
     }
 }

@@ -30,6 +30,8 @@ struct Namespace {
     has_networks: bool,
     /// Whether that of OpenShift's SecurityContextConstraints is.
     is_openshift: bool,
+    /// Whether Keystone does nothing.
+    keystone_is_down: bool,
     /// What Keystone was asked for.
     asked: Mutex<Vec<Part>>,
 }
@@ -61,7 +63,7 @@ impl World for Namespace {
 
     fn keystone(&self, errand: &Errand) -> Progress {
         self.asked.lock().unwrap().push(errand.part);
-        Progress::Done
+        if self.keystone_is_down { Progress::Failed("no answer".to_owned()) } else { Progress::Done }
     }
 
     fn serves(&self, kind: Kind) -> bool {
@@ -590,4 +592,7 @@ fn a_removal_waits_for_the_permission_and_gives_up_in_the_end() {
     let world = world.permitting("admin", URLS, KEYSTONE);
     assert!(matches!(remove(&world, 1), direct::Removal::Done));
     assert_eq!(asked(&world), [Part::Removal]);
+    let world = Namespace { keystone_is_down: true, ..world };
+    assert!(matches!(remove(&world, 4), direct::Removal::Waiting(..)));
+    assert!(matches!(remove(&world, 6), direct::Removal::GivenUp(why) if why.contains("no answer")));
 }

@@ -48,6 +48,7 @@ async fn weft_waits_for_the_end_of_the_other_operator_and_takes_over_what_it_mad
         assert!(live["metadata"]["ownerReferences"].is_null(), "{kind} {name} would go with the NetworkConfig: {live:#}");
     }
     let config = cluster.get(kinds::CONFIG_MAP, SDN, "sdn-config").await.unwrap();
+    assert!(config["metadata"]["annotations"][weft_plan::ADOPT_ANNOTATION].is_null(), "it is Weft's by now: {config:#}");
     let definition = cluster.get(kinds::CUSTOM_RESOURCE_DEFINITION, "", "egressnetworkpolicies.network.openshift.io").await.unwrap();
     assert_eq!(definition["spec"]["scope"], "Cluster", "releases before 2019-01-21 define it so");
     cluster.kubectl(&["get", "egressnetworkpolicy", "of-a-user"]).await;
@@ -64,10 +65,16 @@ async fn weft_waits_for_the_end_of_the_other_operator_and_takes_over_what_it_mad
 #[tokio::test]
 async fn a_network_outlives_a_config_that_was_never_valid() {
     let cluster = start().await;
-    let resource = serde_json::from_str::<Value>(&super::config(&json!({
-        "serviceNetwork": "172.30.0.0/16", "clusterNetworks": [{"cidr": "172.30.0.0/14", "hostSubnetLength": 9}], "defaultNetwork": {"type": "OpenShiftSDN"},
-    })));
-    cluster.apply(&resource.unwrap().to_string()).await;
+    // It was made before Weft was installed, so nothing refused it.
+    cluster.kubectl(&["delete", "validatingadmissionpolicybinding", "weft-network-config"]).await;
+    let overlapping = super::config(&json!({
+        "serviceNetwork": "172.30.0.0/16", "clusterNetworks": [{"cidr": "172.28.0.0/14", "hostSubnetLength": 9}], "defaultNetwork": {"type": "OpenShiftSDN"},
+    }));
+    wait_until("the API server takes it", async || {
+        let applied = cluster.control_plane.kubectl_with_input(&["apply", "-f", "-"], &overlapping).await;
+        applied.map(drop).map_err(|error| error.to_string())
+    })
+    .await;
     left_by_the_original(&cluster, &cluster.resource().await.unwrap()["metadata"]["uid"]).await;
     cluster.kubectl(&["-n", "openshift-network-operator", "delete", "deployment", "network-operator"]).await;
     cluster.kubectl(&["-n", NAMESPACE, "delete", "configmap", RECORD]).await;
