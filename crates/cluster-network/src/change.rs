@@ -43,6 +43,12 @@ pub fn unsafe_changes(provider: &dyn Provider, previous: &Effective, next: &Effe
     let converts = stacks(service_networks) != stacks(&next.service_networks);
     if converts && can.adds_family {
         changes.extend(conversion(previous, next));
+    } else if converts {
+        let why = format!("{} cannot add or remove an address family once pods use it", provider.name());
+        changes.push(change(SERVICES, list(service_networks), list(&next.service_networks), &why));
+        if list_of(pod_networks) != list_of(&next.pod_networks) {
+            changes.push(change(PODS, list_of(pod_networks), list_of(&next.pod_networks), why));
+        }
     } else {
         changes.extend(pods(pod_networks, &next.pod_networks, can));
         if *service_networks != next.service_networks {

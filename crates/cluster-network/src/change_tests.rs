@@ -129,6 +129,17 @@ fn any_difference_of_cluster_networks_is_unsafe() {
 }
 
 #[test]
+fn a_refused_second_family_names_the_network_that_cannot_serve_it() {
+    let spec = |blocks: Value, services: Value| json!({"clusterNetworks": blocks, "serviceNetwork": services, "defaultNetwork": {"type": "Flannel"}});
+    let (v4, v6) = (json!({"cidr": "10.128.0.0/14"}), json!({"cidr": "fd01::/48", "hostSubnetLength": 64}));
+    let before = crate::testing::try_decide(spec(json!([v4]), json!(S4)), None, &Facts::default()).unwrap().decided.to_string();
+    let refusal = crate::testing::try_decide(spec(json!([v4, v6]), json!([S4, S6])), Some(&before), &Facts::default()).unwrap_err();
+    let found: Vec<_> = refusal.changes.iter().map(|change| (change.field.as_str(), change.why.as_str())).collect();
+    let why = "Flannel cannot add or remove an address family once pods use it";
+    assert_eq!(found, [("spec.serviceNetwork", why), ("spec.clusterNetworks", why)]);
+}
+
+#[test]
 fn another_service_network_is_unsafe() {
     assert_eq!(refused_by_sdn(json!({"serviceNetwork": "172.31.0.0/16"})), ["spec.serviceNetwork 172.30.0.0/16 -> 172.31.0.0/16"]);
 }

@@ -11,6 +11,7 @@ mod connections;
 pub mod controller;
 mod disown;
 pub mod events;
+mod exposition;
 pub mod fence;
 pub mod heap;
 pub mod lease;

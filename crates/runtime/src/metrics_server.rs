@@ -22,8 +22,6 @@ use crate::{
     tls::{self, Identity},
 };
 
-/// The type of what is served.
-pub(crate) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// The one path.
 const PATH: &str = "/metrics";
 /// The answer may wait for two answers of the API server. A token may be several kilobytes.
@@ -74,7 +72,7 @@ impl Endpoint for MetricsServer {
             None => Ok(Verdict::Unauthenticated),
         };
         match verdict {
-            Ok(Verdict::Allowed) => with(Response::builder().header(header::CONTENT_TYPE, OPEN_METRICS), self.metrics.text()),
+            Ok(Verdict::Allowed) => self.metrics.answer(request.headers()),
             Ok(Verdict::Unauthenticated) => {
                 let builder = Response::builder().status(StatusCode::UNAUTHORIZED).header(header::WWW_AUTHENTICATE, "Bearer");
                 with(builder, "a bearer token of this cluster is needed\n".to_owned())

@@ -2,16 +2,15 @@
 
 use std::{io, net::IpAddr, time::Duration};
 
-use http::{Method, Request, Response, StatusCode, header};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    connections::{self, Endpoint, Limits, text, with},
+    connections::{self, Endpoint, Limits, text},
     metrics::Metrics,
-    metrics_server::OPEN_METRICS,
     watch::Shared,
 };
 
@@ -47,7 +46,7 @@ impl Endpoint for Probes {
             // The operator is one thread: that it answers is what health means.
             ("/healthz", _) => text(StatusCode::OK, "ok\n"),
             ("/readyz", _) => self.ready(),
-            ("/metrics", Some(metrics)) => with(Response::builder().header(header::CONTENT_TYPE, OPEN_METRICS), metrics.text()),
+            ("/metrics", Some(metrics)) => metrics.answer(request.headers()),
             _ => text(StatusCode::NOT_FOUND, "there are /healthz and /readyz\n"),
         }
     }

@@ -115,7 +115,7 @@ pub(super) fn blocks() -> [Rule; 1] {
 }
 
 /// For a block.
-pub(super) fn block() -> [Rule; 2] {
+pub(super) fn block() -> [Rule; 3] {
     let is_cidr = "has(self.cidr) && isCIDR(self.cidr)";
     let bits = "(cidr(self.cidr).ip().family() == 4 ? 32 : 128)";
     [
@@ -127,9 +127,16 @@ pub(super) fn block() -> [Rule; 2] {
         rule_for(
             ".hostSubnetLength",
             format!(
-                "!({is_cidr}) || (!has(self.hostSubnetLength) || self.hostSubnetLength == 0 || self.hostSubnetLength >= 2 && self.hostSubnetLength <= {bits} - cidr(self.cidr).prefixLength()) && (!has(self.hostPrefix) || self.hostPrefix == 0 || self.hostPrefix <= {bits} - 2 && self.hostPrefix >= cidr(self.cidr).prefixLength())"
+                "!({is_cidr}) || !has(self.hostSubnetLength) || self.hostSubnetLength == 0 || self.hostSubnetLength >= 2 && self.hostSubnetLength <= {bits} - cidr(self.cidr).prefixLength()"
             ),
             "what a node gets must be a part of the block, with 2 bits or more: hostSubnetLength from 2 to the number of bits that cidr leaves open",
+        ),
+        rule_for(
+            ".hostPrefix",
+            format!(
+                "!({is_cidr}) || !has(self.hostPrefix) || self.hostPrefix == 0 || self.hostPrefix >= cidr(self.cidr).prefixLength() && self.hostPrefix <= {bits} - 2"
+            ),
+            "the prefix of a node must be a part of the block: hostPrefix from the length of the prefix in cidr to 30, or to 126 for IPv6",
         ),
     ]
 }

@@ -159,8 +159,13 @@ impl Operator {
 
     /// `GET path` of its probe server: status, headers and body.
     pub async fn http(&self, path: &str) -> (u16, String, String) {
+        self.http_with(path, "").await
+    }
+
+    /// The same with more headers, each with its line end.
+    pub async fn http_with(&self, path: &str, headers: &str) -> (u16, String, String) {
         let mut stream = TcpStream::connect(self.address().await).await.unwrap();
-        stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await.unwrap();
+        stream.write_all(format!("GET {path} HTTP/1.0\r\n{headers}\r\n").as_bytes()).await.unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();

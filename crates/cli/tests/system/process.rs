@@ -75,6 +75,10 @@ async fn probes_and_metrics_say_how_it_is() {
     .await;
     let (code, head, text) = operator.http("/metrics").await;
     assert_eq!(code, 200);
+    assert!(head.contains("content-type: text/plain; version=0.0.4"), "{head}");
+    assert!(text.contains("\nkubevirt_cnao_cr_ready 1\n"), "as the original writes it: {text}");
+    assert!(text.contains("\n# TYPE weft_writes_total counter\n") && !text.contains("# EOF"), "{text}");
+    let (_, head, text) = operator.http_with("/metrics", "Accept: application/openmetrics-text; version=1.0.0\r\n").await;
     assert!(head.contains("content-type: application/openmetrics-text; version=1.0.0"), "{head}");
     is_open_metrics(&text);
     assert_eq!(operator.metric("weft_leading").await, 1.0);

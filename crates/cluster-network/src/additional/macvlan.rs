@@ -130,6 +130,11 @@ fn ipam(path: &str, config: Option<&IpamConfig>, problems: &mut Vec<Problem>) ->
         // The network of an address in it is meant.
         routes_out.extend(destination.map(|destination| Route { dst: destination.trunc().to_string(), gw }));
     }
+    let nameservers = dns.iter().flat_map(|dns| dns.nameservers.iter().flatten()).enumerate();
+    for (index, server) in nameservers.filter(|(_, server)| server.parse::<IpAddr>().is_err()) {
+        let message = format!("{server:?} is not an IP address: write it like 192.0.2.53, or remove the entry");
+        problems.push(problem(&format!("{path}.dns"), &format!("nameservers[{index}]"), message));
+    }
     let dns = dns.map(|StaticIpamDns { nameservers, domain, search }| Dns {
         nameservers: nameservers.unwrap_or_default(),
         domain: given(domain.as_ref()).cloned(),

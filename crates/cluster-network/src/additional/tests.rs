@@ -85,6 +85,16 @@ fn a_macvlan_network_may_have_addresses_that_are_written_down() {
 }
 
 #[test]
+fn a_name_server_is_an_address() {
+    let dns = json!({"nameservers": ["192.0.2.53", "foo", ""]});
+    let network = json!({"type": "SimpleMacvlan", "name": "a", "simpleMacvlanConfig": {"ipamConfig": {"type": "Static", "staticIPAMConfig": {"dns": dns}}}});
+    let decision = decision(json!([network]));
+    let fields: Vec<_> = decision.waits[0].problems.iter().map(|problem| problem.field.as_str()).collect();
+    let path = "spec.additionalNetworks[0].simpleMacvlanConfig.ipamConfig.staticIPAMConfig.dns";
+    assert_eq!(fields, [format!("{path}.nameservers[1]"), format!("{path}.nameservers[2]")]);
+}
+
+#[test]
 fn without_an_address_each_pod_brings_its_own() {
     for config in [json!({"type": "Static"}), json!({"type": "static", "staticIPAMConfig": {"addresses": []}})] {
         let found = macvlan(json!({"ipamConfig": config}));
