@@ -228,6 +228,10 @@ pub fn take_patch(live: &Value, owner: &Owner, take_over: bool) -> Value {
     }});
     if take_over {
         patch["metadata"]["ownerReferences"] = Value::Null;
+        if !live["metadata"]["annotations"][ADOPT_ANNOTATION].is_null() {
+            // The consent is used.
+            patch["metadata"]["annotations"] = json!({ADOPT_ANNOTATION: null});
+        }
     }
     patch
 }

@@ -27,8 +27,10 @@ pub async fn disown(objects: &Objects, resource: &Value) -> Result<(), Error> {
                 "resourceVersion": object["metadata"]["resourceVersion"],
                 "ownerReferences": others,
             }});
-            if kind != kinds::NAMESPACE && objects.domain.made_by_original(&object) {
-                // The owner tells it from objects of others; without one the annotation has to. A namespace belongs to nobody alone.
+            let is_record = objects.domain.record(&objects.owner.name).is_some_and(|(record, _)| record == key);
+            let is_known = kind == kinds::NAMESPACE || is_record || objects.owner.owns(&object);
+            if !is_known && objects.domain.made_by_original(&object) {
+                // The owner tells it from objects of others. Without one, the annotation lets Weft take it over.
                 patch["metadata"]["annotations"] = json!({ADOPT_ANNOTATION: "true"});
             }
             match objects.cluster.merge_patch(&key, "", &patch, &objects.owner.manager).await {

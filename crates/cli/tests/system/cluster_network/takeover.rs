@@ -46,6 +46,7 @@ async fn weft_waits_for_the_end_of_the_other_operator_and_takes_over_what_it_mad
     ] {
         let live = cluster.get(kind, namespace, name).await.unwrap();
         assert!(live["metadata"]["ownerReferences"].is_null(), "{kind} {name} would go with the NetworkConfig: {live:#}");
+        assert!(live["metadata"]["annotations"][weft_plan::ADOPT_ANNOTATION].is_null(), "it is Weft's by now: {live:#}");
     }
     let config = cluster.get(kinds::CONFIG_MAP, SDN, "sdn-config").await.unwrap();
     let definition = cluster.get(kinds::CUSTOM_RESOURCE_DEFINITION, "", "egressnetworkpolicies.network.openshift.io").await.unwrap();
