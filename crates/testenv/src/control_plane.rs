@@ -80,7 +80,10 @@ impl ControlPlane {
         let _one_at_a_time = self.restart.lock().await;
         self.dir.write("stages.yaml", &config)?;
         let old = self.lock_kwok().take();
-        self.start_kwok(old.is_some()).await
+        let again = old.is_some();
+        // It must have ended before the leases go: otherwise it takes them again, and the next kwok waits until they expire.
+        drop(old);
+        self.start_kwok(again).await
     }
 
     /// Starts kwok with the stages in the folder. `again`: after another kwok, which has ended.
