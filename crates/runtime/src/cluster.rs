@@ -12,6 +12,9 @@ use crate::{cache::version, fence::Closed};
 /// How long one request may take. An API server that needs longer is as good as gone, and the pass is tried again.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(15);
 
+/// Asks for a list with nothing but the metadata of its objects.
+const METADATA_OF_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+
 /// Objects in a page of a list that is read page by page.
 const PAGE: usize = 500;
 
@@ -170,7 +173,7 @@ impl Cluster {
     /// were all. Metadata only. Of a kind that the cluster does not serve, there are none.
     pub async fn list_metadata(&self, kind: Kind, namespace: Option<&str>, selector: &str) -> Result<(Vec<Value>, u64), Error> {
         let url = format!("{}?labelSelector={selector}", collection(kind, namespace));
-        let request = Request::get(url).header(header::ACCEPT, "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1");
+        let request = Request::get(url).header(header::ACCEPT, METADATA_OF_LIST);
         let list = match self.call(request, None).await {
             Err(error) if error.is_not_found() && kind.is_optional() => return Ok((Vec::new(), u64::MAX)),
             list => list?,
@@ -185,7 +188,7 @@ impl Cluster {
         let (mut found, mut token) = (Vec::new(), String::new());
         loop {
             let url = format!("{}?limit={PAGE}&continue={token}", collection(kind, None));
-            let request = Request::get(url).header(header::ACCEPT, "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1");
+            let request = Request::get(url).header(header::ACCEPT, METADATA_OF_LIST);
             let mut list = match self.call(request, None).await {
                 Err(error) if error.is_not_found() && kind.is_optional() => return Ok(found),
                 list => list?,

@@ -367,7 +367,7 @@ impl Controller {
     }
 
     /// The resource as it is after our own writes of this pass.
-    fn latest(&self, resource: &Value) -> Arc<Value> {
+    pub(crate) fn latest(&self, resource: &Value) -> Arc<Value> {
         let latest = self.shared.lock().resources().into_iter().find(|known| known["metadata"]["uid"] == resource["metadata"]["uid"]);
         latest.unwrap_or_else(|| Arc::new(resource.clone()))
     }

@@ -69,7 +69,7 @@ pub async fn apply(controller: &Controller, resource: &Value, retries: &Arc<Retr
         Err(error) => {
             let class = match &error {
                 StoredError::Request(error) => error.class(),
-                // Without its label no watch shows that somebody has put it right.
+                // Without its label, no watch reports the repair.
                 StoredError::Damaged { .. } => FailureClass::Refused,
             };
             return unusable(report, stored::inventory_key(&controller.config.namespace, &owner), class, &error.to_string());
@@ -289,7 +289,8 @@ async fn prepare(
 ) -> Result<(), Failure> {
     let key = ObjectKey::new(controller.domain.resource(), "", &objects.owner.name);
     let both = before.clone().and(wanted);
-    let finalizer = async { if has_finalizer(resource) { Ok(()) } else { put_finalizer(objects, &key, resource).await } };
+    let finalizer =
+        async { if has_finalizer(&controller.latest(resource)) { Ok(()) } else { put_finalizer(objects, &key, resource).await } };
     let inventory = stored::write_inventory(objects, &controller.config.namespace, &both);
     let word = async {
         if let Some(word) = first_word {
