@@ -77,6 +77,14 @@ impl Failure {
         failure
     }
 
+    /// The failure of a change whose rollback has failed as well, with this error.
+    #[must_use]
+    pub fn not_rolled_back(mut self, error: &Self) -> Self {
+        self.message = format!("{}; before that: {self}; the next start of the agent tries again to bring the host back", error.message);
+        self.phase = Phase::Rollback;
+        self
+    }
+
     /// Whether another try may succeed: what nmstate does not accept, it will not accept later.
     pub fn may_pass(&self) -> bool {
         !matches!(self.kind.as_deref(), Some("InvalidArgument" | "NotImplementedError" | "NotSupportedError"))
@@ -249,6 +257,16 @@ mod tests {
         let unknown = Failure::said(ErrorKind::Bug, &"é".repeat(100_000));
         assert_eq!(unknown.phase, Phase::Apply);
         assert_eq!(unknown.message.chars().count(), 4 * MAX + 1);
+    }
+
+    #[test]
+    fn a_failed_rollback_names_its_own_error_and_the_one_before_it() {
+        let cause = Failure { path: Some("interfaces[eth1].mtu".into()), ..Failure::probe("gateway", "192.0.2.1 does not answer") };
+        let failure = cause.not_rolled_back(&Failure::new(Phase::Rollback, "NetworkManager is away"));
+        let message = "NetworkManager is away; before that: Probe (gateway): 192.0.2.1 does not answer; \
+                       the next start of the agent tries again to bring the host back";
+        assert_eq!((failure.phase, failure.message.as_str()), (Phase::Rollback, message));
+        assert_eq!(failure.path.as_deref(), Some("interfaces[eth1].mtu"));
     }
 
     #[test]

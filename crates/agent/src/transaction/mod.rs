@@ -187,11 +187,7 @@ impl Transactor {
             Err(error) => Err(error),
         };
         self.put_ports_back(&Bridges::default()).await;
-        rolled_back.map_err(|error| {
-            let message =
-                format!("{}; before that: {failure}; the next start of the agent tries again to bring the host back", error.message);
-            Failure { phase: Phase::Rollback, message, ..failure.clone() }
-        })
+        rolled_back.map_err(|error| failure.clone().not_rolled_back(&error))
     }
 
     /// Rolls back every checkpoint that there is: of an agent that was killed, or of somebody else, whose change would be mixed with this one.
