@@ -12,7 +12,7 @@ const NONE: &str = "weft-asks";
 const NOTHING: &str = "nothing";
 
 /// The keys of an interface that are tried with each type; nmstate does not list them.
-const KEYS: [&str; 40] = [
+const KEYS: [&str; 41] = [
     "802.1x",
     "accept-all-mac-addresses",
     "alt-names",
@@ -21,6 +21,7 @@ const KEYS: [&str; 40] = [
     "copy-mac-from",
     "description",
     "dispatch",
+    "dpdk",
     "driver",
     "ethernet",
     "ethtool",
@@ -141,7 +142,9 @@ fn learn(place: &dyn Fn(Value) -> Result<(), String>) -> Value {
     if let Err(message) = place(json!(NONE))
         && message.contains("unknown variant")
     {
-        return json!({"one of": quoted(&message)});
+        let words = quoted(&message);
+        let takes_numbers = words.iter().filter_map(|word| word.parse::<u64>().ok()).any(|number| place(json!(number)).is_ok());
+        return if takes_numbers { json!({"one of": words, "numbers": true}) } else { json!({"one of": words}) };
     }
     let (unknown, empty) = (place(json!({NONE: 1})), place(json!({})));
     let names_keys = |message: &String| message.contains(NONE) && !quoted(message).is_empty();
@@ -223,6 +226,8 @@ fn learn_scalar(place: &dyn Fn(Value) -> Result<(), String>) -> Value {
         let signed = || bits.iter().find(|(most, _)| largest(most / 2)).map(|(_, bits)| format!("i{bits}"));
         let number = unsigned.or_else(signed).unwrap_or_else(|| "number".to_owned());
         return match (takes(json!("1")), takes(json!(NONE))) {
+            // Also words that say no number.
+            (true, false) if ["yes", "no"].into_iter().all(|word| takes(json!(word))) => json!({"any of": [format!("{number} or text"), {"one of": ["yes", "no"]}]}),
             (true, false) => json!(format!("{number} or text")),
             (true, true) => json!("any scalar"),
             (false, _) => json!(number),
@@ -278,6 +283,17 @@ fn the_schema_and_nmstate_take_the_same() {
             true,
             json!({"route-rules": {"config": [{"fwmark": "0x10", "fwmask": "0x10", "ip-from": "192.0.2.0/24"}]}, "dns-resolver": {"config": {"server": ["192.0.2.53"]}}}),
         ),
+        (true, interface("bond", json!({"link-aggregation": {"mode": 1, "options": {"miimon": "0x64", "primary_reselect": 1}}}))),
+        (true, interface("bond", json!({"link-aggregation": {"mode": "4", "options": {"lacp_rate": 1, "ad_select": 0, "xmit_hash_policy": 2}}}))),
+        (false, interface("bond", json!({"link-aggregation": {"mode": 7}}))),
+        (false, interface("bond", json!({"link-aggregation": {"mode": "802.3ad", "options": {"lacp_rate": 2}}}))),
+        (true, interface("ovs-interface", json!({"dpdk": {"devargs": "0000:af:00.1", "rx-queue": 10, "n_rxq_desc": 1024}}))),
+        (false, interface("ovs-interface", json!({"dpdk": {"rx-queue": 10}}))),
+        (true, interface("ipsec", json!({"libreswan": {"right": "192.0.2.1", "ipsec-interface": "yes"}}))),
+        (true, interface("ipsec", json!({"libreswan": {"right": "192.0.2.1", "ipsec-interface": "no"}}))),
+        (true, interface("ipsec", json!({"libreswan": {"right": "192.0.2.1", "ipsec-interface": 9}}))),
+        (true, interface("ipsec", json!({"libreswan": {"right": "192.0.2.1", "ipsec-interface": "9"}}))),
+        (false, interface("ipsec", json!({"libreswan": {"right": "192.0.2.1", "ipsec-interface": "perhaps"}}))),
         (true, interface("tun", json!({"mtu": 1400}))),
         (true, interface("xfrm", json!({"state": "absent"}))),
         (true, interface("unknown", json!({"anything": {"at": "all"}}))),

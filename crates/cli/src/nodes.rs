@@ -130,6 +130,7 @@ impl Nodes {
                     .into_iter()
                     .flatten()
                     .find(|condition| condition["type"] == "Complete" && condition["status"] == "False");
+                node.partial = cut.is_some();
                 if let Some(cut) = cut {
                     self.notes.push(format!("{name} does not report all of its network: {}", cut["message"].as_str().unwrap_or_default()));
                 }
@@ -177,7 +178,9 @@ impl Nodes {
     pub fn plans(&self) -> Vec<Plan> {
         let policies = self.policies.iter().map(|(name, policy)| (name.clone(), policy.spec.clone())).collect();
         let known = |node: &Node| Node { labels: self.labels.get(&node.name).cloned(), done: self.done_on(&node.name), ..node.clone() };
-        self.nodes.values().map(|node| plan(&known(node), &policies)).collect()
+        let plans = self.nodes.values().map(|node| plan(&known(node), &policies));
+        let silent = self.labels.iter().filter(|(node, _)| !self.nodes.contains_key(*node));
+        plans.chain(silent.filter_map(|(node, labels)| Plan::unknown(node, labels, &policies))).collect()
     }
 
     fn done_on(&self, node: &str) -> BTreeMap<String, Value> {
@@ -221,7 +224,7 @@ pub fn text(plan: &Plan, style: Style) -> String {
         let painted = match line.trim_start().chars().next() {
             Some('+') => style.good(line),
             Some('-' | '!') => style.bad(line),
-            Some('~') => style.pending(line),
+            Some('~' | '?') => style.pending(line),
             _ => line.to_owned(),
         };
         out.push_str(&painted);

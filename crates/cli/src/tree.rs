@@ -189,10 +189,29 @@ fn resource(lines: &mut Vec<String>, kind: &str, overview: &Overview, style: Sty
     for line in overview.resource["status"]["drift"].as_array().into_iter().flatten().flat_map(drifted) {
         lines.push(format!("{} {}", style.dim("│"), style.pending(&line)));
     }
+    for line in refused(&overview.resource["status"]["refusedChange"]) {
+        lines.push(format!("{} {}", style.dim("│"), style.bad(&line)));
+    }
+    for notice in overview.resource["status"]["notices"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        lines.push(format!("{} notice: {notice}", style.dim("│")));
+    }
     for (index, component) in overview.components.iter().enumerate() {
         let last = index + 1 == overview.components.len();
         branch(lines, component, &settings(component, overview), last, style);
     }
+}
+
+/// A line for each field of a change that is not carried out, and one for the way out.
+fn refused(change: &Value) -> Vec<String> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let fields = change["fields"].as_array().into_iter().flatten();
+    let mut lines: Vec<String> = fields
+        .map(|field| format!("refused: {}: {} -> {}: {}", text(&field["field"]), text(&field["old"]), text(&field["new"]), text(&field["reason"])))
+        .collect();
+    if !lines.is_empty() {
+        lines.push(format!("  {}", text(&change["wayOut"])));
+    }
+    lines
 }
 
 /// A line for the object, and one for each field.
@@ -261,10 +280,11 @@ fn state(component: &Component) -> (Mood, String) {
 }
 
 fn leaf(workload: &Workload, style: Style) -> String {
-    let Workload { object, ready, desired, rollout } = workload;
+    let Workload { object, ready, desired, rollout, is_foreign } = workload;
     let title = format!("{} {}", object.kind.kind, object.name);
     let count = format!("{ready}/{desired} ready");
     match rollout {
+        None if *is_foreign => format!("{title} {}", style.bad("exists and is not Weft's")),
         None => format!("{title} {}", style.bad("is not there")),
         Some(Rollout::Ready) => format!("{title} {}", style.good(&count)),
         Some(Rollout::Progressing { message, .. }) => format!("{title} {}: {message}", style.pending(&count)),
@@ -286,6 +306,8 @@ fn resource_json(kind: &str, overview: &Overview) -> Value {
         "conditions": conditions(overview).collect::<Vec<_>>(),
         "effectiveConfiguration": status["effectiveConfiguration"],
         "drift": status["drift"].as_array().cloned().unwrap_or_default(),
+        "notices": status["notices"].as_array().cloned().unwrap_or_default(),
+        "refusedChange": status["refusedChange"],
         "components": overview.components.iter().map(component_json).collect::<Vec<_>>(),
     })
 }
@@ -302,6 +324,7 @@ fn component_json(component: &Component) -> Value {
 
 fn workload_json(workload: &Workload) -> Value {
     let (state, message) = match &workload.rollout {
+        None if workload.is_foreign => ("foreign", None),
         None => ("missing", None),
         Some(Rollout::Ready) => ("ready", None),
         Some(Rollout::Progressing { message, .. }) => ("progressing", Some(message)),
@@ -316,4 +339,34 @@ fn workload_json(workload: &Workload) -> Value {
         "state": state,
         "message": message,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_plan::{ObjectKey, kinds};
+
+    #[test]
+    fn a_refused_change_and_notices_are_shown() {
+        let change = json!({"fields": [{"field": "spec.x", "old": "1", "new": "2", "reason": "it cuts connections"}], "wayOut": "set it back"});
+        let resource = json!({"metadata": {"name": "default"}, "status": {"refusedChange": change, "notices": ["nodes differ in their MTU"]}});
+        let overview = Overview { resource, components: Vec::new() };
+        let mut lines = Vec::new();
+        super::resource(&mut lines, "NetworkConfig", &overview, Style::stdout());
+        let text = lines.join("\n");
+        for line in ["refused: spec.x: 1 -> 2: it cuts connections", "  set it back", "notice: nodes differ in their MTU"] {
+            assert!(text.contains(line), "{text}");
+        }
+        let shown = resource_json("NetworkConfig", &overview);
+        assert_eq!((&shown["notices"][0], &shown["refusedChange"]), (&json!("nodes differ in their MTU"), &change));
+    }
+
+    #[test]
+    fn a_workload_of_another_owner_is_not_called_missing() {
+        let object = ObjectKey::new(kinds::DAEMON_SET, "kube-system", "kube-proxy");
+        let workload = |is_foreign| Workload { object: object.clone(), ready: 0, desired: 0, rollout: None, is_foreign };
+        assert!(leaf(&workload(true), Style::stdout()).contains("exists and is not Weft's"));
+        assert!(leaf(&workload(false), Style::stdout()).contains("is not there"));
+        assert_eq!(workload_json(&workload(true))["state"], "foreign");
+    }
 }

@@ -66,6 +66,32 @@ fn a_policy_is_planned_on_each_node() {
 }
 
 #[test]
+fn a_node_that_reports_nothing_is_unknown() {
+    let folder = tempfile::tempdir().unwrap();
+    let silent = "---\napiVersion: v1\nkind: Node\nmetadata: {name: node-c, labels: {rack: r1}}\n";
+    fs::write(folder.path().join("nodes.yaml"), format!("{STATE}{silent}")).unwrap();
+    let plan = |rack: &str| {
+        let spec = format!("  nodeSelector: {{rack: {rack}}}\n  desiredState: {{interfaces: [{{name: eth1, type: ethernet, state: up}}]}}\n");
+        // Of the policy that is there, nothing is wanted any more.
+        let low = "---\napiVersion: nmstate.io/v1\nkind: NodeNetworkConfigurationPolicy\nmetadata: {name: low}\nspec: {nodeSelector: {rack: none}}\n";
+        weft_with_stdin(folder.path(), &["plan", "-f", "-", "--state", "nodes.yaml"], &format!("{HEAD}{spec}{low}"))
+    };
+    let run = plan("r1");
+    assert!(run.stdout.contains("node-c\n  ? unknown: the node has no NodeNetworkState"), "{}", run.stdout);
+    assert_eq!(run.code, 2, "{}", run.stdout);
+    let run = plan("r2");
+    assert!(!run.stdout.contains("node-c") && run.code == 0, "{} {}", run.code, run.stdout);
+}
+
+#[test]
+fn a_refusal_of_a_node_stands_in_the_way() {
+    let run = plan("  nodeSelector: {rack: r1}\n  desiredState: {interfaces: [{name: eth7, type: ethernet, state: up}]}\n", &[]);
+    assert_eq!(run.code, 1, "{}", run.stderr);
+    let refusal = "  ! interfaces[eth7]: there is no such interface, and one of type ethernet cannot be made\n";
+    assert!(run.stdout.contains(refusal), "{}", run.stdout);
+}
+
+#[test]
 fn what_stands_in_the_way_is_said() {
     let quarrel =
         plan("  nodeSelector: {rack: r1}\n  desiredState: {interfaces: [{name: eth1, type: ethernet, state: up, mtu: 1450}]}\n", &[]);

@@ -200,7 +200,7 @@ impl ClusterNetwork {
         let (units, waits) = build::units(provider, effective, context)?;
         Ok(Decision {
             units,
-            record: Some(record::manifest(&self.settings, name, &decided)?),
+            record: Some(record::manifest(&self.settings, name, &serde_json::to_value(&resource.spec)?, &decided)?),
             made_by_operands: Vec::new(),
             certificates: Vec::new(),
             waits,

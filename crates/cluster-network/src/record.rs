@@ -22,15 +22,41 @@ pub fn key(settings: &Settings, resource: &str) -> ObjectKey {
     ObjectKey::new(kinds::CONFIG_MAP, &settings.record_namespace, &format!("applied-{resource}"))
 }
 
-/// The record of a complete configuration.
-pub(crate) fn manifest(settings: &Settings, resource: &str, decided: &Value) -> Result<Manifest, ManifestError> {
+/// The record of a complete configuration, which follows from this specification.
+pub(crate) fn manifest(settings: &Settings, resource: &str, spec: &Value, decided: &Value) -> Result<Manifest, ManifestError> {
     let key = key(settings, resource);
     Manifest::new(json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": key.name, "namespace": key.namespace},
-        "data": {DATA_KEY: weft_plan::canonical(decided)},
+        "data": {DATA_KEY: weft_plan::canonical(&as_the_original_has_it(spec, decided))},
     }))
+}
+
+/// The configuration as the original would have recorded it: values as they are written in the resource, and of openshift-sdn without the default
+/// of `useExternalOpenvswitch`.
+///
+/// The original compares the record with the resource value by value, and refuses to continue if another spelling or a default that it does not
+/// know stands in the record ("cannot change openshift-sdn configuration").
+fn as_the_original_has_it(spec: &Value, decided: &Value) -> Value {
+    const SDN: &str = "openshiftSDNConfig";
+    let mut record = decided.clone();
+    let keep = |record: &mut Value, written: &Value, key: &str| {
+        if !written[key].is_null() {
+            record[key] = written[key].clone();
+        }
+    };
+    keep(&mut record, spec, "clusterNetworks");
+    keep(&mut record, spec, "serviceNetwork");
+    let (written, network) = (&spec["defaultNetwork"], &mut record["defaultNetwork"]);
+    keep(network, written, "type");
+    if network[SDN].is_object() {
+        keep(&mut network[SDN], &written[SDN], "mode");
+        if written[SDN]["useExternalOpenvswitch"].is_null() {
+            network[SDN].as_object_mut().map(|config| config.remove("useExternalOpenvswitch"));
+        }
+    }
+    record
 }
 
 /// A previous configuration, made complete and canonical, so that it can be compared with the next one.

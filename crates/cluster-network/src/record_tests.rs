@@ -63,13 +63,46 @@ fn records_of_earlier_versions_stay_safe() {
 }
 
 #[test]
+fn the_record_is_what_the_original_would_have_written() {
+    let sdn = |network: Value| json!({"serviceNetwork": "172.30.0.0/16", "clusterNetworks": [{"cidr": "10.128.0.0/14", "hostSubnetLength": 9}], "defaultNetwork": network});
+    let cases = [
+        // As it is, with a deprecated spelling, and with each of the values that the original fills in or leaves alone.
+        sdn(json!({"type": "OpenShiftSDN"})),
+        sdn(json!({"type": "OpenshiftSDN", "openshiftSDNConfig": {"mode": "Networkpolicy"}})),
+        sdn(json!({"type": "OpenShiftSDN", "openshiftSDNConfig": {"mode": "Subnet", "vxlanPort": 4790, "useExternalOpenvswitch": false}})),
+        sdn(json!({"type": "OpenShiftSDN", "openshiftSDNConfig": {"mode": "NetworkPolicy", "mtu": 1400, "useExternalOpenvswitch": true}})),
+    ];
+    for spec in cases {
+        let decision = testing::decide(spec.clone());
+        let record = decision.record.unwrap();
+        assert_eq!(record.key().to_string(), "ConfigMap/openshift-cluster-network-operator/applied-default");
+        let applied: Value = serde_json::from_str(record.body()["data"]["applied"].as_str().unwrap()).unwrap();
+        // The original's defaults: of the resource the MTU that is recorded and the port; it leaves all else as it is written.
+        let mut theirs = spec.clone();
+        let config = &mut theirs["defaultNetwork"]["openshiftSDNConfig"];
+        for (field, default) in [("vxlanPort", json!(4789)), ("mtu", applied["defaultNetwork"]["openshiftSDNConfig"]["mtu"].clone())] {
+            if config[field].is_null() {
+                config[field] = default;
+            }
+        }
+        let mut ours = applied.clone();
+        if spec["defaultNetwork"]["openshiftSDNConfig"]["mode"].is_null() {
+            ours["defaultNetwork"]["openshiftSDNConfig"].as_object_mut().unwrap().remove("mode");
+        }
+        for field in ["clusterNetworks", "serviceNetwork", "defaultNetwork"] {
+            assert_eq!(ours[field], theirs[field], "the original would refuse {field}");
+        }
+        let again = testing::try_decide(spec, Some(&applied.to_string()), &Facts::default()).unwrap();
+        assert_eq!(again.decided, decision.decided);
+    }
+}
+
+#[test]
 fn the_record_is_in_the_first_operators_form_and_leads_back_to_the_configuration() {
     let (_, theirs, spec) = frozen().remove(0);
     let decision = testing::decide(spec.clone());
     let record = decision.record.unwrap();
-    assert_eq!(record.key().to_string(), "ConfigMap/openshift-cluster-network-operator/applied-default");
     let ours: Value = serde_json::from_str(record.body()["data"]["applied"].as_str().unwrap()).unwrap();
-    assert_eq!(ours, decision.decided);
     // Every value that it wrote is there; it left out the defaults that it did not write down, and wrote null for what is not there.
     let theirs: Value = serde_json::from_str(theirs).unwrap();
     assert!(holds(&ours, &theirs), "{ours:#}\n{theirs:#}");

@@ -61,6 +61,57 @@ pub fn execute(rules: &BTreeMap<String, String>, current: &Value) -> Result<Capt
     Ok(captures)
 }
 
+/// What is wrong with captures and the references to them, as far as that can be said without a node: captures that are not there or need each
+/// other. Rules that cannot be read are left out.
+pub fn mistakes(rules: &BTreeMap<String, String>, desired: &Value) -> Vec<CaptureError> {
+    let parsed: BTreeMap<&str, Expression> =
+        rules.iter().filter_map(|(name, rule)| Some((name.as_str(), Expression::parse(rule).ok()?))).collect();
+    let mut found = Vec::new();
+    for (name, expression) in &parsed {
+        for (missing, position) in expression.needs().filter(|(needed, _)| !rules.contains_key(*needed)) {
+            let error = ExpressionError { message: format!("there is no capture {missing}"), line: expression.line.clone(), position };
+            found.push(CaptureError::Expression { name: (*name).to_owned(), error });
+        }
+    }
+    let mut open = parsed;
+    loop {
+        let before = open.len();
+        let names: Vec<&str> = open.keys().copied().collect();
+        open.retain(|_, expression| expression.needs().any(|(needed, _)| names.contains(&needed)));
+        if open.len() == before {
+            break;
+        }
+    }
+    if !open.is_empty() {
+        found.push(CaptureError::Circle(open.keys().map(|name| format!("capture.{name}")).collect::<Vec<_>>().join(", ")));
+    }
+    references("desiredState", desired, rules, &mut found);
+    found
+}
+
+fn references(path: &str, value: &Value, rules: &BTreeMap<String, String>, found: &mut Vec<CaptureError>) {
+    match value {
+        // Without what a capture finds, a reference fails at its name or cannot be judged.
+        Value::String(line) if line.contains("{{") => {
+            for (start, _) in line.match_indices("{{") {
+                let inner = &line[start + 2..];
+                let word = inner.split("}}").next().unwrap_or_default().trim();
+                let name = crate::expression::reference(word, 0).and_then(|reference| reference.capture);
+                if let Some(name) = name.filter(|name| !rules.contains_key(name)) {
+                    let position = line[..start].chars().count() + 2;
+                    let error = ExpressionError { message: format!("there is no capture {name}"), line: line.clone(), position };
+                    found.push(CaptureError::Reference { path: path.to_owned(), error });
+                }
+            }
+        }
+        Value::Array(list) => {
+            list.iter().enumerate().for_each(|(index, value)| references(&format!("{path}[{index}]"), value, rules, found));
+        }
+        Value::Object(map) => map.iter().for_each(|(key, value)| references(&format!("{path}.{key}"), value, rules, found)),
+        _ => {}
+    }
+}
+
 /// What captures found before: the same rules give the same again, unless the node has changed in what they look for.
 pub fn evaluate(expression: &Expression, current: &Value, captures: &Captures) -> Result<Value, ExpressionError> {
     let Expression { line, path, action } = expression;

@@ -1,6 +1,8 @@
 //! What is wrong with a desired state or with captures, as far as that can be said without a node: at the place in the document.
 
 use crate::{
+    capture::{self, CaptureError},
+    contradictions,
     expression::Expression,
     path::{Path, Step, interface_key, text},
     ranges, schema, secrets,
@@ -11,6 +13,9 @@ use serde_json::Value;
 use weft_api::node_network::NodeNetworkConfigurationPolicySpec as Spec;
 use weft_plan::Problem;
 
+/// Stands in for the names that a match gives.
+const MATCHED: &str = "matched";
+
 /// What is wrong with `capture` and `desiredState` of a policy. `field` is where its specification stands: `spec`.
 pub fn policy(field: &str, spec: &Spec) -> Vec<Problem> {
     let mut problems = Vec::new();
@@ -19,11 +24,23 @@ pub fn policy(field: &str, spec: &Spec) -> Vec<Problem> {
             problems.push(Problem { field: format!("{field}.capture.{name}"), message: error.to_string() });
         }
     }
+    let nothing = Value::Null;
+    let (rules, desired) = (spec.capture.clone().unwrap_or_default(), spec.desired_state.as_ref().unwrap_or(&nothing));
+    problems.extend(capture::mistakes(&rules, desired).into_iter().map(|error| captured(field, error)));
     let field = format!("{field}.desiredState");
     let Some(desired) = &spec.desired_state else { return problems };
     let matched = spec.match_.as_ref().is_some_and(|rule| rule.interfaces.is_some());
     problems.extend(desired_state(&field, desired, matched));
     problems
+}
+
+fn captured(field: &str, error: CaptureError) -> Problem {
+    let (place, message) = match error {
+        CaptureError::Expression { name, error } => (format!("{field}.capture.{name}"), error.to_string()),
+        CaptureError::Circle(names) => (format!("{field}.capture"), format!("{names} need each other, so none of them can be first")),
+        CaptureError::Reference { path, error } => (format!("{field}.{path}"), error.to_string()),
+    };
+    Problem { field: place, message }
 }
 
 /// What is wrong with a desired state; `matched` where `spec.match.interfaces` names the interfaces that have no name.
@@ -47,9 +64,15 @@ pub fn desired_state(field: &str, desired: &Value, matched: bool) -> Vec<Problem
     let state = without_references(state, matched);
     let found = schema::mistakes(&state).into_iter().filter(|mistake| complete || !matches!(mistake, StateError::Missing { .. }));
     let mut problems: Vec<Problem> = found.map(|mistake| problem(&at, mistake)).collect();
-    // Values are looked at together only where all are known.
-    if problems.is_empty() && complete && secrets::references(&translated).is_ok_and(|references| references.is_empty()) {
-        problems.extend(ranges::mistakes(&state).into_iter().map(|mistake| problem(&at, mistake)));
+    // A value that stands in for a reference is none that could be judged, and one that is refused already is not judged again.
+    if complete && secrets::references(&translated).is_ok_and(|references| references.is_empty()) {
+        let others = ranges::mistakes(&state).into_iter().chain(contradictions::mistakes(&unmatched(&state, matched)));
+        for problem in others.map(|mistake| problem(&at, mistake)) {
+            let is_follow_up = |known: &Problem| known.field.starts_with(&problem.field) || problem.field.starts_with(&known.field);
+            if !problems.iter().any(is_follow_up) {
+                problems.push(problem);
+            }
+        }
     }
     problems
 }
@@ -70,10 +93,19 @@ fn problem(at: &impl Fn(&Path) -> String, mistake: StateError) -> Problem {
 fn without_references(mut state: Value, matched: bool) -> Value {
     for interface in state.get_mut("interfaces").and_then(Value::as_array_mut).into_iter().flatten() {
         if matched && text(&interface["name"]).is_empty() && interface.is_object() {
-            interface["name"] = "matched".into();
+            interface["name"] = MATCHED.into();
         }
     }
     strip(&state).unwrap_or_else(state::empty)
+}
+
+/// The state without the interfaces that a match gives a name: each of them may be another one.
+fn unmatched(state: &Value, matched: bool) -> Value {
+    let mut state = state.clone();
+    if let Some(list) = state.get_mut("interfaces").and_then(Value::as_array_mut).filter(|_| matched) {
+        list.retain(|interface| interface["name"] != MATCHED);
+    }
+    state
 }
 
 fn strip(value: &Value) -> Option<Value> {
@@ -188,6 +220,40 @@ mod tests {
         assert_eq!(problems(spec), Vec::<String>::new());
         assert_eq!(problems(json!({})), Vec::<String>::new());
         assert_eq!(problems(json!({"desiredState": {"interfaces": null}})), Vec::<String>::new());
+    }
+
+    #[test]
+    fn all_that_needs_no_host_is_found_at_once() {
+        let spec = json!({
+            "capture": {"a": "capture.b | interfaces.name:=x", "b": "capture.a | interfaces.name:=y", "c": "capture.nobody | interfaces.mtu:=1"},
+            "desiredState": {
+                "interfaces": [
+                    {"name": "v1", "type": "vlan", "state": "up", "vlan": {"base-iface": "eth1", "id": 5000}},
+                    {"name": "bond0", "type": "bond", "mut": 1, "link-aggregation": {"mode": "active-backup", "port": ["bond0"]}},
+                    {"name": "eth1", "mtu": 1500},
+                    {"name": "eth1", "mtu": 9000},
+                ],
+                "routes": {"config": [{"destination": "1.2.3.4/33", "next-hop-interface": "eth1"}]},
+            },
+        });
+        let found: Vec<String> = policy("spec", &serde_json::from_value(spec).unwrap()).into_iter().map(|problem| problem.field).collect();
+        assert_eq!(
+            found,
+            [
+                "spec.capture.c",
+                "spec.capture",
+                "spec.desiredState.interfaces[1].mut",
+                "spec.desiredState.interfaces[0].vlan.id",
+                "spec.desiredState.routes.config[0].destination",
+                "spec.desiredState.interfaces[1].link-aggregation.port[0]",
+                "spec.desiredState.interfaces[2].mtu",
+            ]
+        );
+        let reference = json!({"desiredState": {"interfaces": [{"name": "{{ capture.gone.interfaces.0.name }}", "mtu": 1500}]}});
+        assert_eq!(
+            problems(reference),
+            ["spec.desiredState.interfaces[0].name: there is no capture gone\n| {{ capture.gone.interfaces.0.name }}\n| ..^"]
+        );
     }
 
     #[test]

@@ -88,7 +88,7 @@ fn interface_differences(desired: &Value, current: &Value, found: &mut Vec<Diffe
 }
 
 /// The interface that is meant: by its name or by what `identifier` says.
-fn find_interface<'a>(wanted: &Value, current: &'a Value) -> Option<&'a Value> {
+pub(crate) fn find_interface<'a>(wanted: &Value, current: &'a Value) -> Option<&'a Value> {
     let by = match wanted["identifier"].as_str() {
         Some("mac-address") => Some("mac-address"),
         Some("pci-address") => Some("pci-address"),
@@ -114,7 +114,7 @@ fn find_interface<'a>(wanted: &Value, current: &'a Value) -> Option<&'a Value> {
 }
 
 /// Interfaces that exist because somebody configured them. Cards cannot be removed.
-fn is_virtual(interface: &Value) -> bool {
+pub(crate) fn is_virtual(interface: &Value) -> bool {
     !matches!(interface["type"].as_str(), Some("ethernet" | "infiniband" | "loopback" | "unknown") | None)
 }
 
@@ -190,9 +190,8 @@ fn addresses(path: &Path, wanted: &Value, is: &Value, found: &mut Vec<Difference
             key if key != "enabled" && wanted["enabled"] == false => {}
             key if (key.starts_with("auto-") || key.starts_with("dhcp-")) && !automatic => {}
             "address" => {
-                let plain = |address: &Value| (canonical(&address["ip"]), canonical(&address["prefix-length"]));
                 let there = entries(&is["address"]);
-                for address in listed.iter().filter(|address| !there.iter().any(|other| plain(other) == plain(address))) {
+                for address in listed.iter().filter(|address| !there.iter().any(|other| is_same_address(other, address))) {
                     found.push(Difference {
                         path: path.item(&address_text(address)),
                         wanted: address_text(address).into(),
@@ -200,7 +199,7 @@ fn addresses(path: &Path, wanted: &Value, is: &Value, found: &mut Vec<Difference
                     });
                 }
                 let exact = wanted["allow-extra-address"] == false;
-                for extra in there.iter().filter(|other| exact && !listed.iter().any(|address| plain(other) == plain(address))) {
+                for extra in there.iter().filter(|other| exact && !listed.iter().any(|address| is_same_address(address, other))) {
                     if !is_automatic(extra) {
                         found.push(Difference {
                             path: path.item(&address_text(extra)),
@@ -219,11 +218,16 @@ fn addresses(path: &Path, wanted: &Value, is: &Value, found: &mut Vec<Difference
 }
 
 /// The link-local address that the kernel gives, and those of DHCP and router advertisements, which have an end.
-fn is_automatic(address: &Value) -> bool {
+pub(crate) fn is_automatic(address: &Value) -> bool {
     text(&address["ip"]).starts_with("fe80:") || !address["valid-life-time"].is_null()
 }
 
-fn address_text(address: &Value) -> String {
+/// Whether two entries are one address, however they are written.
+pub(crate) fn is_same_address(one: &Value, other: &Value) -> bool {
+    ["ip", "prefix-length"].into_iter().all(|key| canonical(&one[key]) == canonical(&other[key]))
+}
+
+pub(crate) fn address_text(address: &Value) -> String {
     format!("{}/{}", text(&address["ip"]), text(&address["prefix-length"]))
 }
 

@@ -4,20 +4,24 @@
 //! form of nmstate, since that is what the API holds; what nmstate would take is known by [`schema`], without the library.
 //!
 //! The way of a policy on a node: [`select`] says whether it is meant, [`render`] makes its desired state ([`translate`],
-//! [`interfaces`], [`capture`], [`bridge`]), [`merge`] joins it with those of the others, [`secrets`] fills in what only the node may
-//! know, [`drift`] says what of it is not so, [`plan`] writes that for people, and [`revert`] takes it back. [`normalise`] makes the report. [`rollout`] says when,
+//! [`interfaces`], [`capture`], [`bridge`], [`bond`]), [`merge`] joins it with those of the others, [`secrets`] fills in what only the node may
+//! know, [`drift`] says what of it is not so, [`removal`] what an
+//! apply takes away besides, [`feasible`] what the host would refuse, [`plan`] writes that for people, and [`revert`] takes it back. [`normalise`] makes the report. [`rollout`] says when,
 //! and [`deployment`] brings the agent to the nodes.
 
 pub mod blame;
+pub mod bond;
 pub mod bridge;
 pub mod canonical;
 pub mod capture;
 pub mod check;
 pub mod claims;
+pub mod contradictions;
 pub mod counts;
 pub mod deployment;
 pub mod drift;
 pub mod expression;
+pub mod feasible;
 pub mod glob;
 pub mod interfaces;
 pub mod merge;
@@ -25,6 +29,7 @@ pub mod normalise;
 pub mod path;
 pub mod plan;
 pub mod ranges;
+pub mod removal;
 pub mod render;
 pub mod revert;
 pub mod review;

@@ -2,9 +2,11 @@
 
 use crate::{
     claims::{Layer, Owner, Rank},
-    drift::{Difference, differences},
+    drift::Difference,
+    feasible::refusals,
     merge::{Conflict, merge},
     path::{interface_key, interfaces, text},
+    removal::changes,
     render::{own, render},
     secrets,
     select::select,
@@ -28,6 +30,8 @@ pub struct Node {
     pub current: Value,
     /// What its NodeNetworkState wants of it.
     pub own: Option<Value>,
+    /// Whether `current` leaves out interfaces, so that one that is missing there can exist.
+    pub partial: bool,
     /// What policies that are done have made of it, by policy. Their captures are not carried out again, as what they have found has moved.
     pub done: BTreeMap<String, Value>,
 }
@@ -46,12 +50,16 @@ pub struct Change {
 pub struct Plan {
     /// The node.
     pub node: String,
+    /// Whether nothing is known of its network, so that nobody can say what would change.
+    pub is_unknown: bool,
     /// Policies that are not meant for it, and why.
     pub unselected: BTreeMap<String, String>,
     /// Policies that make no desired state there, and why.
     pub failed: BTreeMap<String, String>,
     /// What policies want in contradiction to each other. None of them would be applied as it is now.
     pub conflicts: Vec<Conflict>,
+    /// What the host would refuse, so that nothing is changed.
+    pub refusals: Vec<String>,
     /// What would change.
     pub changes: Vec<Change>,
     /// All that is wanted of the node.
@@ -83,10 +91,13 @@ pub fn plan(node: &Node, policies: &BTreeMap<String, Spec>) -> Plan {
     let merged = merge(&layers);
     // As the host reports it, so that nobody waits for a difference that cannot be seen.
     let hidden = secrets::mask(&merged.state, state::HIDDEN);
-    for difference in differences(&hidden, &current) {
+    for difference in changes(&hidden, &current) {
         let covering = merged.owners.iter().filter(|(path, _)| path.covers(&difference.path) || difference.path.covers(path));
         let owners = covering.flat_map(|(_, owners)| owners.iter().cloned()).collect();
         plan.changes.push(Change { difference, owners });
+    }
+    if !node.partial {
+        plan.refusals = refusals(&merged.state, &current).iter().map(ToString::to_string).collect();
     }
     plan.conflicts = merged.conflicts;
     plan.desired = merged.state;
@@ -94,19 +105,32 @@ pub fn plan(node: &Node, policies: &BTreeMap<String, Spec>) -> Plan {
 }
 
 impl Plan {
+    /// The plan of a node that reports nothing, where one of these policies is meant for it.
+    pub fn unknown(node: &str, labels: &BTreeMap<String, String>, policies: &BTreeMap<String, Spec>) -> Option<Self> {
+        let is_meant = policies.values().any(|spec| select(spec, labels).is_ok());
+        is_meant.then(|| Self { node: node.to_owned(), is_unknown: true, ..Self::default() })
+    }
+
     /// Whether anything would change, or cannot.
     pub fn says_something(&self) -> bool {
-        !(self.changes.is_empty() && self.conflicts.is_empty() && self.failed.is_empty())
+        !(self.changes.is_empty() && self.conflicts.is_empty() && self.failed.is_empty() && self.refusals.is_empty())
     }
 
     /// For people: a line a change, below the name of the node.
     pub fn text(&self) -> String {
         let mut out = format!("{}\n", self.node);
+        if self.is_unknown {
+            line(&mut out, "? unknown: the node has no NodeNetworkState, so its agent does not run or has not reported yet");
+            return out;
+        }
         for (policy, reason) in &self.failed {
             line(&mut out, &format!("! {policy}: {reason}"));
         }
         for conflict in &self.conflicts {
             line(&mut out, &format!("! {conflict}"));
+        }
+        for refusal in &self.refusals {
+            line(&mut out, &format!("! {refusal}"));
         }
         let several = self.owners().len() > 1;
         for Change { difference, owners } in &self.changes {
@@ -136,9 +160,11 @@ impl Plan {
         };
         json!({
             "node": self.node,
+            "unknown": self.is_unknown,
             "unselected": self.unselected,
             "failed": self.failed,
             "conflicts": self.conflicts.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "refusals": self.refusals,
             "changes": self.changes.iter().map(change).collect::<Vec<_>>(),
         })
     }
@@ -189,6 +215,7 @@ mod tests {
                 {"name": "br0", "type": "linux-bridge", "state": "up", "ifIndex": 4},
             ]}),
             own: None,
+            partial: false,
             done: BTreeMap::new(),
         }
     }
@@ -227,8 +254,15 @@ mod tests {
         let slip = plan(&node(), &policies(&[("a", json!({"desiredState": {"interfaces": [{"name": "eth1", "mut": 1}]}}))])).text();
         assert!(slip.contains("! a: spec.desiredState: interfaces[eth1].mut is not known to nmstate"), "{slip}");
         let elsewhere = json!({"nodeSelector": {"rack": "r2"}, "desiredState": {"interfaces": [{"name": "eth1", "mtu": 9000}]}});
-        let text = plan(&node(), &policies(&[("a", elsewhere)])).text();
+        let text = plan(&node(), &policies(&[("a", elsewhere.clone())])).text();
         assert!(text.starts_with("node-a\n  is not selected\n  note: policy a is not for this node"), "{text}");
         assert_eq!(plan(&node(), &policies(&[("a", wants(1500))])).text(), "node-a\n  nothing would change\n");
+        let nobody = policies(&[("a", json!({"desiredState": {"interfaces": [{"name": "eth7", "type": "ethernet", "state": "up"}]}}))]);
+        let text = plan(&node(), &nobody).text();
+        assert!(text.contains("! interfaces[eth7]: there is no such interface"), "{text}");
+        assert!(!plan(&Node { partial: true, ..node() }, &nobody).text().contains('!'), "it may be among those that are left out");
+        let unknown = |rack: &str| Plan::unknown("node-z", &BTreeMap::from([("rack".to_owned(), rack.to_owned())]), &policies(&[("a", elsewhere.clone())]));
+        assert!(unknown("r2").unwrap().text().starts_with("node-z\n  ? unknown"));
+        assert_eq!(unknown("r1"), None);
     }
 }

@@ -1,6 +1,7 @@
-//! What can never work, whatever is on the host: addresses and prefixes that are none, IPv6 as nmstate cannot have it, routes that lead nowhere.
+//! Values that can never work, whatever is on the host: addresses, prefixes and VLANs that do not exist, names that the kernel does not take, IPv6
+//! as nmstate cannot have it, routes that lead nowhere.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde_json::Value;
 
@@ -12,6 +13,10 @@ pub fn mistakes(state: &Value) -> Vec<StateError> {
     let mut found = Vec::new();
     for interface in interfaces(state).iter().filter(|interface| interface["state"] != "absent") {
         let path = Path::default().key("interfaces").item(&interface_key(interface));
+        if let Some(message) = wrong_name(interface) {
+            found.push(invalid(path.key("name"), message));
+        }
+        tags(&path, interface, &mut found);
         addresses::<Ipv4Addr>(&path.key("ipv4"), &interface["ipv4"], 32, &mut found);
         let (path, family) = (path.key("ipv6"), &interface["ipv6"]);
         addresses::<Ipv6Addr>(&path, family, 128, &mut found);
@@ -24,8 +29,12 @@ pub fn mistakes(state: &Value) -> Vec<StateError> {
     }
     let path = Path::default().key("routes").key("config");
     for (index, route) in entries(&state["routes"]["config"]).iter().enumerate() {
+        let path = path.item(&index.to_string());
+        if let Some(message) = wrong_destination(route) {
+            found.push(invalid(path.key("destination"), message));
+        }
         if let Some(message) = wrong_route(route) {
-            found.push(invalid(path.item(&index.to_string()), message));
+            found.push(invalid(path, message));
         }
     }
     found
@@ -44,6 +53,62 @@ fn addresses<A: std::str::FromStr>(path: &Path, family: &Value, longest: u64, fo
             found.push(invalid(path.key("prefix-length"), format!("must be 0 to {longest} for {name}, not {length}")));
         }
     }
+}
+
+/// The longest name of a link: IFNAMSIZ of `if.h` without its end.
+const LONGEST_NAME: usize = 15;
+/// The types that are no link of the kernel, so that their names may be longer.
+const WITHOUT_LINK: [&str; 2] = ["ovs-bridge", "ipsec"];
+
+/// The kernel's `dev_valid_name`, for interfaces that are found or made by their name.
+fn wrong_name(interface: &Value) -> Option<String> {
+    let (name, by) = (text(&interface["name"]), text(&interface["identifier"]));
+    if name.contains("{{") || WITHOUT_LINK.contains(&text(&interface["type"]).as_str()) || !matches!(by.as_str(), "" | "name") {
+        return None;
+    }
+    if name.len() > LONGEST_NAME {
+        return Some(format!("{name:?} has {} characters, and Linux takes at most {LONGEST_NAME}", name.len()));
+    }
+    let is_wrong = matches!(name.as_str(), "." | "..") || name.contains(|letter: char| letter == '/' || letter == ':' || letter.is_whitespace());
+    is_wrong.then(|| format!("{name:?} is no name of a link: it must not have /, : or blanks"))
+}
+
+/// Identifiers of VLANs (IEEE 802.1Q) and of VXLAN segments (RFC 7348).
+fn tags(path: &Path, interface: &Value, found: &mut Vec<StateError>) {
+    let mut within = |path: Path, value: &Value, least: u64, most: u64| {
+        if let Some(number) = value.as_u64().or_else(|| value.as_str()?.parse().ok()).filter(|number| !(least..=most).contains(number)) {
+            found.push(invalid(path, format!("must be {least} to {most}, not {number}")));
+        }
+    };
+    within(path.key("vlan").key("id"), &interface["vlan"]["id"], 0, 4094);
+    within(path.key("vxlan").key("id"), &interface["vxlan"]["id"], 0, (1 << 24) - 1);
+    for port in entries(&interface["bridge"]["port"]) {
+        let path = path.key("bridge").key("port").item(&text(&port["name"])).key("vlan");
+        let vlan = &port["vlan"];
+        within(path.key("tag"), &vlan["tag"], 0, 4094);
+        for (index, tag) in entries(&vlan["trunk-tags"]).iter().enumerate() {
+            let path = path.key("trunk-tags").item(&index.to_string());
+            within(path.key("id"), &tag["id"], 0, 4094);
+            for end in ["min", "max"] {
+                within(path.key("id-range").key(end), &tag["id-range"][end], 0, 4094);
+            }
+        }
+    }
+}
+
+/// A destination that is no network.
+fn wrong_destination(route: &Value) -> Option<String> {
+    let destination = text(&route["destination"]);
+    if destination.is_empty() {
+        return None;
+    }
+    let (ip, length) = destination.split_once('/').map_or((destination.as_str(), None), |(ip, length)| (ip, Some(length)));
+    let Ok(ip) = ip.parse::<IpAddr>() else {
+        return Some(format!("{destination:?} is no network, such as 192.0.2.0/24 or 2001:db8::/32"));
+    };
+    let longest = if ip.is_ipv4() { 32 } else { 128 };
+    let is_right = length.is_none_or(|length| length.parse::<u8>().is_ok_and(|length| length <= longest));
+    (!is_right).then(|| format!("{destination:?} has a prefix that is not 0 to {longest}"))
 }
 
 /// nmstate looks up no interface for a next hop.

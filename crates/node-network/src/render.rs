@@ -1,7 +1,7 @@
 //! One policy on one node: its desired state in nmstate's terms.
 
 use crate::{
-    bridge, capture,
+    bond, bridge, capture,
     capture::{CaptureError, Captures},
     interfaces::{self, MatchError},
     secrets::{self, SecretError},
@@ -50,7 +50,7 @@ pub fn render(spec: &Spec, current: &Value) -> Result<Rendered, RenderError> {
         Some(rules) => capture::execute(rules, current)?,
         None => Captures::new(),
     };
-    let desired = bridge::default_vlans(capture::fill(&expanded, &captures)?);
+    let desired = bond::named(bridge::default_vlans(capture::fill(&expanded, &captures)?));
     state::check(&secrets::conceal(&desired)?)?;
     Ok(Rendered { desired, captures })
 }
@@ -59,7 +59,7 @@ pub fn render(spec: &Spec, current: &Value) -> Result<Rendered, RenderError> {
 pub fn own(desired: &Value) -> Result<Value, RenderError> {
     let translated = translate(desired).map_err(RenderError::Translate)?;
     state::check(&secrets::conceal(&translated)?)?;
-    Ok(translated)
+    Ok(bond::named(translated))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use crate::{
     claims::{Layer, Owner, Rank},
+    drift::is_virtual,
     merge::merge,
     path::{entries, interface_key, interfaces, text},
     route, state,
@@ -93,6 +94,10 @@ fn undo_interface(before: &Value, applied: &Value) -> Option<Value> {
         None => Some(json!({"name": applied["name"], "type": applied["type"], "state": "absent"})),
         Some(was) if was["state"] == "ignore" => Some(json!({"name": was["name"], "type": was["type"], "state": "absent"})),
         Some(was) if gone => Some(without_reports(was)),
+        // Down, a card keeps the profile that the policy has given it. Only without the profile it is as before.
+        Some(was) if was["state"] == "down" && !is_virtual(was) => {
+            Some(json!({"name": was["name"], "type": was["type"], "state": "absent"}))
+        }
         Some(was) => {
             let mut undone = Map::new();
             for key in ["name", "type", "state"] {
@@ -121,6 +126,9 @@ fn undo_interface(before: &Value, applied: &Value) -> Option<Value> {
                     }
                     ("lldp", _) => {
                         undone.insert(key.clone(), json!({"enabled": false}));
+                    }
+                    ("controller", _) => {
+                        undone.insert(key.clone(), "".into());
                     }
                     // How it is found, and what cannot be unset.
                     _ => {}
@@ -163,7 +171,7 @@ fn stack(was: &Value) -> Value {
 fn without_reports(was: &Value) -> Value {
     let mut wanted = was.clone();
     if let Some(map) = wanted.as_object_mut() {
-        for key in ["min-mtu", "max-mtu", "permanent-mac-address", "driver", "ifIndex", "ethtool", "controller"] {
+        for key in ["min-mtu", "max-mtu", "permanent-mac-address", "driver", "ifIndex", "ethtool"] {
             map.remove(key);
         }
         for family in ["ipv4", "ipv6"] {
@@ -220,6 +228,17 @@ mod tests {
     }
 
     #[test]
+    fn a_port_goes_back_to_its_controller_and_a_free_card_to_none() {
+        let card = |controller: &str| json!({"name": "eth1", "type": "ethernet", "state": "up", "controller": controller});
+        let undone = |was: Value, applied: Value| {
+            revert(&json!({"interfaces": [was]}), &json!({"interfaces": [applied]}), &json!({}))["interfaces"][0].clone()
+        };
+        assert_eq!(undone(json!({"name": "eth1", "type": "ethernet", "state": "up"}), card("br0")), card(""));
+        assert_eq!(undone(card("br0"), card("")), card("br0"));
+        assert_eq!(undone(card("br0"), json!({"name": "eth1", "type": "ethernet", "state": "absent"})), card("br0"));
+    }
+
+    #[test]
     fn what_was_not_there_goes_and_what_was_gets_its_value_back() {
         let applied = json!({
             "dns-resolver": {"config": {"server": ["10.0.0.54"], "search": ["example.org"]}},
@@ -242,7 +261,7 @@ mod tests {
             ]},
             "interfaces": [
                 {"name": "eth0", "type": "ethernet", "state": "up", "mtu": 1500, "ipv4": {"enabled": true, "dhcp": true}},
-                {"name": "eth1", "type": "ethernet", "state": "down", "ipv6": {"enabled": false}},
+                {"name": "eth1", "type": "ethernet", "state": "absent"},
                 {"name": "br1", "type": "linux-bridge", "state": "absent"},
                 {"name": "br0", "type": "linux-bridge", "state": "up", "bridge": {"options": {"stp": {"enabled": true}}}},
                 {"name": "eth9", "type": "ethernet", "state": "absent"},

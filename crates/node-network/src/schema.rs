@@ -4,7 +4,7 @@
 //! that is not what the file says. A node of it is one of
 //!
 //! - `"text"`, `"boolean"`, `"u8"` … `"i64"`, `"number"`, also with ` or text` where a text with that value is taken as well; `"any"`;
-//! - `{"one of": [words]}`;
+//! - `{"one of": [words]}`, with `"numbers": true` where a word that is a number may be written as one;
 //! - `{"list": node}`; `{"any of": [nodes]}`;
 //! - `{"keys": {key: node}, "needs": [keys that must be there], "each": node for any other key}`, of which each may be left out.
 //!
@@ -42,6 +42,12 @@ pub fn mistakes(state: &Value) -> Vec<StateError> {
         }
     }
     found
+}
+
+/// The words that nmstate takes at a place below a section of a type of interface, in its order; none where it takes other values.
+pub fn words(kind: &str, section: &str, place: &[&str]) -> Vec<&'static str> {
+    let node = place.iter().fold(&SCHEMA["types"][kind][section], |node, key| &node["keys"][*key]);
+    entries(&node["one of"]).iter().filter_map(Value::as_str).collect()
 }
 
 /// An entry of a list (`interfaces`, `routes.running` …) with numbers and booleans where nmstate reads texts as such.
@@ -136,7 +142,8 @@ fn read(path: Path, node: &Value, value: &Value, found: &mut Vec<StateError>) {
     }
     if let Some(words) = node["one of"].as_array() {
         let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
-        if !value.as_str().is_some_and(|word| words.contains(&word)) {
+        let number = value.as_u64().filter(|_| node["numbers"] == true).map(|number| number.to_string());
+        if !value.as_str().or(number.as_deref()).is_some_and(|word| words.contains(&word)) {
             let suggestion = closest(&text(value), words.iter().copied()).map(|known| format!("; did you mean `{known}`?"));
             found.push(invalid(path, &format!("{value} is none of {}{}", words.join(", "), suggestion.unwrap_or_default())));
         }

@@ -1,6 +1,7 @@
 //! A network state as JSON: what nmstate does not know or cannot take is named by its path.
 
 use crate::{
+    contradictions,
     path::{Path, interface_key, interfaces},
     ranges, schema,
 };
@@ -40,7 +41,7 @@ pub enum StateError {
 /// Looks whether nmstate can take a state, as far as that can be said without the host. It must be in today's spelling, without captures and
 /// secret references.
 pub fn check(state: &Value) -> Result<(), StateError> {
-    schema::mistakes(state).into_iter().chain(ranges::mistakes(state)).next().map_or(Ok(()), Err)
+    schema::mistakes(state).into_iter().chain(ranges::mistakes(state)).chain(contradictions::mistakes(state)).next().map_or(Ok(()), Err)
 }
 
 /// Reads a state as nmstate's type, which only those know who apply it.
@@ -148,6 +149,19 @@ mod tests {
         assert!(check(&autoconf(json!({"enabled": true, "autoconf": true}))).is_ok());
         let alone = refusal(autoconf(json!({"enabled": true, "autoconf": true, "dhcp": false})));
         assert!(alone.starts_with("interfaces[eth1].ipv6.autoconf: is nothing that nmstate can do without dhcp"), "{alone}");
+        let refused = |interface: Value| refusal(json!({ "interfaces": [interface] }));
+        assert_eq!(
+            refused(json!({"name": "v1", "type": "vlan", "state": "up", "vlan": {"base-iface": "eth1", "id": 5000}})),
+            "interfaces[v1].vlan.id: must be 0 to 4094, not 5000"
+        );
+        assert_eq!(
+            refused(json!({"name": "abcdefghijklmnopqrstuv", "type": "dummy", "state": "up"})),
+            "interfaces[abcdefghijklmnopqrstuv].name: \"abcdefghijklmnopqrstuv\" has 22 characters, and Linux takes at most 15"
+        );
+        assert!(check(&json!({"interfaces": [{"name": "a long name of a profile", "identifier": "mac-address", "mac-address": "02:00:00:00:00:01"}]})).is_ok());
+        let to = |destination: &str| refusal(json!({"routes": {"config": [{"destination": destination, "next-hop-interface": "eth1"}]}}));
+        assert_eq!(to("1.2.3.4/33"), "routes.config[0].destination: \"1.2.3.4/33\" has a prefix that is not 0 to 32");
+        assert!(to("nowhere").contains("is no network"));
         // The next hop may be on the host.
         let route =
             json!({"routes": {"config": [{"destination": "10.0.0.0/8", "next-hop-interface": "eth9", "next-hop-address": "10.0.0.1"}]}});

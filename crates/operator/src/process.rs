@@ -41,6 +41,8 @@ pub struct Options {
     pub metrics: MetricsAddress,
     /// Name of this replica.
     pub instance: String,
+    /// `metadata.uid` of the pod, if this process runs in one.
+    pub pod_uid: Option<String>,
     /// The MTU of the host's network.
     pub host_mtu: HostMtu,
     /// The namespaces whose PlacementAPIs are served, separated by commas, or `*`; by default what the environment says.
@@ -122,10 +124,13 @@ pub async fn run(options: Options, set_log_level: impl Fn(Option<LogLevel>) + Se
         let cluster = Cluster::new(client);
         reviewer.get_or_insert_with(|| cluster.clone());
         let (leading, is_leading) = watch::channel(false);
+        let pod = options.pod_uid.as_ref().map(|uid| format!("{}_{uid}_", options.instance));
+        let replica = pod.clone().unwrap_or_else(|| format!("{}_", options.instance));
         let lease = LeaseConfig {
             namespace: namespace.clone(),
             name: format!("weft-{}", domain.name()),
-            identity: format!("{}_{:08x}", options.instance, rand::random::<u32>()),
+            identity: format!("{replica}{:08x}", rand::random::<u32>()),
+            pod,
             duration: options.lease_duration,
         };
         leases.spawn(lease::run(lease, cluster.clone(), fence, leading, rewind.clone(), end_of_leases.clone()));

@@ -34,8 +34,11 @@ pub struct LeaseConfig {
     pub namespace: String,
     /// Name of the Lease, `weft-<domain>`.
     pub name: String,
-    /// This candidate: the pod's name, and something random so that a restarted pod is another candidate.
+    /// This candidate: the pod's name, its UID if it is known, and something random, so that a restarted process is another candidate.
     pub identity: String,
+    /// How the identities of all processes of this pod begin, if its UID is known. A container starts after its last process has ended, so a
+    /// lease of such a process is free.
+    pub pod: Option<String>,
     /// How long a lease lasts without renewal. It is renewed after a third of that.
     pub duration: Duration,
 }
@@ -171,7 +174,8 @@ async fn look(
             }
             let seconds = live["spec"]["leaseDurationSeconds"].as_u64().unwrap_or_default();
             let idle = observed.as_ref().map(|seen| now.duration_since(seen.since)).unwrap_or_default();
-            let free = holder(&live).is_empty() || holder(&live) == config.identity || idle > Duration::from_secs(seconds);
+            let is_of_this_pod = config.pod.as_ref().is_some_and(|pod| holder(&live).starts_with(pod));
+            let free = holder(&live).is_empty() || is_of_this_pod || holder(&live) == config.identity || idle > Duration::from_secs(seconds);
             if !free {
                 return Ok(None);
             }

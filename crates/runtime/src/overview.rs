@@ -58,8 +58,10 @@ pub struct Workload {
     pub ready: i64,
     /// How many pods shall be.
     pub desired: i64,
-    /// Where it stands; `None` if it does not exist.
+    /// Where it stands; `None` if it does not exist, or is not Weft's.
     pub rollout: Option<Rollout>,
+    /// Whether one of this name exists that is not Weft's.
+    pub is_foreign: bool,
 }
 
 impl Overview {
@@ -200,14 +202,19 @@ fn said(status: &Value) -> Vec<Component> {
 }
 
 async fn workload(cluster: &Cluster, object: &ObjectKey, live: Option<&Value>, pods: &[PodView], now: Timestamp) -> Workload {
-    let Some(live) = live else { return Workload { object: object.clone(), ready: 0, desired: 0, rollout: None } };
+    let Some(live) = live else {
+        // Only those with Weft's label are listed. If this one cannot be read, it counts as missing.
+        let is_foreign = cluster.get(object).await.is_ok_and(|found| found.is_some());
+        return Workload { object: object.clone(), ready: 0, desired: 0, rollout: None, is_foreign };
+    };
     let count = |pointer: &str| live.pointer(pointer).and_then(Value::as_i64);
     let (ready, desired) = match object.kind {
         kinds::DAEMON_SET => (count("/status/numberReady"), count("/status/desiredNumberScheduled")),
         _ => (count("/status/readyReplicas"), count("/spec/replicas")),
     };
     let rollout = rollout::rollout(live, pods, &missing(cluster, live).await, now);
-    Workload { object: object.clone(), ready: ready.unwrap_or_default(), desired: desired.unwrap_or_default(), rollout: Some(rollout) }
+    let (ready, desired) = (ready.unwrap_or_default(), desired.unwrap_or_default());
+    Workload { object: object.clone(), ready, desired, rollout: Some(rollout), is_foreign: false }
 }
 
 /// What a workload needs and is not there. Who may not look at Secrets is not told of them here; status tells.

@@ -39,6 +39,10 @@ fn key() -> ObjectKey {
 }
 
 async fn candidate(proxy: &Proxy, identity: &str, seconds: u64) -> Candidate {
+    candidate_of_pod(proxy, identity, None, seconds).await
+}
+
+async fn candidate_of_pod(proxy: &Proxy, identity: &str, pod: Option<&str>, seconds: u64) -> Candidate {
     let kubeconfig = Kubeconfig::read_from(proxy.kubeconfig()).unwrap();
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
     config.default_retry = false;
@@ -50,6 +54,7 @@ async fn candidate(proxy: &Proxy, identity: &str, seconds: u64) -> Candidate {
         namespace: "default".into(),
         name: "weft-test".into(),
         identity: identity.into(),
+        pod: pod.map(str::to_owned),
         duration: Duration::from_secs(seconds),
     };
     let task = tokio::spawn(lease::run(config, cluster.clone(), fence.clone(), sender, Rewind::default(), stop.clone()));
@@ -174,6 +179,23 @@ async fn no_write_passes_when_the_lease_has_ended_out_of_reach() {
     leader.wait(true).await;
     leader.write().await.unwrap();
     leader.stop().await;
+}
+
+#[tokio::test]
+async fn a_process_takes_over_from_a_dead_one_of_its_pod_at_once() {
+    let control_plane = ControlPlane::builder().api_only().start().await.unwrap();
+    let (direct, proxy) = (Cluster::new(control_plane.client()), Proxy::start(&control_plane).await.unwrap());
+    // A lease of an hour: nobody waits for its end.
+    let dead = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "weft-test", "namespace": "default"},
+        "spec": {"holderIdentity": "a_uid-1_0", "leaseDurationSeconds": 3600, "renewTime": "2026-01-01T00:00:00.000000Z", "leaseTransitions": 7}});
+    direct.apply(&key(), &dead, "somebody").await.unwrap();
+    let other = candidate_of_pod(&proxy, "b_uid-2_1", Some("b_uid-2_"), 6).await;
+    let mut next = candidate_of_pod(&proxy, "a_uid-1_1", Some("a_uid-1_"), 6).await;
+    next.wait(true).await;
+    assert_eq!((record(&direct).await["holderIdentity"].clone(), record(&direct).await["leaseTransitions"].clone()), (json!("a_uid-1_1"), json!(8)));
+    assert!(!*other.leading.borrow());
+    other.stop().await;
+    next.stop().await;
 }
 
 #[tokio::test]

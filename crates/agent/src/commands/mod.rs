@@ -8,7 +8,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use nmstate::NetworkState;
-use weft_node_network::{drift, normalise::Filter, state};
+use weft_node_network::{feasible, normalise::Filter, removal, state};
 
 use crate::{
     history::History,
@@ -139,7 +139,12 @@ async fn plan(host: &dyn Host, common: &Common, from: &From) -> Result<u8> {
     let wanted = input::read(from, &now.state)?;
     wanted.desired.validate(Some(&now.state)).map_err(|error| anyhow::anyhow!("{}", error.msg()))?;
     let desired = state::value(&wanted.desired);
-    let differences = drift::differences(&desired, &state::value(&now.state));
+    let current = state::value(&now.state);
+    let refusals = feasible::refusals(&desired, &current);
+    if !refusals.is_empty() {
+        bail!("this host would refuse it: {}", refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "));
+    }
+    let differences = removal::changes(&desired, &current);
     if differences.is_empty() {
         output::say("Nothing would change.");
         return Ok(0);

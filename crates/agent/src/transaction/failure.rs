@@ -41,9 +41,9 @@ impl Failure {
         Self { probe: Some(probe.into()), ..Self::new(Phase::Probe, message) }
     }
 
-    /// What nmstate says. Its kinds do not tell everything apart, so its sentences are read: those of version 2.2.62.
-    pub fn nmstate(error: &NmstateError) -> Self {
-        Self::said(error.kind(), error.msg())
+    /// What nmstate says in this phase. Its kinds do not tell everything apart, so its sentences are read: those of version 2.2.62.
+    pub fn nmstate(phase: Phase, error: &NmstateError) -> Self {
+        Self { phase, ..Self::said(error.kind(), error.msg()) }
     }
 
     /// What the host says, in this phase unless nmstate's words tell a later one.
@@ -257,6 +257,30 @@ mod tests {
         let unknown = Failure::said(ErrorKind::Bug, &"é".repeat(100_000));
         assert_eq!(unknown.phase, Phase::Apply);
         assert_eq!(unknown.message.chars().count(), 4 * MAX + 1);
+    }
+
+    #[test]
+    fn only_a_state_that_nmstate_refuses_stays_refused() {
+        for (kind, may_pass) in [
+            (ErrorKind::InvalidArgument, false),
+            (ErrorKind::NotImplementedError, false),
+            (ErrorKind::NotSupportedError, false),
+            (ErrorKind::VerificationError, true),
+            (ErrorKind::Bug, true),
+        ] {
+            assert_eq!(Failure::said(kind, "no").may_pass(), may_pass, "{kind}");
+        }
+        assert!(Failure::new(Phase::Probe, "no answer").may_pass());
+    }
+
+    #[test]
+    fn an_error_of_the_host_belongs_to_the_phase_that_met_it_or_to_a_later_one() {
+        let said = |kind| HostError::Nmstate { kind, message: "no".into() };
+        assert_eq!(Failure::host(Phase::Apply, &said(ErrorKind::VerificationError)).phase, Phase::Verify);
+        assert_eq!(Failure::host(Phase::Apply, &said(ErrorKind::Bug)).phase, Phase::Apply);
+        assert_eq!(Failure::host(Phase::Rollback, &said(ErrorKind::Bug)).phase, Phase::Rollback);
+        let refused = NmstateError::new(ErrorKind::VerificationError, "no".into());
+        assert_eq!(Failure::nmstate(Phase::Plan, &refused).phase, Phase::Plan);
     }
 
     #[test]

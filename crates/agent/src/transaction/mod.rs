@@ -11,7 +11,7 @@ mod recovery;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use nmstate::{InterfaceType, NetworkState};
-use weft_node_network::{drift, state};
+use weft_node_network::{drift, removal, state};
 
 use self::journal::States;
 pub use self::{
@@ -47,6 +47,9 @@ pub struct Change {
     pub secrets: Vec<String>,
     /// What is to be known of the change as long as it stays.
     pub note: Option<Note>,
+    /// Whether to apply it also where the host seems to be as desired: a report does not show everything that an apply changes, such as a
+    /// missing profile of NetworkManager.
+    pub always: bool,
 }
 
 /// What a transaction did.
@@ -73,7 +76,7 @@ pub struct Transactor {
 }
 
 impl Transactor {
-    /// Changes the host, if it is not as desired.
+    /// Changes the host, if it is not as desired or the change asks for it always.
     ///
     /// # Errors
     /// The host is as it was before, unless the failure's phase is `Rollback`.
@@ -112,8 +115,8 @@ impl Transactor {
     async fn needed(&self, change: &Change) -> Result<Option<NetworkState>, Failure> {
         let read = self.host.retrieve(Query { secrets: true, ..Query::default() }).await;
         let before = read.map_err(|error| Failure::host(Phase::Plan, &error))?;
-        change.desired.validate(Some(&before.state)).map_err(|error| Failure { phase: Phase::Plan, ..Failure::nmstate(&error) })?;
-        if is_as_desired(&change.desired, &before.state) {
+        change.desired.validate(Some(&before.state)).map_err(|error| Failure::nmstate(Phase::Plan, &error))?;
+        if !change.always && is_made(&change.desired, &before.state) {
             return Ok(None);
         }
         match before.backend {
@@ -267,7 +270,12 @@ pub(crate) fn bridges(state: &NetworkState) -> Bridges {
     Bridges { linux: of(InterfaceType::LinuxBridge), ovs: of(InterfaceType::OvsBridge) }
 }
 
-/// Whether an apply would change nothing.
+/// Whether an apply would change nothing, as far as a report shows it.
+fn is_made(desired: &NetworkState, now: &NetworkState) -> bool {
+    removal::changes(&state::value(desired), &state::value(now)).is_empty()
+}
+
+/// Whether all that is wanted is there; more may be.
 fn is_as_desired(desired: &NetworkState, now: &NetworkState) -> bool {
     drift::differences(&state::value(desired), &state::value(now)).is_empty()
 }

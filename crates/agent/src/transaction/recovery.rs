@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use nmstate::NetworkState;
 use tokio::time::Instant;
 
-use super::{Failure, Journal, Phase, Transactor, is_as_desired, journal::States};
+use super::{Failure, Journal, Phase, Transactor, is_as_desired, is_made, journal::States};
 use crate::{
     history::Entry,
     host::{ApplyOptions, Query},
@@ -67,7 +67,7 @@ impl Transactor {
 
     /// Whether the change was committed: the checkpoint is gone, and the host is as desired.
     async fn is_there(&self, states: &States) -> Result<bool, Failure> {
-        Ok(is_as_desired(&states.desired, &self.now().await?))
+        Ok(is_made(&states.desired, &self.now().await?))
     }
 
     /// Brings back by a change of its own what a rollback has left: a checkpoint has the global DNS configuration only from NetworkManager 1.47
@@ -76,7 +76,7 @@ impl Transactor {
         let revert = states
             .desired
             .generate_revert(&states.before)
-            .map_err(|error| Failure { phase: Phase::Rollback, ..Failure::nmstate(&error) })?;
+            .map_err(|error| Failure::nmstate(Phase::Rollback, &error))?;
         let deadline = Instant::now() + SETTLED;
         loop {
             let now = self.now().await?;

@@ -8,6 +8,7 @@ mod observation;
 mod offline;
 mod open_vswitch;
 mod pods;
+mod removals;
 mod restored;
 mod rights;
 mod rollout;

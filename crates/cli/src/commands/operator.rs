@@ -42,6 +42,9 @@ pub struct Args {
     /// The name of this replica in leases and events
     #[arg(long, env = "POD_NAME", default_value = "weft", value_name = "NAME")]
     pod_name: String,
+    /// The UID of this pod: with it, a process that is started again takes over the lease of the one before at once
+    #[arg(long, env = "POD_UID", value_name = "UID")]
+    pod_uid: Option<String>,
     /// The MTU of the host's network in bytes, from which the pods' follows until nodes tell theirs; `probe`: ask the kernel, for a pod on the
     /// host's network [default: not known]
     #[arg(long, env = "WEFT_HOST_MTU", value_name = "BYTES", value_parser = host_mtu)]
@@ -117,6 +120,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         probe_address: args.probe_address,
         metrics: args.metrics_address,
         instance: args.pod_name,
+        pod_uid: args.pod_uid.filter(|uid| !uid.is_empty()),
         host_mtu: args.host_mtu.unwrap_or(HostMtu::Unknown),
         placement_namespaces: args.placement_namespaces,
         keystone_urls: args.keystone_urls,

@@ -24,7 +24,7 @@ use crate::{
 /// `kubectl apply`. Reads only. The settings are those of the installed operator.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Signs:  + made   ~ changed   ± made anew   ^ taken over   - deleted   @ held   ! in conflict   … has to wait   = stays
+Signs:  + made   ~ changed   ± made anew   ^ taken over   - deleted   @ held   ! in conflict   … has to wait   = stays   ? unknown, or drifted and left
 
 Exit code 0: nothing would change, 1: something would, 2: it could not be found out (as with kubectl diff).
 
@@ -57,6 +57,9 @@ pub struct Args {
     #[command(flatten)]
     cluster: ClusterArgs,
 }
+
+/// Exit code where a plan is not known, as of an error.
+const UNKNOWN: u8 = 2;
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Format {
@@ -125,6 +128,9 @@ fn show(args: &Args, planned: &[Planned], nodes: Option<NodePlans>) -> Result<Ex
             let all = serde_json::json!({ "resources": resources, "nodes": nodes, "notes": notes });
             output::print(&format!("{}\n", serde_json::to_string_pretty(&all)?))?;
         }
+    }
+    if plans.iter().any(|plan| plan.is_unknown) {
+        return Ok(ExitCode::from(UNKNOWN));
     }
     let changes = planned.iter().any(Planned::changes_something) || plans.iter().any(weft_node_network::plan::Plan::says_something);
     Ok(ExitCode::from(u8::from(changes)))

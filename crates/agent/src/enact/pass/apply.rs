@@ -65,7 +65,14 @@ impl Pass<'_> {
         // What takes the change back must not be lost if the agent is killed right after it: it is written down with the change.
         let noted = self.noted(open);
         let note = noted.note().map_err(|error| nobody(plan(error.to_string())))?;
-        let change = Change { desired, what: who, probes, secrets: found.values().cloned().collect(), note: Some(note) };
+        let change = Change {
+            desired,
+            what: who,
+            probes,
+            secrets: found.values().cloned().collect(),
+            note: Some(note),
+            always: self.brings_something_new(),
+        };
         let _hold = settings.observer.as_ref().map(Observer::hold);
         self.report.changed = true;
         match settings.transactor.run(change).await {

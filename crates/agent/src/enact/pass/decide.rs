@@ -8,6 +8,7 @@ use weft_node_network::{
     claims::Owner,
     drift::{Difference, differences},
     merge::{Candidate, Conflict, Merged, settle},
+    removal::removals,
     secrets, state,
 };
 
@@ -67,6 +68,21 @@ impl Pass<'_> {
 
     pub(super) fn differ(&self, merged: &Merged) -> Vec<Difference> {
         differences(&secrets::mask(&merged.state, state::HIDDEN), &self.current)
+    }
+
+    /// Whether something is wanted that was not applied yet, or is to be taken back. It is applied even if the host seems to be so already: the
+    /// comparison is the one for drift, which does not see what an apply takes away.
+    pub(super) fn brings_something_new(&self) -> bool {
+        self.items.iter().filter(|item| item.is_open() && item.rendered.desired != state::empty()).any(|item| {
+            let applied = self.enactor.store.get(&item.wish.policy).map(|applied| &applied.desired);
+            item.wish.decision == Decision::Revert || applied != Some(&item.rendered.desired)
+        })
+    }
+
+    /// Whether an apply would take something away for the node's own wish, as long as that was not fulfilled by this process.
+    pub(super) fn own_takes_something_away(&self) -> bool {
+        let open = self.own.as_ref().filter(|own| self.enactor.own_done.as_ref() != Some(&own.state));
+        open.is_some_and(|own| !removals(&own.state, &self.current).is_empty())
     }
 
     /// Whether something new has secrets in it. If the host has them already, only the transaction can tell, which knows them.

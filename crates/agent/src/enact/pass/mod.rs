@@ -122,14 +122,14 @@ impl<'a> Pass<'a> {
         let (to_apply, _) = self.merge(|item| {
             item.is_open() || item.aside.drifted.is_none() || (item.standing == Standing::Done && item.wish.corrects_drift())
         });
-        let due = self.differ(&to_apply);
-        if due.is_empty() && !open.is_empty() && !self.is_fresh {
+        let is_as_wanted = self.differ(&to_apply).is_empty() && !self.brings_something_new() && !self.own_takes_something_away();
+        if is_as_wanted && !open.is_empty() && !self.is_fresh {
             return match self.look_again().await {
                 Ok(()) => true,
                 Err(error) => self.failed(BTreeSet::new(), &open, &Failure::host(Phase::Plan, &error)).await,
             };
         }
-        if due.is_empty() && !self.asks_for_secrets() {
+        if is_as_wanted && !self.asks_for_secrets() {
             self.put_ports_back(&merged).await;
             let noted = self.noted(&open);
             if noted != self.enactor.store {

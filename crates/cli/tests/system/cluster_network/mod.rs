@@ -48,6 +48,14 @@ pub async fn record(cluster: &Cluster) -> Value {
     map.map(|map| serde_json::from_str(map["data"]["applied"].as_str().unwrap()).unwrap()).unwrap_or_default()
 }
 
+/// Whether everything that was asked for, or is recorded, is in what was decided.
+pub fn holds(decided: &Value, asked: &Value) -> bool {
+    match asked {
+        Value::Object(fields) => fields.iter().all(|(field, value)| holds(&decided[field], value)),
+        asked => decided == asked,
+    }
+}
+
 /// `weft ARGUMENTS` as admin, with this on stdin.
 pub async fn weft(cluster: &Cluster, arguments: &[&str], stdin: &str) -> Output {
     use tokio::io::AsyncWriteExt;
