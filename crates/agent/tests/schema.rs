@@ -227,7 +227,9 @@ fn learn_scalar(place: &dyn Fn(Value) -> Result<(), String>) -> Value {
         let number = unsigned.or_else(signed).unwrap_or_else(|| "number".to_owned());
         return match (takes(json!("1")), takes(json!(NONE))) {
             // Also words that say no number.
-            (true, false) if ["yes", "no"].into_iter().all(|word| takes(json!(word))) => json!({"any of": [format!("{number} or text"), {"one of": ["yes", "no"]}]}),
+            (true, false) if ["yes", "no"].into_iter().all(|word| takes(json!(word))) => {
+                json!({"any of": [format!("{number} or text"), {"one of": ["yes", "no"]}]})
+            }
             (true, false) => json!(format!("{number} or text")),
             (true, true) => json!("any scalar"),
             (false, _) => json!(number),
@@ -284,7 +286,13 @@ fn the_schema_and_nmstate_take_the_same() {
             json!({"route-rules": {"config": [{"fwmark": "0x10", "fwmask": "0x10", "ip-from": "192.0.2.0/24"}]}, "dns-resolver": {"config": {"server": ["192.0.2.53"]}}}),
         ),
         (true, interface("bond", json!({"link-aggregation": {"mode": 1, "options": {"miimon": "0x64", "primary_reselect": 1}}}))),
-        (true, interface("bond", json!({"link-aggregation": {"mode": "4", "options": {"lacp_rate": 1, "ad_select": 0, "xmit_hash_policy": 2}}}))),
+        (
+            true,
+            interface(
+                "bond",
+                json!({"link-aggregation": {"mode": "4", "options": {"lacp_rate": 1, "ad_select": 0, "xmit_hash_policy": 2}}}),
+            ),
+        ),
         (false, interface("bond", json!({"link-aggregation": {"mode": 7}}))),
         (false, interface("bond", json!({"link-aggregation": {"mode": "802.3ad", "options": {"lacp_rate": 2}}}))),
         (true, interface("ovs-interface", json!({"dpdk": {"devargs": "0000:af:00.1", "rx-queue": 10, "n_rxq_desc": 1024}}))),

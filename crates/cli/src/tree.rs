@@ -206,7 +206,9 @@ fn refused(change: &Value) -> Vec<String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let fields = change["fields"].as_array().into_iter().flatten();
     let mut lines: Vec<String> = fields
-        .map(|field| format!("refused: {}: {} -> {}: {}", text(&field["field"]), text(&field["old"]), text(&field["new"]), text(&field["reason"])))
+        .map(|field| {
+            format!("refused: {}: {} -> {}: {}", text(&field["field"]), text(&field["old"]), text(&field["new"]), text(&field["reason"]))
+        })
         .collect();
     if !lines.is_empty() {
         lines.push(format!("  {}", text(&change["wayOut"])));
@@ -348,8 +350,10 @@ mod tests {
 
     #[test]
     fn a_refused_change_and_notices_are_shown() {
-        let change = json!({"fields": [{"field": "spec.x", "old": "1", "new": "2", "reason": "it cuts connections"}], "wayOut": "set it back"});
-        let resource = json!({"metadata": {"name": "default"}, "status": {"refusedChange": change, "notices": ["nodes differ in their MTU"]}});
+        let change =
+            json!({"fields": [{"field": "spec.x", "old": "1", "new": "2", "reason": "it cuts connections"}], "wayOut": "set it back"});
+        let resource =
+            json!({"metadata": {"name": "default"}, "status": {"refusedChange": change, "notices": ["nodes differ in their MTU"]}});
         let overview = Overview { resource, components: Vec::new() };
         let mut lines = Vec::new();
         super::resource(&mut lines, "NetworkConfig", &overview, Style::stdout());

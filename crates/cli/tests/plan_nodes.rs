@@ -71,7 +71,8 @@ fn a_node_that_reports_nothing_is_unknown() {
     let silent = "---\napiVersion: v1\nkind: Node\nmetadata: {name: node-c, labels: {rack: r1}}\n";
     fs::write(folder.path().join("nodes.yaml"), format!("{STATE}{silent}")).unwrap();
     let plan = |rack: &str| {
-        let spec = format!("  nodeSelector: {{rack: {rack}}}\n  desiredState: {{interfaces: [{{name: eth1, type: ethernet, state: up}}]}}\n");
+        let spec =
+            format!("  nodeSelector: {{rack: {rack}}}\n  desiredState: {{interfaces: [{{name: eth1, type: ethernet, state: up}}]}}\n");
         // Of the policy that is there, nothing is wanted any more.
         let low = "---\napiVersion: nmstate.io/v1\nkind: NodeNetworkConfigurationPolicy\nmetadata: {name: low}\nspec: {nodeSelector: {rack: none}}\n";
         weft_with_stdin(folder.path(), &["plan", "-f", "-", "--state", "nodes.yaml"], &format!("{HEAD}{spec}{low}"))

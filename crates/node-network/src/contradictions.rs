@@ -80,7 +80,9 @@ mod tests {
     #[test]
     fn a_state_that_contradicts_itself_is_named_by_place() {
         assert_eq!(
-            said(json!([{"name": "eth1", "mtu": 1500, "ipv4": {"enabled": true}}, {"name": "eth1", "mtu": 9000, "ipv4": {"enabled": false}}])),
+            said(
+                json!([{"name": "eth1", "mtu": 1500, "ipv4": {"enabled": true}}, {"name": "eth1", "mtu": 9000, "ipv4": {"enabled": false}}])
+            ),
             [
                 "interfaces[eth1].ipv4.enabled: is true in one entry of this interface and false in another: write one entry",
                 "interfaces[eth1].mtu: is 1500 in one entry of this interface and 9000 in another: write one entry",

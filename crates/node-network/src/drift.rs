@@ -71,10 +71,10 @@ fn interface_differences(desired: &Value, current: &Value, found: &mut Vec<Diffe
         let path = Path::default().key("interfaces").item(&interface_key(wanted));
         let there = find_interface(wanted, current);
         match (wanted["state"].as_str().unwrap_or("up"), there) {
-            ("absent", Some(there)) if is_virtual(there) && there["state"] != "ignore" => {
+            ("absent", Some(there)) if !is_card(wanted, there) && there["state"] != "ignore" => {
                 found.push(Difference { path, wanted: Value::Null, found: there["type"].clone() });
             }
-            ("down", Some(there)) if is_virtual(there) && there["state"] == "up" => {
+            ("down", Some(there)) if !is_card(wanted, there) && there["state"] == "up" => {
                 found.push(Difference { path: path.key("state"), wanted: "down".into(), found: there["state"].clone() });
             }
             ("up", None) => {
@@ -100,7 +100,13 @@ pub(crate) fn find_interface<'a>(wanted: &Value, current: &'a Value) -> Option<&
             let is = |interface: &&Value| {
                 same(&interface[by], &wanted[by]) || (by == "mac-address" && same(&interface["permanent-mac-address"], &wanted[by]))
             };
-            interfaces(current).iter().find(is)
+            // A bridge or bond can have the address of its card, which is the one that is meant unless the type says otherwise.
+            let is_of_type = |interface: &&Value| match wanted["type"].as_str() {
+                None | Some("ethernet") => matches!(interface["type"].as_str(), Some("ethernet" | "veth")),
+                Some(kind) => interface["type"] == kind,
+            };
+            let mut found = interfaces(current).iter().filter(is);
+            found.clone().find(is_of_type).or_else(|| found.next())
         }
         None => {
             let key = interface_key(wanted);
@@ -116,6 +122,11 @@ pub(crate) fn find_interface<'a>(wanted: &Value, current: &'a Value) -> Option<&
 /// Interfaces that exist because somebody configured them. Cards cannot be removed.
 pub(crate) fn is_virtual(interface: &Value) -> bool {
     !matches!(interface["type"].as_str(), Some("ethernet" | "infiniband" | "loopback" | "unknown") | None)
+}
+
+/// Whether an interface stays as a card when it is removed. One end of a veth pair is one where it is called Ethernet.
+pub(crate) fn is_card(wanted: &Value, there: &Value) -> bool {
+    !is_virtual(there) || (wanted["type"] == "ethernet" && there["type"] == "veth")
 }
 
 fn interface(path: &Path, wanted: &Value, there: &Value, current: &Value, found: &mut Vec<Difference>) {

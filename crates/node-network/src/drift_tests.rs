@@ -159,6 +159,11 @@ fn each_difference_has_its_path() {
 fn a_card_is_found_by_its_address() {
     let desired = json!({"interfaces": [{"name": "uplink", "identifier": "mac-address", "mac-address": "02:00:00:00:00:0a", "state": "up", "mtu": 1400}]});
     assert_eq!(differences(&desired, &current())[0].to_string(), "interfaces[uplink].mtu: 1500 should be 1400");
+    // A bridge on top of it has the same address.
+    let bridge = json!({"name": "br0", "type": "linux-bridge", "state": "up", "mac-address": "02:00:00:00:00:0A", "mtu": 1400});
+    let mut current = current();
+    current["interfaces"].as_array_mut().unwrap().insert(0, bridge);
+    assert_eq!(differences(&desired, &current)[0].to_string(), "interfaces[uplink].mtu: 1500 should be 1400");
 }
 
 #[test]

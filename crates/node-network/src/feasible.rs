@@ -13,8 +13,22 @@ use crate::{
 
 /// The types of interfaces that nmstate makes where they are wanted. Others are there or not.
 const MADE: [&str; 16] = [
-    "bond", "linux-bridge", "dummy", "hsr", "ip-tunnel", "ipvlan", "mac-vlan", "mac-vtap", "macsec", "ovs-bridge", "ovs-interface", "veth", "vlan",
-    "vrf", "vxlan", "ipsec",
+    "bond",
+    "linux-bridge",
+    "dummy",
+    "hsr",
+    "ip-tunnel",
+    "ipvlan",
+    "mac-vlan",
+    "mac-vtap",
+    "macsec",
+    "ovs-bridge",
+    "ovs-interface",
+    "veth",
+    "vlan",
+    "vrf",
+    "vxlan",
+    "ipsec",
 ];
 
 /// Where a host that is like `current` does not take `desired`. Both are states in nmstate's form, `current` with all interfaces of the host.
@@ -30,7 +44,13 @@ pub fn refusals(desired: &Value, current: &Value) -> Vec<StateError> {
         let (there, kind) = (find_interface(wanted, current), text(&wanted["type"]));
         match there {
             None if !MADE.contains(&kind.as_str()) => {
-                refuse(path, format!("there is no such interface, and one of type {} cannot be made", if kind.is_empty() { "ethernet" } else { &kind }));
+                refuse(
+                    path,
+                    format!(
+                        "there is no such interface, and one of type {} cannot be made",
+                        if kind.is_empty() { "ethernet" } else { &kind }
+                    ),
+                );
                 continue;
             }
             None if kind == "bond" && wanted["link-aggregation"]["mode"].is_null() => {
@@ -39,7 +59,9 @@ pub fn refusals(desired: &Value, current: &Value) -> Vec<StateError> {
             Some(there) if !is_virtual(there) => {
                 let limit = |key: &str| there[key].as_u64();
                 let mtu = wanted["mtu"].as_u64().or_else(|| wanted["mtu"].as_str()?.parse().ok());
-                if let Some(mtu) = mtu.filter(|mtu| limit("max-mtu").is_some_and(|most| *mtu > most) || limit("min-mtu").is_some_and(|least| *mtu < least)) {
+                if let Some(mtu) =
+                    mtu.filter(|mtu| limit("max-mtu").is_some_and(|most| *mtu > most) || limit("min-mtu").is_some_and(|least| *mtu < least))
+                {
                     let (least, most) = (limit("min-mtu").unwrap_or_default(), limit("max-mtu").unwrap_or_default());
                     refuse(path.key("mtu"), format!("must be {least} to {most} for this interface, not {mtu}"));
                 }
@@ -52,7 +74,9 @@ pub fn refusals(desired: &Value, current: &Value) -> Vec<StateError> {
             // Open vSwitch makes the internal port of a bridge with the bridge.
             if !is_wanted && kind != "ovs-bridge" && !interfaces(current).iter().any(|interface| text(&interface["name"]) == port) {
                 refuse(place, format!("there is no interface {port}, and none is wanted"));
-            } else if let Some(other) = controllers.insert(port.clone(), text(&wanted["name"])).filter(|other| *other != text(&wanted["name"])) {
+            } else if let Some(other) =
+                controllers.insert(port.clone(), text(&wanted["name"])).filter(|other| *other != text(&wanted["name"]))
+            {
                 refuse(place, format!("{port} is to be a port of {other}, too"));
             }
         }
@@ -105,11 +129,20 @@ mod tests {
     #[test]
     fn each_refusal_of_nmstate_is_known_before() {
         for (desired, expected) in [
-            (json!([{"name": "eth7", "type": "ethernet", "state": "up"}]), "interfaces[eth7]: there is no such interface, and one of type ethernet cannot be made"),
-            (json!([{"name": "eth7", "mtu": 1500}]), "interfaces[eth7]: there is no such interface, and one of type ethernet cannot be made"),
+            (
+                json!([{"name": "eth7", "type": "ethernet", "state": "up"}]),
+                "interfaces[eth7]: there is no such interface, and one of type ethernet cannot be made",
+            ),
+            (
+                json!([{"name": "eth7", "mtu": 1500}]),
+                "interfaces[eth7]: there is no such interface, and one of type ethernet cannot be made",
+            ),
             (json!([bridge("br1", "eth7")]), "interfaces[br1].bridge.port[eth7]: there is no interface eth7, and none is wanted"),
             (json!([bridge("br1", "eth1"), bridge("br2", "eth1")]), "interfaces[br2].bridge.port[eth1]: eth1 is to be a port of br1, too"),
-            (json!([{"name": "bond0", "type": "bond", "link-aggregation": {"port": ["eth1"]}}]), "interfaces[bond0].link-aggregation.mode: is missing, and a new bond needs it"),
+            (
+                json!([{"name": "bond0", "type": "bond", "link-aggregation": {"port": ["eth1"]}}]),
+                "interfaces[bond0].link-aggregation.mode: is missing, and a new bond needs it",
+            ),
             (json!([{"name": "eth1", "mtu": 9001}]), "interfaces[eth1].mtu: must be 68 to 9000 for this interface, not 9001"),
         ] {
             assert_eq!(said(desired.clone()), [expected], "{desired}");

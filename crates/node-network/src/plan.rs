@@ -261,7 +261,9 @@ mod tests {
         let text = plan(&node(), &nobody).text();
         assert!(text.contains("! interfaces[eth7]: there is no such interface"), "{text}");
         assert!(!plan(&Node { partial: true, ..node() }, &nobody).text().contains('!'), "it may be among those that are left out");
-        let unknown = |rack: &str| Plan::unknown("node-z", &BTreeMap::from([("rack".to_owned(), rack.to_owned())]), &policies(&[("a", elsewhere.clone())]));
+        let unknown = |rack: &str| {
+            Plan::unknown("node-z", &BTreeMap::from([("rack".to_owned(), rack.to_owned())]), &policies(&[("a", elsewhere.clone())]))
+        };
         assert!(unknown("r2").unwrap().text().starts_with("node-z\n  ? unknown"));
         assert_eq!(unknown("r1"), None);
     }

@@ -69,7 +69,8 @@ fn wrong_name(interface: &Value) -> Option<String> {
     if name.len() > LONGEST_NAME {
         return Some(format!("{name:?} has {} characters, and Linux takes at most {LONGEST_NAME}", name.len()));
     }
-    let is_wrong = matches!(name.as_str(), "." | "..") || name.contains(|letter: char| letter == '/' || letter == ':' || letter.is_whitespace());
+    let is_wrong =
+        matches!(name.as_str(), "." | "..") || name.contains(|letter: char| letter == '/' || letter == ':' || letter.is_whitespace());
     is_wrong.then(|| format!("{name:?} is no name of a link: it must not have /, : or blanks"))
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     canonical::same,
-    drift::{Difference, address_text, differences, find_interface, is_automatic, is_same_address, is_virtual},
+    drift::{Difference, address_text, differences, find_interface, is_automatic, is_card, is_same_address},
     path::{Path, entries, interface_key, interfaces, text},
 };
 
@@ -43,7 +43,7 @@ pub fn removals(desired: &Value, current: &Value) -> Vec<Difference> {
 fn interface(path: &Path, wanted: &Value, there: &Value, current: &Value, found: &mut Vec<Difference>) {
     if let state @ ("absent" | "down") = wanted["state"].as_str().unwrap_or("up") {
         // Virtual interfaces go, which counts as drift. A card stays, without its configuration.
-        if !is_virtual(there) && there["state"] == "up" {
+        if is_card(wanted, there) && there["state"] == "up" {
             found.push(Difference { path: path.key("state"), wanted: state.into(), found: there["state"].clone() });
         }
         return;

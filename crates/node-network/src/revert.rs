@@ -2,7 +2,7 @@
 
 use crate::{
     claims::{Layer, Owner, Rank},
-    drift::is_virtual,
+    drift::{is_card, is_virtual},
     merge::merge,
     path::{entries, interface_key, interfaces, text},
     route, state,
@@ -95,8 +95,9 @@ fn undo_interface(before: &Value, applied: &Value) -> Option<Value> {
         Some(was) if was["state"] == "ignore" => Some(json!({"name": was["name"], "type": was["type"], "state": "absent"})),
         Some(was) if gone => Some(without_reports(was)),
         // Down, a card keeps the profile that the policy has given it. Only without the profile it is as before.
-        Some(was) if was["state"] == "down" && !is_virtual(was) => {
-            Some(json!({"name": was["name"], "type": was["type"], "state": "absent"}))
+        Some(was) if was["state"] == "down" && is_card(applied, was) => {
+            let kind = if is_virtual(was) { &applied["type"] } else { &was["type"] };
+            Some(json!({"name": was["name"], "type": kind, "state": "absent"}))
         }
         Some(was) => {
             let mut undone = Map::new();

@@ -175,7 +175,8 @@ async fn look(
             let seconds = live["spec"]["leaseDurationSeconds"].as_u64().unwrap_or_default();
             let idle = observed.as_ref().map(|seen| now.duration_since(seen.since)).unwrap_or_default();
             let is_of_this_pod = config.pod.as_ref().is_some_and(|pod| holder(&live).starts_with(pod));
-            let free = holder(&live).is_empty() || is_of_this_pod || holder(&live) == config.identity || idle > Duration::from_secs(seconds);
+            let free =
+                holder(&live).is_empty() || is_of_this_pod || holder(&live) == config.identity || idle > Duration::from_secs(seconds);
             if !free {
                 return Ok(None);
             }

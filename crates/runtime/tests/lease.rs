@@ -192,7 +192,10 @@ async fn a_process_takes_over_from_a_dead_one_of_its_pod_at_once() {
     let other = candidate_of_pod(&proxy, "b_uid-2_1", Some("b_uid-2_"), 6).await;
     let mut next = candidate_of_pod(&proxy, "a_uid-1_1", Some("a_uid-1_"), 6).await;
     next.wait(true).await;
-    assert_eq!((record(&direct).await["holderIdentity"].clone(), record(&direct).await["leaseTransitions"].clone()), (json!("a_uid-1_1"), json!(8)));
+    assert_eq!(
+        (record(&direct).await["holderIdentity"].clone(), record(&direct).await["leaseTransitions"].clone()),
+        (json!("a_uid-1_1"), json!(8))
+    );
     assert!(!*other.leading.borrow());
     other.stop().await;
     next.stop().await;

@@ -73,10 +73,7 @@ impl Transactor {
     /// Brings back by a change of its own what a rollback has left: a checkpoint has the global DNS configuration only from NetworkManager 1.47
     /// on; and it is kept in memory alone, so that a NetworkManager that was started anew meanwhile has none, and the new profiles on disk.
     pub(super) async fn restore(&self, states: &States) -> Result<(), Failure> {
-        let revert = states
-            .desired
-            .generate_revert(&states.before)
-            .map_err(|error| Failure::nmstate(Phase::Rollback, &error))?;
+        let revert = states.desired.generate_revert(&states.before).map_err(|error| Failure::nmstate(Phase::Rollback, &error))?;
         let deadline = Instant::now() + SETTLED;
         loop {
             let now = self.now().await?;

@@ -48,7 +48,10 @@ async fn a_removal_is_planned_made_and_leaves_nothing_to_do() {
         (with_addresses("eth1", &["172.31.1.50", "172.31.1.51"]), "+ interfaces[eth1].ipv4.address[172.31.1.51/24]"),
         (with_addresses("eth1", &["172.31.1.50"]), "- interfaces[eth1].ipv4.address[172.31.1.51/24]"),
         (with_addresses("eth1", &[]), "- interfaces[eth1].ipv4.address[172.31.1.50/24]"),
-        (bridge(json!({"bridge": {"options": {"stp": {"enabled": false}}, "port": [{"name": "eth1"}]}})), "+ interfaces[br1]: linux-bridge"),
+        (
+            bridge(json!({"bridge": {"options": {"stp": {"enabled": false}}, "port": [{"name": "eth1"}]}})),
+            "+ interfaces[br1]: linux-bridge",
+        ),
         (card("eth1", json!({"controller": ""})), "~ interfaces[eth1].controller: br1 -> "),
         (card("eth1", json!({"controller": "br1"})), "~ interfaces[eth1].controller:  -> br1"),
         (bridge(json!({"copy-mac-from": "eth2"})), "~ interfaces[br1].mac-address: "),
@@ -67,7 +70,8 @@ async fn a_removal_is_planned_made_and_leaves_nothing_to_do() {
     for (index, (desired, line)) in steps.into_iter().enumerate() {
         std::fs::write(host.file("/run/state.json"), desired.to_string()).unwrap();
         let run = async |command: &str| {
-            let command = format!("{program} --probe-seconds 4 {command} -f /run/state.json");
+            // A name that nobody knows is no probe: without its name servers the host would not pass one.
+            let command = format!("{program} --probe-seconds 4 --probe-dns-host nowhere.invalid {command} -f /run/state.json 2>&1");
             host.exec(&["sh", "-c", &format!("{command} || echo exit code $?")]).await.unwrap()
         };
         let plan = run("plan").await;
@@ -103,7 +107,8 @@ async fn a_new_generation_is_applied_although_nothing_seems_to_differ() {
     let host = weft.host("node-1").unwrap();
     let apply = async |name: &str, desired: &Value| {
         let spec = json!({"onDelete": "revert", "desiredState": desired});
-        let policy = json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy", "metadata": {"name": name}, "spec": spec});
+        let policy =
+            json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy", "metadata": {"name": name}, "spec": spec});
         weft.apply(&policy.to_string()).await.unwrap();
         wait_policy(&weft, name, "Available").await;
     };

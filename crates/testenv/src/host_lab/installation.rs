@@ -264,7 +264,8 @@ fn environment(container: &Value, node: &str, pod: &str) -> Result<BTreeMap<Stri
             let value = match variable.pointer("/valueFrom/fieldRef/fieldPath").and_then(Value::as_str) {
                 None => variable["value"].as_str().unwrap_or_default(),
                 Some("metadata.namespace") => agent::NAMESPACE,
-                Some("metadata.name") => pod,
+                // A name is never used twice here.
+                Some("metadata.name" | "metadata.uid") => pod,
                 Some("spec.nodeName") => node,
                 Some(other) => bail!("the kubelet's part is not played for {other}"),
             };
