@@ -311,6 +311,8 @@ fn environment(domain: &Domain, container: &Value) -> Result<BTreeMap<String, St
                 None => variable["value"].as_str().unwrap_or_default(),
                 Some("metadata.namespace") => domain.namespace,
                 Some("metadata.name") => domain.operator,
+                // Not known: each process is to wait for the end of the last one's lease.
+                Some("metadata.uid") => "",
                 Some(other) => bail!("the kubelet's part is not played for {other}"),
             };
             Ok((variable["name"].as_str().unwrap_or_default().to_owned(), value.to_owned()))

@@ -47,7 +47,10 @@ fn as_the_original_has_it(spec: &Value, decided: &Value) -> Value {
         }
     };
     keep(&mut record, spec, "clusterNetworks");
-    keep(&mut record, spec, "serviceNetwork");
+    // It knows one block, and no list.
+    if spec["serviceNetwork"].is_string() {
+        keep(&mut record, spec, "serviceNetwork");
+    }
     let (written, network) = (&spec["defaultNetwork"], &mut record["defaultNetwork"]);
     keep(network, written, "type");
     if network[SDN].is_object() {

@@ -44,6 +44,9 @@ fn is_denied_by_admission(status: &Status) -> bool {
     matches!(status.code, 400..=499) && (by_webhook || status.message.contains(" is forbidden: ValidatingAdmissionPolicy "))
 }
 
+/// The end of the API server's answer to a create while the definition of the kind is being deleted.
+const OF_TERMINATING_DEFINITION: &str = "create not allowed while custom resource definition is terminating";
+
 fn status_text(status: &Status) -> String {
     if status.message.is_empty() { format!("{} ({})", status.reason, status.code) } else { status.message.clone() }
 }
@@ -55,6 +58,8 @@ impl Error {
             Self::Api(status) => match status.code {
                 _ if is_denied_by_admission(status) => FailureClass::Refused,
                 401 => FailureClass::Forbidden,
+                // No right is missing: the definition of the kind is being deleted, and is gone soon.
+                403 if status.message.ends_with(OF_TERMINATING_DEFINITION) => FailureClass::Transient,
                 403 if status.is_forbidden() => FailureClass::Forbidden,
                 // A namespace or CRD that is not there yet comes, or the next reconcile finds out who removed it.
                 404 | 410 | 429 => FailureClass::Transient,
@@ -402,6 +407,8 @@ mod tests {
         }
         let role = error(403, "Forbidden", "daemonsets.apps \"multus\" is forbidden: User \"weft\" cannot patch resource \"daemonsets\"");
         assert_eq!(role.class(), FailureClass::Forbidden);
+        let terminating = "network-attachment-definitions.k8s.cni.cncf.io \"a\" is forbidden: create not allowed while custom resource definition is terminating";
+        assert_eq!(error(403, "Forbidden", terminating).class(), FailureClass::Transient);
     }
 
     #[test]
