@@ -95,7 +95,8 @@ impl<'a> Uninstall<'a> {
 
     async fn find_domain(&mut self, index: usize) -> Result<()> {
         let (online, site) = (self.online, &self.sites[index]);
-        if let Some(blocked) = presence::blocked(&online.cluster, &*site.domain).await.map_err(|error| online.explain(error))? {
+        let blocked = presence::blocked_in(&online.cluster, &*site.domain, &site.namespace).await;
+        if let Some(blocked) = blocked.map_err(|error| online.explain(error))? {
             bail!(
                 "nothing is removed, since what is installed for {} has the names of Weft's and may not be Weft's: {}",
                 site.entry.name,

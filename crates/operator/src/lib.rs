@@ -57,3 +57,48 @@ fn placement(environment: impl Fn(&str) -> Option<String>) -> anyhow::Result<(Ar
     let namespace = settings.operator_namespace.clone();
     Ok((Arc::new(Placement::new(settings)), namespace))
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::{Value, json};
+    use weft_plan::{Kind, kinds};
+    use weft_runtime::{
+        cache::{Change, Source},
+        pass::held_by_another,
+        watch::Shared,
+    };
+
+    use super::*;
+
+    /// A workload by which each domain knows its original, in a namespace that is not Weft's.
+    fn original(kind: Kind, name: &str, replicas: i64) -> Value {
+        let container = json!({"name": "manager", "image": "i", "env": [{"name": weft_placement::domain::IMAGE_VARIABLE, "value": "i"}]});
+        let status = match kind {
+            kinds::DAEMON_SET => json!({"observedGeneration": 1, "desiredNumberScheduled": replicas, "currentNumberScheduled": replicas}),
+            _ => json!({"observedGeneration": 1, "replicas": replicas}),
+        };
+        json!({"apiVersion": kind.api_version(), "kind": kind.kind,
+            "metadata": {"namespace": "openshift-network-operator", "name": name, "generation": 1, "resourceVersion": "1", "labels": {"app": "kubernetes-nmstate"}},
+            "spec": {"replicas": replicas, "template": {"spec": {"containers": [container]}}}, "status": status})
+    }
+
+    #[test]
+    fn an_original_holds_each_domain_while_it_runs_and_not_at_rest() {
+        for name in DOMAINS {
+            let (domain, _) = domain(name, |_| None).unwrap();
+            let workloads = domain.operators().iter().filter(|(kind, _)| [kinds::DEPLOYMENT, kinds::DAEMON_SET].contains(kind));
+            for (kind, operator) in workloads {
+                let is_held = |replicas| {
+                    let (shared, source) = (Shared::default(), Source::Operators(*kind, *operator));
+                    shared.lock().expect(source.clone());
+                    for change in [Change::Restarted, Change::Listed(original(*kind, operator, replicas)), Change::Complete] {
+                        shared.lock().feed(&source, change);
+                    }
+                    held_by_another(&*domain, &shared).is_some()
+                };
+                assert_eq!((is_held(1), is_held(0)), (true, false), "{name}: {kind} {operator}");
+            }
+        }
+    }
+}

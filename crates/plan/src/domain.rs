@@ -75,7 +75,7 @@ pub trait Domain: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Whether a workload is that operator itself, still installed. While it is there Weft writes nothing in this domain.
+    /// Whether a workload is that operator itself. While it runs (see [`is_at_rest`](crate::is_at_rest)) Weft writes nothing in this domain.
     fn is_original_operator(&self, workload: &Value) -> bool;
 
     /// The workloads that may be that operator, by kind and name, in whatever namespace. The first is what Weft's own is, too.

@@ -20,6 +20,7 @@ pub mod node_network;
 mod object;
 mod process;
 pub mod report;
+mod rest;
 pub mod rollout;
 mod step;
 mod unit;
@@ -37,6 +38,7 @@ pub use kind::{Kind, kinds};
 pub use node_network::NodeNetwork;
 pub use object::{Manifest, ManifestError, ObjectKey, canonical, parse_yaml};
 pub use process::{ProcessSettings, ServerTls};
+pub use rest::is_at_rest;
 pub use step::{
     ADOPT_ANNOTATION, OWNER_LABEL, Owner, Step, effective_body, is_immutable, is_kept_for_ever, manager, owned, release_patch, step,
     take_patch,

@@ -107,7 +107,7 @@ impl Overview {
 pub struct Presence {
     /// Who leads, alive or not.
     pub leader: Option<Leader>,
-    /// The operator that Weft replaces, if it is still there.
+    /// The operator that Weft replaces, if it runs.
     pub blocked: Option<Blocked>,
 }
 

@@ -12,7 +12,7 @@ use rand::RngCore;
 use serde_json::{Value, json};
 use weft_plan::{
     Decision, Deviation, Domain, Drift, Facts, Hold, Input, Inventory, Kind, Manifest, Notice, ObjectKey, Owner, Refusal, Stage, Unit,
-    Wait, deletion, drift, kinds, owned,
+    Wait, deletion, drift, is_at_rest, kinds, owned,
     report::{Blocked, Failure, FailureClass, Paused, Removal, Report, UnitReport},
 };
 
@@ -182,15 +182,20 @@ pub(crate) fn waiting<'a>(certificates: &'a HashMap<String, Vec<Failure>>, waits
     all
 }
 
-/// Whether the operator that Weft replaces is still there, or may be, by what the watches of the domain say: then nothing is written in it.
+/// Whether the operator that Weft replaces runs, or may run, by what the watches of the domain say: then nothing is written in it.
 pub fn held_by_another(domain: &dyn Domain, shared: &Shared) -> Option<Blocked> {
     let operators = shared.lock().operators();
     blocked(domain, operators.iter().map(|operator| &**operator)).or_else(|| blindfolded(shared))
 }
 
-/// Whether the operator that Weft replaces is still there, or what it has left, among these objects.
-/// Of several the one whose name the domain gives first, so that the same is said each time.
+/// Whether the operator that Weft replaces runs, or what it has left is in the way, among these objects. One that is scaled to zero is not.
 pub(crate) fn blocked<'a>(domain: &dyn Domain, operators: impl Iterator<Item = &'a Value>) -> Option<Blocked> {
+    original(domain, operators.filter(|workload| !is_at_rest(workload)))
+}
+
+/// The operator that Weft replaces, or what it has left, among these objects, whether it runs or not.
+/// Of several the one whose name the domain gives first, so that the same is said each time.
+pub(crate) fn original<'a>(domain: &dyn Domain, operators: impl Iterator<Item = &'a Value>) -> Option<Blocked> {
     let text = |field: &Value| field.as_str().unwrap_or_default().to_owned();
     let rank = |workload: &&Value| {
         let is_it = |(kind, name): &(Kind, &str)| workload["kind"] == kind.kind && workload["metadata"]["name"] == *name;

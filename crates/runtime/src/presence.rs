@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use weft_plan::{
-    Domain, Kind, ObjectKey, kinds,
+    Domain, Kind, ObjectKey, is_at_rest, kinds,
     report::{Blocked, FailureClass},
 };
 
@@ -79,12 +79,25 @@ pub async fn operators(cluster: &Cluster) -> Result<Vec<Operator>, Error> {
     Ok(deployments.iter().chain(&daemon_sets).filter_map(Operator::of).collect())
 }
 
-/// Whether the operator that Weft replaces is still there, or what it has left: then Weft writes nothing in this domain.
+/// Whether the operator that Weft replaces runs, or what it has left is in the way: then Weft writes nothing in this domain.
 pub async fn blocked(cluster: &Cluster, domain: &dyn Domain) -> Result<Option<Blocked>, Error> {
+    Ok(pass::blocked(domain, operators_of_others(cluster, domain).await?.iter()))
+}
+
+/// The same for whoever removes Weft from this namespace: there an operator that is scaled to zero counts, too, since its objects may have the
+/// names of Weft's.
+pub async fn blocked_in(cluster: &Cluster, domain: &dyn Domain, namespace: &str) -> Result<Option<Blocked>, Error> {
+    let operators = operators_of_others(cluster, domain).await?;
+    let counts = |operator: &&Value| !is_at_rest(operator) || operator["metadata"]["namespace"] == namespace;
+    Ok(pass::original(domain, operators.iter().filter(counts)))
+}
+
+/// The workloads that may be the operator that Weft replaces, and what it may have left.
+async fn operators_of_others(cluster: &Cluster, domain: &dyn Domain) -> Result<Vec<Value>, Error> {
     let named = async |(kind, name): &(Kind, &str)| cluster.list(*kind, None, &format!("fieldSelector=metadata.name={name}")).await;
     let workloads = futures::future::try_join_all(domain.operators().iter().map(named));
     let (workloads, admission) = futures::try_join!(workloads, admission(cluster, domain))?;
-    Ok(pass::blocked(domain, workloads.iter().flatten().chain(&admission)))
+    Ok(workloads.into_iter().flatten().chain(admission).collect())
 }
 
 /// The objects of admission that the operator that Weft replaces has. Who may not look at them is not told of them here; status tells.

@@ -109,9 +109,20 @@ async fn the_operator_that_weft_replaces_is_left_alone() {
             &format!("{OPERATOR}=quay.io/kubevirt/cluster-network-addons-operator:v0.102.0"),
         ])
         .await;
-    let run = weft(&cluster, &["uninstall", "--yes"]).await.ended(2);
-    assert!(run.stderr.contains("is another operator") && run.stderr.contains("nothing is removed"), "{}", run.stderr);
-    assert!(cluster.get(kinds::CLUSTER_ROLE, "", OPERATOR).await.is_some());
+    let is_left_alone = async || {
+        let run = weft(&cluster, &["uninstall", "--yes"]).await.ended(2);
+        assert!(run.stderr.contains("is another operator") && run.stderr.contains("nothing is removed"), "{}", run.stderr);
+        assert!(cluster.get(kinds::CLUSTER_ROLE, "", OPERATOR).await.is_some());
+    };
+    is_left_alone().await;
+    // Also at rest: all of it has the names of Weft's.
+    cluster.kubectl(&["-n", NAMESPACE, "scale", "deployment", OPERATOR, "--replicas=0"]).await;
+    wait_until("it rests", async || {
+        let live = cluster.get(kinds::DEPLOYMENT, NAMESPACE, OPERATOR).await.ok_or("it is not there")?;
+        if weft_plan::is_at_rest(&live) { Ok(()) } else { Err(format!("{:#}", live["status"])) }
+    })
+    .await;
+    is_left_alone().await;
 }
 
 /// Whatever `weft manifests` installed and whatever came of the resource is gone, but for these definitions and those that stay.

@@ -19,10 +19,10 @@ impl Place {
         self.write_status(resource, |before| status(before, assessment, generation, Timestamp::now())).await
     }
 
-    /// Writes that Weft does not know whether the service is ready. Status is left alone where another operator runs: that one writes it whole, and would
-    /// undo it for ever.
+    /// Writes what Weft waits for, and that it does not know whether the service is ready. Where the operator that runs has written the conditions, they
+    /// stay as they are: that one writes all of them with each pass, and would undo it for ever.
     pub(super) async fn report_blocked(&self, resource: &Value, blocked: &Blocked) -> Result<(), Error> {
-        if blocked.is_by_running_operator() {
+        if blocked.is_by_running_operator() && are_conditions_of_another(resource, &manager(&*self.domain)) {
             return Ok(());
         }
         self.write_status(resource, |before| PlacementApiStatus {
@@ -77,6 +77,12 @@ impl Place {
     }
 }
 
+/// Whether the conditions were last written by somebody else than this manager.
+fn are_conditions_of_another(resource: &Value, manager: &str) -> bool {
+    let entries = resource["metadata"]["managedFields"].as_array().into_iter().flatten();
+    entries.filter(|entry| entry["manager"] != manager).any(|entry| !entry["fieldsV1"]["f:status"]["f:conditions"].is_null())
+}
+
 /// An event for each condition that has become true, and for each failure that is new.
 fn notes(before: &[Condition], after: &[Condition]) -> Vec<Note> {
     let turned = after.iter().filter(|now| {
@@ -106,6 +112,19 @@ mod tests {
             message: Some(message.into()),
             ..Default::default()
         }
+    }
+
+    #[test]
+    fn conditions_are_anothers_once_somebody_else_has_written_them() {
+        let conditions = json!({"f:status": {"f:conditions": {}}});
+        let of = |entries: &[(&str, &Value)]| {
+            let entries: Vec<_> = entries.iter().map(|(manager, fields)| json!({"manager": manager, "fieldsV1": fields})).collect();
+            are_conditions_of_another(&json!({"metadata": {"managedFields": entries}}), "weft/placement")
+        };
+        assert!(!of(&[("kubectl", &json!({"f:spec": {"f:secret": {}}}))]), "a new one");
+        assert!(!of(&[("weft/placement", &conditions), ("manager", &json!({"f:status": {"f:readyCount": {}}}))]));
+        assert!(of(&[("weft/placement", &json!({"f:status": {"f:hash": {}}})), ("manager", &conditions)]));
+        assert!(!are_conditions_of_another(&json!({"metadata": {}}), "weft/placement"));
     }
 
     #[test]

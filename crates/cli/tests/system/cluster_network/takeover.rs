@@ -34,7 +34,8 @@ async fn weft_waits_for_the_end_of_the_other_operator_and_takes_over_what_it_mad
         .collect();
     assert!(odd.is_empty(), "it writes nothing meanwhile: {odd:#?}");
 
-    cluster.kubectl(&["-n", "openshift-network-operator", "delete", "deployment", "network-operator"]).await;
+    // Scaled to zero, it is in nobody's way any more.
+    cluster.kubectl(&["-n", "openshift-network-operator", "scale", "deployment", "network-operator", "--replicas=0"]).await;
     let resource = cluster.wait_available().await;
     assert_eq!(condition(&resource["status"], "Blocked"), Value::Null);
     assert_eq!(record(&cluster).await["defaultNetwork"]["openshiftSDNConfig"]["mtu"], 8950, "what it had found out is carried on");
@@ -54,7 +55,8 @@ async fn weft_waits_for_the_end_of_the_other_operator_and_takes_over_what_it_mad
     cluster.kubectl(&["get", "egressnetworkpolicy", "of-a-user"]).await;
     assert!(config["data"]["leftover"].is_null(), "what the original had there and Weft does not want: {config:#}");
 
-    // Whoever installs it over Weft again stops Weft.
+    // Whoever installs it over Weft again stops Weft, where a node has its pod.
+    cluster.kubectl(&["label", "node", "node-1", "node-role.kubernetes.io/control-plane="]).await;
     cluster.patch(kinds::DAEMON_SET, NAMESPACE, "cluster-network-operator", json!({"spec": {"template": {"spec": {"containers": [{"name": "cluster-network-operator", "image": "docker.io/openshift/origin-cluster-network-operator:v4.0.0"}]}}}})).await;
     cluster
         .wait_condition("Blocked", "True", "OtherOperatorRunning", "DaemonSet openshift-cluster-network-operator/cluster-network-operator")
@@ -153,7 +155,7 @@ async fn left_by_the_original(cluster: &Cluster, uid: &Value) {
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": NAMESPACE, "name": RECORD, "ownerReferences": owners}, "data": {"applied": applied.to_string()}}),
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "openshift-network-operator"}}),
         json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"namespace": "openshift-network-operator", "name": "network-operator"},
-            "spec": {"replicas": 0, "selector": {"matchLabels": {"name": "network-operator"}}, "template": pod}}),
+            "spec": {"replicas": 1, "selector": {"matchLabels": {"name": "network-operator"}}, "template": pod}}),
     ] {
         cluster.control_plane.kubectl_with_input(&["create", "-f", "-"], &object.to_string()).await.unwrap();
     }

@@ -43,7 +43,7 @@ async fn weft_waits_for_the_end_of_the_other_operator_and_takes_over_its_agent()
     assert_eq!(theirs["status"], their_status(), "what the other operator says stays as it is");
     assert_eq!(enactments(&cluster).await.len(), 0);
 
-    cluster.kubectl(&["-n", "openshift-nmstate", "delete", "deployment", "nmstate-operator"]).await;
+    cluster.kubectl(&["-n", "openshift-nmstate", "scale", "deployment", "nmstate-operator", "--replicas=0"]).await;
     // Its agent in a namespace that is not ours goes on: two would change the same node.
     cluster
         .wait_condition("Blocked", "True", "OtherOperatorRunning", "kubectl -n openshift-nmstate delete daemonset nmstate-handler")
@@ -159,9 +159,8 @@ async fn left_by_the_original(cluster: &Cluster, uid: &Value) {
     let service = json!({"namespace": NAMESPACE, "name": "nmstate-webhook", "path": "/x"});
     let webhook = json!({"name": "x.nmstate.io", "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Ignore", "clientConfig": {"service": service},
         "rules": [{"operations": ["CREATE"], "apiGroups": ["nmstate.io"], "apiVersions": ["v1"], "resources": ["nodenetworkconfigurationpolicies"]}]});
-    let mut operator =
+    let operator =
         workload("x", "Deployment", "kubernetes-nmstate-operator", json!({"namespace": "openshift-nmstate", "name": "nmstate-operator"}));
-    operator["spec"]["replicas"] = json!(0);
     for object in [
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "openshift-nmstate"}}),
         workload(NAMESPACE, "DaemonSet", AGENT, owned(Some(NAMESPACE), AGENT)),

@@ -1,6 +1,6 @@
 //! What goes wrong, and goes on by itself once it is put right.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use weft_plan::kinds;
 use weft_testenv::{Pods, Stage, Stuck};
 
@@ -57,7 +57,7 @@ async fn only_the_oldest_of_a_namespace_counts_and_the_next_takes_its_place() {
 }
 
 #[tokio::test]
-async fn while_another_operator_is_there_nothing_is_written_and_an_event_says_so() {
+async fn while_another_operator_runs_condition_and_event_say_so() {
     let cluster = start().await;
     let labels = json!({"app": "another"});
     let pod = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "manager", "image": "example/nova-operator",
@@ -66,7 +66,7 @@ async fn while_another_operator_is_there_nothing_is_written_and_an_event_says_so
         "metadata": {"name": "nova-operator-controller-manager", "namespace": "openstack-operators"},
         "spec": {"selector": {"matchLabels": labels}, "template": pod}});
     cluster.apply(&deployment.to_string()).await;
-    let _operator = Operator::start_default(&cluster).await;
+    let operator = Operator::start_default(&cluster).await;
     database(&cluster, "first").await;
     cluster.apply(&placement_api("placement", &standalone())).await;
     wait_until("an event says so", async || {
@@ -75,11 +75,27 @@ async fn while_another_operator_is_there_nothing_is_written_and_an_event_says_so
         if said { Ok(()) } else { Err(events) }
     })
     .await;
-    let live = get(&cluster, kinds::PLACEMENT_API, "placement").await.unwrap();
-    assert_eq!(live["status"], Value::Null);
+    let status = async || get(&cluster, kinds::PLACEMENT_API, "placement").await.unwrap_or_default()["status"].clone();
+    wait_until("a condition says so", async || {
+        let (status, way_out) = (status().await, "kubectl -n openstack-operators delete deployment nova-operator-controller-manager");
+        let ready = condition(&status, "Ready");
+        let said = ready["reason"] == "OtherOperatorRunning" && ready["message"].as_str().unwrap_or_default().ends_with(way_out);
+        if said && ready["status"] == "Unknown" { Ok(()) } else { Err(format!("{status:#}")) }
+    })
+    .await;
     assert!(get(&cluster, kinds::SERVICE_ACCOUNT, "placement-placement").await.is_none());
 
-    cluster.delete(kinds::DEPLOYMENT, "openstack-operators", "nova-operator-controller-manager").await;
+    // Once that operator has said something itself, its words stay.
+    let time = "2026-01-01T00:00:00Z";
+    let theirs = json!({"conditions": [{"type": "Ready", "status": "False", "reason": "Requested", "lastTransitionTime": time}]});
+    let said = json!({"status": theirs}).to_string();
+    cluster.kubectl(&["-n", NAMESPACE, "patch", "placementapi", "placement", "--subresource=status", "--type=merge", "-p", &said]).await;
+    let before = operator.metric("weft_passes_total").await;
+    cluster.kubectl(&["-n", NAMESPACE, "annotate", "placementapi", "placement", "a=b"]).await;
+    wait_until("a pass", async || operator.metric("weft_passes_total").await.gt(&before).then_some(()).ok_or("none yet".into())).await;
+    assert_eq!(status().await, theirs);
+
+    cluster.kubectl(&["-n", "openstack-operators", "scale", "deployment", "nova-operator-controller-manager", "--replicas=0"]).await;
     wait_ready(&cluster, "placement").await;
 }
 
