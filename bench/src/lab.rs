@@ -81,6 +81,9 @@ pub struct Lab<'a> {
 impl<'a> Lab<'a> {
     pub async fn start(setup: &'a Setup) -> Result<Self> {
         let control_plane = ControlPlane::builder().nodes(3).audit(true).start().await?;
+        if let Some(served) = setup.domain.served {
+            control_plane.kubectl(&["create", "namespace", served]).await?;
+        }
         control_plane.kubectl_with_input(&["apply", "-f", "-"], &setup.run(&["manifests", "--domains", setup.domain.name], "")?).await?;
         let rest = Rest::new(control_plane.client());
         let Domain { namespace, operator, workload, .. } = setup.domain;

@@ -292,14 +292,12 @@ const PLACEMENT: Entry = Entry {
     definition: definitions::PLACEMENT_API,
     further_definitions: &[],
     finalizers: &[],
-    gives_way: &[
-        (kinds::VALIDATING_ADMISSION_POLICY_BINDING, placement::OPERATOR_POLICY),
-        (kinds::VALIDATING_ADMISSION_POLICY, placement::OPERATOR_POLICY),
-    ],
+    // Its policy is about Weft's account, which has a name of its own.
+    gives_way: &[],
     reports: &[],
     admission: placement::admission,
     install: Install {
-        operator: "placement-operator-controller-manager",
+        operator: weft_placement::domain::OPERATOR,
         namespace: weft_placement::domain::NAMESPACE,
         one_namespace: false,
         namespace_variable: weft_placement::domain::NAMESPACES_VARIABLE,

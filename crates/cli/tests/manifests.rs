@@ -318,10 +318,62 @@ fn another_namespace_is_used_throughout() {
             assert_eq!(namespace, expected, "{}", title(object));
         }
     }
-    find(&objects, "Namespace elsewhere");
+    assert!(!objects.iter().any(|object| object["kind"] == "Namespace"), "it is not Weft's");
     let run = weft(Path::new("."), &["manifests", "--namespace", "Not-A-Namespace"]);
     assert_eq!((run.code, run.stdout.as_str()), (2, ""));
     assert!(run.stderr.contains("\"Not-A-Namespace\" is not the name of a namespace"), "{}", run.stderr);
+}
+
+/// Whoever applies the manifests, or deletes them again, changes no namespace of others.
+#[test]
+fn manifests_have_no_namespace_that_others_may_use() {
+    // Under these names nobody else has one.
+    const OWN: [&str; 2] = ["weft-placement", "weft-system"];
+    // The operators that Weft replaces have these, and nobody else: they may be there already.
+    const OF_ORIGINALS: [&str; 3] = ["cluster-network-addons", "nmstate", "openshift-cluster-network-operator"];
+    // Its operator is on the nodes' network, and where a level is enforced by default it would not start without this one, which refuses no pod.
+    const BEFORE_ANY_OPERATOR: &str = "openshift-cluster-network-operator";
+    const DOMAINS: [&str; 5] = ["addons", "cluster-network", "node-network", "placement", "addons,cluster-network,node-network,placement"];
+    let (mut seen, mut needed) = (BTreeSet::new(), BTreeSet::new());
+    for domains in DOMAINS {
+        for layout in [&[][..], &["--single"], &["--namespace", "elsewhere"], &["--single", "--namespace", "elsewhere"]] {
+            for served in ["openstack,lab", "*", "weft-placement"] {
+                let arguments = [&["manifests", "--domains", domains, "--placement-namespaces", served], layout].concat();
+                let run = weft(Path::new("."), &arguments);
+                assert_eq!(run.code, 0, "{arguments:?}: {}", run.stderr);
+                let objects = objects(&run.stdout);
+                let mut names = BTreeSet::new();
+                for namespace in objects.iter().filter(|object| object["kind"] == "Namespace") {
+                    let name = namespace["metadata"]["name"].as_str().unwrap().to_owned();
+                    assert!(OWN.contains(&&*name) || OF_ORIGINALS.contains(&&*name), "{arguments:?}: {name}");
+                    let levels =
+                        namespace["metadata"]["labels"].as_object().unwrap().iter().filter(|(label, _)| label.contains("pod-security"));
+                    for (label, level) in levels {
+                        let is_open = name == BEFORE_ANY_OPERATOR && level == "privileged";
+                        assert!(OWN.contains(&&*name) || is_open, "{arguments:?}: {name} {label}={level}");
+                    }
+                    assert!(names.insert(name.clone()), "{arguments:?}: {name} twice");
+                }
+                let note: BTreeSet<String> = run
+                    .stderr
+                    .split("kubectl create namespace ")
+                    .skip(1)
+                    .map(|rest| rest.split([';', '\n']).next().unwrap().to_owned())
+                    .collect();
+                assert!(note.is_disjoint(&names), "{arguments:?}: {}", run.stderr);
+                // Every namespace that objects are in is made, or told.
+                let placed: BTreeSet<_> =
+                    objects.iter().filter_map(|object| object["metadata"]["namespace"].as_str().map(str::to_owned)).collect();
+                for name in placed.difference(&names).filter(|name| *name != "default") {
+                    assert!(note.contains(name), "{arguments:?}: {name}: {}", run.stderr);
+                }
+                seen.extend(names);
+                needed.extend(note);
+            }
+        }
+    }
+    assert_eq!(seen.iter().map(String::as_str).collect::<Vec<_>>(), [OF_ORIGINALS.as_slice(), &OWN].concat());
+    assert_eq!(needed.iter().map(String::as_str).collect::<Vec<_>>(), ["elsewhere", "lab", "openstack", "weft-placement"]);
 }
 
 #[test]
@@ -448,16 +500,15 @@ fn placement_has_its_roles_in_the_namespaces_that_are_served_and_everywhere_only
     assert_eq!(roles(&["--placement-namespaces", "lab,openstack"]), ["Role lab", "Role openstack"]);
     assert_eq!(roles(&["--placement-namespaces", "*"]), ["ClusterRole "]);
     let all = objects(&printed(&["manifests", "--domains", "placement", "--placement-namespaces", "lab"]));
-    let of_kind = |kind: &str| all.iter().filter(|object| object["kind"] == kind).collect::<Vec<_>>();
-    let names: Vec<_> = of_kind("Namespace").iter().map(|namespace| namespace["metadata"]["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["openstack-operators", "lab"], "roles are in them, so they are made");
-    let environment = of_kind("Deployment")[0]["spec"]["template"]["spec"]["containers"][0]["env"].to_string();
+    let deployment = find(&all, "Deployment weft-placement-operator");
+    assert_eq!(deployment["metadata"]["namespace"], "weft-placement");
+    let environment = deployment["spec"]["template"]["spec"]["containers"][0]["env"].to_string();
     assert!(environment.contains("WEFT_PLACEMENT_NAMESPACES") && environment.contains("\"lab\""), "{environment}");
 }
 
 #[test]
 fn the_operator_is_told_the_keystones_that_manifests_lists() {
-    for (arguments, operator) in [(&[][..], "placement-operator-controller-manager"), (&["--single"], "weft-operator")] {
+    for (arguments, operator) in [(&[][..], "weft-placement-operator"), (&["--single"], "weft-operator")] {
         let listed = ["manifests", "--keystone-urls", "https://Keystone.example:5000/v3/,https://other.example"];
         let all = objects(&printed(&[&listed, arguments, &["--domains", "placement"]].concat()));
         let deployment = all.iter().find(|object| object["kind"] == "Deployment").unwrap();

@@ -16,8 +16,10 @@ use crate::{
 /// The finalizer of a PlacementAPI that must not go before something else was released. It is placement-operator's, so that either can release what the
 /// other has bound.
 pub const FINALIZER: &str = "openstack.org/placementapi";
+/// The name of Weft's own operator: not placement-operator's, which openstack-operator deletes.
+pub const OPERATOR: &str = "weft-placement-operator";
 /// The namespace of the operator unless something else is said.
-pub const NAMESPACE: &str = "openstack-operators";
+pub const NAMESPACE: &str = "weft-placement";
 /// The environment variable that names the image of Placement, as placement-operator has it.
 pub const IMAGE_VARIABLE: &str = "RELATED_IMAGE_PLACEMENT_API_IMAGE_URL_DEFAULT";
 /// The image of Placement unless something else is said.
@@ -312,6 +314,19 @@ mod tests {
         let mut ours = deployment("placement-operator-controller-manager", "X");
         ours["metadata"]["labels"] = serde_json::json!({COMPONENT_LABEL: "operator"});
         assert!(!domain.is_original_operator(&ours));
+    }
+
+    /// openstack-operator deletes what has the names of placement-operator in the namespace of all its operators.
+    #[test]
+    fn wefts_own_operator_has_neither_name_nor_namespace_of_the_original() {
+        let domain = Placement::new(Settings::default());
+        let shipped: Vec<Value> = serde_saphyr::from_multiple(include_str!("../../../deploy/placement/operator.yaml")).unwrap();
+        for object in &shipped {
+            let metadata = &object["metadata"];
+            assert!(metadata["name"] == OPERATOR && metadata["namespace"] == NAMESPACE, "{metadata}");
+            assert!(!domain.is_original_operator(object), "{object:#}");
+        }
+        assert!(domain.operators().iter().all(|(_, name)| *name != OPERATOR) && NAMESPACE != "openstack-operators");
     }
 
     #[test]

@@ -78,7 +78,7 @@ pub trait Domain: Send + Sync + 'static {
     /// Whether a workload is that operator itself. While it runs (see [`is_at_rest`](crate::is_at_rest)) Weft writes nothing in this domain.
     fn is_original_operator(&self, workload: &Value) -> bool;
 
-    /// The workloads that may be that operator, by kind and name, in whatever namespace. The first is what Weft's own is, too.
+    /// The workloads that may be that operator, by kind and name, in whatever namespace. Weft's own may have such a name, too.
     fn operators(&self) -> &'static [(Kind, &'static str)];
 
     /// Tells, of a webhook configuration or a ValidatingAdmissionPolicy ([`ADMISSION`](kinds::ADMISSION)), whether that operator asks by it about what Weft writes, whatever

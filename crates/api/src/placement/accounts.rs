@@ -19,7 +19,7 @@ pub(super) fn policies() -> [Value; 2] {
     let keeps_pods = "request.operation == 'UPDATE' && object.spec.template == oldObject.spec.template";
     let policy = AccountPolicy {
         name: OPERATOR_POLICY,
-        accounts: &["placement-operator-controller-manager", "weft-operator"],
+        accounts: &["weft-placement-operator", "weft-operator"],
         grants: &[],
         writes: &[
             ("", &["secrets"], &["CREATE", "UPDATE"]),

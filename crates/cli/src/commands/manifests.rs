@@ -15,8 +15,8 @@ use crate::{
 
 /// Print everything that is needed to install the operator
 ///
-/// Applied over an installation of the operator that Weft replaces, it takes its place. The roles permit what the chosen components
-/// need, and nothing else.
+/// Applied over an installation of the operator that Weft replaces, it takes its place; placement-operator has to be stopped. The roles permit what the
+/// chosen components need, and nothing else. Only namespaces that are Weft's are among the manifests, so that no other changes or goes with them.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -39,12 +39,12 @@ pub struct Args {
     #[arg(long, value_name = "COMPONENT", value_delimiter = ',', value_parser = PossibleValuesParser::new(components()))]
     components: Vec<String>,
 
-    /// One Deployment weft-operator in the namespace weft-system for all domains, instead of one under the name of the operator that
-    /// is replaced
+    /// One Deployment weft-operator in the namespace weft-system for all domains, instead of one for each
     #[arg(long)]
     single: bool,
 
-    /// The namespace of the operator and its operands; with --single, of the operator only
+    /// The namespace of the operator and its operands; with --single, and of Placement, of the operator only. Any but the default
+    /// one must exist before
     #[arg(short, long)]
     namespace: Option<String>,
 
@@ -115,24 +115,33 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         placement_namespaces: args.placement_namespaces.as_ref(),
         keystone_urls: args.keystone_urls.as_ref(),
     })?;
+    if !installation.needed.is_empty() {
+        let commands: Vec<_> = installation.needed.iter().map(|name| format!("kubectl create namespace {name}")).collect();
+        output::say(&format!(
+            "note: namespaces that others may use are not among the manifests. Where they do not exist yet, create them first: {}",
+            commands.join("; ")
+        ));
+    }
     match &args.output {
         Some(folder) => {
             let files = files(&installation)?;
             output::write_files(folder, files.iter().map(|(name, text)| (*name, text.as_str())))?;
         }
         None => {
-            let Installation { namespaces, served, definitions, operator, examples: _ } = &installation;
-            output::print_as_is(&stream(
-                namespaces.iter().chain(served).chain(definitions.iter().map(|(_, definition)| definition)).chain(operator),
-            )?)?;
+            let Installation { namespaces, needed: _, definitions, operator, examples: _ } = &installation;
+            let definitions = definitions.iter().map(|(_, definition)| definition);
+            output::print_as_is(&stream(namespaces.iter().chain(definitions).chain(operator))?)?;
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn files(installation: &Installation) -> Result<Vec<(&'static str, String)>> {
-    let Installation { namespaces, served, definitions, operator, examples } = installation;
-    let mut files = vec![("namespace.yaml", stream(namespaces.iter().chain(served))?), ("operator.yaml", stream(operator)?)];
+    let Installation { namespaces, needed: _, definitions, operator, examples } = installation;
+    let mut files = vec![("operator.yaml", stream(operator)?)];
+    if !namespaces.is_empty() {
+        files.push(("namespace.yaml", stream(namespaces)?));
+    }
     for (name, manifest) in definitions.iter().chain(examples) {
         files.push((name, stream([manifest])?));
     }

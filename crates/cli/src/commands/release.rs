@@ -41,7 +41,7 @@ Examples:
   kubectl -n nmstate delete deployment nmstate-operator
   weft release node-network
 
-  kubectl -n openstack-operators scale deployment placement-operator-controller-manager --replicas=0
+  kubectl -n weft-placement scale deployment weft-placement-operator --replicas=0
   weft release placement")]
 pub struct Args {
     /// What is to be given back

@@ -3,6 +3,8 @@
 mod overlay;
 mod rbac;
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use weft_placement::{domain::Namespaces, registration::Addresses};
@@ -53,10 +55,11 @@ pub enum ApiServer {
 /// The objects of an installation, in the order in which they are to be applied.
 #[derive(Default)]
 pub struct Installation {
-    /// Namespaces.
+    /// Namespaces that are Weft's: of its own names, and of those of the operators that it replaces and nobody else. Any other may be there already, with
+    /// labels and objects of others: whoever applied it would change these, and whoever deleted it would delete them.
     pub namespaces: Vec<Manifest>,
-    /// Users' namespaces that are served: they must be there, since roles are in them. They are not part of the installation.
-    pub served: Vec<Manifest>,
+    /// The other namespaces that objects of the installation are in, and that must be there before: one that somebody chose, and those that are served.
+    pub needed: BTreeSet<String>,
     /// Definitions of custom resources, each with the name of its file.
     pub definitions: Vec<(&'static str, Manifest)>,
     /// ServiceAccounts, RBAC, Deployments, admission policies.
@@ -73,24 +76,27 @@ pub fn install(options: &Options) -> Result<Installation> {
     let mut installation = Installation::default();
     let mut shared = None;
     if options.single {
-        let names = Names::new(SINGLE_OPERATOR, SINGLE_NAMESPACE, SINGLE_OPERATOR, options.namespace.unwrap_or(SINGLE_NAMESPACE));
-        let mut namespace = overlay::renamed(read(SINGLE_NAMESPACE_YAML)?, &names);
+        let name = options.namespace.unwrap_or(SINGLE_NAMESPACE);
+        let names = Names::new(SINGLE_OPERATOR, SINGLE_NAMESPACE, SINGLE_OPERATOR, name);
+        let mut namespace = read(SINGLE_NAMESPACE_YAML)?;
         let mut operator = overlay::renamed(read(SINGLE_OPERATOR_YAML)?, &names);
         if let Some(early) = options.domains.iter().find(|entry| entry.install.before_the_network) {
             overlay::on_the_nodes_network(&mut namespace, &mut operator, &read(early.install.operator_yaml)?);
             options.api_server.iter().for_each(|server| overlay::reach(&mut operator, server));
         }
-        installation.namespaces.extend(manifests(namespace)?);
+        installation.add_namespace(name, SINGLE_NAMESPACE, namespace)?;
         shared = Some(operator);
     }
     for entry in &options.domains {
         let domain = Domain::of(entry, options)?;
-        installation.namespaces.extend(manifests(overlay::renamed(read(entry.install.namespace_yaml)?, &domain.operand_names()))?);
+        if let Some(namespace) = domain.namespace(options.single) {
+            installation.add_namespace(namespace, entry.install.namespace, read(entry.install.namespace_yaml)?)?;
+        }
         for (file, definition) in entry.definitions() {
             installation.definitions.push((file, Manifest::new(serde_json::to_value(definition)?)?));
         }
         installation.examples.push((entry.install.example_file, Manifest::new(domain.example.clone())?));
-        installation.served.extend(manifests(domain.served())?);
+        installation.needed.extend(domain.served().iter().cloned());
         installation.operator.extend(manifests(domain.rbac()?)?);
         match &mut shared {
             Some(operator) => overlay::add_environment(operator, &domain.shared_environment()),
@@ -116,7 +122,21 @@ pub fn install(options: &Options) -> Result<Installation> {
         overlay::set_image(&mut operator, options.image, options.image_pull_policy);
         installation.operator.extend(manifests(operator)?);
     }
+    let Installation { namespaces, needed, .. } = &mut installation;
+    needed.retain(|name| namespaces.iter().all(|namespace| namespace.key().name != *name));
     Ok(installation)
+}
+
+impl Installation {
+    /// Adds the namespace `name`, written in these objects, if it has the one name by which it is Weft's. Any other one is needed.
+    fn add_namespace(&mut self, name: &str, of_weft: &str, objects: Vec<Value>) -> Result<()> {
+        if name == of_weft {
+            self.namespaces.extend(manifests(objects)?);
+        } else {
+            self.needed.insert(name.to_owned());
+        }
+        Ok(())
+    }
 }
 
 /// Where one account for several domains writes for those other than this one; `None`: anywhere.
@@ -190,15 +210,22 @@ impl Domain {
         Ok(Self { entry, names, operands, namespaces, keystones, example, decisions, chosen })
     }
 
-    /// Where the operands are in namespaces of their users, the operator's alone is made.
-    fn operand_names(&self) -> Names {
-        let namespace = if self.namespaces.is_some() { &self.names.namespace } else { &self.operands };
-        self.names.clone().in_namespace(namespace)
+    /// The namespace that is its alone: of operator and operands; of the operator, where the operands are in namespaces of their users; of the operands,
+    /// where one operator is for several domains.
+    fn namespace(&self, single: bool) -> Option<&str> {
+        match (single, &self.namespaces) {
+            (true, Some(_)) => None,
+            (true, None) => Some(&self.operands),
+            (false, _) => Some(&self.names.namespace),
+        }
     }
 
-    fn served(&self) -> Vec<Value> {
-        let Some(Namespaces::These(names)) = &self.namespaces else { return Vec::new() };
-        names.iter().map(|name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})).collect()
+    /// The namespaces of users that are served, where they are listed.
+    fn served(&self) -> &[String] {
+        match &self.namespaces {
+            Some(Namespaces::These(names)) => names,
+            Some(Namespaces::All) | None => &[],
+        }
     }
 
     fn rbac(&self) -> Result<Vec<Value>> {

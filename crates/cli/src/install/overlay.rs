@@ -35,11 +35,6 @@ impl Names {
         Self { account: account.to_owned(), ..self }
     }
 
-    /// With another namespace.
-    pub fn in_namespace(self, namespace: &str) -> Self {
-        Self { namespace: namespace.to_owned(), ..self }
-    }
-
     fn name(&self, written: &str) -> String {
         written.strip_prefix(&self.written_operator).map_or_else(|| written.to_owned(), |rest| format!("{}{rest}", self.operator))
     }
@@ -52,10 +47,7 @@ impl Names {
 /// The objects in the operator's namespace.
 pub fn renamed(mut objects: Vec<Value>, names: &Names) -> Vec<Value> {
     for object in &mut objects {
-        if object["kind"] == "Namespace" {
-            object["metadata"]["name"] = names.namespace.clone().into();
-            object["metadata"]["labels"]["name"] = names.namespace.clone().into();
-        } else if object.pointer("/metadata/namespace").is_some_and(|namespace| names.is_written_namespace(namespace)) {
+        if object.pointer("/metadata/namespace").is_some_and(|namespace| names.is_written_namespace(namespace)) {
             object["metadata"]["namespace"] = names.namespace.clone().into();
         }
     }

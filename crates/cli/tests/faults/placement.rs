@@ -16,8 +16,8 @@ use weft_testenv::{
 use crate::{harness::*, site::*};
 
 pub const SPACE: &str = "openstack";
-const OPERATORS: &str = "openstack-operators";
-pub const USER: &str = "system:serviceaccount:openstack-operators:placement-operator-controller-manager";
+const OPERATORS: &str = "weft-placement";
+pub const USER: &str = "system:serviceaccount:weft-placement:weft-placement-operator";
 
 /// What happens to a service, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

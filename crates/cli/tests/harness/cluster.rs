@@ -71,7 +71,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts a control plane and installs Weft in it by `weft manifests | kubectl apply -f -`.
+    /// Starts a control plane and installs Weft in it by `weft manifests | kubectl apply -f -`, with the namespaces that it asks for.
     pub async fn start(options: ClusterOptions) -> Self {
         let mut builder = ControlPlane::builder().nodes(options.nodes).audit(true);
         for stage in options.stages {
@@ -345,10 +345,15 @@ pub fn weft_binary() -> PathBuf {
     std::env::var_os("WEFT_BIN").map_or_else(|| env!("CARGO_BIN_EXE_weft").into(), PathBuf::from)
 }
 
+/// The output of `weft manifests`, after the namespaces that its note names.
 fn manifests(arguments: &[&str]) -> String {
     let output = Command::new(weft_binary()).arg("manifests").args(arguments).output().unwrap();
-    assert!(output.status.success(), "weft manifests: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+    let note = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "weft manifests: {note}");
+    let needed = note.split("kubectl create namespace ").skip(1).filter_map(|rest| rest.split([';', '\n']).next());
+    let namespace = |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    let needed: String = needed.map(|name| format!("{}\n---\n", namespace(name))).collect();
+    needed + &String::from_utf8(output.stdout).unwrap()
 }
 
 /// The one Deployment or DaemonSet of an installation.

@@ -78,7 +78,7 @@ async fn killed(cluster: &Cluster, gate: &Gate, mut operator: Operator, step: St
     operator.wait().await;
     gate.clear();
     // As if it had run out.
-    cluster.kubectl(&["-n", "openstack-operators", "delete", "lease", "weft-placement", "--ignore-not-found"]).await;
+    cluster.kubectl(&["-n", "weft-placement", "delete", "lease", "weft-placement", "--ignore-not-found"]).await;
     let operator = Operator::start_default(cluster).await;
     step.finish(cluster, &before).await;
     operator

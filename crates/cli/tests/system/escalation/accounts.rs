@@ -36,10 +36,8 @@ pub const ADDONS: Account = Account::of(OF_ADDONS, "cluster-network-addons-opera
 pub const CLUSTER_NETWORK: Account = Account::of("openshift-cluster-network-operator", "cluster-network-operator");
 
 /// The operator of Placement works in another namespace than its own.
-const PLACEMENT: Account = Account {
-    works_in: "openstack",
-    ..Account::of("openstack-operators", "placement-operator-controller-manager").having(&[LIST_OWN_SECRETS])
-};
+const PLACEMENT: Account =
+    Account { works_in: "openstack", ..Account::of("weft-placement", "weft-placement-operator").having(&[LIST_OWN_SECRETS]) };
 
 /// All accounts.
 pub const ALL: &[Account] = &[

@@ -212,5 +212,5 @@ async fn the_operator_of_placement_runs_no_pod_with_a_token() {
         closed.push(run("asked for", kind, Some(true), json!([])));
         closed.push(run("projected", kind, Some(false), projected.clone()));
     }
-    assert_limits(&cluster, &account("openstack-operators", "placement-operator-controller-manager", None), &open, &closed).await;
+    assert_limits(&cluster, &account("weft-placement", "weft-placement-operator", None), &open, &closed).await;
 }

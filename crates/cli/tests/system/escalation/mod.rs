@@ -28,6 +28,8 @@ async fn start() -> ControlPlane {
     let account = |namespace: &str, name: &str| json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": namespace, "name": name}});
     let targets = [
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": VICTIMS}}),
+        // The one that Placement serves.
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "openstack"}}),
         account("kube-system", POWERFUL),
         account(VICTIMS, PEER),
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": POWERFUL},

@@ -17,8 +17,8 @@ use crate::{
 };
 
 const CONSUMER: &str = "openstack.org/placementapi-ac-consumer";
-const OPERATOR: &str = "placement-operator-controller-manager";
-const OPERATORS: &str = "openstack-operators";
+const OPERATOR: &str = "weft-placement-operator";
+const OPERATORS: &str = "weft-placement";
 /// Under which name placement-operator writes fields.
 const ORIGINAL: &str = "manager";
 /// What is made for a PlacementAPI, with a name that follows from its own.

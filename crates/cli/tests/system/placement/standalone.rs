@@ -123,5 +123,7 @@ async fn one_deployment_serves_chosen_namespaces_status_tells_of_them_and_uninst
         assert_eq!(roles.trim(), "", "{namespace}");
         assert!(cluster.get(kinds::NAMESPACE, "", namespace).await.is_some(), "{namespace} is its users'");
     }
-    assert!(cluster.get(kinds::NAMESPACE, "", "openstack-operators").await.is_none());
+    for namespace in ["weft-system", "weft-placement"] {
+        assert!(cluster.get(kinds::NAMESPACE, "", namespace).await.is_none(), "{namespace}");
+    }
 }

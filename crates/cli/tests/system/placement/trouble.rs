@@ -65,7 +65,8 @@ async fn while_another_operator_runs_condition_and_event_say_so() {
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"name": "nova-operator-controller-manager", "namespace": "openstack-operators"},
         "spec": {"selector": {"matchLabels": labels}, "template": pod}});
-    cluster.apply(&deployment.to_string()).await;
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "openstack-operators"}});
+    cluster.apply(&format!("{namespace}\n---\n{deployment}")).await;
     let operator = Operator::start_default(&cluster).await;
     database(&cluster, "first").await;
     cluster.apply(&placement_api("placement", &standalone())).await;
