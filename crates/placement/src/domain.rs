@@ -268,8 +268,8 @@ impl Domain for Placement {
         live["metadata"]["ownerReferences"].as_array().is_some_and(|owners| owners.iter().any(is_ours))
     }
 
-    /// nova-operator is one only in the releases that serve PlacementAPI: they name Placement's image, too. A webhook is in the way if it is asked about
-    /// PlacementAPIs.
+    /// nova-operator is one only in the releases that serve PlacementAPI: installed by itself, they name Placement's image, too. A webhook is in the way if
+    /// it is asked about PlacementAPIs.
     fn is_original_operator(&self, workload: &Value) -> bool {
         let metadata = &workload["metadata"];
         if !metadata["labels"][COMPONENT_LABEL].is_null() {
@@ -285,9 +285,29 @@ impl Domain for Placement {
         metadata["name"] == *own || metadata["name"] == *merged && variables.any(|variable| variable["name"] == IMAGE_VARIABLE)
     }
 
+    /// openstack-operator installs nova-operator without that image. As long as placement-operator serves PlacementAPI, it installs that one, too, be it
+    /// with zero replicas.
+    fn originals<'a>(&self, found: &[&'a Value]) -> Vec<&'a Value> {
+        let [(_, own), (_, merged), ..] = OPERATORS;
+        let is_named = |one: &Value, name: &str| one["metadata"]["name"] == *name && is_of_openstack_operator(one);
+        let has_taken_over = |nova: &Value| {
+            let namespace = &nova["metadata"]["namespace"];
+            is_named(nova, merged) && !found.iter().any(|one| is_named(one, own) && one["metadata"]["namespace"] == *namespace)
+        };
+        found.iter().copied().filter(|one| self.is_original_operator(one) || has_taken_over(one)).collect()
+    }
+
     fn operators(&self) -> &'static [(Kind, &'static str)] {
         OPERATORS
     }
+}
+
+/// Whether openstack-operator has installed it: the resource OpenStack owns it then.
+fn is_of_openstack_operator(workload: &Value) -> bool {
+    let mut owners = workload["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    owners.any(|owner| {
+        owner["kind"] == "OpenStack" && owner["apiVersion"].as_str().is_some_and(|version| version.starts_with("operator.openstack.org/"))
+    })
 }
 
 #[cfg(test)]
@@ -314,6 +334,22 @@ mod tests {
         let mut ours = deployment("placement-operator-controller-manager", "X");
         ours["metadata"]["labels"] = serde_json::json!({COMPONENT_LABEL: "operator"});
         assert!(!domain.is_original_operator(&ours));
+    }
+
+    #[test]
+    fn the_nova_operator_of_openstack_operator_serves_where_no_other_does() {
+        let domain = Placement::new(Settings::default());
+        let installed = |namespace: &str, name: &str, by: &str| {
+            serde_json::json!({"kind": "Deployment", "metadata": {"namespace": namespace, "name": format!("{name}-operator-controller-manager"),
+                "ownerReferences": [{"apiVersion": "operator.openstack.org/v1beta1", "kind": by}]}, "spec": {"replicas": 0}})
+        };
+        let (nova, placement) = (installed("a", "nova", "OpenStack"), installed("a", "placement", "OpenStack"));
+        assert_eq!(domain.originals(&[&nova]), [&nova]);
+        assert_eq!(domain.originals(&[&nova, &placement]), [&placement], "the release before, scaled to zero");
+        let elsewhere = installed("b", "placement", "OpenStack");
+        assert_eq!(domain.originals(&[&nova, &elsewhere]), [&nova, &elsewhere]);
+        let other = installed("a", "nova", "Other");
+        assert!(domain.originals(&[&other]).is_empty(), "it names no image of Placement");
     }
 
     /// openstack-operator deletes what has the names of placement-operator in the namespace of all its operators.

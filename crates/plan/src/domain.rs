@@ -78,6 +78,11 @@ pub trait Domain: Send + Sync + 'static {
     /// Whether a workload is that operator itself. While it runs (see [`is_at_rest`](crate::is_at_rest)) Weft writes nothing in this domain.
     fn is_original_operator(&self, workload: &Value) -> bool;
 
+    /// That operator among all that was found by [`Domain::operators`] and [`Domain::admission`], where one object alone may not tell.
+    fn originals<'a>(&self, found: &[&'a Value]) -> Vec<&'a Value> {
+        found.iter().copied().filter(|one| self.is_original_operator(one)).collect()
+    }
+
     /// The workloads that may be that operator, by kind and name, in whatever namespace. Weft's own may have such a name, too.
     fn operators(&self) -> &'static [(Kind, &'static str)];
 

@@ -190,19 +190,24 @@ pub fn held_by_another(domain: &dyn Domain, shared: &Shared) -> Option<Blocked> 
 
 /// Whether the operator that Weft replaces runs, or what it has left is in the way, among these objects. One that is scaled to zero is not.
 pub(crate) fn blocked<'a>(domain: &dyn Domain, operators: impl Iterator<Item = &'a Value>) -> Option<Blocked> {
-    original(domain, operators.filter(|workload| !is_at_rest(workload)))
+    blocked_by(domain, operators, |original| !is_at_rest(original))
 }
 
-/// The operator that Weft replaces, or what it has left, among these objects, whether it runs or not.
+/// The operator that Weft replaces, or what it has left, among these objects, as far as it counts.
 /// Of several the one whose name the domain gives first, so that the same is said each time.
-pub(crate) fn original<'a>(domain: &dyn Domain, operators: impl Iterator<Item = &'a Value>) -> Option<Blocked> {
+pub(crate) fn blocked_by<'a>(
+    domain: &dyn Domain,
+    operators: impl Iterator<Item = &'a Value>,
+    counts: impl Fn(&Value) -> bool,
+) -> Option<Blocked> {
     let text = |field: &Value| field.as_str().unwrap_or_default().to_owned();
     let rank = |workload: &&Value| {
         let is_it = |(kind, name): &(Kind, &str)| workload["kind"] == kind.kind && workload["metadata"]["name"] == *name;
         let place = domain.operators().iter().position(is_it).unwrap_or(usize::MAX);
         (place, text(&workload["metadata"]["namespace"]), text(&workload["metadata"]["name"]))
     };
-    let theirs = operators.filter(|workload| domain.is_original_operator(workload)).min_by_key(rank)?;
+    let originals = domain.originals(&operators.collect::<Vec<_>>());
+    let theirs = originals.into_iter().filter(|original| counts(original)).min_by_key(rank)?;
     let (kind, namespace, name) = (text(&theirs["kind"]), text(&theirs["metadata"]["namespace"]), text(&theirs["metadata"]["name"]));
     let lower = kind.to_lowercase();
     if namespace.is_empty() {

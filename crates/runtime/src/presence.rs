@@ -88,8 +88,8 @@ pub async fn blocked(cluster: &Cluster, domain: &dyn Domain) -> Result<Option<Bl
 /// names of Weft's.
 pub async fn blocked_in(cluster: &Cluster, domain: &dyn Domain, namespace: &str) -> Result<Option<Blocked>, Error> {
     let operators = operators_of_others(cluster, domain).await?;
-    let counts = |operator: &&Value| !is_at_rest(operator) || operator["metadata"]["namespace"] == namespace;
-    Ok(pass::original(domain, operators.iter().filter(counts)))
+    let counts = |original: &Value| !is_at_rest(original) || original["metadata"]["namespace"] == namespace;
+    Ok(pass::blocked_by(domain, operators.iter(), counts))
 }
 
 /// The workloads that may be the operator that Weft replaces, and what it may have left.
