@@ -90,7 +90,7 @@ mod tests {
             let workloads = domain.operators().iter().filter(|(kind, _)| [kinds::DEPLOYMENT, kinds::DAEMON_SET].contains(kind));
             for (kind, operator) in workloads {
                 let is_held = |replicas| {
-                    let (shared, source) = (Shared::default(), Source::Operators(*kind, *operator));
+                    let (shared, source) = (Shared::default(), Source::Operators(*kind, operator));
                     shared.lock().expect(source.clone());
                     for change in [Change::Restarted, Change::Listed(original(*kind, operator, replicas)), Change::Complete] {
                         shared.lock().feed(&source, change);
