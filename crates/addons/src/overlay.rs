@@ -40,7 +40,8 @@ impl Overlay<'_> {
             let secrets = self.effective.image_pull_secrets.iter().map(|name| LocalObjectReference { name: name.clone() });
             pod.image_pull_secrets = Some(secrets.collect::<Vec<_>>()).filter(|secrets| !secrets.is_empty());
             pod.node_selector = placement.node_selector.clone();
-            pod.affinity = placement.affinity.clone();
+            // `{}` where nothing is said: that is what the original writes, and to leave it out would be another template and restart the pods.
+            pod.affinity = Some(placement.affinity.clone().unwrap_or_default());
             pod.tolerations = placement.tolerations.clone();
             Ok::<_, String>(())
         })

@@ -28,8 +28,9 @@ pub(crate) fn objects(overlay: &Overlay<'_>) -> Result<Vec<Manifest>, ManifestEr
     for object in objects.iter_mut().filter(|object| object.key().kind == kinds::CONFIG_MAP) {
         object.edit("/data", |data: &mut Map<String, Value>| configure(data, paths))?;
     }
-    // Taken before the labels are set: a new version of the operator alone restarts nothing.
-    let config = objects.iter().find(|object| object.key().kind == kinds::CONFIG_MAP).map(Manifest::hash);
+    // The pods of the original have read the configuration that the manifest holds: without a hash of it, they need no restart when Weft
+    // takes over. Taken before the labels are set: a new version of the operator alone restarts nothing.
+    let config = objects.iter().find(|object| object.key().kind == kinds::CONFIG_MAP).filter(|_| changes(paths)).map(Manifest::hash);
     for object in &mut objects {
         if object.key().kind == kinds::DAEMON_SET {
             let images = [("install-multus-binary", Image::Multus), (DAEMON, Image::Multus)];
@@ -44,9 +45,14 @@ pub(crate) fn objects(overlay: &Overlay<'_>) -> Result<Vec<Manifest>, ManifestEr
     Ok(objects)
 }
 
+/// Whether the daemon has to be configured otherwise than the manifest does.
+fn changes(paths: &HostPaths) -> bool {
+    paths.cni_bin_dir != Preset::default().paths().cni_bin_dir
+}
+
 /// Tells the daemon where the plugins are that it calls for a pod's networks, if not where it looks by itself.
 fn configure(data: &mut Map<String, Value>, paths: &HostPaths) -> Result<(), String> {
-    if paths.cni_bin_dir == Preset::default().paths().cni_bin_dir {
+    if !changes(paths) {
         return Ok(());
     }
     let text = data.get(DAEMON_CONFIG).and_then(Value::as_str).ok_or_else(|| format!("there is no {DAEMON_CONFIG}"))?;
@@ -119,6 +125,31 @@ mod tests {
         assert_eq!(expected["binDir"], Value::Null);
         expected["binDir"] = bin.into();
         assert_eq!(config(&k3s), expected);
+    }
+
+    #[test]
+    fn the_pods_roll_when_the_config_changes_and_not_when_weft_takes_over() {
+        let hash = |decision: &Decision| {
+            let template = &object(decision, "DaemonSet", "multus")["spec"]["template"];
+            template["metadata"]["annotations"]["weft.network/config-hash"].clone()
+        };
+        assert_eq!(hash(&with(json!({}))), Value::Null);
+        let elsewhere = |folder: &str| hash(&with(json!({"cniBinDir": folder})));
+        assert!(elsewhere("/a").is_string());
+        assert_ne!(elsewhere("/a"), elsewhere("/b"));
+    }
+
+    /// No hash rolls the pods when this changes: then the manifest needs one always.
+    #[test]
+    fn the_config_of_the_manifest_is_that_of_the_original() {
+        assert_eq!(
+            config(&with(json!({}))),
+            json!({
+                "chrootDir": "/hostroot", "cniVersion": "0.3.1", "logLevel": "verbose", "logToStderr": true,
+                "cniConfigDir": "/host/etc/cni/net.d", "multusAutoconfigDir": "/host/etc/cni/net.d", "multusConfigFile": "auto",
+                "socketDir": "/host/run/multus/"
+            })
+        );
     }
 
     #[test]
