@@ -185,3 +185,7 @@ pub(crate) fn notices(effective: &Effective, facts: &Facts) -> Vec<Notice> {
 #[cfg(test)]
 #[path = "build_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "programs_tests.rs"]
+mod programs_tests;

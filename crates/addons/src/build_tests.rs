@@ -238,24 +238,3 @@ fn the_nodes_networks_are_asked_of_their_own_operator_unless_somebody_has() {
     assert!(names(&decision).is_empty() && decision.waits.is_empty());
     assert!(decision.notices[0].message.contains("NMState mine"), "{:?}", decision.notices);
 }
-
-/// The programs end, hang or are never restarted without these, and nothing in the cluster says why.
-#[test]
-fn programs_have_the_folders_and_probes_that_they_need() {
-    let decision = decide(&full());
-    let pod = |kind: &str, name: &str| object(&decision, kind, name)["spec"]["template"]["spec"].clone();
-
-    let marker = pod("DaemonSet", "bridge-marker");
-    assert_eq!(marker["containers"][0]["securityContext"]["readOnlyRootFilesystem"], true);
-    assert_eq!(marker["containers"][0]["volumeMounts"], json!([{"name": "tmp", "mountPath": "/tmp"}]), "glog writes its files there");
-    assert_eq!(marker["volumes"], json!([{"name": "tmp", "emptyDir": {}}]));
-
-    let manager = pod("Deployment", "kubemacpool-mac-controller-manager");
-    for (probe, path) in [("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")] {
-        let asked = &manager["containers"][0][probe]["httpGet"];
-        assert_eq!((&asked["path"], &asked["port"], &asked["scheme"]), (&json!(path), &json!("webhook-server"), &json!("HTTPS")));
-    }
-
-    let macvtap = pod("DaemonSet", "macvtap-cni");
-    assert_eq!(macvtap["initContainers"][0]["volumeMounts"][0]["mountPropagation"], "Bidirectional");
-}

@@ -1,0 +1,244 @@
+//! What each program of an add-on needs of its container: without it, the program ends, hangs or is never restarted, and nothing in the
+//! cluster says why. The table is of the versions that are deployed by default, and is complete: what is not in it is not in the container.
+#![allow(clippy::unwrap_used)]
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use crate::testing::{decide, full, objects};
+
+const LISTS: [&str; 2] = ["initContainers", "containers"];
+
+fn http(scheme: Option<&str>, path: &str, port: impl Into<Value>, delay: u32, period: u32) -> Value {
+    let mut get = json!({"path": path, "port": port.into()});
+    if let Some(scheme) = scheme {
+        get["scheme"] = scheme.into();
+        get["httpHeaders"] = json!([{"name": "Content-Type", "value": "application/json"}]);
+    }
+    json!({"httpGet": get, "initialDelaySeconds": delay, "periodSeconds": period})
+}
+
+/// Workload and container, and its needs. `run` is command and arguments, `writable` and `readable` are folders from outside, `hears` those
+/// of them where mounts of the host arrive, `tells` those whose mounts reach the host.
+fn programs() -> Vec<(&'static str, Value)> {
+    let multus_answers = json!({
+        "exec": {"command": ["curl", "--fail", "--unix-socket", "/host/run/multus/multus.sock", "localhost/healthz"]},
+        "initialDelaySeconds": 15, "periodSeconds": 5
+    });
+    vec![
+        (
+            "multus/install-multus-binary",
+            json!({
+                "privileged": true, "writable": ["/host/opt/cni/bin"], "tells": ["/host/opt/cni/bin"],
+                "run": ["/usr/src/multus-cni/bin/install_multus", "-d", "/host/opt/cni/bin", "-t", "thick"]
+            }),
+        ),
+        (
+            "multus/kube-multus",
+            json!({
+                "privileged": true, "hostNetwork": true, "hostPID": true, "env": ["MULTUS_NODE_NAME"],
+                "run": ["/usr/src/multus-cni/bin/multus-daemon"],
+                "writable": [
+                    "/host/etc/cni/net.d", "/opt/cni/bin", "/host/run", "/var/lib/cni/multus", "/var/lib/kubelet", "/run/k8s.cni.cncf.io",
+                    "/run/netns", "/hostroot", "/etc/cni/multus/net.d"
+                ],
+                "readable": ["/etc/cni/net.d/multus.d"], "hears": ["/var/lib/kubelet", "/run/netns", "/hostroot"],
+                "preStop": ["/bin/sh", "-c", "rm -rf /host/etc/cni/net.d/00-multus.conf /host/var/lib/cni/*"]
+            }),
+        ),
+        (
+            "dynamic-networks-controller-ds/dynamic-networks-controller",
+            json!({
+                "privileged": true, "env": ["NODE_NAME"],
+                "run": ["/dynamic-networks-controller", "-config=/etc/dynamic-networks-controller/dynamic-networks-config.json", "-v=5"],
+                "writable": ["/host/run/multus", "/host/run/crio"], "readable": ["/etc/dynamic-networks-controller/"],
+                "livenessProbe": multus_answers, "readinessProbe": multus_answers
+            }),
+        ),
+        (
+            "kube-cni-linux-bridge-plugin/cni-plugins",
+            json!({
+                "privileged": true, "readOnlyRoot": true, "env": ["SEVERAL_PLUGIN_FOLDERS"], "run": ["/bin/bash", "-ceu", "script"],
+                "writable": ["/opt/cni/bin", "/tmp"]
+            }),
+        ),
+        // It logs with glog, which ends the program where it cannot make its files under /tmp.
+        (
+            "bridge-marker/bridge-marker",
+            json!({
+                "hostNetwork": true, "user": 1001, "nonRoot": true, "readOnlyRoot": true, "writable": ["/tmp"], "env": ["NODE_NAME"],
+                "run": ["-node-name", "$(NODE_NAME)"], "ports": {"healthport": 8081},
+                "livenessProbe": http(None, "/healthz", "healthport", 10, 20),
+                "readinessProbe": http(None, "/healthz", "healthport", 5, 10)
+            }),
+        ),
+        (
+            "ovs-cni-amd64/ovs-cni-plugin",
+            json!({
+                "privileged": true, "env": ["SEVERAL_PLUGIN_FOLDERS"], "run": ["/bin/sh", "-ceu", "script"],
+                "writable": ["/host/opt/cni/bin"], "readable": ["/host/var/run/openvswitch"]
+            }),
+        ),
+        // It touches /tmp/healthy, in its own root file system.
+        (
+            "ovs-cni-amd64/ovs-cni-marker",
+            json!({
+                "privileged": true, "hostNetwork": true, "env": ["NODE_NAME"], "writable": ["/host/var/run/openvswitch"],
+                "run": [
+                    "/marker", "-v", "3", "-logtostderr", "-node-name", "$(NODE_NAME)", "-ovs-socket",
+                    "unix:/host/var/run/openvswitch/db.sock", "-healthcheck-interval=60"
+                ],
+                "livenessProbe": {
+                    "exec": {"command": ["sh", "-c", "find /tmp/healthy -mmin -2 | grep -q /tmp/healthy"]},
+                    "initialDelaySeconds": 60, "periodSeconds": 60
+                }
+            }),
+        ),
+        (
+            "macvtap-cni/install-cni",
+            json!({
+                "privileged": true, "env": ["SEVERAL_PLUGIN_FOLDERS"], "run": ["/bin/sh", "-ceu", "script"],
+                "writable": ["/host/opt/cni/bin"], "tells": ["/host/opt/cni/bin"]
+            }),
+        ),
+        (
+            "macvtap-cni/macvtap-cni",
+            json!({
+                "privileged": true, "hostNetwork": true, "hostPID": true, "run": ["/macvtap-deviceplugin", "-v", "3", "-logtostderr"],
+                "writable": ["/var/lib/kubelet/device-plugins"], "envFrom": ["macvtap-deviceplugin-config"]
+            }),
+        ),
+        (
+            "kubemacpool-cert-manager/manager",
+            json!({
+                "user": 107, "nonRoot": true, "noEscalation": true, "drops": ["ALL"], "run": ["/manager", "--v=production"],
+                "env": [
+                    "CA_ROTATE_INTERVAL", "CA_OVERLAP_INTERVAL", "CERT_ROTATE_INTERVAL", "CERT_OVERLAP_INTERVAL", "RUN_CERT_MANAGER",
+                    "POD_NAMESPACE", "POD_NAME", "COMPONENT", "PART_OF", "VERSION", "MANAGED_BY"
+                ]
+            }),
+        ),
+        (
+            "kubemacpool-mac-controller-manager/manager",
+            json!({
+                "user": 107, "nonRoot": true, "noEscalation": true, "drops": ["ALL"],
+                "run": ["/manager", "--v=production", "--wait-time=300", "--tls-min-version=VersionTLS13"],
+                "env": ["POD_NAMESPACE", "POD_NAME", "RANGE_START", "RANGE_END", "KUBEVIRT_CLIENT_GO_SCHEME_REGISTRATION_VERSION"],
+                "ports": {"webhook-server": 8000, "metrics": 8443}, "readable": ["/tmp/k8s-webhook-server/serving-certs/"],
+                "livenessProbe": http(Some("HTTPS"), "/healthz", "webhook-server", 15, 20),
+                "readinessProbe": http(Some("HTTPS"), "/readyz", "webhook-server", 10, 10)
+            }),
+        ),
+        (
+            "secondary-dns/secondary-dns",
+            json!({
+                "user": 1000, "nonRoot": true, "noEscalation": true, "drops": ["ALL"], "run": ["-conf", "/etc/coredns/Corefile"],
+                "readable": ["/etc/coredns", "/zones"], "ports": {"dns": 5353, "healthport": 8082, "readyport": 8083},
+                "livenessProbe": http(None, "/health", "healthport", 15, 20), "readinessProbe": http(None, "/ready", "readyport", 5, 10)
+            }),
+        ),
+        (
+            "secondary-dns/status-monitor",
+            json!({
+                "user": 1000, "nonRoot": true, "noEscalation": true, "drops": ["ALL"], "writable": ["/zones"],
+                "env": ["DOMAIN", "NAME_SERVER_IP"], "ports": {"healthport": 8081},
+                "livenessProbe": http(None, "/healthz", "healthport", 15, 20), "readinessProbe": http(None, "/readyz", "healthport", 5, 10)
+            }),
+        ),
+        // controller-runtime takes an empty folder for the one that the volume is mounted at.
+        (
+            "kubevirt-ipam-controller-manager/manager",
+            json!({
+                "nonRoot": true, "noEscalation": true, "drops": ["ALL"], "env": ["LOG_LEVEL"], "ports": {"webhook-server": 9443},
+                "run": ["/manager", "--leader-elect", "--certificates-dir=", "--tls-min-version=VersionTLS13"],
+                "readable": ["/tmp/k8s-webhook-server/serving-certs"],
+                "livenessProbe": http(None, "/healthz", 8081, 15, 20), "readinessProbe": http(None, "/readyz", 8081, 5, 10)
+            }),
+        ),
+    ]
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn of_each(values: &Value, field: &str) -> Value {
+    list(values).iter().map(|value| value[field].clone()).collect()
+}
+
+/// What a container has, in the words of the table. What it does not have is left out.
+fn given(pod: &Value, container: &Value) -> Value {
+    let (context, of_pod) = (&container["securityContext"], &pod["securityContext"]);
+    let either = |field: &str| if context[field].is_null() { of_pod[field].clone() } else { context[field].clone() };
+    let is_file = |mount: &Value| {
+        let volume = list(&pod["volumes"]).iter().find(|volume| volume["name"] == mount["name"]).unwrap();
+        mount["readOnly"] == true || !volume["configMap"].is_null() || !volume["secret"].is_null()
+    };
+    let mounts = list(&container["volumeMounts"]);
+    let paths = |wanted: &dyn Fn(&Value) -> bool| -> Value {
+        mounts.iter().filter(|mount| wanted(mount)).map(|mount| mount["mountPath"].clone()).collect()
+    };
+    let run = list(&container["command"]).iter().chain(list(&container["args"]));
+    let run: Value = run.map(|word| if word.as_str().unwrap().contains('\n') { json!("script") } else { word.clone() }).collect();
+    let ports: Map<_, _> =
+        list(&container["ports"]).iter().map(|port| (port["name"].as_str().unwrap().to_owned(), port["containerPort"].clone())).collect();
+    let all = json!({
+        "run": run, "ports": ports, "env": of_each(&container["env"], "name"),
+        "envFrom": list(&container["envFrom"]).iter().map(|source| source["configMapRef"]["name"].clone()).collect::<Value>(),
+        "user": either("runAsUser"), "nonRoot": either("runAsNonRoot"), "privileged": context["privileged"],
+        "noEscalation": context["allowPrivilegeEscalation"] == false, "drops": context["capabilities"]["drop"],
+        "adds": context["capabilities"]["add"], "readOnlyRoot": context["readOnlyRootFilesystem"],
+        "writable": paths(&|mount| !is_file(mount)), "readable": paths(&is_file),
+        "hears": paths(&|mount| mount["mountPropagation"] == "HostToContainer"),
+        "tells": paths(&|mount| mount["mountPropagation"] == "Bidirectional"),
+        "livenessProbe": container["livenessProbe"], "readinessProbe": container["readinessProbe"],
+        "startupProbe": container["startupProbe"], "preStop": container["lifecycle"]["preStop"]["exec"]["command"]
+    });
+    let is_there = |value: &Value| match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::Array(values) => !values.is_empty(),
+        Value::Object(values) => !values.is_empty(),
+        _ => true,
+    };
+    all.as_object().unwrap().iter().filter(|(_, value)| is_there(value)).map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+#[test]
+fn every_container_gives_its_program_what_it_needs() {
+    let decision = decide(&full());
+    let mut found = BTreeMap::new();
+    for object in objects(&decision) {
+        let Some(pod) = object.body().pointer("/spec/template/spec") else { continue };
+        for (index, container) in LISTS.iter().enumerate().flat_map(|(index, name)| list(&pod[*name]).iter().map(move |one| (index, one))) {
+            let mut given = given(pod, container);
+            // Init containers need nothing of the host but its files.
+            for field in ["hostNetwork", "hostPID"].iter().filter(|field| index == 1 && pod[**field] == true) {
+                given[*field] = true.into();
+            }
+            found.insert(format!("{}/{}", object.key().name, container["name"].as_str().unwrap()), given);
+        }
+    }
+    for (name, needs) in programs() {
+        assert_eq!(found.remove(name), Some(needs), "{name}");
+    }
+    assert!(found.is_empty(), "not in the table: {found:?}");
+}
+
+#[test]
+fn a_program_with_a_read_only_root_can_write_temporary_files() {
+    for (name, needs) in programs().iter().filter(|(_, needs)| needs["readOnlyRoot"] == true) {
+        assert!(list(&needs["writable"]).contains(&json!("/tmp")), "{name}");
+    }
+}
+
+/// A pod template that lacks the field is another one than the original's, and its pods restart when Weft takes over.
+#[test]
+fn pods_have_an_affinity_also_where_nothing_is_asked() {
+    let mut resource = full();
+    resource["spec"]["placementConfiguration"] = json!({"infra": {}, "workloads": {}});
+    for object in objects(&decide(&resource)) {
+        if let Some(pod) = object.body().pointer("/spec/template/spec") {
+            assert_eq!(pod["affinity"], json!({}), "{}", object.key());
+        }
+    }
+}
