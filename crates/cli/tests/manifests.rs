@@ -361,7 +361,7 @@ fn manifests_have_no_namespace_that_others_may_use() {
                     .map(|rest| rest.split([';', '\n']).next().unwrap().to_owned())
                     .collect();
                 assert!(note.is_disjoint(&names), "{arguments:?}: {}", run.stderr);
-                // Every namespace that objects are in is made, or told.
+                // Every namespace that objects are in is among them, or named in the note.
                 let placed: BTreeSet<_> =
                     objects.iter().filter_map(|object| object["metadata"]["namespace"].as_str().map(str::to_owned)).collect();
                 for name in placed.difference(&names).filter(|name| *name != "default") {

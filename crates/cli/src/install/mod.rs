@@ -58,7 +58,7 @@ pub struct Installation {
     /// Namespaces that are Weft's: of its own names, and of those of the operators that it replaces and nobody else. Any other may be there already, with
     /// labels and objects of others: whoever applied it would change these, and whoever deleted it would delete them.
     pub namespaces: Vec<Manifest>,
-    /// The other namespaces that objects of the installation are in, and that must be there before: one that somebody chose, and those that are served.
+    /// The other namespaces that objects of the installation are in, and that must be there before: one that the user chose, and those that are served.
     pub needed: BTreeSet<String>,
     /// Definitions of custom resources, each with the name of its file.
     pub definitions: Vec<(&'static str, Manifest)>,

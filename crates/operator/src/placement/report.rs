@@ -77,7 +77,7 @@ impl Place {
     }
 }
 
-/// Whether the conditions were last written by somebody else than this manager.
+/// Whether the conditions were last written by another manager than this one.
 fn are_conditions_of_another(resource: &Value, manager: &str) -> bool {
     let entries = resource["metadata"]["managedFields"].as_array().into_iter().flatten();
     entries.filter(|entry| entry["manager"] != manager).any(|entry| !entry["fieldsV1"]["f:status"]["f:conditions"].is_null())
