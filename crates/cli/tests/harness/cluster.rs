@@ -366,15 +366,14 @@ fn operator(manifests: &str) -> ObjectKey {
     operator
 }
 
-static PODS: AtomicUsize = AtomicUsize::new(0);
-
-/// The environment of a container, with the references that the Deployment uses filled in. Each process counts as another pod.
+/// The environment of a container, with the references that the Deployment uses filled in.
 fn environment(container: &Value, workload: &ObjectKey) -> BTreeMap<String, String> {
     let value = |variable: &Value| match variable.pointer("/valueFrom/fieldRef/fieldPath").and_then(Value::as_str) {
         None => variable["value"].as_str().unwrap_or_default().to_owned(),
         Some("metadata.namespace") => workload.namespace.clone().unwrap(),
         Some("metadata.name") => workload.name.clone(),
-        Some("metadata.uid") => format!("00000000-0000-4000-8000-{:012}", PODS.fetch_add(1, Ordering::Relaxed)),
+        // That of the process, which stands for a pod.
+        Some("metadata.uid") => String::new(),
         Some(other) => panic!("the kubelet's part is not played for {other}"),
     };
     container["env"]

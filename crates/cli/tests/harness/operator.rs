@@ -68,6 +68,8 @@ impl Operator {
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .envs(&cluster.operator_env)
+            // Each process counts as another pod.
+            .env("POD_UID", format!("00000000-0000-4000-8000-{number:012}"))
             .envs(options.environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(output.try_clone().unwrap())
