@@ -95,6 +95,10 @@ impl Domain for Addons {
         Some((record::key(&self.settings, resource_name), record::DATA_KEY))
     }
 
+    fn original_record(&self, resource_name: &str) -> Option<ObjectKey> {
+        record::original_key(&self.settings, resource_name)
+    }
+
     fn decide(&self, input: Input<'_>) -> Result<Decision, Refusal> {
         let resource = validate::read(input.resource).map_err(|problems| refusal(FAILED_TO_VALIDATE, problems))?;
         let valid = validate::validate(&resource).map_err(|problems| refusal(FAILED_TO_VALIDATE, problems))?;

@@ -12,7 +12,16 @@ pub const DATA_KEY: &str = "applied";
 
 /// Which ConfigMap. ("networks" is no slip of ours.)
 pub fn key(settings: &Settings, resource: &str) -> ObjectKey {
-    ObjectKey::new(kinds::CONFIG_MAP, &settings.operator_namespace, &format!("cluster-networks-addons-operator-applied-{resource}"))
+    key_in(&settings.operator_namespace, resource)
+}
+
+/// The place of the original's record where Weft's operator has a namespace of its own: the original runs with its operands.
+pub(crate) fn original_key(settings: &Settings, resource: &str) -> Option<ObjectKey> {
+    (settings.namespace != settings.operator_namespace).then(|| key_in(&settings.namespace, resource))
+}
+
+fn key_in(namespace: &str, resource: &str) -> ObjectKey {
+    ObjectKey::new(kinds::CONFIG_MAP, namespace, &format!("cluster-networks-addons-operator-applied-{resource}"))
 }
 
 /// The record of a complete configuration.

@@ -46,3 +46,14 @@ fn a_record_of_the_original_is_read() {
     decided.as_object_mut().unwrap().retain(|field, _| !ADDITIONS.contains(&field.as_str()));
     assert_eq!(decided, serde_json::from_str::<Value>(record).unwrap());
 }
+
+#[test]
+fn the_originals_record_is_looked_for_with_the_operands() {
+    let original = |namespace: &str, operator_namespace: &str| {
+        let settings = Settings { namespace: namespace.into(), operator_namespace: operator_namespace.into(), ..Settings::default() };
+        Addons::new(settings).original_record("cluster").map(|key| key.to_string())
+    };
+    let there = "ConfigMap/operands/cluster-networks-addons-operator-applied-cluster";
+    assert_eq!(original("operands", "weft").as_deref(), Some(there), "one operator for all domains");
+    assert_eq!(original("operands", "operands"), None, "Weft's own place is the same");
+}

@@ -52,6 +52,12 @@ pub trait Domain: Send + Sync + 'static {
     /// The record of the last applied configuration that the original kept and that Weft keeps too: which ConfigMap, which key.
     fn record(&self, resource_name: &str) -> Option<(ObjectKey, &'static str)>;
 
+    /// The place where the original kept that record, if it is another one. It is read while there is no record in [`Domain::record`]'s
+    /// place, and never written.
+    fn original_record(&self, _resource_name: &str) -> Option<ObjectKey> {
+        None
+    }
+
     /// Validates the resource, fills in what is left open, and builds the objects.
     ///
     /// # Errors

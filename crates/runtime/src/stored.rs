@@ -61,7 +61,12 @@ pub async fn read(objects: &Objects, namespace: &str) -> Result<Stored, StoredEr
 
 async fn record(objects: &Objects) -> Result<Option<String>, Error> {
     let Some((key, field)) = objects.domain.record(&objects.owner.name) else { return Ok(None) };
-    Ok(objects.live(&key).await?.and_then(|map| map["data"][field].as_str().map(str::to_owned)))
+    let text = |map: Option<Arc<Value>>| map.and_then(|map| map["data"][field].as_str().map(str::to_owned));
+    let own = text(objects.live(&key).await?);
+    match objects.domain.original_record(&objects.owner.name).filter(|_| own.is_none()) {
+        Some(original) => Ok(text(objects.live(&original).await?)),
+        None => Ok(own),
+    }
 }
 
 /// Makes the stored inventory this one.

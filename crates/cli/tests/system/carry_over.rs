@@ -108,6 +108,27 @@ async fn a_record_of_cnao_is_gone_on_from() {
     assert_eq!(record(&cluster).await.unwrap()["kubeMacPool"], serde_json::from_str::<Value>(OF_CNAO).unwrap()["kubeMacPool"]);
 }
 
+/// The original ran with its operands; one operator for all domains has a namespace of its own.
+#[tokio::test]
+async fn a_record_of_cnao_is_found_with_the_operands() {
+    let cluster = Cluster::start(ClusterOptions { nodes: 1, manifests: &["--single"], ..Default::default() }).await;
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": RECORD, "namespace": NAMESPACE}, "data": {"applied": OF_CNAO}});
+    cluster.apply(&map.to_string()).await;
+    let _operator = Operator::start_default(&cluster).await;
+    cluster.install(&configuration(json!({"multus": {}, "kubeMacPool": {}}))).await;
+    assert_eq!(range(&cluster).await, json!({"RANGE_START": "02:5f:11:00:00:00", "RANGE_END": "02:5f:11:ff:ff:ff"}));
+    let manager = cluster.get(kinds::DEPLOYMENT, NAMESPACE, "kubemacpool-cert-manager").await.unwrap();
+    let environment = manager["spec"]["template"]["spec"]["containers"][0]["env"].as_array().unwrap();
+    assert!(environment.contains(&json!({"name": "CERT_OVERLAP_INTERVAL", "value": "12h0m0s"})), "its rotation too: {environment:#?}");
+    // From now on Weft's own counts, and the original's stays as it is.
+    let own = cluster.get(kinds::CONFIG_MAP, "weft-system", RECORD).await.unwrap();
+    assert_eq!(
+        serde_json::from_str::<Value>(own["data"]["applied"].as_str().unwrap()).unwrap()["kubeMacPool"],
+        serde_json::from_str::<Value>(OF_CNAO).unwrap()["kubeMacPool"]
+    );
+    assert_eq!(cluster.get(kinds::CONFIG_MAP, NAMESPACE, RECORD).await.unwrap()["data"]["applied"], OF_CNAO);
+}
+
 #[tokio::test]
 async fn the_record_is_written_last_and_not_while_something_fails() {
     let cluster = Cluster::start(ClusterOptions { nodes: 1, ..Default::default() }).await;
