@@ -42,6 +42,8 @@ pub struct PodView {
     pub name: String,
     /// `metadata.labels`
     pub labels: BTreeMap<String, String>,
+    /// The DaemonSet or Deployment that made it, by its owner references, whether it still exists or not.
+    pub workload: Option<ObjectKey>,
     /// Where it runs, once scheduled.
     pub node: Option<String>,
     /// Since when it is not ready: when its condition `Ready` last changed, else `metadata.creationTimestamp`.
@@ -78,12 +80,25 @@ impl PodView {
                 .flatten()
                 .filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned())))
                 .collect(),
+            workload: workload_of(metadata),
             node: pod["spec"]["nodeName"].as_str().map(str::to_owned),
             since: not_ready_since(pod),
             deleting: !metadata["deletionTimestamp"].is_null(),
             trouble: trouble(pod),
             node_network: NodeNetwork::of_pod(pod).map(Box::new),
         })
+    }
+}
+
+/// A Deployment makes pods by a ReplicaSet, which it names after itself and a hash.
+fn workload_of(pod: &Value) -> Option<ObjectKey> {
+    let mut owners = pod["ownerReferences"].as_array().into_iter().flatten();
+    let owner = owners.find(|owner| owner["controller"] == true)?;
+    let (namespace, name) = (pod["namespace"].as_str()?, owner["name"].as_str()?);
+    match owner["kind"].as_str()? {
+        "DaemonSet" => Some(ObjectKey::new(crate::kinds::DAEMON_SET, namespace, name)),
+        "ReplicaSet" => Some(ObjectKey::new(crate::kinds::DEPLOYMENT, namespace, name.rsplit_once('-')?.0)),
+        _ => None,
     }
 }
 
@@ -313,6 +328,20 @@ mod tests {
     }
 
     const READY: &str = r#"{"observedGeneration": 2, "desiredNumberScheduled": 3, "updatedNumberScheduled": 3, "numberAvailable": 3}"#;
+
+    #[test]
+    fn a_pod_knows_its_workload() {
+        let of = |kind: &str, name: &str| {
+            let owner = json!({"kind": kind, "name": name, "controller": true});
+            let pod =
+                json!({"metadata": {"uid": "u", "namespace": "n", "name": "p", "ownerReferences": [{"kind": "X", "name": "x"}, owner]}});
+            PodView::of(&pod).unwrap().workload.map(|key| key.to_string())
+        };
+        assert_eq!(of("DaemonSet", "a-b").as_deref(), Some("DaemonSet/n/a-b"));
+        assert_eq!(of("ReplicaSet", "a-b-5d8f").as_deref(), Some("Deployment/n/a-b"));
+        assert_eq!(of("Job", "a-b"), None);
+        assert_eq!(pod(json!({})).workload, None);
+    }
 
     #[test]
     fn of_a_long_log_the_end_is_told() {

@@ -209,7 +209,8 @@ async fn is_orphaned(objects: &Objects, inventory: &Inventory, resource: &Value,
 }
 
 /// Removes everything that an inventory lists, stage by stage from the end. Returns what is still there: the earlier stages are
-/// then not touched yet. `to_the_last_pod`: none of the domain's pods is to stay, so the end of all is waited for.
+/// then not touched yet. `to_the_last_pod`: none of the pods of these workloads is to stay, so the end of all is waited for. Pods of other
+/// workloads stay, whatever their labels.
 async fn remove_all(objects: &Objects, inventory: &Inventory, to_the_last_pod: bool, course: &mut Course) -> Vec<Removal> {
     for stage in Stage::ALL.iter().rev() {
         let of_stage = course.remaining(objects, inventory.objects.keys().filter(|key| Stage::of(key.kind) == *stage));
@@ -219,9 +220,10 @@ async fn remove_all(objects: &Objects, inventory: &Inventory, to_the_last_pod: b
             return left;
         }
         if *stage == Stage::Workload && to_the_last_pod {
+            let is_of_these = |pod: &PodView| pod.workload.as_ref().is_some_and(|workload| inventory.objects.contains_key(workload));
             match pods(objects).await {
-                Ok(pods) if pods.is_empty() => {}
-                Ok(pods) => return pods.iter().map(pod_left).collect(),
+                Ok(pods) if !pods.iter().any(is_of_these) => {}
+                Ok(pods) => return pods.iter().filter(|pod| is_of_these(pod)).map(pod_left).collect(),
                 Err(error) => {
                     return vec![Removal {
                         object: ObjectKey::new(objects.owner.kind, "", &objects.owner.name),

@@ -47,6 +47,23 @@ async fn nothing_is_left_however_it_is_deleted() {
     nothing_is_left(&cluster, "the operator was gone before the resource").await;
 }
 
+/// The original's labels are on pods that it left behind, and on Weft's.
+#[tokio::test]
+async fn pods_of_a_workload_that_stays_hold_up_no_deletion() {
+    let cluster = Cluster::start_default().await;
+    let labels = serde_json::json!({"app.kubernetes.io/managed-by": "cnao-operator", "app": "left-behind"});
+    let workload = serde_json::json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"namespace": NAMESPACE, "name": "left-behind"},
+        "spec": {"selector": {"matchLabels": {"app": "left-behind"}}, "template": {"metadata": {"labels": labels},
+            "spec": {"containers": [{"name": "c", "image": "example/c"}], "tolerations": [{"operator": "Exists"}]}}}});
+    cluster.apply(&workload.to_string()).await;
+    cluster.kubectl(&["-n", NAMESPACE, "rollout", "status", "daemonset", "left-behind", "--timeout=60s"]).await;
+    let _operator = Operator::start_default(&cluster).await;
+    cluster.install(&example("network-addons-config.yaml")).await;
+    delete(&cluster, &[]).await;
+    let pods = cluster.kubectl(&["-n", NAMESPACE, "get", "pods", "-o", "name"]).await;
+    assert!(!pods.is_empty() && pods.lines().all(|pod| pod.starts_with("pod/left-behind-")), "{pods}");
+}
+
 async fn delete(cluster: &Cluster, options: &[&str]) {
     let mut args = vec!["delete", "networkaddonsconfig", "cluster", "--wait=false"];
     args.extend(options);
