@@ -1,4 +1,4 @@
-//! What each program of an add-on needs of its container: without it, the program ends, hangs or is never restarted, and nothing in the
+//! The needs of each program of an add-on in its container. Without one of them the program ends, hangs or is never restarted, and nothing in the
 //! cluster says why. The table is of the versions that are deployed by default, and is complete: what is not in it is not in the container.
 #![allow(clippy::unwrap_used)]
 use std::collections::BTreeMap;
@@ -166,7 +166,7 @@ fn of_each(values: &Value, field: &str) -> Value {
     list(values).iter().map(|value| value[field].clone()).collect()
 }
 
-/// What a container has, in the words of the table. What it does not have is left out.
+/// The fields of a container in the words of the table. Fields that it does not have are left out.
 fn given(pod: &Value, container: &Value) -> Value {
     let (context, of_pod) = (&container["securityContext"], &pod["securityContext"]);
     let either = |field: &str| if context[field].is_null() { of_pod[field].clone() } else { context[field].clone() };

@@ -324,7 +324,7 @@ fn another_namespace_is_used_throughout() {
     assert!(run.stderr.contains("\"Not-A-Namespace\" is not the name of a namespace"), "{}", run.stderr);
 }
 
-/// Whoever applies the manifests, or deletes them again, changes no namespace of others.
+/// To apply the manifests, or to delete them again, changes no namespace of others.
 #[test]
 fn manifests_have_no_namespace_that_others_may_use() {
     // Under these names nobody else has one.

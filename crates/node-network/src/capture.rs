@@ -61,7 +61,7 @@ pub fn execute(rules: &BTreeMap<String, String>, current: &Value) -> Result<Capt
     Ok(captures)
 }
 
-/// What is wrong with captures and the references to them, as far as that can be said without a node: captures that are not there or need each
+/// Finds mistakes in captures and in the references to them, as far as that can be said without a node: captures that are not there or need each
 /// other. Rules that cannot be read are left out.
 pub fn mistakes(rules: &BTreeMap<String, String>, desired: &Value) -> Vec<CaptureError> {
     let parsed: BTreeMap<&str, Expression> =

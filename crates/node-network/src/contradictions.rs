@@ -8,7 +8,7 @@ use crate::{
     state::StateError,
 };
 
-/// What is wrong in a state that has only known keys.
+/// Finds the contradictions of a state that has only known keys.
 pub fn mistakes(state: &Value) -> Vec<StateError> {
     let all = interfaces(state);
     let mut found = Vec::new();

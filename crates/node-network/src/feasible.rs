@@ -1,4 +1,4 @@
-//! What nmstate refuses on a host that is like this: interfaces that nobody can make, ports that are not there or have two controllers, a new
+//! Refusals of nmstate on a host that is like this: interfaces that cannot be made, ports that are not there or have two controllers, a new
 //! bond without a mode, an MTU that the card does not take.
 
 use std::collections::BTreeMap;

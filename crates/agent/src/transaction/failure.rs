@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_the_host_belongs_to_the_phase_that_met_it_or_to_a_later_one() {
+    fn an_error_of_the_host_belongs_to_its_phase_or_to_a_later_one() {
         let said = |kind| HostError::Nmstate { kind, message: "no".into() };
         assert_eq!(Failure::host(Phase::Apply, &said(ErrorKind::VerificationError)).phase, Phase::Verify);
         assert_eq!(Failure::host(Phase::Apply, &said(ErrorKind::Bug)).phase, Phase::Apply);

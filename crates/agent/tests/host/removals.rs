@@ -1,5 +1,5 @@
-//! What an apply takes away or binds to something else. The comparison for drift does not see it, so each case is planned, applied, judged by
-//! `ip -j`, and planned again.
+//! Removals, and properties that are bound to something else. The comparison for drift does not see them, so each case is planned, applied,
+//! judged by `ip -j`, and planned again.
 
 use std::path::PathBuf;
 
@@ -70,7 +70,7 @@ async fn a_removal_is_planned_made_and_leaves_nothing_to_do() {
     for (index, (desired, line)) in steps.into_iter().enumerate() {
         std::fs::write(host.file("/run/state.json"), desired.to_string()).unwrap();
         let run = async |command: &str| {
-            // A name that nobody knows is no probe: without its name servers the host would not pass one.
+            // A name that does not resolve is no probe. Without its name servers the host would not pass the usual one.
             let command = format!("{program} --probe-seconds 4 --probe-dns-host nowhere.invalid {command} -f /run/state.json 2>&1");
             host.exec(&["sh", "-c", &format!("{command} || echo exit code $?")]).await.unwrap()
         };

@@ -303,7 +303,7 @@ impl Drop for Cluster {
         if std::thread::panicking() || self.may_be_forbidden {
             return;
         }
-        // In a namespace that goes nobody may make anything any more, and of a kind whose definition goes.
+        // The API server refuses a create in a namespace that is being deleted, and of a kind whose definition is.
         let goes = ["because it is being terminated", "while custom resource definition is terminating"];
         let is_refused = |event: &AuditEvent| event.code == 403 && !goes.iter().any(|reason| event.message.contains(reason));
         let refused: Vec<_> = self.audit().into_iter().filter(is_refused).map(|event| format!("{} {}", event.verb, event.uri)).collect();
