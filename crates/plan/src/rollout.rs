@@ -96,8 +96,8 @@ fn workload_of(pod: &Value) -> Option<ObjectKey> {
     let owner = owners.find(|owner| owner["controller"] == true)?;
     let (namespace, name) = (pod["namespace"].as_str()?, owner["name"].as_str()?);
     match owner["kind"].as_str()? {
-        "DaemonSet" => Some(ObjectKey::new(crate::kinds::DAEMON_SET, namespace, name)),
-        "ReplicaSet" => Some(ObjectKey::new(crate::kinds::DEPLOYMENT, namespace, name.rsplit_once('-')?.0)),
+        "DaemonSet" => Some(ObjectKey::new(kinds::DAEMON_SET, namespace, name)),
+        "ReplicaSet" => Some(ObjectKey::new(kinds::DEPLOYMENT, namespace, name.rsplit_once('-')?.0)),
         _ => None,
     }
 }
@@ -335,10 +335,10 @@ mod tests {
             let owner = json!({"kind": kind, "name": name, "controller": true});
             let pod =
                 json!({"metadata": {"uid": "u", "namespace": "n", "name": "p", "ownerReferences": [{"kind": "X", "name": "x"}, owner]}});
-            PodView::of(&pod).unwrap().workload.map(|key| key.to_string())
+            PodView::of(&pod).unwrap().workload
         };
-        assert_eq!(of("DaemonSet", "a-b").as_deref(), Some("DaemonSet/n/a-b"));
-        assert_eq!(of("ReplicaSet", "a-b-5d8f").as_deref(), Some("Deployment/n/a-b"));
+        assert_eq!(of("DaemonSet", "a-b"), Some(ObjectKey::new(kinds::DAEMON_SET, "n", "a-b")));
+        assert_eq!(of("ReplicaSet", "a-b-5d8f"), Some(ObjectKey::new(kinds::DEPLOYMENT, "n", "a-b")));
         assert_eq!(of("Job", "a-b"), None);
         assert_eq!(pod(json!({})).workload, None);
     }
