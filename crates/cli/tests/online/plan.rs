@@ -203,7 +203,7 @@ async fn reading_is_all_that_it_needs() {
     // What somebody else added where Weft answers for all.
     let added = json!({"spec": {"template": {"metadata": {"annotations": {"added": "by-hand"}}}}});
     drop(_operator);
-    cluster.patch(kinds::DAEMON_SET, NAMESPACE, "multus", added).await;
+    cluster.patch(kinds::DAEMON_SET, NAMESPACE, "bridge-marker", added).await;
     let plan = run(&kubeconfig, &["plan", "-f", "-"], &example).await.ended(1);
     assert!(plan.stdout.contains("- spec.template.metadata.annotations.added: \"by-hand\" (added by somebody)"), "{}", plan.stdout);
     run(&kubeconfig, &["plan", "--delete", "-f", "-"], &example).await.ended(1);
