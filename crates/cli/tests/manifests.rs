@@ -327,7 +327,7 @@ fn another_namespace_is_used_throughout() {
 /// To apply the manifests, or to delete them again, changes no namespace of others.
 #[test]
 fn manifests_have_no_namespace_that_others_may_use() {
-    // Under these names nobody else has one.
+    // No other operator has a namespace of these names.
     const OWN: [&str; 2] = ["weft-placement", "weft-system"];
     // The operators that Weft replaces have these, and nobody else: they may be there already.
     const OF_ORIGINALS: [&str; 3] = ["cluster-network-addons", "nmstate", "openshift-cluster-network-operator"];

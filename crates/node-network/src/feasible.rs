@@ -11,29 +11,12 @@ use crate::{
     state::StateError,
 };
 
-/// The types of interfaces that nmstate makes where they are wanted. Others are there or not.
-const MADE: [&str; 16] = [
-    "bond",
-    "linux-bridge",
-    "dummy",
-    "hsr",
-    "ip-tunnel",
-    "ipvlan",
-    "mac-vlan",
-    "mac-vtap",
-    "macsec",
-    "ovs-bridge",
-    "ovs-interface",
-    "veth",
-    "vlan",
-    "vrf",
-    "vxlan",
-    "ipsec",
-];
-
 /// Where a host that is like `current` does not take `desired`. Both are states in nmstate's form, `current` with all interfaces of the host.
 pub fn refusals(desired: &Value, current: &Value) -> Vec<StateError> {
     let mut found = Vec::new();
+    // nmstate finds a virtual function by such a name, and by its own once the same state has made it.
+    let makes_functions = interfaces(desired).iter().any(|interface| !interface["ethernet"]["sr-iov"]["total-vfs"].is_null());
+    let is_function = |name: &str| makes_functions || name.starts_with("sriov:");
     let mut controllers: BTreeMap<String, String> = BTreeMap::new();
     for wanted in interfaces(desired) {
         let path = Path::default().key("interfaces").item(&interface_key(wanted));
@@ -42,8 +25,10 @@ pub fn refusals(desired: &Value, current: &Value) -> Vec<StateError> {
         }
         let mut refuse = |path: Path, message: String| found.push(StateError::Invalid { path, message });
         let (there, kind) = (find_interface(wanted, current), text(&wanted["type"]));
+        let can_come =
+            is_virtual(wanted) || wanted["veth"].is_object() || wanted["infiniband"].is_object() || is_function(&text(&wanted["name"]));
         match there {
-            None if !MADE.contains(&kind.as_str()) => {
+            None if !can_come => {
                 refuse(
                     path,
                     format!(
@@ -72,7 +57,11 @@ pub fn refusals(desired: &Value, current: &Value) -> Vec<StateError> {
             let by_name = |interface: &&Value| text(&interface["name"]) == port;
             let is_wanted = interfaces(desired).iter().find(by_name).is_some_and(|interface| interface["state"] != "absent");
             // Open vSwitch makes the internal port of a bridge with the bridge.
-            if !is_wanted && kind != "ovs-bridge" && !interfaces(current).iter().any(|interface| text(&interface["name"]) == port) {
+            if !is_wanted
+                && kind != "ovs-bridge"
+                && !is_function(&port)
+                && !interfaces(current).iter().any(|interface| text(&interface["name"]) == port)
+            {
                 refuse(place, format!("there is no interface {port}, and none is wanted"));
             } else if let Some(other) =
                 controllers.insert(port.clone(), text(&wanted["name"])).filter(|other| *other != text(&wanted["name"]))
@@ -156,6 +145,9 @@ mod tests {
             json!([{"name": "bond1", "type": "bond", "link-aggregation": {"port": ["eth1", "eth2"]}}]),
             json!([{"name": "eth1", "mtu": 9000}, {"name": "eth2", "mtu": 65000}]),
             json!([{"name": "ovs0", "type": "ovs-bridge", "state": "up", "bridge": {"port": [{"name": "ovs0"}, {"name": "eth1"}]}}]),
+            json!([{"name": "sriov:eth1:0", "type": "ethernet", "state": "up"}, bridge("br1", "sriov:eth1:1")]),
+            json!([{"name": "eth1", "ethernet": {"sr-iov": {"total-vfs": 2}}}, {"name": "eth1v0", "type": "ethernet", "state": "up"}]),
+            json!([{"name": "ib0.8001", "type": "infiniband", "state": "up", "infiniband": {"base-iface": "ib0", "pkey": "0x8001"}}]),
             json!([{"name": "up0", "type": "ethernet", "identifier": "mac-address", "mac-address": "02:00:00:00:00:01", "state": "absent"}]),
         ] {
             assert_eq!(said(desired.clone()), [""; 0], "{desired}");

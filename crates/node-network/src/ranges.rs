@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde_json::Value;
 
+use crate::drift::is_virtual;
 use crate::path::{Path, entries, interface_key, interfaces, text};
 use crate::state::StateError;
 
@@ -60,10 +61,12 @@ const LONGEST_NAME: usize = 15;
 /// The types that are no link of the kernel, so that their names may be longer.
 const WITHOUT_LINK: [&str; 2] = ["ovs-bridge", "ipsec"];
 
-/// The kernel's `dev_valid_name`, for interfaces that are found or made by their name.
+/// The kernel's `dev_valid_name`, for links that are made under their name. A card can also be found by an alternative name of up to 127
+/// characters, and a virtual function by `sriov:eth1:0`.
 fn wrong_name(interface: &Value) -> Option<String> {
     let (name, by) = (text(&interface["name"]), text(&interface["identifier"]));
-    if name.contains("{{") || WITHOUT_LINK.contains(&text(&interface["type"]).as_str()) || !matches!(by.as_str(), "" | "name") {
+    let is_made = is_virtual(interface) && !WITHOUT_LINK.contains(&text(&interface["type"]).as_str()) && matches!(by.as_str(), "" | "name");
+    if name.contains("{{") || !is_made {
         return None;
     }
     if name.len() > LONGEST_NAME {

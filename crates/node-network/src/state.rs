@@ -159,6 +159,9 @@ mod tests {
             "interfaces[abcdefghijklmnopqrstuv].name: \"abcdefghijklmnopqrstuv\" has 22 characters, and Linux takes at most 15"
         );
         assert!(check(&json!({"interfaces": [{"name": "a long name of a profile", "identifier": "mac-address", "mac-address": "02:00:00:00:00:01"}]})).is_ok());
+        for name in ["enp3s0f0np0-of-the-left-card", "sriov:eth1:0"] {
+            assert!(check(&json!({"interfaces": [{"name": name, "type": "ethernet", "state": "up"}]})).is_ok(), "{name}");
+        }
         let to = |destination: &str| refusal(json!({"routes": {"config": [{"destination": destination, "next-hop-interface": "eth1"}]}}));
         assert_eq!(to("1.2.3.4/33"), "routes.config[0].destination: \"1.2.3.4/33\" has a prefix that is not 0 to 32");
         assert!(to("nowhere").contains("is no network"));

@@ -55,8 +55,8 @@ pub enum ApiServer {
 /// The objects of an installation, in the order in which they are to be applied.
 #[derive(Default)]
 pub struct Installation {
-    /// Namespaces that are Weft's: of its own names, and of those of the operators that it replaces and nobody else. Any other may be there already, with
-    /// labels and objects of others: whoever applied it would change these, and whoever deleted it would delete them.
+    /// Namespaces that are Weft's: those with its own names, and those that only an operator that it replaces has. Any other can exist already, with
+    /// labels and objects of other users, which `kubectl apply` would change and `kubectl delete` would delete.
     pub namespaces: Vec<Manifest>,
     /// The other namespaces that objects of the installation are in, and that must be there before: one that the user chose, and those that are served.
     pub needed: BTreeSet<String>,

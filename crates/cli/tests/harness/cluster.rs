@@ -372,7 +372,7 @@ fn environment(container: &Value, workload: &ObjectKey) -> BTreeMap<String, Stri
         None => variable["value"].as_str().unwrap_or_default().to_owned(),
         Some("metadata.namespace") => workload.namespace.clone().unwrap(),
         Some("metadata.name") => workload.name.clone(),
-        // That of the process, which stands for a pod.
+        // Each process of a test stands for a pod and has a UID of its own: see `Operator::start`.
         Some("metadata.uid") => String::new(),
         Some(other) => panic!("the kubelet's part is not played for {other}"),
     };

@@ -94,9 +94,9 @@ async fn a_random_range_survives_restart_upgrade_and_the_way_to_cnao_and_back() 
 /// As CNAO 0.102 writes it.
 const OF_CNAO: &str = r#"{"multus":{},"kubeMacPool":{"rangeStart":"02:5f:11:00:00:00","rangeEnd":"02:5f:11:ff:ff:ff"},"imagePullPolicy":"IfNotPresent","selfSignConfiguration":{"caRotateInterval":"48h0m0s","caOverlapInterval":"24h0m0s","certRotateInterval":"24h0m0s","certOverlapInterval":"12h0m0s"},"placementConfiguration":{"infra":{"affinity":{}},"workloads":{"nodeSelector":{"kubernetes.io/os":"linux"},"affinity":{},"tolerations":[{"key":"node.kubernetes.io/unschedulable","operator":"Exists","effect":"NoSchedule"}]}}}"#;
 
-#[tokio::test]
-async fn a_record_of_cnao_is_gone_on_from() {
-    let cluster = Cluster::start(ClusterOptions { nodes: 1, ..Default::default() }).await;
+/// Carries over the record that CNAO wrote in the operands' namespace, and finds Weft's own in the namespace `own`.
+async fn carries_over_a_record(manifests: &'static [&'static str], own: &str) -> Cluster {
+    let cluster = Cluster::start(ClusterOptions { nodes: 1, manifests, ..Default::default() }).await;
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": RECORD, "namespace": NAMESPACE}, "data": {"applied": OF_CNAO}});
     cluster.apply(&map.to_string()).await;
     let _operator = Operator::start_default(&cluster).await;
@@ -105,28 +105,26 @@ async fn a_record_of_cnao_is_gone_on_from() {
     let manager = cluster.get(kinds::DEPLOYMENT, NAMESPACE, "kubemacpool-cert-manager").await.unwrap();
     let environment = manager["spec"]["template"]["spec"]["containers"][0]["env"].as_array().unwrap();
     assert!(environment.contains(&json!({"name": "CERT_OVERLAP_INTERVAL", "value": "12h0m0s"})), "its rotation too: {environment:#?}");
-    assert_eq!(record(&cluster).await.unwrap()["kubeMacPool"], serde_json::from_str::<Value>(OF_CNAO).unwrap()["kubeMacPool"]);
+    let record = cluster.get(kinds::CONFIG_MAP, own, RECORD).await.unwrap();
+    let pool = |applied: &str| serde_json::from_str::<Value>(applied).unwrap()["kubeMacPool"].clone();
+    assert_eq!(pool(record["data"]["applied"].as_str().unwrap()), pool(OF_CNAO));
+    cluster
+}
+
+#[tokio::test]
+async fn a_record_of_cnao_is_gone_on_from() {
+    carries_over_a_record(&[], NAMESPACE).await;
 }
 
 /// The original ran with its operands; one operator for all domains has a namespace of its own.
 #[tokio::test]
 async fn a_record_of_cnao_is_found_with_the_operands() {
-    let cluster = Cluster::start(ClusterOptions { nodes: 1, manifests: &["--single"], ..Default::default() }).await;
-    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": RECORD, "namespace": NAMESPACE}, "data": {"applied": OF_CNAO}});
-    cluster.apply(&map.to_string()).await;
-    let _operator = Operator::start_default(&cluster).await;
-    cluster.install(&configuration(json!({"multus": {}, "kubeMacPool": {}}))).await;
-    assert_eq!(range(&cluster).await, json!({"RANGE_START": "02:5f:11:00:00:00", "RANGE_END": "02:5f:11:ff:ff:ff"}));
-    let manager = cluster.get(kinds::DEPLOYMENT, NAMESPACE, "kubemacpool-cert-manager").await.unwrap();
-    let environment = manager["spec"]["template"]["spec"]["containers"][0]["env"].as_array().unwrap();
-    assert!(environment.contains(&json!({"name": "CERT_OVERLAP_INTERVAL", "value": "12h0m0s"})), "its rotation too: {environment:#?}");
-    // From now on Weft's own counts, and the original's stays as it is.
-    let own = cluster.get(kinds::CONFIG_MAP, "weft-system", RECORD).await.unwrap();
+    let cluster = carries_over_a_record(&["--single"], "weft-system").await;
     assert_eq!(
-        serde_json::from_str::<Value>(own["data"]["applied"].as_str().unwrap()).unwrap()["kubeMacPool"],
-        serde_json::from_str::<Value>(OF_CNAO).unwrap()["kubeMacPool"]
+        cluster.get(kinds::CONFIG_MAP, NAMESPACE, RECORD).await.unwrap()["data"]["applied"],
+        OF_CNAO,
+        "the original's stays as it is"
     );
-    assert_eq!(cluster.get(kinds::CONFIG_MAP, NAMESPACE, RECORD).await.unwrap()["data"]["applied"], OF_CNAO);
 }
 
 #[tokio::test]
