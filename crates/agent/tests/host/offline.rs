@@ -287,7 +287,7 @@ async fn an_agent_that_never_comes_back_is_not_needed_to_roll_back() {
     let lab = HostLab::builder().hosts(1).start().await.unwrap();
     let host = lab.host("node-1").unwrap();
     let agent = Agent::on(host);
-    agent.kill_in("Probe", &bridge(1400)).await;
+    agent.kill_in("Commit", &bridge(1400)).await;
     assert_eq!(addresses(host, "br1").await, ["172.31.1.77"], "the change is made");
     let [checkpoint] = &checkpoints(host).await[..] else { panic!("there is one checkpoint") };
     let timeout = ["get-property", checkpoint, "org.freedesktop.NetworkManager.Checkpoint", "RollbackTimeout"];
@@ -305,6 +305,11 @@ async fn an_agent_that_never_comes_back_is_not_needed_to_roll_back() {
     })
     .await;
     assert_eq!(link(host, "eth1").await["master"], Value::Null);
+
+    // An agent that comes back later sees no checkpoint, as after a commit. The host tells.
+    let told = agent.apply_after(&address("eth2", "172.31.2.50")).await;
+    let before = "stopped in phase Commit of changing policy /run/state.json: the host is as it was before";
+    assert!(told.contains(before), "{told}");
 }
 
 /// A pod's port stays on its bridge, whatever becomes of the bridge.
