@@ -7,6 +7,7 @@ mod harness;
 
 mod errors;
 mod exported;
+mod migrate;
 mod plan;
 mod plan_nodes;
 mod plan_placement;
