@@ -6,7 +6,9 @@ use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::{
-    commands::{completion, crds, manifests, migrate, node, operator, plan, release, render, render_network, status, uninstall, validate, version},
+    commands::{
+        completion, crds, manifests, migrate, node, operator, plan, release, render, render_network, status, uninstall, validate, version,
+    },
     output::{self, Style},
 };
 

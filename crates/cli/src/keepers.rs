@@ -67,17 +67,15 @@ impl Keeper {
         };
 
         let labelled = text("/labels/olm.owner").filter(|_| metadata["labels"]["olm.owner.kind"] == "ClusterServiceVersion");
-        let olm = labelled.or_else(|| owner("ClusterServiceVersion", "operators.coreos.com")).map(|version| Self::Olm {
-            namespace: text("/labels/olm.owner.namespace").unwrap_or_else(own_namespace),
-            version,
-        });
+        let olm = labelled
+            .or_else(|| owner("ClusterServiceVersion", "operators.coreos.com"))
+            .map(|version| Self::Olm { namespace: text("/labels/olm.owner.namespace").unwrap_or_else(own_namespace), version });
         let is_released = metadata["annotations"]
             .as_object()
             .is_some_and(|annotations| annotations.keys().any(|key| key.starts_with("include.release.openshift.io/")));
         let cluster_version = (is_released || owner("ClusterVersion", "config.openshift.io").is_some()).then_some(Self::ClusterVersion);
         let hyper_converged = (metadata["labels"]["app.kubernetes.io/managed-by"] == "hco-operator").then_some(Self::HyperConverged);
-        let open_stack =
-            owner("OpenStack", "operator.openstack.org").map(|name| Self::OpenStack { namespace: own_namespace(), name });
+        let open_stack = owner("OpenStack", "operator.openstack.org").map(|name| Self::OpenStack { namespace: own_namespace(), name });
         let helm = text("/annotations/meta.helm.sh~1release-name").map(|release| Self::Helm {
             namespace: text("/annotations/meta.helm.sh~1release-namespace").unwrap_or_else(own_namespace),
             release,
@@ -105,9 +103,9 @@ impl Keeper {
                 kind.group, kind.kind
             ),
             Self::HyperConverged => "it writes the specification again after each change: change the HyperConverged instead".to_owned(),
-            Self::OpenStack { namespace, name } => format!(
-                "set replicas to 0 for this operator in spec.operatorOverrides: kubectl -n {namespace} edit openstack {name}"
-            ),
+            Self::OpenStack { namespace, name } => {
+                format!("set replicas to 0 for this operator in spec.operatorOverrides: kubectl -n {namespace} edit openstack {name}")
+            }
             Self::Helm { namespace, release } => format!(
                 "keep the release from deleting what Weft serves: annotate the CustomResourceDefinition and the resource with helm.sh/resource-policy=keep, then: helm -n {namespace} uninstall {release}"
             ),
@@ -171,14 +169,8 @@ mod tests {
                 json!({"namespace": "n", "ownerReferences": [{"apiVersion": "operator.openstack.org/v1beta1", "kind": "OpenStack", "name": "openstack"}]}),
                 "openstack-operator (OpenStack n/openstack)",
             ),
-            (
-                json!({"annotations": {"meta.helm.sh/release-name": "r", "meta.helm.sh/release-namespace": "s"}}),
-                "Helm (release s/r)",
-            ),
-            (
-                json!({"annotations": {"argocd.argoproj.io/tracking-id": "net:apps/Deployment:n/o"}}),
-                "Argo CD (Application net)",
-            ),
+            (json!({"annotations": {"meta.helm.sh/release-name": "r", "meta.helm.sh/release-namespace": "s"}}), "Helm (release s/r)"),
+            (json!({"annotations": {"argocd.argoproj.io/tracking-id": "net:apps/Deployment:n/o"}}), "Argo CD (Application net)"),
             (json!({"labels": {"argocd.argoproj.io/instance": "net"}}), "Argo CD (Application net)"),
             (
                 json!({"labels": {"kustomize.toolkit.fluxcd.io/name": "net", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"}}),

@@ -55,7 +55,8 @@ impl Inspection {
     /// The cluster cannot be reached or does not let us look.
     pub async fn of(online: &Online, site: Site) -> Result<Self> {
         let found = presence::originals(&online.cluster, &*site.domain).await.map_err(|error| online.explain(error))?;
-        let mut inspection = Self { site, namespace: None, originals: Vec::new(), resources: Vec::new(), in_the_way: Vec::new(), notes: Vec::new() };
+        let mut inspection =
+            Self { site, namespace: None, originals: Vec::new(), resources: Vec::new(), in_the_way: Vec::new(), notes: Vec::new() };
         inspection.choose_namespace(&found)?;
         inspection.look_at_originals(&found)?;
         inspection.look_at_definitions(online).await?;
@@ -111,7 +112,8 @@ impl Inspection {
             }
             let container = original.pointer("/spec/template/spec/containers/0");
             let variables = || container.and_then(|container| container["env"].as_array()).into_iter().flatten();
-            let version = VERSION_VARIABLES.iter().find_map(|name| variables().find(|variable| variable["name"] == *name)?["value"].as_str());
+            let version =
+                VERSION_VARIABLES.iter().find_map(|name| variables().find(|variable| variable["name"] == *name)?["value"].as_str());
             self.originals.push(Original {
                 image: container.and_then(|container| container["image"].as_str()).map(str::to_owned),
                 version: version.map(str::to_owned),
@@ -203,8 +205,12 @@ impl Inspection {
     /// The command that makes the switch.
     fn command(&self) -> String {
         let namespace = self.namespace.as_ref().map(|namespace| format!(" --namespace {namespace}")).unwrap_or_default();
-        let served: std::collections::BTreeSet<&str> =
-            self.resources.iter().filter_map(|found| found.planned.title.split_once(' ')?.1.split_once('/')).map(|(namespace, _)| namespace).collect();
+        let served: std::collections::BTreeSet<&str> = self
+            .resources
+            .iter()
+            .filter_map(|found| found.planned.title.split_once(' ')?.1.split_once('/'))
+            .map(|(namespace, _)| namespace)
+            .collect();
         let served = match served.is_empty() {
             true => String::new(),
             false => format!(" --placement-namespaces {}", served.into_iter().collect::<Vec<_>>().join(",")),

@@ -26,7 +26,8 @@ async fn apply(control_plane: &ControlPlane, yaml: &str) {
 /// An operator as another project installs it.
 async fn install_original(control_plane: &ControlPlane, kind: &str, namespace: &str, name: &str, metadata: Value) {
     apply(control_plane, &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}).to_string()).await;
-    let container = json!({"name": name, "image": "registry.example/operator:1", "env": [{"name": "OPERATOR_VERSION", "value": "0.102.0"}]});
+    let container =
+        json!({"name": name, "image": "registry.example/operator:1", "env": [{"name": "OPERATOR_VERSION", "value": "0.102.0"}]});
     let mut workload = json!({"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": {
         "selector": {"matchLabels": {"name": name}},
         "template": {"metadata": {"labels": {"name": name}}, "spec": {"containers": [container]}},
@@ -78,7 +79,10 @@ async fn what_keeps_an_original_is_in_the_way_and_named_with_the_way_out() {
     let resource = json!({"apiVersion": ADDONS, "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster", "labels": labels}, "spec": {"multus": {}}});
     apply(&control_plane, &resource.to_string()).await;
     let (text, json) = check(&control_plane, "addons", 1).await;
-    assert!(text.contains("in the way: OLM (ClusterServiceVersion hco/kubevirt-hyperconverged-operator.v1.17.0) keeps Deployment hco/"), "{text}");
+    assert!(
+        text.contains("in the way: OLM (ClusterServiceVersion hco/kubevirt-hyperconverged-operator.v1.17.0) keeps Deployment hco/"),
+        "{text}"
+    );
     assert!(text.contains("kubectl -n hco delete clusterserviceversion kubevirt-hyperconverged-operator.v1.17.0"), "{text}");
     assert!(text.contains("NetworkAddonsConfig cluster is kept by hyperconverged-cluster-operator"), "{text}");
     assert_eq!(json["switch"], "weft manifests --domains addons --namespace hco | kubectl apply -f -");
@@ -104,7 +108,8 @@ async fn what_the_switch_does_not_replace_is_in_the_way() {
         "clientConfig": {"service": {"namespace": "openstack-operators", "name": "placement-operator-webhook-service", "path": "/validate"}},
         "rules": [{"apiGroups": ["placement.openstack.org"], "apiVersions": ["v1beta1"], "operations": ["UPDATE"], "resources": ["placementapis"]}]});
     let api = "admissionregistration.k8s.io/v1";
-    let configuration = json!({"apiVersion": api, "kind": "ValidatingWebhookConfiguration", "metadata": {"name": webhook}, "webhooks": [asked]});
+    let configuration =
+        json!({"apiVersion": api, "kind": "ValidatingWebhookConfiguration", "metadata": {"name": webhook}, "webhooks": [asked]});
     apply(&control_plane, &configuration.to_string()).await;
     let (text, json) = check(&control_plane, "placement", 1).await;
     assert!(text.contains(&format!("kubectl -n openstack-operators delete deployment {name}")), "{text}");
