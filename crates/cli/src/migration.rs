@@ -102,7 +102,17 @@ impl Inspection {
         })?;
         for original in found {
             let Some(key) = ObjectKey::of(original) else { continue };
-            let is_replaced = ours.operator.iter().any(|manifest| *manifest.key() == key);
+            let successor = ours.operator.iter().find(|manifest| *manifest.key() == key);
+            let is_replaced = successor.is_some();
+            let has_to_go_first = successor.and_then(|successor| why_to_delete_first(original, successor.body()));
+            if let Some(why) = has_to_go_first.filter(|_| self.site.operator.is_none()) {
+                let (namespace, kind) = (key.namespace.as_deref().unwrap_or_default(), key.kind.kind.to_lowercase());
+                self.in_the_way.push(format!(
+                    "{} {why}. Delete it first, what it deployed continues to run: kubectl -n {namespace} delete {kind} {}",
+                    key.human(),
+                    key.name
+                ));
+            }
             let keepers = Keeper::of(original);
             for keeper in &keepers {
                 self.in_the_way.push(format!("{keeper} keeps {} and brings it back: {}", key.human(), keeper.how_to_stop(&key)));
@@ -297,9 +307,39 @@ impl Original {
     }
 }
 
+/// Annotation of `kubectl apply`, by which it knows the fields that it has set before.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Why `kubectl apply` cannot make Weft's workload of this one.
+fn why_to_delete_first(original: &Value, successor: &Value) -> Option<&'static str> {
+    let selector = |workload: &Value| workload["spec"]["selector"].clone();
+    if selector(original) != selector(successor) {
+        Some("has another selector than Weft's, which the API server does not change")
+    } else if original["metadata"]["annotations"][LAST_APPLIED].is_null() {
+        Some("was not made by kubectl apply, which would leave fields of it in Weft's, such as the command")
+    } else {
+        None
+    }
+}
+
 fn kept_by(keepers: &[Keeper]) -> String {
     match keepers {
         [] => String::new(),
         keepers => format!(", kept by {}", keepers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kubectl_apply_replaces_what_it_applied_with_the_same_selector() {
+        let workload = |name: &str, annotations: Value| json!({"metadata": {"annotations": annotations}, "spec": {"selector": {"matchLabels": {"name": name}}}});
+        let ours = workload("operator", Value::Null);
+        let why = |original: Value| why_to_delete_first(&original, &ours).unwrap_or_default();
+        assert_eq!(why(workload("operator", json!({LAST_APPLIED: "{}"}))), "");
+        assert!(why(workload("other", json!({LAST_APPLIED: "{}"}))).contains("another selector"));
+        assert!(why(workload("operator", json!({}))).contains("not made by kubectl apply"));
     }
 }

@@ -34,7 +34,7 @@ async fn install_original(control_plane: &ControlPlane, kind: &str, namespace: &
     }});
     workload["metadata"]["name"] = name.into();
     workload["metadata"]["namespace"] = namespace.into();
-    apply(control_plane, &workload.to_string()).await;
+    control_plane.kubectl_with_input(&["apply", "-f", "-"], &workload.to_string()).await.unwrap();
 }
 
 async fn check(control_plane: &ControlPlane, domain: &str, code: i32) -> (String, Value) {
@@ -127,6 +127,27 @@ async fn what_the_switch_does_not_replace_is_in_the_way() {
     let (text, _) = check(&control_plane, "node-network", 1).await;
     assert!(text.contains(&format!("CustomResourceDefinition {states} has scope Namespaced, and Weft's has scope Cluster")), "{text}");
     assert!(text.contains("lists v0 in status.storedVersions"), "{text}");
+}
+
+/// Client-side apply keeps fields that it has not set itself: here a command that Weft's image does not have.
+#[tokio::test]
+async fn a_workload_that_was_not_applied_is_to_be_deleted_first() {
+    let control_plane = cluster().await;
+    let (namespace, name) = ("nmstate", "nmstate-operator");
+    let labels = json!({"name": "kubernetes-nmstate-operator"});
+    let container = json!({"name": name, "image": "registry.example/operator:1", "command": ["manager"]});
+    let original = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"namespace": namespace, "name": name}, "spec": {
+        "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}}}});
+    control_plane.kubectl(&["create", "namespace", namespace]).await.unwrap();
+    control_plane.kubectl_with_input(&["create", "-f", "-"], &original.to_string()).await.unwrap();
+    let (text, json) = check(&control_plane, "node-network", 1).await;
+    assert!(text.contains("was not made by kubectl apply"), "{text}");
+
+    let command = format!("kubectl -n {namespace} delete deployment {name}");
+    assert!(json["inTheWay"][0].as_str().unwrap().ends_with(&command), "{json:#}");
+    control_plane.kubectl(&command.split(' ').skip(1).collect::<Vec<_>>()).await.unwrap();
+    let (_, json) = check(&control_plane, "node-network", 0).await;
+    assert_eq!(json["operators"], json!([]));
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use std::os::unix::fs::symlink;
 
 use serde_json::json;
+use weft_plan::kinds;
 use weft_testenv::Programs;
 
 use crate::harness::*;
@@ -63,6 +64,45 @@ async fn from_cluster_network_addons_operator() {
     let operator = Operator::start_default(&cluster).await;
     cluster.kubectl(&["-n", NAMESPACE, "create", "secret", "generic", "kubemacpool-service"]).await;
     page.run(&cluster, "What you will see").await;
+    operator.terminate().await;
+    page.run(&cluster, "Way back").await;
+    assert_eq!(cluster.resource().await.unwrap()["metadata"].get("finalizers"), None);
+}
+
+#[tokio::test]
+async fn from_kubernetes_nmstate() {
+    let page = Page::read("migrate-from-kubernetes-nmstate.md");
+    let options =
+        ClusterOptions { nodes: 1, manifests: &["--domains", "node-network"], resource: (kinds::NMSTATE, "nmstate"), ..Default::default() };
+    let cluster = Cluster::start(options).await;
+    let (namespace, name) = ("nmstate", "nmstate-operator");
+    cluster.kubectl(&["-n", namespace, "delete", "deployment", name, "--wait"]).await;
+    let labels = json!({"name": "kubernetes-nmstate-operator"});
+    let container = json!({"name": name, "image": "quay.io/nmstate/kubernetes-nmstate-operator:v0.85.0"});
+    let original = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"namespace": namespace, "name": name}, "spec": {
+        "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}}}});
+    cluster.apply(&original.to_string()).await;
+    cluster.apply(&example("node-network/nmstate.yaml")).await;
+    let policy = json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy", "metadata": {"name": "br1"}, "spec": {"desiredState": {}}});
+    cluster.apply(&policy.to_string()).await;
+    cluster.apply(r#"{"apiVersion": "nmstate.io/v1beta1", "kind": "NodeNetworkState", "metadata": {"name": "node-1"}}"#).await;
+    cluster
+        .kubectl(&[
+            "patch",
+            "nns",
+            "node-1",
+            "--subresource=status",
+            "--type=merge",
+            "-p",
+            r#"{"status": {"currentState": {"interfaces": []}}}"#,
+        ])
+        .await;
+
+    page.run(&cluster, "Before").await;
+    page.run(&cluster, "Switch").await;
+    let operator = Operator::start_default(&cluster).await;
+    page.run(&cluster, "What you will see").await;
+    cluster.kubectl(&["-n", namespace, "scale", "deployment", name, "--replicas=0"]).await;
     operator.terminate().await;
     page.run(&cluster, "Way back").await;
     assert_eq!(cluster.resource().await.unwrap()["metadata"].get("finalizers"), None);
