@@ -6,7 +6,9 @@ use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::{
-    commands::{completion, crds, manifests, node, operator, plan, release, render, render_network, status, uninstall, validate, version},
+    commands::{
+        completion, crds, manifests, migrate, node, operator, plan, release, render, render_network, status, uninstall, validate, version,
+    },
     output::{self, Style},
 };
 
@@ -37,6 +39,7 @@ enum Command {
     Render(render::Args),
     RenderNetwork(render_network::Args),
     Plan(plan::Args),
+    Migrate(migrate::Args),
     Status(status::Args),
     Uninstall(uninstall::Args),
     Release(release::Args),
@@ -66,6 +69,7 @@ impl Cli {
             Command::Render(args) => render::run(&args),
             Command::RenderNetwork(args) => render_network::run(&args),
             Command::Plan(args) => plan::run(&args),
+            Command::Migrate(args) => migrate::run(&args),
             Command::Status(args) => status::run(&args),
             Command::Uninstall(args) => uninstall::run(&args),
             Command::Release(args) => release::run(&args),

@@ -8,6 +8,7 @@
 //! - [`install`]: what `weft manifests` prints;
 //! - [`nodes`]: policies of nodes' networks, and what they would change;
 //! - [`placement`]: what a PlacementAPI leads to with what stands beside it;
+//! - [`keepers`], [`migration`]: which operators Weft would replace, and what keeps them;
 //! - [`online`]: which cluster, and what of Weft is in it;
 //! - [`output`]: how results are written.
 //!
@@ -29,6 +30,8 @@ mod domains;
 mod handover;
 mod held;
 mod install;
+mod keepers;
+mod migration;
 mod nodes;
 mod online;
 mod output;

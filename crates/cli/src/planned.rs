@@ -89,6 +89,22 @@ impl Planned {
                 .any(|change| change.action.writes() || matches!(change.action, Action::Conflict { .. } | Action::Wait))
     }
 
+    /// Why the operator would carry out nothing of it, if that is so.
+    pub fn refusal(&self) -> Option<String> {
+        let refusal = self.preview.refusal.as_ref()?;
+        let problems: Vec<_> = refusal.problems.iter().map(ToString::to_string).collect();
+        Some(format!("{}: the operator would refuse it ({}): {}", self.title, refusal.reason, problems.join("\n")))
+    }
+
+    /// The objects that Weft would not get, each with the reason.
+    pub fn conflicts(&self) -> Vec<String> {
+        let why = |change: &Change| match &change.action {
+            Action::Conflict { why } => Some(why.clone()),
+            _ => None,
+        };
+        self.preview.changes().filter_map(why).collect()
+    }
+
     /// For people.
     pub fn text(&self, style: Style) -> String {
         let mut text = String::new();
@@ -149,7 +165,8 @@ impl Planned {
         [("no longer wanted", None, goes), ("stays", why, stays)]
     }
 
-    fn totals(&self) -> String {
+    /// How many objects meet which fate, in a sentence.
+    pub fn totals(&self) -> String {
         let count = |total: &str| self.preview.changes().filter(|change| sign(&change.action).total == total).count();
         let counts: Vec<_> = TOTALS
             .iter()

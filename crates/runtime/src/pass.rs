@@ -207,7 +207,12 @@ pub(crate) fn blocked_by<'a>(
         (place, text(&workload["metadata"]["namespace"]), text(&workload["metadata"]["name"]))
     };
     let originals = domain.originals(&operators.collect::<Vec<_>>());
-    let theirs = originals.into_iter().filter(|original| counts(original)).min_by_key(rank)?;
+    originals.into_iter().filter(|original| counts(original)).min_by_key(rank).map(in_the_way)
+}
+
+/// Why Weft writes nothing while this object of another operator is there, and how to remove it.
+pub(crate) fn in_the_way(theirs: &Value) -> Blocked {
+    let text = |field: &Value| field.as_str().unwrap_or_default().to_owned();
     let (kind, namespace, name) = (text(&theirs["kind"]), text(&theirs["metadata"]["namespace"]), text(&theirs["metadata"]["name"]));
     let lower = kind.to_lowercase();
     if namespace.is_empty() {
@@ -215,15 +220,15 @@ pub(crate) fn blocked_by<'a>(
         let message = format!(
             "{kind} {name} is of another operator for the same resource, so Weft writes nothing. Remove it, and Weft goes on by itself: kubectl delete {lower} {name}"
         );
-        return Some(match kind == kinds::VALIDATING_ADMISSION_POLICY.kind {
+        return match kind == kinds::VALIDATING_ADMISSION_POLICY.kind {
             true => Blocked { reason: "OtherAdmissionPolicy", message },
             false => Blocked { reason: "OtherWebhooks", message },
-        });
+        };
     }
     let message = format!(
         "{kind} {namespace}/{name} is another operator for the same resource, so Weft writes nothing. Remove it, and Weft goes on by itself: kubectl -n {namespace} delete {lower} {name}"
     );
-    Some(Blocked { reason: "OtherOperatorRunning", message })
+    Blocked { reason: "OtherOperatorRunning", message }
 }
 
 /// Whether we may not even look if that operator is there.

@@ -92,6 +92,17 @@ pub async fn blocked_in(cluster: &Cluster, domain: &dyn Domain, namespace: &str)
     Ok(pass::blocked_by(domain, operators.iter(), counts))
 }
 
+/// The operator that Weft replaces, running or at rest, and what it has left that the API server asks about what Weft writes.
+pub async fn originals(cluster: &Cluster, domain: &dyn Domain) -> Result<Vec<Value>, Error> {
+    let found = operators_of_others(cluster, domain).await?;
+    Ok(domain.originals(&found.iter().collect::<Vec<_>>()).into_iter().cloned().collect())
+}
+
+/// Why Weft writes nothing while this one of the [`originals`] is there, and how to remove it; `None` if it is at rest.
+pub fn obstacle(original: &Value) -> Option<Blocked> {
+    (!is_at_rest(original)).then(|| pass::in_the_way(original))
+}
+
 /// The workloads that may be the operator that Weft replaces, and what it may have left.
 async fn operators_of_others(cluster: &Cluster, domain: &dyn Domain) -> Result<Vec<Value>, Error> {
     let named = async |(kind, name): &(Kind, &str)| cluster.list(*kind, None, &format!("fieldSelector=metadata.name={name}")).await;

@@ -3,6 +3,7 @@
 pub mod completion;
 pub mod crds;
 pub mod manifests;
+pub mod migrate;
 pub mod node;
 pub mod operator;
 pub mod plan;

@@ -91,7 +91,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let mut planned = Vec::new();
         for resource in &review.resources {
             for site in online.sites([resource.entry]).await? {
-                planned.push(plan(&online, &site, resource, args.delete).await?);
+                let one = plan(&online, &site, resource, args.delete).await?;
+                if let Some(refusal) = one.refusal() {
+                    bail!("{refusal}");
+                }
+                planned.push(one);
             }
         }
         let nodes = match of_nodes.is_empty() {
@@ -159,7 +163,11 @@ async fn deletion_of_all(cluster: &ClusterArgs) -> Result<Vec<Planned>> {
     Ok(planned)
 }
 
-async fn plan(online: &Online, site: &Site, resource: &Resource, delete: bool) -> Result<Planned> {
+/// The plan of a resource. A [refusal](Planned::refusal) of the operator is part of it.
+///
+/// # Errors
+/// The cluster does not let us look, or does not know the kind.
+pub async fn plan(online: &Online, site: &Site, resource: &Resource, delete: bool) -> Result<Planned> {
     let Some(stored) = online.resources(site).await? else { return Err(site.not_installed()) };
     let mut value = resource.value.clone();
     if site.entry.resource.namespaced && value["metadata"]["namespace"].is_null() {
@@ -196,10 +204,6 @@ async fn plan(online: &Online, site: &Site, resource: &Resource, delete: bool) -
     } else {
         let objects = online.objects(site, Owner::of(&*site.domain, &wanted));
         planned.preview = preview::apply(&objects, &wanted, &site.namespace).await.map_err(|error| online.explain_stored(error))?;
-    }
-    if let Some(refusal) = &planned.preview.refusal {
-        let problems: Vec<_> = refusal.problems.iter().map(ToString::to_string).collect();
-        bail!("{}: the operator would refuse it ({}): {}", planned.title, refusal.reason, problems.join("\n"));
     }
     if stored.as_ref().is_some_and(|stored| !stored["metadata"]["deletionTimestamp"].is_null()) {
         planned.notes.push(format!(

@@ -7,6 +7,8 @@ mod harness;
 
 mod errors;
 mod exported;
+mod migrate;
+mod pages;
 mod plan;
 mod plan_nodes;
 mod plan_placement;

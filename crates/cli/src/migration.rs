@@ -1,0 +1,345 @@
+//! Before the switch: which operators Weft would replace in a cluster, what keeps them, what the switch changes, and what is in its way.
+
+use anyhow::Result;
+use serde_json::{Value, json};
+use weft_plan::{ObjectKey, is_at_rest, kinds};
+use weft_runtime::presence;
+
+use crate::{
+    commands::plan::plan,
+    domains::{Environment, OPERATOR_IMAGE},
+    install::{self, Options},
+    keepers::Keeper,
+    nodes::{self, Nodes},
+    online::{Online, Site},
+    output::{self, Style},
+    planned::Planned,
+    review::Resource,
+};
+
+/// Variables by which the operators of this field give their release.
+const VERSION_VARIABLES: [&str; 3] = ["OPERATOR_VERSION", "RELEASE_VERSION", "OPENSTACK_RELEASE_VERSION"];
+
+/// The state of a domain in a cluster, before the switch.
+pub struct Inspection {
+    site: Site,
+    /// Where Weft's operator would be, unless that is its usual place.
+    namespace: Option<String>,
+    originals: Vec<Original>,
+    resources: Vec<Found>,
+    in_the_way: Vec<String>,
+    notes: Vec<String>,
+}
+
+/// An operator that Weft replaces, or what it has left.
+struct Original {
+    key: ObjectKey,
+    image: Option<String>,
+    version: Option<String>,
+    is_at_rest: bool,
+    /// Whether `kubectl apply` of Weft's manifests replaces it.
+    is_replaced: bool,
+    keepers: Vec<Keeper>,
+}
+
+/// A resource that Weft would serve.
+struct Found {
+    planned: Planned,
+    keepers: Vec<Keeper>,
+}
+
+impl Inspection {
+    /// Inspects a domain.
+    ///
+    /// # Errors
+    /// The cluster cannot be reached or does not let us look.
+    pub async fn of(online: &Online, site: Site) -> Result<Self> {
+        let found = presence::originals(&online.cluster, &*site.domain).await.map_err(|error| online.explain(error))?;
+        let mut inspection =
+            Self { site, namespace: None, originals: Vec::new(), resources: Vec::new(), in_the_way: Vec::new(), notes: Vec::new() };
+        inspection.choose_namespace(&found)?;
+        inspection.look_at_originals(&found)?;
+        inspection.look_at_definitions(online).await?;
+        inspection.look_at_resources(online).await?;
+        if inspection.site.entry.resource == kinds::NMSTATE {
+            inspection.look_at_nodes(online).await?;
+        }
+        Ok(inspection)
+    }
+
+    /// Where the original's Deployment or DaemonSet has the name of Weft's, Weft takes its place, in whatever namespace.
+    fn choose_namespace(&mut self, found: &[Value]) -> Result<()> {
+        let entry = self.site.entry;
+        if self.site.operator.is_some() {
+            return Ok(());
+        }
+        let predecessor = found.iter().find(|original| original["metadata"]["name"] == entry.install.operator && !is_at_rest(original));
+        let namespace = predecessor.and_then(|original| original["metadata"]["namespace"].as_str()).unwrap_or(&self.site.namespace);
+        self.namespace = (namespace != entry.install.namespace).then(|| namespace.to_owned());
+        // As `weft manifests` sets its operator up.
+        let mut environment = Environment::of_process().with_shipped_images(entry);
+        if entry.install.one_namespace {
+            environment = environment.with_namespaces(namespace, namespace);
+        }
+        let (domain, namespace) = entry.open(&environment)?;
+        self.site.domain = domain;
+        self.site.namespace = namespace;
+        self.site.environment = environment;
+        Ok(())
+    }
+
+    fn look_at_originals(&mut self, found: &[Value]) -> Result<()> {
+        let ours = install::install(&Options {
+            domains: vec![self.site.entry],
+            components: &[],
+            single: false,
+            namespace: self.namespace.as_deref(),
+            image: OPERATOR_IMAGE,
+            image_pull_policy: "IfNotPresent",
+            api_server: None,
+            placement_namespaces: None,
+            keystone_urls: None,
+        })?;
+        for original in found {
+            let Some(key) = ObjectKey::of(original) else { continue };
+            let successor = ours.operator.iter().find(|manifest| *manifest.key() == key);
+            let is_replaced = successor.is_some();
+            let has_to_go_first = successor.and_then(|successor| why_to_delete_first(original, successor.body()));
+            if let Some(why) = has_to_go_first.filter(|_| self.site.operator.is_none()) {
+                let (namespace, kind) = (key.namespace.as_deref().unwrap_or_default(), key.kind.kind.to_lowercase());
+                self.in_the_way.push(format!(
+                    "{} {why}. Delete it first, what it deployed continues to run: kubectl -n {namespace} delete {kind} {}",
+                    key.human(),
+                    key.name
+                ));
+            }
+            let keepers = Keeper::of(original);
+            for keeper in &keepers {
+                self.in_the_way.push(format!("{keeper} keeps {} and brings it back: {}", key.human(), keeper.how_to_stop(&key)));
+            }
+            if let Some(obstacle) = presence::obstacle(original).filter(|_| !is_replaced) {
+                self.in_the_way.push(obstacle.message);
+            }
+            let container = original.pointer("/spec/template/spec/containers/0");
+            let variables = || container.and_then(|container| container["env"].as_array()).into_iter().flatten();
+            let version =
+                VERSION_VARIABLES.iter().find_map(|name| variables().find(|variable| variable["name"] == *name)?["value"].as_str());
+            self.originals.push(Original {
+                image: container.and_then(|container| container["image"].as_str()).map(str::to_owned),
+                version: version.map(str::to_owned),
+                is_at_rest: is_at_rest(original),
+                is_replaced,
+                keepers,
+                key,
+            });
+        }
+        Ok(())
+    }
+
+    /// `kubectl apply` replaces a definition in place, unless its scope or a stored version forbids that, or another tool puts its own back.
+    async fn look_at_definitions(&mut self, online: &Online) -> Result<()> {
+        for (_, wanted) in self.site.entry.definitions() {
+            let name = wanted.metadata.name.clone().unwrap_or_default();
+            let key = ObjectKey::new(kinds::CUSTOM_RESOURCE_DEFINITION, "", &name);
+            let Some(live) = online.cluster.get(&key).await.map_err(|error| online.explain(error))? else { continue };
+            let scope = live["spec"]["scope"].as_str().unwrap_or_default();
+            if scope != wanted.spec.scope {
+                self.in_the_way.push(format!(
+                    "{} has scope {scope}, and Weft's has scope {}, which the API server does not change: save its objects, then: kubectl delete customresourcedefinition {name}",
+                    key.human(),
+                    wanted.spec.scope
+                ));
+            }
+            let stored = live["status"]["storedVersions"].as_array().into_iter().flatten().filter_map(Value::as_str);
+            let is_missing = |version: &&str| wanted.spec.versions.iter().all(|of_ours| of_ours.name != **version);
+            for version in stored.filter(is_missing) {
+                self.in_the_way.push(format!(
+                    "{} lists {version} in status.storedVersions, which Weft's does not have: write all of its objects again, then take the version off that list",
+                    key.human()
+                ));
+            }
+            for keeper in Keeper::of(&live) {
+                self.in_the_way.push(format!("{keeper} keeps {} and brings its own back: {}", key.human(), keeper.how_to_stop(&key)));
+            }
+        }
+        Ok(())
+    }
+
+    async fn look_at_resources(&mut self, online: &Online) -> Result<()> {
+        for value in online.resources(&self.site).await?.unwrap_or_default() {
+            let title = output::title(self.site.entry.resource, &value);
+            let keepers = Keeper::of(&value);
+            if !value["metadata"]["deletionTimestamp"].is_null() {
+                self.in_the_way.push(format!("{title} is being deleted: wait until it is gone"));
+            }
+            let resource = Resource { source: String::new(), title, outcome: None, entry: self.site.entry, value };
+            let planned = plan(online, &self.site, &resource, false).await?;
+            self.in_the_way.extend(planned.refusal());
+            self.in_the_way.extend(planned.conflicts());
+            for keeper in keepers.iter() {
+                self.notes.push(format!("{} is kept by {keeper}: change its specification there", resource.title));
+            }
+            self.resources.push(Found { planned, keepers });
+        }
+        Ok(())
+    }
+
+    /// The policies that are there, as if they were applied once more: Weft corrects drift, which the original did not.
+    async fn look_at_nodes(&mut self, online: &Online) -> Result<()> {
+        let policies = online.cluster.list(kinds::NODE_NETWORK_CONFIGURATION_POLICY, None, "").await;
+        let policies = match policies {
+            Err(error) if error.is_not_found() => return Ok(()),
+            listed => listed.map_err(|error| online.explain(error))?,
+        };
+        if policies.is_empty() {
+            return Ok(());
+        }
+        let mut nodes = Nodes::of_cluster(online).await?;
+        nodes.change(&policies.iter().collect::<Vec<_>>(), false)?;
+        for plan in nodes.plans().iter().filter(|plan| plan.says_something()) {
+            self.notes.push(nodes::text(plan, Style::stdout()).trim_end().to_owned());
+        }
+        self.notes.append(&mut nodes.notes);
+        Ok(())
+    }
+
+    /// Whether something is in the way of the switch.
+    pub fn is_obstructed(&self) -> bool {
+        !self.in_the_way.is_empty()
+    }
+
+    fn is_nothing(&self) -> bool {
+        self.originals.is_empty() && self.resources.is_empty() && self.site.operator.is_none()
+    }
+
+    /// The command that makes the switch.
+    fn command(&self) -> String {
+        let namespace = self.namespace.as_ref().map(|namespace| format!(" --namespace {namespace}")).unwrap_or_default();
+        let served: std::collections::BTreeSet<&str> = self
+            .resources
+            .iter()
+            .filter_map(|found| found.planned.title.split_once(' ')?.1.split_once('/'))
+            .map(|(namespace, _)| namespace)
+            .collect();
+        let served = match served.is_empty() {
+            true => String::new(),
+            false => format!(" --placement-namespaces {}", served.into_iter().collect::<Vec<_>>().join(",")),
+        };
+        format!("weft manifests --domains {}{namespace}{served} | kubectl apply -f -", self.site.entry.name)
+    }
+
+    /// For people.
+    pub fn text(&self, style: Style) -> String {
+        let mut lines = vec![format!("{} ({})", style.bold(self.site.entry.name), self.site.entry.resource.kind)];
+        if self.is_nothing() && self.in_the_way.is_empty() {
+            lines.push("  no operator and no resource: nothing to switch".to_owned());
+            return lines.join("\n") + "\n";
+        }
+        if let Some(operator) = &self.site.operator {
+            lines.push(format!("  weft      {}, image {}", operator.workload.human(), operator.image));
+        }
+        for original in &self.originals {
+            lines.push(format!("  operator  {}", original.text()));
+        }
+        if self.originals.is_empty() && self.site.operator.is_none() {
+            lines.push("  operator  none found".to_owned());
+        }
+        for found in &self.resources {
+            lines.push(format!("  resource  {}{}", found.planned.title, kept_by(&found.keepers)));
+            lines.push(format!("            {}", found.planned.totals()));
+        }
+        if self.resources.is_empty() {
+            lines.push("  resource  none".to_owned());
+        }
+        for note in &self.notes {
+            lines.push(format!("  {}: {}", style.pending("note"), note.replace('\n', "\n    ")));
+        }
+        for obstacle in &self.in_the_way {
+            lines.push(format!("  {}: {}", style.bad("in the way"), obstacle.replace('\n', "\n    ")));
+        }
+        if self.site.operator.is_none() {
+            lines.push(format!("  switch    {}", self.command()));
+        }
+        lines.join("\n") + "\n"
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Value {
+        json!({
+            "domain": self.site.entry.name,
+            "weft": self.site.operator.as_ref().map(|operator| operator.workload.human()),
+            "operators": self.originals.iter().map(Original::json).collect::<Vec<_>>(),
+            "resources": self.resources.iter().map(|found| json!({
+                "keptBy": found.keepers.iter().map(ToString::to_string).collect::<Vec<_>>(),
+                "plan": found.planned.json(),
+            })).collect::<Vec<_>>(),
+            "inTheWay": self.in_the_way,
+            "notes": self.notes,
+            "switch": self.site.operator.is_none().then(|| self.command()),
+        })
+    }
+}
+
+impl Original {
+    fn text(&self) -> String {
+        let version = self.version.as_ref().map(|version| format!(", release {version}")).unwrap_or_default();
+        let image = self.image.as_ref().map(|image| format!(", image {image}")).unwrap_or_default();
+        let fate = match (self.is_at_rest, self.is_replaced) {
+            (true, _) => ", at rest",
+            (false, true) => ", replaced by the switch",
+            (false, false) => "",
+        };
+        format!("{}{version}{image}{fate}{}", self.key.human(), kept_by(&self.keepers))
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "apiVersion": self.key.kind.api_version(),
+            "kind": self.key.kind.kind,
+            "namespace": self.key.namespace,
+            "name": self.key.name,
+            "release": self.version,
+            "image": self.image,
+            "atRest": self.is_at_rest,
+            "replaced": self.is_replaced,
+            "keptBy": self.keepers.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// Annotation of `kubectl apply`, by which it knows the fields that it has set before.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Why `kubectl apply` cannot make Weft's workload of this one.
+fn why_to_delete_first(original: &Value, successor: &Value) -> Option<&'static str> {
+    let selector = |workload: &Value| workload["spec"]["selector"].clone();
+    if selector(original) != selector(successor) {
+        Some("has another selector than Weft's, which the API server does not change")
+    } else if original["metadata"]["annotations"][LAST_APPLIED].is_null() {
+        Some("was not made by kubectl apply, which would leave fields of it in Weft's, such as the command")
+    } else {
+        None
+    }
+}
+
+fn kept_by(keepers: &[Keeper]) -> String {
+    match keepers {
+        [] => String::new(),
+        keepers => format!(", kept by {}", keepers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kubectl_apply_replaces_what_it_applied_with_the_same_selector() {
+        let workload = |name: &str, annotations: Value| json!({"metadata": {"annotations": annotations}, "spec": {"selector": {"matchLabels": {"name": name}}}});
+        let ours = workload("operator", Value::Null);
+        let why = |original: Value| why_to_delete_first(&original, &ours).unwrap_or_default();
+        assert_eq!(why(workload("operator", json!({LAST_APPLIED: "{}"}))), "");
+        assert!(why(workload("other", json!({LAST_APPLIED: "{}"}))).contains("another selector"));
+        assert!(why(workload("operator", json!({}))).contains("not made by kubectl apply"));
+    }
+}

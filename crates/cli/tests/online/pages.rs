@@ -1,0 +1,109 @@
+//! The commands of the migration pages, as a user runs them: before, switch, what you will see, way back.
+
+use std::os::unix::fs::symlink;
+
+use serde_json::json;
+use weft_plan::kinds;
+use weft_testenv::Programs;
+
+use crate::harness::*;
+
+/// A page, and the commands in its sections.
+struct Page {
+    text: String,
+    folder: tempfile::TempDir,
+}
+
+impl Page {
+    fn read(file: &str) -> Self {
+        let path = format!("{}/../../docs/{file}", env!("CARGO_MANIFEST_DIR"));
+        let page = Self { text: std::fs::read_to_string(path).unwrap(), folder: tempfile::tempdir().unwrap() };
+        symlink(weft_binary(), page.folder.path().join("weft")).unwrap();
+        symlink(Programs::find().unwrap().get("kubectl").unwrap(), page.folder.path().join("kubectl")).unwrap();
+        page
+    }
+
+    /// Runs all commands of a section, each by a shell of its own.
+    async fn run(&self, cluster: &Cluster, section: &str) {
+        let (_, rest) = self.text.split_once(&format!("\n## {section}\n")).unwrap_or_else(|| panic!("no section {section}"));
+        let section_text = rest.split("\n## ").next().unwrap();
+        let blocks: Vec<&str> = section_text.split("```console\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+        assert!(!blocks.is_empty(), "{section} has commands");
+        for command in blocks.iter().flat_map(|block| block.lines()).map(str::trim).filter(|line| !line.is_empty()) {
+            let path = format!("{}:{}", self.folder.path().display(), std::env::var("PATH").unwrap());
+            let mut shell = tokio::process::Command::new("sh");
+            shell.args(["-c", command]).current_dir(self.folder.path()).env("PATH", path);
+            let output = shell.env("KUBECONFIG", cluster.control_plane.kubeconfig()).output().await.unwrap();
+            // 1: something would change.
+            let only_looks = command.contains("weft plan") || command.contains("weft migrate");
+            let is_well = output.status.success() || only_looks && output.status.code() == Some(1);
+            let told = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            assert!(is_well, "{section}: {command}: {}\n{told}", output.status);
+        }
+    }
+}
+
+#[tokio::test]
+async fn from_cluster_network_addons_operator() {
+    let page = Page::read("migrate-from-cnao.md");
+    let cluster = Cluster::start(ClusterOptions { nodes: 1, ..Default::default() }).await;
+    // In the place of Weft's Deployment.
+    cluster.kubectl(&["-n", NAMESPACE, "delete", "deployment", OPERATOR, "--wait"]).await;
+    let container = json!({"name": "cnao", "image": "quay.io/kubevirt/cluster-network-addons-operator:v0.102.0"});
+    let original = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"namespace": NAMESPACE, "name": OPERATOR}, "spec": {
+        "strategy": {"type": "Recreate"}, "selector": {"matchLabels": {"name": OPERATOR}},
+        "template": {"metadata": {"labels": {"name": OPERATOR}}, "spec": {"containers": [container]}}}});
+    cluster.apply(&original.to_string()).await;
+    let api = "networkaddonsoperator.network.kubevirt.io/v1alpha1";
+    let spec = json!({"multus": {}, "linuxBridge": {}, "kubeMacPool": {}, "imagePullPolicy": "Always"});
+    let resource = json!({"apiVersion": api, "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"}, "spec": spec});
+    cluster.apply(&resource.to_string()).await;
+
+    page.run(&cluster, "Before").await;
+    page.run(&cluster, "Switch").await;
+    let operator = Operator::start_default(&cluster).await;
+    cluster.kubectl(&["-n", NAMESPACE, "create", "secret", "generic", "kubemacpool-service"]).await;
+    page.run(&cluster, "What you will see").await;
+    operator.terminate().await;
+    page.run(&cluster, "Way back").await;
+    assert_eq!(cluster.resource().await.unwrap()["metadata"].get("finalizers"), None);
+}
+
+#[tokio::test]
+async fn from_kubernetes_nmstate() {
+    let page = Page::read("migrate-from-kubernetes-nmstate.md");
+    let options =
+        ClusterOptions { nodes: 1, manifests: &["--domains", "node-network"], resource: (kinds::NMSTATE, "nmstate"), ..Default::default() };
+    let cluster = Cluster::start(options).await;
+    let (namespace, name) = ("nmstate", "nmstate-operator");
+    cluster.kubectl(&["-n", namespace, "delete", "deployment", name, "--wait"]).await;
+    let labels = json!({"name": "kubernetes-nmstate-operator"});
+    let container = json!({"name": name, "image": "quay.io/nmstate/kubernetes-nmstate-operator:v0.85.0"});
+    let original = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"namespace": namespace, "name": name}, "spec": {
+        "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}}}});
+    cluster.apply(&original.to_string()).await;
+    cluster.apply(&example("node-network/nmstate.yaml")).await;
+    let policy = json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy", "metadata": {"name": "br1"}, "spec": {"desiredState": {}}});
+    cluster.apply(&policy.to_string()).await;
+    cluster.apply(r#"{"apiVersion": "nmstate.io/v1beta1", "kind": "NodeNetworkState", "metadata": {"name": "node-1"}}"#).await;
+    cluster
+        .kubectl(&[
+            "patch",
+            "nns",
+            "node-1",
+            "--subresource=status",
+            "--type=merge",
+            "-p",
+            r#"{"status": {"currentState": {"interfaces": []}}}"#,
+        ])
+        .await;
+
+    page.run(&cluster, "Before").await;
+    page.run(&cluster, "Switch").await;
+    let operator = Operator::start_default(&cluster).await;
+    page.run(&cluster, "What you will see").await;
+    cluster.kubectl(&["-n", namespace, "scale", "deployment", name, "--replicas=0"]).await;
+    operator.terminate().await;
+    page.run(&cluster, "Way back").await;
+    assert_eq!(cluster.resource().await.unwrap()["metadata"].get("finalizers"), None);
+}
