@@ -27,8 +27,6 @@ pub struct Entry {
     pub further_definitions: &'static [(&'static str, Definition)],
     /// Finalizers of the operator on users' objects of other kinds: nobody answers for them once it is gone.
     pub finalizers: &'static [(Kind, &'static str)],
-    /// Objects of the installation that would refuse what the operator does that Weft replaces: they go when the domain is given back.
-    pub gives_way: &'static [(Kind, &'static str)],
     /// Kinds whose objects operator and agents make, without an inventory.
     pub reports: &'static [Report],
     /// Admission policies that belong to its API.
@@ -152,15 +150,6 @@ const ADDONS: Entry = Entry {
     definition: definitions::NETWORK_ADDONS_CONFIG,
     further_definitions: &[],
     finalizers: &[],
-    // Its components write more than ours.
-    gives_way: &[
-        (kinds::VALIDATING_ADMISSION_POLICY_BINDING, addons::SECRETS_POLICY),
-        (kinds::VALIDATING_ADMISSION_POLICY, addons::SECRETS_POLICY),
-        (kinds::VALIDATING_ADMISSION_POLICY_BINDING, addons::MARKERS_POLICY),
-        (kinds::VALIDATING_ADMISSION_POLICY, addons::MARKERS_POLICY),
-        (kinds::VALIDATING_ADMISSION_POLICY_BINDING, addons::PODS_POLICY),
-        (kinds::VALIDATING_ADMISSION_POLICY, addons::PODS_POLICY),
-    ],
     reports: &[],
     admission: addons::admission,
     install: Install {
@@ -201,12 +190,6 @@ const CLUSTER_NETWORK: Entry = Entry {
     definition: definitions::NETWORK_CONFIG,
     further_definitions: &[],
     finalizers: &[],
-    gives_way: &[
-        (kinds::VALIDATING_ADMISSION_POLICY_BINDING, cluster_network::NODES_POLICY),
-        (kinds::VALIDATING_ADMISSION_POLICY, cluster_network::NODES_POLICY),
-        (kinds::VALIDATING_ADMISSION_POLICY_BINDING, cluster_network::OPERATOR_POLICY),
-        (kinds::VALIDATING_ADMISSION_POLICY, cluster_network::OPERATOR_POLICY),
-    ],
     reports: &[],
     admission: cluster_network::admission,
     install: Install {
@@ -254,11 +237,6 @@ const NODE_NETWORK: Entry = Entry {
         ("node-network-configuration-enactment.crd.yaml", definitions::NODE_NETWORK_CONFIGURATION_ENACTMENT),
     ],
     finalizers: &[(kinds::NODE_NETWORK_CONFIGURATION_POLICY, rollout::view::FINALIZER)],
-    // Its agents make enactments by themselves.
-    gives_way: &[
-        (kinds::VALIDATING_ADMISSION_POLICY_BINDING, node_network::AGENTS_POLICY),
-        (kinds::VALIDATING_ADMISSION_POLICY, node_network::AGENTS_POLICY),
-    ],
     reports: &[
         Report { kind: kinds::NODE_NETWORK_CONFIGURATION_ENACTMENT, has_users_spec: false },
         Report { kind: kinds::NODE_NETWORK_STATE, has_users_spec: true },
@@ -292,8 +270,6 @@ const PLACEMENT: Entry = Entry {
     definition: definitions::PLACEMENT_API,
     further_definitions: &[],
     finalizers: &[],
-    // Its policy is about Weft's account, which has a name of its own.
-    gives_way: &[],
     reports: &[],
     admission: placement::admission,
     install: Install {

@@ -30,6 +30,7 @@ mod domains;
 mod handover;
 mod held;
 mod install;
+mod installed;
 mod keepers;
 mod migration;
 mod nodes;

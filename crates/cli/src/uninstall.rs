@@ -8,14 +8,12 @@ use std::{
 
 use anyhow::{Result, bail};
 use serde_json::Value;
-use weft_placement::domain::{NAMESPACES_VARIABLE, Namespaces};
 use weft_plan::{ObjectKey, Owner, Stage, deletion, kinds};
 use weft_runtime::{pass::FINALIZER, presence, removal, stored};
 
 use crate::{
     domains::Entry,
-    held,
-    install::{Options, install},
+    held, installed,
     online::{Online, Site},
     output::{self, Style},
     reports::Reports,
@@ -134,27 +132,9 @@ impl<'a> Uninstall<'a> {
     /// What `weft manifests` would install here and is there.
     async fn find_installation(&mut self) -> Result<()> {
         let (mut objects, mut namespaces, mut definitions) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-        for (index, site) in self.sites.iter().enumerate() {
+        for site in &self.sites {
             objects.insert(presence::lease_key(&site.namespace, &*site.domain));
-            let deployment = site.operator.as_ref().map(|operator| &operator.workload);
-            let served = site.operator.as_ref().and_then(|operator| operator.environment.get(NAMESPACES_VARIABLE));
-            let served = served.map(|namespaces| Namespaces::read(namespaces)).transpose()?;
-            let single = deployment.map(|deployment| deployment.name != site.entry.install.operator);
-            for layout in single.map_or(vec![false, true], |single| vec![single]) {
-                // Where nothing tells, each layout is looked for in its usual namespace.
-                let is_unknown = deployment.is_none() && site.namespace == site.entry.install.namespace;
-                let namespace = if layout && is_unknown { None } else { Some(site.namespace.as_str()) };
-                let installation = install(&Options {
-                    domains: vec![self.sites[index].entry],
-                    components: &[],
-                    single: layout,
-                    namespace,
-                    image: "",
-                    image_pull_policy: "",
-                    api_server: None,
-                    placement_namespaces: served.as_ref(),
-                    keystone_urls: None,
-                })?;
+            for installation in installed::installations(site)? {
                 objects.extend(installation.operator.iter().map(|manifest| manifest.key().clone()));
                 namespaces.extend(installation.namespaces.iter().map(|manifest| manifest.key().clone()));
                 definitions.extend(installation.definitions.iter().map(|(_, manifest)| manifest.key().clone()));
@@ -176,27 +156,17 @@ impl<'a> Uninstall<'a> {
                 }
             }
         }
-        self.objects = self.present(objects).await?;
+        self.objects = installed::present(self.online, objects).await?;
         // The leases go once nobody may write them any more: an operator that is just ending makes them anew.
         self.objects.sort_by_key(|key| (key.kind == kinds::LEASE, Reverse(Stage::of(key.kind))));
-        self.namespaces = self.present(namespaces).await?;
-        self.definitions = self.present(definitions).await?;
+        self.namespaces = installed::present(self.online, namespaces).await?;
+        self.definitions = installed::present(self.online, definitions).await?;
         if !self.scope.crds {
             for key in &self.definitions {
                 self.stays.insert(key.clone(), "it holds users' configurations; --crds removes it".to_owned());
             }
         }
         Ok(())
-    }
-
-    async fn present(&self, keys: BTreeSet<ObjectKey>) -> Result<Vec<ObjectKey>> {
-        let mut present = Vec::new();
-        for key in keys {
-            if self.online.cluster.get_metadata(&key).await.map_err(|error| self.online.explain(error))?.is_some() {
-                present.push(key);
-            }
-        }
-        Ok(present)
     }
 
     /// Whether nothing is there that would be removed.

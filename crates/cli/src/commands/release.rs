@@ -1,10 +1,10 @@
 //! `weft release`
 
-use std::process::ExitCode;
+use std::{cmp::Reverse, collections::BTreeSet, process::ExitCode};
 
 use anyhow::{Context, Result, bail};
 use clap::builder::PossibleValuesParser;
-use weft_plan::{ObjectKey, Owner, kinds};
+use weft_plan::{ObjectKey, Owner, Stage, kinds};
 use weft_runtime::{
     presence,
     release::{release, release_list},
@@ -15,6 +15,8 @@ use crate::{
     domains,
     handover::{self, Handover},
     held,
+    install::SINGLE_OPERATOR,
+    installed,
     online::{ClusterArgs, Online, Site, block_on},
     output::{self, Style},
 };
@@ -23,8 +25,8 @@ use crate::{
 ///
 /// The configuration and its components go on running untouched: no pod restarts. Weft's finalizer, labels, annotations and inventory
 /// go, and every object is owned in the form that the other operator looks for. The record of the applied configuration stays. So do
-/// policies of nodes' networks, without Weft's finalizer; the admission policy that the other operator's agents could not work with goes.
-/// A PlacementAPI and what it holds keep the finalizers that placement-operator has itself; that operator replaces the pods, one by one.
+/// policies of nodes' networks, without Weft's finalizer. Weft's admission policies go, and so do its roles and bindings, but for those that
+/// the other operator has under the same name. A PlacementAPI and what it holds keep the finalizers that placement-operator has itself; that operator replaces the pods, one by one.
 /// Weft's operator must have been stopped before.
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -109,7 +111,8 @@ async fn give_back(args: &Args, online: &Online, site: &Site) -> Result<()> {
         prepared.chain(given).chain(removed).try_for_each(|line| output::print(&line))?;
     }
     let count = held.len() + work.iter().map(|(_, list, _)| list.len()).sum::<usize>();
-    if args.dry_run || !confirmed(args.yes, &format!("Give {count} objects of {} back?", site.entry.name))? {
+    let question = format!("Give {count} objects of {} back, and remove {} of Weft's installation?", site.entry.name, in_the_way.len());
+    if args.dry_run || !confirmed(args.yes, &question)? {
         return output::print("Nothing was changed.\n");
     }
     for held in &held {
@@ -134,17 +137,43 @@ async fn give_back(args: &Args, online: &Online, site: &Site) -> Result<()> {
     output::print(&next_step(site))
 }
 
-/// What of the installation the other operator could not work with, or nobody but Weft has a use for, with its uid.
+/// Objects of the installation that the other operator cannot work with or has no use for, each with its uid, in the order in which they go.
 async fn in_the_way(online: &Online, site: &Site) -> Result<Vec<(ObjectKey, String)>> {
-    let mut found = Vec::new();
-    let named = site.entry.gives_way.iter().map(|(kind, name)| ObjectKey::new(*kind, "", name));
+    let mut keys = BTreeSet::new();
+    for installation in installed::installations(site)? {
+        let installed = installation.operator.iter().map(|manifest| manifest.key());
+        keys.extend(installed.filter(|key| is_of_weft_alone(site, key)).cloned());
+    }
+    let mut keys: Vec<_> = keys.into_iter().collect();
+    keys.sort_by_key(|key| Reverse(Stage::of(key.kind)));
     // Where there is an inventory, the lease is in its list.
-    let lease = site.entry.resource.namespaced.then(|| presence::lease_key(&site.namespace, &*site.domain));
-    for key in named.chain(lease) {
+    keys.extend(site.entry.resource.namespaced.then(|| presence::lease_key(&site.namespace, &*site.domain)));
+    let mut found = Vec::new();
+    for key in keys {
         let live = online.cluster.get_metadata(&key).await.map_err(|error| online.explain(error))?;
         found.extend(live.and_then(|live| Some((key, live["metadata"]["uid"].as_str()?.to_owned()))));
     }
     Ok(found)
+}
+
+/// Whether the other operator has no object of this name. Its manifests replace the workload, the account and the role of its own name. A role that
+/// operands use stays.
+fn is_of_weft_alone(site: &Site, key: &ObjectKey) -> bool {
+    match key.kind {
+        kinds::SERVICE_ACCOUNT | kinds::DEPLOYMENT | kinds::DAEMON_SET => false,
+        kinds::CLUSTER_ROLE | kinds::CLUSTER_ROLE_BINDING | kinds::ROLE | kinds::ROLE_BINDING => {
+            let operator = site.entry.install.operator;
+            let is_theirs_too = key.name == operator && has_their_name(site);
+            let is_operators = key.name.starts_with(operator) || key.name.starts_with(SINGLE_OPERATOR);
+            is_operators && !is_theirs_too
+        }
+        _ => true,
+    }
+}
+
+/// Whether the operator that Weft replaces has the name of Weft's.
+fn has_their_name(site: &Site) -> bool {
+    site.domain.operators().iter().any(|(_, name)| *name == site.entry.install.operator)
 }
 
 fn again(key: &ObjectKey) -> String {
@@ -179,8 +208,18 @@ async fn idle(online: &Online, site: &Site) -> Result<()> {
 
 fn next_step(site: &Site) -> String {
     let given_back = format!("{} is given back. Now install the other operator", site.entry.name);
-    match &site.operator {
-        Some(operator) => format!("{given_back}; where it has the same name, it takes the place of {}.\n", operator.workload.human()),
+    match site.operator.as_ref().map(|operator| &operator.workload) {
+        Some(workload) if has_their_name(site) && workload.name == site.entry.install.operator => format!(
+            "{given_back}; where it has the same name, it takes the place of {}. Until then that and its account and role of this name stay.\n",
+            workload.human()
+        ),
+        Some(workload) => {
+            let (namespace, kind) = (workload.namespace.as_deref().unwrap_or_default(), workload.kind.kind.to_lowercase());
+            let name = &workload.name;
+            format!(
+                "{given_back}. Weft's own is of no use any more, unless it serves others: kubectl -n {namespace} delete {kind}/{name} serviceaccount/{name}\n"
+            )
+        }
         None => format!("{given_back}.\n"),
     }
 }

@@ -19,7 +19,7 @@ use overlay::Names;
 const SINGLE_NAMESPACE_YAML: &str = include_str!("../../../../deploy/single/namespace.yaml");
 const SINGLE_OPERATOR_YAML: &str = include_str!("../../../../deploy/single/operator.yaml");
 /// The operator's name and namespace when one Deployment runs all domains.
-const SINGLE_OPERATOR: &str = "weft-operator";
+pub const SINGLE_OPERATOR: &str = "weft-operator";
 const SINGLE_NAMESPACE: &str = "weft-system";
 
 /// What can be chosen.

@@ -56,7 +56,10 @@ async fn everything_goes_on_running_and_nothing_is_wefts() {
     let again = weft(&cluster, &["release", "addons", "--yes"]).await.ended(0);
     assert!(again.stdout.contains("nothing to give back"), "{}", again.stdout);
 
+    assert_eq!(left_of_the_installation(&cluster, OPERATOR).await, ["clusterrole", "clusterrolebinding", "role", "rolebinding"]);
+
     // And back: Weft finds all as it was, and restarts nothing.
+    cluster.apply_manifests(&[]).await;
     let _operator = Operator::start_default(&cluster).await;
     wait_until("Weft has it again", async || {
         if cluster.resource().await.unwrap()["metadata"]["finalizers"].is_array() { Ok(()) } else { Err("not yet".to_owned()) }
@@ -64,6 +67,25 @@ async fn everything_goes_on_running_and_nothing_is_wefts() {
     .await;
     cluster.wait_available().await;
     assert_eq!(running(&cluster).await, before);
+}
+
+/// The kinds of the roles and bindings of the operator's own name that are left. Fails if others are, or a policy.
+pub async fn left_of_the_installation(cluster: &Cluster, operator: &str) -> Vec<String> {
+    let kinds = ["clusterrole", "clusterrolebinding", "role", "rolebinding"];
+    let mut left = Vec::new();
+    for kind in kinds {
+        for name in cluster.kubectl(&["get", kind, "-A", "-o", "jsonpath={range .items[*]}{.metadata.name}{\"\\n\"}{end}"]).await.lines() {
+            if name == operator {
+                left.push(kind.to_owned());
+            } else {
+                assert!(!name.starts_with(&format!("{operator}-")), "{kind} {name} is left");
+            }
+        }
+    }
+    let policies = "validatingadmissionpolicies,validatingadmissionpolicybindings";
+    let policies = cluster.kubectl(&["get", policies, "-o", "name"]).await;
+    assert!(!policies.contains("/weft-"), "{policies}");
+    left
 }
 
 /// Workloads by uid and generation, and pods by uid.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use weft_plan::{OWNER_LABEL, kinds};
 
-use crate::{harness::*, user::*};
+use crate::{harness::*, release::left_of_the_installation, user::*};
 
 const NAMESPACE: &str = "openshift-cluster-network-operator";
 const OPERATOR: &str = "cluster-network-operator";
@@ -75,6 +75,8 @@ async fn there_and_back(file: &str, namespace: &str) {
     }
     let again = weft(&cluster, &["release", "cluster-network", "--yes"]).await.ended(0);
     assert!(again.stdout.contains("nothing to give back"), "{}", again.stdout);
+
+    assert_eq!(left_of_the_installation(&cluster, OPERATOR).await, ["clusterrole", "clusterrolebinding", "role", "rolebinding"]);
 
     // And back: whatever it is, Weft knows it again by itself, and restarts nothing.
     cluster.apply_manifests(&MANIFESTS).await;

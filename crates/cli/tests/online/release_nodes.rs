@@ -6,7 +6,7 @@ use kube::api::ListParams;
 use serde_json::{Value, json};
 use weft_plan::{OWNER_LABEL, kinds};
 
-use crate::{harness::*, user::*};
+use crate::{harness::*, release::left_of_the_installation, user::*};
 
 const NAMESPACE: &str = "nmstate";
 const AGENT: &str = "nmstate-handler";
@@ -83,6 +83,8 @@ async fn the_nodes_networks_are_given_back_and_taken_again() {
     wait_until("their agent may make enactments", async || make().await.map(drop).map_err(|error| error.to_string())).await;
     let again = weft(&cluster, &["release", "node-network", "--yes"]).await.ended(0);
     assert!(again.stdout.contains("nothing to give back"), "{}", again.stdout);
+
+    assert_eq!(left_of_the_installation(&cluster, "nmstate-operator").await, ["clusterrole", "clusterrolebinding", "role", "rolebinding"]);
 
     // And back: Weft finds all as it was, and restarts nothing.
     cluster.kubectl(&["delete", "nnce", "node-1.theirs"]).await;
