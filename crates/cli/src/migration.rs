@@ -247,6 +247,7 @@ impl Inspection {
         for found in &self.resources {
             lines.push(format!("  resource  {}{}", found.planned.title, kept_by(&found.keepers)));
             lines.push(format!("            {}", found.planned.totals()));
+            lines.extend(found.planned.restart_lines().iter().map(|restart| format!("  restarts  {restart}")));
         }
         if self.resources.is_empty() {
             lines.push("  resource  none".to_owned());

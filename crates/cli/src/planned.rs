@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use serde_json::{Value, json};
-use weft_plan::{Deviation, Difference, PAUSE_ANNOTATION, What};
+use weft_plan::{Deviation, Difference, ObjectKey, PAUSE_ANNOTATION, What, pod_template_changes};
 use weft_runtime::preview::{Action, Change, Preview};
 
 use crate::output::Style;
@@ -89,6 +89,19 @@ impl Planned {
                 .any(|change| change.action.writes() || matches!(change.action, Action::Conflict { .. } | Action::Wait))
     }
 
+    /// The workloads whose pods restart, each with the places in its pod template that change.
+    pub fn restarts(&self) -> Vec<(&ObjectKey, Vec<String>)> {
+        let written = self.preview.changes().filter(|change| change.action.writes());
+        let restarted =
+            written.filter_map(|change| Some((&change.object, pod_template_changes(change.object.kind, differences(&change.action)?))));
+        restarted.filter(|(_, why)| !why.is_empty()).collect()
+    }
+
+    /// The same, a line each.
+    pub fn restart_lines(&self) -> Vec<String> {
+        self.restarts().into_iter().map(|(object, why)| format!("{}: {}", object.human(), why.join(", "))).collect()
+    }
+
     /// Why the operator would carry out nothing of it, if that is so.
     pub fn refusal(&self) -> Option<String> {
         let refusal = self.preview.refusal.as_ref()?;
@@ -132,6 +145,11 @@ impl Planned {
             for change in shown {
                 object(out, change, style);
             }
+        }
+        let restarts = self.restart_lines();
+        if !restarts.is_empty() {
+            line(out, &format!("\n{}", style.bold("pods restart, since their template changes")));
+            restarts.iter().for_each(|restart| line(out, &format!("  {restart}")));
         }
         if !self.changes_something() {
             line(out, &format!("{}{}: nothing would change", if out.is_empty() { "" } else { "\n" }, self.title));
@@ -213,6 +231,9 @@ impl Planned {
             "paused": self.preview.paused.is_some(),
             "blocked": self.preview.blocked.as_ref().map(|blocked| json!({"reason": blocked.reason, "message": blocked.message})),
             "components": components,
+            "restarts": self.restarts().iter().map(|(object, why)| json!({
+                "kind": object.kind.kind, "namespace": object.namespace, "name": object.name, "why": why,
+            })).collect::<Vec<_>>(),
             "removals": self.preview.removals.iter().map(object_json).collect::<Vec<_>>(),
             "drawn": self.preview.drawn,
             "notes": self.all_notes(),

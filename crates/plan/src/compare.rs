@@ -115,6 +115,15 @@ pub fn compare(kind: Kind, desired: &Value, live: &Value, manager: &str) -> Vec<
     found.differences
 }
 
+/// Where a pod template changes, for a workload that replaces its pods then: the paths, without `spec.template.`.
+pub fn pod_template_changes(kind: Kind, differences: &[Difference]) -> Vec<String> {
+    if !matches!(kind, kinds::DAEMON_SET | kinds::DEPLOYMENT) {
+        return Vec::new();
+    }
+    let changed = differences.iter().filter(|difference| difference.what != What::Unowned);
+    changed.filter_map(|difference| difference.path.strip_prefix("spec.template.")).map(str::to_owned).collect()
+}
+
 /// What a Secret holds is nobody's business: differences go into logs and onto screens.
 fn hide(difference: &mut Difference) {
     if difference.path.starts_with("data") {
@@ -148,7 +157,7 @@ fn guards_additions(kind: Kind) -> bool {
 }
 
 /// Fields that others write by right.
-fn left_alone(path: &str) -> bool {
+pub(crate) fn left_alone(path: &str) -> bool {
     path.ends_with(".clientConfig.caBundle")
         || path.starts_with("spec.clusterIP")
         || path.ends_with(".nodePort")
@@ -196,6 +205,18 @@ impl Found {
                     let child = format!("f:{key}");
                     let node = ours.and_then(|node| if owns_children { node.get(&child) } else { Some(node) });
                     self.wanted(&Selector::Field(key).path(path), wanted, live.get(key).unwrap_or(&Value::Null), node);
+                }
+            }
+            // A set, of which each owner has its own elements: those of others stay.
+            (Value::Array(items), Value::Array(there)) if path == "metadata.finalizers" => {
+                for item in items {
+                    let at = format!("{path}[={}]", item.as_str().unwrap_or_default());
+                    let owned = ours.is_some_and(|node| node.get(format!("v:{item}")).is_some());
+                    match there.contains(item) {
+                        false => self.push(&at, What::Missing { desired: item.clone() }),
+                        true if !owned => self.push(&at, What::Unowned),
+                        true => {}
+                    }
                 }
             }
             (Value::Array(items), Value::Array(_)) if is_list_of_elements(ours) => {
@@ -374,6 +395,23 @@ mod tests {
     #[test]
     fn what_the_server_filled_in_is_no_difference() {
         assert_eq!(differences(&desired(), &live()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn finalizers_of_others_stay() {
+        let with = |finalizers: Value| {
+            let mut object = live();
+            object["metadata"]["finalizers"] = finalizers;
+            object
+        };
+        let mut desired = desired();
+        desired["metadata"]["finalizers"] = json!(["a/mine"]);
+        let same = "= metadata.finalizers[=a/mine]: same value, ownership moves to Weft";
+        assert_eq!(differences(&desired, &with(json!(["b/theirs", "a/mine"]))), [same]);
+        assert_eq!(differences(&desired, &with(json!(["b/theirs"]))), ["+ metadata.finalizers[=a/mine]: \"a/mine\""]);
+        let mut owned = with(json!(["b/theirs", "a/mine"]));
+        owned["metadata"]["managedFields"][0]["fieldsV1"]["f:metadata"]["f:finalizers"] = json!({".": {}, "v:\"a/mine\"": {}});
+        assert_eq!(differences(&desired, &owned), Vec::<String>::new());
     }
 
     #[test]

@@ -23,12 +23,13 @@ pub mod report;
 mod rest;
 pub mod rollout;
 mod step;
+mod takeover;
 mod unit;
 
 pub use applied::{applied, differences};
 pub use certificate::{Certificate, Lifetime, Lifetimes, LifetimesError};
 pub use choice::NotAChoice;
-pub use compare::{Difference, What, compare, quantity};
+pub use compare::{Difference, What, compare, pod_template_changes, quantity};
 pub use conditions::{conditions, own_condition};
 pub use domain::{Decision, Domain, DriftPolicy, FieldChange, Input, LogLevel, Notice, Problem, Refusal, Wait};
 pub use drift::{Deviation, Drift, Hold, PAUSE_ANNOTATION};

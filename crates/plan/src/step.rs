@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     Difference, Domain, Kind, Manifest, Mode, ObjectKey, Unit,
     compare::{self, GUARDED},
-    fields, kinds,
+    fields, kinds, takeover,
 };
 
 /// Label on every object of Weft: the resource that it belongs to, see [`Owner::label`]. Weft watches by it.
@@ -144,7 +144,7 @@ pub fn step(manifest: &Manifest, live: Option<&Value>, owner: &Owner, made_by_or
     }
     let differences = || compare::compare(kind, &effective_body(manifest, live, &owner.manager), live, &owner.manager);
     if inherits(manifest, live, owner) {
-        return Step::TakeOver { differences: differences() };
+        return Step::TakeOver { differences: takeover::differences(manifest, live, owner) };
     }
     if ours {
         let differences = differences();
@@ -157,7 +157,7 @@ pub fn step(manifest: &Manifest, live: Option<&Value>, owner: &Owner, made_by_or
     }
     let agreed = live["metadata"]["annotations"][ADOPT_ANNOTATION] == "true";
     if made_by_original || agreed {
-        return Step::TakeOver { differences: differences() };
+        return Step::TakeOver { differences: takeover::differences(manifest, live, owner) };
     }
     let whose = belongs_to(live);
     if kind == kinds::CUSTOM_RESOURCE_DEFINITION {

@@ -16,5 +16,6 @@ mod release;
 mod release_network;
 mod release_nodes;
 mod status;
+mod switch;
 mod uninstall;
 mod user;

@@ -1,0 +1,181 @@
+//! What a take-over changes on an object.
+//!
+//! Before the apply, everything that Weft answers for becomes its own ([`take_patch`]). So the apply removes each field that Weft does not want, and leaves
+//! equal fields as they are. The owner references are replaced as a whole.
+
+use serde_json::Value;
+
+use crate::{
+    Difference, Manifest, Owner, What,
+    compare::{compare, left_alone},
+    step::{effective_body, take_patch},
+};
+
+const OWNER_REFERENCES: &str = "metadata.ownerReferences";
+
+/// Field by field. Fields that the API server fills in again count as no difference.
+pub(crate) fn differences(manifest: &Manifest, live: &Value, owner: &Owner) -> Vec<Difference> {
+    let patch = take_patch(live, owner, true);
+    let mut taken = live.clone();
+    taken["metadata"]["managedFields"] = patch["metadata"]["managedFields"].clone();
+    let kind = manifest.key().kind;
+    let mut differences = compare(kind, &effective_body(manifest, live, &owner.manager), &taken, &owner.manager);
+    differences.retain(|difference| match &difference.what {
+        // The API server leaves these out when it writes the object.
+        What::Missing { desired } if *desired == false || *desired == "" => false,
+        What::Dropped { live } => !left_alone(&difference.path) && !is_default(&difference.path, live),
+        _ => !difference.path.starts_with(OWNER_REFERENCES),
+    });
+    let owners = |object: &Value| object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+    let (before, after) = (owners(live), owners(manifest.body()));
+    let what = match (before.is_empty(), after.is_empty()) {
+        _ if before == after => None,
+        (true, _) => Some(What::Missing { desired: after.into() }),
+        (false, true) => Some(What::Dropped { live: before.into() }),
+        (false, false) => Some(What::Changed { live: before.into(), desired: after.into() }),
+    };
+    differences.extend(what.map(|what| Difference { path: OWNER_REFERENCES.to_owned(), what }));
+    differences
+}
+
+/// The values that the API server fills in (`SetDefaults` in k8s.io/kubernetes/pkg/apis/*/v1/defaults.go). An original that writes by `update` owns
+/// them, too, because the API server notes owners after it has filled them in.
+const DEFAULTS: &[(&str, &str)] = &[
+    ("terminationMessagePath", r#""/dev/termination-log""#),
+    ("terminationMessagePolicy", r#""File""#),
+    ("dnsPolicy", r#""ClusterFirst""#),
+    ("restartPolicy", r#""Always""#),
+    ("schedulerName", r#""default-scheduler""#),
+    ("terminationGracePeriodSeconds", "30"),
+    ("template.spec.securityContext", "{}"),
+    ("resources", "{}"),
+    ("protocol", r#""TCP""#),
+    ("scheme", r#""HTTP""#),
+    ("periodSeconds", "10"),
+    ("successThreshold", "1"),
+    ("failureThreshold", "3"),
+    ("Probe.timeoutSeconds", "1"),
+    ("].timeoutSeconds", "10"),
+    ("fieldRef.apiVersion", r#""v1""#),
+    ("defaultMode", "420"),
+    ("hostPath.type", r#""""#),
+    ("revisionHistoryLimit", "10"),
+    ("progressDeadlineSeconds", "600"),
+    ("spec.replicas", "1"),
+    ("trategy.type", r#""RollingUpdate""#),
+    ("strategy.rollingUpdate.maxSurge", r#""25%""#),
+    ("strategy.rollingUpdate.maxUnavailable", r#""25%""#),
+    ("updateStrategy.rollingUpdate.maxSurge", "0"),
+    ("updateStrategy.rollingUpdate.maxUnavailable", "1"),
+    ("sessionAffinity", r#""None""#),
+    ("spec.type", r#""ClusterIP""#),
+    ("internalTrafficPolicy", r#""Cluster""#),
+    ("ipFamilyPolicy", r#""SingleStack""#),
+    ("service.port", "443"),
+    ("matchPolicy", r#""Equivalent""#),
+    ("namespaceSelector", "{}"),
+    ("objectSelector", "{}"),
+    ("reinvocationPolicy", r#""Never""#),
+    ("scope", r#""*""#),
+    ("apiGroup", r#""rbac.authorization.k8s.io""#),
+];
+
+fn is_default(path: &str, value: &Value) -> bool {
+    match value {
+        Value::Object(map) if !map.is_empty() => map.iter().all(|(key, value)| is_default(&format!("{path}.{key}"), value)),
+        // The old name of serviceAccountName, which the API server keeps equal.
+        _ if path.ends_with("template.spec.serviceAccount") => true,
+        Value::Bool(false) => true,
+        _ => DEFAULTS.iter().any(|(field, default)| is_at(path, field) && value.to_string() == *default),
+    }
+}
+
+/// Whether a path ends in this field, and not in one whose name only ends so.
+fn is_at(path: &str, field: &str) -> bool {
+    let begins_inside_a_name = field.starts_with("Probe") || field.starts_with("trategy") || field.starts_with(']');
+    path.strip_suffix(field).is_some_and(|above| begins_inside_a_name || above.is_empty() || above.ends_with('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::{OWNER_LABEL, kinds};
+    use serde_json::json;
+
+    fn owner() -> Owner {
+        Owner { kind: kinds::NETWORK_ADDONS_CONFIG, name: "cluster".into(), uid: Some("u".into()), manager: "weft/addons".into() }
+    }
+
+    fn reference(block: bool) -> Value {
+        json!([{"apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig", "name": "cluster", "uid": "u", "controller": true, "blockOwnerDeletion": block}])
+    }
+
+    fn found(manifest: &Value, live: &Value) -> Vec<String> {
+        differences(&Manifest::new(manifest.clone()).unwrap(), live, &owner()).iter().map(ToString::to_string).collect()
+    }
+
+    fn manifest() -> Value {
+        json!({"apiVersion": "apps/v1", "kind": "DaemonSet",
+            "metadata": {"name": "d", "namespace": "n", "labels": {OWNER_LABEL: "networkaddonsconfig.cluster"}, "ownerReferences": reference(false)},
+            "spec": {"template": {"spec": {"containers": [{"name": "c", "image": "new"}]}}}})
+    }
+
+    /// As an operator that writes by update leaves it, with the API server's defaults.
+    fn original() -> Value {
+        let container = json!({"name": "c", "image": "old", "command": ["x"], "terminationMessagePolicy": "File"});
+        let fields = json!({".": {}, "f:name": {}, "f:image": {}, "f:command": {}, "f:terminationMessagePolicy": {}});
+        json!({"apiVersion": "apps/v1", "kind": "DaemonSet",
+            "metadata": {"name": "d", "namespace": "n", "labels": {"theirs": "1"}, "ownerReferences": reference(true), "managedFields": [
+                {"manager": "manager", "operation": "Update", "fieldsV1": {
+                    "f:metadata": {"f:labels": {"f:theirs": {}}},
+                    "f:spec": {"f:updateStrategy": {"f:type": {}, "f:rollingUpdate": {".": {}, "f:maxSurge": {}, "f:maxUnavailable": {}}},
+                        "f:template": {"f:spec": {"f:containers": {"k:{\"name\":\"c\"}": fields}, "f:dnsPolicy": {}}}}}}]},
+            "spec": {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
+                "template": {"spec": {"containers": [container], "dnsPolicy": "ClusterFirst"}}}})
+    }
+
+    #[test]
+    fn only_what_changes_is_a_difference() {
+        let owner = |block: bool| reference(block).to_string();
+        assert_eq!(
+            found(&manifest(), &original()),
+            [
+                format!("+ metadata.labels[{OWNER_LABEL}]: \"networkaddonsconfig.cluster\""),
+                "~ spec.template.spec.containers[name=c].image: \"old\" -> \"new\"".to_owned(),
+                "- spec.template.spec.containers[name=c].command: [\"x\"]".to_owned(),
+                format!("~ metadata.ownerReferences: {:.160}… -> {:.160}…", owner(true), owner(false)),
+            ]
+        );
+    }
+
+    #[test]
+    fn an_owner_that_goes_is_a_difference() {
+        let mut outlives = manifest();
+        outlives["metadata"].as_object_mut().unwrap().remove("ownerReferences");
+        assert!(found(&outlives, &original()).iter().any(|line| line.starts_with("- metadata.ownerReferences: ")));
+        let mut nobodys = original();
+        nobodys["metadata"].as_object_mut().unwrap().remove("ownerReferences");
+        assert!(found(&manifest(), &nobodys).iter().any(|line| line.starts_with("+ metadata.ownerReferences: ")));
+        assert!(!found(&outlives, &nobodys).iter().any(|line| line.contains("ownerReferences")));
+    }
+
+    #[test]
+    fn an_empty_text_that_the_server_leaves_out_is_no_difference() {
+        let mut wanted = manifest();
+        wanted["spec"]["template"]["spec"]["containers"][0]["env"] = json!([{"name": "E", "value": ""}]);
+        let mut live = original();
+        live["spec"]["template"]["spec"]["containers"][0]["env"] = json!([{"name": "E"}]);
+        let fields =
+            &mut live["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]["f:template"]["f:spec"]["f:containers"]["k:{\"name\":\"c\"}"];
+        fields["f:env"] = json!({".": {}, "k:{\"name\":\"E\"}": {".": {}, "f:name": {}}});
+        assert!(!found(&wanted, &live).iter().any(|line| line.contains("env")), "{:?}", found(&wanted, &live));
+    }
+
+    #[test]
+    fn a_value_that_is_no_default_is_a_difference() {
+        let mut other = original();
+        other["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"] = json!("10%");
+        assert!(found(&manifest(), &other).iter().any(|line| line.starts_with("- spec.updateStrategy: ")));
+    }
+}
