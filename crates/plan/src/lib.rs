@@ -41,7 +41,7 @@ pub use object::{Manifest, ManifestError, ObjectKey, canonical, parse_yaml};
 pub use process::{ProcessSettings, ServerTls};
 pub use rest::is_at_rest;
 pub use step::{
-    ADOPT_ANNOTATION, OWNER_LABEL, Owner, Step, effective_body, is_immutable, is_kept_for_ever, manager, owned, release_patch, step,
-    take_patch,
+    ADOPT_ANNOTATION, OWNER_LABEL, Owner, Step, effective_body, is_immutable, is_kept_for_ever, leave_patch, manager, owned, release_patch,
+    step, take_patch,
 };
 pub use unit::{Mode, Stage, Unit};

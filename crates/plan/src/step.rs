@@ -140,7 +140,17 @@ pub fn step(manifest: &Manifest, live: Option<&Value>, owner: &Owner, made_by_or
     let kind = manifest.key().kind;
     let ours = owner.owns(live);
     if manifest.mode() == Mode::CreateOnly {
-        return Step::Keep;
+        let owners = &live["metadata"]["ownerReferences"];
+        return match !ours && is_owned_by_resource(live, owner) {
+            // The garbage collector would delete it, and what users have written into it.
+            true => Step::TakeOver {
+                differences: vec![Difference {
+                    path: "metadata.ownerReferences".to_owned(),
+                    what: compare::What::Dropped { live: owners.clone() },
+                }],
+            },
+            false => Step::Keep,
+        };
     }
     let differences = || compare::compare(kind, &effective_body(manifest, live, &owner.manager), live, &owner.manager);
     if inherits(manifest, live, owner) {
@@ -174,11 +184,31 @@ pub fn step(manifest: &Manifest, live: Option<&Value>, owner: &Owner, made_by_or
 /// Whether an object that is to outlive the resource is owned by it, as the original has it: the garbage collector would delete it with the
 /// resource.
 fn inherits(manifest: &Manifest, live: &Value, owner: &Owner) -> bool {
-    let group =
-        |version: &Value| version.as_str().and_then(|version| version.split_once('/')).is_some_and(|(group, _)| group == owner.kind.group);
-    let owners = live["metadata"]["ownerReferences"].as_array().into_iter().flatten();
-    let mut by_resource = owners.filter(|reference| reference["kind"] == owner.kind.kind && group(&reference["apiVersion"]));
-    manifest.body()["metadata"].get("ownerReferences").is_none() && by_resource.next().is_some()
+    manifest.body()["metadata"].get("ownerReferences").is_none() && is_owned_by_resource(live, owner)
+}
+
+fn is_owned_by_resource(live: &Value, owner: &Owner) -> bool {
+    let mut owners = live["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    owners.any(|reference| is_the_resource(reference, owner))
+}
+
+fn is_the_resource(reference: &Value, owner: &Owner) -> bool {
+    let group = reference["apiVersion"].as_str().and_then(|version| version.split_once('/')).map(|(group, _)| group);
+    reference["kind"] == owner.kind.kind && group == Some(owner.kind.group)
+}
+
+/// The merge patch that leaves an object of the original to its users: the resource ceases to own it, and the labels of the resource's API group go, by which
+/// the original knows its objects. It fails with a conflict if the object has changed.
+pub fn leave_patch(live: &Value, owner: &Owner) -> Value {
+    let metadata = &live["metadata"];
+    let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
+    let others: Vec<&Value> = owners.filter(|reference| !is_the_resource(reference, owner)).collect();
+    let labels = metadata["labels"].as_object().into_iter().flatten();
+    let theirs: serde_json::Map<_, _> = labels
+        .filter(|(label, _)| label.split('/').next() == Some(owner.kind.group))
+        .map(|(label, _)| (label.clone(), Value::Null))
+        .collect();
+    json!({"metadata": {"resourceVersion": metadata["resourceVersion"], "ownerReferences": others, "labels": theirs}})
 }
 
 /// The body to apply: the manifest without what somebody else decides by right on this object, and with what is Weft's until somebody
@@ -291,6 +321,27 @@ mod tests {
 
     fn manifest(kind: &str, api: &str) -> Manifest {
         Manifest::new(json!({"apiVersion": api, "kind": kind, "metadata": {"name": "m"}})).unwrap()
+    }
+
+    #[test]
+    fn what_users_fill_in_is_left_to_them_without_the_original_as_its_owner() {
+        let owner =
+            Owner { kind: kinds::NETWORK_ADDONS_CONFIG, name: "cluster".into(), uid: Some("u".into()), manager: "weft/addons".into() };
+        let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "n"}, "data": {"a": "default"}});
+        let manifest = Manifest::new(body).unwrap().with_mode(Mode::CreateOnly);
+        let theirs = json!({"apiVersion": "networkaddonsoperator.network.kubevirt.io/v1alpha1", "kind": "NetworkAddonsConfig", "name": "cluster", "uid": "u"});
+        let other = json!({"apiVersion": "v1", "kind": "Namespace", "name": "x", "uid": "v"});
+        let labels = json!({"networkaddonsoperator.network.kubevirt.io/version": "0.90.0", "mine": "1"});
+        let mut live =
+            json!({"metadata": {"resourceVersion": "7", "labels": labels, "ownerReferences": [theirs, other]}, "data": {"a": "edited"}});
+        assert!(matches!(step(&manifest, Some(&live), &owner, true), Step::TakeOver { .. }));
+        let patch = json!({"metadata": {"resourceVersion": "7", "ownerReferences": [other], "labels": {"networkaddonsoperator.network.kubevirt.io/version": null}}});
+        assert_eq!(leave_patch(&live, &owner), patch);
+        live["metadata"]["ownerReferences"] = json!([other]);
+        assert_eq!(step(&manifest, Some(&live), &owner, true), Step::Keep);
+        live["metadata"]["ownerReferences"] = json!([theirs]);
+        live["metadata"]["labels"][OWNER_LABEL] = owner.label().into();
+        assert_eq!(step(&manifest, Some(&live), &owner, true), Step::Keep, "Weft's own");
     }
 
     #[test]

@@ -10,7 +10,8 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use weft_plan::{
-    Deviation, Domain, Drift, Hold, Kind, Manifest, ObjectKey, Owner, Stage, Step, Unit, deletion, effective_body, is_kept_for_ever, kinds,
+    Deviation, Domain, Drift, Hold, Kind, Manifest, Mode, ObjectKey, Owner, Stage, Step, Unit, deletion, effective_body, is_kept_for_ever,
+    kinds, leave_patch,
     report::{Failure, FailureClass},
     step, take_patch,
 };
@@ -369,6 +370,10 @@ impl Objects {
         if let Step::Change { differences, .. } | Step::TakeOver { differences } = wanted {
             let differences: Vec<_> = differences.iter().map(ToString::to_string).collect();
             tracing::info!(object = %key.human(), ?differences, "differs");
+        }
+        if manifest.mode() == Mode::CreateOnly {
+            self.cluster.merge_patch(key, "", &leave_patch(live, &self.owner), manager).await?;
+            return Ok(());
         }
         if let Step::Change { take: true, .. } | Step::TakeOver { .. } = wanted {
             let patch = take_patch(live, &self.owner, matches!(wanted, Step::TakeOver { .. }));

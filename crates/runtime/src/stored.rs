@@ -71,14 +71,13 @@ async fn record(objects: &Objects) -> Result<Option<String>, Error> {
 
 /// Makes the stored inventory this one.
 pub async fn write_inventory(objects: &Objects, namespace: &str, inventory: &Inventory) -> Result<(), Error> {
-    write(objects, &inventory_key(namespace, &objects.owner), inventory.to_data()).await
+    write(objects, &inventory_key(namespace, &objects.owner), inventory.to_data(), &Value::Null).await
 }
 
-/// Makes the record of the last applied configuration this one. Where users delete it on purpose, nothing else may: the resource, which owns
-/// that of the original, ceases to.
+/// Makes the record of the last applied configuration this one. The resource owns that of the original, and ceases to: the record goes with the rest of
+/// Weft's notes, or when users delete it on purpose.
 pub async fn write_record(objects: &Objects, record: &Manifest) -> Result<(), Error> {
-    if objects.domain.is_forced_without_record()
-        && let Some(live) = objects.live(record.key()).await?
+    if let Some(live) = objects.live(record.key()).await?
         && live["metadata"]["ownerReferences"].as_array().is_some_and(|owners| !owners.is_empty())
     {
         let metadata = &live["metadata"];
@@ -88,15 +87,17 @@ pub async fn write_record(objects: &Objects, record: &Manifest) -> Result<(), Er
             objects.remember(&patched);
         }
     }
-    write(objects, record.key(), record.body()["data"].clone()).await
+    write(objects, record.key(), record.body()["data"].clone(), &record.body()["metadata"]["labels"]).await
 }
 
 /// Both are Weft's own notes: applied with force, whoever touched them, and only when they differ. And only over what we know: a new
 /// leader whose watch lags would forget names that the leader before it had added.
-async fn write(objects: &Objects, key: &ObjectKey, data: Value) -> Result<(), Error> {
+async fn write(objects: &Objects, key: &ObjectKey, data: Value, labels: &Value) -> Result<(), Error> {
+    let mut labels = labels.as_object().cloned().unwrap_or_default();
+    labels.insert(OWNER_LABEL.to_owned(), objects.owner.label().into());
     let mut body = json!({
         "apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": {"namespace": key.namespace, "name": key.name, "labels": {OWNER_LABEL: objects.owner.label()}},
+        "metadata": {"namespace": key.namespace, "name": key.name, "labels": labels},
         "data": data,
     });
     let known = match &objects.shared {
@@ -105,7 +106,8 @@ async fn write(objects: &Objects, key: &ObjectKey, data: Value) -> Result<(), Er
         None => objects.cluster.get(key).await?.map(Arc::new),
     };
     if let Some(known) = &known {
-        if known["data"] == body["data"] {
+        let has_labels = labels.iter().all(|(label, value)| known["metadata"]["labels"][label] == *value);
+        if known["data"] == body["data"] && has_labels {
             return Ok(());
         }
         body["metadata"]["resourceVersion"] = known["metadata"]["resourceVersion"].clone();

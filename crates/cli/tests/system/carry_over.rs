@@ -15,6 +15,7 @@ use crate::{
 
 const RECORD: &str = "cluster-networks-addons-operator-applied-cluster";
 const INVENTORY: &str = "weft-inventory-networkaddonsconfig-cluster";
+const DEVICE_PLUGIN: &str = "macvtap-deviceplugin-config";
 const RANGE: &str = "kubemacpool-mac-range-config";
 
 fn configuration(spec: Value) -> String {
@@ -83,6 +84,7 @@ async fn a_random_range_survives_restart_upgrade_and_the_way_to_cnao_and_back() 
     );
 
     // And back.
+    cluster.apply_manifests(&[]).await;
     let operator = Operator::start_default(&cluster).await;
     // Status says Available since before: the operator has looked once it has ended a pass.
     a_pass(&operator).await;
@@ -114,6 +116,44 @@ async fn carries_over_a_record(manifests: &'static [&'static str], own: &str) ->
 #[tokio::test]
 async fn a_record_of_cnao_is_gone_on_from() {
     carries_over_a_record(&[], NAMESPACE).await;
+}
+
+/// The original owns its record and the ConfigMap of the macvtap device plugin by the resource: the garbage collector would delete what users wrote.
+#[tokio::test]
+async fn the_originals_owner_and_version_go_from_record_and_device_plugin_config() {
+    let cluster = Cluster::start(ClusterOptions { nodes: 1, ..Default::default() }).await;
+    cluster.apply(&configuration(json!({"macvtap": {}}))).await;
+    let uid = cluster.resource().await.unwrap()["metadata"]["uid"].clone();
+    let owner = json!({"apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig", "name": "cluster", "uid": uid, "controller": true, "blockOwnerDeletion": true});
+    let version = "networkaddonsoperator.network.kubevirt.io/version";
+    let users = json!({"DP_MACVTAP_CONF": "[{\"name\": \"dataplane\", \"lowerDevice\": \"eth1\"}]"});
+    for (name, data) in [(RECORD, json!({"applied": OF_CNAO})), (DEVICE_PLUGIN, users.clone())] {
+        let metadata = json!({"name": name, "namespace": NAMESPACE, "labels": {version: "0.90.0"}, "ownerReferences": [owner]});
+        cluster.apply(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}).to_string()).await;
+    }
+    let _operator = Operator::start_default(&cluster).await;
+    cluster.wait_available().await;
+    wait_until("the original owns neither", async || {
+        for name in [RECORD, DEVICE_PLUGIN] {
+            let map = cluster.get(kinds::CONFIG_MAP, NAMESPACE, name).await.unwrap();
+            let metadata = &map["metadata"];
+            if !metadata["ownerReferences"].is_null() || metadata["labels"][version] == "0.90.0" {
+                return Err(metadata.to_string());
+            }
+        }
+        Ok(())
+    })
+    .await;
+    let record = cluster.get(kinds::CONFIG_MAP, NAMESPACE, RECORD).await.unwrap();
+    assert!(record["metadata"]["labels"][version].is_string(), "{record}");
+
+    cluster.kubectl(&["delete", "networkaddonsconfig", "cluster"]).await;
+    wait_until("the record is gone", async || match cluster.get(kinds::CONFIG_MAP, NAMESPACE, RECORD).await {
+        None => Ok(()),
+        Some(record) => Err(record.to_string()),
+    })
+    .await;
+    assert_eq!(cluster.get(kinds::CONFIG_MAP, NAMESPACE, DEVICE_PLUGIN).await.unwrap()["data"], users, "it is the users'");
 }
 
 /// The original ran with its operands; one operator for all domains has a namespace of its own.
