@@ -165,13 +165,6 @@ pub(crate) fn waits(effective: &Effective, settings: &Settings, facts: &Facts) -
         .collect()
 }
 
-/// Objects that the operator that Weft replaces makes, and Weft makes no more or not always.
-pub(crate) fn obsolete(settings: &Settings) -> Vec<(ObjectKey, &'static str)> {
-    let may_be_there = settings.has_component("kubevirt-ipam-controller");
-    let objects = kubevirt_ipam_controller::of_cert_manager(settings).into_iter().filter(|_| may_be_there);
-    objects.map(|key| (key, "kubevirtIpamController")).collect()
-}
-
 /// What somebody else has deployed already, and what is spelt in an outdated way.
 pub(crate) fn notices(effective: &Effective, facts: &Facts) -> Vec<Notice> {
     let notice = |about: &str, message: &str| Notice { about: about.to_owned(), message: message.to_owned() };

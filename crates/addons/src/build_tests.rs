@@ -103,25 +103,12 @@ fn the_declared_kinds_are_those_of_the_units() {
     assert_eq!(used, Addons::new(Settings::default()).kinds().into_iter().collect());
 }
 
-/// The field of `spec` that asks for each component.
-const FIELDS: [(&str, &str); 9] = [
-    ("multus", "multus"),
-    ("multus-dynamic-networks", "multusDynamicNetworks"),
-    ("linux-bridge", "linuxBridge"),
-    ("kubemacpool", "kubeMacPool"),
-    ("ovs", "ovs"),
-    ("macvtap", "macvtap"),
-    ("secondary-dns", "kubeSecondaryDNS"),
-    ("kubevirt-ipam-controller", "kubevirtIpamController"),
-    ("nmstate", "nmstate"),
-];
-
 #[test]
 fn with_some_components_just_the_kinds_of_these_are_declared() {
-    assert_eq!(FIELDS.map(|(name, _)| name), crate::settings::COMPONENTS);
+    assert_eq!(crate::obsolete::FIELDS.map(|(name, _)| name), crate::settings::COMPONENTS);
     let optional =
         [Kind::is_optional as fn(&Kind) -> bool, |kind: &Kind| [kinds::MUTATING_WEBHOOK_CONFIGURATION, kinds::SECRET].contains(kind)];
-    for (name, field) in FIELDS {
+    for (name, field) in crate::obsolete::FIELDS {
         let spec = match field {
             "kubevirtIpamController" => json!({field: {"certificateProvider": "CertManager"}}),
             "multusDynamicNetworks" => json!({field: {}, "multus": {}}),

@@ -15,6 +15,7 @@ pub mod fill;
 pub mod host;
 mod labels;
 pub mod mac;
+mod obsolete;
 mod original;
 mod overlay;
 mod platform;
@@ -28,6 +29,8 @@ mod testing;
 pub mod tls;
 pub mod validate;
 
+use std::sync::OnceLock;
+
 use serde_json::Value;
 use weft_api::{Condition, addons::NetworkAddonsConfig};
 use weft_plan::{
@@ -40,12 +43,14 @@ pub use settings::{Image, Settings, SettingsError};
 #[derive(Clone, Debug)]
 pub struct Addons {
     settings: Settings,
+    /// They are the same all the time, and asked for at each deletion.
+    obsolete: OnceLock<Vec<(ObjectKey, String)>>,
 }
 
 impl Addons {
     /// The domain under these settings.
     pub fn new(settings: Settings) -> Self {
-        Self { settings }
+        Self { settings, obsolete: OnceLock::new() }
     }
 
     /// Its settings.
@@ -125,8 +130,8 @@ impl Domain for Addons {
         original::made(&self.settings, live)
     }
 
-    fn obsolete(&self) -> Vec<(ObjectKey, &'static str)> {
-        build::obsolete(&self.settings)
+    fn obsolete(&self) -> Vec<(ObjectKey, String)> {
+        self.obsolete.get_or_init(|| obsolete::objects(&self.settings)).clone()
     }
 
     fn is_original_operator(&self, deployment: &Value) -> bool {

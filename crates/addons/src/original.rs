@@ -9,8 +9,8 @@ use crate::{Settings, components::kubevirt_ipam_controller, labels::VERSION_LABE
 /// The name of its Deployment, and of Weft's.
 pub(crate) const OPERATOR: &str = "cluster-network-addons-operator";
 
-/// Whether it made this object: it owns it through the resource, or has labelled it with its version. Its records and the namespace
-/// that it shares with its operands it marks in neither way; these are known by name. Nor does cert-manager mark the Secret that it makes
+/// Whether it made this object: it owns it through the resource, or has labelled it with its version. The namespace
+/// that it shares with its operands it marks in neither way, and Weft removes the marks of its record; both are known by name. Nor does cert-manager mark the Secret that it makes
 /// on its behalf.
 pub(crate) fn made(settings: &Settings, live: &Value) -> bool {
     let owned = live.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten().any(|owner| {

@@ -61,6 +61,9 @@ impl Inspection {
         inspection.look_at_originals(&found)?;
         inspection.look_at_definitions(online).await?;
         inspection.look_at_resources(online).await?;
+        if inspection.site.entry.resource == kinds::NETWORK_ADDONS_CONFIG {
+            inspection.look_at_old_objects(online).await?;
+        }
         if inspection.site.entry.resource == kinds::NMSTATE {
             inspection.look_at_nodes(online).await?;
         }
@@ -180,6 +183,23 @@ impl Inspection {
                 self.notes.push(format!("{} is kept by {keeper}: change its specification there", resource.title));
             }
             self.resources.push(Found { planned, keepers });
+        }
+        Ok(())
+    }
+
+    /// Objects of old releases that the operator of the add-ons has no right to delete: one would give it that kind in another namespace.
+    async fn look_at_old_objects(&mut self, online: &Online) -> Result<()> {
+        let budget = ObjectKey::new(kinds::POD_DISRUPTION_BUDGET, &self.site.namespace, "nmstate-webhook");
+        let network = ObjectKey::new(kinds::NETWORK_ATTACHMENT_DEFINITION, "default", "primary-udn-kubevirt-binding");
+        for key in [budget, network] {
+            let live = online.cluster.get(&key).await.map_err(|error| online.explain(error))?;
+            if live.is_some_and(|live| self.site.domain.made_by_original(&live)) {
+                let (namespace, kind, name) = (key.namespace.as_deref().unwrap_or_default(), key.kind.kind.to_lowercase(), &key.name);
+                self.notes.push(format!(
+                    "{} is of an old release, and Weft does not delete it: kubectl -n {namespace} delete {kind} {name}",
+                    key.human()
+                ));
+            }
         }
         Ok(())
     }

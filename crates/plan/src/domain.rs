@@ -76,8 +76,9 @@ pub trait Domain: Send + Sync + 'static {
     /// Whether a live object was made by the operator that this domain replaces, so that Weft may take it over.
     fn made_by_original(&self, live: &Value) -> bool;
 
-    /// Objects of that operator that Weft does without, each with the unit that it belonged to: they go when Weft takes over.
-    fn obsolete(&self) -> Vec<(ObjectKey, &'static str)> {
+    /// Objects that the operator that this domain replaces may have left, each with the unit that it belonged to: when Weft takes over, those go that it made
+    /// ([`Domain::made_by_original`]) and that are not wanted.
+    fn obsolete(&self) -> Vec<(ObjectKey, String)> {
         Vec::new()
     }
 

@@ -51,10 +51,7 @@ pub async fn read(objects: &Objects, namespace: &str) -> Result<Stored, StoredEr
             Inventory::from_data(&map["data"]).map_err(|why| StoredError::Damaged { name: format!("{namespace}/{}", key.name), why })?
         }
         // Nothing is Weft's yet. What another operator has left and nobody needs is to go with the first pass.
-        None => Inventory {
-            objects: objects.domain.obsolete().into_iter().map(|(key, unit)| (key, unit.to_owned())).collect(),
-            ..Inventory::default()
-        },
+        None => Inventory { objects: objects.domain.obsolete().into_iter().collect(), ..Inventory::default() },
     };
     Ok(Stored { inventory, record: record? })
 }

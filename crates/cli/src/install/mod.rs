@@ -171,6 +171,8 @@ struct Domain {
     decisions: Vec<Decision>,
     /// The names of its chosen components; empty if all are.
     chosen: Vec<&'static str>,
+    /// What the operator that it replaces may have left of these.
+    obsolete: Vec<ObjectKey>,
 }
 
 impl Domain {
@@ -205,9 +207,14 @@ impl Domain {
             }
         }
         let all = install.components.iter().map(|component| component.name);
-        let chosen = all.filter(|name| options.components.iter().any(|chosen| chosen == name)).collect();
+        let chosen: Vec<_> = all.filter(|name| options.components.iter().any(|chosen| chosen == name)).collect();
+        let narrowed = match install.components_variable.filter(|_| !chosen.is_empty()) {
+            Some(variable) => entry.open(&environment.with(variable, &chosen.join(",")))?.0,
+            None => domain,
+        };
+        let obsolete = narrowed.obsolete().into_iter().map(|(key, _)| key).collect();
         let keystones = install.keystones_variable.zip(options.keystone_urls.map(ToString::to_string));
-        Ok(Self { entry, names, operands, namespaces, keystones, example, decisions, chosen })
+        Ok(Self { entry, names, operands, namespaces, keystones, example, decisions, chosen, obsolete })
     }
 
     /// The namespace that is its alone: of operator and operands; of the operator, where the operands are in namespaces of their users; of the operands,
@@ -230,14 +237,16 @@ impl Domain {
 
     fn rbac(&self) -> Result<Vec<Value>> {
         let objects: Vec<&Manifest> = self.decisions.iter().flat_map(|decision| &decision.units).flat_map(|unit| &unit.objects).collect();
-        let made_by_operands: Vec<ObjectKey> = self.decisions.iter().flat_map(|decision| &decision.made_by_operands).cloned().collect();
+        let made_by_operands = self.decisions.iter().flat_map(|decision| &decision.made_by_operands).cloned();
+        // Both are removed, and never written.
+        let removed: Vec<ObjectKey> = made_by_operands.chain(self.obsolete.iter().cloned()).collect();
         let base = read(self.entry.install.rbac_yaml)?;
         let placed = match &self.namespaces {
             None => overlay::placed(base, &self.names, &self.operands),
             Some(namespaces) => overlay::in_each(overlay::placed(base, &self.names, overlay::OF_EACH), namespaces),
         };
         let operands = self.entry.install.one_namespace.then_some(self.operands.as_str());
-        rbac::complete(placed, &objects, &made_by_operands, operands).with_context(|| format!("the roles of {}", self.entry.name))
+        rbac::complete(placed, &objects, &removed, operands).with_context(|| format!("the roles of {}", self.entry.name))
     }
 
     /// Which components were chosen: the roles let the operator watch nothing that only the others need.

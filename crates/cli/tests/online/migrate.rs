@@ -60,6 +60,14 @@ async fn a_plain_origin_is_replaced_by_the_command_that_the_check_prints() {
     assert!(text.contains("NetworkAddonsConfig cluster") && text.contains("to create"), "{text}");
     assert_eq!((&json["operators"][0]["name"], &json["operators"][0]["replaced"]), (&json!(OPERATOR), &json!(true)));
 
+    // An object of an old release, for which Weft's operator has no rights.
+    let owner =
+        json!([{"apiVersion": ADDONS, "kind": "NetworkAddonsConfig", "name": "cluster", "uid": "00000000-0000-4000-8000-000000000001"}]);
+    let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "nmstate-webhook", "namespace": NAMESPACE, "ownerReferences": owner}, "spec": {"selector": {}}});
+    apply(&control_plane, &budget.to_string()).await;
+    let (text, _) = check(&control_plane, "addons", 0).await;
+    assert!(text.contains(&format!("kubectl -n {NAMESPACE} delete poddisruptionbudget nmstate-webhook")), "{text}");
+
     let switch = json["switch"].as_str().unwrap();
     let arguments = switch.strip_prefix("weft ").and_then(|rest| rest.strip_suffix(" | kubectl apply -f -")).unwrap();
     let manifests = run(control_plane.kubeconfig(), &arguments.split(' ').collect::<Vec<_>>(), "").await.ended(0).stdout;

@@ -39,6 +39,55 @@ async fn what_a_resource_without_its_finalizer_leaves_is_removed() {
     all_is_gone(&cluster, "the finalizer was taken off while no operator ran").await;
 }
 
+/// The original removes them at each of its reconciles: a component that was taken out of the configuration while no operator ran, and objects of old releases.
+#[tokio::test]
+async fn what_the_original_left_and_nobody_wants_goes_at_the_take_over() {
+    let cluster = Cluster::start(ClusterOptions { nodes: 1, ..Default::default() }).await;
+    let api = "networkaddonsoperator.network.kubevirt.io/v1";
+    let resource = json!({"apiVersion": api, "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"}, "spec": {"multus": {}}});
+    cluster.apply(&resource.to_string()).await;
+    let uid = cluster.resource().await.unwrap()["metadata"]["uid"].clone();
+    let owner = json!([{"apiVersion": api, "kind": "NetworkAddonsConfig", "name": "cluster", "uid": uid}]);
+    let pods = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "registry.example/c"}]}});
+    let daemon_set = json!({"selector": {"matchLabels": {"a": "b"}}, "template": pods});
+    let theirs = [
+        (kinds::DAEMON_SET, NAMESPACE, "ovs-cni-amd64"),
+        (kinds::DAEMON_SET, NAMESPACE, "kube-multus-ds-amd64"),
+        (kinds::DAEMON_SET, NAMESPACE, "passt-binding-cni"),
+        (kinds::CONFIG_MAP, NAMESPACE, "nmstate-config"),
+        (kinds::CLUSTER_ROLE, "", "nmstate-handler"),
+        (kinds::MUTATING_WEBHOOK_CONFIGURATION, "", "nmstate"),
+    ];
+    let foreign = [(kinds::CLUSTER_ROLE, "", "kubevirt-ipam-claims-manager-role"), (kinds::DAEMON_SET, NAMESPACE, "macvtap-cni")];
+    for (kind, namespace, name) in theirs.into_iter().chain(foreign) {
+        let mut object = json!({"apiVersion": kind.api_version(), "kind": kind.kind, "metadata": {"name": name}});
+        if kind.namespaced {
+            object["metadata"]["namespace"] = namespace.into();
+        }
+        if kind == kinds::DAEMON_SET {
+            object["spec"] = daemon_set.clone();
+        }
+        if theirs.contains(&(kind, namespace, name)) {
+            object["metadata"]["ownerReferences"] = owner.clone();
+        }
+        cluster.apply(&object.to_string()).await;
+    }
+    let _operator = Operator::start_default(&cluster).await;
+    cluster.wait_available().await;
+    wait_until("what the original left is gone", async || {
+        for (kind, namespace, name) in theirs {
+            if cluster.get(kind, namespace, name).await.is_some() {
+                return Err(format!("{kind} {name} is there"));
+            }
+        }
+        Ok(())
+    })
+    .await;
+    for (kind, namespace, name) in foreign {
+        assert!(cluster.get(kind, namespace, name).await.is_some(), "{kind} {name} belongs to another owner");
+    }
+}
+
 async fn hold(cluster: &Cluster, finalizers: serde_json::Value) {
     cluster.patch(kinds::DAEMON_SET, NAMESPACE, "multus", json!({"metadata": {"finalizers": finalizers}})).await;
 }

@@ -112,8 +112,8 @@ impl Domain for Deployment {
         original::made(&self.settings, live)
     }
 
-    fn obsolete(&self) -> Vec<(ObjectKey, &'static str)> {
-        original::leftovers(&self.settings).into_iter().map(|key| (key, build::AGENT_UNIT)).collect()
+    fn obsolete(&self) -> Vec<(ObjectKey, String)> {
+        original::leftovers(&self.settings).into_iter().map(|key| (key, build::AGENT_UNIT.to_owned())).collect()
     }
 
     fn is_original_operator(&self, workload: &Value) -> bool {
