@@ -123,12 +123,10 @@ impl Inspection {
             if let Some(obstacle) = presence::obstacle(original).filter(|_| !is_replaced) {
                 self.in_the_way.push(obstacle.message);
             }
-            let container = original.pointer("/spec/template/spec/containers/0");
-            let variables = || container.and_then(|container| container["env"].as_array()).into_iter().flatten();
             let version =
-                VERSION_VARIABLES.iter().find_map(|name| variables().find(|variable| variable["name"] == *name)?["value"].as_str());
+                VERSION_VARIABLES.iter().find_map(|name| variables(original).find(|variable| variable["name"] == *name)?["value"].as_str());
             self.originals.push(Original {
-                image: container.and_then(|container| container["image"].as_str()).map(str::to_owned),
+                image: original.pointer("/spec/template/spec/containers/0/image").and_then(Value::as_str).map(str::to_owned),
                 version: version.map(str::to_owned),
                 is_at_rest: is_at_rest(original),
                 is_replaced,
@@ -326,6 +324,11 @@ impl Original {
             "keptBy": self.keepers.iter().map(ToString::to_string).collect::<Vec<_>>(),
         })
     }
+}
+
+/// The environment of the operator's container.
+fn variables(original: &Value) -> impl Iterator<Item = &Value> {
+    original.pointer("/spec/template/spec/containers/0/env").and_then(Value::as_array).into_iter().flatten()
 }
 
 /// Annotation of `kubectl apply`, by which it knows the fields that it has set before.

@@ -107,3 +107,70 @@ async fn from_kubernetes_nmstate() {
     page.run(&cluster, "Way back").await;
     assert_eq!(cluster.resource().await.unwrap()["metadata"].get("finalizers"), None);
 }
+
+#[tokio::test]
+async fn from_cluster_network_operator() {
+    let page = Page::read("migrate-from-cno.md");
+    let options = ClusterOptions {
+        nodes: 1,
+        manifests: &["--domains", "cluster-network", "--components", "openshift-sdn"],
+        resource: (kinds::NETWORK_CONFIG, "default"),
+        ..Default::default()
+    };
+    let cluster = Cluster::start(options).await;
+    let (namespace, name) = ("openshift-cluster-network-operator", "cluster-network-operator");
+    cluster.kubectl(&["-n", namespace, "delete", "daemonset", name, "--wait"]).await;
+    let labels = json!({"k8s-app": name});
+    let image = "docker.io/openshift/origin-cluster-network-operator:v4.0";
+    let env = json!([{"name": "NODE_IMAGE", "value": "registry.example/node:v4"}, {"name": "HYPERSHIFT_IMAGE", "value": "registry.example/hypershift:v4"}]);
+    let container = json!({"name": name, "image": image, "env": env, "command": ["cluster-network-operator"]});
+    let original = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"namespace": namespace, "name": name}, "spec": {
+        "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}}}});
+    cluster.apply(&original.to_string()).await;
+    cluster.apply(&example("network-config-openshift-sdn-minimal.yaml")).await;
+
+    page.run(&cluster, "Before").await;
+    page.run(&cluster, "Switch").await;
+    let images = [("NODE_IMAGE", "registry.example/node:v4"), ("HYPERSHIFT_IMAGE", "registry.example/hypershift:v4")];
+    let operator = Operator::start(&cluster, OperatorOptions { environment: &images, ..Default::default() }).await;
+    page.run(&cluster, "What you will see").await;
+    operator.terminate().await;
+    page.run(&cluster, "Way back").await;
+    assert_eq!(cluster.resource().await.unwrap()["metadata"].get("finalizers"), None);
+}
+
+/// As far as the PlacementAPI is Ready, the tests with a real Placement show it: nothing prepares a database here.
+#[tokio::test]
+async fn from_placement_operator() {
+    let page = Page::read("migrate-from-placement-operator.md");
+    let options = ClusterOptions {
+        nodes: 1,
+        manifests: &["--domains", "placement"],
+        resource: (kinds::PLACEMENT_API, "placement"),
+        resource_namespace: "openstack",
+        ..Default::default()
+    };
+    let cluster = Cluster::start(options).await;
+    let (namespace, name) = ("openstack-operators", "placement-operator-controller-manager");
+    cluster.kubectl(&["create", "namespace", namespace]).await;
+    let labels = json!({"openstack.org/operator-name": "placement"});
+    let container = json!({"name": "manager", "image": "quay.io/openstack-k8s-operators/placement-operator:v0.6.0"});
+    let original = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"namespace": namespace, "name": name}, "spec": {
+        "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}}}});
+    cluster.apply(&original.to_string()).await;
+    let resource = example("placement/placement.yaml");
+    cluster.control_plane.kubectl_with_input(&["-n", "openstack", "apply", "-f", "-"], &resource).await.unwrap();
+
+    page.run(&cluster, "Before").await;
+    page.run(&cluster, "Switch").await;
+    let operator = Operator::start_default(&cluster).await;
+    wait_until("Weft serves it", async || match cluster.resource().await.unwrap()["status"]["conditions"].as_array() {
+        Some(conditions) if !conditions.is_empty() => Ok(()),
+        _ => Err("it has no status".to_owned()),
+    })
+    .await;
+    page.run(&cluster, "What you will see").await;
+    cluster.kubectl(&["-n", "weft-placement", "scale", "deployment", "weft-placement-operator", "--replicas=0"]).await;
+    operator.terminate().await;
+    page.run(&cluster, "Way back").await;
+}
