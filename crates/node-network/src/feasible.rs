@@ -1,5 +1,5 @@
 //! Refusals of nmstate on a host that is like this: interfaces that cannot be made, ports that are not there or have two controllers, a new
-//! bond without a mode, an MTU that the card does not take.
+//! bond without a mode, an MTU that the interface does not take.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,26 @@ use crate::{
     state::StateError,
 };
 
+/// [`refusals`] in one message; none if there are none.
+pub fn refusal(desired: &Value, current: &Value) -> Option<String> {
+    let refusals = refusals(desired, current);
+    let words: Vec<String> = refusals.iter().map(ToString::to_string).collect();
+    (!words.is_empty()).then(|| format!("this host would refuse it: {}", words.join("; ")))
+}
+
 /// Where a host that is like `current` does not take `desired`. Both are states in nmstate's form, `current` with all interfaces of the host.
 pub fn refusals(desired: &Value, current: &Value) -> Vec<StateError> {
     let mut found = Vec::new();
     // nmstate finds a virtual function by such a name, and by its own once the same state has made it.
     let makes_functions = interfaces(desired).iter().any(|interface| !interface["ethernet"]["sr-iov"]["total-vfs"].is_null());
     let is_function = |name: &str| makes_functions || name.starts_with("sriov:");
+    // The same state makes the other end of a veth pair. nmstate also finds a port by its profile or by an alternative name.
+    let is_peer = |name: &str| interfaces(desired).iter().any(|interface| interface["veth"]["peer"] == name);
+    let is_called = |interface: &Value, name: &str| {
+        text(&interface["name"]) == name
+            || interface["profile-name"] == name
+            || entries(&interface["alt-names"]).iter().any(|other| other["name"] == name)
+    };
     let mut controllers: BTreeMap<String, String> = BTreeMap::new();
     for wanted in interfaces(desired) {
         let path = Path::default().key("interfaces").item(&interface_key(wanted));
@@ -25,8 +39,11 @@ pub fn refusals(desired: &Value, current: &Value) -> Vec<StateError> {
         }
         let mut refuse = |path: Path, message: String| found.push(StateError::Invalid { path, message });
         let (there, kind) = (find_interface(wanted, current), text(&wanted["type"]));
-        let can_come =
-            is_virtual(wanted) || wanted["veth"].is_object() || wanted["infiniband"].is_object() || is_function(&text(&wanted["name"]));
+        let can_come = is_virtual(wanted)
+            || wanted["veth"].is_object()
+            || wanted["infiniband"].is_object()
+            || is_function(&text(&wanted["name"]))
+            || is_peer(&text(&wanted["name"]));
         match there {
             None if !can_come => {
                 refuse(
@@ -41,7 +58,7 @@ pub fn refusals(desired: &Value, current: &Value) -> Vec<StateError> {
             None if kind == "bond" && wanted["link-aggregation"]["mode"].is_null() => {
                 refuse(path.key("link-aggregation").key("mode"), "is missing, and a new bond needs it".to_owned());
             }
-            Some(there) if !is_virtual(there) => {
+            Some(there) => {
                 let limit = |key: &str| there[key].as_u64();
                 let mtu = wanted["mtu"].as_u64().or_else(|| wanted["mtu"].as_str()?.parse().ok());
                 if let Some(mtu) =
@@ -54,13 +71,14 @@ pub fn refusals(desired: &Value, current: &Value) -> Vec<StateError> {
             _ => {}
         }
         for (place, port) in ports(&path, wanted) {
-            let by_name = |interface: &&Value| text(&interface["name"]) == port;
+            let by_name = |interface: &&Value| is_called(interface, &port);
             let is_wanted = interfaces(desired).iter().find(by_name).is_some_and(|interface| interface["state"] != "absent");
             // Open vSwitch makes the internal port of a bridge with the bridge.
             if !is_wanted
                 && kind != "ovs-bridge"
                 && !is_function(&port)
-                && !interfaces(current).iter().any(|interface| text(&interface["name"]) == port)
+                && !is_peer(&port)
+                && !interfaces(current).iter().any(|interface| is_called(interface, &port))
             {
                 refuse(place, format!("there is no interface {port}, and none is wanted"));
             } else if let Some(other) =
@@ -105,7 +123,8 @@ mod tests {
     fn said(desired: Value) -> Vec<String> {
         let current = json!({"interfaces": [
             {"name": "eth1", "type": "ethernet", "state": "up", "mtu": 1500, "min-mtu": 68, "max-mtu": 9000},
-            {"name": "eth2", "type": "ethernet", "state": "up"},
+            {"name": "eth2", "type": "ethernet", "state": "up", "profile-name": "uplink", "alt-names": [{"name": "enp0s2"}]},
+            {"name": "veth1", "type": "veth", "state": "up", "min-mtu": 68, "max-mtu": 65535},
             {"name": "bond1", "type": "bond", "state": "up", "link-aggregation": {"mode": "802.3ad"}},
         ]});
         refusals(&json!({ "interfaces": desired }), &current).iter().map(ToString::to_string).collect()
@@ -132,6 +151,7 @@ mod tests {
                 json!([{"name": "bond0", "type": "bond", "link-aggregation": {"port": ["eth1"]}}]),
                 "interfaces[bond0].link-aggregation.mode: is missing, and a new bond needs it",
             ),
+            (json!([{"name": "veth1", "mtu": 65536}]), "interfaces[veth1].mtu: must be 68 to 65535 for this interface, not 65536"),
             (json!([{"name": "eth1", "mtu": 9001}]), "interfaces[eth1].mtu: must be 68 to 9000 for this interface, not 9001"),
         ] {
             assert_eq!(said(desired.clone()), [expected], "{desired}");
@@ -148,6 +168,10 @@ mod tests {
             json!([{"name": "sriov:eth1:0", "type": "ethernet", "state": "up"}, bridge("br1", "sriov:eth1:1")]),
             json!([{"name": "eth1", "ethernet": {"sr-iov": {"total-vfs": 2}}}, {"name": "eth1v0", "type": "ethernet", "state": "up"}]),
             json!([{"name": "ib0.8001", "type": "infiniband", "state": "up", "infiniband": {"base-iface": "ib0", "pkey": "0x8001"}}]),
+            json!([bridge("br1", "uplink")]),
+            json!([bridge("br1", "enp0s2")]),
+            json!([{"name": "v0", "type": "veth", "state": "up", "veth": {"peer": "v1"}}, {"name": "v1", "type": "ethernet", "state": "up"}, bridge("br1", "v1")]),
+            json!([{"name": "v0", "type": "veth", "state": "up", "veth": {"peer": "v1"}}, bridge("br1", "v1")]),
             json!([{"name": "up0", "type": "ethernet", "identifier": "mac-address", "mac-address": "02:00:00:00:00:01", "state": "absent"}]),
         ] {
             assert_eq!(said(desired.clone()), [""; 0], "{desired}");

@@ -137,13 +137,12 @@ async fn plan(host: &dyn Host, common: &Common, from: &From) -> Result<u8> {
     let places = secrets::places(&StateDir::open(&common.state_dir)?)?;
     let now = host.retrieve(Query { secrets: true, ..Query::default() }).await?;
     let wanted = input::read(from, &now.state)?;
-    wanted.desired.validate(Some(&now.state)).map_err(|error| anyhow::anyhow!("{}", error.msg()))?;
     let desired = state::value(&wanted.desired);
     let current = state::value(&now.state);
-    let refusals = feasible::refusals(&desired, &current);
-    if !refusals.is_empty() {
-        bail!("this host would refuse it: {}", refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "));
+    if let Some(refusal) = feasible::refusal(&desired, &current) {
+        bail!("{refusal}");
     }
+    wanted.desired.validate(Some(&now.state)).map_err(|error| anyhow::anyhow!("{}", error.msg()))?;
     let differences = removal::changes(&desired, &current);
     if differences.is_empty() {
         output::say("Nothing would change.");

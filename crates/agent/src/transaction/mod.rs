@@ -10,8 +10,8 @@ mod recovery;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use nmstate::{InterfaceType, NetworkState};
-use weft_node_network::{drift, removal, state};
+use nmstate::{ErrorKind, InterfaceType, NetworkState};
+use weft_node_network::{drift, feasible, removal, state};
 
 use self::journal::States;
 pub use self::{
@@ -115,6 +115,10 @@ impl Transactor {
     async fn needed(&self, change: &Change) -> Result<Option<NetworkState>, Failure> {
         let read = self.host.retrieve(Query { secrets: true, ..Query::default() }).await;
         let before = read.map_err(|error| Failure::host(Phase::Plan, &error))?;
+        // By the rule of both plans, so that all say the same. nmstate would name one mistake of several, and not where it is.
+        if let Some(refusal) = feasible::refusal(&state::value(&change.desired), &state::value(&before.state)) {
+            return Err(Failure { phase: Phase::Plan, ..Failure::said(ErrorKind::InvalidArgument, &refusal) });
+        }
         change.desired.validate(Some(&before.state)).map_err(|error| Failure::nmstate(Phase::Plan, &error))?;
         if !change.always && is_made(&change.desired, &before.state) {
             return Ok(None);

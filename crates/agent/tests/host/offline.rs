@@ -368,3 +368,31 @@ async fn pods_keep_their_bridge() {
 async fn pods_keep_their_bridge_where_network_manager_would_manage_them() {
     pods_ports(&HostLab::builder().hosts(1).pods_managed().start().await.unwrap()).await;
 }
+
+#[tokio::test]
+async fn plan_and_apply_refuse_in_the_same_words() {
+    let lab = HostLab::builder().hosts(1).start().await.unwrap();
+    let host = &lab.hosts()[0];
+    let agent = Agent::on(host);
+    let bridge =
+        |name: &str, port: &str| json!({"name": name, "type": "linux-bridge", "state": "up", "bridge": {"port": [{"name": port}]}});
+    for (interfaces, expected) in [
+        (json!([{"name": "eth77", "type": "ethernet", "state": "up"}]), "interfaces[eth77]: there is no such interface"),
+        (json!([bridge("br1", "eth77")]), "interfaces[br1].bridge.port[eth77]: there is no interface eth77"),
+        (json!([bridge("br1", "eth1"), bridge("br2", "eth1")]), "interfaces[br2].bridge.port[eth1]: eth1 is to be a port of br1, too"),
+        (
+            json!([{"name": "bond0", "type": "bond", "state": "up", "link-aggregation": {"port": ["eth1"]}}]),
+            "interfaces[bond0].link-aggregation.mode: is missing, and a new bond needs it",
+        ),
+        (json!([{"name": "eth1", "type": "ethernet", "state": "up", "mtu": 70000}]), "interfaces[eth1].mtu: must be 68 to 65535"),
+    ] {
+        let state = json!({ "interfaces": interfaces });
+        let applied = agent.apply(&state).await.unwrap_err();
+        let file = agent.put(&state);
+        let planned = agent.run(&["plan", "-f", &file]).await.unwrap_err();
+        let (_, refusal) = planned.split_once("this host would refuse it: ").unwrap_or_else(|| panic!("{planned}"));
+        assert!(refusal.starts_with(expected), "{planned}");
+        assert!(applied.contains(refusal.trim_end()), "{applied} says something else than {planned}");
+        assert!(applied.contains("Plan"), "{applied}");
+    }
+}

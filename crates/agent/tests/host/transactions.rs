@@ -95,7 +95,10 @@ async fn what_cuts_the_node_off_is_rolled_back_and_told() {
         .unwrap();
     wait_policy(&weft, "good", "Available").await;
     let bad = wait_enactment(&weft, "node-1", "bad", "Failing").await;
-    assert!(condition(&bad, "Failing")["message"].as_str().unwrap().contains("eth77"), "{}", bad["status"]);
+    // In the words of both plans, before the host is touched.
+    let refusal = "interfaces[eth77]: there is no such interface, and one of type ethernet cannot be made";
+    assert!(condition(&bad, "Failing")["message"].as_str().unwrap().contains(refusal), "{}", bad["status"]);
+    assert_eq!(bad["status"]["outcome"]["phase"], "Plan", "{}", bad["status"]);
     assert_eq!(link(host, "eth1").await["mtu"], 1400);
 }
 

@@ -8,5 +8,6 @@ use weft_testenv::wait;
 
 mod flannel;
 mod foreign;
+mod open_vswitch;
 mod second_interface;
 mod site;

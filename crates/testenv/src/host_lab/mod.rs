@@ -40,7 +40,7 @@ pub mod cni;
 mod gateway;
 mod host;
 mod installation;
-mod open_vswitch;
+pub(crate) mod open_vswitch;
 mod program;
 
 use std::path::PathBuf;

@@ -7,7 +7,7 @@ use crate::lab::in_namespaces;
 use crate::programs::cache;
 
 /// The folder whose `usr` has them: `/` where the machine has them itself, else that in weft's cache, if it is there.
-pub(super) fn folder() -> Option<PathBuf> {
+pub(crate) fn folder() -> Option<PathBuf> {
     let plugin = "find /usr/lib /usr/lib64 -path '*/NetworkManager/*' -name libnm-device-plugin-ovs.so | grep -q .";
     if in_namespaces(&format!("command -v ovs-vsctl && {plugin}")) {
         return Some(PathBuf::from("/"));

@@ -29,13 +29,14 @@ pub struct NodeOptions {
     pub(crate) name: String,
     pub(crate) mtu: u16,
     pub(crate) data_nic: bool,
+    pub(crate) open_vswitch: bool,
     control_plane: bool,
 }
 
 impl NodeOptions {
     /// A worker with one network card, MTU 1500.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), mtu: 1500, data_nic: false, control_plane: false }
+        Self { name: name.into(), mtu: 1500, data_nic: false, open_vswitch: false, control_plane: false }
     }
 
     /// MTU of `eth0`, in bytes.
@@ -49,6 +50,13 @@ impl NodeOptions {
     #[must_use]
     pub fn data_nic(mut self) -> Self {
         self.data_nic = true;
+        self
+    }
+
+    /// Runs Open vSwitch on it, with its datapath in user space: the machine's own, or that of `scripts/open-vswitch`.
+    #[must_use]
+    pub fn open_vswitch(mut self) -> Self {
+        self.open_vswitch = true;
         self
     }
 

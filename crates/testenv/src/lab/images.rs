@@ -24,6 +24,9 @@ pub const MULTUS: &str = "localhost/multus:test";
 /// The CNI plugins `bridge` and `tuning` with the shell that installs them, for the add-on linuxBridge.
 pub const CNI_PLUGINS: &str = "localhost/cni-default-plugins:test";
 
+/// ovs-cni: its plugins and its marker, where its own image has them, with the tools that its manifest runs.
+pub const OVS_CNI: &str = "localhost/ovs-cni-plugin:test";
+
 /// Raise it when an image below changes, so that archives made before are not used any more.
 const RECIPE: u32 = 1;
 
@@ -124,6 +127,24 @@ pub fn cni_plugins() -> Result<PathBuf> {
         }
         Ok(image)
     })
+}
+
+/// The archive of [`OVS_CNI`]; none where its module could not be had.
+///
+/// # Errors
+/// As [`tools`].
+pub fn ovs_cni() -> Result<Option<PathBuf>> {
+    if !programs()?.join("pods/ovs-cni/ovs").is_file() {
+        return Ok(None);
+    }
+    let made = archive(OVS_CNI, |image, programs| {
+        let mut image = busybox(image)?;
+        for program in ["ovs", "ovs-mirror-producer", "ovs-mirror-consumer", "marker"] {
+            image = image.program(format!("/{program}"), programs.join("pods/ovs-cni").join(program))?;
+        }
+        Ok(image)
+    });
+    made.map(Some)
 }
 
 /// The archive of an image, which is made if it is not there yet.

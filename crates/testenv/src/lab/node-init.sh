@@ -2,9 +2,10 @@
 # Process 1 of a node. It runs in network, mount, UTS, IPC and PID namespaces of its own, makes a root folder of its own, and runs
 # containerd and the kubelet there as a service manager would. Killing it ends every process and every mount of the node.
 #
-# usage: node-init.sh NAME ADDRESSES ROOT PROGRAMS LOGS      ADDRESSES as for the kubelet's --node-ip, first the IPv4 one
+# usage: node-init.sh NAME ADDRESSES ROOT PROGRAMS LOGS [OVS]
+# ADDRESSES are as for the kubelet's --node-ip, first the IPv4 one. OVS is a folder whose usr has Open vSwitch, which then runs here.
 set -eu
-name=$1 addresses=$2 root=$3 programs=$4 logs=$5
+name=$1 addresses=$2 root=$3 programs=$4 logs=$5 ovs=${6:-}
 
 hostname "$name"
 mount --bind "$root" "$root"
@@ -14,7 +15,9 @@ mkdir -p usr .usr/upper .usr/work etc dev proc sys run tmp root old opt/bin opt/
   var/lib/sysctl var/tmp var/log/pods var/log/containers
 for link in bin sbin lib lib32 lib64; do if [ -L "/$link" ]; then ln -sfn "usr/$link" "$link"; fi; done
 # The machine's programs; what a node writes there stays its own. Published manifests expect the folder of kernel modules, even an empty one.
-mount -t overlay -o lowerdir=/usr,upperdir=.usr/upper,workdir=.usr/work usr usr
+lower=/usr
+if [ -n "$ovs" ] && [ "$ovs" != / ]; then lower=$ovs/usr:/usr; fi
+mount -t overlay -o "lowerdir=$lower,upperdir=.usr/upper,workdir=.usr/work" usr usr
 mkdir -p usr/lib/modules
 # alternatives: that is where iptables leads.
 for file in passwd group nsswitch.conf protocols services alternatives ld.so.cache; do
@@ -79,6 +82,16 @@ service() {
   done
 }
 
+if [ -n "$ovs" ]; then
+  mkdir -p /run/openvswitch /var/log/openvswitch /var/lib/openvswitch
+  ovsdb-tool create /var/lib/openvswitch/conf.db /usr/share/openvswitch/vswitch.ovsschema
+  socket=/run/openvswitch/db.sock
+  service ovsdb ovsdb-server /var/lib/openvswitch/conf.db --remote=punix:$socket &
+  until [ -S $socket ]; do sleep 0.02; done
+  ovs-vsctl --no-wait init
+  # Debian has several of them, of which an installation would choose this one.
+  PATH=$PATH:/usr/lib/openvswitch-switch service vswitchd ovs-vswitchd unix:$socket &
+fi
 service containerd containerd --config /etc/containerd/config.toml &
 until ctr version >/dev/null 2>&1; do sleep 0.02; done
 service kubelet kubelet --config=/var/lib/kubelet/config.yaml --kubeconfig=/etc/kubernetes/kubelet.conf \

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::builder::START_TIMEOUT;
+use crate::host_lab::open_vswitch;
 use crate::init::{Init, enter};
 use crate::pki::Authority;
 use crate::process::end_of;
@@ -58,7 +59,11 @@ impl Node {
         let list: Vec<_> = addresses.iter().map(ToString::to_string).collect();
         let folders = [&root, around.programs, &logs].map(|folder| folder.display().to_string());
         let [root, programs, logs] = &folders;
-        let init = Init::start(&script, &[&name, &list.join(","), root, programs, logs], &dir)?;
+        let open_vswitch = match options.open_vswitch {
+            true => open_vswitch::folder().context("there is no Open vSwitch: run scripts/open-vswitch")?.display().to_string(),
+            false => String::new(),
+        };
+        let init = Init::start(&script, &[&name, &list.join(","), root, programs, logs, &open_vswitch], &dir)?;
         let node = Self { name, addresses, init, dir };
         node.plug_in(options, index, around)?;
         Ok(node)
