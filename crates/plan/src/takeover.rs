@@ -86,7 +86,9 @@ fn is_default(path: &str, value: &Value) -> bool {
         // The old name of serviceAccountName, which the API server keeps equal.
         _ if path.ends_with("template.spec.serviceAccount") => true,
         Value::Bool(false) => true,
-        _ => DEFAULTS.iter().any(|(field, default)| is_at(path, field) && value.to_string() == *default),
+        _ => DEFAULTS
+            .iter()
+            .any(|(field, default)| is_at(path, field) && serde_json::from_str::<Value>(default).is_ok_and(|default| default == *value)),
     }
 }
 
