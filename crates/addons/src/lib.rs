@@ -130,6 +130,11 @@ impl Domain for Addons {
         original::made(&self.settings, live)
     }
 
+    /// The label alone does not tell: a copy that a user applied has it, too.
+    fn left_by_original(&self, live: &Value) -> bool {
+        original::owns(live)
+    }
+
     fn obsolete(&self) -> Vec<(ObjectKey, String)> {
         self.obsolete.get_or_init(|| obsolete::objects(&self.settings)).clone()
     }

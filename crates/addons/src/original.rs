@@ -13,15 +13,19 @@ pub(crate) const OPERATOR: &str = "cluster-network-addons-operator";
 /// that it shares with its operands it marks in neither way, and Weft removes the marks of its record; both are known by name. Nor does cert-manager mark the Secret that it makes
 /// on its behalf.
 pub(crate) fn made(settings: &Settings, live: &Value) -> bool {
-    let owned = live.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten().any(|owner| {
-        owner["kind"] == KIND
-            && owner["apiVersion"].as_str().and_then(|version| version.split_once('/')).is_some_and(|(group, _)| group == GROUP)
-    });
     let labelled = !live["metadata"]["labels"][VERSION_LABEL].is_null();
     let known = ObjectKey::of(live).is_some_and(|key| {
         key == record::key(settings, weft_api::addons::NAME) || key == ObjectKey::new(kinds::NAMESPACE, "", &settings.namespace)
     });
-    owned || labelled || known || kubevirt_ipam_controller::is_made_by_cert_manager(settings, live)
+    owns(live) || labelled || known || kubevirt_ipam_controller::is_made_by_cert_manager(settings, live)
+}
+
+/// Whether it owns this object through the resource.
+pub(crate) fn owns(live: &Value) -> bool {
+    live.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten().any(|owner| {
+        owner["kind"] == KIND
+            && owner["apiVersion"].as_str().and_then(|version| version.split_once('/')).is_some_and(|(group, _)| group == GROUP)
+    })
 }
 
 /// On Weft's own Deployment, to tell it from the original's, which has the same name.

@@ -76,10 +76,15 @@ pub trait Domain: Send + Sync + 'static {
     /// Whether a live object was made by the operator that this domain replaces, so that Weft may take it over.
     fn made_by_original(&self, live: &Value) -> bool;
 
-    /// Objects that the operator that this domain replaces may have left, each with the unit that it belonged to: when Weft takes over, those go that it made
-    /// ([`Domain::made_by_original`]) and that are not wanted.
+    /// Objects that the operator that this domain replaces may have left, each with the unit that it belonged to: when Weft takes over, those go that it left
+    /// ([`Domain::left_by_original`]) and that are not wanted.
     fn obsolete(&self) -> Vec<(ObjectKey, String)> {
         Vec::new()
+    }
+
+    /// Whether one of the [`Domain::obsolete`] objects is that operator's, so that Weft may delete it.
+    fn left_by_original(&self, live: &Value) -> bool {
+        self.made_by_original(live)
     }
 
     /// Whether a workload is that operator itself. While it runs (see [`is_at_rest`](crate::is_at_rest)) Weft writes nothing in this domain.

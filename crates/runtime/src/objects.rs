@@ -444,7 +444,7 @@ impl Objects {
     /// Whether an object goes when it is no longer wanted: it is ours, or the original's and of no use any more, and of a kind that is
     /// not kept for ever.
     pub fn may_remove(&self, key: &ObjectKey, live: &Value) -> bool {
-        let obsolete = || self.domain.made_by_original(live) && self.domain.obsolete().iter().any(|(obsolete, _)| obsolete == key);
+        let obsolete = || self.domain.left_by_original(live) && self.domain.obsolete().iter().any(|(obsolete, _)| obsolete == key);
         !is_kept_for_ever(key.kind) && (self.owner.owns(live) || obsolete())
     }
 

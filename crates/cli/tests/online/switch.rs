@@ -30,7 +30,7 @@ fn originals(uid: &Value) -> Vec<Value> {
         if CHANGED.contains(&&*name) && object["spec"]["template"].is_object() {
             let container = &mut object["spec"]["template"]["spec"]["containers"][0];
             container["image"] = "registry.example/old:1".into();
-            container["env"].as_array_mut().map(|variables| variables.push(json!({"name": "OLD", "value": "1"})));
+            container["env"].as_array_mut().into_iter().for_each(|variables| variables.push(json!({"name": "OLD", "value": "1"})));
             object["spec"]["template"]["metadata"]["annotations"]["old"] = "1".into();
         }
         if object["kind"] == "ConfigMap" && object["data"].is_object() {

@@ -69,6 +69,9 @@ async fn what_the_original_left_and_nobody_wants_goes_at_the_take_over() {
         }
         if theirs.contains(&(kind, namespace, name)) {
             object["metadata"]["ownerReferences"] = owner.clone();
+        } else {
+            // A copy that a user applied.
+            object["metadata"]["labels"] = json!({"networkaddonsoperator.network.kubevirt.io/version": "0.102.0"});
         }
         cluster.apply(&object.to_string()).await;
     }
