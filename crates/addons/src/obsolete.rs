@@ -1,5 +1,5 @@
-//! What cluster-network-addons-operator has left, and Weft does without: objects of components that the configuration does not name any more, and objects of
-//! its old releases.
+//! Objects that cluster-network-addons-operator has left, and that Weft does without: those of components that the configuration does not name any more, and those
+//! of its old releases.
 
 use std::collections::BTreeMap;
 
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn components_and_old_releases_are_known_and_what_is_for_ever_or_the_users_is_not() {
+    fn the_users_objects_and_those_that_stay_for_ever_are_never_obsolete() {
         let all = names(None);
         for one in [
             "ovs: DaemonSet cluster-network-addons/ovs-cni-amd64",

@@ -1,5 +1,7 @@
 //! Before the switch: which operators Weft would replace in a cluster, what keeps them, what the switch changes, and what is in its way.
 
+use std::collections::BTreeSet;
+
 use anyhow::Result;
 use serde_json::{Value, json};
 use weft_plan::{ObjectKey, is_at_rest, kinds};
@@ -10,7 +12,7 @@ use crate::{
     domains::{Environment, OPERATOR_IMAGE},
     install::{self, Options},
     keepers::Keeper,
-    nodes::{self, Nodes},
+    nodes::Nodes,
     online::{Online, Site},
     output::{self, Style},
     planned::Planned,
@@ -44,6 +46,8 @@ struct Original {
 
 /// A resource that Weft would serve.
 struct Found {
+    /// Its namespace, if its kind has namespaces.
+    namespace: Option<String>,
     planned: Planned,
     keepers: Vec<Keeper>,
 }
@@ -174,18 +178,19 @@ impl Inspection {
                 self.in_the_way.push(format!("{title} is being deleted: wait until it is gone"));
             }
             let resource = Resource { source: String::new(), title, outcome: None, entry: self.site.entry, value };
+            let namespace = resource.value["metadata"]["namespace"].as_str().map(str::to_owned);
             let planned = plan(online, &self.site, &resource, false).await?;
             self.in_the_way.extend(planned.refusal());
             self.in_the_way.extend(planned.conflicts());
             for keeper in keepers.iter() {
                 self.notes.push(format!("{} is kept by {keeper}: change its specification there", resource.title));
             }
-            self.resources.push(Found { planned, keepers });
+            self.resources.push(Found { namespace, planned, keepers });
         }
         Ok(())
     }
 
-    /// Objects of old releases that the operator of the add-ons has no right to delete: one would give it that kind in another namespace.
+    /// Objects of old releases that the operator of the add-ons has no right to delete.
     async fn look_at_old_objects(&mut self, online: &Online) -> Result<()> {
         let budget = ObjectKey::new(kinds::POD_DISRUPTION_BUDGET, &self.site.namespace, "nmstate-webhook");
         let network = ObjectKey::new(kinds::NETWORK_ATTACHMENT_DEFINITION, "default", "primary-udn-kubevirt-binding");
@@ -212,10 +217,14 @@ impl Inspection {
         if policies.is_empty() {
             return Ok(());
         }
+        if online.cluster.list(kinds::NODE_NETWORK_STATE, None, "").await.map_err(|error| online.explain(error))?.is_empty() {
+            self.notes.push("no node reports its network, so the effect of the policies on the nodes is unknown".to_owned());
+            return Ok(());
+        }
         let mut nodes = Nodes::of_cluster(online).await?;
         nodes.change(&policies.iter().collect::<Vec<_>>(), false)?;
         for plan in nodes.plans().iter().filter(|plan| plan.says_something()) {
-            self.notes.push(nodes::text(plan, Style::stdout()).trim_end().to_owned());
+            self.notes.push(plan.text().trim_end().to_owned());
         }
         self.notes.append(&mut nodes.notes);
         Ok(())
@@ -233,12 +242,7 @@ impl Inspection {
     /// The command that makes the switch.
     fn command(&self) -> String {
         let namespace = self.namespace.as_ref().map(|namespace| format!(" --namespace {namespace}")).unwrap_or_default();
-        let served: std::collections::BTreeSet<&str> = self
-            .resources
-            .iter()
-            .filter_map(|found| found.planned.title.split_once(' ')?.1.split_once('/'))
-            .map(|(namespace, _)| namespace)
-            .collect();
+        let served: BTreeSet<&str> = self.resources.iter().filter_map(|found| found.namespace.as_deref()).collect();
         let served = match served.is_empty() {
             true => String::new(),
             false => format!(" --placement-namespaces {}", served.into_iter().collect::<Vec<_>>().join(",")),

@@ -1,4 +1,4 @@
-//! What a take-over changes on an object.
+//! The changes that a take-over makes to an object.
 //!
 //! Before the apply, everything that Weft answers for becomes its own ([`take_patch`]). So the apply removes each field that Weft does not want, and leaves
 //! equal fields as they are. The owner references are replaced as a whole.

@@ -124,6 +124,12 @@ async fn what_the_switch_does_not_replace_is_in_the_way() {
     assert!(text.contains(&format!("kubectl delete validatingwebhookconfiguration {webhook}")), "{text}");
     assert_eq!(json["switch"], "weft manifests --domains placement --placement-namespaces cloud | kubectl apply -f -");
 
+    // Policies of nodes that report nothing.
+    let policy = json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy", "metadata": {"name": "p"}, "spec": {"desiredState": {}}});
+    apply(&control_plane, &policy.to_string()).await;
+    let (text, _) = check(&control_plane, "node-network", 0).await;
+    assert!(text.contains("no node reports its network"), "{text}");
+
     // The definition of early 2019.
     let states = "nodenetworkstates.nmstate.io";
     control_plane.kubectl(&["delete", "crd", states]).await.unwrap();

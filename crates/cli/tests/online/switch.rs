@@ -12,7 +12,7 @@ const CONFIGURATION: &str = "networkaddonsoperator.network.kubevirt.io/v1";
 const CHANGED: [&str; 2] = ["bridge-marker", "kubemacpool-cert-manager"];
 const EQUAL: &str = "multus";
 
-/// What the original leaves: the objects of its components as it writes them, by `update`, with its labels and owner.
+/// The objects of the original's components as it writes them, by `update`, with its labels and owner.
 fn originals(uid: &Value) -> Vec<Value> {
     let mut objects = render("network-addons-config.yaml");
     objects.retain(|object| object["kind"] != "Namespace" && object["kind"] != "CustomResourceDefinition");

@@ -120,7 +120,7 @@ async fn a_record_of_cnao_is_gone_on_from() {
 
 /// The original owns its record and the ConfigMap of the macvtap device plugin by the resource: the garbage collector would delete what users wrote.
 #[tokio::test]
-async fn the_originals_owner_and_version_go_from_record_and_device_plugin_config() {
+async fn record_and_device_plugin_config_lose_the_originals_owner() {
     let cluster = Cluster::start(ClusterOptions { nodes: 1, ..Default::default() }).await;
     cluster.apply(&configuration(json!({"macvtap": {}}))).await;
     let uid = cluster.resource().await.unwrap()["metadata"]["uid"].clone();
