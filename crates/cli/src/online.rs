@@ -61,7 +61,7 @@ impl ClusterArgs {
         config.connect_timeout = Some(Duration::from_secs(10));
         let server = config.cluster_url.to_string();
         let client = Client::try_from(config).map_err(|error| anyhow!("the kubeconfig cannot be used: {error}"))?;
-        Ok(Online { cluster: Cluster::new(client), server, namespace: self.namespace.clone(), metrics: Metrics::default() })
+        Ok(Online { cluster: Cluster::new(client).patient(), server, namespace: self.namespace.clone(), metrics: Metrics::default() })
     }
 }
 

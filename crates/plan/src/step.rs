@@ -140,15 +140,9 @@ pub fn step(manifest: &Manifest, live: Option<&Value>, owner: &Owner, made_by_or
     let kind = manifest.key().kind;
     let ours = owner.owns(live);
     if manifest.mode() == Mode::CreateOnly {
-        let owners = &live["metadata"]["ownerReferences"];
         return match !ours && is_owned_by_resource(live, owner) {
             // The garbage collector would delete it, and what users have written into it.
-            true => Step::TakeOver {
-                differences: vec![Difference {
-                    path: "metadata.ownerReferences".to_owned(),
-                    what: compare::What::Dropped { live: owners.clone() },
-                }],
-            },
+            true => Step::TakeOver { differences: left_behind(live, owner) },
             false => Step::Keep,
         };
     }
@@ -197,17 +191,26 @@ fn is_the_resource(reference: &Value, owner: &Owner) -> bool {
     reference["kind"] == owner.kind.kind && group == Some(owner.kind.group)
 }
 
+/// The fields that [`leave_patch`] removes.
+fn left_behind(live: &Value, owner: &Owner) -> Vec<Difference> {
+    let dropped = |path: String, live: &Value| Difference { path, what: compare::What::Dropped { live: live.clone() } };
+    let labels = labels_of_original(live, owner).map(|(label, value)| dropped(format!("metadata.labels[{label}]"), value));
+    std::iter::once(dropped("metadata.ownerReferences".to_owned(), &live["metadata"]["ownerReferences"])).chain(labels).collect()
+}
+
+fn labels_of_original<'a>(live: &'a Value, owner: &Owner) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    let group = owner.kind.group;
+    let labels = live["metadata"]["labels"].as_object().into_iter().flatten();
+    labels.filter(move |(label, _)| label.split('/').next() == Some(group))
+}
+
 /// The merge patch that leaves an object of the original to its users: the resource ceases to own it, and the labels of the resource's API group go, by which
 /// the original knows its objects. It fails with a conflict if the object has changed.
 pub fn leave_patch(live: &Value, owner: &Owner) -> Value {
     let metadata = &live["metadata"];
     let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
     let others: Vec<&Value> = owners.filter(|reference| !is_the_resource(reference, owner)).collect();
-    let labels = metadata["labels"].as_object().into_iter().flatten();
-    let theirs: serde_json::Map<_, _> = labels
-        .filter(|(label, _)| label.split('/').next() == Some(owner.kind.group))
-        .map(|(label, _)| (label.clone(), Value::Null))
-        .collect();
+    let theirs: serde_json::Map<_, _> = labels_of_original(live, owner).map(|(label, _)| (label.clone(), Value::Null)).collect();
     json!({"metadata": {"resourceVersion": metadata["resourceVersion"], "ownerReferences": others, "labels": theirs}})
 }
 

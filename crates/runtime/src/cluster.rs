@@ -113,6 +113,11 @@ impl Error {
         }
     }
 
+    /// Whether the API server was too busy to begin with the request.
+    fn is_busy(&self) -> bool {
+        matches!(self, Self::Api(status) if status.code == 429)
+    }
+
     /// Whether the API server refuses because a field cannot be changed on an existing object: it has to be made anew.
     pub fn is_immutable_field(&self) -> bool {
         matches!(self, Self::Api(status) if status.code == 422 && (status.message.contains("field is immutable") || status.message.contains("cannot change roleRef")))
@@ -142,12 +147,24 @@ fn root_cause(error: &dyn std::error::Error) -> String {
 #[derive(Clone)]
 pub struct Cluster {
     client: Client,
+    /// How often a request is sent again that the API server was too busy for.
+    repeats: u32,
 }
+
+/// As client-go does (`rest/request.go`, `maxRetries`).
+const REPEATS: u32 = 10;
 
 impl Cluster {
     /// Requests through this client.
     pub fn new(client: Client) -> Self {
-        Self { client }
+        Self { client, repeats: 0 }
+    }
+
+    /// For a command, as kubectl does: a request that the API server answers with 429 is sent again after the time that it names. It does so while it is
+    /// overloaded, and for a moment after a definition was created ("storage is (re)initializing").
+    #[must_use]
+    pub fn patient(self) -> Self {
+        Self { repeats: REPEATS, ..self }
     }
 
     /// The client itself, for watches.
@@ -324,9 +341,17 @@ impl Cluster {
     async fn call(&self, request: http::request::Builder, body: Option<&Value>) -> Result<Value, Error> {
         let body = body.map(Value::to_string).unwrap_or_default().into_bytes();
         let request = request.body(body).map_err(|e| Error::Connection(e.to_string()))?;
-        match tokio::time::timeout(TIMEOUT, self.client.request(request)).await {
-            Ok(answer) => Ok(answer?),
-            Err(_) => Err(Error::Timeout(TIMEOUT)),
+        let mut repeats = self.repeats;
+        loop {
+            let answer = match tokio::time::timeout(TIMEOUT, self.client.request(request.clone())).await {
+                Ok(answer) => answer.map_err(Error::from),
+                Err(_) => Err(Error::Timeout(TIMEOUT)),
+            };
+            match answer {
+                Err(error) if repeats > 0 && error.is_busy() => tokio::time::sleep(error.passes_in().unwrap_or(BRIEFLY)).await,
+                answer => return answer,
+            }
+            repeats -= 1;
         }
     }
 }

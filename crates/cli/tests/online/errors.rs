@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use weft_testenv::{ControlPlane, Programs};
+use weft_testenv::{
+    ControlPlane, Programs,
+    proxy::{Fault, Match, Proxy},
+};
 
 use crate::{harness::*, user::*};
 
@@ -51,6 +54,17 @@ async fn with_a_cluster_that_does_not_answer_or_does_not_let_us() {
     let silent = rewritten(&nobody, "server:", "    server: https://127.0.0.1:1");
     let unreachable = run(&silent, &["status"], "").await.ended(2);
     assert!(unreachable.stderr.contains("the cluster at https://127.0.0.1:1/ cannot be reached"), "{}", unreachable.stderr);
+}
+
+/// The API server answers so while it is overloaded, and for a moment after a definition was created.
+#[tokio::test]
+async fn a_busy_api_server_is_asked_again() {
+    let control_plane = ControlPlane::builder().api_only().start().await.unwrap();
+    let proxy = Proxy::start(&control_plane).await.unwrap();
+    let busy = proxy.inject(Match::any().resource("deployments").times(2), Fault::too_many_requests(1));
+    let status = run(proxy.kubeconfig(), &["status"], "").await.ended(1);
+    assert!(status.stdout.contains("Weft is not installed for addons"), "{}", status.stdout);
+    assert_eq!(busy.hits(), 2);
 }
 
 /// As the plugin of a real kubectl, which hands its environment on.
