@@ -253,7 +253,7 @@ impl Inspection {
     /// For people.
     pub fn text(&self, style: Style) -> String {
         let mut lines = vec![format!("{} ({})", style.bold(self.site.entry.name), self.site.entry.resource.kind)];
-        if self.is_nothing() && self.in_the_way.is_empty() {
+        if self.is_nothing() && self.in_the_way.is_empty() && self.notes.is_empty() {
             lines.push("  no operator and no resource: nothing to switch".to_owned());
             return lines.join("\n") + "\n";
         }
