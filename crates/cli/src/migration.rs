@@ -217,7 +217,11 @@ impl Inspection {
         if policies.is_empty() {
             return Ok(());
         }
-        if online.cluster.list(kinds::NODE_NETWORK_STATE, None, "").await.map_err(|error| online.explain(error))?.is_empty() {
+        let states = match online.cluster.list(kinds::NODE_NETWORK_STATE, None, "").await {
+            Err(error) if error.is_not_found() => Vec::new(),
+            listed => listed.map_err(|error| online.explain(error))?,
+        };
+        if states.is_empty() {
             self.notes.push("no node reports its network, so the effect of the policies on the nodes is unknown".to_owned());
             return Ok(());
         }

@@ -41,6 +41,8 @@ impl Hold {
     /// What a resource asks for that leads to these units.
     pub fn of(resource: &Value, policy: DriftPolicy, inventory: &Inventory, units: &[Unit]) -> Self {
         match policy {
+            // Before Weft has decided anything, the inventory lists what the original may have left.
+            _ if pause(resource).is_some() && inventory.decided.is_none() => Self::Everything(BTreeSet::new()),
             _ if pause(resource).is_some() => Self::Everything(inventory.objects.keys().cloned().collect()),
             DriftPolicy::Repair => Self::Nothing,
             DriftPolicy::Report => {

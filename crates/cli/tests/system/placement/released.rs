@@ -151,6 +151,7 @@ async fn a_placement_api_is_given_back_and_taken_again() {
     assert_ne!(running(&site).await, before);
 
     // And back.
+    cluster.apply_manifests(options().manifests).await;
     let _operator = Operator::start_default(&cluster).await;
     site.wait_placement("is Ready as Weft has it", |live| {
         let (status, applied) = (&live["status"], &live["status"]["appliedInputSecretHash"]);
