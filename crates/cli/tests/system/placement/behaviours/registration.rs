@@ -3,7 +3,10 @@
 use serde_json::json;
 use weft_plan::kinds;
 
-use crate::{harness::condition, placement::site::*};
+use crate::{
+    harness::{condition, wait_until},
+    placement::site::*,
+};
 
 pub async fn creates_keystone_service(site: &Site<'_>) {
     site.with_database(json!({})).await;
@@ -135,8 +138,14 @@ pub async fn leaves_the_registration_to_keystone_operator(site: &Site<'_>) {
     }
     let message = "Registered by others: keystone.registration is None";
     site.wait_says("KeystoneEndpointReady", "True", "Ready", message).await;
-    let events = site.cluster.kubectl(&["-n", &site.namespace, "get", "events", "-o", "custom-columns=:.reason,:.message"]).await;
-    assert!(events.contains("LeftBehind") && events.contains("KeystoneEndpoint") && events.contains("KeystoneService"), "{events}");
+    // Events follow the status.
+    wait_until("events tell of both", async || {
+        let events = site.cluster.kubectl(&["-n", &site.namespace, "get", "events", "-o", "custom-columns=:.reason,:.message"]).await;
+        let left: Vec<_> = events.lines().filter(|line| line.starts_with("LeftBehind")).collect();
+        let told = ["KeystoneEndpoint", "KeystoneService"].iter().all(|kind| left.iter().any(|line| line.contains(kind)));
+        if told { Ok(()) } else { Err(events) }
+    })
+    .await;
 
     // And back: they are found again.
     let uid = site.wait_there(kinds::KEYSTONE_SERVICE, "placement").await["metadata"]["uid"].clone();
