@@ -1,7 +1,7 @@
 //! What was left open: from the previous configuration where a value must not change by itself, else by default.
 //!
 //! A value that the user gives always counts. Carried over are the settings of the network of the same type, the MTU above all, as far as its
-//! provider says so; all else goes back to its default as soon as it is left out.
+//! provider says so, and that there is no kube-proxy; all else goes back to its default as soon as it is left out.
 
 use ipnet::IpNet;
 use weft_api::cluster_network::{DefaultNetwork, TYPES};
@@ -28,7 +28,9 @@ pub fn fill(
     let overhead = u32::from(provider.overhead(&valid));
     // No `..`: a setting that is new in `Valid` must be decided on here.
     let Valid { pod_networks, service_networks, mut default_network, additional_networks, deploy_kube_proxy, proxy: mut settings } = valid;
-    let previous = previous.map(|previous| &previous.default_network).filter(|previous| previous.type_ == default_network.type_);
+    let previous = previous.filter(|previous| previous.default_network.type_ == default_network.type_);
+    let had_kube_proxy = previous.map(|previous| previous.deploy_kube_proxy);
+    let previous = previous.map(|previous| &previous.default_network);
     let is_open = provider.mtu(&default_network).is_none() && previous.is_none_or(|previous| provider.mtu(previous).is_none());
     let of_nodes = mtu::of_nodes(facts);
     let by_default = of_nodes.saturating_sub(overhead);
@@ -51,8 +53,11 @@ pub fn fill(
         notices.extend(mtu::spread(facts, u32::try_from(mtu).unwrap_or(u32::MAX).saturating_add(overhead)));
     }
     let own_service_proxy = provider.capabilities().own_service_proxy;
-    notices.extend(proxy::notice(deploy_kube_proxy, own_service_proxy, facts));
-    let deploy_kube_proxy = proxy::is_deployed(deploy_kube_proxy, own_service_proxy, facts);
+    let deploy_kube_proxy = deploy_kube_proxy.unwrap_or_else(|| {
+        let by_default = proxy::ByDefault::of(own_service_proxy, had_kube_proxy, facts);
+        notices.extend(by_default.notice());
+        by_default.is_deployed()
+    });
     if deploy_kube_proxy || own_service_proxy {
         proxy::fill(&mut settings, &pod_networks, &service_networks);
     }

@@ -35,17 +35,46 @@ const PATH: &str = "spec.kubeProxyConfig";
 /// Ports that cannot be chosen: the Service of the metrics and the probes of the pods, or those of the default network, have them.
 const PORTS: [(&str, &str); 2] = [("metrics-port", "9101"), ("healthz-port", "10256")];
 
-/// Whether kube-proxy is deployed. Asked for or not, else if nobody else brings a service proxy.
-pub(crate) fn is_deployed(asked: Option<bool>, own_service_proxy: bool, facts: &Facts) -> bool {
-    asked.unwrap_or(!own_service_proxy && !facts.foreign_kube_proxy)
+/// Whether kube-proxy is deployed where the user leaves that open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ByDefault {
+    /// Nothing else connects Services.
+    Deployed,
+    /// The default network connects Services itself.
+    OfTheNetwork,
+    /// Another kube-proxy runs.
+    Foreign,
+    /// The network was set up without it. It does not begin by itself: the other service proxy may be away for a moment only, and two of them
+    /// overwrite each other's rules.
+    AsBefore,
 }
 
-/// That there is nothing to deploy, where one would expect it.
-pub(crate) fn notice(asked: Option<bool>, own_service_proxy: bool, facts: &Facts) -> Option<Notice> {
-    (asked.is_none() && !own_service_proxy && facts.foreign_kube_proxy).then(|| Notice {
-        about: UNIT.to_owned(),
-        message: "is not deployed: the cluster has one already (DaemonSet kube-system/kube-proxy), which is left alone".to_owned(),
-    })
+impl ByDefault {
+    /// `previous`: whether the configuration that is in force deploys it.
+    pub(crate) fn of(own_service_proxy: bool, previous: Option<bool>, facts: &Facts) -> Self {
+        match (own_service_proxy, facts.foreign_kube_proxy, previous) {
+            (true, _, _) => Self::OfTheNetwork,
+            (false, true, _) => Self::Foreign,
+            (false, false, Some(false)) => Self::AsBefore,
+            (false, false, None | Some(true)) => Self::Deployed,
+        }
+    }
+
+    pub(crate) fn is_deployed(self) -> bool {
+        self == Self::Deployed
+    }
+
+    /// Why there is no kube-proxy, where one would expect it.
+    pub(crate) fn notice(self) -> Option<Notice> {
+        let message = match self {
+            Self::Deployed | Self::OfTheNetwork => return None,
+            Self::Foreign => "is not deployed: the cluster has one already (DaemonSet kube-system/kube-proxy), which is left alone",
+            Self::AsBefore => {
+                "is not deployed, because the network was set up without it and another service proxy may come back: set spec.deployKubeProxy to true to have it, or to false to keep the cluster without it"
+            }
+        };
+        Some(Notice { about: UNIT.to_owned(), message: message.to_owned() })
+    }
 }
 
 /// What keeps kube-proxy from being deployed where it is asked for.

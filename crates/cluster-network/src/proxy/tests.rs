@@ -216,6 +216,26 @@ fn it_is_deployed_unless_somebody_brings_a_service_proxy() {
 }
 
 #[test]
+fn it_does_not_begin_by_itself_where_another_one_goes() {
+    let kubeadm = Facts { foreign_kube_proxy: true, ..Facts::default() };
+    let beside = try_decide(type_of("Flannel", json!(null)), None, &kubeadm).unwrap().decided;
+    let alone = try_decide(type_of("Flannel", json!(null)), None, &Facts::default()).unwrap().decided;
+    for (record, deploy, deployed) in [
+        (&beside, json!(null), false),
+        (&beside, json!(true), true),
+        (&beside, json!(false), false),
+        (&alone, json!(null), true),
+        (&alone, json!(false), false),
+    ] {
+        let decision = try_decide(type_of("Flannel", deploy.clone()), Some(&record.to_string()), &Facts::default()).unwrap();
+        assert_eq!(decision.decided["deployKubeProxy"], deployed, "{deploy} after {record}");
+        let notice = decision.notices.iter().find(|notice| notice.about == "kube-proxy").map(|notice| notice.message.as_str());
+        let expects_one = deploy.is_null() && !deployed;
+        assert_eq!(notice.is_some_and(|notice| notice.contains("set spec.deployKubeProxy to true")), expects_one, "{deploy}: {notice:?}");
+    }
+}
+
+#[test]
 fn two_service_proxies_are_refused() {
     let found = problems(type_of("OpenShiftSDN", json!(true)));
     assert!(found.len() == 1 && found[0].starts_with("spec.deployKubeProxy: "), "{found:#?}");

@@ -108,7 +108,14 @@ async fn the_proxy_and_additional_networks_come_and_go() {
     cluster.patch_resource(json!({"spec": {"deployKubeProxy": null}})).await;
     cluster.wait_available().await;
     assert!(cluster.get(kinds::DAEMON_SET, PROXY, PROXY).await.is_none());
+    // Ours does not begin by itself while theirs is away: it may come back.
     cluster.delete(kinds::DAEMON_SET, "kube-system", "kube-proxy").await;
+    wait_until("status says how to have ours", async || {
+        let notices = cluster.status().await["notices"].to_string();
+        notices.contains("set spec.deployKubeProxy to true").then_some(()).ok_or(notices)
+    })
+    .await;
+    assert!(cluster.get(kinds::DAEMON_SET, PROXY, PROXY).await.is_none());
 
     // A deletion takes additional networks along, and the proxy not.
     cluster.patch_resource(json!({"spec": {"deployKubeProxy": true}})).await;
