@@ -22,9 +22,10 @@ pub(crate) const FIELDS: [(&str, &str); 9] = [
     ("nmstate", "nmstate"),
 ];
 
-/// Objects of old releases, each with its component: the clean-up code of release 0.102.0 has the same. The PodDisruptionBudget `nmstate-webhook` and the
-/// NetworkAttachmentDefinition `default/primary-udn-kubevirt-binding` are left out: Weft has no rights on their kinds there.
-const OF_OLD_RELEASES: [(&str, Kind, &str); 23] = [
+/// Objects of old releases, each with its component: those of the clean-up code of release 0.102.0, and the DaemonSet `nmstate-handler-worker`. The
+/// PodDisruptionBudget and the Secret `nmstate-webhook` and the NetworkAttachmentDefinition `default/primary-udn-kubevirt-binding` are left out: Weft has
+/// no rights on them.
+const OF_OLD_RELEASES: [(&str, Kind, &str); 24] = [
     ("multus", kinds::DAEMON_SET, "kube-multus-ds-amd64"),
     ("kubevirt-ipam-controller", kinds::DAEMON_SET, "passt-binding-cni"),
     ("kubevirt-ipam-controller", kinds::DEPLOYMENT, "kubevirt-ipam-claims-controller-manager"),
@@ -39,6 +40,7 @@ const OF_OLD_RELEASES: [(&str, Kind, &str); 23] = [
     ("kubevirt-ipam-controller", kinds::MUTATING_WEBHOOK_CONFIGURATION, "kubevirt-ipam-claims-mutating-webhook-configuration"),
     ("nmstate", kinds::SERVICE_ACCOUNT, "nmstate-handler"),
     ("nmstate", kinds::DAEMON_SET, "nmstate-handler"),
+    ("nmstate", kinds::DAEMON_SET, "nmstate-handler-worker"),
     ("nmstate", kinds::ROLE, "nmstate-handler"),
     ("nmstate", kinds::ROLE_BINDING, "nmstate-handler"),
     ("nmstate", kinds::CLUSTER_ROLE, "nmstate-handler"),

@@ -121,7 +121,9 @@ impl Inspection {
                 ));
             }
             let keepers = Keeper::of(original);
-            for keeper in &keepers {
+            // openstack-operator keeps an operator at rest that `spec.operatorOverrides` has scaled to zero.
+            let brings_it_back = |keeper: &&Keeper| !(is_at_rest(original) && matches!(keeper, Keeper::OpenStack { .. }));
+            for keeper in keepers.iter().filter(brings_it_back) {
                 self.in_the_way.push(format!("{keeper} keeps {} and brings it back: {}", key.human(), keeper.how_to_stop(&key)));
             }
             if let Some(obstacle) = presence::obstacle(original).filter(|_| !is_replaced) {
@@ -194,7 +196,8 @@ impl Inspection {
     async fn look_at_old_objects(&mut self, online: &Online) -> Result<()> {
         let budget = ObjectKey::new(kinds::POD_DISRUPTION_BUDGET, &self.site.namespace, "nmstate-webhook");
         let network = ObjectKey::new(kinds::NETWORK_ATTACHMENT_DEFINITION, "default", "primary-udn-kubevirt-binding");
-        for key in [budget, network] {
+        let secret = ObjectKey::new(kinds::SECRET, &self.site.namespace, "nmstate-webhook");
+        for key in [budget, network, secret] {
             let live = online.cluster.get(&key).await.map_err(|error| online.explain(error))?;
             if live.is_some_and(|live| self.site.domain.made_by_original(&live)) {
                 let (namespace, kind, name) = (key.namespace.as_deref().unwrap_or_default(), key.kind.kind.to_lowercase(), &key.name);

@@ -116,9 +116,11 @@ pub fn review(sources: &[Source], environment: &Environment) -> Result<Review> {
     Ok(review)
 }
 
-/// Kind and name, for people.
+/// Kind and name, for people, with the namespace where the object names one: `PlacementAPI openstack/placement`.
 fn title(kind: &str, object: &Value) -> String {
-    format!("{kind} {}", escape::line(object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("without a name")))
+    let text = |field: &str| object["metadata"][field].as_str().filter(|text| !text.is_empty());
+    let namespace = text("namespace").map(|namespace| format!("{namespace}/")).unwrap_or_default();
+    format!("{kind} {}", escape::line(&format!("{namespace}{}", text("name").unwrap_or("without a name"))))
 }
 
 impl Review {

@@ -9,7 +9,7 @@ use weft_api::placement::{ENDPOINTS, POLICY_FILE};
 
 use crate::{
     config::Config,
-    ini::{Ini, IniError},
+    ini::{self, Ini, IniError},
     inputs::{Credentials, Inputs},
 };
 
@@ -30,7 +30,7 @@ pub fn files(config: &Config, inputs: &Inputs) -> Result<BTreeMap<&'static str, 
     let spec = config.spec();
     let mut files = BTreeMap::from([
         ("placement.conf", placement_conf(config, inputs)?),
-        ("custom.conf", spec.custom_service_config.clone().unwrap_or_default()),
+        ("custom.conf", ini::with_section(spec.custom_service_config.as_deref().unwrap_or_default())),
         ("my.cnf", my_cnf(inputs)),
         ("httpd.conf", httpd_conf(config)),
         ("ssl.conf", SSL_CONF.to_owned()),

@@ -2,7 +2,7 @@
 //!
 //! What its parser does to a value, and what is done against that (`oslo_config/iniparser.py`, `cfg.py`):
 //!
-//! - it strips blanks at both ends, and one pair of equal quotes: so a value is written between quotes;
+//! - it strips blanks at both ends, and one pair of equal quotes: so a value that begins or ends with one of these is written between quotes, and an empty one too;
 //! - it replaces `$name` and `${name}` by other options, and takes `\$` for a dollar sign: so that is how one is written;
 //! - a line break ends it: so a control character is refused, for no way of writing one brings it back.
 
@@ -65,7 +65,10 @@ impl Ini {
 /// The value as it stands in a file.
 fn quoted(value: &str, what: &str) -> Result<String, IniError> {
     refuse_control(value, what)?;
-    Ok(format!("\"{}\"", value.replace('$', "\\$")))
+    let escaped = value.replace('$', "\\$");
+    let is_stripped = |character: char| character.is_whitespace() || ['"', '\''].contains(&character);
+    let is_changed = escaped.is_empty() || escaped.starts_with(is_stripped) || escaped.ends_with(is_stripped);
+    Ok(if is_changed { format!("\"{escaped}\"") } else { escaped })
 }
 
 /// # Errors
@@ -80,9 +83,15 @@ pub fn refuse_control(text: &str, what: &str) -> Result<(), IniError> {
     }
 }
 
-/// What is wrong with a file that somebody else has written, with the number of the line; nothing if Placement can read it.
+/// The settings of a user as a file: options before the first section are of `[DEFAULT]`, without which oslo.config refuses them.
+pub fn with_section(text: &str) -> String {
+    let mut lines = text.lines().map(str::trim_end).filter(|line| !line.is_empty() && !line.starts_with(['#', ';']));
+    if lines.next().is_none_or(|line| line.starts_with('[')) { text.to_owned() } else { format!("[DEFAULT]\n{text}") }
+}
+
+/// What is wrong with settings that a user has written, with the number of the line; nothing if Placement can read them [`with_section`].
 pub fn complaint(text: &str) -> Option<String> {
-    let (mut in_section, mut in_value) = (false, false);
+    let mut in_value = false;
     for (index, line) in text.split('\n').enumerate() {
         let line = line.strip_suffix('\r').unwrap_or(line);
         let wrong = |why: &str| Some(format!("line {}, {:?}: {why}", index + 1, line));
@@ -101,14 +110,13 @@ pub fn complaint(text: &str) -> Option<String> {
             if !trimmed.ends_with(']') || trimmed.len() <= 2 {
                 return wrong("a section is a name in brackets, for example [DEFAULT]");
             }
-            (in_section, in_value) = (true, false);
+            in_value = false;
         } else {
             match trimmed.find(['=', ':']) {
                 None => return wrong("an option has a value after '=', for example debug = true"),
                 Some(at) if trimmed[..at].trim().is_empty() || trimmed.starts_with(char::is_whitespace) => {
                     return wrong("the name of the option is missing");
                 }
-                Some(_) if !in_section => return wrong("no section stands before it: write for example [DEFAULT] first"),
                 Some(_) => in_value = true,
             }
         }
@@ -197,11 +205,30 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn only_what_the_parser_would_strip_is_quoted() {
+        let written = |value: &str| quoted(value, "the password").unwrap();
+        for plain in ["12345678", "a b", "a\"b", "#a", "a;b", "[a]", "a=b", "\\"] {
+            assert_eq!(written(plain), plain);
+        }
+        assert_eq!(written("a$b"), "a\\$b");
+        for stripped in ["", " a", "a ", "\"a\"", "'a", "\u{a0}a"] {
+            assert_eq!(written(stripped), format!("\"{stripped}\""));
+        }
+    }
+
+    #[test]
+    fn options_without_a_section_are_of_the_default_one() {
+        assert_eq!(with_section("foo = bar\n"), "[DEFAULT]\nfoo = bar\n");
+        assert_eq!(with_section("# why\n\nfoo = bar\n[api]\na = b"), "[DEFAULT]\n# why\n\nfoo = bar\n[api]\na = b");
+        for as_it_is in ["", "\n# why\n", "[DEFAULT]\nfoo = bar", "# why\n[api]\na = b"] {
+            assert_eq!(with_section(as_it_is), as_it_is);
+        }
+    }
+
+    #[test]
     fn a_complaint_names_the_line() {
-        assert_eq!(
-            complaint("foo = bar").unwrap(),
-            "line 1, \"foo = bar\": no section stands before it: write for example [DEFAULT] first"
-        );
+        assert_eq!(complaint("foo = bar"), None);
+        assert_eq!(complaint("foo").unwrap(), "line 1, \"foo\": an option has a value after '=', for example debug = true");
         assert!(complaint("[DEFAULT]\n\ndebug").unwrap().starts_with("line 3, \"debug\""));
     }
 }

@@ -24,7 +24,7 @@ const URL: &str = "must be a web address, for example https://placement.example:
 const KEYSTONE_URL: &str = "must be a web address, for example https://keystone.example:5000";
 
 /// How long the name of a PlacementAPI is at most: a Job has it in its name, and Jobs have 63 characters.
-pub const NAME_LENGTH: usize = 46;
+pub const NAME_LENGTH: usize = 55;
 
 /// Who asks Keystone, and for whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,7 +151,7 @@ pub fn validate(name: &str, namespace: &str, spec: &PlacementApiSpec) -> Vec<Pro
         problems.push("spec.customServiceConfig", format!("Placement cannot read this: {complaint}"));
     }
     for file in default_config_overwrite.iter().flatten().map(|(file, _)| file).filter(|file| *file != POLICY_FILE) {
-        problems.push("spec.defaultConfigOverwrite", format!("Only the following keys are valid: policy.yaml (found {file})"));
+        problems.push("spec.defaultConfigOverwrite", format!("Invalid value: {file:?}: Only the following keys are valid: policy.yaml"));
     }
     attachments(&mut problems, network_attachments.as_deref().unwrap_or_default());
     if let Some(tls) = tls {
@@ -179,7 +179,7 @@ pub fn validate(name: &str, namespace: &str, spec: &PlacementApiSpec) -> Vec<Pro
         if given(&topology.namespace).is_some_and(|other| other != namespace) {
             problems.push(
                 "spec.topologyRef.namespace",
-                "Customizing namespace field is not supported: remove it, the Topology is looked for in the namespace of the PlacementAPI",
+                "Invalid value: \"namespace\": Customizing namespace field is not supported: remove it, the Topology is looked for in the namespace of the PlacementAPI",
             );
         }
     }
@@ -238,7 +238,10 @@ fn attachments(problems: &mut Problems, names: &[String]) {
 
 fn routed(problems: &mut Problems, endpoint: &str, service: &RoutedOverride) {
     if !ENDPOINTS.contains(&endpoint) {
-        problems.push("spec.override.service", format!("invalid endpoint type: {endpoint}: the keys are public and internal"));
+        problems.push(
+            "spec.override.service",
+            format!("Invalid value: {endpoint:?}: invalid endpoint type: {endpoint}: the keys are public and internal"),
+        );
     }
     let path = format!("spec.override.service.{endpoint}");
     text(problems, &format!("{path}.endpointURL"), &service.endpoint_url, patterns::WEB_ADDRESS, URL);

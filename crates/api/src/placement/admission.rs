@@ -19,7 +19,7 @@ pub fn admission() -> Vec<Value> {
         variables: &[],
         validations: vec![refused(
             "object.spec.topologyRef.namespace == object.metadata.namespace",
-            "spec.topologyRef.namespace: Customizing namespace field is not supported: remove it, the Topology is looked for in the namespace of the PlacementAPI",
+            "spec.topologyRef.namespace: Invalid value: \"namespace\": Customizing namespace field is not supported: remove it, the Topology is looked for in the namespace of the PlacementAPI",
         )],
         action: "Deny",
     };

@@ -31,11 +31,11 @@ pub const ONE_LINE: &str = "^[^[:cntrl:]]*$";
 /// The reference of an image, as far as nothing of it would end the text.
 pub const IMAGE: &str = "^[^[:space:][:cntrl:]]*$";
 
-/// A file of oslo.config, as its parser reads it (`oslo_config/iniparser.py`, `cfg.py`): sections; in them `option = value` or `option: value`, of which
-/// lines that begin with a blank are continuations; comments and empty lines, of which each ends a value. Before the first section no option stands.
+/// Settings in the form of oslo.config, as its parser reads them (`oslo_config/iniparser.py`, `cfg.py`): sections; `option = value` or `option: value`, of which
+/// lines that begin with a blank are continuations; comments and empty lines, of which each ends a value. Options before the first section are of
+/// `[DEFAULT]`, which the operator writes in front of them.
 pub const OSLO_CONFIG: &str = concat!(
-    "^",
-    r"([ \t]*\r?\n|[#;][^\r\n]*\r?\n)*",
-    r"([ \t]*|[#;][^\r\n]*|\[[^\r\n]+\][ \t]*(\r?\n([ \t]*|[#;][^\r\n]*|\[[^\r\n]+\][ \t]*|[^[:space:]\[#;:=][^\r\n:=]*[:=][^\r\n]*(\r?\n[ \t]+[^[:space:]][^\r\n]*)*))*(\r?\n)?)",
-    "$",
+    "^((",
+    r"[ \t]*|[#;][^\r\n]*|\[[^\r\n]+\][ \t]*|[^[:space:]\[#;:=][^\r\n:=]*[:=][^\r\n]*(\r?\n[ \t]+[^[:space:]][^\r\n]*)*",
+    r")(\r?\n|$))*$",
 );

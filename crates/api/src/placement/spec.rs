@@ -74,7 +74,7 @@ pub struct PlacementApiSpec {
     pub preserve_jobs: Option<bool>,
 
     /// Settings of Placement that are added to those that the operator makes, and count before them, in the form of oslo.config: sections in brackets,
-    /// and below them lines of option = value. The pods read it as /etc/placement/placement.conf.d/custom.conf.
+    /// and below them lines of option = value. Options before the first section are of [DEFAULT]. The pods read it as /etc/placement/placement.conf.d/custom.conf.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     // With the length of the pattern, it keeps the cost of the rule within what the API server allows one rule: 1,000,000.
     #[schemars(length(max = 131_072), extend("x-kubernetes-validations" = rules::oslo_config()))]

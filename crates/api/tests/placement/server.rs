@@ -98,7 +98,7 @@ async fn an_old_object_can_still_be_labelled() {
     apply(&cluster, &crate::replacing::fixture()).await;
     let spec = json!({
         "containerImage": "a", "databaseInstance": "openstack", "secret": "osp-secret", "tls": {"api": {"public": {"secretName": "a"}}},
-        "topologyRef": {"name": "a", "namespace": "elsewhere"}, "customServiceConfig": "foo = bar",
+        "topologyRef": {"name": "a", "namespace": "elsewhere"}, "customServiceConfig": "foo",
     });
     let text = object(&spec).to_string();
     eventually(async || cluster.kubectl_with_input(&["apply", "--server-side", "-f", "-"], &text).await).await;

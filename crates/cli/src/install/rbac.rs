@@ -45,6 +45,10 @@ pub fn complete(base: Vec<Value>, objects: &[&Manifest], made_by_operands: &[Obj
     for mut object in base {
         let (kind, name) = (text(&object, "/kind").to_owned(), text(&object, "/metadata/name").to_owned());
         if matches!(kind.as_str(), "Role" | "ClusterRole") {
+            if is_aggregated(&object) {
+                completed.push(object);
+                continue;
+            }
             if !bound.contains(&(kind.clone(), name.clone())) {
                 continue;
             }
@@ -63,6 +67,12 @@ pub fn complete(base: Vec<Value>, objects: &[&Manifest], made_by_operands: &[Obj
     }
     completed.retain(|object| !empty.contains(&role_ref(object)));
     Ok(completed)
+}
+
+/// Whether a role is for users: Kubernetes adds its rules to another role, by this label.
+fn is_aggregated(role: &Value) -> bool {
+    let mut labels = role["metadata"]["labels"].as_object().into_iter().flatten();
+    labels.any(|(label, _)| label.starts_with("rbac.authorization.k8s.io/aggregate-to-"))
 }
 
 /// Kind and name of the role that a binding binds; empty for any other object.

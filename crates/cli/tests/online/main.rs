@@ -15,6 +15,7 @@ mod plan_placement;
 mod release;
 mod release_network;
 mod release_nodes;
+mod releases;
 mod status;
 mod switch;
 mod uninstall;

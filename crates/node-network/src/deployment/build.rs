@@ -1,6 +1,12 @@
 //! From the complete configuration to units of objects.
 
-use k8s_openapi::api::core::v1::{EnvVar, PodSpec};
+use std::convert::Infallible;
+
+use k8s_openapi::api::{
+    core::v1::{EnvVar, PodSpec},
+    rbac::v1::Subject,
+};
+use serde_json::Value;
 use weft_operands::{
     namespace::load,
     pod::{Workload, containers, set_images},
@@ -13,11 +19,14 @@ use super::{AGENT, Settings, config::Effective, settings::NAMESPACE};
 pub const AGENT_UNIT: &str = "agent";
 /// The unit of its namespace, which is never removed.
 pub const NAMESPACE_UNIT: &str = "namespace";
+/// The unit of what Prometheus Operator is told.
+pub const MONITORING_UNIT: &str = "monitoring";
 
 const NAMESPACE_FILE: &str = include_str!("../../../../components/nmstate/namespace.yaml");
 const FILES: [&str; 2] =
     [include_str!("../../../../components/nmstate/rbac.yaml"), include_str!("../../../../components/nmstate/daemonset.yaml")];
 const CONSTRAINTS: &str = include_str!("../../../../components/nmstate/openshift.yaml");
+const MONITORING: &str = include_str!("../../../../components/nmstate/monitoring.yaml");
 
 /// Every kind that a unit may hold.
 pub const KINDS: &[Kind] = &[
@@ -29,6 +38,9 @@ pub const KINDS: &[Kind] = &[
     kinds::CLUSTER_ROLE_BINDING,
     kinds::DAEMON_SET,
     kinds::SECURITY_CONTEXT_CONSTRAINTS,
+    kinds::SERVICE,
+    kinds::SERVICE_MONITOR,
+    kinds::PROMETHEUS_RULE,
 ];
 
 /// Why objects could not be built. Manifests and overlays are ours, so each of these is a defect of Weft.
@@ -59,7 +71,48 @@ pub(super) fn units(effective: &Effective, settings: &Settings, facts: &Facts) -
         object.set_label("name", &settings.namespace);
     }
     let unit = |name: &str, objects: Vec<Manifest>| Unit { name: name.to_owned(), objects };
-    Ok(vec![unit(NAMESPACE_UNIT, namespace), unit(AGENT_UNIT, agent)])
+    let mut units = vec![unit(NAMESPACE_UNIT, namespace), unit(AGENT_UNIT, agent)];
+    if is_monitored(facts) && is_beside_the_agents(settings) {
+        let mut monitoring = read(&[MONITORING])?;
+        monitoring.iter_mut().try_for_each(|object| adapt(object, settings))?;
+        units.push(unit(MONITORING_UNIT, monitoring));
+    }
+    Ok(units)
+}
+
+/// Whether the cluster takes such objects. One definition without the other is of no use.
+pub(super) fn is_monitored(facts: &Facts) -> bool {
+    facts.serves(kinds::SERVICE_MONITOR) && facts.serves(kinds::PROMETHEUS_RULE)
+}
+
+/// Whether the operator is found where the agents are: its Service must be in its own namespace.
+pub(super) fn is_beside_the_agents(settings: &Settings) -> bool {
+    settings.operator_namespace == settings.namespace
+}
+
+/// Writes who reads metrics, and which namespace they are about, into a manifest.
+fn adapt(object: &mut Manifest, settings: &Settings) -> Result<(), ManifestError> {
+    match object.key().kind {
+        kinds::ROLE_BINDING => object.edit("/subjects/0", |reader: &mut Subject| {
+            (reader.namespace, reader.name) = (Some(settings.prometheus.0.clone()), settings.prometheus.1.clone());
+            Ok::<_, Infallible>(())
+        }),
+        kinds::SERVICE_MONITOR => object.edit("/spec/namespaceSelector/matchNames", |names: &mut Vec<String>| {
+            *names = vec![settings.namespace.clone()];
+            Ok::<_, Infallible>(())
+        }),
+        kinds::PROMETHEUS_RULE => object.edit("/spec/groups", |groups: &mut Value| {
+            let text = groups.to_string().replace(&of(NAMESPACE), &of(&settings.namespace));
+            *groups = serde_json::from_str(&text)?;
+            Ok::<_, serde_json::Error>(())
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// The selector of the series of a namespace, as it is in JSON. The name of a namespace needs no quoting.
+fn of(namespace: &str) -> String {
+    format!("namespace=\\\"{namespace}\\\"")
 }
 
 fn configure(pod: &mut PodSpec, effective: &Effective, settings: &Settings) -> Result<(), String> {
@@ -72,6 +125,9 @@ fn configure(pod: &mut PodSpec, effective: &Effective, settings: &Settings) -> R
         let variables = container.env.get_or_insert_default();
         set(variables, "PROBE_DNS_HOST", &effective.dns_probe);
         set(variables, "LOG_LEVEL", &effective.log_level);
+        for (name, value) in &settings.of_agents {
+            set(variables, name, &value.to_string());
+        }
         for (name, patterns) in [("INTERFACES_INCLUDE", &effective.include), ("INTERFACES_EXCLUDE", &effective.exclude)] {
             if !patterns.is_empty() {
                 set(variables, name, &patterns.join(" "));

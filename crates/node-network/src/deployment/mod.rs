@@ -13,7 +13,7 @@ pub mod settings;
 use jiff::Timestamp;
 use serde_json::Value;
 use weft_api::{Condition, node_network::NMStateStatus};
-use weft_plan::{Decision, Domain, DriftPolicy, Fact, Input, Kind, Notice, ObjectKey, Problem, Refusal, Unit, kinds, report::Report};
+use weft_plan::{Decision, Domain, DriftPolicy, Fact, Facts, Input, Kind, Notice, ObjectKey, Problem, Refusal, Unit, kinds, report::Report};
 
 pub use settings::{Settings, SettingsError};
 
@@ -95,7 +95,7 @@ impl Domain for Deployment {
             waits: Vec::new(),
             drift: DriftPolicy::Repair,
             log_level: None,
-            notices: without_effect(&effective),
+            notices: without_effect(&effective).into_iter().chain(self.unmonitored(input.facts)).collect(),
         })
     }
 
@@ -126,6 +126,18 @@ impl Domain for Deployment {
 
     fn admission(&self) -> Option<fn(&Value) -> bool> {
         Some(original::is_admission)
+    }
+}
+
+impl Deployment {
+    /// That nothing scrapes an operator that has a namespace of its own.
+    fn unmonitored(&self, facts: &Facts) -> Option<Notice> {
+        let message = format!(
+            "the operator is in the namespace {}, where Weft makes no objects: have its metrics scraped by a ServiceMonitor of your own",
+            self.settings.operator_namespace
+        );
+        let is_missed = build::is_monitored(facts) && !build::is_beside_the_agents(&self.settings);
+        is_missed.then(|| Notice { about: build::MONITORING_UNIT.to_owned(), message })
     }
 }
 

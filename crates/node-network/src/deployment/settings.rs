@@ -1,9 +1,11 @@
 //! What the operator's environment says.
 
+use std::{collections::BTreeMap, ops::RangeInclusive};
+
 use weft_operands::{
     image::{ImageReference, ImageReferenceError},
     pull_policy::PullPolicy,
-    text::is_dns_label,
+    text::{is_dns_label, is_object_name},
 };
 
 /// The namespace of operator and agents unless something else is said.
@@ -24,7 +26,19 @@ pub struct Settings {
     pub image: String,
     /// When that is pulled.
     pub image_pull_policy: PullPolicy,
+    /// Namespace and ServiceAccount of the Prometheus that may find the operator's metrics.
+    pub prometheus: (String, String),
+    /// Variables of the agents that the operator's environment sets, by name.
+    pub of_agents: BTreeMap<&'static str, u32>,
 }
+
+/// Variables that the operator hands on to the agents, with the range of each.
+const OF_AGENTS: [(&str, RangeInclusive<u32>); 4] = [
+    ("NNCP_MAX_RETRIES", 1..=1000),
+    ("NNCP_INITIAL_BACKOFF_SECONDS", 0..=86_400),
+    ("NNCP_MAX_BACKOFF_SECONDS", 0..=86_400),
+    ("WEFT_AGENT_PROBE_SECONDS", 1..=600),
+];
 
 /// What is wrong with the environment.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -43,6 +57,19 @@ pub enum SettingsError {
     /// The pull policy is none.
     #[error("HANDLER_IMAGE_PULL_POLICY: {0}")]
     PullPolicy(String),
+    /// The name of an account is none.
+    #[error("MONITORING_SERVICE_ACCOUNT: {0:?} cannot be the name of a ServiceAccount: lower-case letters, digits, '-' and '.'")]
+    ServiceAccount(String),
+    /// A variable that is handed on to the agents is out of range.
+    #[error("{variable}: {value:?} must be a whole number from {} to {}", range.start(), range.end())]
+    OfAgents {
+        /// Its name.
+        variable: &'static str,
+        /// What it holds.
+        value: String,
+        /// What it may hold.
+        range: RangeInclusive<u32>,
+    },
 }
 
 impl Default for Settings {
@@ -52,13 +79,16 @@ impl Default for Settings {
             operator_namespace: NAMESPACE.to_owned(),
             image: IMAGE.to_owned(),
             image_pull_policy: PullPolicy::default(),
+            prometheus: ("monitoring".to_owned(), "prometheus-k8s".to_owned()),
+            of_agents: BTreeMap::new(),
         }
     }
 }
 
 impl Settings {
-    /// Reads `OPERATOR_NAMESPACE`, `HANDLER_NAMESPACE` (else `OPERAND_NAMESPACE`, else that of the operator), `RELATED_IMAGE_HANDLER_IMAGE` and
-    /// `HANDLER_IMAGE_PULL_POLICY`. An empty variable counts as unset.
+    /// Reads `OPERATOR_NAMESPACE`, `HANDLER_NAMESPACE` (else `OPERAND_NAMESPACE`, else that of the operator), `RELATED_IMAGE_HANDLER_IMAGE`,
+    /// `HANDLER_IMAGE_PULL_POLICY`, `MONITORING_NAMESPACE` and `MONITORING_SERVICE_ACCOUNT`, and for the agents `NNCP_MAX_RETRIES`,
+    /// `NNCP_INITIAL_BACKOFF_SECONDS`, `NNCP_MAX_BACKOFF_SECONDS` and `WEFT_AGENT_PROBE_SECONDS`. An empty variable counts as unset.
     ///
     /// # Errors
     /// A variable has a value that it cannot have.
@@ -72,6 +102,17 @@ impl Settings {
         let of_agents = namespace("HANDLER_NAMESPACE")?.or(namespace("OPERAND_NAMESPACE")?);
         let image: Option<ImageReference> = get(IMAGE_VARIABLE).map(|image| image.parse()).transpose()?;
         let image_pull_policy = get("HANDLER_IMAGE_PULL_POLICY").map(|policy| policy.parse());
+        let default = Self::default();
+        let account = get("MONITORING_SERVICE_ACCOUNT").unwrap_or(default.prometheus.1);
+        if !is_object_name(&account) {
+            return Err(SettingsError::ServiceAccount(account));
+        }
+        let mut set_for_agents = BTreeMap::new();
+        for (variable, range) in OF_AGENTS {
+            let Some(value) = get(variable) else { continue };
+            let number = value.parse().ok().filter(|number| range.contains(number));
+            set_for_agents.insert(variable, number.ok_or(SettingsError::OfAgents { variable, value, range })?);
+        }
         Ok(Self {
             namespace: of_agents.unwrap_or_else(|| operator_namespace.clone()),
             operator_namespace,
@@ -80,6 +121,8 @@ impl Settings {
                 .transpose()
                 .map_err(|error: <PullPolicy as std::str::FromStr>::Err| SettingsError::PullPolicy(error.to_string()))?
                 .unwrap_or_default(),
+            prometheus: (namespace("MONITORING_NAMESPACE")?.unwrap_or(default.prometheus.0), account),
+            of_agents: set_for_agents,
         })
     }
 }
@@ -120,6 +163,12 @@ mod tests {
             ("HANDLER_NAMESPACE", "a.b"),
             (IMAGE_VARIABLE, "not an image"),
             ("HANDLER_IMAGE_PULL_POLICY", "Sometimes"),
+            ("MONITORING_NAMESPACE", "a.b"),
+            ("MONITORING_SERVICE_ACCOUNT", "A"),
+            ("NNCP_MAX_RETRIES", "0"),
+            ("NNCP_MAX_BACKOFF_SECONDS", "-1"),
+            ("NNCP_INITIAL_BACKOFF_SECONDS", "1s"),
+            ("WEFT_AGENT_PROBE_SECONDS", "601"),
         ] {
             let error = read(&[(variable, value)]).unwrap_err().to_string();
             assert!(error.starts_with(variable) && error.contains(value), "{error}");

@@ -181,13 +181,14 @@ impl Walk<'_> {
 
         let keystone = self.take(Step::ServiceConfig, keystone::endpoints(config, world))?;
         let direct = direct.zip(keystone.clone()).map(|(credentials, keystone)| direct::Direct { credentials, keystone });
+        let credentials = self.take(Step::ServiceConfig, secrets.credentials.clone().map_err(Pending::At))?;
         // Before the files with its password: a pod that is started again reads them at once.
         self.registered_user(direct.as_ref())?;
         let mut inputs = Inputs {
             default_image: self.settings.default_image.clone(),
             database: database.database,
             database_tls: database.tls,
-            keystone: keystone.zip(secrets.credentials.clone()),
+            keystone: keystone.zip(credentials.clone()),
             mounted: BTreeMap::new(),
             networks: Vec::new(),
             topology: None,
@@ -208,7 +209,7 @@ impl Walk<'_> {
         inputs.topology = self.topology()?;
         self.deployment(&inputs)?;
         self.registration(direct.as_ref())?;
-        if self.assessment.steps.are_done() { self.release_unused(secrets.credentials.as_ref()) } else { Ok(()) }
+        if self.assessment.steps.are_done() { self.release_unused(credentials.as_ref()) } else { Ok(()) }
     }
 
     /// The service account, and on OpenShift what it may use.

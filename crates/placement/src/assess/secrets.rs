@@ -19,8 +19,9 @@ pub const BUNDLE: &str = "tls-ca-bundle.pem";
 
 /// What was read.
 pub struct Secrets {
-    /// Who Placement is in Keystone; nothing with `auth.strategy: noauth2`.
-    pub credentials: Option<Credentials>,
+    /// Who Placement is in Keystone; nothing with `auth.strategy: noauth2`. As the original does, a wrong value in the Secret of an application credential is
+    /// reported when the files are written (`ServiceConfigReady`), not among the inputs.
+    pub credentials: Result<Option<Credentials>, State>,
     /// The database that `spec.database` names.
     pub database: Option<Database>,
 }
@@ -49,21 +50,24 @@ fn application_credential(config: &Config) -> Option<&str> {
 /// # Errors
 /// One is missing, lacks a key, or has a value under it that cannot be used.
 pub fn read(config: &Config, world: &dyn World) -> Result<Secrets, Pending> {
-    let credentials = if config.authenticates() { Some(credentials(config, world)?) } else { None };
+    let credentials = if config.authenticates() { credentials(config, world)?.map(Some) } else { Ok(None) };
     Ok(Secrets { credentials, database: database(config, world)? })
 }
 
-fn credentials(config: &Config, world: &dyn World) -> Result<Credentials, Pending> {
+fn credentials(config: &Config, world: &dyn World) -> Result<Result<Credentials, State>, Pending> {
     if let Some(name) = application_credential(config) {
         // Somebody is about to make it: for that the user must be there, so a user whom this operator registers goes on by password until then.
         let goes_on = direct::is_direct(config) && object(Step::Input, world, &secret(&config.namespace, name))?.is_none();
         if goes_on {
-            return by_password(config, world);
+            return by_password(config, world).map(Ok);
         }
         let secret = find(config, world, name, State::requested)?;
-        return Ok(Credentials::Application { id: word(&secret, "AC_ID")?, secret: text(&secret, "AC_SECRET")? });
+        let values = secret.word("AC_ID").and_then(|id| Ok((id, secret.text("AC_SECRET")?)));
+        return Ok(values
+            .map(|(id, secret)| Credentials::Application { id, secret })
+            .map_err(|error| Step::ServiceConfig.fails(error)));
     }
-    by_password(config, world)
+    by_password(config, world).map(Ok)
 }
 
 fn by_password(config: &Config, world: &dyn World) -> Result<Credentials, Pending> {

@@ -193,6 +193,31 @@ fn a_job_that_was_deleted_after_it_succeeded_is_not_made_again() {
 }
 
 #[test]
+fn a_job_of_an_earlier_configuration_is_deleted_once_it_has_ended() {
+    let resource = resource(&json!({}));
+    let job = ObjectKey::new(kinds::JOB, "cloud", "placement-db-sync");
+    let with_another_database = |live: fn(&mut Value)| {
+        let mut world = namespace();
+        world.settle(&resource, |object| {
+            well(object);
+            if object["kind"] == "Job" {
+                object["metadata"]["uid"] = "earlier".into();
+                live(object);
+            }
+        });
+        let world = world.with_secret("db", &[("url", "mysql+pymysql://p:x@other.example/placement")]);
+        look(&resource, &world)
+    };
+    let ended = with_another_database(|_| {});
+    assert_eq!(ended.deletions, [(job.clone(), "earlier".to_owned())]);
+    assert!(ended.objects.iter().all(|object| *object.key() != job), "the old one is in the way of the new one");
+    let running = with_another_database(|live| live["status"] = json!({}));
+    assert_eq!(running.deletions, []);
+    let message = "DBsync job still running: placement-db-sync, of an earlier configuration";
+    assert_eq!(said(&running, Step::DbSync), ("False", "Requested", message));
+}
+
+#[test]
 fn a_job_that_failed_stops_the_pods_and_says_how_to_go_on() {
     let failed = |live: &mut Value| {
         if live["kind"] == "Job" {
@@ -203,7 +228,7 @@ fn a_job_that_failed_stops_the_pods_and_says_how_to_go_on() {
     let (status, reason, message) = said(&assessment, Step::DbSync);
     assert_eq!((status, reason), ("False", "Error"));
     let words = "DBsync job error occurred Internal error occurred: Job has reached the specified backoff limit. Check job logs";
-    assert!(message.starts_with(words) && message.contains("Delete Job placement-db-sync-"), "{message}");
+    assert!(message.starts_with(words) && message.contains("Delete Job placement-db-sync,"), "{message}");
     assert_eq!(said(&assessment, Step::Deployment).0, "Unknown");
 }
 

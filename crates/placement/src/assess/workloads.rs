@@ -35,7 +35,7 @@ impl Walk<'_> {
         self.take(Step::CreateService, Err(State::requested(message).into()))
     }
 
-    /// The database at the release of the image, by a Job that is made once for each image and database.
+    /// The database at the release of the image, by a Job for each image and database. A Job cannot be changed, so the one before it is deleted.
     pub(super) fn preparation(&mut self, inputs: &Inputs) -> Result<(), End> {
         let job = objects::preparation(self.config, inputs).map_err(|error| Step::DbSync.fails(error).into());
         let mut job = self.take(Step::DbSync, job)?;
@@ -46,7 +46,7 @@ impl Walk<'_> {
                 job.set_annotation(RETRY, retry);
             }
             let name = job.key().name.clone();
-            self.make_way(&name)?;
+            self.make_way(job.key(), &hash)?;
             self.try_again(job.key())?;
             let live = self.make(Step::DbSync, job)?;
             let outcome = match ended(&live) {
@@ -70,22 +70,21 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Waits for a Job of an earlier configuration, or of placement-operator: two at once would change the same tables. One that only fails changes none,
-    /// and goes.
-    fn make_way(&mut self, wanted: &str) -> Result<(), End> {
-        let mut others = self.world.all_own(kinds::JOB);
-        let original = ObjectKey::new(kinds::JOB, &self.config.namespace, &format!("{}-db-sync", self.config.name));
-        let original = self.take(Step::DbSync, object(Step::DbSync, self.world, &original))?;
-        others.extend(original.filter(|job| peers::is_of_placement(job)));
-        let is_active = |other: &&Arc<Value>| other["metadata"]["name"] != wanted && ended(other).is_none();
-        let Some(other) = others.iter().find(is_active).cloned() else { return Ok(()) };
-        let text = |field: &str| other["metadata"][field].as_str().unwrap_or_default().to_owned();
-        if self.trouble(&text("name"))?.is_some() {
-            let key = ObjectKey::new(kinds::JOB, &self.config.namespace, &text("name"));
-            self.assessment.deletions.push((key, text("uid")));
+    /// Waits for a Job of an earlier configuration, or of placement-operator: two at once would change the same tables. One that has ended is deleted, and one
+    /// that only fails, which changes no table.
+    fn make_way(&mut self, wanted: &ObjectKey, hash: &str) -> Result<(), End> {
+        let live = self.take(Step::DbSync, object(Step::DbSync, self.world, wanted))?;
+        let is_other = |job: &Arc<Value>| peers::is_of_placement(job) && job["metadata"]["annotations"][JOB_HASH] != hash;
+        let Some(other) = self.world.own(wanted).or(live).filter(is_other) else { return Ok(()) };
+        let has_ended = ended(&other).is_some();
+        if has_ended || self.trouble(&wanted.name)?.is_some() {
+            self.assessment.deletions.push((wanted.clone(), other["metadata"]["uid"].as_str().unwrap_or_default().to_owned()));
         }
-        let message = format!("DBsync job still running: {}, of an earlier configuration", text("name"));
-        self.take(Step::DbSync, Err(State::requested(message).into()))
+        let pending = match has_ended {
+            true => Pending::Unmade,
+            false => State::requested(format!("DBsync job still running: {}, of an earlier configuration", wanted.name)).into(),
+        };
+        self.take(Step::DbSync, Err(pending))
     }
 
     /// Takes a Job that failed out of the way if it was made before the annotation had the value that it has now.

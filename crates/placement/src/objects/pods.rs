@@ -23,11 +23,11 @@ use crate::{
 
 /// The variable of the containers whose change replaces the pods.
 pub const CONFIG_HASH: &str = "CONFIG_HASH";
-/// The annotation of the Job with the whole hash that a part of is in its name.
+/// The annotation of the Job that tells the Jobs of different images and databases apart.
 pub const JOB_HASH: &str = "hash";
 
-/// The Job that brings the database to the release of the image. Its name says what it does and to which database: where there is one of that name,
-/// this is done, or being done. It is made once, never changed.
+/// The Job that brings the database to the release of the image. Its annotation [`JOB_HASH`] says what it does and to which database: where there is one
+/// with this annotation, this is done, or being done. A Job is made once, never changed.
 ///
 /// # Errors
 /// A defect of Weft.
@@ -46,7 +46,6 @@ pub fn preparation(config: &Config, inputs: &Inputs) -> Result<Manifest, BuildEr
         Ok::<_, String>(())
     })?;
     let mut body = job.body().clone();
-    body["metadata"]["name"] = format!("{}-db-sync-{}", config.name, &hash[..8]).into();
     body["metadata"]["annotations"][JOB_HASH] = hash.into();
     if config.spec().preserve_jobs == Some(true) {
         body["spec"]["ttlSecondsAfterFinished"] = Value::Null;

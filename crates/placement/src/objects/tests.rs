@@ -83,7 +83,7 @@ fn names_and_labels_are_those_of_placement_operator() {
             "Deployment placement"
         ]
     );
-    assert!(job[0].starts_with("Job placement-db-sync-") && job[0].len() == "Job placement-db-sync-".len() + 8, "{job:?}");
+    assert_eq!(job, ["Job placement-db-sync"]);
     let labels = json!({"service": "placement", "owner": "placement"});
     let deployment = objects.last().unwrap().body();
     assert_eq!((&deployment["spec"]["selector"]["matchLabels"], &deployment["spec"]["template"]["metadata"]["labels"]), (&labels, &labels));

@@ -228,7 +228,7 @@ async fn the_examples_of_the_page_work_as_they_stand() {
     wait_ready(&cluster, "placement").await;
     let conf = file(&cluster, "placement", "placement.conf").await;
     assert!(conf.contains("any%20%24text%20%2541%20works@db.example.com/placement"), "{conf}");
-    assert!(conf.contains("auth_url = \"https://keystone.example.com:5000\""), "{conf}");
+    assert!(conf.contains("auth_url = https://keystone.example.com:5000"), "{conf}");
 
     // The same service, to be registered: what is missing for that is said.
     cluster.apply(registered).await;

@@ -20,7 +20,7 @@ pub async fn renders_application_credential_auth(site: &Site<'_>) {
     credential(site, "ac").await;
     site.with_database(names("ac")).await;
     site.wait_is("ServiceConfigReady", "True").await;
-    let conf = site.file("placement.conf").await.replace('"', "");
+    let conf = site.file("placement.conf").await;
     for line in
         ["auth_type = v3applicationcredential", "application_credential_id = id-of-ac", "application_credential_secret = secret-of-ac"]
     {
@@ -32,14 +32,14 @@ pub async fn renders_application_credential_auth(site: &Site<'_>) {
 }
 
 pub async fn waits_for_the_secret_and_names_a_missing_key(site: &Site<'_>) {
-    site.inputs().await;
-    site.placement(names("ac")).await;
+    site.with_database(names("ac")).await;
     site.wait_says("InputReady", "False", "Requested", "Input data resources missing: secret/ac").await;
     site.secret("ac", &[("AC_ID", "a")]).await;
-    let why = "Input data error occurred field not found in Secret: field 'AC_SECRET' not found in secret/ac";
-    site.wait_says("InputReady", "False", "Error", why).await;
-    credential(site, "ac").await;
+    let why = "Service config create error occurred field not found in Secret: field 'AC_SECRET' not found in secret/ac";
+    site.wait_says("ServiceConfigReady", "False", "Error", why).await;
     site.wait_is("InputReady", "True").await;
+    credential(site, "ac").await;
+    site.wait_is("ServiceConfigReady", "True").await;
 }
 
 pub async fn says_which_value_is_empty_and_keeps_what_works(site: &Site<'_>) {
@@ -47,11 +47,11 @@ pub async fn says_which_value_is_empty_and_keeps_what_works(site: &Site<'_>) {
     site.deployed(names("ac")).await;
     let before = site.config_hash().await;
     site.secret("ac", &[("AC_ID", "a"), ("AC_SECRET", "")]).await;
-    let why = "Input data error occurred field 'AC_SECRET' of secret/ac is empty, and a value is needed there: write it into the Secret";
-    site.wait_says("InputReady", "False", "Error", why).await;
+    let why = "Service config create error occurred field 'AC_SECRET' of secret/ac is empty, and a value is needed there: write it into the Secret";
+    site.wait_says("ServiceConfigReady", "False", "Error", why).await;
     site.secret("ac", &[("AC_ID", "a\n"), ("AC_SECRET", "b")]).await;
     site.wait_placement("names the line break", |live| {
-        let said = condition(&live["status"], "InputReady");
+        let said = condition(&live["status"], "ServiceConfigReady");
         said["message"].as_str().unwrap_or_default().contains("field 'AC_ID' of secret/ac has the control character '\\n' at position 2")
     })
     .await;

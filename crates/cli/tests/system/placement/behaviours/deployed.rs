@@ -9,7 +9,7 @@ use crate::placement::site::*;
 pub async fn runs_db_sync(site: &Site<'_>) {
     site.with_database(json!({})).await;
     let job = site.job().await;
-    assert!(job["metadata"]["name"].as_str().unwrap().starts_with(&format!("{NAME}-db-sync-")), "{}", job["metadata"]["name"]);
+    assert_eq!(job["metadata"]["name"], format!("{NAME}-db-sync"));
     let pod = &job["spec"]["template"]["spec"];
     let containers: Vec<_> =
         ["initContainers", "containers"].iter().flat_map(|list| pod[*list].as_array().cloned().unwrap_or_default()).collect();
