@@ -25,12 +25,14 @@ pub fn fill(
     previous: Option<&Effective>,
     facts: &Facts,
 ) -> Result<(Effective, Vec<Notice>), Problem> {
+    let mut valid = valid;
+    let previous = previous.filter(|previous| previous.default_network.type_ == valid.default_network.type_);
+    let had_kube_proxy = previous.map(|previous| previous.deploy_kube_proxy);
+    let previous = previous.map(|previous| &previous.default_network);
+    provider.carry_over(&mut valid.default_network, previous, facts);
     let overhead = u32::from(provider.overhead(&valid));
     // No `..`: a setting that is new in `Valid` must be decided on here.
     let Valid { pod_networks, service_networks, mut default_network, additional_networks, deploy_kube_proxy, proxy: mut settings } = valid;
-    let previous = previous.filter(|previous| previous.default_network.type_ == default_network.type_);
-    let had_kube_proxy = previous.map(|previous| previous.deploy_kube_proxy);
-    let previous = previous.map(|previous| &previous.default_network);
     let is_open = provider.mtu(&default_network).is_none() && previous.is_none_or(|previous| provider.mtu(previous).is_none());
     let of_nodes = mtu::of_nodes(facts);
     let by_default = of_nodes.saturating_sub(overhead);

@@ -98,7 +98,7 @@ impl Domain for ClusterNetwork {
     }
 
     fn facts(&self) -> Vec<Fact> {
-        vec![Fact::Definitions, Fact::Nodes, Fact::KubeProxy]
+        vec![Fact::Definitions, Fact::Nodes, Fact::KubeProxy, Fact::Flannel]
     }
 
     fn node_reporters(&self) -> Vec<&'static str> {

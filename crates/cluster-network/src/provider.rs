@@ -57,6 +57,9 @@ pub trait Provider: Send + Sync + 'static {
     /// Fills in what is left open: from the previous configuration of the same type, else by default. `mtu` is for the pods' interfaces.
     fn fill(&self, network: &mut DefaultNetwork, previous: Option<&DefaultNetwork>, mtu: u16);
 
+    /// Fills in what the nodes use already: of the previous configuration, or of a network of this kind that another owner has set up.
+    fn carry_over(&self, _network: &mut DefaultNetwork, _previous: Option<&DefaultNetwork>, _facts: &Facts) {}
+
     /// The fields of its own settings that may not change like this while pods use the network. Both configurations are complete.
     fn unsafe_changes(&self, previous: &DefaultNetwork, next: &DefaultNetwork) -> Vec<FieldChange>;
 

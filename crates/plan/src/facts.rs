@@ -5,6 +5,7 @@ use std::{
     net::IpAddr,
 };
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::{Kind, NodeNetwork, OWNER_LABEL, kinds, rollout::PodView};
@@ -30,8 +31,43 @@ pub struct Facts {
     pub openshift_network: Option<OpenShiftNetwork>,
     /// Whether the cluster came with a service proxy, as kubeadm installs it: the DaemonSet `kube-system/kube-proxy`.
     pub foreign_kube_proxy: bool,
+    /// How a Flannel of another owner is configured: the ConfigMap `kube-flannel/kube-flannel-cfg`, as kube-flannel.yml has it.
+    pub foreign_flannel: Option<ForeignFlannel>,
     /// The NMStates of others, by name: those without the label of a resource of Weft's.
     pub foreign_nmstates: BTreeSet<String>,
+}
+
+/// What the nodes use now: `net-conf.json` and `cni-conf.json` of a running Flannel, as far as they say it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ForeignFlannel {
+    /// `Backend.Type`, for example `vxlan`.
+    pub backend: Option<String>,
+    /// `Backend.Port`, or `ListenPort` of WireGuard.
+    pub port: Option<i64>,
+    /// `Backend.VNI`.
+    pub vni: Option<i64>,
+    /// `EnableNFTables`.
+    pub enable_nf_tables: Option<bool>,
+    /// The type of the plugin that connects pods: the first one of the list.
+    pub cni_plugin: Option<String>,
+}
+
+impl ForeignFlannel {
+    /// Reads the ConfigMap's data. A part that cannot be read says nothing.
+    fn of(data: &Value) -> Self {
+        let file = |name: &str| data[name].as_str().and_then(|text| serde_json::from_str(text).ok()).unwrap_or(Value::Null);
+        let (net, cni) = (file("net-conf.json"), file("cni-conf.json"));
+        let backend = &net["Backend"];
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        Self {
+            backend: text(&backend["Type"]),
+            port: backend["Port"].as_i64().or(backend["ListenPort"].as_i64()),
+            vni: backend["VNI"].as_i64(),
+            enable_nf_tables: net["EnableNFTables"].as_bool(),
+            cni_plugin: text(&cni["plugins"][0]["type"]).or(text(&cni["type"])),
+        }
+    }
 }
 
 /// The object `cluster` of the kind `Network.operator.openshift.io`: OpenShift's Cluster Network Operator follows it.
@@ -73,6 +109,8 @@ pub enum Fact {
     OpenShiftNetwork,
     /// The DaemonSet `kube-system/kube-proxy`.
     KubeProxy,
+    /// The ConfigMap `kube-flannel/kube-flannel-cfg`.
+    Flannel,
     /// NMStates: whether somebody has said how the node agent is to be deployed.
     NmStates,
 }
@@ -94,7 +132,8 @@ pub struct Selection {
 
 impl Fact {
     /// All of them.
-    pub const ALL: [Fact; 6] = [Fact::Definitions, Fact::ApiServer, Fact::Nodes, Fact::OpenShiftNetwork, Fact::KubeProxy, Fact::NmStates];
+    pub const ALL: [Fact; 7] =
+        [Fact::Definitions, Fact::ApiServer, Fact::Nodes, Fact::OpenShiftNetwork, Fact::KubeProxy, Fact::Flannel, Fact::NmStates];
 
     /// What to watch.
     pub fn objects(self) -> Selection {
@@ -107,6 +146,9 @@ impl Fact {
             Fact::Nodes => all(kinds::NODE),
             Fact::OpenShiftNetwork => Selection { fields: "metadata.name=cluster", ..all(kinds::OPENSHIFT_NETWORK) },
             Fact::NmStates => Selection { metadata_only: true, ..all(kinds::NMSTATE) },
+            Fact::Flannel => {
+                Selection { namespace: Some("kube-flannel"), fields: "metadata.name=kube-flannel-cfg", ..all(kinds::CONFIG_MAP) }
+            }
             Fact::KubeProxy => Selection {
                 namespace: Some("kube-system"),
                 fields: "metadata.name=kube-proxy",
@@ -145,6 +187,8 @@ impl Fact {
             // One that is being deleted goes on until its pods are gone, but nobody has it any more.
             Fact::KubeProxy if !object["metadata"]["deletionTimestamp"].is_null() => Value::Null,
             Fact::KubeProxy => Value::Bool(true),
+            Fact::Flannel if !object["metadata"]["labels"][OWNER_LABEL].is_null() => Value::Null,
+            Fact::Flannel => json!(ForeignFlannel::of(&object["data"])),
             // One that is being deleted counts until it is gone: its agents go first.
             Fact::NmStates if !object["metadata"]["labels"][OWNER_LABEL].is_null() => Value::Null,
             Fact::NmStates => Value::Bool(true),
@@ -203,6 +247,7 @@ impl Facts {
             }
             Fact::KubeProxy => self.foreign_kube_proxy = true,
             Fact::NmStates => drop(self.foreign_nmstates.insert(name.to_owned())),
+            Fact::Flannel => self.foreign_flannel = serde_json::from_value(view.clone()).ok(),
             Fact::OpenShiftNetwork => self.openshift_network = Some(OpenShiftNetwork { multi_network_is_disabled: *view == true }),
         }
     }
@@ -322,6 +367,19 @@ mod tests {
         assert!(facts(std::slice::from_ref(&proxy)).foreign_kube_proxy);
         proxy.1["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
         assert!(!facts(&[proxy]).foreign_kube_proxy);
+    }
+
+    #[test]
+    fn a_flannel_of_another_owner_says_what_the_nodes_use() {
+        let net = r#"{"Network": "10.244.0.0/16", "EnableNFTables": false, "Backend": {"Type": "vxlan", "VNI": 7}}"#;
+        let cni = r#"{"name": "cbr0", "plugins": [{"type": "flannel", "delegate": {}}, {"type": "portmap"}]}"#;
+        let mut map = json!({"metadata": {"name": "kube-flannel-cfg"}, "data": {"net-conf.json": net, "cni-conf.json": cni}});
+        let found = facts(&[(Fact::Flannel, map.clone())]).foreign_flannel.unwrap();
+        let text = |text: &str| Some(text.to_owned());
+        let expected = ForeignFlannel { backend: text("vxlan"), port: None, vni: Some(7), enable_nf_tables: Some(false), cni_plugin: text("flannel") };
+        assert_eq!(found, expected);
+        map["metadata"]["labels"] = json!({OWNER_LABEL: "networkconfig.default"});
+        assert_eq!(facts(&[(Fact::Flannel, map)]).foreign_flannel, None, "Weft's own");
     }
 
     #[test]

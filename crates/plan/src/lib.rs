@@ -33,7 +33,7 @@ pub use compare::{Difference, What, compare, pod_template_changes, quantity};
 pub use conditions::{conditions, own_condition};
 pub use domain::{Decision, Domain, DriftPolicy, FieldChange, Input, LogLevel, Notice, Problem, Refusal, Wait};
 pub use drift::{Deviation, Drift, Hold, PAUSE_ANNOTATION};
-pub use facts::{Fact, Facts, Node, OPENSHIFT, OpenShiftNetwork, Selection};
+pub use facts::{Fact, Facts, ForeignFlannel, Node, OPENSHIFT, OpenShiftNetwork, Selection};
 pub use inventory::{Inventory, InventoryError};
 pub use kind::{Kind, kinds};
 pub use node_network::NodeNetwork;

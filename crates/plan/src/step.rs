@@ -225,7 +225,21 @@ pub fn effective_body(manifest: &Manifest, live: &Value, manager: &str) -> Value
     }
     keep_trust(&mut body, live, manager);
     keep_scope(manifest, &mut body, live);
+    keep_selector(manifest, &mut body, live);
     body
+}
+
+/// A workload keeps a selector that chooses Weft's pods as well: nothing but its deletion could change that, and would end all of its pods at once.
+fn keep_selector(manifest: &Manifest, body: &mut Value, live: &Value) {
+    if !matches!(manifest.key().kind, kinds::DAEMON_SET | kinds::DEPLOYMENT) {
+        return;
+    }
+    let (selector, labels) = (&live["spec"]["selector"], body["spec"]["template"]["metadata"]["labels"].clone());
+    let mut chosen = selector["matchLabels"].as_object().into_iter().flatten();
+    let chooses = selector["matchExpressions"].is_null() && chosen.all(|(label, value)| labels[label] == *value);
+    if chooses && selector["matchLabels"].is_object() {
+        body["spec"]["selector"] = selector.clone();
+    }
 }
 
 /// A definition keeps its scope: nothing but its deletion could change that, and would delete all objects of users. Early releases of

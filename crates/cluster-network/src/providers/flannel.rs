@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use weft_api::cluster_network::{DefaultNetwork, FlannelConfig};
 use weft_operands::pod::Workload;
 use weft_operands::text::some;
-use weft_plan::{Facts, FieldChange, Manifest, Notice, Problem, kinds};
+use weft_plan::{Facts, FieldChange, ForeignFlannel, Manifest, Notice, Problem, kinds};
 
 use crate::{
     build::{BuildError, DEFAULT_NETWORK},
@@ -119,6 +119,19 @@ impl Provider for Flannel {
         }
     }
 
+    fn carry_over(&self, network: &mut DefaultNetwork, previous: Option<&DefaultNetwork>, facts: &Facts) {
+        let previous = previous.and_then(|previous| previous.flannel_config.clone());
+        let Some(used) = previous.or_else(|| facts.foreign_flannel.as_ref().map(used_by)) else { return };
+        let config = network.flannel_config.get_or_insert_default();
+        config.backend = config.backend.take().or(used.backend.clone());
+        if backend(config) == backend(&used) {
+            config.port = config.port.or(used.port);
+            config.vni = config.vni.or(used.vni);
+        }
+        config.enable_nf_tables = config.enable_nf_tables.or(used.enable_nf_tables);
+        config.cni_plugin = config.cni_plugin.take().or(used.cni_plugin);
+    }
+
     fn fill(&self, network: &mut DefaultNetwork, previous: Option<&DefaultNetwork>, mtu: u16) {
         let previous = previous.and_then(|previous| previous.flannel_config.as_ref());
         let config = network.flannel_config.get_or_insert_default();
@@ -227,6 +240,22 @@ impl Provider for Flannel {
         }
         notices
     }
+}
+
+/// The configuration of a Flannel of another owner, as far as Weft has a field for it.
+fn used_by(running: &ForeignFlannel) -> FlannelConfig {
+    let mut config = FlannelConfig {
+        backend: running.backend.clone(),
+        port: running.port,
+        vni: running.vni,
+        enable_nf_tables: running.enable_nf_tables,
+        cni_plugin: running.cni_plugin.clone(),
+        ..FlannelConfig::default()
+    };
+    fields::canonicalise(&mut config.backend, BACKENDS);
+    config.backend = config.backend.filter(|backend| BACKENDS.contains(&&**backend));
+    config.cni_plugin = config.cni_plugin.filter(|plugin| [BRIDGE, FLANNEL].contains(&&**plugin));
+    config
 }
 
 /// The back end that is asked for, or the one by default.

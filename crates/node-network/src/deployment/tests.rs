@@ -52,6 +52,44 @@ fn left_out_everything_is_as_kubernetes_nmstate_has_it() {
 }
 
 #[test]
+fn settings_of_the_operators_environment_reach_the_pods() {
+    let environment = |name: &str| match name {
+        "NNCP_MAX_RETRIES" => Some("2".to_owned()),
+        "WEFT_AGENT_PROBE_SECONDS" => Some("120".to_owned()),
+        _ => None,
+    };
+    let settings = Settings::from_env(environment).unwrap();
+    let (resource, facts) = (resource(json!({})), weft_plan::Facts::default());
+    let input = Input { resource: &resource, record: None, decided: None, facts: &facts, random: &mut |_| {} };
+    let decision = Deployment::new(settings).decide(input).unwrap();
+    assert_eq!((variable(&decision, "NNCP_MAX_RETRIES"), variable(&decision, "WEFT_AGENT_PROBE_SECONDS")), (json!("2"), json!("120")));
+    assert_eq!(variable(&decision, "NNCP_MAX_BACKOFF_SECONDS"), Value::Null, "the agent has a default");
+}
+
+#[test]
+fn prometheus_operator_learns_of_the_metrics_where_it_is_installed() {
+    let served = |kinds: &[Kind]| weft_plan::Facts { definitions: kinds.iter().map(|kind| kind.definition()).collect(), ..Default::default() };
+    let both = served(&[kinds::SERVICE_MONITOR, kinds::PROMETHEUS_RULE]);
+    let decide = |facts: &weft_plan::Facts, variables: &[(&str, &str)]| {
+        let environment = |name: &str| variables.iter().find(|(variable, _)| *variable == name).map(|(_, value)| (*value).to_owned());
+        let (settings, resource) = (Settings::from_env(environment).unwrap(), resource(json!({})));
+        let input = Input { resource: &resource, record: None, decided: None, facts, random: &mut |_| {} };
+        Deployment::new(settings).decide(input).unwrap()
+    };
+    let is_monitored = |decision: &Decision| decision.units.iter().any(|unit| unit.name == "monitoring");
+    assert!(!is_monitored(&decide(&served(&[kinds::SERVICE_MONITOR]), &[])), "one definition is of no use without the other");
+    let apart = decide(&both, &[("OPERATOR_NAMESPACE", "weft-system"), ("HANDLER_NAMESPACE", "net")]);
+    assert!(!is_monitored(&apart) && apart.notices[0].about == "monitoring", "{:?}", apart.notices);
+
+    let decision = decide(&both, &[("OPERATOR_NAMESPACE", "net"), ("MONITORING_NAMESPACE", "openshift-monitoring")]);
+    let body = |kind: Kind| objects(&decision).filter(|object| object.key().kind == kind).map(Manifest::body).last().unwrap().clone();
+    assert_eq!(body(kinds::SERVICE_MONITOR)["spec"]["namespaceSelector"]["matchNames"], json!(["net"]));
+    assert_eq!(body(kinds::ROLE_BINDING)["subjects"][0]["namespace"], "openshift-monitoring");
+    let rules = body(kinds::PROMETHEUS_RULE)["spec"]["groups"].to_string();
+    assert!(rules.contains(r#"up{namespace=\"net\", pod"#) && rules.contains("node:kubernetes_nmstate_routes_by_ip_stack:sum"), "{rules}");
+}
+
+#[test]
 fn each_field_reaches_the_pods() {
     let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}]}}});
     let decision = decide(json!({

@@ -1,5 +1,6 @@
 //! The cluster's network: NetworkConfig on the real control plane. Its pods are kwok's, so nothing here carries a packet.
 
+mod adopted;
 mod documented;
 mod endpoint;
 mod life;

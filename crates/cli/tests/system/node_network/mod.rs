@@ -3,6 +3,7 @@
 pub mod agents;
 mod in_the_way;
 mod life;
+mod monitoring;
 mod names;
 mod of_addons;
 pub mod rollout;
