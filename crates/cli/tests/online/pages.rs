@@ -25,8 +25,8 @@ impl Page {
 
     /// Runs all commands of a section, each by a shell of its own.
     async fn run(&self, cluster: &Cluster, section: &str) {
-        let (_, rest) = self.text.split_once(&format!("\n## {section}\n")).unwrap_or_else(|| panic!("no section {section}"));
-        let section_text = rest.split("\n## ").next().unwrap();
+        let (_, rest) = self.text.split_once(&format!("# {section}\n")).unwrap_or_else(|| panic!("no section {section}"));
+        let section_text = rest.split("\n##").next().unwrap();
         let blocks: Vec<&str> = section_text.split("```console\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
         assert!(!blocks.is_empty(), "{section} has commands");
         for command in blocks.iter().flat_map(|block| block.lines()).map(str::trim).filter(|line| !line.is_empty()) {
@@ -137,6 +137,60 @@ async fn from_cluster_network_operator() {
     operator.terminate().await;
     page.run(&cluster, "Way back").await;
     assert_eq!(cluster.resource().await.unwrap()["metadata"].get("finalizers"), None);
+}
+
+/// The object of a later release is of another group, so Weft does not know the network's objects by their owner.
+#[tokio::test]
+async fn from_a_cluster_network_operator_that_names_it_cluster() {
+    let page = Page::read("migrate-from-cno.md");
+    let options = ClusterOptions {
+        nodes: 1,
+        manifests: &["--domains", "cluster-network", "--components", "openshift-sdn", "--node-kubeconfig", "/etc/kubernetes/kubeconfig"],
+        resource: (kinds::NETWORK_CONFIG, "default"),
+        ..Default::default()
+    };
+    let cluster = Cluster::start(options).await;
+    for namespace in ["openshift-network-operator", "openshift-sdn"] {
+        cluster.kubectl(&["create", "namespace", namespace]).await;
+    }
+    cluster.define(&["networks.operator.openshift.io"]).await;
+    let owner = json!({"apiVersion": "operator.openshift.io/v1", "kind": "Network", "metadata": {"name": "cluster"}, "spec": {}});
+    cluster.apply(&owner.to_string()).await;
+    let uid = cluster.kubectl(&["get", "networks.operator.openshift.io", "cluster", "-o", "jsonpath={.metadata.uid}"]).await;
+    let owners = json!([{"apiVersion": "operator.openshift.io/v1", "kind": "Network", "name": "cluster", "uid": uid, "controller": true, "blockOwnerDeletion": true}]);
+    let applied = r#"{"clusterNetwork":[{"cidr":"10.128.0.0/14","hostPrefix":23}],"serviceNetwork":["172.30.0.0/16"],"defaultNetwork":{"type":"OpenShiftSDN","openshiftSDNConfig":{"mode":"NetworkPolicy","vxlanPort":4789,"mtu":8950}},"disableMultiNetwork":false,"deployKubeProxy":false,"kubeProxyConfig":{"bindAddress":"0.0.0.0"},"logLevel":""}"#;
+    let labels = json!({"app": "sdn"});
+    let pods = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "sdn", "image": "registry.example/old:1"}]}});
+    let role = |name: &str| json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name, "ownerReferences": owners}, "rules": []});
+    let binding = |name: &str| {
+        let reference = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name});
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name, "ownerReferences": owners}, "roleRef": reference})
+    };
+    let left = [
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "openshift-network-operator", "name": "applied-cluster", "ownerReferences": owners}, "data": {"applied": applied}}),
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "openshift-sdn", "name": "sdn-config", "ownerReferences": owners}, "data": {"old": "1"}}),
+        json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"namespace": "openshift-sdn", "name": "sdn", "ownerReferences": owners}, "spec": {"selector": {"matchLabels": labels}, "template": pods}}),
+        role("openshift-sdn"),
+        role("openshift-sdn-controller"),
+        binding("openshift-sdn"),
+        binding("openshift-sdn-controller"),
+    ];
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": left});
+    cluster.control_plane.kubectl_with_input(&["create", "-f", "-"], &list.to_string()).await.unwrap();
+
+    let images = [("NODE_IMAGE", "registry.example/node:v4"), ("HYPERSHIFT_IMAGE", "registry.example/hypershift:v4")];
+    let _operator = Operator::start(&cluster, OperatorOptions { environment: &images, ..Default::default() }).await;
+    page.run(&cluster, "Releases that name it cluster").await;
+
+    cluster.wait_available().await;
+    let record = cluster.get(kinds::CONFIG_MAP, "openshift-cluster-network-operator", "applied-default").await.unwrap();
+    assert!(record["data"]["applied"].as_str().unwrap().contains("8950"), "{record:#}");
+    // The deletion of the object that owned it all takes nothing along.
+    cluster.kubectl(&["delete", "networks.operator.openshift.io", "cluster"]).await;
+    for (kind, name) in [(kinds::DAEMON_SET, "sdn"), (kinds::CONFIG_MAP, "sdn-config")] {
+        let live = cluster.get(kind, "openshift-sdn", name).await.unwrap();
+        assert!(live["metadata"]["ownerReferences"].is_null() && live["metadata"]["deletionTimestamp"].is_null(), "{live:#}");
+    }
 }
 
 /// As far as the PlacementAPI is Ready, the tests with a real Placement show it: nothing prepares a database here.
