@@ -1,13 +1,12 @@
 //! The needs of each program of an add-on in its container. Without one of them the program ends, hangs or is never restarted, and nothing in the
 //! cluster says why. The table is of the versions that are deployed by default, and is complete: what is not in it is not in the container.
 #![allow(clippy::unwrap_used)]
-use std::collections::BTreeMap;
-
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::testing::{decide, full, objects};
 
-const LISTS: [&str; 2] = ["initContainers", "containers"];
+#[path = "../../operands/tests/common/needs.rs"]
+mod needs;
 
 fn http(scheme: Option<&str>, path: &str, port: impl Into<Value>, delay: u32, period: u32) -> Value {
     let mut get = json!({"path": path, "port": port.into()});
@@ -158,76 +157,16 @@ fn programs() -> Vec<(&'static str, Value)> {
     ]
 }
 
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
-}
-
-fn of_each(values: &Value, field: &str) -> Value {
-    list(values).iter().map(|value| value[field].clone()).collect()
-}
-
-/// The fields of a container in the words of the table. Fields that it does not have are left out.
-fn given(pod: &Value, container: &Value) -> Value {
-    let (context, of_pod) = (&container["securityContext"], &pod["securityContext"]);
-    let either = |field: &str| if context[field].is_null() { of_pod[field].clone() } else { context[field].clone() };
-    let is_file = |mount: &Value| {
-        let volume = list(&pod["volumes"]).iter().find(|volume| volume["name"] == mount["name"]).unwrap();
-        mount["readOnly"] == true || !volume["configMap"].is_null() || !volume["secret"].is_null()
-    };
-    let mounts = list(&container["volumeMounts"]);
-    let paths = |wanted: &dyn Fn(&Value) -> bool| -> Value {
-        mounts.iter().filter(|mount| wanted(mount)).map(|mount| mount["mountPath"].clone()).collect()
-    };
-    let run = list(&container["command"]).iter().chain(list(&container["args"]));
-    let run: Value = run.map(|word| if word.as_str().unwrap().contains('\n') { json!("script") } else { word.clone() }).collect();
-    let ports: Map<_, _> =
-        list(&container["ports"]).iter().map(|port| (port["name"].as_str().unwrap().to_owned(), port["containerPort"].clone())).collect();
-    let all = json!({
-        "run": run, "ports": ports, "env": of_each(&container["env"], "name"),
-        "envFrom": list(&container["envFrom"]).iter().map(|source| source["configMapRef"]["name"].clone()).collect::<Value>(),
-        "user": either("runAsUser"), "nonRoot": either("runAsNonRoot"), "privileged": context["privileged"],
-        "noEscalation": context["allowPrivilegeEscalation"] == false, "drops": context["capabilities"]["drop"],
-        "adds": context["capabilities"]["add"], "readOnlyRoot": context["readOnlyRootFilesystem"],
-        "writable": paths(&|mount| !is_file(mount)), "readable": paths(&is_file),
-        "hears": paths(&|mount| mount["mountPropagation"] == "HostToContainer"),
-        "tells": paths(&|mount| mount["mountPropagation"] == "Bidirectional"),
-        "livenessProbe": container["livenessProbe"], "readinessProbe": container["readinessProbe"],
-        "startupProbe": container["startupProbe"], "preStop": container["lifecycle"]["preStop"]["exec"]["command"]
-    });
-    let is_there = |value: &Value| match value {
-        Value::Null | Value::Bool(false) => false,
-        Value::Array(values) => !values.is_empty(),
-        Value::Object(values) => !values.is_empty(),
-        _ => true,
-    };
-    all.as_object().unwrap().iter().filter(|(_, value)| is_there(value)).map(|(key, value)| (key.clone(), value.clone())).collect()
-}
-
 #[test]
 fn every_container_gives_its_program_what_it_needs() {
     let decision = decide(&full());
-    let mut found = BTreeMap::new();
-    for object in objects(&decision) {
-        let Some(pod) = object.body().pointer("/spec/template/spec") else { continue };
-        for (index, container) in LISTS.iter().enumerate().flat_map(|(index, name)| list(&pod[*name]).iter().map(move |one| (index, one))) {
-            let mut given = given(pod, container);
-            // Init containers need nothing of the host but its files.
-            for field in ["hostNetwork", "hostPID"].iter().filter(|field| index == 1 && pod[**field] == true) {
-                given[*field] = true.into();
-            }
-            found.insert(format!("{}/{}", object.key().name, container["name"].as_str().unwrap()), given);
-        }
-    }
-    for (name, needs) in programs() {
-        assert_eq!(found.remove(name), Some(needs), "{name}");
-    }
-    assert!(found.is_empty(), "not in the table: {found:?}");
+    needs::assert_given(objects(&decision).map(|object| object.body()), programs());
 }
 
 #[test]
 fn a_program_with_a_read_only_root_can_write_temporary_files() {
     for (name, needs) in programs().iter().filter(|(_, needs)| needs["readOnlyRoot"] == true) {
-        assert!(list(&needs["writable"]).contains(&json!("/tmp")), "{name}");
+        assert!(needs["writable"].as_array().unwrap().contains(&json!("/tmp")), "{name}");
     }
 }
 

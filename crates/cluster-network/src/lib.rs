@@ -20,6 +20,8 @@ pub mod fill;
 mod mtu;
 mod original;
 pub mod overlay;
+#[cfg(test)]
+mod programs_tests;
 pub mod provider;
 pub mod providers;
 pub mod proxy;

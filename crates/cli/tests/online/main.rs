@@ -5,6 +5,7 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod cnao;
 mod errors;
 mod exported;
 mod migrate;

@@ -10,6 +10,9 @@ use weft_plan::{
 
 use super::*;
 
+#[path = "../../../operands/tests/common/needs.rs"]
+mod needs;
+
 fn resource(spec: Value) -> Value {
     json!({"apiVersion": "nmstate.io/v1", "kind": "NMState", "metadata": {"name": "nmstate", "generation": 3}, "spec": spec})
 }
@@ -35,6 +38,13 @@ fn variable(decision: &Decision, name: &str) -> Value {
     let pod = pod(decision);
     let variables = pod["containers"][0]["env"].as_array().unwrap();
     variables.iter().find(|variable| variable["name"] == name).map_or(Value::Null, |variable| variable["value"].clone())
+}
+
+/// The table is complete: what is not in it is not in the container.
+#[test]
+fn the_agent_is_given_what_it_needs() {
+    let decision = decide(json!({}));
+    needs::assert_given(objects(&decision).map(Manifest::body), vec![]);
 }
 
 #[test]

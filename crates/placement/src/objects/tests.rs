@@ -13,6 +13,9 @@ use crate::{
     networks::NETWORKS,
 };
 
+#[path = "../../../operands/tests/common/needs.rs"]
+mod needs;
+
 pub fn config(spec: &Value) -> Config {
     let mut whole = json!({"databaseInstance": "openstack", "secret": "osp-secret"});
     whole.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
@@ -63,6 +66,13 @@ fn on_a_cluster(openshift: bool, config: &Config, inputs: &Inputs) -> Vec<Manife
 
 fn pod(object: &Manifest) -> &Value {
     &object.body()["spec"]["template"]["spec"]
+}
+
+/// The table is complete: what is not in it is not in the container.
+#[test]
+fn each_program_is_given_what_it_needs() {
+    let (config, inputs) = (config(&json!({})), inputs());
+    needs::assert_given(everything(&config, &inputs).iter().map(Manifest::body), vec![]);
 }
 
 #[test]

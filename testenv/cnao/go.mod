@@ -1,0 +1,3 @@
+module weft.network/testenv/cnao
+
+go 1.22
