@@ -376,7 +376,8 @@ mod tests {
         let mut map = json!({"metadata": {"name": "kube-flannel-cfg"}, "data": {"net-conf.json": net, "cni-conf.json": cni}});
         let found = facts(&[(Fact::Flannel, map.clone())]).foreign_flannel.unwrap();
         let text = |text: &str| Some(text.to_owned());
-        let expected = ForeignFlannel { backend: text("vxlan"), port: None, vni: Some(7), enable_nf_tables: Some(false), cni_plugin: text("flannel") };
+        let expected =
+            ForeignFlannel { backend: text("vxlan"), port: None, vni: Some(7), enable_nf_tables: Some(false), cni_plugin: text("flannel") };
         assert_eq!(found, expected);
         map["metadata"]["labels"] = json!({OWNER_LABEL: "networkconfig.default"});
         assert_eq!(facts(&[(Fact::Flannel, map)]).foreign_flannel, None, "Weft's own");

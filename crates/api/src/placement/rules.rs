@@ -114,14 +114,18 @@ pub(super) fn oslo_config() -> [Rule; 1] {
 
 /// For files that are replaced: no other than the policy.
 pub(super) fn config_overwrite() -> Value {
-    let message = |key: &str| format!("'invalid: spec.defaultConfigOverwrite: Invalid value: \"' + {key} + '\": Only the following keys are valid: policy.yaml'");
+    let message = |key: &str| {
+        format!("'invalid: spec.defaultConfigOverwrite: Invalid value: \"' + {key} + '\": Only the following keys are valid: policy.yaml'")
+    };
     keys("['policy.yaml']", "Only the following keys are valid: policy.yaml", message)
 }
 
 /// For the Services that are changed: the two that there are.
 pub(super) fn endpoints() -> Value {
     let message = |key: &str| {
-        format!("'invalid: spec.override.service[' + {key} + ']: Invalid value: \"' + {key} + '\": invalid endpoint type: ' + {key} + ': the keys are public and internal'")
+        format!(
+            "'invalid: spec.override.service[' + {key} + ']: Invalid value: \"' + {key} + '\": invalid endpoint type: ' + {key} + ': the keys are public and internal'"
+        )
     };
     keys("['public', 'internal']", "invalid endpoint type: the keys are public and internal", message)
 }

@@ -6,10 +6,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, dead_code, unused_imports)]
 
 mod cluster;
+mod effect;
 mod operator;
 mod snapshot;
 
 pub use cluster::{Cluster, ClusterOptions, NAMESPACE, OPERATOR, OPERATOR_USER, condition, example, render, weft_binary};
+pub use effect::Planned;
 pub use operator::{Operator, OperatorOptions};
 pub use snapshot::{Snapshot, assert_same};
 pub use weft_testenv::wait::{PATIENCE, wait_until, wait_within, with_patience};

@@ -52,12 +52,8 @@ fn facts(release: &str) -> Vec<Fact> {
 /// The configuration that asks for everything that the release had.
 fn configuration(release: &str) -> Value {
     let mut spec = json!({"multus": {}, "linuxBridge": {}, "ovs": {}, "kubeMacPool": {}});
-    let later = [
-        ("0.42", "macvtap"),
-        ("0.89", "multusDynamicNetworks"),
-        ("0.89", "kubeSecondaryDNS"),
-        ("0.94.0", "kubevirtIpamController"),
-    ];
+    let later =
+        [("0.42", "macvtap"), ("0.89", "multusDynamicNetworks"), ("0.89", "kubeSecondaryDNS"), ("0.94.0", "kubevirtIpamController")];
     for (since, field) in later {
         if rank(release) >= rank(since) {
             spec[field] = json!({});

@@ -13,7 +13,9 @@ pub mod settings;
 use jiff::Timestamp;
 use serde_json::Value;
 use weft_api::{Condition, node_network::NMStateStatus};
-use weft_plan::{Decision, Domain, DriftPolicy, Fact, Facts, Input, Kind, Notice, ObjectKey, Problem, Refusal, Unit, kinds, report::Report};
+use weft_plan::{
+    Decision, Domain, DriftPolicy, Fact, Facts, Input, Kind, Notice, ObjectKey, Problem, Refusal, Unit, kinds, report::Report,
+};
 
 pub use settings::{Settings, SettingsError};
 

@@ -78,7 +78,8 @@ fn settings_of_the_operators_environment_reach_the_pods() {
 
 #[test]
 fn prometheus_operator_learns_of_the_metrics_where_it_is_installed() {
-    let served = |kinds: &[Kind]| weft_plan::Facts { definitions: kinds.iter().map(|kind| kind.definition()).collect(), ..Default::default() };
+    let served =
+        |kinds: &[Kind]| weft_plan::Facts { definitions: kinds.iter().map(|kind| kind.definition()).collect(), ..Default::default() };
     let both = served(&[kinds::SERVICE_MONITOR, kinds::PROMETHEUS_RULE]);
     let decide = |facts: &weft_plan::Facts, variables: &[(&str, &str)]| {
         let environment = |name: &str| variables.iter().find(|(variable, _)| *variable == name).map(|(_, value)| (*value).to_owned());

@@ -63,9 +63,7 @@ fn credentials(config: &Config, world: &dyn World) -> Result<Result<Credentials,
         }
         let secret = find(config, world, name, State::requested)?;
         let values = secret.word("AC_ID").and_then(|id| Ok((id, secret.text("AC_SECRET")?)));
-        return Ok(values
-            .map(|(id, secret)| Credentials::Application { id, secret })
-            .map_err(|error| Step::ServiceConfig.fails(error)));
+        return Ok(values.map(|(id, secret)| Credentials::Application { id, secret }).map_err(|error| Step::ServiceConfig.fails(error)));
     }
     by_password(config, world).map(Ok)
 }

@@ -1,7 +1,7 @@
 //! What the operator that Weft replaces has left becomes Weft's, once it is gone.
 
 use serde_json::{Value, json};
-use weft_plan::kinds;
+use weft_plan::{ObjectKey, kinds};
 
 use super::{NAMESPACE, RECORD, SDN, minimal, record, start};
 use crate::harness::*;
@@ -34,11 +34,14 @@ async fn weft_waits_for_the_end_of_the_other_operator_and_takes_over_what_it_mad
         .collect();
     assert!(odd.is_empty(), "it writes nothing meanwhile: {odd:#?}");
 
-    // Scaled to zero, it is in nobody's way any more.
+    // Scaled to zero, it is in nobody's way any more. What then happens, a plan says beforehand.
+    let made = [(kinds::CONFIG_MAP, SDN, "sdn-config"), (kinds::CUSTOM_RESOURCE_DEFINITION, "", "hostsubnets.network.openshift.io")];
+    let planned = Planned::of(&cluster, &minimal(), &[], made.map(|(kind, namespace, name)| ObjectKey::new(kind, namespace, name))).await;
     cluster.kubectl(&["-n", "openshift-network-operator", "scale", "deployment", "network-operator", "--replicas=0"]).await;
     let resource = cluster.wait_available().await;
     assert_eq!(condition(&resource["status"], "Blocked"), Value::Null);
     assert_eq!(record(&cluster).await["defaultNetwork"]["openshiftSDNConfig"]["mtu"], 8950, "what it had found out is carried on");
+    planned.assert_happened(&cluster).await;
     for (kind, namespace, name) in [
         (kinds::NAMESPACE, "", SDN),
         (kinds::CUSTOM_RESOURCE_DEFINITION, "", "hostsubnets.network.openshift.io"),

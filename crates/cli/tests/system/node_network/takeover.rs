@@ -1,7 +1,7 @@
 //! What kubernetes-nmstate has left becomes Weft's, or goes, once its operator is gone.
 
 use serde_json::{Value, json};
-use weft_plan::kinds;
+use weft_plan::{ObjectKey, kinds};
 
 use super::{
     AGENT, NAMESPACE, agent,
@@ -25,6 +25,14 @@ async fn weft_waits_for_the_end_of_the_other_operator_and_takes_over_its_agent()
         .await;
     let status = json!({"status": their_status()}).to_string();
     cluster.kubectl(&["patch", "nncp", "theirs", "--subresource=status", "--type=merge", "-p", &status]).await;
+    let made = [
+        (kinds::DAEMON_SET, NAMESPACE, AGENT),
+        (kinds::DEPLOYMENT, NAMESPACE, "nmstate-webhook"),
+        (kinds::SERVICE, NAMESPACE, "nmstate-webhook"),
+        (kinds::MUTATING_WEBHOOK_CONFIGURATION, "", "nmstate"),
+    ];
+    let objects = made.map(|(kind, namespace, name)| ObjectKey::new(kind, namespace, name));
+    let planned = Planned::of(&cluster, &nmstate("nmstate", &json!({})), &[], objects).await;
     let _operator = Operator::start_default(&cluster).await;
 
     // Of several that are in the way the operator is named first; the watches of them fill one after the other.
@@ -61,6 +69,7 @@ async fn weft_waits_for_the_end_of_the_other_operator_and_takes_over_its_agent()
         .await;
         assert_eq!(condition(&status, "Blocked"), Value::Null);
     }
+    assert_eq!(planned.assert_happened(&cluster).await, planned.restarts());
     let live = agent(&cluster).await.unwrap();
     assert_eq!(live["metadata"]["uid"], before, "the same DaemonSet");
     assert_eq!(variable(&live, "INTERFACES_FILTER"), Value::Null, "what it said and Weft does not is gone");

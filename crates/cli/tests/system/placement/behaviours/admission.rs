@@ -35,7 +35,12 @@ pub async fn rejects_a_wrong_default_config_overwrite(site: &Site<'_>) {
         json!({"databaseInstance": "o", "secret": SECRET, "defaultConfigOverwrite": {"policy.yaml": "", "api-paste.ini": ""}}),
     )
     .await;
-    assert!(message.contains(r#"invalid: spec.defaultConfigOverwrite: Invalid value: "api-paste.ini": Only the following keys are valid: policy.yaml"#), "{message}");
+    assert!(
+        message.contains(
+            r#"invalid: spec.defaultConfigOverwrite: Invalid value: "api-paste.ini": Only the following keys are valid: policy.yaml"#
+        ),
+        "{message}"
+    );
 }
 
 fn wrong_endpoint() -> Value {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use weft_plan::{Kind, ObjectKey, kinds};
 
 use crate::{
-    harness::{condition, wait_within},
+    harness::{Planned, condition, wait_within},
     placement::site::*,
 };
 
@@ -95,8 +95,13 @@ pub async fn takes_over_what_placement_operator_has_made(site: &Site<'_>) {
     let made = made_by_original(site, json!({})).await;
     site.wait(kinds::JOB, &format!("{NAME}-db-sync"), "has ended", |live| live["status"]["succeeded"] == 1).await;
     let before = |kind: Kind, name: &str| &made[&ObjectKey::new(kind, &site.namespace, name)];
+    let mut resource = site.wait_there(kinds::PLACEMENT_API, NAME).await;
+    resource["metadata"]["annotations"] = Value::Null;
+    let is_decided = |key: &&ObjectKey| [kinds::DEPLOYMENT, kinds::SERVICE, kinds::JOB].contains(&key.kind);
+    let planned = Planned::of(site.cluster, &resource.to_string(), &[], made.keys().filter(is_decided).cloned()).await;
     take_over(site).await;
     let live = wait_taken_over(site).await;
+    planned.assert_happened(site.cluster).await;
     assert_eq!(live["status"]["conditions"].as_array().unwrap().len(), 16, "{:#}", live["status"]);
 
     // Each object has one owner. Only the Job that has ended is another one: a Job cannot be changed.
@@ -150,10 +155,7 @@ pub async fn takes_over_what_placement_operator_has_made(site: &Site<'_>) {
     // (The first of a Deployment is 1.)
     let revision = &now(kinds::DEPLOYMENT, NAME)["metadata"]["annotations"]["deployment.kubernetes.io/revision"];
     assert_eq!(revision, "2", "the pods are replaced once");
-    for (kind, name) in [
-        (kinds::ROLE, format!("placement-{NAME}-role")),
-        (kinds::SECRET, format!("{NAME}-scripts")),
-    ] {
+    for (kind, name) in [(kinds::ROLE, format!("placement-{NAME}-role")), (kinds::SECRET, format!("{NAME}-scripts"))] {
         assert_eq!(now(kind, &name)["metadata"]["labels"], before(kind, &name)["metadata"]["labels"], "{kind} is not Weft's");
     }
     let of_before = now(kinds::MARIADB_ACCOUNT, "account-of-before");
