@@ -44,7 +44,13 @@ fn variable(decision: &Decision, name: &str) -> Value {
 #[test]
 fn the_agent_is_given_what_it_needs() {
     let decision = decide(json!({}));
-    needs::assert_given(objects(&decision).map(Manifest::body), vec![]);
+    needs::assert_given(
+        objects(&decision).map(Manifest::body),
+        vec![(
+            "nmstate-handler/nmstate-handler",
+            json!({"adds": ["NET_ADMIN", "NET_RAW", "DAC_OVERRIDE"], "drops": ["ALL"], "env": ["NODE_NAME", "POD_NAME", "POD_NAMESPACE", "NMSTATE_INSTANCE_NODE_LOCK_FILE", "PROBE_DNS_HOST", "LOG_LEVEL"], "hostNetwork": true, "livenessProbe": {"exec": {"command": ["/usr/bin/weft-agent", "health", "--live"]}, "failureThreshold": 5, "periodSeconds": 60, "timeoutSeconds": 10}, "noEscalation": true, "readOnlyRoot": true, "readinessProbe": {"exec": {"command": ["/usr/bin/weft-agent", "health"]}, "periodSeconds": 5, "timeoutSeconds": 5}, "user": 0, "writable": ["/run/dbus", "/run/openvswitch", "/etc/systemd/network", "/var/k8s_nmstate", "/var/lib/weft-agent"]}),
+        )],
+    );
 }
 
 #[test]

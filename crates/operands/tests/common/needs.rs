@@ -25,7 +25,7 @@ pub fn assert_given<'a>(objects: impl Iterator<Item = &'a Value>, table: Vec<(&s
     for (name, needs) in table {
         assert_eq!(found.remove(name), Some(needs), "{name}");
     }
-    assert!(found.is_empty(), "not in the table: {found:#?}");
+    assert!(found.is_empty(), "not in the table: {:#}", json!(found));
 }
 
 fn list(value: &Value) -> &[Value] {
@@ -50,8 +50,10 @@ fn given(pod: &Value, container: &Value) -> Value {
     };
     let run = list(&container["command"]).iter().chain(list(&container["args"]));
     let run: Value = run.map(|word| if word.as_str().unwrap().contains('\n') { json!("script") } else { word.clone() }).collect();
-    let ports: Map<_, _> =
-        list(&container["ports"]).iter().map(|port| (port["name"].as_str().unwrap().to_owned(), port["containerPort"].clone())).collect();
+    let ports: Map<_, _> = list(&container["ports"])
+        .iter()
+        .map(|port| (port["name"].as_str().unwrap_or("-").to_owned(), port["containerPort"].clone()))
+        .collect();
     let all = json!({
         "run": run, "ports": ports, "env": of_each(&container["env"], "name"),
         "envFrom": list(&container["envFrom"]).iter().map(|source| source["configMapRef"]["name"].clone()).collect::<Value>(),

@@ -450,14 +450,16 @@ fn a_value_that_cannot_be_used_names_the_secret_the_key_and_the_rule() {
     ] {
         let name = crate::world::secret("cloud", secret);
         let before = Arc::clone(&world.others[&name]);
-        let empty = format!("Input data error occurred field '{key}' of secret/{secret} is empty, and a value is needed there");
-        let broken = format!("Input data error occurred field '{key}' of secret/{secret} has the control character '\\n' at position 6");
+        let step = if secret == "ac" { Step::ServiceConfig } else { Step::Input };
+        let failed = if secret == "ac" { "Service config create error occurred" } else { "Input data error occurred" };
+        let empty = format!("{failed} field '{key}' of secret/{secret} is empty, and a value is needed there");
+        let broken = format!("{failed} field '{key}' of secret/{secret} has the control character '\\n' at position 6");
         for (value, why) in [("", &empty), (" \n", &empty), ("12345\n", &broken)] {
             let mut live = (*before).clone();
             live["data"][key] = STANDARD.encode(value).into();
             world.others.insert(name.clone(), Arc::new(live));
             let assessment = world.settle(&resource, well);
-            let (status, reason, message) = said(&assessment, Step::Input);
+            let (status, reason, message) = said(&assessment, step);
             assert!((status, reason) == ("False", "Error") && message.starts_with(why), "{value:?}: {message}");
             assert!(!message.contains("12345"), "{message}");
         }
@@ -469,8 +471,8 @@ fn a_value_that_cannot_be_used_names_the_secret_the_key_and_the_rule() {
 fn an_id_or_an_address_with_a_blank_at_its_end_is_refused() {
     let (resource, world) = with_secrets();
     let assessment = world.with_secret("ac", &[("AC_ID", "a "), ("AC_SECRET", "b")]).settle(&resource, well);
-    let why = "Input data error occurred field 'AC_ID' of secret/ac begins or ends with a blank: write the Secret without it";
-    assert_eq!(said(&assessment, Step::Input).2, why);
+    let why = "Service config create error occurred field 'AC_ID' of secret/ac begins or ends with a blank: write the Secret without it";
+    assert_eq!(said(&assessment, Step::ServiceConfig).2, why);
     let world = Namespace::default().with_secret("db", &[("url", " mysql+pymysql://p:x@db.example/placement")]);
     let assessment = { world }.settle(&self::resource(&json!({})), well);
     assert!(said(&assessment, Step::Input).2.contains("field 'url' of secret/db begins or ends with a blank"));

@@ -74,8 +74,9 @@ impl Walk<'_> {
     /// that only fails, which changes no table.
     fn make_way(&mut self, wanted: &ObjectKey, hash: &str) -> Result<(), End> {
         let live = self.take(Step::DbSync, object(Step::DbSync, self.world, wanted))?;
-        let is_other = |job: &Arc<Value>| peers::is_of_placement(job) && job["metadata"]["annotations"][JOB_HASH] != hash;
-        let Some(other) = self.world.own(wanted).or(live).filter(is_other) else { return Ok(()) };
+        let theirs = live.filter(|job| peers::is_of_placement(job));
+        let is_other = |job: &Arc<Value>| job["metadata"]["annotations"][JOB_HASH] != hash;
+        let Some(other) = self.world.own(wanted).or(theirs).filter(is_other) else { return Ok(()) };
         let has_ended = ended(&other).is_some();
         if has_ended || self.trouble(&wanted.name)?.is_some() {
             self.assessment.deletions.push((wanted.clone(), other["metadata"]["uid"].as_str().unwrap_or_default().to_owned()));

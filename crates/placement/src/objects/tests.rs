@@ -72,7 +72,27 @@ fn pod(object: &Manifest) -> &Value {
 #[test]
 fn each_program_is_given_what_it_needs() {
     let (config, inputs) = (config(&json!({})), inputs());
-    needs::assert_given(everything(&config, &inputs).iter().map(Manifest::body), vec![]);
+    needs::assert_given(
+        everything(&config, &inputs).iter().map(Manifest::body),
+        vec![
+            (
+                "placement-db-sync/placement-db-sync",
+                json!({"drops": ["ALL"], "noEscalation": true, "nonRoot": true, "readable": ["/etc/placement/placement.conf", "/etc/placement/placement.conf.d/custom.conf", "/etc/my.cnf"], "run": ["/bin/sh", "-c", r#"read -r line <"$(command -v placement-manage)" && exec ${line#??} -c "$0" db sync"#, "script"], "user": 42482}),
+            ),
+            (
+                "placement-db-sync/placement-online-migrations",
+                json!({"drops": ["ALL"], "noEscalation": true, "nonRoot": true, "readable": ["/etc/placement/placement.conf", "/etc/placement/placement.conf.d/custom.conf", "/etc/my.cnf"], "run": ["placement-manage", "db", "online_data_migrations"], "user": 42482}),
+            ),
+            (
+                "placement-db-sync/placement-upgrade-check",
+                json!({"drops": ["ALL"], "noEscalation": true, "nonRoot": true, "readable": ["/etc/placement/placement.conf", "/etc/placement/placement.conf.d/custom.conf", "/etc/my.cnf"], "run": ["/bin/sh", "-c", "placement-status upgrade check || test $? -eq 1"], "user": 42482}),
+            ),
+            (
+                "placement/placement-api",
+                json!({"drops": ["ALL"], "env": ["CONFIG_HASH"], "livenessProbe": {"failureThreshold": 10, "httpGet": {"path": "/", "port": 8778, "scheme": "HTTP"}, "initialDelaySeconds": 5, "periodSeconds": 30, "timeoutSeconds": 30}, "noEscalation": true, "nonRoot": true, "ports": {"-": 8778}, "readable": ["/var/lib/openstack/config", "/etc/placement/placement.conf", "/etc/placement/placement.conf.d/custom.conf", "/etc/my.cnf", "/etc/httpd/conf/httpd.conf", "/etc/httpd/conf.d/ssl.conf"], "readinessProbe": {"failureThreshold": 3, "httpGet": {"path": "/", "port": 8778, "scheme": "HTTP"}, "initialDelaySeconds": 5, "periodSeconds": 18, "timeoutSeconds": 18}, "run": ["/usr/sbin/httpd", "-DFOREGROUND"], "user": 42482}),
+            ),
+        ],
+    );
 }
 
 #[test]
@@ -317,11 +337,12 @@ fn a_topology_takes_the_place_of_the_usual_affinity() {
     );
 }
 
-/// The name of the Job is what it does, and to which database.
+/// The hash of the Job is what it does, and to which database.
 #[test]
 fn another_image_or_database_is_another_job_and_another_password_is_none() {
-    let name = |spec: Value, inputs: &Inputs| preparation(&config(&spec), inputs).unwrap().key().name.clone();
-    let usual = name(json!({}), &inputs());
+    let hash =
+        |spec: Value, inputs: &Inputs| preparation(&config(&spec), inputs).unwrap().body()["metadata"]["annotations"][JOB_HASH].clone();
+    let usual = hash(json!({}), &inputs());
     let moved = |host: &str, password: &str| {
         let database = Database::Parts {
             host: host.into(),
@@ -332,12 +353,12 @@ fn another_image_or_database_is_another_job_and_another_password_is_none() {
         };
         Inputs { database, ..inputs() }
     };
-    assert_eq!(name(json!({}), &moved("openstack.cloud.svc", "another")), usual);
-    assert_eq!(name(json!({"replicas": 3, "apiTimeout": 90, "preserveJobs": true}), &inputs()), usual);
-    assert_ne!(name(json!({}), &moved("elsewhere.cloud.svc", "0123456789abcdef")), usual);
-    assert_ne!(name(json!({"containerImage": "registry.example/placement:2"}), &inputs()), usual);
+    assert_eq!(hash(json!({}), &moved("openstack.cloud.svc", "another")), usual);
+    assert_eq!(hash(json!({"replicas": 3, "apiTimeout": 90, "preserveJobs": true}), &inputs()), usual);
+    assert_ne!(hash(json!({}), &moved("elsewhere.cloud.svc", "0123456789abcdef")), usual);
+    assert_ne!(hash(json!({"containerImage": "registry.example/placement:2"}), &inputs()), usual);
     let limits = json!({"resources": {"limits": {"memory": "1Gi"}}});
-    assert_eq!(name(limits.clone(), &inputs()), usual, "it does the same");
+    assert_eq!(hash(limits.clone(), &inputs()), usual, "it does the same");
     let limited = preparation(&config(&limits), &inputs()).unwrap();
     for list in ["initContainers", "containers"] {
         assert!(pod(&limited)[list].as_array().unwrap().iter().all(|container| container["resources"] == limits["resources"]), "{list}");
