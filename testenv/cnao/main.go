@@ -46,11 +46,10 @@ func main() {
 		"RangeStart":                  "02:00:00:00:00:00",
 		"RangeEnd":                    "02:00:00:ff:ff:ff",
 		"RunAsNonRoot":                "true",
-		"RunAsUser":                   "107",
-		"CARotateInterval":            "",
-		"CAOverlapInterval":           "",
-		"CertRotateInterval":          "",
-		"CertOverlapInterval":         "",
+		"CARotateInterval":            "168h0m0s",
+		"CAOverlapInterval":           "24h0m0s",
+		"CertRotateInterval":          "24h0m0s",
+		"CertOverlapInterval":         "8h0m0s",
 		"TLSSecurityProfileCiphers":   "",
 		"TLSMinVersion":               "VersionTLS13",
 		"DevicePluginConfigName":      "macvtap-deviceplugin-config",
@@ -64,7 +63,7 @@ func main() {
 		"DefaultNetNADNs":             "",
 		"CertDir":                     "",
 		"MountPath":                   "/tmp/k8s-webhook-server/serving-certs",
-		"SecretName":                  "kubevirt-ipam-controller-webhook-service",
+		"SecretName":                  "webhook-server-cert",
 		"WebhookAnnotation":           "cert-manager.io/inject-ca-from: cluster-network-addons/kubevirt-ipam-controller-serving-cert",
 	}
 	for field, variable := range images {
@@ -95,6 +94,10 @@ func main() {
 		parsed, err := template.New(path).Option("missingkey=error").Funcs(functions).Parse(string(text))
 		if err != nil {
 			return err
+		}
+		data["RunAsUser"] = "107"
+		if strings.Contains(path, "kube-secondary-dns") {
+			data["RunAsUser"] = "1000"
 		}
 		fmt.Println("\n---")
 		return parsed.Execute(os.Stdout, data)

@@ -93,6 +93,11 @@ impl Planned {
         restarts.iter().map(|restart| restart["name"].as_str().unwrap().to_owned()).collect()
     }
 
+    /// The workloads whose pods the plan says to restart, with the reasons, for people.
+    pub fn reasons(&self) -> String {
+        format!("{:#}", self.plan["restarts"])
+    }
+
     /// What the plan says of an object: the paths that differ, and whether it is removed.
     fn of_object(&self, key: &ObjectKey) -> (BTreeSet<String>, bool) {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

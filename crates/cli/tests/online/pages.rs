@@ -145,7 +145,7 @@ async fn from_a_cluster_network_operator_that_names_it_cluster() {
     let page = Page::read("migrate-from-cno.md");
     let options = ClusterOptions {
         nodes: 1,
-        manifests: &["--domains", "cluster-network", "--components", "openshift-sdn", "--node-kubeconfig", "/etc/kubernetes/kubeconfig"],
+        manifests: &["--domains", "cluster-network", "--components", "openshift-sdn"],
         resource: (kinds::NETWORK_CONFIG, "default"),
         ..Default::default()
     };
