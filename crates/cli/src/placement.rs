@@ -130,13 +130,17 @@ pub async fn plan(online: &Online, site: &Site, wanted: &Value) -> Result<(Previ
     let other = |object: &Manifest| others.iter().find(|other| other.key() == object.key()).unwrap_or(object).clone();
     let other = Unit { name: UNIT.to_owned(), objects: ahead.objects.iter().map(other).collect() };
     let unit = Unit { name: UNIT.to_owned(), objects: ahead.objects };
+    let mut planned = changes::unit(&objects, &unit, &other).await.map_err(|error| online.explain(error))?;
+    for change in planned.changes.iter_mut().filter(|change| ahead.replaced.contains(&change.object)) {
+        change.action = Action::Replace { differences: Vec::new() };
+    }
     let held = ahead.claims.iter().map(hold);
     let others = UnitPreview { name: OTHERS.to_owned(), changes: held.chain(ahead.releases.iter().map(release)).collect() };
     let plan = Preview {
         blocked: presence::blocked(&online.cluster, &*site.domain).await.map_err(|error| online.explain(error))?,
         paused: drift::pause(wanted).map(str::to_owned),
         drawn: unit.objects.iter().zip(&other.objects).any(|(one, other)| one.body() != other.body()),
-        units: vec![changes::unit(&objects, &unit, &other).await.map_err(|error| online.explain(error))?, others],
+        units: vec![planned, others],
         notices: unseen,
         ..Preview::default()
     };

@@ -29,6 +29,8 @@ const ROUNDS: usize = 32;
 pub struct Preview {
     /// The objects, in the order in which they are applied.
     pub objects: Vec<Manifest>,
+    /// Those of them that are deleted and made anew.
+    pub replaced: BTreeSet<ObjectKey>,
     /// What is held of others' objects.
     pub claims: Vec<Claim>,
     /// What is let go of others' objects at last.
@@ -92,14 +94,19 @@ pub fn preview(resource: &PlacementApi, settings: &Settings, mut given: Given, e
     for _ in 0..ROUNDS {
         let assessment = assess(resource, elder, settings, &world, Timestamp::UNIX_EPOCH, dice);
         preview.open = std::mem::take(&mut lock(&world.open));
-        let before = preview.objects.len() + preview.claims.len();
+        let progress = |preview: &Preview| preview.objects.len() + preview.claims.len() + preview.replaced.len();
+        let before = progress(&preview);
+        for (key, _) in assessment.deletions {
+            world.delete(&key);
+            preview.replaced.insert(key);
+        }
         preview.claims.extend(assessment.claims.into_iter().filter(|claim| world.claim(&claim.key, &claim.body)));
         for object in assessment.objects {
             if world.make(&object) {
                 preview.objects.push(object);
             }
         }
-        if preview.objects.len() + preview.claims.len() == before {
+        if progress(&preview) == before {
             preview.releases = assessment.releases;
             let conditions = assessment.steps.conditions(&[], Timestamp::UNIX_EPOCH);
             let failed = conditions.iter().skip(1).find(|condition| condition.status == "False");
@@ -201,6 +208,15 @@ impl Ahead {
         status.extend(granted.as_object().cloned().unwrap_or_default());
         live["status"] = status.into();
         lock(&self.made).insert(key.clone(), Arc::new(live)).is_none()
+    }
+
+    /// Takes an object away.
+    fn delete(&self, key: &ObjectKey) {
+        lock(&self.made).remove(key);
+        match &mut *lock(&self.given) {
+            Given::Files(objects) => objects.retain(|object| !is(object, key)),
+            Given::Cluster { answers, .. } => answers.values_mut().for_each(|objects| objects.retain(|object| !is(object, key))),
+        }
     }
 
     /// Adds finalizers and labels to an object that was given; whether that was anything new.

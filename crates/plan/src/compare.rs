@@ -195,7 +195,7 @@ impl Found {
     /// What is wanted must be there, equal, and ours.
     fn wanted(&mut self, path: &str, desired: &Value, live: &Value, ours: Option<&Value>) {
         match (desired, live) {
-            (_, Value::Null) if ours.is_some() && is_zero(desired) => {}
+            (_, Value::Null) if ours.is_some() && is_zero(desired) && !keeps_zero(path) => {}
             // Of a list that is merged by keys its elements are owned, and an empty one has none.
             (Value::Array(items), Value::Null) if items.is_empty() => {}
             (_, Value::Null) => self.push(path, What::Missing { desired: desired.clone() }),
@@ -243,7 +243,10 @@ impl Found {
                 Some(found) => self.wanted(&selector.path(path), item, found, Some(child)),
                 None => self.push(&selector.path(path), What::Missing { desired: item.clone() }),
             },
-            None => self.push(&format!("{path}[{}]", item_name(item)), What::Missing { desired: item.clone() }),
+            None => {
+                let name = node.and_then(|node| item_keys(item, node)).unwrap_or_else(|| item_name(item));
+                self.push(&format!("{path}[{name}]"), What::Missing { desired: item.clone() });
+            }
         }
     }
 
@@ -284,6 +287,14 @@ fn is_list_of_elements(node: Option<&Value>) -> bool {
     node.and_then(Value::as_object).is_some_and(|node| node.keys().any(|key| key.starts_with("k:") || key.starts_with("v:")))
 }
 
+/// An element by the keys that the API server knows the others of its list by; `None` if it does not have all of them.
+fn item_keys(item: &Value, others: &serde_json::Map<String, Value>) -> Option<String> {
+    let keys: serde_json::Map<String, Value> = others.keys().find_map(|key| serde_json::from_str(key.strip_prefix("k:")?).ok())?;
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let pairs: Option<Vec<_>> = keys.keys().map(|key| Some(format!("{key}={}", text(item.get(key)?)))).collect();
+    pairs.map(|pairs| pairs.join(","))
+}
+
 fn item_name(item: &Value) -> String {
     ["name", "uid", "type", "key"]
         .iter()
@@ -304,6 +315,31 @@ fn same(path: &str, desired: &Value, live: &Value) -> bool {
         _ if holds_quantities(path) => matches!((quantity_of(desired), quantity_of(live)), (Some(a), Some(b)) if a == b),
         _ => false,
     }
+}
+
+/// Fields of which the API server keeps zero and false (pointers in k8s.io/api): they say something else when they are left out.
+const KEEP_ZERO: [&str; 11] = [
+    "securityContext.allowPrivilegeEscalation",
+    "securityContext.privileged",
+    "securityContext.readOnlyRootFilesystem",
+    "securityContext.runAsNonRoot",
+    "securityContext.runAsUser",
+    "securityContext.runAsGroup",
+    "securityContext.fsGroup",
+    "automountServiceAccountToken",
+    "enableServiceLinks",
+    "hostUsers",
+    "optional",
+];
+
+pub(crate) fn keeps_zero(path: &str) -> bool {
+    KEEP_ZERO.iter().any(|field| is_at(path, field))
+}
+
+/// Whether a path ends in this field, and not in one whose name only ends so.
+pub(crate) fn is_at(path: &str, field: &str) -> bool {
+    let begins_inside_a_name = field.starts_with("Probe") || field.starts_with("trategy") || field.starts_with(']');
+    path.strip_suffix(field).is_some_and(|above| begins_inside_a_name || above.is_empty() || above.ends_with('.'))
 }
 
 /// Whether the API server leaves such a value out when it writes the object (`omitempty` of Go's JSON): an empty text, list or
@@ -472,6 +508,16 @@ mod tests {
         assert_eq!(differences(&desired, &owned), Vec::<String>::new());
         let lost = json!({"metadata": {"managedFields": [{"manager": ME, "operation": "Apply", "fieldsV1": {"f:spec": {"f:other": {}}}}]}, "spec": {}});
         assert_eq!(differences(&desired, &lost), ["+ spec.value: \"\""]);
+    }
+
+    #[test]
+    fn a_missing_element_is_named_by_the_keys_of_the_others() {
+        let others = |text: &str| serde_json::from_str::<serde_json::Map<String, Value>>(text).unwrap();
+        let mounts = others(r#"{"k:{\"mountPath\":\"/a\"}": {}}"#);
+        assert_eq!(item_keys(&json!({"name": "v", "mountPath": "/b"}), &mounts).as_deref(), Some("mountPath=/b"));
+        let ports = others(r#"{"k:{\"port\":1,\"protocol\":\"TCP\"}": {}}"#);
+        assert_eq!(item_keys(&json!({"name": "p", "port": 2, "protocol": "UDP"}), &ports).as_deref(), Some("port=2,protocol=UDP"));
+        assert_eq!(item_keys(&json!({"name": "p", "port": 2}), &ports), None);
     }
 
     #[test]

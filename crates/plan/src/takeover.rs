@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     Difference, Manifest, Owner, What,
-    compare::{compare, left_alone},
+    compare::{compare, is_at, keeps_zero, left_alone},
     step::{effective_body, take_patch},
 };
 
@@ -22,7 +22,7 @@ pub(crate) fn differences(manifest: &Manifest, live: &Value, owner: &Owner) -> V
     let mut differences = compare(kind, &effective_body(manifest, live, &owner.manager), &taken, &owner.manager);
     differences.retain(|difference| match &difference.what {
         // The API server leaves these out when it writes the object.
-        What::Missing { desired } if *desired == false || *desired == "" => false,
+        What::Missing { desired } if *desired == false && !keeps_zero(&difference.path) || *desired == "" => false,
         What::Dropped { live } => !left_alone(&difference.path) && !is_default(&difference.path, live),
         _ => !difference.path.starts_with(OWNER_REFERENCES),
     });
@@ -43,6 +43,9 @@ pub(crate) fn differences(manifest: &Manifest, live: &Value, owner: &Owner) -> V
 const DEFAULTS: &[(&str, &str)] = &[
     ("terminationMessagePath", r#""/dev/termination-log""#),
     ("terminationMessagePolicy", r#""File""#),
+    // By the tag of the image.
+    ("imagePullPolicy", r#""IfNotPresent""#),
+    ("imagePullPolicy", r#""Always""#),
     ("dnsPolicy", r#""ClusterFirst""#),
     ("restartPolicy", r#""Always""#),
     ("schedulerName", r#""default-scheduler""#),
@@ -78,6 +81,7 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("reinvocationPolicy", r#""Never""#),
     ("scope", r#""*""#),
     ("apiGroup", r#""rbac.authorization.k8s.io""#),
+    ("conversion.strategy", r#""None""#),
 ];
 
 fn is_default(path: &str, value: &Value) -> bool {
@@ -86,16 +90,11 @@ fn is_default(path: &str, value: &Value) -> bool {
         // The old name of serviceAccountName, which the API server keeps equal.
         _ if path.ends_with("template.spec.serviceAccount") => true,
         Value::Bool(false) => true,
+        Value::Number(port) if path.ends_with("].targetPort") => path.contains(&format!("[port={port},")),
         _ => DEFAULTS
             .iter()
             .any(|(field, default)| is_at(path, field) && serde_json::from_str::<Value>(default).is_ok_and(|default| default == *value)),
     }
-}
-
-/// Whether a path ends in this field, and not in one whose name only ends so.
-fn is_at(path: &str, field: &str) -> bool {
-    let begins_inside_a_name = field.starts_with("Probe") || field.starts_with("trategy") || field.starts_with(']');
-    path.strip_suffix(field).is_some_and(|above| begins_inside_a_name || above.is_empty() || above.ends_with('.'))
 }
 
 #[cfg(test)]
@@ -149,6 +148,25 @@ mod tests {
                 format!("~ metadata.ownerReferences: {:.160}… -> {:.160}…", owner(true), owner(false)),
             ]
         );
+    }
+
+    #[test]
+    fn a_false_that_means_something_is_a_difference() {
+        let mut wanted = manifest();
+        let container = &mut wanted["spec"]["template"]["spec"]["containers"][0];
+        container["securityContext"] = json!({"allowPrivilegeEscalation": false});
+        container["stdin"] = false.into();
+        let mut live = original();
+        live["spec"]["template"]["spec"]["containers"][0]["securityContext"] = json!({"privileged": true});
+        let found = found(&wanted, &live);
+        assert!(found.iter().any(|line| line.ends_with("securityContext.allowPrivilegeEscalation: false")), "{found:#?}");
+        assert!(!found.iter().any(|line| line.contains("stdin")), "{found:#?}");
+    }
+
+    #[test]
+    fn a_target_port_of_the_same_number_is_the_default() {
+        let at = |port: &str, value: i64| is_default(&format!("spec.ports[port={port},protocol=TCP].targetPort"), &json!(value));
+        assert!(at("8778", 8778) && !at("8778", 877) && !at("443", 8443));
     }
 
     #[test]

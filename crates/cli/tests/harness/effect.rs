@@ -27,8 +27,9 @@ fn fields(object: &Value) -> BTreeMap<String, String> {
             Value::Array(items)
                 if items.iter().all(|item| item["name"].is_string()) && !items.is_empty() && path != "metadata.ownerReferences" =>
             {
+                let key = if path.ends_with("volumeMounts") { "mountPath" } else { "name" };
                 for item in items {
-                    walk(&format!("{path}[name={}]", item["name"].as_str().unwrap()), item, found);
+                    walk(&format!("{path}[{key}={}]", item[key].as_str().unwrap()), item, found);
                 }
             }
             value => drop(found.insert(path.to_owned(), value.to_string())),
@@ -46,9 +47,11 @@ fn fields(object: &Value) -> BTreeMap<String, String> {
             _ => walk(field, value, &mut found),
         }
     }
-    // Controllers count revisions.
+    // Controllers count revisions. An empty map says nothing, and the API server keeps the old name of serviceAccountName equal.
     found.retain(|path, value| {
         value != "null"
+            && value != "{}"
+            && !path.ends_with("template.spec.serviceAccount")
             && !path.starts_with("metadata.annotations[deployment.kubernetes.io")
             && !path.starts_with("metadata.annotations[deprecated.")
     });
@@ -106,7 +109,8 @@ impl Planned {
                 && object["name"] == key.name.as_str()
                 && object["namespace"].as_str() == key.namespace.as_deref()
         };
-        let mut all = self.plan["components"].as_array().unwrap().iter().flat_map(|component| component["objects"].as_array().unwrap());
+        let components = self.plan["components"].as_array().unwrap().iter().flat_map(|component| component["objects"].as_array().unwrap());
+        let mut all = components.chain(self.plan["removals"].as_array().into_iter().flatten());
         let found = all.find(is_it).unwrap_or_else(|| panic!("{} is not in the plan: {:#}", key.human(), self.plan));
         let differences = found["differences"].as_array().into_iter().flatten();
         let paths = differences.filter(|difference| difference["change"] != "own").map(|difference| text(&difference["path"])).collect();
@@ -132,7 +136,7 @@ impl Planned {
                 planned.iter().filter(|above| !happened.iter().any(|path| is_below(path, above) || is_below(above, path))).collect();
             assert!(
                 unannounced.is_empty() && unfulfilled.is_empty(),
-                "{}: not in the plan: {unannounced:?}; only in the plan: {unfulfilled:?}",
+                "{}: not in the plan: {unannounced:?}; only in the plan: {unfulfilled:?}; in the plan: {planned:?}",
                 key.human()
             );
             if before["spec"]["template"] != after["spec"]["template"] {

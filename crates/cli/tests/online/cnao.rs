@@ -117,7 +117,8 @@ async fn with_equal_images_only_the_listed_pods_restart() {
     cluster.apply(&configuration().to_string()).await;
     let uid = cluster.resource().await.unwrap()["metadata"]["uid"].clone();
     let objects = objects(&cluster, &uid).await;
-    cluster.kubectl(&["-n", NAMESPACE, "delete", "deployment", OPERATOR, "--wait"]).await;
+    // The plan follows the variables of Weft's Deployment.
+    cluster.kubectl(&["-n", NAMESPACE, "scale", "deployment", OPERATOR, "--replicas=0"]).await;
     for object in &objects {
         let verb = if object["kind"] == "Namespace" { "apply" } else { "create" };
         let arguments = [verb, "--field-manager=manager", "-f", "-"];

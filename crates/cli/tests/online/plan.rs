@@ -98,12 +98,16 @@ pub fn planned(plan: &Value) -> Writes {
         title(kind, object["namespace"].as_str().unwrap_or_default(), object["name"].as_str().unwrap())
     };
     objects
-        .filter_map(|object| match object["action"].as_str().unwrap() {
-            "keep" | "leave" => None,
-            "create" => Some(format!("create {}", name(object))),
-            "change" | "take-over" | "release" | "hold" => Some(format!("change {}", name(object))),
-            "delete" => Some(format!("delete {}", name(object))),
-            other => panic!("{other} is not expected here: {object}"),
+        .flat_map(|object| {
+            let verbs: &[&str] = match object["action"].as_str().unwrap() {
+                "keep" | "leave" => &[],
+                "create" => &["create"],
+                "change" | "take-over" | "release" | "hold" => &["change"],
+                "delete" => &["delete"],
+                "replace" => &["delete", "create"],
+                other => panic!("{other} is not expected here: {object}"),
+            };
+            verbs.iter().map(move |verb| format!("{verb} {}", name(object)))
         })
         .collect()
 }

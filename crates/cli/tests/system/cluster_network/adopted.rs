@@ -70,7 +70,7 @@ async fn a_flannel_of_upstream_keeps_selector_plugin_and_tunnel() {
     }
     let plan = weft(&cluster, &["plan", "-f", "-"], &wanted).await;
     let plan = text(&plan);
-    assert!(plan.contains("DaemonSet kube-flannel/kube-flannel-ds") && plan.contains("install-cni-plugin"), "{plan}");
+    assert!(plan.contains("DaemonSet kube-flannel/kube-flannel-ds") && plan.contains("- data[cni-conf.json]"), "{plan}");
     assert!(!plan.contains("to make anew") && !plan.contains("spec.selector"), "{plan}");
 
     let _operator = Operator::start_default(&cluster).await;

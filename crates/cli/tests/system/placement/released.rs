@@ -185,6 +185,9 @@ async fn placement_operator_serves(site: &Site<'_>) {
     };
     let files = "placement-api-config-data";
     write(kinds::SECRET, files, json!({"data": null, "stringData": of("Secret", files)["stringData"]})).await;
+    // A Job with another hash: it deletes that one, and makes its own.
+    let job = ["-n", &site.namespace, "delete", "job", "placement-api-db-sync", "--ignore-not-found", "--wait"];
+    site.cluster.kubectl(&job).await;
     site.made_by(ORIGINAL, of("Job", "placement-api-db-sync")).await;
     let mut template = of("Deployment", NAME)["spec"]["template"].clone();
     // As controllerutil does it, the difference to what is there.

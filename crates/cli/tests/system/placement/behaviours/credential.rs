@@ -32,9 +32,11 @@ pub async fn renders_application_credential_auth(site: &Site<'_>) {
 }
 
 pub async fn waits_for_the_secret_and_names_a_missing_key(site: &Site<'_>) {
-    site.with_database(names("ac")).await;
+    site.inputs().await;
+    site.placement(names("ac")).await;
     site.wait_says("InputReady", "False", "Requested", "Input data resources missing: secret/ac").await;
     site.secret("ac", &[("AC_ID", "a")]).await;
+    site.plays_mariadb(ACCOUNT).await;
     let why = "Service config create error occurred field not found in Secret: field 'AC_SECRET' not found in secret/ac";
     site.wait_says("ServiceConfigReady", "False", "Error", why).await;
     site.wait_is("InputReady", "True").await;
