@@ -107,7 +107,7 @@ pub async fn plan(online: &Online, site: &Site, wanted: &Value) -> Result<(Previ
     let (facts, unseen) = changes::facts(&objects).await.map_err(|error| online.explain(error))?;
     let elder = elder(online, site, wanted).await?;
     let look = |answers: &BTreeMap<_, _>, dice| {
-        let given = Given::Cluster { facts: facts.clone(), answers: answers.clone() };
+        let given = Given::Cluster { facts: Box::new(facts.clone()), answers: answers.clone() };
         preview(&read, &settings, given, elder.as_deref(), dice)
     };
     let mut answers = BTreeMap::new();
@@ -174,7 +174,7 @@ pub async fn deletion(online: &Online, site: &Site, stored: &Value) -> Result<Pr
     let read: PlacementApi = serde_json::from_value(stored.clone()).unwrap_or_default();
     let mut answers = BTreeMap::new();
     let releases = loop {
-        let (releases, open) = preview_departure(&read, Given::Cluster { facts: facts.clone(), answers: answers.clone() });
+        let (releases, open) = preview_departure(&read, Given::Cluster { facts: Box::new(facts.clone()), answers: answers.clone() });
         if open.is_empty() {
             break releases;
         }

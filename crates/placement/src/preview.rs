@@ -51,7 +51,7 @@ pub enum Given {
     /// A cluster, as far as it has been asked.
     Cluster {
         /// Which kinds it serves.
-        facts: Facts,
+        facts: Box<Facts>,
         /// What it has answered.
         answers: BTreeMap<Question, Vec<Value>>,
     },
@@ -396,7 +396,7 @@ mod tests {
         let facts = Facts { definitions: served.map(|kind| kind.definition()).into(), ..Facts::default() };
         let mut answers = BTreeMap::new();
         let ahead = loop {
-            let given = Given::Cluster { facts: facts.clone(), answers: answers.clone() };
+            let given = Given::Cluster { facts: Box::new(facts.clone()), answers: answers.clone() };
             let ahead = preview(&resource, &Settings::default(), given, None, Dice { user: [1; 2], password: [1; 16] });
             if ahead.open.is_empty() {
                 break ahead;
