@@ -302,7 +302,19 @@ impl ControlPlane {
     /// # Errors
     /// It was not started with [`Builder::audit`].
     pub fn audit_events(&self) -> Result<Vec<AuditEvent>> {
-        audit::read(&self.dir.path().join("audit.log")).context("start the control plane with .audit(true)")
+        self.audited(None)
+    }
+
+    /// The same of one user, for example `system:serviceaccount:<namespace>:<name>`.
+    ///
+    /// # Errors
+    /// As [`audit_events`](Self::audit_events).
+    pub fn audit_events_of(&self, user: &str) -> Result<Vec<AuditEvent>> {
+        self.audited(Some(user))
+    }
+
+    fn audited(&self, user: Option<&str>) -> Result<Vec<AuditEvent>> {
+        audit::read(&self.dir.path().join("audit.log"), user).context("start the control plane with .audit(true)")
     }
 
     /// Whether data and logs stay when it ends.

@@ -294,7 +294,7 @@ impl Cluster {
     /// Every request of the operator so far, by the API server's audit log.
     pub fn audit(&self) -> Vec<AuditEvent> {
         let user = format!("system:serviceaccount:{}:{}", self.operator_namespace(), self.operator.name);
-        self.control_plane.audit_events().unwrap().into_iter().filter(|event| event.user == user).collect()
+        self.control_plane.audit_events_of(&user).unwrap()
     }
 }
 

@@ -166,7 +166,12 @@ async fn is_switched(cluster: &Cluster, release: &str) {
         for fact in facts(release) {
             let Some(live) = cluster.get(fact.kind, fact.namespace, fact.name).await else { continue };
             let metadata = &live["metadata"];
-            if STAY.contains(&(fact.kind, fact.name)) || OTHERS.contains(&(fact.kind, fact.name)) {
+            if STAY.contains(&(fact.kind, fact.name)) {
+                // The garbage collector takes it when the resource goes.
+                assert_eq!(metadata["ownerReferences"][0]["kind"], "NetworkAddonsConfig", "{}", fact.title());
+                continue;
+            }
+            if OTHERS.contains(&(fact.kind, fact.name)) {
                 continue;
             }
             if metadata["labels"][OWNER_LABEL].is_null() {
@@ -222,9 +227,10 @@ async fn there_and_back(cluster: &Cluster, release: &str) {
     is_switched(cluster, release).await;
 
     cluster.kubectl(&["delete", "networkaddonsconfig", "cluster", "--timeout=60s"]).await;
-    // What users configured stays. What only the other operator owned goes by its owner reference.
+    // What users configured stays, and the garbage collector takes its time.
+    let is_removed = |fact: &&Fact| fact.name != DEVICE_PLUGIN && !STAY.contains(&(fact.kind, fact.name));
     wait_until(&format!("all of {release} is gone"), async || {
-        for fact in facts(release).iter().filter(|fact| fact.name != DEVICE_PLUGIN) {
+        for fact in facts(release).iter().filter(is_removed) {
             if cluster.get(fact.kind, fact.namespace, fact.name).await.is_some() {
                 return Err(format!("{} is there", fact.title()));
             }
@@ -233,7 +239,10 @@ async fn there_and_back(cluster: &Cluster, release: &str) {
     })
     .await;
     operator.terminate().await;
-    cluster.kubectl(&["-n", NAMESPACE, "delete", "configmap", DEVICE_PLUGIN, "--ignore-not-found"]).await;
+    for fact in facts(release).iter().filter(|fact| !is_removed(fact)) {
+        let kind = format!("{}.{}", fact.kind.plural, fact.kind.group);
+        cluster.kubectl(&["-n", fact.namespace, "delete", kind.trim_end_matches('.'), fact.name, "--ignore-not-found"]).await;
+    }
 }
 
 /// On one control plane, one release after the other.
