@@ -89,7 +89,7 @@ pub fn with_section(text: &str) -> String {
     if lines.next().is_none_or(|line| line.starts_with('[')) { text.to_owned() } else { format!("[DEFAULT]\n{text}") }
 }
 
-/// What is wrong with settings that a user has written, with the number of the line; nothing if Placement can read them [`with_section`].
+/// The first error in settings that a user has written, with the number of its line. `None` if Placement can read them [`with_section`].
 pub fn complaint(text: &str) -> Option<String> {
     let mut in_value = false;
     for (index, line) in text.split('\n').enumerate() {

@@ -37,7 +37,7 @@ pub struct Facts {
     pub foreign_nmstates: BTreeSet<String>,
 }
 
-/// What the nodes use now: `net-conf.json` and `cni-conf.json` of a running Flannel, as far as they say it.
+/// Settings that the nodes use now, from `net-conf.json` and `cni-conf.json` of a running Flannel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ForeignFlannel {

@@ -218,12 +218,12 @@ fn it_is_deployed_unless_somebody_brings_a_service_proxy() {
 #[test]
 fn it_does_not_begin_by_itself_where_another_one_goes() {
     let kubeadm = Facts { foreign_kube_proxy: true, ..Facts::default() };
-    let beside = try_decide(type_of("Flannel", json!(null)), None, &kubeadm).unwrap().decided;
+    let with_another = try_decide(type_of("Flannel", json!(null)), None, &kubeadm).unwrap().decided;
     let alone = try_decide(type_of("Flannel", json!(null)), None, &Facts::default()).unwrap().decided;
     for (record, deploy, deployed) in [
-        (&beside, json!(null), false),
-        (&beside, json!(true), true),
-        (&beside, json!(false), false),
+        (&with_another, json!(null), false),
+        (&with_another, json!(true), true),
+        (&with_another, json!(false), false),
         (&alone, json!(null), true),
         (&alone, json!(false), false),
     ] {

@@ -19,7 +19,7 @@ use super::{AGENT, Settings, config::Effective, settings::NAMESPACE};
 pub const AGENT_UNIT: &str = "agent";
 /// The unit of its namespace, which is never removed.
 pub const NAMESPACE_UNIT: &str = "namespace";
-/// The unit of what Prometheus Operator is told.
+/// The unit that owns the objects for Prometheus Operator.
 pub const MONITORING_UNIT: &str = "monitoring";
 
 const NAMESPACE_FILE: &str = include_str!("../../../../components/nmstate/namespace.yaml");

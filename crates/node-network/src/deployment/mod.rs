@@ -132,7 +132,7 @@ impl Domain for Deployment {
 }
 
 impl Deployment {
-    /// That nothing scrapes an operator that has a namespace of its own.
+    /// A notice for an operator that has a namespace of its own: no ServiceMonitor of Weft scrapes it.
     fn unmonitored(&self, facts: &Facts) -> Option<Notice> {
         let message = format!(
             "the operator is in the namespace {}, where Weft makes no objects: have its metrics scraped by a ServiceMonitor of your own",

@@ -1,4 +1,4 @@
-//! What the containers of workloads give their programs, to compare it with what the programs need.
+//! Arguments, environment and mounts that containers give their programs, to compare them with the needs of the programs.
 
 use std::collections::BTreeMap;
 

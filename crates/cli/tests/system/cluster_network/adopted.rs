@@ -7,7 +7,7 @@ use super::{config, record, start, text, weft};
 use crate::harness::*;
 
 const FLANNEL: &str = "kube-flannel";
-/// What the owner consents to.
+/// The objects that the owner lets Weft adopt.
 const OBJECTS: [(Kind, &str, &str); 5] = [
     (kinds::SERVICE_ACCOUNT, FLANNEL, "flannel"),
     (kinds::CLUSTER_ROLE, "", "flannel"),

@@ -34,7 +34,7 @@ async fn weft_waits_for_the_end_of_the_other_operator_and_takes_over_what_it_mad
         .collect();
     assert!(odd.is_empty(), "it writes nothing meanwhile: {odd:#?}");
 
-    // Scaled to zero, it is in nobody's way any more. What then happens, a plan says beforehand.
+    // Scaled to zero, the old operator no longer blocks Weft. The plan tells beforehand which steps follow.
     let made = [(kinds::CONFIG_MAP, SDN, "sdn-config"), (kinds::CUSTOM_RESOURCE_DEFINITION, "", "hostsubnets.network.openshift.io")];
     let planned = Planned::of(&cluster, &minimal(), &[], made.map(|(kind, namespace, name)| ObjectKey::new(kind, namespace, name))).await;
     cluster.kubectl(&["-n", "openshift-network-operator", "scale", "deployment", "network-operator", "--replicas=0"]).await;
