@@ -10,4 +10,5 @@ mod flannel;
 mod foreign;
 mod open_vswitch;
 mod second_interface;
+mod secondary_dns;
 mod site;

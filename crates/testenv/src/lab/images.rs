@@ -27,6 +27,9 @@ pub const CNI_PLUGINS: &str = "localhost/cni-default-plugins:test";
 /// ovs-cni: its plugins and its marker, where its own image has them, with the tools that its manifest runs.
 pub const OVS_CNI: &str = "localhost/ovs-cni-plugin:test";
 
+/// CoreDNS with the plugins that secondary DNS configures, as `/coredns`.
+pub const COREDNS: &str = "localhost/coredns:test";
+
 /// Raise it when an image below changes, so that archives made before are not used any more.
 const RECIPE: u32 = 1;
 
@@ -145,6 +148,17 @@ pub fn ovs_cni() -> Result<Option<PathBuf>> {
         Ok(image)
     });
     made.map(Some)
+}
+
+/// The archive of [`COREDNS`]; none where its module could not be had.
+///
+/// # Errors
+/// As [`pause`].
+pub fn coredns() -> Result<Option<PathBuf>> {
+    if !programs()?.join("pods/coredns").is_file() {
+        return Ok(None);
+    }
+    archive(COREDNS, |image, programs| Ok(image.program("/coredns", programs.join("pods/coredns"))?.entrypoint(["/coredns"]))).map(Some)
 }
 
 /// The archive of an image, which is made if it is not there yet.
