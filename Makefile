@@ -45,9 +45,10 @@ fuzz: ## Look for inputs that break something, guided by coverage, TIME=60 secon
 mutants: ## Break the code in random places and show what no test notices (20 minutes; PART=placement takes one part)
 	@scripts/mutants $(PART)
 
-check: ## Check format, lints, and the licences and sources of dependencies
+check: ## Check format, lints, writing style, and the licences and sources of dependencies
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	@scripts/style
 	@scripts/check-dependencies
 
 fmt: ## Format the code
