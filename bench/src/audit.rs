@@ -18,7 +18,10 @@ pub fn of_admin(lab: &Lab, since: Timestamp) -> Result<Vec<AuditEvent>> {
 
 fn since_by(lab: &Lab, since: Timestamp, user: &str) -> Result<Vec<AuditEvent>> {
     let all = lab.control_plane.audit_events()?;
-    Ok(all.into_iter().filter(|event| event.user == user && event.received >= since).collect())
+    Ok(all
+        .into_iter()
+        .filter(|event| event.user == user && event.received >= since)
+        .collect())
 }
 
 /// The path of a request, without its query.
@@ -36,7 +39,11 @@ pub fn is_lease(event: &AuditEvent) -> bool {
 /// # Errors
 /// There are none.
 pub fn first_received<'a>(events: impl IntoIterator<Item = &'a AuditEvent>) -> Result<Timestamp> {
-    events.into_iter().map(|event| event.received).min().context("the audit log has no such request")
+    events
+        .into_iter()
+        .map(|event| event.received)
+        .min()
+        .context("the audit log has no such request")
 }
 
 /// When the last of these was answered.
@@ -44,7 +51,11 @@ pub fn first_received<'a>(events: impl IntoIterator<Item = &'a AuditEvent>) -> R
 /// # Errors
 /// There are none.
 pub fn last_answered<'a>(events: impl IntoIterator<Item = &'a AuditEvent>) -> Result<Timestamp> {
-    events.into_iter().map(|event| event.answered).max().context("the audit log has no such request")
+    events
+        .into_iter()
+        .map(|event| event.answered)
+        .max()
+        .context("the audit log has no such request")
 }
 
 /// Seconds between two moments.
@@ -57,8 +68,16 @@ pub fn timeline(start: Timestamp, events: &[AuditEvent]) -> String {
     let mut events: Vec<_> = events.iter().collect();
     events.sort_by_key(|event| event.received);
     let line = |event: &AuditEvent| {
-        let (at, took) = (seconds(start, event.received) * 1000.0, seconds(event.received, event.answered) * 1000.0);
-        format!("{at:8.1} ms {took:+7.1}  {} {} {}\n", event.code, event.verb, path(event))
+        let (at, took) = (
+            seconds(start, event.received) * 1000.0,
+            seconds(event.received, event.answered) * 1000.0,
+        );
+        format!(
+            "{at:8.1} ms {took:+7.1}  {} {} {}\n",
+            event.code,
+            event.verb,
+            path(event)
+        )
     };
     events.into_iter().map(line).collect()
 }

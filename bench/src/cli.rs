@@ -28,7 +28,8 @@ pub struct Args {
     #[arg(long, value_name = "PART", value_enum)]
     only: Vec<Part>,
 
-    /// The configuration to measure with; may be given several times [default: an example of each domain]
+    /// The configuration to measure with; may be given several times [default: an example of each
+    /// domain]
     #[arg(long, value_name = "FILE")]
     config: Vec<PathBuf>,
 
@@ -56,7 +57,8 @@ pub struct Args {
     #[arg(long, value_name = "AGENTS", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     pub agents: u32,
 
-    /// Print when each of the operator's requests came in and how long it took, for each installation
+    /// Print when each of the operator's requests came in and how long it took, for each
+    /// installation
     #[arg(long)]
     pub timeline: bool,
 
@@ -68,12 +70,20 @@ pub struct Args {
 impl Args {
     /// The configurations to measure with.
     pub fn configs(&self) -> Vec<PathBuf> {
-        if self.config.is_empty() { domain::examples().collect() } else { self.config.clone() }
+        if self.config.is_empty() {
+            domain::examples().collect()
+        } else {
+            self.config.clone()
+        }
     }
 
     /// The parts to measure of a domain, in the order of the table.
     pub fn parts(&self, domain: &Domain) -> impl Iterator<Item = Part> {
-        domain.parts.iter().copied().filter(|part| self.only.is_empty() || self.only.contains(part))
+        domain
+            .parts
+            .iter()
+            .copied()
+            .filter(|part| self.only.is_empty() || self.only.contains(part))
     }
 
     /// The binary to measure.
@@ -81,9 +91,14 @@ impl Args {
     /// # Errors
     /// It is not there.
     pub fn weft(&self) -> Result<PathBuf> {
-        let weft = self.weft.clone().unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/weft"));
+        let weft = self.weft.clone().unwrap_or_else(|| {
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/weft")
+        });
         if !weft.is_file() {
-            bail!("there is no {}: run `make build`, or set WEFT_BIN to a release binary of weft", weft.display());
+            bail!(
+                "there is no {}: run `make build`, or set WEFT_BIN to a release binary of weft",
+                weft.display()
+            );
         }
         Ok(weft.canonicalize()?)
     }

@@ -36,7 +36,11 @@ pub struct Domain {
 }
 
 /// Of a configuration all of whose objects are there and work.
-const SETTLED: &[(&str, &str)] = &[("Available", "True"), ("Progressing", "False"), ("Degraded", "False")];
+const SETTLED: &[(&str, &str)] = &[
+    ("Available", "True"),
+    ("Progressing", "False"),
+    ("Degraded", "False"),
+];
 
 /// All that are measured.
 pub const ALL: [Domain; 4] = [
@@ -52,7 +56,16 @@ pub const ALL: [Domain; 4] = [
         workload: "deployments",
         example: "network-addons-config.yaml",
         images: &[],
-        parts: &[Part::Idle, Part::Restart, Part::Install, Part::Answer, Part::Memory, Part::Drift, Part::Removal, Part::Size],
+        parts: &[
+            Part::Idle,
+            Part::Restart,
+            Part::Install,
+            Part::Answer,
+            Part::Memory,
+            Part::Drift,
+            Part::Removal,
+            Part::Size,
+        ],
     },
     Domain {
         name: "cluster-network",
@@ -67,7 +80,14 @@ pub const ALL: [Domain; 4] = [
         example: "network-config-openshift-sdn.yaml",
         images: &["NODE_IMAGE", "HYPERSHIFT_IMAGE"],
         // Its objects stay when the configuration is deleted.
-        parts: &[Part::Render, Part::Idle, Part::Restart, Part::Install, Part::Memory, Part::Drift],
+        parts: &[
+            Part::Render,
+            Part::Idle,
+            Part::Restart,
+            Part::Install,
+            Part::Memory,
+            Part::Drift,
+        ],
     },
     Domain {
         name: "node-network",
@@ -81,7 +101,14 @@ pub const ALL: [Domain; 4] = [
         workload: "deployments",
         example: "node-network/linux-bridge-without-vlans.yaml",
         images: &[],
-        parts: &[Part::Freshness, Part::Apply, Part::Traffic, Part::HostsIdle, Part::AgentMemory, Part::Fleet],
+        parts: &[
+            Part::Freshness,
+            Part::Apply,
+            Part::Traffic,
+            Part::HostsIdle,
+            Part::AgentMemory,
+            Part::Fleet,
+        ],
     },
     Domain {
         name: "placement",
@@ -108,18 +135,26 @@ impl Domain {
         let kind = config["kind"].as_str().unwrap_or_default();
         ALL.iter()
             .find(|domain| domain.kind == kind)
-            .with_context(|| format!("kind {kind:?} is not the configuration of a domain that is measured"))
+            .with_context(|| {
+                format!("kind {kind:?} is not the configuration of a domain that is measured")
+            })
     }
 
     /// Where its configurations are.
     pub fn configs(&self) -> String {
-        let namespace = self.served.map(|namespace| format!("namespaces/{namespace}/")).unwrap_or_default();
+        let namespace = self
+            .served
+            .map(|namespace| format!("namespaces/{namespace}/"))
+            .unwrap_or_default();
         format!("/apis/{}/{namespace}{}", self.api_version, self.resource)
     }
 
     /// The lease of its leader.
     pub fn lease(&self) -> String {
-        format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases/weft-{}", self.namespace, self.name)
+        format!(
+            "/apis/coordination.k8s.io/v1/namespaces/{}/leases/weft-{}",
+            self.namespace, self.name
+        )
     }
 
     /// Who the operator is to the API server.

@@ -1,6 +1,9 @@
 //! A figure with its target, and how figures are shown.
 
-use comfy_table::{Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
+use comfy_table::{
+    Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table,
+    presets::UTF8_FULL_CONDENSED,
+};
 use serde::Serialize;
 
 /// What a value counts.
@@ -39,12 +42,25 @@ pub struct Figure {
 impl Figure {
     /// A figure that is only told.
     pub fn new(what: impl Into<String>, unit: Unit, value: f64) -> Self {
-        Self { domain: "", what: what.into(), unit, value: Some(value), lower_bound: None, at_most: None, cnao: "", note: String::new() }
+        Self {
+            domain: "",
+            what: what.into(),
+            unit,
+            value: Some(value),
+            lower_bound: None,
+            at_most: None,
+            cnao: "",
+            note: String::new(),
+        }
     }
 
     /// A part that could not be measured.
     pub fn failed(part: &str, error: &anyhow::Error) -> Self {
-        Self { value: None, note: format!("{error:#}"), ..Self::new(format!("{part}: could not be measured"), Unit::Count, 0.0) }
+        Self {
+            value: None,
+            note: format!("{error:#}"),
+            ..Self::new(format!("{part}: could not be measured"), Unit::Count, 0.0)
+        }
     }
 
     /// Is about this domain.
@@ -84,7 +100,8 @@ impl Figure {
 
     /// Whether it was measured and is within its target.
     pub fn holds(&self) -> bool {
-        self.value.is_some_and(|value| self.at_most.is_none_or(|limit| value <= limit))
+        self.value
+            .is_some_and(|value| self.at_most.is_none_or(|limit| value <= limit))
     }
 
     fn shown(&self, value: f64) -> String {
@@ -101,20 +118,34 @@ impl Figure {
 /// All figures side by side.
 pub fn table(figures: &[&Figure]) -> Table {
     let mut table = Table::new();
-    table.load_style(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
+    table
+        .load_style(UTF8_FULL_CONDENSED)
+        .set_content_arrangement(ContentArrangement::Dynamic);
     if !table.is_tty() {
         table.set_width(190);
     }
-    table.set_header(["what", "CNAO 0.102", "lower bound", "Weft", "must be", "", "details"]);
+    table.set_header([
+        "what",
+        "CNAO 0.102",
+        "lower bound",
+        "Weft",
+        "must be",
+        "",
+        "details",
+    ]);
     if figures.iter().all(|figure| figure.cnao.is_empty())
         && let Some(column) = table.column_mut(1)
     {
         column.set_constraint(ColumnConstraint::Hidden);
     }
     for figure in figures {
-        let right =
-            |value: Option<f64>| Cell::new(value.map_or_else(String::new, |value| figure.shown(value))).set_alignment(CellAlignment::Right);
-        let limit = figure.at_most.map_or_else(String::new, |limit| format!("≤ {}", figure.shown(limit)));
+        let right = |value: Option<f64>| {
+            Cell::new(value.map_or_else(String::new, |value| figure.shown(value)))
+                .set_alignment(CellAlignment::Right)
+        };
+        let limit = figure
+            .at_most
+            .map_or_else(String::new, |limit| format!("≤ {}", figure.shown(limit)));
         let verdict = match (figure.holds(), figure.at_most) {
             (false, _) => Cell::new("MISSED").fg(Color::Red),
             (true, Some(_)) => Cell::new("holds").fg(Color::Green),
@@ -154,8 +185,16 @@ mod tests {
     #[test]
     fn what_was_not_measured_does_not_hold() {
         assert!(!Figure::failed("idle", &anyhow::anyhow!("no")).holds());
-        assert!(Figure::new("size", Unit::Mebibytes, 14.0).at_most(15.0).holds());
-        assert!(!Figure::new("size", Unit::Mebibytes, 15.1).at_most(15.0).holds());
+        assert!(
+            Figure::new("size", Unit::Mebibytes, 14.0)
+                .at_most(15.0)
+                .holds()
+        );
+        assert!(
+            !Figure::new("size", Unit::Mebibytes, 15.1)
+                .at_most(15.0)
+                .holds()
+        );
     }
 
     #[test]

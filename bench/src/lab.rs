@@ -37,29 +37,54 @@ pub struct Setup {
 
 impl Setup {
     pub fn new(weft: &Path, config: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(config).with_context(|| format!("cannot read {}", config.display()))?;
-        let mut config: Value = serde_saphyr::from_str(&text).with_context(|| format!("{}", config.display()))?;
+        let text = std::fs::read_to_string(config)
+            .with_context(|| format!("cannot read {}", config.display()))?;
+        let mut config: Value =
+            serde_saphyr::from_str(&text).with_context(|| format!("{}", config.display()))?;
         let domain = Domain::of(&config)?;
         // All versions of a domain have one schema.
         config["apiVersion"] = domain.api_version.into();
         if domain.name == "placement" {
             // No Keystone runs here.
             config["spec"]["keystone"]["registration"] = "None".into();
-            config["spec"]["keystone"].as_object_mut().map(|keystone| keystone.remove("adminSecret"));
+            config["spec"]["keystone"]
+                .as_object_mut()
+                .map(|keystone| keystone.remove("adminSecret"));
         }
-        Ok(Self { weft: weft.to_owned(), domain, config, applied: OnceCell::new() })
+        Ok(Self {
+            weft: weft.to_owned(),
+            domain,
+            config,
+            applied: OnceCell::new(),
+        })
     }
 
     /// What Weft sends for this configuration; found out once.
     pub async fn applied(&self) -> Result<&[Applied]> {
-        Ok(self.applied.get_or_try_init(|| objects::record(self)).await?)
+        Ok(self
+            .applied
+            .get_or_try_init(|| objects::record(self))
+            .await?)
     }
 
     /// Runs `weft` and returns what it prints.
     pub fn run(&self, args: &[&str], input: &str) -> Result<String> {
-        let images = self.domain.images.iter().map(|variable| (variable, "registry.example/image:1"));
-        let mut child = Command::new(&self.weft).args(args).envs(images).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        child.stdin.take().context("stdin is piped")?.write_all(input.as_bytes())?;
+        let images = self
+            .domain
+            .images
+            .iter()
+            .map(|variable| (variable, "registry.example/image:1"));
+        let mut child = Command::new(&self.weft)
+            .args(args)
+            .envs(images)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        child
+            .stdin
+            .take()
+            .context("stdin is piped")?
+            .write_all(input.as_bytes())?;
         let output = child.wait_with_output()?;
         if !output.status.success() {
             bail!("weft {}: {}", args.join(" "), output.status);
@@ -82,16 +107,39 @@ impl<'a> Lab<'a> {
     pub async fn start(setup: &'a Setup) -> Result<Self> {
         let control_plane = ControlPlane::builder().nodes(3).audit(true).start().await?;
         if let Some(served) = setup.domain.served {
-            control_plane.kubectl(&["create", "namespace", served]).await?;
+            control_plane
+                .kubectl(&["create", "namespace", served])
+                .await?;
         }
-        control_plane.kubectl_with_input(&["apply", "-f", "-"], &setup.run(&["manifests", "--domains", setup.domain.name], "")?).await?;
+        control_plane
+            .kubectl_with_input(
+                &["apply", "-f", "-"],
+                &setup.run(&["manifests", "--domains", setup.domain.name], "")?,
+            )
+            .await?;
         let rest = Rest::new(control_plane.client());
-        let Domain { namespace, operator, workload, .. } = setup.domain;
-        let workload = rest.get(&format!("/apis/apps/v1/namespaces/{namespace}/{workload}/{operator}")).await?;
-        let container = &workload.context("the operator's workload")?["spec"]["template"]["spec"]["containers"][0];
+        let Domain {
+            namespace,
+            operator,
+            workload,
+            ..
+        } = setup.domain;
+        let workload = rest
+            .get(&format!(
+                "/apis/apps/v1/namespaces/{namespace}/{workload}/{operator}"
+            ))
+            .await?;
+        let container = &workload.context("the operator's workload")?["spec"]["template"]["spec"]["containers"]
+            [0];
         let args = serde_json::from_value(container["args"].clone())?;
         let env = environment(setup.domain, container)?;
-        let lab = Self { setup, control_plane, rest, args, env };
+        let lab = Self {
+            setup,
+            control_plane,
+            rest,
+            args,
+            env,
+        };
         match setup.domain.name {
             "addons" => lab.play_kubemacpool().await?,
             "cluster-network" => lab.play_cluster().await?,
@@ -118,17 +166,28 @@ impl<'a> Lab<'a> {
         Ok((lab, operator))
     }
 
-    /// A bare client with the rights of the operator: the API server looks longer at what some users do, above all at roles.
+    /// A bare client with the rights of the operator: the API server looks longer at what some
+    /// users do, above all at roles.
     pub async fn as_operator(&self) -> Result<Rest> {
-        let kubeconfig = self.control_plane.service_account_kubeconfig(self.setup.domain.namespace, self.setup.domain.operator).await?;
+        let kubeconfig = self
+            .control_plane
+            .service_account_kubeconfig(self.setup.domain.namespace, self.setup.domain.operator)
+            .await?;
         Ok(Rest::new(weft_testenv::client_from(&kubeconfig).await?))
     }
 
-    /// Starts the binary as the kubelet would, through a proxy if one is given. Returns when it is ready; that is before it leads.
+    /// Starts the binary as the kubelet would, through a proxy if one is given. Returns when it is
+    /// ready; that is before it leads.
     pub async fn operator(&self, pod: &str, via: Option<&Proxy>) -> Result<Operator> {
         let server = via.map_or(self.control_plane.url(), Proxy::url);
-        let kubeconfig =
-            self.control_plane.service_account_kubeconfig_via(server, self.setup.domain.namespace, self.setup.domain.operator).await?;
+        let kubeconfig = self
+            .control_plane
+            .service_account_kubeconfig_via(
+                server,
+                self.setup.domain.namespace,
+                self.setup.domain.operator,
+            )
+            .await?;
         let log = self.control_plane.dir().join(format!("{pod}.log"));
         let output = File::create(&log)?;
         let mut command = bound_command(&self.setup.weft);
@@ -136,30 +195,52 @@ impl<'a> Lab<'a> {
             .args(&self.args)
             .arg("--kubeconfig")
             .arg(&kubeconfig)
-            .args(["--probe-address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0", "--pod-name", pod])
+            .args([
+                "--probe-address",
+                "127.0.0.1:0",
+                "--metrics-address",
+                "127.0.0.1:0",
+                "--pod-name",
+                pod,
+            ])
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .envs(&self.env)
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output);
-        let mut operator = Operator { child: spawn_bound(command)?, log, pod: pod.to_owned() };
-        wait::until("the operator is ready", async || operator.is_ready().await.map(|ready| ready.then_some(()))).await?;
+        let mut operator = Operator {
+            child: spawn_bound(command)?,
+            log,
+            pod: pod.to_owned(),
+        };
+        wait::until("the operator is ready", async || {
+            operator.is_ready().await.map(|ready| ready.then_some(()))
+        })
+        .await?;
         Ok(operator)
     }
 
     /// Waits until this operator holds the lease.
     pub async fn leads(&self, operator: &Operator) -> Result<()> {
         wait::until("the operator leads", async || {
-            let lease = self.rest.get(&self.setup.domain.lease()).await?.unwrap_or_default();
+            let lease = self
+                .rest
+                .get(&self.setup.domain.lease())
+                .await?
+                .unwrap_or_default();
             let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
-            Ok(holder.starts_with(&format!("{}_", operator.pod)).then_some(()))
+            Ok(holder
+                .starts_with(&format!("{}_", operator.pod))
+                .then_some(()))
         })
         .await
     }
 
     pub async fn create_config(&self) -> Result<Value> {
-        self.rest.create(&self.setup.domain.configs(), &self.setup.config).await
+        self.rest
+            .create(&self.setup.domain.configs(), &self.setup.config)
+            .await
     }
 
     pub async fn patch_config(&self, patch: &Value) -> Result<Value> {
@@ -175,7 +256,13 @@ impl<'a> Lab<'a> {
     }
 
     fn config_path(&self) -> String {
-        format!("{}/{}", self.setup.domain.configs(), self.setup.config["metadata"]["name"].as_str().unwrap_or_default())
+        format!(
+            "{}/{}",
+            self.setup.domain.configs(),
+            self.setup.config["metadata"]["name"]
+                .as_str()
+                .unwrap_or_default()
+        )
     }
 
     /// Waits until status says, of the latest generation, that all is well.
@@ -202,45 +289,80 @@ impl<'a> Lab<'a> {
         wait::until("the operator is quiet", async || {
             tokio::time::sleep(std::time::Duration::from_millis(200)).await;
             let events = crate::audit::of_operator(self, long_ago)?;
-            let last = events.iter().filter(|event| !crate::audit::is_lease(event)).map(|event| event.answered).max();
-            Ok(last.is_none_or(|last| crate::audit::seconds(last, Timestamp::now()) > 1.0).then_some(()))
+            let last = events
+                .iter()
+                .filter(|event| !crate::audit::is_lease(event))
+                .map(|event| event.answered)
+                .max();
+            Ok(last
+                .is_none_or(|last| crate::audit::seconds(last, Timestamp::now()) > 1.0)
+                .then_some(()))
         })
         .await
     }
 
-    /// The API server takes 2 s for the first object of a kind whose definition and admission policies it has just got. That is
-    /// nobody's merit or fault, so it is over before anything is measured.
+    /// The API server takes 2 s for the first object of a kind whose definition and admission
+    /// policies it has just got. That is nobody's merit or fault, so it is over before anything is
+    /// measured.
     async fn warm_up(&self) -> Result<()> {
-        self.rest.dry_run(&self.setup.domain.configs(), &self.setup.config).await.map(drop)
+        self.rest
+            .dry_run(&self.setup.domain.configs(), &self.setup.config)
+            .await
+            .map(drop)
     }
 
-    /// What a cluster has whose network Weft brings: nodes of the control plane, and Multus' definition for additional networks.
+    /// What a cluster has whose network Weft brings: nodes of the control plane, and Multus'
+    /// definition for additional networks.
     async fn play_cluster(&self) -> Result<()> {
-        self.control_plane.kubectl(&["label", "nodes", "--all", "node-role.kubernetes.io/control-plane="]).await?;
+        self.control_plane
+            .kubectl(&[
+                "label",
+                "nodes",
+                "--all",
+                "node-role.kubernetes.io/control-plane=",
+            ])
+            .await?;
         let definition = include_str!("../../components/network-attachment-definition/crd.yaml");
-        self.control_plane.kubectl_with_input(&["apply", "-f", "-"], definition).await.map(drop)
+        self.control_plane
+            .kubectl_with_input(&["apply", "-f", "-"], definition)
+            .await
+            .map(drop)
     }
 
     /// The Secrets that a PlacementAPI names.
     async fn make_secrets(&self) -> Result<()> {
         let namespace = self.setup.domain.served.unwrap_or_default();
-        for (name, values) in
-            [("placement-secret", json!({"PlacementPassword": "p"})), ("placement-db", json!({"username": "placement", "password": "p"}))]
-        {
-            let secret =
-                json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": namespace}, "stringData": values});
-            self.rest.apply(&format!("/api/v1/namespaces/{namespace}/secrets/{name}"), &secret).await?;
+        for (name, values) in [
+            ("placement-secret", json!({"PlacementPassword": "p"})),
+            (
+                "placement-db",
+                json!({"username": "placement", "password": "p"}),
+            ),
+        ] {
+            let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": namespace}, "stringData": values});
+            self.rest
+                .apply(
+                    &format!("/api/v1/namespaces/{namespace}/secrets/{name}"),
+                    &secret,
+                )
+                .await?;
         }
         Ok(())
     }
 
-    /// What the certificate manager of KubeMacPool does in life: kwok runs no containers, and without this Secret KubeMacPool is not
-    /// called ready.
+    /// What the certificate manager of KubeMacPool does in life: kwok runs no containers, and
+    /// without this Secret KubeMacPool is not called ready.
     async fn play_kubemacpool(&self) -> Result<()> {
         let (name, namespace) = ("kubemacpool-service", self.setup.domain.namespace);
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": namespace},
             "type": "kubernetes.io/tls", "data": {"tls.crt": "", "tls.key": ""}});
-        self.rest.apply(&format!("/api/v1/namespaces/{namespace}/secrets/{name}"), &secret).await.map(drop)
+        self.rest
+            .apply(
+                &format!("/api/v1/namespaces/{namespace}/secrets/{name}"),
+                &secret,
+            )
+            .await
+            .map(drop)
     }
 }
 
@@ -274,8 +396,12 @@ impl Operator {
         if let Some(status) = self.child.try_wait()? {
             bail!("the operator ended with {status}: {}", self.last_words());
         }
-        let Some(address) = self.address() else { return Ok(false) };
-        let Ok(mut stream) = TcpStream::connect(address).await else { return Ok(false) };
+        let Some(address) = self.address() else {
+            return Ok(false);
+        };
+        let Ok(mut stream) = TcpStream::connect(address).await else {
+            return Ok(false);
+        };
         stream.write_all(b"GET /readyz HTTP/1.0\r\n\r\n").await?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await?;
@@ -286,7 +412,11 @@ impl Operator {
     fn address(&self) -> Option<SocketAddr> {
         self.log().lines().find_map(|line| {
             let line: Value = serde_json::from_str(line).ok()?;
-            line.pointer("/fields/address").or_else(|| line.get("address"))?.as_str()?.parse().ok()
+            line.pointer("/fields/address")
+                .or_else(|| line.get("address"))?
+                .as_str()?
+                .parse()
+                .ok()
         })
     }
 
@@ -310,7 +440,10 @@ fn environment(domain: &Domain, container: &Value) -> Result<BTreeMap<String, St
     let variables = container["env"].as_array().into_iter().flatten();
     variables
         .map(|variable| {
-            let value = match variable.pointer("/valueFrom/fieldRef/fieldPath").and_then(Value::as_str) {
+            let value = match variable
+                .pointer("/valueFrom/fieldRef/fieldPath")
+                .and_then(Value::as_str)
+            {
                 None => variable["value"].as_str().unwrap_or_default(),
                 Some("metadata.namespace") => domain.namespace,
                 Some("metadata.name") => domain.operator,
@@ -318,7 +451,10 @@ fn environment(domain: &Domain, container: &Value) -> Result<BTreeMap<String, St
                 Some("metadata.uid") => "",
                 Some(other) => bail!("the kubelet's part is not played for {other}"),
             };
-            Ok((variable["name"].as_str().unwrap_or_default().to_owned(), value.to_owned()))
+            Ok((
+                variable["name"].as_str().unwrap_or_default().to_owned(),
+                value.to_owned(),
+            ))
         })
         .collect()
 }

@@ -1,10 +1,14 @@
-//! Weft's figures, measured on a real control plane, beside lower bounds that are taken in the same run.
+//! Weft's figures, measured on a real control plane, beside lower bounds that are taken in the same
+//! run.
 //!
-//! - [`parts`]: one module for each part of the table; each works in a fresh control plane of its own;
+//! - [`parts`]: one module for each part of the table; each works in a fresh control plane of its
+//!   own;
 //! - [`domain`]: what differs between the domains;
-//! - [`lab`]: a control plane with Weft installed as a user installs it, and the release binary as a process;
+//! - [`lab`]: a control plane with Weft installed as a user installs it, and the release binary as
+//!   a process;
 //! - [`rest`]: requests as administrator, for disturbances, lower bounds and looks;
-//! - [`objects`]: the objects that a configuration leads to, and the very requests that Weft makes for them;
+//! - [`objects`]: the objects that a configuration leads to, and the very requests that Weft makes
+//!   for them;
 //! - [`audit`]: what the API server recorded, for counts and times;
 //! - [`figure`]: a figure, its target, the table and the JSON.
 
@@ -28,7 +32,8 @@ use crate::{cli::Args, figure::Figure};
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let args = Args::parse();
-    match tokio::select! { done = run(&args) => done, _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")) } {
+    match tokio::select! { done = run(&args) => done, _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")) }
+    {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -55,14 +60,28 @@ async fn run(args: &Args) -> Result<bool> {
         for part in args.parts(setup.domain) {
             eprintln!("measuring {} with {} ...", part.name(), config.display());
             let measured = part.measure(&setup, args).await;
-            let measured = measured.unwrap_or_else(|error| vec![Figure::failed(&part.name(), &error)]);
-            figures.extend(measured.into_iter().map(|figure| figure.of(setup.domain.name)));
+            let measured =
+                measured.unwrap_or_else(|error| vec![Figure::failed(&part.name(), &error)]);
+            figures.extend(
+                measured
+                    .into_iter()
+                    .map(|figure| figure.of(setup.domain.name)),
+            );
         }
-        let of_domain: Vec<_> = figures.iter().filter(|figure| figure.domain == setup.domain.name).collect();
-        println!("{}, {}:\n{}\n", setup.domain.name, config.display(), figure::table(&of_domain));
+        let of_domain: Vec<_> = figures
+            .iter()
+            .filter(|figure| figure.domain == setup.domain.name)
+            .collect();
+        println!(
+            "{}, {}:\n{}\n",
+            setup.domain.name,
+            config.display(),
+            figure::table(&of_domain)
+        );
     }
     if let Some(file) = &args.json {
-        std::fs::write(file, serde_json::to_string_pretty(&figures)? + "\n").with_context(|| format!("cannot write {}", file.display()))?;
+        std::fs::write(file, serde_json::to_string_pretty(&figures)? + "\n")
+            .with_context(|| format!("cannot write {}", file.display()))?;
     }
     let missed = figures.iter().filter(|figure| !figure.holds()).count();
     if missed > 0 {

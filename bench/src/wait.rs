@@ -21,7 +21,11 @@ pub async fn until<T>(what: &str, look: impl AsyncFnMut() -> Result<Option<T>>) 
 ///
 /// # Errors
 /// There is nothing for this long, or looking fails.
-pub async fn until_for<T>(patience: Duration, what: &str, mut look: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
+pub async fn until_for<T>(
+    patience: Duration,
+    what: &str,
+    mut look: impl AsyncFnMut() -> Result<Option<T>>,
+) -> Result<T> {
     let deadline = Instant::now() + patience;
     loop {
         if let Some(found) = look().await? {

@@ -5,8 +5,8 @@ use std::{env, error::Error, ffi::OsStr, fs};
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=build.rs");
     if env::var("CARGO_CFG_TARGET_ENV").as_deref() == Ok("gnu") {
-        // The loader reads every relocation at start, so they stay in memory: packed (glibc 2.36, binutils 2.38) they take a few
-        // kilobytes instead of a megabyte.
+        // The loader reads every relocation at start, so they stay in memory: packed (glibc 2.36,
+        // binutils 2.38) they take a few kilobytes instead of a megabyte.
         println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
     }
     definitions("../../deploy/crds", &env::var("OUT_DIR")?)
@@ -18,7 +18,10 @@ fn definitions(from: &str, to: &str) -> Result<(), Box<dyn Error>> {
     for file in fs::read_dir(from)? {
         let file = file?.path();
         let definition: serde_json::Value = serde_saphyr::from_str(&fs::read_to_string(&file)?)?;
-        let name = file.file_stem().and_then(OsStr::to_str).ok_or("a file without a name")?;
+        let name = file
+            .file_stem()
+            .and_then(OsStr::to_str)
+            .ok_or("a file without a name")?;
         fs::write(format!("{to}/{name}.json"), definition.to_string())?;
     }
     Ok(())

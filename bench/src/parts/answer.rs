@@ -16,18 +16,35 @@ pub async fn measure(setup: &Setup) -> Result<Vec<Figure>> {
     for policy in ["IfNotPresent", "Always", "Never", "Always", "IfNotPresent"] {
         lab.wait_quiet().await?;
         let since = Timestamp::now();
-        lab.patch_config(&json!({"spec": {"imagePullPolicy": policy}})).await?;
+        lab.patch_config(&json!({"spec": {"imagePullPolicy": policy}}))
+            .await?;
         lab.wait_available().await?;
-        let patch = audit::of_admin(&lab, since)?.into_iter().find(|event| event.verb == "patch");
+        let patch = audit::of_admin(&lab, since)?
+            .into_iter()
+            .find(|event| event.verb == "patch");
         let requests = audit::of_operator(&lab, since)?;
-        let first = requests.iter().filter(|event| event.subresource == "status").min_by_key(|event| event.answered);
-        times.push(audit::seconds(audit::first_received(&patch)?, audit::last_answered(first)?));
+        let first = requests
+            .iter()
+            .filter(|event| event.subresource == "status")
+            .min_by_key(|event| event.answered);
+        times.push(audit::seconds(
+            audit::first_received(&patch)?,
+            audit::last_answered(first)?,
+        ));
     }
     drop(operator);
     let (median, max) = median_and_max(&times);
-    Ok(vec![Figure::new("changed: to the first word in status", Unit::Seconds, median).at_most(0.1).note(format!(
-        "median of {}, longest {:.0} ms",
-        times.len(),
-        max * 1000.0
-    ))])
+    Ok(vec![
+        Figure::new(
+            "changed: to the first word in status",
+            Unit::Seconds,
+            median,
+        )
+        .at_most(0.1)
+        .note(format!(
+            "median of {}, longest {:.0} ms",
+            times.len(),
+            max * 1000.0
+        )),
+    ])
 }

@@ -26,7 +26,8 @@ pub async fn measure(setup: &Setup) -> Result<Vec<Figure>> {
     let full = Memory::of(operator.pid())?;
     add_foreign(&lab.rest, setup.domain.namespace).await?;
     lab.wait_quiet().await?;
-    // The watch cache of the API server hands events on within a moment; a lease renewal is part of life.
+    // The watch cache of the API server hands events on within a moment; a lease renewal is part of
+    // life.
     tokio::time::sleep(Duration::from_secs(12)).await;
     let after = Memory::of(operator.pid())?;
     add_labelled(&lab.rest, setup.domain.namespace).await?;
@@ -35,25 +36,53 @@ pub async fn measure(setup: &Setup) -> Result<Vec<Figure>> {
     let flooded = Memory::of(operator.pid())?;
     drop(operator);
     Ok(vec![
-        Figure::new("memory without a configuration", Unit::Mebibytes, before.resident).cnao("55 MiB").note(before.note()),
-        Figure::new("memory, everything Available", Unit::Mebibytes, full.resident).at_most(15.0).cnao("64 MiB").note(full.note()),
-        Figure::new("memory, 3,000 foreign ConfigMaps of 10 KiB add", Unit::Mebibytes, after.resident - full.resident)
-            .at_most(0.5)
-            .cnao("51 MiB")
-            .note(after.note()),
+        Figure::new(
+            "memory without a configuration",
+            Unit::Mebibytes,
+            before.resident,
+        )
+        .cnao("55 MiB")
+        .note(before.note()),
+        Figure::new(
+            "memory, everything Available",
+            Unit::Mebibytes,
+            full.resident,
+        )
+        .at_most(15.0)
+        .cnao("64 MiB")
+        .note(full.note()),
+        Figure::new(
+            "memory, 3,000 foreign ConfigMaps of 10 KiB add",
+            Unit::Mebibytes,
+            after.resident - full.resident,
+        )
+        .at_most(0.5)
+        .cnao("51 MiB")
+        .note(after.note()),
         // The memory limits of the shipped workloads are set by the peak of this one.
-        Figure::new("memory, 200 ConfigMaps of 1 MB with Weft's label add", Unit::Mebibytes, flooded.resident - after.resident)
-            .at_most(5.0)
-            .note(flooded.note()),
+        Figure::new(
+            "memory, 200 ConfigMaps of 1 MB with Weft's label add",
+            Unit::Mebibytes,
+            flooded.resident - after.resident,
+        )
+        .at_most(5.0)
+        .note(flooded.note()),
     ])
 }
 
-/// ConfigMaps of 1 MB in the namespace of the operands, with the label of the objects that are there.
+/// ConfigMaps of 1 MB in the namespace of the operands, with the label of the objects that are
+/// there.
 async fn add_labelled(rest: &Rest, namespace: &str) -> Result<()> {
     let path = format!("/api/v1/namespaces/{namespace}/configmaps");
-    let ours = rest.get(&format!("{path}?labelSelector={OWNER_LABEL}&limit=1")).await?.unwrap_or_default();
+    let ours = rest
+        .get(&format!("{path}?labelSelector={OWNER_LABEL}&limit=1"))
+        .await?
+        .unwrap_or_default();
     let label = ours["items"][0]["metadata"]["labels"][OWNER_LABEL].clone();
-    anyhow::ensure!(label.is_string(), "no ConfigMap in {namespace} has the label {OWNER_LABEL}");
+    anyhow::ensure!(
+        label.is_string(),
+        "no ConfigMap in {namespace} has the label {OWNER_LABEL}"
+    );
     let text = "x".repeat(1_000_000);
     Rest::concurrently(0..LABELLED, async |number| {
         let metadata = json!({"name": format!("labelled-{number}"), "labels": {OWNER_LABEL: label}});
@@ -100,10 +129,17 @@ impl Memory {
                 .with_context(|| format!("no {name} in /proc/{pid}/status"))?;
             Ok(line.trim().trim_end_matches(" kB").parse::<f64>()? / 1024.0)
         };
-        Ok(Self { resident: field("VmRSS")?, peak: field("VmHWM")?, anonymous: field("RssAnon")? })
+        Ok(Self {
+            resident: field("VmRSS")?,
+            peak: field("VmHWM")?,
+            anonymous: field("RssAnon")?,
+        })
     }
 
     fn note(&self) -> String {
-        format!("{:.1} MiB of it anonymous; peak {:.1} MiB", self.anonymous, self.peak)
+        format!(
+            "{:.1} MiB of it anonymous; peak {:.1} MiB",
+            self.anonymous, self.peak
+        )
     }
 }

@@ -57,7 +57,9 @@ pub enum Part {
 impl Part {
     /// As on the command line.
     pub fn name(self) -> String {
-        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+        self.to_possible_value()
+            .map(|value| value.get_name().to_owned())
+            .unwrap_or_default()
     }
 
     /// Measures it, in a control plane of its own.

@@ -28,77 +28,143 @@ pub async fn measure(setup: &Setup) -> Result<Vec<Figure>> {
         let gone = of_component(setup, applied, component)?;
         lab.wait_quiet().await?;
         let start = Instant::now();
-        lab.patch_config(&json!({"spec": {component: null}})).await?;
+        lab.patch_config(&json!({"spec": {component: null}}))
+            .await?;
         wait_gone(&lab, &gone).await?;
         times.push(start.elapsed().as_secs_f64());
-        notes.push(format!("{component} {:.0} ms ({})", start.elapsed().as_secs_f64() * 1000.0, gone.len()));
+        notes.push(format!(
+            "{component} {:.0} ms ({})",
+            start.elapsed().as_secs_f64() * 1000.0,
+            gone.len()
+        ));
         lab.wait_available().await?;
-        lab.patch_config(&json!({"spec": {component: setup.config["spec"][component]}})).await?;
+        lab.patch_config(&json!({"spec": {component: setup.config["spec"][component]}}))
+            .await?;
         lab.wait_available().await?;
     }
 
     lab.wait_quiet().await?;
-    let all: Vec<_> = applied.iter().filter(|object| !matches!(object.kind(), "Namespace" | "CustomResourceDefinition")).collect();
+    let all: Vec<_> = applied
+        .iter()
+        .filter(|object| !matches!(object.kind(), "Namespace" | "CustomResourceDefinition"))
+        .collect();
     let start = Instant::now();
     lab.delete_config().await?;
-    wait::until("the configuration is gone", async || Ok(lab.config().await?.is_none().then_some(()))).await?;
+    wait::until("the configuration is gone", async || {
+        Ok(lab.config().await?.is_none().then_some(()))
+    })
+    .await?;
     let config_gone = start.elapsed().as_secs_f64();
     wait_gone(&lab, &all).await?;
-    wait::until("the pods are gone", async || Ok(has_no_pods(&lab).await?.then_some(()))).await?;
+    wait::until("the pods are gone", async || {
+        Ok(has_no_pods(&lab).await?.then_some(()))
+    })
+    .await?;
     let everything_gone = start.elapsed().as_secs_f64();
-    let left: Vec<_> = objects::everything(&lab).await?.into_iter().filter(|title| !nothing.contains(title)).collect();
-    let (definitions, other): (Vec<_>, Vec<_>) = left.into_iter().partition(|title| title.starts_with("CustomResourceDefinition "));
+    let left: Vec<_> = objects::everything(&lab)
+        .await?
+        .into_iter()
+        .filter(|title| !nothing.contains(title))
+        .collect();
+    let (definitions, other): (Vec<_>, Vec<_>) = left
+        .into_iter()
+        .partition(|title| title.starts_with("CustomResourceDefinition "));
     drop(operator);
     Ok(vec![
-        Figure::new("component removed: until its objects are gone", Unit::Seconds, median_and_max(&times).1)
-            .at_most(0.5)
-            .cnao("0.4 to 0.8 s")
-            .note(format!("longest of {}", notes.join(", "))),
-        Figure::new("configuration deleted: until nothing is left, pods included", Unit::Seconds, everything_gone)
-            .at_most(3.0)
-            .cnao("5 s")
-            .note(format!("the configuration itself after {config_gone:.2} s")),
-        Figure::new("configuration deleted: what is left but CRDs", Unit::Count, f64::from(u32::try_from(other.len())?))
-            .at_most(0.0)
-            .cnao("a label")
-            .note(if other.is_empty() { definitions.join(", ") } else { other.join(", ") }),
+        Figure::new(
+            "component removed: until its objects are gone",
+            Unit::Seconds,
+            median_and_max(&times).1,
+        )
+        .at_most(0.5)
+        .cnao("0.4 to 0.8 s")
+        .note(format!("longest of {}", notes.join(", "))),
+        Figure::new(
+            "configuration deleted: until nothing is left, pods included",
+            Unit::Seconds,
+            everything_gone,
+        )
+        .at_most(3.0)
+        .cnao("5 s")
+        .note(format!("the configuration itself after {config_gone:.2} s")),
+        Figure::new(
+            "configuration deleted: what is left but CRDs",
+            Unit::Count,
+            f64::from(u32::try_from(other.len())?),
+        )
+        .at_most(0.0)
+        .cnao("a label")
+        .note(if other.is_empty() {
+            definitions.join(", ")
+        } else {
+            other.join(", ")
+        }),
     ])
 }
 
-/// The components that a configuration asks for and that no other one needs: its fields that are objects and lead to objects.
+/// The components that a configuration asks for and that no other one needs: its fields that are
+/// objects and lead to objects.
 fn components(config: &Value) -> Vec<&str> {
     let spec = &config["spec"];
     let is_needed = |name: &str| name == "multus" && spec["multusDynamicNetworks"].is_object();
     let optional = spec.as_object().into_iter().flatten();
     optional
         .filter(|(name, value)| {
-            let is_option = matches!(name.as_str(), "placementConfiguration" | "tlsSecurityProfile" | "selfSignConfiguration");
+            let is_option = matches!(
+                name.as_str(),
+                "placementConfiguration" | "tlsSecurityProfile" | "selfSignConfiguration"
+            );
             value.is_object() && !is_option && !is_needed(name)
         })
         .map(|(name, _)| name.as_str())
         .collect()
 }
 
-/// What is no longer rendered without it; definitions stay, other people's objects may live in them.
-fn of_component<'a>(setup: &Setup, applied: &'a [Applied], component: &str) -> Result<Vec<&'a Applied>> {
+/// What is no longer rendered without it; definitions stay, other people's objects may live in
+/// them.
+fn of_component<'a>(
+    setup: &Setup,
+    applied: &'a [Applied],
+    component: &str,
+) -> Result<Vec<&'a Applied>> {
     let mut without = setup.config.clone();
     if let Some(spec) = without["spec"].as_object_mut() {
         spec.remove(component);
     }
     let kept = objects::rendered(setup, &without)?;
-    Ok(applied.iter().filter(|object| !kept.contains(&object.title()) && object.kind() != "CustomResourceDefinition").collect())
+    Ok(applied
+        .iter()
+        .filter(|object| {
+            !kept.contains(&object.title()) && object.kind() != "CustomResourceDefinition"
+        })
+        .collect())
 }
 
 async fn wait_gone(lab: &Lab<'_>, objects: &[&Applied]) -> Result<()> {
     for object in objects {
-        wait::until(&format!("{} is gone", object.title()), async || Ok(lab.rest.get(&object.path).await?.is_none().then_some(()))).await?;
+        wait::until(&format!("{} is gone", object.title()), async || {
+            Ok(lab.rest.get(&object.path).await?.is_none().then_some(()))
+        })
+        .await?;
     }
     Ok(())
 }
 
 /// But for the pod of the operator's own Deployment, which is not removed.
 async fn has_no_pods(lab: &Lab<'_>) -> Result<bool> {
-    let Domain { namespace, operator, .. } = lab.setup.domain;
-    let pods = lab.rest.get(&format!("/api/v1/namespaces/{namespace}/pods")).await?.unwrap_or_default();
-    Ok(pods["items"].as_array().into_iter().flatten().all(|pod| pod["metadata"]["labels"]["name"] == *operator))
+    let Domain {
+        namespace,
+        operator,
+        ..
+    } = lab.setup.domain;
+    let pods = lab
+        .rest
+        .get(&format!("/api/v1/namespaces/{namespace}/pods"))
+        .await?
+        .unwrap_or_default();
+    Ok(pods["items"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .all(|pod| pod["metadata"]["labels"]["name"] == *operator))
 }

@@ -1,13 +1,16 @@
 //! From the complete configuration to units of objects.
 
 use weft_operands::pod::Workload;
-use weft_plan::{Certificate, Facts, Kind, Manifest, ManifestError, Notice, ObjectKey, Unit, Wait, kinds, report::FailureClass};
+use weft_plan::{
+    Certificate, Facts, Kind, Manifest, ManifestError, Notice, ObjectKey, Unit, Wait, kinds,
+    report::FailureClass,
+};
 
 use crate::{
     Settings,
     components::{
-        kube_mac_pool, kubevirt_ipam_controller, linux_bridge, macvtap, monitoring, multus, multus_dynamic_networks, nmstate, ovs,
-        secondary_dns, shared,
+        kube_mac_pool, kubevirt_ipam_controller, linux_bridge, macvtap, monitoring, multus,
+        multus_dynamic_networks, nmstate, ovs, secondary_dns, shared,
     },
     fill::Effective,
     labels::Labels,
@@ -44,14 +47,19 @@ pub(crate) fn kinds(settings: &Settings) -> Vec<Kind> {
     KINDS
         .iter()
         .copied()
-        .filter(|kind| only_of(*kind).is_none_or(|components| components.iter().any(|name| settings.has_component(name))))
+        .filter(|kind| {
+            only_of(*kind)
+                .is_none_or(|components| components.iter().any(|name| settings.has_component(name)))
+        })
         .collect()
 }
 
 /// The components that a kind is there for; `None` if it is there whatever is chosen.
 fn only_of(kind: Kind) -> Option<&'static [&'static str]> {
     Some(match kind {
-        kinds::MUTATING_WEBHOOK_CONFIGURATION | kinds::SECRET => &["kubemacpool", "kubevirt-ipam-controller"],
+        kinds::MUTATING_WEBHOOK_CONFIGURATION | kinds::SECRET => {
+            &["kubemacpool", "kubevirt-ipam-controller"]
+        }
         kinds::ISSUER | kinds::CERTIFICATE => &["kubevirt-ipam-controller"],
         kinds::SECURITY_CONTEXT_CONSTRAINTS => &["multus", "linux-bridge", "ovs", "macvtap"],
         kinds::NMSTATE => &["nmstate"],
@@ -59,7 +67,8 @@ fn only_of(kind: Kind) -> Option<&'static [&'static str]> {
     })
 }
 
-/// Why objects could not be built. Manifests and overlays are ours, so each of these is a defect of Weft.
+/// Why objects could not be built. Manifests and overlays are ours, so each of these is a defect of
+/// Weft.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// A manifest or an overlay is wrong.
@@ -70,21 +79,36 @@ pub enum BuildError {
     Json(#[from] serde_json::Error),
 }
 
-/// The units of a configuration. A component's unit has the name of its field in the specification; what several components rest on
-/// has units of its own. The order is that of `status.containers`.
-pub(crate) fn units(effective: &Effective, settings: &Settings, facts: &Facts, labels: &Labels) -> Result<Vec<Unit>, BuildError> {
-    let overlay = Overlay { effective, settings, facts };
+/// The units of a configuration. A component's unit has the name of its field in the specification;
+/// what several components rest on has units of its own. The order is that of `status.containers`.
+pub(crate) fn units(
+    effective: &Effective,
+    settings: &Settings,
+    facts: &Facts,
+    labels: &Labels,
+) -> Result<Vec<Unit>, BuildError> {
+    let overlay = Overlay {
+        effective,
+        settings,
+        facts,
+    };
     let mut units = vec![("namespace", shared::namespace(&overlay)?)];
     let has_multus = platform::has_multus(facts);
     // The IPAM controller watches these definitions, and ends where there are none.
     if !has_multus && (effective.multus || effective.kubevirt_ipam_controller.is_some()) {
-        units.push(("network-attachment-definition", shared::network_attachment_definition(&overlay)?));
+        units.push((
+            "network-attachment-definition",
+            shared::network_attachment_definition(&overlay)?,
+        ));
     }
     if effective.multus && !has_multus {
         units.push(("multus", multus::objects(&overlay)?));
     }
     if let Some(cri_socket) = &effective.multus_dynamic_networks {
-        units.push(("multusDynamicNetworks", multus_dynamic_networks::objects(&overlay, cri_socket)?));
+        units.push((
+            "multusDynamicNetworks",
+            multus_dynamic_networks::objects(&overlay, cri_socket)?,
+        ));
     }
     if effective.linux_bridge {
         units.push(("linuxBridge", linux_bridge::objects(&overlay)?));
@@ -102,7 +126,10 @@ pub(crate) fn units(effective: &Effective, settings: &Settings, facts: &Facts, l
         units.push(("kubeSecondaryDNS", secondary_dns::objects(&overlay, dns)?));
     }
     if let Some(controller) = &effective.kubevirt_ipam_controller {
-        units.push(("kubevirtIpamController", kubevirt_ipam_controller::objects(&overlay, controller)?));
+        units.push((
+            "kubevirtIpamController",
+            kubevirt_ipam_controller::objects(&overlay, controller)?,
+        ));
     }
     if nmstate::is_ours(effective, facts) {
         units.push((nmstate::UNIT, nmstate::objects()?));
@@ -113,8 +140,13 @@ pub(crate) fn units(effective: &Effective, settings: &Settings, facts: &Facts, l
     }
     units.push(("network-policy", shared::network_policy(&overlay)?));
 
-    for (component, object) in units.iter_mut().flat_map(|(component, objects)| objects.iter_mut().map(|object| (*component, object))) {
-        if !effective.resources.is_empty() && matches!(object.key().kind, kinds::DAEMON_SET | kinds::DEPLOYMENT) {
+    for (component, object) in units
+        .iter_mut()
+        .flat_map(|(component, objects)| objects.iter_mut().map(|object| (*component, object)))
+    {
+        if !effective.resources.is_empty()
+            && matches!(object.key().kind, kinds::DAEMON_SET | kinds::DEPLOYMENT)
+        {
             let workload = object.key().name.clone();
             object.edit_pods(|pod| {
                 effective.resources.apply(component, &workload, pod);
@@ -125,34 +157,57 @@ pub(crate) fn units(effective: &Effective, settings: &Settings, facts: &Facts, l
     let labelled = |mut objects: Vec<Manifest>| {
         // The operator's own namespace belongs to whoever installed the operator.
         let own_namespace = ObjectKey::new(kinds::NAMESPACE, "", &settings.operator_namespace);
-        objects.iter_mut().filter(|object| *object.key() != own_namespace).for_each(|object| labels.apply(object));
+        objects
+            .iter_mut()
+            .filter(|object| *object.key() != own_namespace)
+            .for_each(|object| labels.apply(object));
         objects
     };
-    Ok(units.into_iter().map(|(name, objects)| Unit { name: name.to_owned(), objects: labelled(objects) }).collect())
+    Ok(units
+        .into_iter()
+        .map(|(name, objects)| Unit {
+            name: name.to_owned(),
+            objects: labelled(objects),
+        })
+        .collect())
 }
 
 /// Objects that operands of this configuration make themselves.
-pub(crate) fn made_by_operands(effective: &Effective, settings: &Settings, facts: &Facts) -> Vec<ObjectKey> {
+pub(crate) fn made_by_operands(
+    effective: &Effective,
+    settings: &Settings,
+    facts: &Facts,
+) -> Vec<ObjectKey> {
     let mut made = Vec::new();
     if effective.kube_mac_pool.is_some() {
         made.extend(kube_mac_pool::made_by_it(settings));
     }
     if let Some(controller) = &effective.kubevirt_ipam_controller {
-        made.extend(kubevirt_ipam_controller::made_by_others(controller, settings, facts));
+        made.extend(kubevirt_ipam_controller::made_by_others(
+            controller, settings, facts,
+        ));
     }
     made
 }
 
 /// Certificates that Weft makes for the components.
-pub(crate) fn certificates(effective: &Effective, settings: &Settings, facts: &Facts) -> Vec<Certificate> {
+pub(crate) fn certificates(
+    effective: &Effective,
+    settings: &Settings,
+    facts: &Facts,
+) -> Vec<Certificate> {
     let controllers = effective.kubevirt_ipam_controller.iter();
-    controllers.filter_map(|controller| kubevirt_ipam_controller::certificate(controller, settings, facts)).collect()
+    controllers
+        .filter_map(|controller| kubevirt_ipam_controller::certificate(controller, settings, facts))
+        .collect()
 }
 
 /// What the cluster lacks for the components.
 pub(crate) fn waits(effective: &Effective, settings: &Settings, facts: &Facts) -> Vec<Wait> {
-    let lacks =
-        effective.kubevirt_ipam_controller.as_ref().and_then(|controller| kubevirt_ipam_controller::lacks(controller, settings, facts));
+    let lacks = effective
+        .kubevirt_ipam_controller
+        .as_ref()
+        .and_then(|controller| kubevirt_ipam_controller::lacks(controller, settings, facts));
     lacks
         .into_iter()
         .map(|(object, message)| Wait {
@@ -167,10 +222,20 @@ pub(crate) fn waits(effective: &Effective, settings: &Settings, facts: &Facts) -
 
 /// What somebody else has deployed already, and what is spelt in an outdated way.
 pub(crate) fn notices(effective: &Effective, facts: &Facts) -> Vec<Notice> {
-    let notice = |about: &str, message: &str| Notice { about: about.to_owned(), message: message.to_owned() };
+    let notice = |about: &str, message: &str| Notice {
+        about: about.to_owned(),
+        message: message.to_owned(),
+    };
     let mut notices: Vec<_> = nmstate::notice(effective, facts).into_iter().collect();
-    if effective.kube_secondary_dns.as_ref().is_some_and(|dns| dns.outdated_spelling) {
-        notices.push(notice("kubeSecondaryDNS", "DOMAIN and NAME_SERVER_IP are outdated spellings: write domain and nameServerIP"));
+    if effective
+        .kube_secondary_dns
+        .as_ref()
+        .is_some_and(|dns| dns.outdated_spelling)
+    {
+        notices.push(notice(
+            "kubeSecondaryDNS",
+            "DOMAIN and NAME_SERVER_IP are outdated spellings: write domain and nameServerIP",
+        ));
     }
     notices
 }

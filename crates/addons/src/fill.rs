@@ -1,15 +1,17 @@
-//! Fills in what the user left open: from the previous configuration where a value must not change by itself, else by default.
+//! Fills in what the user left open: from the previous configuration where a value must not change
+//! by itself, else by default.
 //!
-//! A value that the user gives always counts. Carried over are the MAC range, the pull policy, the certificates' rotation, the CRI
-//! socket and the device plugin's ConfigMap. All else goes back to its default as soon as it is left out.
+//! A value that the user gives always counts. Carried over are the MAC range, the pull policy, the
+//! certificates' rotation, the CRI socket and the device plugin's ConfigMap. All else goes back to
+//! its default as soon as it is left out.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 use weft_api::addons::{
-    ImagePullSecret, Images, KubeMacPool, KubeSecondaryDns, KubevirtIpamController, LinuxBridge, Macvtap, Multus, MultusDynamicNetworks,
-    NetworkAddonsConfig, NetworkAddonsConfigSpec, NmState, Ovs, Placement, PlacementConfiguration, SelfSignConfiguration,
-    TlsSecurityProfile,
+    ImagePullSecret, Images, KubeMacPool, KubeSecondaryDns, KubevirtIpamController, LinuxBridge,
+    Macvtap, Multus, MultusDynamicNetworks, NetworkAddonsConfig, NetworkAddonsConfigSpec, NmState,
+    Ovs, Placement, PlacementConfiguration, SelfSignConfiguration, TlsSecurityProfile,
 };
 use weft_operands::{
     duration::GoDuration,
@@ -110,16 +112,25 @@ pub fn fill(
         drift,
         log_level,
     } = valid;
-    let mut carried = Carried { previous, notices: Vec::new() };
+    let mut carried = Carried {
+        previous,
+        notices: Vec::new(),
+    };
     let effective = Effective {
         multus,
         linux_bridge,
         ovs,
         nmstate,
-        kube_mac_pool: kube_mac_pool
-            .map(|RequestedMacPool { range }| range.or_else(|| carried.mac_range()).unwrap_or_else(|| MacRange::random(random))),
+        kube_mac_pool: kube_mac_pool.map(|RequestedMacPool { range }| {
+            range
+                .or_else(|| carried.mac_range())
+                .unwrap_or_else(|| MacRange::random(random))
+        }),
         multus_dynamic_networks: multus_dynamic_networks.map(|networks| {
-            networks.cri_socket.or_else(|| carried.cri_socket()).unwrap_or_else(|| host::default_cri_socket(facts, host_paths.preset))
+            networks
+                .cri_socket
+                .or_else(|| carried.cri_socket())
+                .unwrap_or_else(|| host::default_cri_socket(facts, host_paths.preset))
         }),
         macvtap: macvtap.map(|macvtap| {
             macvtap
@@ -132,8 +143,12 @@ pub fn fill(
         images,
         image_registry,
         image_pull_secrets,
-        image_pull_policy: image_pull_policy.or_else(|| carried.image_pull_policy()).unwrap_or_default(),
-        self_sign: self_sign.or_else(|| carried.self_sign()).unwrap_or_default(),
+        image_pull_policy: image_pull_policy
+            .or_else(|| carried.image_pull_policy())
+            .unwrap_or_default(),
+        self_sign: self_sign
+            .or_else(|| carried.self_sign())
+            .unwrap_or_default(),
         host_paths: host_paths.fill(facts, carried.preset().filter(|_| facts.nodes_unknown)),
         resources,
         infra: infra.unwrap_or_else(infra_by_default),
@@ -144,11 +159,21 @@ pub fn fill(
         log_level,
     };
     let Carried { mut notices, .. } = carried;
-    notices.extend(effective.multus_dynamic_networks.as_deref().and_then(|socket| host::other_cri_sockets(facts, socket)));
+    notices.extend(
+        effective
+            .multus_dynamic_networks
+            .as_deref()
+            .and_then(|socket| host::other_cri_sockets(facts, socket)),
+    );
     if let Some(about) = effective.first_with_plugins() {
         let elsewhere = host_paths.elsewhere(facts, &effective.host_paths);
-        let messages = elsewhere.into_iter().chain(host::windows(facts, &effective.workloads));
-        notices.extend(messages.map(|message| Notice { about: about.to_owned(), message }));
+        let messages = elsewhere
+            .into_iter()
+            .chain(host::windows(facts, &effective.workloads));
+        notices.extend(messages.map(|message| Notice {
+            about: about.to_owned(),
+            message,
+        }));
     }
     (effective, notices)
 }
@@ -157,23 +182,46 @@ pub fn fill(
 impl Default for SelfSign {
     fn default() -> Self {
         let hours = GoDuration::from_hours;
-        Self { ca_rotate: hours(168), ca_overlap: hours(24), cert_rotate: hours(24), cert_overlap: hours(8) }
+        Self {
+            ca_rotate: hours(168),
+            ca_overlap: hours(24),
+            cert_rotate: hours(24),
+            cert_overlap: hours(8),
+        }
     }
 }
 
 /// On control-plane nodes if possible.
 fn infra_by_default() -> Placement {
-    use k8s_openapi::api::core::v1::{Affinity, NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm, PreferredSchedulingTerm};
+    use k8s_openapi::api::core::v1::{
+        Affinity, NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm, PreferredSchedulingTerm,
+    };
     let prefer = |weight, label: &str| PreferredSchedulingTerm {
         weight,
         preference: NodeSelectorTerm {
-            match_expressions: Some(vec![NodeSelectorRequirement { key: label.to_owned(), operator: "Exists".to_owned(), values: None }]),
+            match_expressions: Some(vec![NodeSelectorRequirement {
+                key: label.to_owned(),
+                operator: "Exists".to_owned(),
+                values: None,
+            }]),
             match_fields: None,
         },
     };
-    let preferred = vec![prefer(10, "node-role.kubernetes.io/control-plane"), prefer(1, "node-role.kubernetes.io/master")];
-    let node_affinity = NodeAffinity { preferred_during_scheduling_ignored_during_execution: Some(preferred), ..NodeAffinity::default() };
-    Placement { affinity: Some(Affinity { node_affinity: Some(node_affinity), ..Affinity::default() }), ..Placement::default() }
+    let preferred = vec![
+        prefer(10, "node-role.kubernetes.io/control-plane"),
+        prefer(1, "node-role.kubernetes.io/master"),
+    ];
+    let node_affinity = NodeAffinity {
+        preferred_during_scheduling_ignored_during_execution: Some(preferred),
+        ..NodeAffinity::default()
+    };
+    Placement {
+        affinity: Some(Affinity {
+            node_affinity: Some(node_affinity),
+            ..Affinity::default()
+        }),
+        ..Placement::default()
+    }
 }
 
 /// On all Linux nodes, also those that are cordoned.
@@ -192,8 +240,8 @@ fn workloads_by_default() -> Placement {
     }
 }
 
-/// What the previous configuration has to offer. The original wrote things into its record that it should have refused; such a value
-/// is not carried over, and a notice says so.
+/// What the previous configuration has to offer. The original wrote things into its record that it
+/// should have refused; such a value is not carried over, and a notice says so.
 struct Carried<'a> {
     previous: Option<&'a NetworkAddonsConfigSpec>,
     notices: Vec<Notice>,
@@ -202,35 +250,76 @@ struct Carried<'a> {
 impl Carried<'_> {
     fn mac_range(&mut self) -> Option<MacRange> {
         let kube_mac_pool = self.previous?.kube_mac_pool.clone()?;
-        self.checked("kubeMacPool", NetworkAddonsConfigSpec { kube_mac_pool: Some(kube_mac_pool), ..Default::default() })?
-            .kube_mac_pool?
-            .range
+        self.checked(
+            "kubeMacPool",
+            NetworkAddonsConfigSpec {
+                kube_mac_pool: Some(kube_mac_pool),
+                ..Default::default()
+            },
+        )?
+        .kube_mac_pool?
+        .range
     }
 
     fn image_pull_policy(&mut self) -> Option<PullPolicy> {
         let image_pull_policy = self.previous?.image_pull_policy.clone();
-        self.checked("imagePullPolicy", NetworkAddonsConfigSpec { image_pull_policy, ..Default::default() })?.image_pull_policy
+        self.checked(
+            "imagePullPolicy",
+            NetworkAddonsConfigSpec {
+                image_pull_policy,
+                ..Default::default()
+            },
+        )?
+        .image_pull_policy
     }
 
     fn self_sign(&mut self) -> Option<SelfSign> {
         let self_sign_configuration = self.previous?.self_sign_configuration.clone();
-        self.checked("selfSignConfiguration", NetworkAddonsConfigSpec { self_sign_configuration, ..Default::default() })?.self_sign
+        self.checked(
+            "selfSignConfiguration",
+            NetworkAddonsConfigSpec {
+                self_sign_configuration,
+                ..Default::default()
+            },
+        )?
+        .self_sign
     }
 
     fn cri_socket(&mut self) -> Option<String> {
         let multus_dynamic_networks = self.previous?.multus_dynamic_networks.clone();
-        let spec = NetworkAddonsConfigSpec { multus: Some(Multus {}), multus_dynamic_networks, ..Default::default() };
-        self.checked("multusDynamicNetworks", spec)?.multus_dynamic_networks?.cri_socket
+        let spec = NetworkAddonsConfigSpec {
+            multus: Some(Multus {}),
+            multus_dynamic_networks,
+            ..Default::default()
+        };
+        self.checked("multusDynamicNetworks", spec)?
+            .multus_dynamic_networks?
+            .cri_socket
     }
 
     fn device_plugin_config(&mut self) -> Option<String> {
         let macvtap = self.previous?.macvtap.clone();
-        self.checked("macvtap", NetworkAddonsConfigSpec { macvtap, ..Default::default() })?.macvtap?.device_plugin_config
+        self.checked(
+            "macvtap",
+            NetworkAddonsConfigSpec {
+                macvtap,
+                ..Default::default()
+            },
+        )?
+        .macvtap?
+        .device_plugin_config
     }
 
-    /// Only for nodes of which nothing is known: folders that change by themselves would take their plugins from all of them.
+    /// Only for nodes of which nothing is known: folders that change by themselves would take their
+    /// plugins from all of them.
     fn preset(&self) -> Option<Preset> {
-        self.previous?.host_paths.as_ref()?.preset.as_deref()?.parse().ok()
+        self.previous?
+            .host_paths
+            .as_ref()?
+            .preset
+            .as_deref()?
+            .parse()
+            .ok()
     }
 
     fn checked(&mut self, about: &str, spec: NetworkAddonsConfigSpec) -> Option<Valid> {
@@ -246,38 +335,55 @@ impl Carried<'_> {
 }
 
 impl Effective {
-    /// The configuration as a specification that leaves nothing open. Reading it back gives the same configuration.
+    /// The configuration as a specification that leaves nothing open. Reading it back gives the
+    /// same configuration.
     pub fn to_spec(&self) -> NetworkAddonsConfigSpec {
         // Always there, if only as `{}`, in the record of the original.
-        let recorded =
-            |placement: &Placement| Placement { affinity: Some(placement.affinity.clone().unwrap_or_default()), ..placement.clone() };
+        let recorded = |placement: &Placement| Placement {
+            affinity: Some(placement.affinity.clone().unwrap_or_default()),
+            ..placement.clone()
+        };
         NetworkAddonsConfigSpec {
             multus: self.multus.then_some(Multus {}),
             linux_bridge: self.linux_bridge.then_some(LinuxBridge {}),
             ovs: self.ovs.then_some(Ovs {}),
             nmstate: self.nmstate.then_some(NmState {}),
-            kube_mac_pool: self
-                .kube_mac_pool
-                .as_ref()
-                .map(|range| KubeMacPool { range_start: Some(range.start().to_string()), range_end: Some(range.end().to_string()) }),
-            multus_dynamic_networks: self
-                .multus_dynamic_networks
-                .clone()
-                .map(|socket| MultusDynamicNetworks { host_cri_socket_path: Some(socket) }),
-            macvtap: self.macvtap.clone().map(|config| Macvtap { device_plugin_config: Some(config) }),
-            kube_secondary_dns: self.kube_secondary_dns.as_ref().map(|dns| KubeSecondaryDns {
-                domain: dns.domain.clone(),
-                name_server_ip: dns.name_server_ip.map(|ip| ip.to_string()),
-                ..KubeSecondaryDns::default()
+            kube_mac_pool: self.kube_mac_pool.as_ref().map(|range| KubeMacPool {
+                range_start: Some(range.start().to_string()),
+                range_end: Some(range.end().to_string()),
             }),
-            kubevirt_ipam_controller: self.kubevirt_ipam_controller.as_ref().map(|controller| KubevirtIpamController {
-                default_network_nad_namespace: controller.nad_namespace.clone(),
-                certificate_provider: controller.certificate_provider.map(|provider| provider.to_string()),
+            multus_dynamic_networks: self.multus_dynamic_networks.clone().map(|socket| {
+                MultusDynamicNetworks {
+                    host_cri_socket_path: Some(socket),
+                }
+            }),
+            macvtap: self.macvtap.clone().map(|config| Macvtap {
+                device_plugin_config: Some(config),
+            }),
+            kube_secondary_dns: self
+                .kube_secondary_dns
+                .as_ref()
+                .map(|dns| KubeSecondaryDns {
+                    domain: dns.domain.clone(),
+                    name_server_ip: dns.name_server_ip.map(|ip| ip.to_string()),
+                    ..KubeSecondaryDns::default()
+                }),
+            kubevirt_ipam_controller: self.kubevirt_ipam_controller.as_ref().map(|controller| {
+                KubevirtIpamController {
+                    default_network_nad_namespace: controller.nad_namespace.clone(),
+                    certificate_provider: controller
+                        .certificate_provider
+                        .map(|provider| provider.to_string()),
+                }
             }),
             images: (!self.images.is_empty()).then(|| self.named_images()),
             image_registry: self.image_registry.as_ref().map(ToString::to_string),
-            image_pull_secrets: (!self.image_pull_secrets.is_empty())
-                .then(|| self.image_pull_secrets.iter().map(|name| ImagePullSecret { name: name.clone() }).collect()),
+            image_pull_secrets: (!self.image_pull_secrets.is_empty()).then(|| {
+                self.image_pull_secrets
+                    .iter()
+                    .map(|name| ImagePullSecret { name: name.clone() })
+                    .collect()
+            }),
             image_pull_policy: Some(self.image_pull_policy.to_string()),
             self_sign_configuration: Some(SelfSignConfiguration {
                 ca_rotate_interval: Some(self.self_sign.ca_rotate.to_string()),
@@ -299,8 +405,15 @@ impl Effective {
 
     /// The first of the components that put something into folders of the nodes.
     fn first_with_plugins(&self) -> Option<&'static str> {
-        let all = [("multus", self.multus), ("linuxBridge", self.linux_bridge), ("ovs", self.ovs), ("macvtap", self.macvtap.is_some())];
-        all.into_iter().find(|(_, deployed)| *deployed).map(|(name, _)| name)
+        let all = [
+            ("multus", self.multus),
+            ("linuxBridge", self.linux_bridge),
+            ("ovs", self.ovs),
+            ("macvtap", self.macvtap.is_some()),
+        ];
+        all.into_iter()
+            .find(|(_, deployed)| *deployed)
+            .map(|(name, _)| name)
     }
 
     fn named_images(&self) -> Images {
@@ -319,7 +432,8 @@ impl Effective {
         }
     }
 
-    /// The image that a component runs: the one that is named, else that of the settings, from the registry that holds copies.
+    /// The image that a component runs: the one that is named, else that of the settings, from the
+    /// registry that holds copies.
     pub(crate) fn image(&self, image: Image, settings: &Settings) -> String {
         match (self.images.get(&image), &self.image_registry) {
             (Some(named), _) => named.to_string(),

@@ -13,7 +13,12 @@ fn spec(value: Value) -> NetworkAddonsConfigSpec {
 
 fn filled(asked: Value, previous: Option<Value>) -> (Effective, Vec<Notice>) {
     let valid = validate(&read(&resource(asked)).unwrap()).unwrap();
-    fill(valid, previous.map(spec).as_ref(), &Facts::default(), &mut loaded_dice)
+    fill(
+        valid,
+        previous.map(spec).as_ref(),
+        &Facts::default(),
+        &mut loaded_dice,
+    )
 }
 
 fn json_of(asked: Value, previous: Option<Value>) -> Value {
@@ -22,7 +27,10 @@ fn json_of(asked: Value, previous: Option<Value>) -> Value {
 
 #[test]
 fn nothing_given_and_nothing_known_gives_the_defaults() {
-    let previous_form = json_of(json!({"kubeMacPool": {}, "multus": {}, "multusDynamicNetworks": {}, "macvtap": {}}), None);
+    let previous_form = json_of(
+        json!({"kubeMacPool": {}, "multus": {}, "multusDynamicNetworks": {}, "macvtap": {}}),
+        None,
+    );
     insta::with_settings!({sort_maps => true}, { insta::assert_json_snapshot!(previous_form) });
 }
 
@@ -67,12 +75,22 @@ fn what_is_left_out_is_carried_over_where_it_must_not_change_by_itself() {
     let asked = json!({"multus": {}, "kubeMacPool": {}, "multusDynamicNetworks": {}, "macvtap": {}, "kubeSecondaryDNS": {}, "kubevirtIpamController": {}});
     let (effective, notices) = filled(asked, Some(previous.clone()));
     let json = effective.to_json().unwrap();
-    for field in ["kubeMacPool", "imagePullPolicy", "multusDynamicNetworks", "macvtap", "selfSignConfiguration"] {
+    for field in [
+        "kubeMacPool",
+        "imagePullPolicy",
+        "multusDynamicNetworks",
+        "macvtap",
+        "selfSignConfiguration",
+    ] {
         assert_eq!(json[field], previous[field], "{field}");
     }
     assert_eq!(effective.workloads, workloads_by_default());
     assert_eq!(
-        (json["kubeSecondaryDNS"].clone(), json["kubevirtIpamController"].clone(), json["tlsSecurityProfile"].clone()),
+        (
+            json["kubeSecondaryDNS"].clone(),
+            json["kubevirtIpamController"].clone(),
+            json["tlsSecurityProfile"].clone()
+        ),
         (json!({}), json!({}), Value::Null)
     );
     assert_eq!(notices, []);
@@ -80,15 +98,30 @@ fn what_is_left_out_is_carried_over_where_it_must_not_change_by_itself() {
 
 #[test]
 fn a_removed_pool_that_comes_back_gets_a_new_range() {
-    let effective = json_of(json!({"kubeMacPool": {}}), Some(json!({"imagePullPolicy": "Always"})));
-    assert_eq!(effective["kubeMacPool"], json!({"rangeStart": "02:ab:cd:00:00:00", "rangeEnd": "02:ab:cd:ff:ff:ff"}));
+    let effective = json_of(
+        json!({"kubeMacPool": {}}),
+        Some(json!({"imagePullPolicy": "Always"})),
+    );
+    assert_eq!(
+        effective["kubeMacPool"],
+        json!({"rangeStart": "02:ab:cd:00:00:00", "rangeEnd": "02:ab:cd:ff:ff:ff"})
+    );
 }
 
 #[test]
 fn a_half_of_the_placement_that_is_given_replaces_its_default_as_a_whole() {
-    let (effective, _) = filled(json!({"placementConfiguration": {"workloads": {"nodeSelector": {"a": "b"}, "affinity": {}}}}), None);
+    let (effective, _) = filled(
+        json!({"placementConfiguration": {"workloads": {"nodeSelector": {"a": "b"}, "affinity": {}}}}),
+        None,
+    );
     assert_eq!(effective.infra, infra_by_default());
-    assert_eq!(effective.workloads, Placement { node_selector: Some([("a".to_owned(), "b".to_owned())].into()), ..Placement::default() });
+    assert_eq!(
+        effective.workloads,
+        Placement {
+            node_selector: Some([("a".to_owned(), "b".to_owned())].into()),
+            ..Placement::default()
+        }
+    );
 }
 
 #[test]
@@ -98,24 +131,71 @@ fn what_the_original_should_have_refused_is_not_carried_over_and_that_is_said() 
         "selfSignConfiguration": {"caRotateInterval": "-1h", "caOverlapInterval": "-1h", "certRotateInterval": "-1h", "certOverlapInterval": "-1h"},
     });
     let (effective, notices) = filled(json!({"kubeMacPool": {}}), Some(previous));
-    assert_eq!(effective.kube_mac_pool, Some(MacRange::random(&mut loaded_dice)));
+    assert_eq!(
+        effective.kube_mac_pool,
+        Some(MacRange::random(&mut loaded_dice))
+    );
     assert_eq!(effective.self_sign, SelfSign::default());
-    assert_eq!(notices.iter().map(|notice| notice.about.as_str()).collect::<Vec<_>>(), ["kubeMacPool", "selfSignConfiguration"]);
-    assert!(notices[0].message.contains("spec.kubeMacPool.rangeEnd"), "{}", notices[0].message);
+    assert_eq!(
+        notices
+            .iter()
+            .map(|notice| notice.about.as_str())
+            .collect::<Vec<_>>(),
+        ["kubeMacPool", "selfSignConfiguration"]
+    );
+    assert!(
+        notices[0].message.contains("spec.kubeMacPool.rangeEnd"),
+        "{}",
+        notices[0].message
+    );
 }
 
 #[test]
 fn what_the_nodes_say_is_told_under_the_first_add_on_that_it_concerns() {
     use weft_plan::Node;
-    let node = |kubelet: &str| Node { kubelet_version: kubelet.into(), ..Node::default() };
-    let nodes = [("a".to_owned(), node("v1.32.1+k3s1")), ("b".to_owned(), node("v1.32.1+k3s1")), ("c".to_owned(), node("v1.32.1"))];
-    let facts = Facts { nodes: nodes.into(), ..Facts::default() };
-    let filled = |spec: Value| fill(validate(&read(&resource(spec)).unwrap()).unwrap(), None, &facts, &mut loaded_dice);
+    let node = |kubelet: &str| Node {
+        kubelet_version: kubelet.into(),
+        ..Node::default()
+    };
+    let nodes = [
+        ("a".to_owned(), node("v1.32.1+k3s1")),
+        ("b".to_owned(), node("v1.32.1+k3s1")),
+        ("c".to_owned(), node("v1.32.1")),
+    ];
+    let facts = Facts {
+        nodes: nodes.into(),
+        ..Facts::default()
+    };
+    let filled = |spec: Value| {
+        fill(
+            validate(&read(&resource(spec)).unwrap()).unwrap(),
+            None,
+            &facts,
+            &mut loaded_dice,
+        )
+    };
     let (effective, notices) = filled(json!({"linuxBridge": {}, "ovs": {}}));
-    assert_eq!(effective.to_json().unwrap()["hostPaths"]["cniBinDir"], "/var/lib/rancher/k3s/data/cni");
-    assert_eq!(notices.iter().map(|notice| notice.about.as_str()).collect::<Vec<_>>(), ["linuxBridge"]);
-    assert!(notices[0].message.contains("node c looks like Kubeadm"), "{}", notices[0].message);
-    assert_eq!(filled(json!({"kubeMacPool": {}})).1, [], "it needs nothing of the nodes");
+    assert_eq!(
+        effective.to_json().unwrap()["hostPaths"]["cniBinDir"],
+        "/var/lib/rancher/k3s/data/cni"
+    );
+    assert_eq!(
+        notices
+            .iter()
+            .map(|notice| notice.about.as_str())
+            .collect::<Vec<_>>(),
+        ["linuxBridge"]
+    );
+    assert!(
+        notices[0].message.contains("node c looks like Kubeadm"),
+        "{}",
+        notices[0].message
+    );
+    assert_eq!(
+        filled(json!({"kubeMacPool": {}})).1,
+        [],
+        "it needs nothing of the nodes"
+    );
 }
 
 #[test]
@@ -123,10 +203,23 @@ fn folders_stay_while_nothing_is_known_of_the_nodes() {
     let preset = |facts: &Facts| {
         let previous = spec(json!({"hostPaths": {"preset": "K3s"}}));
         let valid = validate(&read(&resource(json!({"multus": {}}))).unwrap()).unwrap();
-        fill(valid, Some(&previous), facts, &mut loaded_dice).0.host_paths.preset
+        fill(valid, Some(&previous), facts, &mut loaded_dice)
+            .0
+            .host_paths
+            .preset
     };
-    assert_eq!(preset(&Facts { nodes_unknown: true, ..Facts::default() }), Preset::K3s);
-    assert_eq!(preset(&Facts::default()), Preset::Kubeadm, "they do say what they are");
+    assert_eq!(
+        preset(&Facts {
+            nodes_unknown: true,
+            ..Facts::default()
+        }),
+        Preset::K3s
+    );
+    assert_eq!(
+        preset(&Facts::default()),
+        Preset::Kubeadm,
+        "they do say what they are"
+    );
 }
 
 /// A valid specification, with every field that is carried over present or not.
@@ -138,7 +231,12 @@ fn any_spec() -> impl Strategy<Value = Value> {
             json!({"rangeStart": crate::mac::MacAddress::from([2, tail[0], tail[1], tail[2], tail[3], tail[4]]).to_string(), "rangeEnd": end.to_string()})
         })
     ];
-    let policy = prop_oneof![Just("Always"), Just("IfNotPresent"), Just("Never"), Just("")];
+    let policy = prop_oneof![
+        Just("Always"),
+        Just("IfNotPresent"),
+        Just("Never"),
+        Just("")
+    ];
     let rotation = prop::option::of((1_u32..50).prop_map(|hours| {
         let [ca, cert, overlap] = [hours * 4, hours * 2, hours].map(|hours| format!("{hours}h0m0s"));
         json!({"caRotateInterval": ca, "caOverlapInterval": overlap, "certRotateInterval": cert, "certOverlapInterval": overlap})
@@ -154,36 +252,54 @@ fn any_spec() -> impl Strategy<Value = Value> {
             ("images", json!({"coreDNS": "registry.example/coredns:v1"})),
             ("imageRegistry", json!("registry.example/mirror")),
             ("imagePullSecrets", json!([{"name": "mirror"}])),
-            ("resources", json!([{"component": "ovs", "container": "ovs-cni-marker", "requests": {"cpu": 1}}, {"component": "ovs"}])),
-            ("hostPaths", json!({"preset": "K0s", "cniBinDir": "/plugins"})),
+            (
+                "resources",
+                json!([{"component": "ovs", "container": "ovs-cni-marker", "requests": {"cpu": 1}}, {"component": "ovs"}]),
+            ),
+            (
+                "hostPaths",
+                json!({"preset": "K0s", "cniBinDir": "/plugins"}),
+            ),
             ("driftPolicy", json!("Report")),
             ("operatorLogLevel", json!("Error")),
         ],
         0..=7,
     );
-    (prop::option::of(range), policy, rotation, socket, placement, any::<[bool; 3]>(), additions).prop_map(
-        |(pool, policy, rotation, socket, placement, [bridge, ovs, nmstate], additions)| {
-            let mut spec = json!({"multus": {}, "imagePullPolicy": policy});
-            let optional = [
-                ("kubeMacPool", pool),
-                ("selfSignConfiguration", rotation),
-                ("multusDynamicNetworks", socket.map(|socket| json!({"hostCRISocketPath": socket}))),
-                ("placementConfiguration", placement),
-                ("linuxBridge", bridge.then(|| json!({}))),
-                ("ovs", ovs.then(|| json!({}))),
-                ("nmstate", nmstate.then(|| json!({}))),
-            ];
-            for (field, value) in additions {
-                spec[field] = value;
-            }
-            for (field, value) in optional {
-                if let Some(value) = value {
+    (
+        prop::option::of(range),
+        policy,
+        rotation,
+        socket,
+        placement,
+        any::<[bool; 3]>(),
+        additions,
+    )
+        .prop_map(
+            |(pool, policy, rotation, socket, placement, [bridge, ovs, nmstate], additions)| {
+                let mut spec = json!({"multus": {}, "imagePullPolicy": policy});
+                let optional = [
+                    ("kubeMacPool", pool),
+                    ("selfSignConfiguration", rotation),
+                    (
+                        "multusDynamicNetworks",
+                        socket.map(|socket| json!({"hostCRISocketPath": socket})),
+                    ),
+                    ("placementConfiguration", placement),
+                    ("linuxBridge", bridge.then(|| json!({}))),
+                    ("ovs", ovs.then(|| json!({}))),
+                    ("nmstate", nmstate.then(|| json!({}))),
+                ];
+                for (field, value) in additions {
                     spec[field] = value;
                 }
-            }
-            spec
-        },
-    )
+                for (field, value) in optional {
+                    if let Some(value) = value {
+                        spec[field] = value;
+                    }
+                }
+                spec
+            },
+        )
 }
 
 proptest! {

@@ -1,4 +1,5 @@
-//! Where a node has what the components need of it: folders and sockets that distributions of Kubernetes put elsewhere.
+//! Where a node has what the components need of it: folders and sockets that distributions of
+//! Kubernetes put elsewhere.
 
 use std::collections::BTreeMap;
 
@@ -64,20 +65,37 @@ impl Preset {
     /// The folders of this distribution, as it is installed by default.
     ///
     /// Sources, where they differ from kubeadm's:
-    /// - k3s: <https://docs.k3s.io/networking/multus-ipams> (plugins there since October 2024, before in a folder that each release names
-    ///   anew); its kubelet has `/var/lib/kubelet` (k3s #840).
+    /// - k3s: <https://docs.k3s.io/networking/multus-ipams> (plugins there since October 2024,
+    ///   before in a folder that each release names anew); its kubelet has `/var/lib/kubelet` (k3s
+    ///   #840).
     /// - RKE2: none; its chart rke2-multus mounts the same folders as upstream.
     /// - k0s: `<data-dir>/kubelet` (k0s #1842, #5186); plugins and configuration as kubeadm.
-    /// - MicroK8s: <https://discuss.kubernetes.io/t/microk8s-cni-configuration/23783>, and `--root-dir` in its arguments of kubelet.
+    /// - MicroK8s: <https://discuss.kubernetes.io/t/microk8s-cni-configuration/23783>, and
+    ///   `--root-dir` in its arguments of kubelet.
     /// - Talos: <https://www.talos.dev/v1.7/kubernetes-guides/network/multus/>.
     /// - OpenShift: `network_dir` and `plugin_dirs` in its configuration of CRI-O.
     pub fn paths(self) -> HostPaths {
-        let kubeadm = ["/opt/cni/bin", "/etc/cni/net.d", "/var/lib/kubelet", "/run/netns"];
+        let kubeadm = [
+            "/opt/cni/bin",
+            "/etc/cni/net.d",
+            "/var/lib/kubelet",
+            "/run/netns",
+        ];
         let [_, _, kubelet, netns] = kubeadm;
         let paths = match self {
             Self::Kubeadm | Self::RKE2 => kubeadm,
-            Self::K3s => ["/var/lib/rancher/k3s/data/cni", "/var/lib/rancher/k3s/agent/etc/cni/net.d", kubelet, netns],
-            Self::K0s => ["/opt/cni/bin", "/etc/cni/net.d", "/var/lib/k0s/kubelet", netns],
+            Self::K3s => [
+                "/var/lib/rancher/k3s/data/cni",
+                "/var/lib/rancher/k3s/agent/etc/cni/net.d",
+                kubelet,
+                netns,
+            ],
+            Self::K0s => [
+                "/opt/cni/bin",
+                "/etc/cni/net.d",
+                "/var/lib/k0s/kubelet",
+                netns,
+            ],
             Self::MicroK8s => [
                 "/var/snap/microk8s/current/opt/cni/bin",
                 "/var/snap/microk8s/current/args/cni-network",
@@ -85,13 +103,30 @@ impl Preset {
                 netns,
             ],
             Self::Talos => ["/opt/cni/bin", "/etc/cni/net.d", kubelet, "/var/run/netns"],
-            Self::OpenShift => ["/var/lib/cni/bin", "/etc/kubernetes/cni/net.d", kubelet, netns],
+            Self::OpenShift => [
+                "/var/lib/cni/bin",
+                "/etc/kubernetes/cni/net.d",
+                kubelet,
+                netns,
+            ],
         };
-        let [cni_bin_dir, cni_config_dir, kubelet_dir, network_namespace_dir] = paths.map(str::to_owned);
-        HostPaths { preset: self, cni_bin_dir, cni_config_dir, kubelet_dir, network_namespace_dir }
+        let [
+            cni_bin_dir,
+            cni_config_dir,
+            kubelet_dir,
+            network_namespace_dir,
+        ] = paths.map(str::to_owned);
+        HostPaths {
+            preset: self,
+            cni_bin_dir,
+            cni_config_dir,
+            kubelet_dir,
+            network_namespace_dir,
+        }
     }
 
-    /// The socket of the container runtime that the distribution brings with it; `None` if it leaves the choice.
+    /// The socket of the container runtime that the distribution brings with it; `None` if it
+    /// leaves the choice.
     fn cri_socket(self) -> Option<&'static str> {
         match self {
             Self::K3s | Self::RKE2 => Some("/run/k3s/containerd/containerd.sock"),
@@ -120,21 +155,34 @@ impl Preset {
 
 /// The nodes on which the components run.
 fn linux(facts: &Facts) -> impl Iterator<Item = (&String, &Node)> {
-    facts.nodes.iter().filter(|(_, node)| node.operating_system != "windows")
+    facts
+        .nodes
+        .iter()
+        .filter(|(_, node)| node.operating_system != "windows")
 }
 
-/// What most have; the first by order of those that are equally frequent: a choice that does not depend on the order of nodes.
+/// What most have; the first by order of those that are equally frequent: a choice that does not
+/// depend on the order of nodes.
 fn most<T: Ord + Copy>(all: impl Iterator<Item = T>) -> Option<T> {
     let mut counts = BTreeMap::<T, usize>::new();
     all.for_each(|one| *counts.entry(one).or_default() += 1);
-    counts.into_iter().rev().max_by_key(|(_, count)| *count).map(|(one, _)| one)
+    counts
+        .into_iter()
+        .rev()
+        .max_by_key(|(_, count)| *count)
+        .map(|(one, _)| one)
 }
 
 impl RequestedPaths {
-    /// What is asked for, else what the distribution of most nodes has; `before` if nothing is known of them.
+    /// What is asked for, else what the distribution of most nodes has; `before` if nothing is
+    /// known of them.
     pub(crate) fn fill(&self, facts: &Facts, before: Option<Preset>) -> HostPaths {
         let on_openshift = facts.is_openshift().then_some(Preset::OpenShift);
-        let by_nodes = || on_openshift.or_else(|| most(linux(facts).map(|(_, node)| Preset::of(node, facts)))).unwrap_or_default();
+        let by_nodes = || {
+            on_openshift
+                .or_else(|| most(linux(facts).map(|(_, node)| Preset::of(node, facts))))
+                .unwrap_or_default()
+        };
         self.over(self.preset.or(before).unwrap_or_else(by_nodes))
     }
 
@@ -154,13 +202,22 @@ impl RequestedPaths {
     /// Nodes of a distribution that has these folders elsewhere.
     pub(crate) fn elsewhere(&self, facts: &Facts, paths: &HostPaths) -> Option<String> {
         let canonical = |paths: HostPaths| {
-            [paths.cni_bin_dir, paths.cni_config_dir, paths.kubelet_dir, paths.network_namespace_dir].map(|path| without_var(&path))
+            [
+                paths.cni_bin_dir,
+                paths.cni_config_dir,
+                paths.kubelet_dir,
+                paths.network_namespace_dir,
+            ]
+            .map(|path| without_var(&path))
         };
         let ours = canonical(paths.clone());
         let differs = |(name, node)| {
             let preset = Preset::of(node, facts);
             let theirs = canonical(self.over(preset));
-            let (their, our) = theirs.into_iter().zip(ours.clone()).find(|(theirs, ours)| theirs != ours)?;
+            let (their, our) = theirs
+                .into_iter()
+                .zip(ours.clone())
+                .find(|(theirs, ours)| theirs != ours)?;
             Some((name, preset, their, our))
         };
         let others: Vec<_> = linux(facts).filter_map(differs).collect();
@@ -186,12 +243,23 @@ impl HostPaths {
     }
 }
 
-/// Nodes that run Windows, and get pods that cannot run there: the placement's default keeps them off, and one that is given replaces it.
-/// Nothing is said if there is an affinity, which may do so too.
+/// Nodes that run Windows, and get pods that cannot run there: the placement's default keeps them
+/// off, and one that is given replaces it. Nothing is said if there is an affinity, which may do so
+/// too.
 pub(crate) fn windows(facts: &Facts, workloads: &Placement) -> Option<String> {
-    let kept_off = workloads.node_selector.as_ref().and_then(|labels| labels.get("kubernetes.io/os")).is_some_and(|os| os == "linux");
-    let nodes: Vec<_> = facts.nodes.iter().filter(|(_, node)| node.operating_system == "windows").collect();
-    let (name, _) = nodes.first().filter(|_| !kept_off && workloads.affinity.is_none())?;
+    let kept_off = workloads
+        .node_selector
+        .as_ref()
+        .and_then(|labels| labels.get("kubernetes.io/os"))
+        .is_some_and(|os| os == "linux");
+    let nodes: Vec<_> = facts
+        .nodes
+        .iter()
+        .filter(|(_, node)| node.operating_system == "windows")
+        .collect();
+    let (name, _) = nodes
+        .first()
+        .filter(|_| !kept_off && workloads.affinity.is_none())?;
     Some(format!(
         "node {name}{} runs Windows, and add-ons are not kept off it: add kubernetes.io/os: linux to spec.placementConfiguration.workloads.nodeSelector",
         more(nodes.len())
@@ -199,29 +267,45 @@ pub(crate) fn windows(facts: &Facts, workloads: &Placement) -> Option<String> {
 }
 
 fn more(nodes: usize) -> String {
-    if nodes > 1 { format!(", and {} more nodes,", nodes - 1) } else { String::new() }
+    if nodes > 1 {
+        format!(", and {} more nodes,", nodes - 1)
+    } else {
+        String::new()
+    }
 }
 
 /// `/var/run` is `/run` by another name.
 fn without_var(path: &str) -> String {
-    path.strip_prefix("/var/run/").map_or_else(|| path.to_owned(), |rest| format!("/run/{rest}"))
+    path.strip_prefix("/var/run/")
+        .map_or_else(|| path.to_owned(), |rest| format!("/run/{rest}"))
 }
 
-/// The socket of a node's container runtime, as its distribution puts it by default; `None` for a runtime that is not known.
+/// The socket of a node's container runtime, as its distribution puts it by default; `None` for a
+/// runtime that is not known.
 fn cri_socket(node: &Node, facts: &Facts) -> Option<&'static str> {
-    match node.container_runtime.split_once("://").map(|(runtime, _)| runtime)? {
+    match node
+        .container_runtime
+        .split_once("://")
+        .map(|(runtime, _)| runtime)?
+    {
         "cri-o" => Some(CRIO),
-        "containerd" => Preset::of(node, facts).cri_socket().or(Some("/run/containerd/containerd.sock")),
+        "containerd" => Preset::of(node, facts)
+            .cri_socket()
+            .or(Some("/run/containerd/containerd.sock")),
         "docker" => Some("/run/cri-dockerd.sock"),
         _ => None,
     }
 }
 
-/// The socket of the distribution that was asked for, else the one that most nodes have; CRI-O's, as in the original, where nothing is
-/// known.
+/// The socket of the distribution that was asked for, else the one that most nodes have; CRI-O's,
+/// as in the original, where nothing is known.
 pub(crate) fn default_cri_socket(facts: &Facts, asked: Option<Preset>) -> String {
     let by_nodes = || most(linux(facts).filter_map(|(_, node)| cri_socket(node, facts)));
-    asked.and_then(Preset::cri_socket).or_else(by_nodes).unwrap_or(CRIO).to_owned()
+    asked
+        .and_then(Preset::cri_socket)
+        .or_else(by_nodes)
+        .unwrap_or(CRIO)
+        .to_owned()
 }
 
 /// Nodes whose container runtime has its socket elsewhere.
@@ -236,7 +320,10 @@ pub(crate) fn other_cri_sockets(facts: &Facts, socket: &str) -> Option<Notice> {
         more(others.len()),
         node.container_runtime
     );
-    Some(Notice { about: "multusDynamicNetworks".to_owned(), message })
+    Some(Notice {
+        about: "multusDynamicNetworks".to_owned(),
+        message,
+    })
 }
 
 #[cfg(test)]

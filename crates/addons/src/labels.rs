@@ -14,7 +14,11 @@ const PROMETHEUS: &str = "prometheus.cnao.io";
 const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "cnao-operator");
 const COMPONENT: (&str, &str) = ("app.kubernetes.io/component", "network");
 /// Labels that the resource hands on to all objects if it has them.
-const INHERITED: [&str; 3] = ["app.kubernetes.io/component", "app.kubernetes.io/part-of", "app.kubernetes.io/version"];
+const INHERITED: [&str; 3] = [
+    "app.kubernetes.io/component",
+    "app.kubernetes.io/part-of",
+    "app.kubernetes.io/version",
+];
 
 /// The labels, for one resource.
 #[derive(Clone, Debug)]
@@ -27,19 +31,27 @@ pub(crate) struct Labels {
 impl Labels {
     /// From the settings and from the resource's own labels.
     pub(crate) fn new(settings: &Settings, resource: Option<&BTreeMap<String, String>>) -> Self {
-        let mut common = BTreeMap::from([MANAGED_BY, COMPONENT].map(|(key, value)| (key.to_owned(), value.to_owned())));
+        let mut common = BTreeMap::from(
+            [MANAGED_BY, COMPONENT].map(|(key, value)| (key.to_owned(), value.to_owned())),
+        );
         for key in INHERITED {
             if let Some(value) = resource.and_then(|labels| labels.get(key)) {
                 common.insert(key.to_owned(), value.clone());
             }
         }
-        Self { version: label_value(&settings.version), common }
+        Self {
+            version: label_value(&settings.version),
+            common,
+        }
     }
 
     /// Labels an object, and the pods of a workload.
     pub(crate) fn apply(&self, manifest: &mut Manifest) {
         // KubeMacPool is scraped by a monitor of its own.
-        let own_monitor = manifest.body().pointer("/metadata/labels/control-plane").is_some_and(|value| value == "mac-controller-manager");
+        let own_monitor = manifest
+            .body()
+            .pointer("/metadata/labels/control-plane")
+            .is_some_and(|value| value == "mac-controller-manager");
         let prometheus = if own_monitor { "false" } else { "true" };
         manifest.set_label(VERSION_LABEL, &self.version);
         manifest.set_label(PROMETHEUS, prometheus);
@@ -51,14 +63,20 @@ impl Labels {
     }
 }
 
-/// The nearest text that Kubernetes takes as the value of a label: at most 63 of letters, digits, `-`, `_` and `.`, with a letter or
-/// digit at both ends.
+/// The nearest text that Kubernetes takes as the value of a label: at most 63 of letters, digits,
+/// `-`, `_` and `.`, with a letter or digit at both ends.
 fn label_value(text: &str) -> String {
     let allowed = |c: char| {
-        if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' }
+        if c.is_ascii_alphanumeric() || "-_.".contains(c) {
+            c
+        } else {
+            '_'
+        }
     };
     let value: String = text.chars().map(allowed).take(63).collect();
-    value.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_owned()
+    value
+        .trim_matches(|c: char| !c.is_ascii_alphanumeric())
+        .to_owned()
 }
 
 #[cfg(test)]
@@ -69,8 +87,12 @@ mod tests {
 
     fn labelled(object: Value, resource: Value) -> Value {
         let mut manifest = Manifest::new(object).unwrap();
-        let settings = Settings { version: "1.2.3+dirty".into(), ..Settings::default() };
-        Labels::new(&settings, Some(&serde_json::from_value(resource).unwrap())).apply(&mut manifest);
+        let settings = Settings {
+            version: "1.2.3+dirty".into(),
+            ..Settings::default()
+        };
+        Labels::new(&settings, Some(&serde_json::from_value(resource).unwrap()))
+            .apply(&mut manifest);
         manifest.body().clone()
     }
 
@@ -81,11 +103,20 @@ mod tests {
         let app = json!({"app.kubernetes.io/component": "network", "app.kubernetes.io/managed-by": "cnao-operator", "prometheus.cnao.io": "true"});
         let with = |more: Value| {
             let mut labels = app.clone();
-            labels.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            labels
+                .as_object_mut()
+                .unwrap()
+                .extend(more.as_object().unwrap().clone());
             labels
         };
-        assert_eq!(body["metadata"]["labels"], with(json!({"networkaddonsoperator.network.kubevirt.io/version": "1.2.3_dirty"})));
-        assert_eq!(body["spec"]["template"]["metadata"]["labels"], with(json!({"x": "y"})));
+        assert_eq!(
+            body["metadata"]["labels"],
+            with(json!({"networkaddonsoperator.network.kubevirt.io/version": "1.2.3_dirty"}))
+        );
+        assert_eq!(
+            body["spec"]["template"]["metadata"]["labels"],
+            with(json!({"x": "y"}))
+        );
     }
 
     #[test]

@@ -1,13 +1,19 @@
-//! `NetworkAddonsConfig`: from what a user asks for to the objects that a cluster shall have. Pure: no I/O, no clock, no dice.
+//! `NetworkAddonsConfig`: from what a user asks for to the objects that a cluster shall have. Pure:
+//! no I/O, no clock, no dice.
 //!
-//! A decision goes through four steps, one module each, and nobody looks at an earlier form once the next one exists:
+//! A decision goes through four steps, one module each, and nobody looks at an earlier form once
+//! the next one exists:
 //!
-//! 1. [`validate`] turns the resource as it is stored into a [`validate::Valid`], or lists everything that is wrong with it;
-//! 2. [`fill`] adds what was left open: from the previous configuration, else by default, which makes a [`fill::Effective`];
-//! 3. [`build`] makes units of objects, from the manifests under `components/` with one overlay each in `src/components`;
+//! 1. [`validate`] turns the resource as it is stored into a [`validate::Valid`], or lists
+//!    everything that is wrong with it;
+//! 2. [`fill`] adds what was left open: from the previous configuration, else by default, which
+//!    makes a [`fill::Effective`];
+//! 3. [`build`] makes units of objects, from the manifests under `components/` with one overlay
+//!    each in `src/components`;
 //! 4. [`status`] reports what became of them.
 //!
-//! To change how a component is deployed, edit its folder under `components/` and its file in `src/components`.
+//! To change how a component is deployed, edit its folder under `components/` and its file in
+//! `src/components`.
 
 pub mod build;
 pub(crate) mod components;
@@ -34,7 +40,8 @@ use std::sync::OnceLock;
 use serde_json::Value;
 use weft_api::{Condition, addons::NetworkAddonsConfig};
 use weft_plan::{
-    Decision, Domain, Fact, Facts, Input, Kind, Notice, ObjectKey, Problem, ProcessSettings, Refusal, Unit, kinds, report::Report,
+    Decision, Domain, Fact, Facts, Input, Kind, Notice, ObjectKey, Problem, ProcessSettings,
+    Refusal, Unit, kinds, report::Report,
 };
 
 pub use settings::{Image, Settings, SettingsError};
@@ -50,7 +57,10 @@ pub struct Addons {
 impl Addons {
     /// The domain under these settings.
     pub fn new(settings: Settings) -> Self {
-        Self { settings, obsolete: OnceLock::new() }
+        Self {
+            settings,
+            obsolete: OnceLock::new(),
+        }
     }
 
     /// Its settings.
@@ -92,8 +102,19 @@ impl Domain for Addons {
     }
 
     fn facts(&self) -> Vec<Fact> {
-        let nmstates = self.settings.has_component("nmstate").then_some(Fact::NmStates);
-        [Fact::Definitions, Fact::ApiServer, Fact::Nodes, Fact::OpenShiftNetwork].into_iter().chain(nmstates).collect()
+        let nmstates = self
+            .settings
+            .has_component("nmstate")
+            .then_some(Fact::NmStates);
+        [
+            Fact::Definitions,
+            Fact::ApiServer,
+            Fact::Nodes,
+            Fact::OpenShiftNetwork,
+        ]
+        .into_iter()
+        .chain(nmstates)
+        .collect()
     }
 
     fn record(&self, resource_name: &str) -> Option<(ObjectKey, &'static str)> {
@@ -105,24 +126,41 @@ impl Domain for Addons {
     }
 
     fn decide(&self, input: Input<'_>) -> Result<Decision, Refusal> {
-        let resource = validate::read(input.resource).map_err(|problems| refusal(FAILED_TO_VALIDATE, problems))?;
-        let valid = validate::validate(&resource).map_err(|problems| refusal(FAILED_TO_VALIDATE, problems))?;
+        let resource = validate::read(input.resource)
+            .map_err(|problems| refusal(FAILED_TO_VALIDATE, problems))?;
+        let valid = validate::validate(&resource)
+            .map_err(|problems| refusal(FAILED_TO_VALIDATE, problems))?;
         let impossible = platform::problems(&valid, input.facts);
         if !impossible.is_empty() {
             return Err(refusal(FAILED_TO_VALIDATE, impossible));
         }
-        let previous = record::previous(input.decided, input.record).map_err(|problem| refusal(FAILED_TO_GET_PREVIOUS, vec![problem]))?;
-        let (effective, mut notices) = fill::fill(valid, previous.as_ref(), input.facts, input.random);
+        let previous = record::previous(input.decided, input.record)
+            .map_err(|problem| refusal(FAILED_TO_GET_PREVIOUS, vec![problem]))?;
+        let (effective, mut notices) =
+            fill::fill(valid, previous.as_ref(), input.facts, input.random);
         notices.extend(build::notices(&effective, input.facts));
         notices.extend(components::monitoring::notice(&self.settings, input.facts));
         notices.extend(platform::notice(effective.multus, input.facts));
-        self.build(&resource, &effective, notices, input.facts).map_err(|error| {
-            let message = format!("{error}; this is a defect of Weft, please report it");
-            refusal(FAILED_TO_RENDER, vec![Problem { field: "spec".into(), message }])
-        })
+        self.build(&resource, &effective, notices, input.facts)
+            .map_err(|error| {
+                let message = format!("{error}; this is a defect of Weft, please report it");
+                refusal(
+                    FAILED_TO_RENDER,
+                    vec![Problem {
+                        field: "spec".into(),
+                        message,
+                    }],
+                )
+            })
     }
 
-    fn status(&self, previous: &Value, conditions: Vec<Condition>, report: &Report, units: &[Unit]) -> Value {
+    fn status(
+        &self,
+        previous: &Value,
+        conditions: Vec<Condition>,
+        report: &Report,
+        units: &[Unit],
+    ) -> Value {
         status::status(&self.settings, previous, conditions, report, units)
     }
 
@@ -136,7 +174,9 @@ impl Domain for Addons {
     }
 
     fn obsolete(&self) -> Vec<(ObjectKey, String)> {
-        self.obsolete.get_or_init(|| obsolete::objects(&self.settings)).clone()
+        self.obsolete
+            .get_or_init(|| obsolete::objects(&self.settings))
+            .clone()
     }
 
     fn is_original_operator(&self, deployment: &Value) -> bool {
@@ -164,7 +204,11 @@ impl Addons {
         notices: Vec<Notice>,
         facts: &Facts,
     ) -> Result<Decision, build::BuildError> {
-        let name = resource.metadata.name.as_deref().unwrap_or(weft_api::addons::NAME);
+        let name = resource
+            .metadata
+            .name
+            .as_deref()
+            .unwrap_or(weft_api::addons::NAME);
         let labels = labels::Labels::new(&self.settings, resource.metadata.labels.as_ref());
         let decided = effective.to_json()?;
         Ok(Decision {
@@ -182,5 +226,9 @@ impl Addons {
 }
 
 fn refusal(reason: &'static str, problems: Vec<Problem>) -> Refusal {
-    Refusal { reason, problems, changes: Vec::new() }
+    Refusal {
+        reason,
+        problems,
+        changes: Vec::new(),
+    }
 }

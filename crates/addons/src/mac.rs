@@ -2,8 +2,8 @@
 
 use std::{cmp::Ordering, fmt, str::FromStr};
 
-/// A 48-bit MAC address. It keeps the text that it was written as, so that what a user reads back is what the user wrote; two
-/// addresses are compared by their value.
+/// A 48-bit MAC address. It keeps the text that it was written as, so that what a user reads back
+/// is what the user wrote; two addresses are compared by their value.
 #[derive(Clone, Debug)]
 pub struct MacAddress {
     octets: [u8; 6],
@@ -17,10 +17,14 @@ pub enum MacError {
     #[error("{0:?} is not a MAC address of six octets: write it like 02:00:00:00:00:00")]
     Syntax(String),
     /// The address stands for a group of stations.
-    #[error("{0} is a multicast address, which no interface may have: the first octet must be even, as in 02")]
+    #[error(
+        "{0} is a multicast address, which no interface may have: the first octet must be even, as in 02"
+    )]
     Multicast(MacAddress),
     /// The end is not above the start.
-    #[error("the range ends at {end}, which is not above its start {start}: exchange them, or choose a higher end")]
+    #[error(
+        "the range ends at {end}, which is not above its start {start}: exchange them, or choose a higher end"
+    )]
     Backward {
         /// the first address
         start: MacAddress,
@@ -30,7 +34,8 @@ pub enum MacError {
 }
 
 impl MacAddress {
-    /// Whether the address stands for a group of stations (IEEE 802: the lowest bit of the first octet).
+    /// Whether the address stands for a group of stations (IEEE 802: the lowest bit of the first
+    /// octet).
     pub fn is_multicast(&self) -> bool {
         self.octets[0] & 1 == 1
     }
@@ -48,8 +53,9 @@ impl From<[u8; 6]> for MacAddress {
     }
 }
 
-/// Reads the three notations that Go's `net.ParseMAC` knows, which is what KubeMacPool reads with: `02:00:5e:10:00:01`,
-/// `02-00-5e-10-00-01` and `0200.5e10.0001`. Go also takes addresses of 8 and 20 octets; no virtual machine has those.
+/// Reads the three notations that Go's `net.ParseMAC` knows, which is what KubeMacPool reads with:
+/// `02:00:5e:10:00:01`, `02-00-5e-10-00-01` and `0200.5e10.0001`. Go also takes addresses of 8 and
+/// 20 octets; no virtual machine has those.
 impl FromStr for MacAddress {
     type Err = MacError;
 
@@ -63,15 +69,24 @@ impl FromStr for MacAddress {
         let mut groups = text.split(separator);
         let mut octets = [0; 6];
         for chunk in octets.chunks_mut(digits / 2) {
-            let group =
-                groups.next().filter(|group| group.len() == digits && group.bytes().all(|b| b.is_ascii_hexdigit())).ok_or_else(syntax)?;
-            let value = u16::from_str_radix(group, 16).map_err(|_| syntax())?.to_be_bytes();
+            let group = groups
+                .next()
+                .filter(|group| {
+                    group.len() == digits && group.bytes().all(|b| b.is_ascii_hexdigit())
+                })
+                .ok_or_else(syntax)?;
+            let value = u16::from_str_radix(group, 16)
+                .map_err(|_| syntax())?
+                .to_be_bytes();
             chunk.copy_from_slice(&value[value.len() - chunk.len()..]);
         }
         if groups.next().is_some() {
             return Err(syntax());
         }
-        Ok(Self { octets, text: text.to_owned() })
+        Ok(Self {
+            octets,
+            text: text.to_owned(),
+        })
     }
 }
 
@@ -122,12 +137,16 @@ impl MacRange {
         }
     }
 
-    /// 2^24 locally administered unicast addresses, `02:XX:XX:00:00:00` to `02:XX:XX:ff:ff:ff`, with XX:XX drawn by `random`.
+    /// 2^24 locally administered unicast addresses, `02:XX:XX:00:00:00` to `02:XX:XX:ff:ff:ff`,
+    /// with XX:XX drawn by `random`.
     pub fn random(random: &mut dyn FnMut(&mut [u8])) -> Self {
         let mut prefix = [0; 2];
         random(&mut prefix);
         let [a, b] = prefix;
-        Self { start: [2, a, b, 0, 0, 0].into(), end: [2, a, b, 0xff, 0xff, 0xff].into() }
+        Self {
+            start: [2, a, b, 0, 0, 0].into(),
+            end: [2, a, b, 0xff, 0xff, 0xff].into(),
+        }
     }
 
     /// The first address.
@@ -183,17 +202,35 @@ mod tests {
     #[test]
     fn a_range_is_compared_as_a_whole() {
         // The first octet decides, though the last one grows.
-        assert!(matches!(MacRange::new(mac("0a:00:00:00:00:00"), mac("02:00:00:00:00:ff")), Err(MacError::Backward { .. })));
-        assert!(matches!(MacRange::new(mac("02:00:00:00:00:01"), mac("02-00-00-00-00-01")), Err(MacError::Backward { .. })));
+        assert!(matches!(
+            MacRange::new(mac("0a:00:00:00:00:00"), mac("02:00:00:00:00:ff")),
+            Err(MacError::Backward { .. })
+        ));
+        assert!(matches!(
+            MacRange::new(mac("02:00:00:00:00:01"), mac("02-00-00-00-00-01")),
+            Err(MacError::Backward { .. })
+        ));
         assert!(MacRange::new(mac("02:00:00:00:00:ff"), mac("02:00:00:00:01:00")).is_ok());
-        assert!(matches!(MacRange::new(mac("03:00:00:00:00:00"), mac("06:00:00:00:00:00")), Err(MacError::Multicast(_))));
-        assert!(matches!(MacRange::new(mac("02:00:00:00:00:00"), mac("05:00:00:00:00:00")), Err(MacError::Multicast(_))));
+        assert!(matches!(
+            MacRange::new(mac("03:00:00:00:00:00"), mac("06:00:00:00:00:00")),
+            Err(MacError::Multicast(_))
+        ));
+        assert!(matches!(
+            MacRange::new(mac("02:00:00:00:00:00"), mac("05:00:00:00:00:00")),
+            Err(MacError::Multicast(_))
+        ));
     }
 
     #[test]
     fn a_random_range_is_locally_administered_and_unicast() {
         let range = MacRange::random(&mut |bytes| bytes.copy_from_slice(&[0xab, 0x0c]));
-        assert_eq!((range.start().to_string().as_str(), range.end().to_string().as_str()), ("02:ab:0c:00:00:00", "02:ab:0c:ff:ff:ff"));
+        assert_eq!(
+            (
+                range.start().to_string().as_str(),
+                range.end().to_string().as_str()
+            ),
+            ("02:ab:0c:00:00:00", "02:ab:0c:ff:ff:ff")
+        );
     }
 
     proptest! {

@@ -1,5 +1,5 @@
-//! Objects that cluster-network-addons-operator has left, and that Weft does without: those of components that the configuration does not name any more, and those
-//! of its old releases.
+//! Objects that cluster-network-addons-operator has left, and that Weft does without: those of
+//! components that the configuration does not name any more, and those of its old releases.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,8 @@ use weft_plan::{Domain, Facts, Input, Kind, Mode, ObjectKey, is_kept_for_ever, k
 
 use crate::{Addons, Settings, build, components::kubevirt_ipam_controller};
 
-/// The components, each with the field of the specification that asks for it. Its unit has the name of the field.
+/// The components, each with the field of the specification that asks for it. Its unit has the name
+/// of the field.
 pub(crate) const FIELDS: [(&str, &str); 9] = [
     ("multus", "multus"),
     ("multus-dynamic-networks", "multusDynamicNetworks"),
@@ -22,22 +23,67 @@ pub(crate) const FIELDS: [(&str, &str); 9] = [
     ("nmstate", "nmstate"),
 ];
 
-/// Objects of old releases, each with its component: those of the clean-up code of release 0.102.0, and the DaemonSet `nmstate-handler-worker`. The
-/// PodDisruptionBudget and the Secret `nmstate-webhook` and the NetworkAttachmentDefinition `default/primary-udn-kubevirt-binding` are left out: Weft has
-/// no rights on them.
+/// Objects of old releases, each with its component: those of the clean-up code of release 0.102.0,
+/// and the DaemonSet `nmstate-handler-worker`. The PodDisruptionBudget and the Secret
+/// `nmstate-webhook` and the NetworkAttachmentDefinition `default/primary-udn-kubevirt-binding` are
+/// left out: Weft has no rights on them.
 const OF_OLD_RELEASES: [(&str, Kind, &str); 24] = [
     ("multus", kinds::DAEMON_SET, "kube-multus-ds-amd64"),
-    ("kubevirt-ipam-controller", kinds::DAEMON_SET, "passt-binding-cni"),
-    ("kubevirt-ipam-controller", kinds::DEPLOYMENT, "kubevirt-ipam-claims-controller-manager"),
-    ("kubevirt-ipam-controller", kinds::SERVICE_ACCOUNT, "kubevirt-ipam-claims-controller-manager"),
-    ("kubevirt-ipam-controller", kinds::ROLE, "kubevirt-ipam-claims-leader-election-role"),
-    ("kubevirt-ipam-controller", kinds::ROLE_BINDING, "kubevirt-ipam-claims-leader-election-rolebinding"),
-    ("kubevirt-ipam-controller", kinds::CLUSTER_ROLE, "kubevirt-ipam-claims-manager-role"),
-    ("kubevirt-ipam-controller", kinds::CLUSTER_ROLE_BINDING, "kubevirt-ipam-claims-manager-rolebinding"),
-    ("kubevirt-ipam-controller", kinds::SERVICE, "kubevirt-ipam-claims-webhook-service"),
-    ("kubevirt-ipam-controller", kinds::CERTIFICATE, "kubevirt-ipam-claims-serving-cert"),
-    ("kubevirt-ipam-controller", kinds::ISSUER, "kubevirt-ipam-claims-selfsigned-issuer"),
-    ("kubevirt-ipam-controller", kinds::MUTATING_WEBHOOK_CONFIGURATION, "kubevirt-ipam-claims-mutating-webhook-configuration"),
+    (
+        "kubevirt-ipam-controller",
+        kinds::DAEMON_SET,
+        "passt-binding-cni",
+    ),
+    (
+        "kubevirt-ipam-controller",
+        kinds::DEPLOYMENT,
+        "kubevirt-ipam-claims-controller-manager",
+    ),
+    (
+        "kubevirt-ipam-controller",
+        kinds::SERVICE_ACCOUNT,
+        "kubevirt-ipam-claims-controller-manager",
+    ),
+    (
+        "kubevirt-ipam-controller",
+        kinds::ROLE,
+        "kubevirt-ipam-claims-leader-election-role",
+    ),
+    (
+        "kubevirt-ipam-controller",
+        kinds::ROLE_BINDING,
+        "kubevirt-ipam-claims-leader-election-rolebinding",
+    ),
+    (
+        "kubevirt-ipam-controller",
+        kinds::CLUSTER_ROLE,
+        "kubevirt-ipam-claims-manager-role",
+    ),
+    (
+        "kubevirt-ipam-controller",
+        kinds::CLUSTER_ROLE_BINDING,
+        "kubevirt-ipam-claims-manager-rolebinding",
+    ),
+    (
+        "kubevirt-ipam-controller",
+        kinds::SERVICE,
+        "kubevirt-ipam-claims-webhook-service",
+    ),
+    (
+        "kubevirt-ipam-controller",
+        kinds::CERTIFICATE,
+        "kubevirt-ipam-claims-serving-cert",
+    ),
+    (
+        "kubevirt-ipam-controller",
+        kinds::ISSUER,
+        "kubevirt-ipam-claims-selfsigned-issuer",
+    ),
+    (
+        "kubevirt-ipam-controller",
+        kinds::MUTATING_WEBHOOK_CONFIGURATION,
+        "kubevirt-ipam-claims-mutating-webhook-configuration",
+    ),
     ("nmstate", kinds::SERVICE_ACCOUNT, "nmstate-handler"),
     ("nmstate", kinds::DAEMON_SET, "nmstate-handler"),
     ("nmstate", kinds::DAEMON_SET, "nmstate-handler-worker"),
@@ -52,27 +98,58 @@ const OF_OLD_RELEASES: [(&str, Kind, &str); 24] = [
     ("nmstate", kinds::MUTATING_WEBHOOK_CONFIGURATION, "nmstate"),
 ];
 
-/// These objects, each with its unit. They go when Weft takes over, as far as the original made them and the configuration does not name them.
+/// These objects, each with its unit. They go when Weft takes over, as far as the original made
+/// them and the configuration does not name them.
 pub(crate) fn objects(settings: &Settings) -> Vec<(ObjectKey, String)> {
     let mut objects: BTreeMap<ObjectKey, String> = BTreeMap::new();
-    let asked: Vec<&str> = FIELDS.iter().filter(|(component, _)| settings.has_component(component)).map(|(_, field)| *field).collect();
-    let spec: Value = asked.iter().map(|field| ((*field).to_owned(), json!({}))).collect::<serde_json::Map<_, _>>().into();
+    let asked: Vec<&str> = FIELDS
+        .iter()
+        .filter(|(component, _)| settings.has_component(component))
+        .map(|(_, field)| *field)
+        .collect();
+    let spec: Value = asked
+        .iter()
+        .map(|field| ((*field).to_owned(), json!({})))
+        .collect::<serde_json::Map<_, _>>()
+        .into();
     let resource = json!({"apiVersion": format!("{GROUP}/{VERSION}"), "kind": KIND, "metadata": {"name": NAME}, "spec": spec});
     let addons = Addons::new(settings.clone());
     for facts in Facts::of_every_sort_of_cluster() {
         let random = &mut |bytes: &mut [u8]| bytes.fill(0);
-        let Ok(decision) = addons.decide(Input { resource: &resource, record: None, decided: None, facts: &facts, random }) else {
+        let Ok(decision) = addons.decide(Input {
+            resource: &resource,
+            record: None,
+            decided: None,
+            facts: &facts,
+            random,
+        }) else {
             continue;
         };
-        for unit in decision.units.into_iter().filter(|unit| asked.contains(&&*unit.name)) {
+        for unit in decision
+            .units
+            .into_iter()
+            .filter(|unit| asked.contains(&&*unit.name))
+        {
             // What users fill in is theirs.
-            let made = unit.objects.iter().filter(|object| object.mode() != Mode::CreateOnly && !is_kept_for_ever(object.key().kind));
+            let made = unit.objects.iter().filter(|object| {
+                object.mode() != Mode::CreateOnly && !is_kept_for_ever(object.key().kind)
+            });
             objects.extend(made.map(|object| (object.key().clone(), unit.name.clone())));
         }
     }
-    let field = |component: &str| FIELDS.iter().find(|(name, _)| *name == component).map(|(_, field)| (*field).to_owned());
-    for (component, kind, name) in OF_OLD_RELEASES.into_iter().filter(|(component, ..)| settings.has_component(component)) {
-        objects.extend(field(component).map(|unit| (ObjectKey::new(kind, &settings.namespace, name), unit)));
+    let field = |component: &str| {
+        FIELDS
+            .iter()
+            .find(|(name, _)| *name == component)
+            .map(|(_, field)| (*field).to_owned())
+    };
+    for (component, kind, name) in OF_OLD_RELEASES
+        .into_iter()
+        .filter(|(component, ..)| settings.has_component(component))
+    {
+        objects.extend(
+            field(component).map(|unit| (ObjectKey::new(kind, &settings.namespace, name), unit)),
+        );
     }
     if settings.has_component("kubevirt-ipam-controller") {
         let of_cert_manager = kubevirt_ipam_controller::of_cert_manager(settings);
@@ -80,7 +157,10 @@ pub(crate) fn objects(settings: &Settings) -> Vec<(ObjectKey, String)> {
     }
     // Without the components that have webhooks, the operator has no rights on webhooks.
     let kinds = build::kinds(settings);
-    objects.into_iter().filter(|(key, _)| kinds.contains(&key.kind)).collect()
+    objects
+        .into_iter()
+        .filter(|(key, _)| kinds.contains(&key.kind))
+        .collect()
 }
 
 #[cfg(test)]
@@ -88,8 +168,15 @@ mod tests {
     use super::*;
 
     fn names(components: Option<&[&str]>) -> Vec<String> {
-        let components = components.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
-        objects(&Settings { components, ..Settings::default() }).into_iter().map(|(key, unit)| format!("{unit}: {}", key.human())).collect()
+        let components =
+            components.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
+        objects(&Settings {
+            components,
+            ..Settings::default()
+        })
+        .into_iter()
+        .map(|(key, unit)| format!("{unit}: {}", key.human()))
+        .collect()
     }
 
     #[test]
@@ -105,14 +192,25 @@ mod tests {
         ] {
             assert!(all.iter().any(|known| known == one), "{one}: {all:#?}");
         }
-        for one in ["CustomResourceDefinition", "Namespace ", "macvtap-deviceplugin-config", "cnao-allow-egress"] {
-            assert!(!all.iter().any(|known| known.contains(one)), "{one}: {all:#?}");
+        for one in [
+            "CustomResourceDefinition",
+            "Namespace ",
+            "macvtap-deviceplugin-config",
+            "cnao-allow-egress",
+        ] {
+            assert!(
+                !all.iter().any(|known| known.contains(one)),
+                "{one}: {all:#?}"
+            );
         }
     }
 
     #[test]
     fn without_a_component_nothing_of_it_is_known() {
         let some = names(Some(&["ovs"]));
-        assert!(!some.is_empty() && some.iter().all(|known| known.starts_with("ovs: ")), "{some:#?}");
+        assert!(
+            !some.is_empty() && some.iter().all(|known| known.starts_with("ovs: ")),
+            "{some:#?}"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! How to recognise the operator that Weft replaces, cluster-network-addons-operator, and what it made.
+//! How to recognise the operator that Weft replaces, cluster-network-addons-operator, and what it
+//! made.
 
 use serde_json::Value;
 use weft_api::addons::{GROUP, KIND};
@@ -9,29 +10,42 @@ use crate::{Settings, components::kubevirt_ipam_controller, labels::VERSION_LABE
 /// The name of its Deployment, and of Weft's.
 pub(crate) const OPERATOR: &str = "cluster-network-addons-operator";
 
-/// Whether it made this object: it owns it through the resource, or has labelled it with its version. The namespace
-/// that it shares with its operands it marks in neither way, and Weft removes the marks of its record; both are known by name. Nor does cert-manager mark the Secret that it makes
-/// on its behalf.
+/// Whether it made this object: it owns it through the resource, or has labelled it with its
+/// version. The namespace that it shares with its operands it marks in neither way, and Weft
+/// removes the marks of its record; both are known by name. Nor does cert-manager mark the Secret
+/// that it makes on its behalf.
 pub(crate) fn made(settings: &Settings, live: &Value) -> bool {
     let labelled = !live["metadata"]["labels"][VERSION_LABEL].is_null();
     let known = ObjectKey::of(live).is_some_and(|key| {
-        key == record::key(settings, weft_api::addons::NAME) || key == ObjectKey::new(kinds::NAMESPACE, "", &settings.namespace)
+        key == record::key(settings, weft_api::addons::NAME)
+            || key == ObjectKey::new(kinds::NAMESPACE, "", &settings.namespace)
     });
-    owns(live) || labelled || known || kubevirt_ipam_controller::is_made_by_cert_manager(settings, live)
+    owns(live)
+        || labelled
+        || known
+        || kubevirt_ipam_controller::is_made_by_cert_manager(settings, live)
 }
 
 /// Whether it owns this object through the resource.
 pub(crate) fn owns(live: &Value) -> bool {
-    live.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten().any(|owner| {
-        owner["kind"] == KIND
-            && owner["apiVersion"].as_str().and_then(|version| version.split_once('/')).is_some_and(|(group, _)| group == GROUP)
-    })
+    live.pointer("/metadata/ownerReferences")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .any(|owner| {
+            owner["kind"] == KIND
+                && owner["apiVersion"]
+                    .as_str()
+                    .and_then(|version| version.split_once('/'))
+                    .is_some_and(|(group, _)| group == GROUP)
+        })
 }
 
 /// On Weft's own Deployment, to tell it from the original's, which has the same name.
 const COMPONENT_LABEL: &str = "weft.network/component";
 
-/// Whether a Deployment is that operator: by its image's name, or by its own name where the label of Weft is missing.
+/// Whether a Deployment is that operator: by its image's name, or by its own name where the label
+/// of Weft is missing.
 pub(crate) fn is_operator(deployment: &Value) -> bool {
     let is_its_image = |image: &str| {
         let name = image.rsplit('/').next().unwrap_or_default();
@@ -39,8 +53,13 @@ pub(crate) fn is_operator(deployment: &Value) -> bool {
     };
     let metadata = &deployment["metadata"];
     let by_name = metadata["name"] == OPERATOR && metadata["labels"][COMPONENT_LABEL].is_null();
-    let containers = deployment.pointer("/spec/template/spec/containers").and_then(Value::as_array);
-    let images = containers.into_iter().flatten().filter_map(|container| container["image"].as_str());
+    let containers = deployment
+        .pointer("/spec/template/spec/containers")
+        .and_then(Value::as_array);
+    let images = containers
+        .into_iter()
+        .flatten()
+        .filter_map(|container| container["image"].as_str());
     by_name || images.into_iter().any(is_its_image)
 }
 
@@ -61,13 +80,27 @@ mod tests {
             "registry.example:5000/cluster-network-addons-operator@sha256:00",
             "cluster-network-addons-operator",
         ] {
-            assert!(is_operator(&deployment("renamed", image, json!({}))), "{image}");
+            assert!(
+                is_operator(&deployment("renamed", image, json!({}))),
+                "{image}"
+            );
         }
-        assert!(is_operator(&deployment(OPERATOR, "registry.example/mirror/cnao:1", json!({}))));
-        assert!(!is_operator(&deployment("something-else", "quay.io/kubevirt/virt-operator:v1", json!({}))));
+        assert!(is_operator(&deployment(
+            OPERATOR,
+            "registry.example/mirror/cnao:1",
+            json!({})
+        )));
+        assert!(!is_operator(&deployment(
+            "something-else",
+            "quay.io/kubevirt/virt-operator:v1",
+            json!({})
+        )));
         // Applied over Weft's Deployment: the label may stay, the image tells.
-        let applied_over =
-            deployment(OPERATOR, "quay.io/kubevirt/cluster-network-addons-operator:v1", json!({"weft.network/component": "operator"}));
+        let applied_over = deployment(
+            OPERATOR,
+            "quay.io/kubevirt/cluster-network-addons-operator:v1",
+            json!({"weft.network/component": "operator"}),
+        );
         assert!(is_operator(&applied_over));
     }
 
@@ -75,14 +108,21 @@ mod tests {
     fn weft_does_not_take_itself_for_it() {
         let manifest = include_str!("../../../deploy/addons/operator.yaml");
         let objects: Vec<Value> = serde_saphyr::from_multiple(manifest).expect("YAML");
-        let deployments: Vec<_> = objects.iter().filter(|object| object["kind"] == "Deployment").collect();
+        let deployments: Vec<_> = objects
+            .iter()
+            .filter(|object| object["kind"] == "Deployment")
+            .collect();
         assert_eq!(deployments.len(), 1);
         assert!(!is_operator(deployments[0]));
     }
 
     #[test]
     fn what_it_made_is_known_by_owner_label_or_name() {
-        let settings = Settings { namespace: "operands".into(), operator_namespace: "operator".into(), ..Settings::default() };
+        let settings = Settings {
+            namespace: "operands".into(),
+            operator_namespace: "operator".into(),
+            ..Settings::default()
+        };
         let object = |kind: &str, metadata: Value| json!({"apiVersion": "v1", "kind": kind, "metadata": metadata});
         let owner = |api_version: &str| json!([{"apiVersion": api_version, "kind": "NetworkAddonsConfig", "name": "cluster", "uid": "u"}]);
         for (object, expected) in [
@@ -100,7 +140,13 @@ mod tests {
                 ),
                 true,
             ),
-            (object("ConfigMap", json!({"name": "a", "namespace": "operands", "ownerReferences": owner("example.com/v1")})), false),
+            (
+                object(
+                    "ConfigMap",
+                    json!({"name": "a", "namespace": "operands", "ownerReferences": owner("example.com/v1")}),
+                ),
+                false,
+            ),
             (
                 object(
                     "ConfigMap",
@@ -108,9 +154,27 @@ mod tests {
                 ),
                 true,
             ),
-            (object("ConfigMap", json!({"name": "a", "namespace": "operands", "labels": {"app.kubernetes.io/managed-by": "Helm"}})), false),
-            (object("ConfigMap", json!({"name": "cluster-networks-addons-operator-applied-cluster", "namespace": "operator"})), true),
-            (object("ConfigMap", json!({"name": "cluster-networks-addons-operator-applied-cluster", "namespace": "elsewhere"})), false),
+            (
+                object(
+                    "ConfigMap",
+                    json!({"name": "a", "namespace": "operands", "labels": {"app.kubernetes.io/managed-by": "Helm"}}),
+                ),
+                false,
+            ),
+            (
+                object(
+                    "ConfigMap",
+                    json!({"name": "cluster-networks-addons-operator-applied-cluster", "namespace": "operator"}),
+                ),
+                true,
+            ),
+            (
+                object(
+                    "ConfigMap",
+                    json!({"name": "cluster-networks-addons-operator-applied-cluster", "namespace": "elsewhere"}),
+                ),
+                false,
+            ),
             (object("Namespace", json!({"name": "operands"})), true),
             (object("Namespace", json!({"name": "default"})), false),
         ] {

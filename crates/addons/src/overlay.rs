@@ -17,7 +17,8 @@ pub(crate) struct Overlay<'a> {
     pub facts: &'a Facts,
 }
 
-/// Tells the scripts that install plugins whether the container runtime looks for them in several folders: `yes`, or nothing.
+/// Tells the scripts that install plugins whether the container runtime looks for them in several
+/// folders: `yes`, or nothing.
 const SEVERAL_PLUGIN_FOLDERS: &str = "SEVERAL_PLUGIN_FOLDERS";
 
 impl Overlay<'_> {
@@ -26,9 +27,15 @@ impl Overlay<'_> {
         load(files, DEFAULT_NAMESPACE, &self.settings.namespace)
     }
 
-    /// Sets image and pull policy of every container, and the pull secrets and the placement of the pods. `images` names each container's image; a
-    /// container without one is an error, so that none is forgotten.
-    pub(crate) fn workload(&self, manifest: &mut Manifest, images: &[(&str, Image)], placement: &Placement) -> Result<(), ManifestError> {
+    /// Sets image and pull policy of every container, and the pull secrets and the placement of the
+    /// pods. `images` names each container's image; a container without one is an error, so that
+    /// none is forgotten.
+    pub(crate) fn workload(
+        &self,
+        manifest: &mut Manifest,
+        images: &[(&str, Image)],
+        placement: &Placement,
+    ) -> Result<(), ManifestError> {
         manifest.edit_pods(|pod| {
             set_images(pod, |container| {
                 let (_, image) = images.iter().find(|(name, _)| *name == container)?;
@@ -37,24 +44,37 @@ impl Overlay<'_> {
             for container in containers(pod) {
                 container.image_pull_policy = Some(self.effective.image_pull_policy.to_string());
             }
-            let secrets = self.effective.image_pull_secrets.iter().map(|name| LocalObjectReference { name: name.clone() });
-            pod.image_pull_secrets = Some(secrets.collect::<Vec<_>>()).filter(|secrets| !secrets.is_empty());
+            let secrets = self
+                .effective
+                .image_pull_secrets
+                .iter()
+                .map(|name| LocalObjectReference { name: name.clone() });
+            pod.image_pull_secrets =
+                Some(secrets.collect::<Vec<_>>()).filter(|secrets| !secrets.is_empty());
             pod.node_selector = placement.node_selector.clone();
-            // `{}` where nothing is said: that is what the original writes, and to leave it out would be another template and restart the pods.
+            // `{}` where nothing is said: that is what the original writes, and to leave it out
+            // would be another template and restart the pods.
             pod.affinity = Some(placement.affinity.clone().unwrap_or_default());
             pod.tolerations = placement.tolerations.clone();
             Ok::<_, String>(())
         })
     }
 
-    /// Sets where on the nodes the CNI plugins go, through this volume, and tells the containers that mount it whether a folder without
-    /// other plugins must be the wrong one. CRI-O has a list of folders, `plugin_dirs`, and the packages of some distributions put their
-    /// plugins into `/usr/libexec/cni` (crio.conf(5)).
+    /// Sets where on the nodes the CNI plugins go, through this volume, and tells the containers
+    /// that mount it whether a folder without other plugins must be the wrong one. CRI-O has a list
+    /// of folders, `plugin_dirs`, and the packages of some distributions put their plugins into
+    /// `/usr/libexec/cni` (crio.conf(5)).
     pub(crate) fn plugin_folder(&self, pod: &mut PodSpec, volume: &str) -> Result<(), String> {
         set_host_path(pod, volume, &self.effective.host_paths.cni_bin_dir)?;
-        let several = self.facts.nodes.values().any(|node| node.container_runtime.starts_with("cri-o://"));
+        let several = self
+            .facts
+            .nodes
+            .values()
+            .any(|node| node.container_runtime.starts_with("cri-o://"));
         let variables = containers(pod).flat_map(|container| container.env.iter_mut().flatten());
-        for variable in variables.filter(|variable| several && variable.name == SEVERAL_PLUGIN_FOLDERS) {
+        for variable in
+            variables.filter(|variable| several && variable.name == SEVERAL_PLUGIN_FOLDERS)
+        {
             variable.value = Some("yes".to_owned());
         }
         Ok(())
@@ -70,14 +90,22 @@ impl Overlay<'_> {
         self.facts.serves(kinds::SECURITY_CONTEXT_CONSTRAINTS)
     }
 
-    /// Where there are constraints, adds those of `file`, and has the pods of each workload ask for the one that is named: else any that
-    /// they may use could be chosen for them.
-    pub(crate) fn constrain(&self, objects: &mut Vec<Manifest>, file: &str, workloads: &[(&str, &str)]) -> Result<(), ManifestError> {
+    /// Where there are constraints, adds those of `file`, and has the pods of each workload ask for
+    /// the one that is named: else any that they may use could be chosen for them.
+    pub(crate) fn constrain(
+        &self,
+        objects: &mut Vec<Manifest>,
+        file: &str,
+        workloads: &[(&str, &str)],
+    ) -> Result<(), ManifestError> {
         if !self.has_constraints() {
             return Ok(());
         }
         for object in objects.iter_mut() {
-            if let Some((_, constraints)) = workloads.iter().find(|(name, _)| object.key().name == *name) {
+            if let Some((_, constraints)) = workloads
+                .iter()
+                .find(|(name, _)| object.key().name == *name)
+            {
                 object.set_pod_annotation("openshift.io/required-scc", constraints);
             }
         }
@@ -85,13 +113,16 @@ impl Overlay<'_> {
         Ok(())
     }
 
-    /// Leaves the user of the pods to OpenShift, which gives each namespace a range of its own and refuses others.
+    /// Leaves the user of the pods to OpenShift, which gives each namespace a range of its own and
+    /// refuses others.
     pub(crate) fn without_user(&self, manifest: &mut Manifest) -> Result<(), ManifestError> {
         if !self.has_constraints() && !self.is_openshift() {
             return Ok(());
         }
         manifest.edit_pods(|pod| {
-            pod.security_context.iter_mut().for_each(|context| context.run_as_user = None);
+            pod.security_context
+                .iter_mut()
+                .for_each(|context| context.run_as_user = None);
             Ok::<_, String>(())
         })
     }

@@ -1,4 +1,5 @@
-//! What a cluster itself forbids or does already: OpenShift's Cluster Network Operator deploys Multus.
+//! What a cluster itself forbids or does already: OpenShift's Cluster Network Operator deploys
+//! Multus.
 
 use weft_plan::{Facts, Notice, Problem};
 
@@ -8,17 +9,29 @@ const NETWORK: &str = "networks.operator.openshift.io/cluster";
 
 /// What cannot be deployed on this cluster.
 pub(crate) fn problems(valid: &Valid, facts: &Facts) -> Vec<Problem> {
-    let Some(network) = facts.openshift_network else { return Vec::new() };
+    let Some(network) = facts.openshift_network else {
+        return Vec::new();
+    };
     let mut problems = Vec::new();
-    let mut push = |field: &str, message: String| problems.push(Problem { field: format!("spec.{field}"), message });
+    let mut push = |field: &str, message: String| {
+        problems.push(Problem {
+            field: format!("spec.{field}"),
+            message,
+        })
+    };
     if valid.multus && network.multi_network_is_disabled {
         push(
             "multus",
-            format!("cannot be deployed, since {NETWORK} has disableMultiNetwork: true: set it to false there, or leave multus out here"),
+            format!(
+                "cannot be deployed, since {NETWORK} has disableMultiNetwork: true: set it to false there, or leave multus out here"
+            ),
         );
     }
-    let not_here =
-        || format!("cannot be deployed where OpenShift's Cluster Network Operator runs Multus ({NETWORK} is there): leave it out here");
+    let not_here = || {
+        format!(
+            "cannot be deployed where OpenShift's Cluster Network Operator runs Multus ({NETWORK} is there): leave it out here"
+        )
+    };
     // That Multus has its socket elsewhere (CNAO #1602).
     if valid.multus_dynamic_networks.is_some() {
         push("multusDynamicNetworks", not_here());
@@ -36,8 +49,13 @@ pub(crate) fn has_multus(facts: &Facts) -> bool {
 
 /// That there is nothing to deploy for Multus, where it is asked for.
 pub(crate) fn notice(multus: bool, facts: &Facts) -> Option<Notice> {
-    let message = format!("is deployed by OpenShift's Cluster Network Operator ({NETWORK}): Weft deploys nothing for it");
-    (multus && has_multus(facts)).then(|| Notice { about: "multus".to_owned(), message })
+    let message = format!(
+        "is deployed by OpenShift's Cluster Network Operator ({NETWORK}): Weft deploys nothing for it"
+    );
+    (multus && has_multus(facts)).then(|| Notice {
+        about: "multus".to_owned(),
+        message,
+    })
 }
 
 #[cfg(test)]
@@ -52,9 +70,17 @@ mod tests {
         testing::{loaded_dice, resource, settings},
     };
 
-    fn decide(spec: Value, multi_network_is_disabled: bool) -> Result<weft_plan::Decision, weft_plan::Refusal> {
-        let network = Some(OpenShiftNetwork { multi_network_is_disabled });
-        let facts = Facts { openshift_network: network, ..Facts::of_every_sort_of_cluster()[2].clone() };
+    fn decide(
+        spec: Value,
+        multi_network_is_disabled: bool,
+    ) -> Result<weft_plan::Decision, weft_plan::Refusal> {
+        let network = Some(OpenShiftNetwork {
+            multi_network_is_disabled,
+        });
+        let facts = Facts {
+            openshift_network: network,
+            ..Facts::of_every_sort_of_cluster()[2].clone()
+        };
         Addons::new(settings()).decide(Input {
             resource: &resource(spec),
             record: None,
@@ -67,11 +93,30 @@ mod tests {
     #[test]
     fn where_openshift_runs_multus_weft_runs_none() {
         let decision = decide(json!({"multus": {}, "ovs": {}}), false).unwrap();
-        let units: Vec<_> = decision.units.iter().map(|unit| unit.name.as_str()).collect();
-        assert!(units.contains(&"ovs") && !units.contains(&"multus") && !units.contains(&"network-attachment-definition"), "{units:?}");
+        let units: Vec<_> = decision
+            .units
+            .iter()
+            .map(|unit| unit.name.as_str())
+            .collect();
+        assert!(
+            units.contains(&"ovs")
+                && !units.contains(&"multus")
+                && !units.contains(&"network-attachment-definition"),
+            "{units:?}"
+        );
         assert_eq!(decision.notices.len(), 1);
-        assert!(decision.notices[0].message.contains("Cluster Network Operator"), "{:?}", decision.notices);
-        assert_eq!(decision.decided["multus"], json!({}), "it is asked for all the same");
+        assert!(
+            decision.notices[0]
+                .message
+                .contains("Cluster Network Operator"),
+            "{:?}",
+            decision.notices
+        );
+        assert_eq!(
+            decision.decided["multus"],
+            json!({}),
+            "it is asked for all the same"
+        );
         assert_eq!(decide(json!({"ovs": {}}), false).unwrap().notices, []);
     }
 
@@ -80,11 +125,18 @@ mod tests {
         let fields = |spec: Value, disabled: bool| {
             let refusal = decide(spec, disabled).unwrap_err();
             assert_eq!(refusal.reason, crate::FAILED_TO_VALIDATE);
-            refusal.problems.into_iter().map(|problem| problem.field).collect::<Vec<_>>()
+            refusal
+                .problems
+                .into_iter()
+                .map(|problem| problem.field)
+                .collect::<Vec<_>>()
         };
         assert_eq!(fields(json!({"multus": {}}), true), ["spec.multus"]);
         assert_eq!(
-            fields(json!({"multus": {}, "multusDynamicNetworks": {}, "macvtap": {}}), false),
+            fields(
+                json!({"multus": {}, "multusDynamicNetworks": {}, "macvtap": {}}),
+                false
+            ),
             ["spec.multusDynamicNetworks", "spec.macvtap"]
         );
         assert!(decide(json!({"ovs": {}}), true).is_ok());

@@ -1,4 +1,5 @@
-//! What a resource asks of the operator's own process: what it logs, and how its metrics are served.
+//! What a resource asks of the operator's own process: what it logs, and how its metrics are
+//! served.
 
 use serde_json::Value;
 use weft_plan::{ProcessSettings, ServerTls};
@@ -7,7 +8,9 @@ use crate::validate;
 
 /// What this resource asks for. While it is refused, what the last good configuration asked for.
 pub(crate) fn settings(resource: Option<&Value>) -> ProcessSettings {
-    let Some(resource) = resource else { return ProcessSettings::default() };
+    let Some(resource) = resource else {
+        return ProcessSettings::default();
+    };
     of(resource)
         .or_else(|| {
             let mut before = resource.clone();
@@ -41,17 +44,33 @@ mod tests {
     #[test]
     fn level_and_profile_are_those_of_the_resource() {
         assert_eq!(settings(None), ProcessSettings::default());
-        let asked = settings(Some(&resource(json!({"operatorLogLevel": "Debug", "tlsSecurityProfile": {"type": "Intermediate"}}))));
-        assert_eq!((asked.log_level, &*asked.tls.unwrap().min_version), (Some(LogLevel::Debug), "VersionTLS12"));
-        assert_eq!(settings(Some(&resource(json!({})))).tls.unwrap().min_version, "VersionTLS13");
+        let asked = settings(Some(&resource(
+            json!({"operatorLogLevel": "Debug", "tlsSecurityProfile": {"type": "Intermediate"}}),
+        )));
+        assert_eq!(
+            (asked.log_level, &*asked.tls.unwrap().min_version),
+            (Some(LogLevel::Debug), "VersionTLS12")
+        );
+        assert_eq!(
+            settings(Some(&resource(json!({}))))
+                .tls
+                .unwrap()
+                .min_version,
+            "VersionTLS13"
+        );
     }
 
     #[test]
     fn while_a_resource_is_refused_the_last_good_one_counts() {
-        let mut refused = resource(json!({"operatorLogLevel": "Debug", "tlsSecurityProfile": {"type": "Custom"}}));
+        let mut refused = resource(
+            json!({"operatorLogLevel": "Debug", "tlsSecurityProfile": {"type": "Custom"}}),
+        );
         assert_eq!(settings(Some(&refused)), ProcessSettings::default());
         refused["status"] = json!({"effectiveConfiguration": {"operatorLogLevel": "Error", "tlsSecurityProfile": {"type": "Old"}}});
         let before = settings(Some(&refused));
-        assert_eq!((before.log_level, &*before.tls.unwrap().min_version), (Some(LogLevel::Error), "VersionTLS10"));
+        assert_eq!(
+            (before.log_level, &*before.tls.unwrap().min_version),
+            (Some(LogLevel::Error), "VersionTLS10")
+        );
     }
 }

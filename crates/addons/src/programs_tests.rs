@@ -1,5 +1,6 @@
-//! The needs of each program of an add-on in its container. Without one of them the program ends, hangs or is never restarted, and nothing in the
-//! cluster says why. The table is of the versions that are deployed by default, and is complete: what is not in it is not in the container.
+//! The needs of each program of an add-on in its container. Without one of them the program ends,
+//! hangs or is never restarted, and nothing in the cluster says why. The table is of the versions
+//! that are deployed by default, and is complete: what is not in it is not in the container.
 #![allow(clippy::unwrap_used)]
 use serde_json::{Value, json};
 
@@ -8,7 +9,13 @@ use crate::testing::{decide, full, objects};
 #[path = "../../operands/tests/common/needs.rs"]
 mod needs;
 
-fn http(scheme: Option<&str>, path: &str, port: impl Into<Value>, delay: u32, period: u32) -> Value {
+fn http(
+    scheme: Option<&str>,
+    path: &str,
+    port: impl Into<Value>,
+    delay: u32,
+    period: u32,
+) -> Value {
     let mut get = json!({"path": path, "port": port.into()});
     if let Some(scheme) = scheme {
         get["scheme"] = scheme.into();
@@ -17,8 +24,9 @@ fn http(scheme: Option<&str>, path: &str, port: impl Into<Value>, delay: u32, pe
     json!({"httpGet": get, "initialDelaySeconds": delay, "periodSeconds": period})
 }
 
-/// Workload and container, and its needs. `run` is command and arguments, `writable` and `readable` are folders from outside, `hears` those
-/// of them where mounts of the host arrive, `tells` those whose mounts reach the host.
+/// Workload and container, and its needs. `run` is command and arguments, `writable` and `readable`
+/// are folders from outside, `hears` those of them where mounts of the host arrive, `tells` those
+/// whose mounts reach the host.
 fn programs() -> Vec<(&'static str, Value)> {
     let multus_answers = json!({
         "exec": {"command": ["curl", "--fail", "--unix-socket", "/host/run/multus/multus.sock", "localhost/healthz"]},
@@ -165,12 +173,22 @@ fn every_container_gives_its_program_what_it_needs() {
 
 #[test]
 fn a_program_with_a_read_only_root_can_write_temporary_files() {
-    for (name, needs) in programs().iter().filter(|(_, needs)| needs["readOnlyRoot"] == true) {
-        assert!(needs["writable"].as_array().unwrap().contains(&json!("/tmp")), "{name}");
+    for (name, needs) in programs()
+        .iter()
+        .filter(|(_, needs)| needs["readOnlyRoot"] == true)
+    {
+        assert!(
+            needs["writable"]
+                .as_array()
+                .unwrap()
+                .contains(&json!("/tmp")),
+            "{name}"
+        );
     }
 }
 
-/// A pod template that lacks the field is another one than the original's, and its pods restart when Weft takes over.
+/// A pod template that lacks the field is another one than the original's, and its pods restart
+/// when Weft takes over.
 #[test]
 fn pods_have_an_affinity_also_where_nothing_is_asked() {
     let mut resource = full();

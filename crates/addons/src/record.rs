@@ -1,5 +1,5 @@
-//! The record of the last applied configuration, in the form of the operator that Weft replaces: so a MAC range survives the switch
-//! from it, and a switch back.
+//! The record of the last applied configuration, in the form of the operator that Weft replaces: so
+//! a MAC range survives the switch from it, and a switch back.
 
 use serde_json::{Value, json};
 use weft_api::addons::NetworkAddonsConfigSpec;
@@ -15,17 +15,28 @@ pub fn key(settings: &Settings, resource: &str) -> ObjectKey {
     key_in(&settings.operator_namespace, resource)
 }
 
-/// The place of the original's record where Weft's operator has a namespace of its own: the original runs with its operands.
+/// The place of the original's record where Weft's operator has a namespace of its own: the
+/// original runs with its operands.
 pub(crate) fn original_key(settings: &Settings, resource: &str) -> Option<ObjectKey> {
-    (settings.namespace != settings.operator_namespace).then(|| key_in(&settings.namespace, resource))
+    (settings.namespace != settings.operator_namespace)
+        .then(|| key_in(&settings.namespace, resource))
 }
 
 fn key_in(namespace: &str, resource: &str) -> ObjectKey {
-    ObjectKey::new(kinds::CONFIG_MAP, namespace, &format!("cluster-networks-addons-operator-applied-{resource}"))
+    ObjectKey::new(
+        kinds::CONFIG_MAP,
+        namespace,
+        &format!("cluster-networks-addons-operator-applied-{resource}"),
+    )
 }
 
 /// The record of a complete configuration.
-pub(crate) fn manifest(settings: &Settings, resource: &str, decided: &Value, labels: &Labels) -> Result<Manifest, BuildError> {
+pub(crate) fn manifest(
+    settings: &Settings,
+    resource: &str,
+    decided: &Value,
+    labels: &Labels,
+) -> Result<Manifest, BuildError> {
     let key = key(settings, resource);
     let mut manifest = Manifest::new(json!({
         "apiVersion": "v1",
@@ -40,8 +51,12 @@ pub(crate) fn manifest(settings: &Settings, resource: &str, decided: &Value, lab
 /// The previous configuration: what an earlier pass decided, else the record.
 ///
 /// # Errors
-/// It is there and cannot be read. It is not ignored then: a MAC range that changes by itself breaks running virtual machines.
-pub fn previous(decided: Option<&Value>, record: Option<&str>) -> Result<Option<NetworkAddonsConfigSpec>, Problem> {
+/// It is there and cannot be read. It is not ignored then: a MAC range that changes by itself
+/// breaks running virtual machines.
+pub fn previous(
+    decided: Option<&Value>,
+    record: Option<&str>,
+) -> Result<Option<NetworkAddonsConfigSpec>, Problem> {
     let unreadable = |field: &str, way_out: &str, error: serde_json::Error| Problem {
         field: field.to_owned(),
         message: format!("the previous configuration is not readable ({error}): {way_out}"),

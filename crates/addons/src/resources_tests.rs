@@ -13,12 +13,21 @@ fn with(resources: Value) -> Value {
 /// The resources of a container.
 fn of(resource: &Value, workload: &str, container: &str) -> Value {
     let all = all_containers(&decide(resource));
-    all.into_iter().find(|(of, one)| of == workload && one["name"] == container).unwrap().1["resources"].clone()
+    all.into_iter()
+        .find(|(of, one)| of == workload && one["name"] == container)
+        .unwrap()
+        .1["resources"]
+        .clone()
 }
 
 fn problems(entries: Value) -> Vec<String> {
     let entries: Vec<ContainerResources> = serde_json::from_value(entries).unwrap();
-    Resources::of(&entries).err().unwrap_or_default().iter().map(ToString::to_string).collect()
+    Resources::of(&entries)
+        .err()
+        .unwrap_or_default()
+        .iter()
+        .map(ToString::to_string)
+        .collect()
 }
 
 #[test]
@@ -28,24 +37,34 @@ fn the_table_of_containers_is_that_of_the_manifests() {
     for unit in &decision.units {
         for object in &unit.objects {
             for list in ["initContainers", "containers"] {
-                let containers = object.body().pointer("/spec/template/spec").and_then(|pod| pod[list].as_array());
-                found.extend(
-                    containers
-                        .into_iter()
-                        .flatten()
-                        .map(|container| (unit.name.clone(), object.key().name.clone(), container["name"].as_str().unwrap().to_owned())),
-                );
+                let containers = object
+                    .body()
+                    .pointer("/spec/template/spec")
+                    .and_then(|pod| pod[list].as_array());
+                found.extend(containers.into_iter().flatten().map(|container| {
+                    (
+                        unit.name.clone(),
+                        object.key().name.clone(),
+                        container["name"].as_str().unwrap().to_owned(),
+                    )
+                }));
             }
         }
     }
-    let known: Vec<_> = CONTAINERS.iter().map(|(a, b, c)| ((*a).to_owned(), (*b).to_owned(), (*c).to_owned())).collect();
+    let known: Vec<_> = CONTAINERS
+        .iter()
+        .map(|(a, b, c)| ((*a).to_owned(), (*b).to_owned(), (*c).to_owned()))
+        .collect();
     assert_eq!(found, known, "left: the manifests, right: the table");
 }
 
 #[test]
 fn what_is_given_replaces_the_default_and_nothing_else() {
     let before = of(&full(), "multus", "kube-multus");
-    assert_eq!(before, json!({"requests": {"cpu": "10m", "memory": "15Mi"}}));
+    assert_eq!(
+        before,
+        json!({"requests": {"cpu": "10m", "memory": "15Mi"}})
+    );
     let changed = with(
         json!([{"component": "multus", "container": "kube-multus", "requests": {"memory": "128Mi"}, "limits": {"memory": 268435456}}]),
     );
@@ -55,7 +74,12 @@ fn what_is_given_replaces_the_default_and_nothing_else() {
     );
     for (object, was) in objects(&decide(&changed)).zip(objects(&decide(&full()))) {
         assert_eq!(object.key(), was.key());
-        assert_eq!(object == was, object.key().name != "multus" || object.key().kind.kind != "DaemonSet", "{}", object.key());
+        assert_eq!(
+            object == was,
+            object.key().name != "multus" || object.key().kind.kind != "DaemonSet",
+            "{}",
+            object.key()
+        );
     }
     assert_eq!(of(&changed, "multus", "install-multus-binary"), before);
 }
@@ -73,13 +97,17 @@ fn the_more_an_entry_names_the_more_it_counts_in_any_order() {
             of(&resource, "kubemacpool-mac-controller-manager", "manager"),
             json!({"requests": {"cpu": "2m", "memory": "1Mi"}, "limits": {"cpu": "3m"}})
         );
-        assert_eq!(of(&resource, "kubemacpool-cert-manager", "manager")["requests"], json!({"cpu": "1m", "memory": "1Mi"}));
+        assert_eq!(
+            of(&resource, "kubemacpool-cert-manager", "manager")["requests"],
+            json!({"cpu": "1m", "memory": "1Mi"})
+        );
     }
 }
 
 #[test]
 fn a_default_request_gives_way_to_a_limit() {
-    let resource = with(json!([{"component": "macvtap", "limits": {"cpu": "20m", "memory": "20Mi"}}]));
+    let resource =
+        with(json!([{"component": "macvtap", "limits": {"cpu": "20m", "memory": "20Mi"}}]));
     assert_eq!(
         of(&resource, "macvtap-cni", "macvtap-cni"),
         json!({"requests": {"cpu": "20m", "memory": "20Mi"}, "limits": {"cpu": "20m", "memory": "20Mi"}})
@@ -106,8 +134,14 @@ fn what_cannot_work_is_refused() {
             json!([{"component": "ovs", "container": "marker"}]),
             r#"spec.resources[0].container: "marker" is not a container there: use one of ovs-cni-plugin, ovs-cni-marker"#,
         ),
-        (json!([{"component": "ovs", "requests": {"cpu": "1 core"}}]), r#"spec.resources[0].requests.cpu: "1 core" is not a quantity"#),
-        (json!([{"component": "ovs", "limits": {"memory": -1}}]), r#"spec.resources[0].limits.memory: "-1" is not a quantity"#),
+        (
+            json!([{"component": "ovs", "requests": {"cpu": "1 core"}}]),
+            r#"spec.resources[0].requests.cpu: "1 core" is not a quantity"#,
+        ),
+        (
+            json!([{"component": "ovs", "limits": {"memory": -1}}]),
+            r#"spec.resources[0].limits.memory: "-1" is not a quantity"#,
+        ),
         (
             json!([{"component": "ovs"}, {"component": "ovs", "container": ""}]),
             "spec.resources[1]: is about the same containers as spec.resources[0]",
@@ -118,10 +152,15 @@ fn what_cannot_work_is_refused() {
         ),
     ] {
         let problems = problems(entries);
-        assert!(problems.len() == 1 && problems[0].starts_with(expected), "{expected}\n{problems:#?}");
+        assert!(
+            problems.len() == 1 && problems[0].starts_with(expected),
+            "{expected}\n{problems:#?}"
+        );
     }
     assert_eq!(
-        problems(json!([{"component": "multus", "requests": {"memory": "1Gi"}, "limits": {"memory": "1024Mi", "cpu": 2}}])),
+        problems(
+            json!([{"component": "multus", "requests": {"memory": "1Gi"}, "limits": {"memory": "1024Mi", "cpu": 2}}])
+        ),
         Vec::<String>::new()
     );
 }

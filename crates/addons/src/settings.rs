@@ -1,4 +1,5 @@
-//! What the operator is told by its environment: names of namespaces, its version, the images of the components.
+//! What the operator is told by its environment: names of namespaces, its version, the images of
+//! the components.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +22,8 @@ pub struct Settings {
     pub images: BTreeMap<Image, String>,
     /// Who watches over the add-ons.
     pub monitoring: Monitoring,
-    /// The components that the operator has rights for, by their names in [`COMPONENTS`]; `None`: all.
+    /// The components that the operator has rights for, by their names in [`COMPONENTS`]; `None`:
+    /// all.
     pub components: Option<BTreeSet<String>>,
 }
 
@@ -56,7 +58,8 @@ impl Monitoring {
 /// The namespace where the operator and its operands are installed unless told otherwise.
 pub const DEFAULT_NAMESPACE: &str = "cluster-network-addons";
 
-/// The variable that names the components that the operator has rights for, separated by commas. Unset or empty: all.
+/// The variable that names the components that the operator has rights for, separated by commas.
+/// Unset or empty: all.
 pub const COMPONENTS_VARIABLE: &str = "WEFT_ADDONS_COMPONENTS";
 
 /// The components as `weft manifests --components` names them.
@@ -207,48 +210,78 @@ impl Default for Settings {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             monitoring: Monitoring::default(),
             components: None,
-            images: Image::ALL.iter().map(|image| (*image, image.default_reference().to_owned())).collect(),
+            images: Image::ALL
+                .iter()
+                .map(|image| (*image, image.default_reference().to_owned()))
+                .collect(),
         }
     }
 }
 
 impl Settings {
-    /// Reads `OPERATOR_NAMESPACE`, `OPERAND_NAMESPACE` (by default the operator's), `OPERATOR_VERSION`, `MONITORING_NAMESPACE`,
-    /// `MONITORING_SERVICE_ACCOUNT`, `RUNBOOK_URL_TEMPLATE`, `WEFT_ADDONS_COMPONENTS` and the image variables.
-    /// An empty variable counts as unset: an empty image would only fail later, in every pod.
+    /// Reads `OPERATOR_NAMESPACE`, `OPERAND_NAMESPACE` (by default the operator's),
+    /// `OPERATOR_VERSION`, `MONITORING_NAMESPACE`, `MONITORING_SERVICE_ACCOUNT`,
+    /// `RUNBOOK_URL_TEMPLATE`, `WEFT_ADDONS_COMPONENTS` and the image variables. An empty variable
+    /// counts as unset: an empty image would only fail later, in every pod.
     ///
     /// # Errors
     /// A variable holds what cannot be a namespace, an account, an image or a component.
     pub fn from_env(env: impl Fn(&str) -> Option<String>) -> Result<Self, SettingsError> {
-        let get = |variable: &str| env(variable).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
+        let get = |variable: &str| {
+            env(variable)
+                .map(|value| value.trim().to_owned())
+                .filter(|value| !value.is_empty())
+        };
         let namespace = |variable: &'static str, default: &str| match get(variable) {
-            Some(value) if !is_dns_label(&value) => Err(SettingsError::Namespace { variable, value }),
+            Some(value) if !is_dns_label(&value) => {
+                Err(SettingsError::Namespace { variable, value })
+            }
             Some(value) => Ok(value),
             None => Ok(default.to_owned()),
         };
         let operator_namespace = namespace("OPERATOR_NAMESPACE", DEFAULT_NAMESPACE)?;
-        let mut settings = Self { namespace: namespace("OPERAND_NAMESPACE", &operator_namespace)?, operator_namespace, ..Self::default() };
+        let mut settings = Self {
+            namespace: namespace("OPERAND_NAMESPACE", &operator_namespace)?,
+            operator_namespace,
+            ..Self::default()
+        };
         if let Some(version) = get("OPERATOR_VERSION") {
             settings.version = version;
         }
-        settings.monitoring.namespace = namespace("MONITORING_NAMESPACE", &settings.monitoring.namespace)?;
+        settings.monitoring.namespace =
+            namespace("MONITORING_NAMESPACE", &settings.monitoring.namespace)?;
         if let Some(value) = get("MONITORING_SERVICE_ACCOUNT") {
             if !is_object_name(&value) {
-                return Err(SettingsError::ServiceAccount { variable: "MONITORING_SERVICE_ACCOUNT", value });
+                return Err(SettingsError::ServiceAccount {
+                    variable: "MONITORING_SERVICE_ACCOUNT",
+                    value,
+                });
             }
             settings.monitoring.service_account = value;
         }
         if let Some(value) = get("RUNBOOK_URL_TEMPLATE") {
             let count = value.matches("%s").count();
             if count != 1 {
-                return Err(SettingsError::Runbook { variable: "RUNBOOK_URL_TEMPLATE", value, count });
+                return Err(SettingsError::Runbook {
+                    variable: "RUNBOOK_URL_TEMPLATE",
+                    value,
+                    count,
+                });
             }
             settings.monitoring.runbook_url_template = value;
         }
         if let Some(value) = get(COMPONENTS_VARIABLE) {
-            let names: BTreeSet<String> = value.split(',').map(|name| name.trim().to_owned()).collect();
-            if let Some(unknown) = names.iter().find(|name| !COMPONENTS.contains(&name.as_str())) {
-                return Err(SettingsError::Component { value: unknown.clone() });
+            let names: BTreeSet<String> = value
+                .split(',')
+                .map(|name| name.trim().to_owned())
+                .collect();
+            if let Some(unknown) = names
+                .iter()
+                .find(|name| !COMPONENTS.contains(&name.as_str()))
+            {
+                return Err(SettingsError::Component {
+                    value: unknown.clone(),
+                });
             }
             settings.components = Some(names);
         }
@@ -258,7 +291,11 @@ impl Settings {
             };
             let parsed = value.parse::<ImageReference>();
             *reference = parsed
-                .map_err(|source| SettingsError::Image { variable: image.env(), source, default: image.default_reference() })?
+                .map_err(|source| SettingsError::Image {
+                    variable: image.env(),
+                    source,
+                    default: image.default_reference(),
+                })?
                 .to_string();
         }
         Ok(settings)
@@ -266,12 +303,16 @@ impl Settings {
 
     /// Whether the operator has the rights for the component of this name in [`COMPONENTS`].
     pub fn has_component(&self, name: &str) -> bool {
-        self.components.as_ref().is_none_or(|names| names.contains(name))
+        self.components
+            .as_ref()
+            .is_none_or(|names| names.contains(name))
     }
 
     /// The reference of an image.
     pub fn image(&self, image: Image) -> &str {
-        self.images.get(&image).map_or(image.default_reference(), String::as_str)
+        self.images
+            .get(&image)
+            .map_or(image.default_reference(), String::as_str)
     }
 }
 
@@ -281,22 +322,50 @@ mod tests {
     use super::*;
 
     fn read(variables: &[(&str, &str)]) -> Result<Settings, SettingsError> {
-        Settings::from_env(|name| variables.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
+        Settings::from_env(|name| {
+            variables
+                .iter()
+                .find(|(n, _)| *n == name)
+                .map(|(_, v)| (*v).to_owned())
+        })
     }
 
     #[test]
     fn nothing_set_gives_the_defaults() {
         assert_eq!(read(&[]).unwrap(), Settings::default());
-        assert!(Image::ALL.iter().all(|image| image.default_reference().parse::<ImageReference>().is_ok()));
-        assert_eq!(read(&[("MULTUS_IMAGE", ""), ("OPERATOR_NAMESPACE", " ")]).unwrap(), Settings::default());
+        assert!(
+            Image::ALL
+                .iter()
+                .all(|image| image.default_reference().parse::<ImageReference>().is_ok())
+        );
+        assert_eq!(
+            read(&[("MULTUS_IMAGE", ""), ("OPERATOR_NAMESPACE", " ")]).unwrap(),
+            Settings::default()
+        );
     }
 
     #[test]
     fn operands_live_with_the_operator_unless_told_otherwise() {
         let settings = read(&[("OPERATOR_NAMESPACE", "here")]).unwrap();
-        assert_eq!((settings.operator_namespace.as_str(), settings.namespace.as_str()), ("here", "here"));
-        let settings = read(&[("OPERATOR_NAMESPACE", "here"), ("OPERAND_NAMESPACE", "there")]).unwrap();
-        assert_eq!((settings.operator_namespace.as_str(), settings.namespace.as_str()), ("here", "there"));
+        assert_eq!(
+            (
+                settings.operator_namespace.as_str(),
+                settings.namespace.as_str()
+            ),
+            ("here", "here")
+        );
+        let settings = read(&[
+            ("OPERATOR_NAMESPACE", "here"),
+            ("OPERAND_NAMESPACE", "there"),
+        ])
+        .unwrap();
+        assert_eq!(
+            (
+                settings.operator_namespace.as_str(),
+                settings.namespace.as_str()
+            ),
+            ("here", "there")
+        );
     }
 
     #[test]
@@ -304,7 +373,11 @@ mod tests {
         for image in Image::ALL {
             let settings = read(&[(image.env(), "registry.example/x:1")]).unwrap();
             for other in Image::ALL {
-                let expected = if other == image { "registry.example/x:1" } else { other.default_reference() };
+                let expected = if other == image {
+                    "registry.example/x:1"
+                } else {
+                    other.default_reference()
+                };
                 assert_eq!(settings.image(*other), expected, "{image:?}");
             }
         }
@@ -312,21 +385,48 @@ mod tests {
 
     #[test]
     fn a_runbooks_address_needs_the_alerts_name_once() {
-        assert_eq!(read(&[]).unwrap().monitoring.runbook("A"), "https://kubevirt.io/monitoring/runbooks/A");
-        assert_eq!(read(&[("RUNBOOK_URL_TEMPLATE", "x://%s/y")]).unwrap().monitoring.runbook("A"), "x://A/y");
+        assert_eq!(
+            read(&[]).unwrap().monitoring.runbook("A"),
+            "https://kubevirt.io/monitoring/runbooks/A"
+        );
+        assert_eq!(
+            read(&[("RUNBOOK_URL_TEMPLATE", "x://%s/y")])
+                .unwrap()
+                .monitoring
+                .runbook("A"),
+            "x://A/y"
+        );
         for (template, count) in [("https://example.com", 0), ("%s/%s", 2)] {
             let error = read(&[("RUNBOOK_URL_TEMPLATE", template)]).unwrap_err();
-            assert!(matches!(error, SettingsError::Runbook { count: found, .. } if found == count), "{error}");
+            assert!(
+                matches!(error, SettingsError::Runbook { count: found, .. } if found == count),
+                "{error}"
+            );
         }
-        assert!(matches!(read(&[("MONITORING_NAMESPACE", "A")]), Err(SettingsError::Namespace { variable: "MONITORING_NAMESPACE", .. })));
-        assert!(matches!(read(&[("MONITORING_SERVICE_ACCOUNT", "a b")]), Err(SettingsError::ServiceAccount { .. })));
+        assert!(matches!(
+            read(&[("MONITORING_NAMESPACE", "A")]),
+            Err(SettingsError::Namespace {
+                variable: "MONITORING_NAMESPACE",
+                ..
+            })
+        ));
+        assert!(matches!(
+            read(&[("MONITORING_SERVICE_ACCOUNT", "a b")]),
+            Err(SettingsError::ServiceAccount { .. })
+        ));
     }
 
     #[test]
     fn all_components_may_be_deployed_unless_some_are_named() {
-        let has = |value: &str, name: &str| read(&[(COMPONENTS_VARIABLE, value)]).unwrap().has_component(name);
+        let has = |value: &str, name: &str| {
+            read(&[(COMPONENTS_VARIABLE, value)])
+                .unwrap()
+                .has_component(name)
+        };
         assert!(has("", "ovs") && has("multus, ovs", "ovs") && !has("multus,ovs", "kubemacpool"));
-        let error = read(&[(COMPONENTS_VARIABLE, "multus,linuxBridge")]).unwrap_err().to_string();
+        let error = read(&[(COMPONENTS_VARIABLE, "multus,linuxBridge")])
+            .unwrap_err()
+            .to_string();
         assert!(
             error.starts_with("environment variable WEFT_ADDONS_COMPONENTS: \"linuxBridge\" is no component: write names of multus, "),
             "{error}"
@@ -337,11 +437,17 @@ mod tests {
     fn what_cannot_be_is_refused() {
         assert!(matches!(
             read(&[("OPERAND_NAMESPACE", "Not-A-Namespace")]),
-            Err(SettingsError::Namespace { variable: "OPERAND_NAMESPACE", .. })
+            Err(SettingsError::Namespace {
+                variable: "OPERAND_NAMESPACE",
+                ..
+            })
         ));
         assert!(matches!(
             read(&[("CORE_DNS_IMAGE", "registry.example/Core:1")]),
-            Err(SettingsError::Image { variable: "CORE_DNS_IMAGE", .. })
+            Err(SettingsError::Image {
+                variable: "CORE_DNS_IMAGE",
+                ..
+            })
         ));
     }
 }

@@ -7,7 +7,8 @@ use weft_plan::{Decision, Domain, Facts, Input, Manifest, OPENSHIFT, Refusal};
 use crate::{Addons, Settings};
 
 /// The example of the oldest supported form of the API.
-pub(crate) const EXAMPLE_0_23: &str = include_str!("../../../examples/network-addons-config-0.23.yaml");
+pub(crate) const EXAMPLE_0_23: &str =
+    include_str!("../../../examples/network-addons-config-0.23.yaml");
 /// The example of today's.
 pub(crate) const EXAMPLE: &str = include_str!("../../../examples/network-addons-config.yaml");
 
@@ -21,7 +22,10 @@ pub(crate) fn resource(spec: Value) -> Value {
 
 /// Dice that always show ab, cd.
 pub(crate) fn loaded_dice(bytes: &mut [u8]) {
-    bytes.iter_mut().zip([0xab, 0xcd]).for_each(|(byte, value)| *byte = value);
+    bytes
+        .iter_mut()
+        .zip([0xab, 0xcd])
+        .for_each(|(byte, value)| *byte = value);
 }
 
 pub(crate) fn decide_with(
@@ -30,12 +34,21 @@ pub(crate) fn decide_with(
     record: Option<&str>,
     decided: Option<&Value>,
 ) -> Result<Decision, Refusal> {
-    Addons::new(settings).decide(Input { resource, record, decided, facts: &Facts::default(), random: &mut loaded_dice })
+    Addons::new(settings).decide(Input {
+        resource,
+        record,
+        decided,
+        facts: &Facts::default(),
+        random: &mut loaded_dice,
+    })
 }
 
 /// The default settings under a version that does not change with ours.
 pub(crate) fn settings() -> Settings {
-    Settings { version: "1.2.3".into(), ..Settings::default() }
+    Settings {
+        version: "1.2.3".into(),
+        ..Settings::default()
+    }
 }
 
 pub(crate) fn decide(resource: &Value) -> Decision {
@@ -44,17 +57,34 @@ pub(crate) fn decide(resource: &Value) -> Decision {
 
 /// On a cluster of which this is known.
 pub(crate) fn decide_knowing(facts: &Facts, resource: &Value) -> Decision {
-    Addons::new(settings()).decide(Input { resource, record: None, decided: None, facts, random: &mut loaded_dice }).unwrap()
+    Addons::new(settings())
+        .decide(Input {
+            resource,
+            record: None,
+            decided: None,
+            facts,
+            random: &mut loaded_dice,
+        })
+        .unwrap()
 }
 
 /// As on OpenShift.
 pub(crate) fn decide_on_openshift(resource: &Value) -> Decision {
-    decide_knowing(&Facts { definitions: [OPENSHIFT.to_owned()].into(), ..Facts::default() }, resource)
+    decide_knowing(
+        &Facts {
+            definitions: [OPENSHIFT.to_owned()].into(),
+            ..Facts::default()
+        },
+        resource,
+    )
 }
 
 /// What the resource leads to on each sort of cluster.
 pub(crate) fn decide_everywhere(resource: &Value) -> Vec<Decision> {
-    Facts::of_every_sort_of_cluster().iter().map(|facts| decide_knowing(facts, resource)).collect()
+    Facts::of_every_sort_of_cluster()
+        .iter()
+        .map(|facts| decide_knowing(facts, resource))
+        .collect()
 }
 
 pub(crate) fn objects(decision: &Decision) -> impl Iterator<Item = &Manifest> {
@@ -71,10 +101,19 @@ pub(crate) fn object<'a>(decision: &'a Decision, kind: &str, name: &str) -> &'a 
 /// Every container of every workload, with its workload's name.
 pub(crate) fn containers(decision: &Decision) -> Vec<(String, Value)> {
     let of = |object: &Manifest| {
-        let pod = object.body().pointer("/spec/template/spec").cloned().unwrap_or_default();
-        let lists = ["initContainers", "containers"].map(|list| pod[list].as_array().cloned().unwrap_or_default());
+        let pod = object
+            .body()
+            .pointer("/spec/template/spec")
+            .cloned()
+            .unwrap_or_default();
+        let lists = ["initContainers", "containers"]
+            .map(|list| pod[list].as_array().cloned().unwrap_or_default());
         let name = object.key().name.clone();
-        lists.into_iter().flatten().map(move |container| (name.clone(), container)).collect::<Vec<_>>()
+        lists
+            .into_iter()
+            .flatten()
+            .map(move |container| (name.clone(), container))
+            .collect::<Vec<_>>()
     };
     objects(decision).flat_map(of).collect()
 }

@@ -1,14 +1,15 @@
-//! From the resource as it is stored to a configuration that holds nothing invalid, or to the list of all that is wrong.
+//! From the resource as it is stored to a configuration that holds nothing invalid, or to the list
+//! of all that is wrong.
 //!
-//! Most rules are in the schema too, as CEL, so that `kubectl apply` already refuses. They are checked again because a stored object
-//! may be older than the schema.
+//! Most rules are in the schema too, as CEL, so that `kubectl apply` already refuses. They are
+//! checked again because a stored object may be older than the schema.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
 use serde_json::{Value, json};
 use weft_api::addons::{
-    HostPaths, ImagePullSecret, Images, KubeMacPool, KubeSecondaryDns, NAME, NetworkAddonsConfig, NetworkAddonsConfigSpec, Placement,
-    SelfSignConfiguration, TlsSecurityProfile,
+    HostPaths, ImagePullSecret, Images, KubeMacPool, KubeSecondaryDns, NAME, NetworkAddonsConfig,
+    NetworkAddonsConfigSpec, Placement, SelfSignConfiguration, TlsSecurityProfile,
 };
 use weft_operands::{
     duration::GoDuration,
@@ -144,14 +145,21 @@ pub struct SelfSign {
 /// Reads the resource as the API server has it, in either version.
 ///
 /// # Errors
-/// Every field whose value is of another type than it must be: possible in objects that were stored without a schema.
+/// Every field whose value is of another type than it must be: possible in objects that were stored
+/// without a schema.
 pub fn read(resource: &Value) -> Result<NetworkAddonsConfig, Vec<Problem>> {
     let whole = match serde_json::from_value(resource.clone()) {
         Ok(resource) => return Ok(resource),
-        Err(error) => Problem { field: "metadata".into(), message: format!("not readable: {error}") },
+        Err(error) => Problem {
+            field: "metadata".into(),
+            message: format!("not readable: {error}"),
+        },
     };
     let Some(spec) = resource.get("spec").and_then(Value::as_object) else {
-        return Err(vec![Problem { field: "spec".into(), message: "is not an object: write at least `spec: {}`".into() }]);
+        return Err(vec![Problem {
+            field: "spec".into(),
+            message: "is not an object: write at least `spec: {}`".into(),
+        }]);
     };
     let by_field = spec.iter().filter_map(|(field, value)| {
         let error = serde_json::from_value::<NetworkAddonsConfigSpec>(json!({field: value})).err()?;
@@ -161,7 +169,11 @@ pub fn read(resource: &Value) -> Result<NetworkAddonsConfig, Vec<Problem>> {
         })
     });
     let problems: Vec<_> = by_field.collect();
-    Err(if problems.is_empty() { vec![whole] } else { problems })
+    Err(if problems.is_empty() {
+        vec![whole]
+    } else {
+        problems
+    })
 }
 
 /// Checks every rule.
@@ -178,13 +190,28 @@ pub fn validate(resource: &NetworkAddonsConfig) -> Result<Valid, Vec<Problem>> {
             .push("metadata.name", format!("{name:?} is not acted on: there is one NetworkAddonsConfig a cluster, and its name is {NAME}"));
     }
     if spec.multus_dynamic_networks.is_some() && spec.multus.is_none() {
-        problems.push("spec.multusDynamicNetworks", "needs multus: add `multus: {}` to the spec");
+        problems.push(
+            "spec.multusDynamicNetworks",
+            "needs multus: add `multus: {}` to the spec",
+        );
     }
     let placement = spec.placement_configuration.clone().unwrap_or_default();
-    for (field, placement) in [("infra", &placement.infra), ("workloads", &placement.workloads)] {
-        if let Some(Placement { node_selector, affinity, tolerations }) = placement {
+    for (field, placement) in [
+        ("infra", &placement.infra),
+        ("workloads", &placement.workloads),
+    ] {
+        if let Some(Placement {
+            node_selector,
+            affinity,
+            tolerations,
+        }) = placement
+        {
             let field = |name: &str| format!("spec.placementConfiguration.{field}.{name}");
-            scheduling::node_selector(&field("nodeSelector"), node_selector.as_ref(), &mut problems);
+            scheduling::node_selector(
+                &field("nodeSelector"),
+                node_selector.as_ref(),
+                &mut problems,
+            );
             scheduling::affinity(&field("affinity"), affinity.as_ref(), &mut problems);
             scheduling::tolerations(&field("tolerations"), tolerations.as_deref(), &mut problems);
         }
@@ -193,10 +220,11 @@ pub fn validate(resource: &NetworkAddonsConfig) -> Result<Valid, Vec<Problem>> {
         problems.extend(wrong);
         Tls::default()
     });
-    let resources = Resources::of(spec.resources.as_deref().unwrap_or_default()).unwrap_or_else(|wrong| {
-        problems.extend(wrong);
-        Resources::default()
-    });
+    let resources =
+        Resources::of(spec.resources.as_deref().unwrap_or_default()).unwrap_or_else(|wrong| {
+            problems.extend(wrong);
+            Resources::default()
+        });
     let valid = Valid {
         multus: spec.multus.is_some(),
         linux_bridge: spec.linux_bridge.is_some(),
@@ -252,13 +280,22 @@ fn mac_range(pool: &KubeMacPool, problems: &mut Problems) -> Option<MacRange> {
     const START: &str = "spec.kubeMacPool.rangeStart";
     const END: &str = "spec.kubeMacPool.rangeEnd";
     let (start, end) = match (given(&pool.range_start), given(&pool.range_end)) {
-        (Some(start), Some(end)) => (problems.parse::<MacAddress>(START, Some(start)), problems.parse::<MacAddress>(END, Some(end))),
+        (Some(start), Some(end)) => (
+            problems.parse::<MacAddress>(START, Some(start)),
+            problems.parse::<MacAddress>(END, Some(end)),
+        ),
         (None, None) => return None,
         (Some(_), None) => {
-            return problems.none(END, "is missing, while rangeStart is given: give both, or none for a random range");
+            return problems.none(
+                END,
+                "is missing, while rangeStart is given: give both, or none for a random range",
+            );
         }
         (None, Some(_)) => {
-            return problems.none(START, "is missing, while rangeEnd is given: give both, or none for a random range");
+            return problems.none(
+                START,
+                "is missing, while rangeEnd is given: give both, or none for a random range",
+            );
         }
     };
     let (start, end) = (start?, end?);
@@ -267,7 +304,11 @@ fn mac_range(pool: &KubeMacPool, problems: &mut Problems) -> Option<MacRange> {
     let multicast_start = start.is_multicast();
     MacRange::new(start, end)
         .inspect_err(|error| {
-            let field = if matches!(error, MacError::Multicast(_)) && multicast_start { START } else { END };
+            let field = if matches!(error, MacError::Multicast(_)) && multicast_start {
+                START
+            } else {
+                END
+            };
             problems.push(field, error.to_string());
             if both_multicast {
                 problems.push(END, MacError::Multicast(end_again).to_string());
@@ -278,13 +319,22 @@ fn mac_range(pool: &KubeMacPool, problems: &mut Problems) -> Option<MacRange> {
 
 fn secondary_dns(dns: &KubeSecondaryDns, problems: &mut Problems) -> SecondaryDns {
     for (field, both) in [
-        (("domain", "DOMAIN"), dns.domain.is_some() && dns.domain_upper.is_some()),
-        (("nameServerIP", "NAME_SERVER_IP"), dns.name_server_ip.is_some() && dns.name_server_ip_upper.is_some()),
+        (
+            ("domain", "DOMAIN"),
+            dns.domain.is_some() && dns.domain_upper.is_some(),
+        ),
+        (
+            ("nameServerIP", "NAME_SERVER_IP"),
+            dns.name_server_ip.is_some() && dns.name_server_ip_upper.is_some(),
+        ),
     ] {
         if both {
             problems.push(
                 &format!("spec.kubeSecondaryDNS.{}", field.1),
-                format!("is the outdated spelling of {0}, which is given too: keep {0} only", field.0),
+                format!(
+                    "is the outdated spelling of {0}, which is given too: keep {0} only",
+                    field.0
+                ),
             );
         }
     }
@@ -314,41 +364,81 @@ fn self_sign(rotation: &SelfSignConfiguration, problems: &mut Problems) -> Optio
         ("caRotateInterval", given(&rotation.ca_rotate_interval)),
         ("caOverlapInterval", given(&rotation.ca_overlap_interval)),
         ("certRotateInterval", given(&rotation.cert_rotate_interval)),
-        ("certOverlapInterval", given(&rotation.cert_overlap_interval)),
+        (
+            "certOverlapInterval",
+            given(&rotation.cert_overlap_interval),
+        ),
     ];
     if intervals.iter().all(|(_, text)| text.is_none()) {
         return None;
     }
     let path = |field: &str| format!("spec.selfSignConfiguration.{field}");
-    let missing: Vec<_> = intervals.iter().filter(|(_, text)| text.is_none()).map(|(field, _)| *field).collect();
+    let missing: Vec<_> = intervals
+        .iter()
+        .filter(|(_, text)| text.is_none())
+        .map(|(field, _)| *field)
+        .collect();
     if !missing.is_empty() {
-        problems.push("spec.selfSignConfiguration", format!("lacks {}: give all four intervals, or none", missing.join(", ")));
+        problems.push(
+            "spec.selfSignConfiguration",
+            format!(
+                "lacks {}: give all four intervals, or none",
+                missing.join(", ")
+            ),
+        );
     }
     let [ca_rotate, ca_overlap, cert_rotate, cert_overlap] =
         intervals.map(|(field, text)| problems.parse::<GoDuration>(&path(field), text));
-    let mut not_longer = |(short, short_field): (&Option<GoDuration>, &str), (long, long_field): (&Option<GoDuration>, &str)| {
-        if let (Some(short), Some(long)) = (short, long)
-            && short > long
-        {
-            problems.push(
+    let mut not_longer =
+        |(short, short_field): (&Option<GoDuration>, &str),
+         (long, long_field): (&Option<GoDuration>, &str)| {
+            if let (Some(short), Some(long)) = (short, long)
+                && short > long
+            {
+                problems.push(
                 &path(short_field),
                 format!("{short} is longer than {long_field}, which is {long}: shorten it, or lengthen {long_field}"),
             );
-        }
-    };
-    not_longer((&ca_overlap, "caOverlapInterval"), (&ca_rotate, "caRotateInterval"));
-    not_longer((&cert_rotate, "certRotateInterval"), (&ca_rotate, "caRotateInterval"));
-    not_longer((&cert_overlap, "certOverlapInterval"), (&cert_rotate, "certRotateInterval"));
-    Some(SelfSign { ca_rotate: ca_rotate?, ca_overlap: ca_overlap?, cert_rotate: cert_rotate?, cert_overlap: cert_overlap? })
+            }
+        };
+    not_longer(
+        (&ca_overlap, "caOverlapInterval"),
+        (&ca_rotate, "caRotateInterval"),
+    );
+    not_longer(
+        (&cert_rotate, "certRotateInterval"),
+        (&ca_rotate, "caRotateInterval"),
+    );
+    not_longer(
+        (&cert_overlap, "certOverlapInterval"),
+        (&cert_rotate, "certRotateInterval"),
+    );
+    Some(SelfSign {
+        ca_rotate: ca_rotate?,
+        ca_overlap: ca_overlap?,
+        cert_rotate: cert_rotate?,
+        cert_overlap: cert_overlap?,
+    })
 }
 
 fn host_paths(paths: &HostPaths, problems: &mut Problems) -> RequestedPaths {
     // No `..`: a folder that is new there has to be told of here.
-    let HostPaths { preset, cni_bin_dir, cni_config_dir, kubelet_dir, network_namespace_dir } = paths;
+    let HostPaths {
+        preset,
+        cni_bin_dir,
+        cni_config_dir,
+        kubelet_dir,
+        network_namespace_dir,
+    } = paths;
     let preset = problems.parse("spec.hostPaths.preset", given(preset));
     let mut folder = |field: &str, path: &Option<String>| {
         let complaint = "is not the absolute path of a folder: write it like /opt/cni/bin, without '.', '..', '//' and ':'";
-        problems.text(&format!("spec.hostPaths.{field}"), path, is_absolute, complaint)
+        problems.text(
+            &format!("spec.hostPaths.{field}"),
+            path,
+            is_absolute,
+            complaint,
+        )
     };
     RequestedPaths {
         preset,
@@ -377,7 +467,10 @@ fn image_pull_secrets(secrets: &[ImagePullSecret], problems: &mut Problems) -> V
                 format!("{name:?} is not the name of a Secret: at most 253 of a-z, 0-9, - and ., a letter or digit at both ends"),
             );
         } else if names.contains(name) {
-            problems.push(&field, format!("{name:?} is there already: name each Secret once"));
+            problems.push(
+                &field,
+                format!("{name:?} is there already: name each Secret once"),
+            );
         }
         names.push(name.clone());
     }
@@ -388,8 +481,12 @@ fn image_pull_secrets(secrets: &[ImagePullSecret], problems: &mut Problems) -> V
 fn without_empty_parts(placement: Placement) -> Placement {
     Placement {
         node_selector: placement.node_selector.filter(|labels| !labels.is_empty()),
-        affinity: placement.affinity.filter(|affinity| *affinity != Default::default()),
-        tolerations: placement.tolerations.filter(|tolerations| !tolerations.is_empty()),
+        affinity: placement
+            .affinity
+            .filter(|affinity| *affinity != Default::default()),
+        tolerations: placement
+            .tolerations
+            .filter(|tolerations| !tolerations.is_empty()),
     }
 }
 

@@ -5,11 +5,19 @@ use crate::testing::resource;
 /// `field: message` of all that is wrong.
 fn problems(resource: &Value) -> Vec<String> {
     let checked = read(resource).and_then(|resource| validate(&resource));
-    checked.err().unwrap_or_default().iter().map(ToString::to_string).collect()
+    checked
+        .err()
+        .unwrap_or_default()
+        .iter()
+        .map(ToString::to_string)
+        .collect()
 }
 
 fn fields(spec: Value) -> Vec<String> {
-    problems(&resource(spec)).iter().map(|problem| problem.split(": ").next().unwrap().to_owned()).collect()
+    problems(&resource(spec))
+        .iter()
+        .map(|problem| problem.split(": ").next().unwrap().to_owned())
+        .collect()
 }
 
 #[test]
@@ -32,17 +40,34 @@ fn what_works_is_accepted() {
         json!({"driftPolicy": "Report", "operatorLogLevel": "Warning", "kubevirtIpamController": {"certificateProvider": "CertManager"}}),
         json!({"placementConfiguration": {"infra": {}, "workloads": {"nodeSelector": {"a": "b"}}}}),
     ] {
-        assert_eq!(problems(&resource(spec.clone())), Vec::<String>::new(), "{spec}");
+        assert_eq!(
+            problems(&resource(spec.clone())),
+            Vec::<String>::new(),
+            "{spec}"
+        );
     }
-    assert_eq!(problems(&json!({"metadata": {"name": "cluster"}})), Vec::<String>::new(), "no spec at all");
+    assert_eq!(
+        problems(&json!({"metadata": {"name": "cluster"}})),
+        Vec::<String>::new(),
+        "no spec at all"
+    );
 }
 
 #[test]
 fn what_cannot_work_is_refused_by_field() {
     for (spec, expected) in [
-        (json!({"imagePullPolicy": "Sometimes"}), vec!["spec.imagePullPolicy"]),
-        (json!({"kubeMacPool": {"rangeStart": "02:00:00:00:00:00"}}), vec!["spec.kubeMacPool.rangeEnd"]),
-        (json!({"kubeMacPool": {"rangeEnd": "02:00:00:00:00:00", "rangeStart": ""}}), vec!["spec.kubeMacPool.rangeStart"]),
+        (
+            json!({"imagePullPolicy": "Sometimes"}),
+            vec!["spec.imagePullPolicy"],
+        ),
+        (
+            json!({"kubeMacPool": {"rangeStart": "02:00:00:00:00:00"}}),
+            vec!["spec.kubeMacPool.rangeEnd"],
+        ),
+        (
+            json!({"kubeMacPool": {"rangeEnd": "02:00:00:00:00:00", "rangeStart": ""}}),
+            vec!["spec.kubeMacPool.rangeStart"],
+        ),
         (
             json!({"kubeMacPool": {"rangeStart": "x", "rangeEnd": "02:00:00:00:00:00:00:00"}}),
             vec!["spec.kubeMacPool.rangeStart", "spec.kubeMacPool.rangeEnd"],
@@ -51,8 +76,14 @@ fn what_cannot_work_is_refused_by_field() {
             json!({"kubeMacPool": {"rangeStart": "01:00:00:00:00:00", "rangeEnd": "03:00:00:00:00:00"}}),
             vec!["spec.kubeMacPool.rangeStart", "spec.kubeMacPool.rangeEnd"],
         ),
-        (json!({"kubeMacPool": {"rangeStart": "02:00:00:00:00:00", "rangeEnd": "03:00:00:00:00:00"}}), vec!["spec.kubeMacPool.rangeEnd"]),
-        (json!({"kubeMacPool": {"rangeStart": "0a:00:00:00:00:00", "rangeEnd": "02:00:00:00:00:ff"}}), vec!["spec.kubeMacPool.rangeEnd"]),
+        (
+            json!({"kubeMacPool": {"rangeStart": "02:00:00:00:00:00", "rangeEnd": "03:00:00:00:00:00"}}),
+            vec!["spec.kubeMacPool.rangeEnd"],
+        ),
+        (
+            json!({"kubeMacPool": {"rangeStart": "0a:00:00:00:00:00", "rangeEnd": "02:00:00:00:00:ff"}}),
+            vec!["spec.kubeMacPool.rangeEnd"],
+        ),
         (
             json!({"placementConfiguration": {"infra": {"tolerations": [{}], "nodeSelector": {"a b": "c"}},
                 "workloads": {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}}}}),
@@ -62,7 +93,10 @@ fn what_cannot_work_is_refused_by_field() {
                 "spec.placementConfiguration.workloads.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms",
             ],
         ),
-        (json!({"multusDynamicNetworks": {}}), vec!["spec.multusDynamicNetworks"]),
+        (
+            json!({"multusDynamicNetworks": {}}),
+            vec!["spec.multusDynamicNetworks"],
+        ),
         (
             json!({"multus": {}, "multusDynamicNetworks": {"hostCRISocketPath": "run/crio.sock"}}),
             vec!["spec.multusDynamicNetworks.hostCRISocketPath"],
@@ -71,12 +105,21 @@ fn what_cannot_work_is_refused_by_field() {
             json!({"multus": {}, "multusDynamicNetworks": {"hostCRISocketPath": "/run/../crio.sock"}}),
             vec!["spec.multusDynamicNetworks.hostCRISocketPath"],
         ),
-        (json!({"macvtap": {"devicePluginConfig": "Not A Name"}}), vec!["spec.macvtap.devicePluginConfig"]),
+        (
+            json!({"macvtap": {"devicePluginConfig": "Not A Name"}}),
+            vec!["spec.macvtap.devicePluginConfig"],
+        ),
         (
             json!({"kubeSecondaryDNS": {"domain": "a\nb", "nameServerIP": "1.2.3"}}),
-            vec!["spec.kubeSecondaryDNS.domain", "spec.kubeSecondaryDNS.nameServerIP"],
+            vec![
+                "spec.kubeSecondaryDNS.domain",
+                "spec.kubeSecondaryDNS.nameServerIP",
+            ],
         ),
-        (json!({"kubeSecondaryDNS": {"domain": "a.example", "DOMAIN": "a.example"}}), vec!["spec.kubeSecondaryDNS.DOMAIN"]),
+        (
+            json!({"kubeSecondaryDNS": {"domain": "a.example", "DOMAIN": "a.example"}}),
+            vec!["spec.kubeSecondaryDNS.DOMAIN"],
+        ),
         (
             json!({"kubeSecondaryDNS": {"nameServerIP": "192.0.2.1", "NAME_SERVER_IP": "192.0.2.2"}}),
             vec!["spec.kubeSecondaryDNS.NAME_SERVER_IP"],
@@ -95,7 +138,10 @@ fn what_cannot_work_is_refused_by_field() {
                 "spec.imagePullSecrets[2].name",
             ],
         ),
-        (json!({"resources": [{"component": "ovs"}, {"component": "ovn"}]}), vec!["spec.resources[1].component"]),
+        (
+            json!({"resources": [{"component": "ovs"}, {"component": "ovn"}]}),
+            vec!["spec.resources[1].component"],
+        ),
         (
             json!({"hostPaths": {"preset": "Minikube", "cniBinDir": "bin", "cniConfigDir": "/a/./b", "kubeletDir": "/a//b", "networkNamespaceDir": "/a/"}}),
             vec![
@@ -106,12 +152,22 @@ fn what_cannot_work_is_refused_by_field() {
                 "spec.hostPaths.networkNamespaceDir",
             ],
         ),
-        (json!({"tlsSecurityProfile": {}}), vec!["spec.tlsSecurityProfile.type"]),
+        (
+            json!({"tlsSecurityProfile": {}}),
+            vec!["spec.tlsSecurityProfile.type"],
+        ),
         (
             json!({"driftPolicy": "report", "operatorLogLevel": "2", "kubevirtIpamController": {"certificateProvider": "cert-manager"}}),
-            vec!["spec.kubevirtIpamController.certificateProvider", "spec.driftPolicy", "spec.operatorLogLevel"],
+            vec![
+                "spec.kubevirtIpamController.certificateProvider",
+                "spec.driftPolicy",
+                "spec.operatorLogLevel",
+            ],
         ),
-        (json!({"selfSignConfiguration": {"caRotateInterval": "1h"}}), vec!["spec.selfSignConfiguration"]),
+        (
+            json!({"selfSignConfiguration": {"caRotateInterval": "1h"}}),
+            vec!["spec.selfSignConfiguration"],
+        ),
         (
             json!({"selfSignConfiguration": {"caRotateInterval": "-1h", "caOverlapInterval": "0s", "certRotateInterval": "1d", "certOverlapInterval": "1h"}}),
             vec![
@@ -129,7 +185,10 @@ fn what_cannot_work_is_refused_by_field() {
             ],
         ),
         // Types that a schema would not have let through.
-        (json!({"kubeMacPool": {"rangeStart": 1}, "multus": "yes"}), vec!["spec.kubeMacPool", "spec.multus"]),
+        (
+            json!({"kubeMacPool": {"rangeStart": 1}, "multus": "yes"}),
+            vec!["spec.kubeMacPool", "spec.multus"],
+        ),
     ] {
         assert_eq!(fields(spec.clone()), expected, "{spec}");
     }

@@ -18,8 +18,17 @@ use weft_plan::parse_yaml;
 /// The only argument of a container's shell.
 fn script(manifest: &str, workload: &str, pointer: &str) -> String {
     let manifests = parse_yaml(manifest).unwrap();
-    let workload = manifests.iter().find(|m| m.key().kind.kind == "DaemonSet" && m.key().name == workload).unwrap();
-    workload.body().pointer(pointer).unwrap().as_str().unwrap().to_owned()
+    let workload = manifests
+        .iter()
+        .find(|m| m.key().kind.kind == "DaemonSet" && m.key().name == workload)
+        .unwrap();
+    workload
+        .body()
+        .pointer(pointer)
+        .unwrap()
+        .as_str()
+        .unwrap()
+        .to_owned()
 }
 
 fn executable(path: PathBuf, content: &str) {
@@ -37,7 +46,10 @@ fn link(path: PathBuf) -> String {
 
 /// Nothing is left over but these.
 fn assert_only(folder: &Path, expected: &[&str]) {
-    let mut names: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     assert_eq!(names, expected);
 }
@@ -52,7 +64,9 @@ fn plugins() -> TempDir {
 /// A script, as the container runs it where the container runtime looks for plugins in one folder.
 fn command(shell: &str, script: &str) -> Command {
     let mut command = Command::new(shell);
-    command.args(["-ceu", script]).env("SEVERAL_PLUGIN_FOLDERS", "");
+    command
+        .args(["-ceu", script])
+        .env("SEVERAL_PLUGIN_FOLDERS", "");
     command
 }
 
@@ -64,10 +78,14 @@ fn complaint(shell: &str, script: &str) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// Kubelet puts the end of a failed container's log into its status, and status of the resource has the first 300 characters of it.
+/// Kubelet puts the end of a failed container's log into its status, and status of the resource has
+/// the first 300 characters of it.
 fn assert_one_short_line(complaint: &str, expected: &str) {
     assert!(complaint.starts_with(expected), "{complaint}");
-    assert!(complaint.ends_with('\n') && complaint.lines().count() == 1 && complaint.len() <= 300, "{complaint}");
+    assert!(
+        complaint.ends_with('\n') && complaint.lines().count() == 1 && complaint.len() <= 300,
+        "{complaint}"
+    );
 }
 
 const WRONG_FOLDER: &str = "spec.hostPaths.cniBinDir is not right for this node";
@@ -83,16 +101,30 @@ mod linux_bridge {
     impl Host {
         /// With both plugins in the image, and their checksums as the image has them.
         fn new() -> Self {
-            let host = Self { from: TempDir::new().unwrap(), to: plugins() };
+            let host = Self {
+                from: TempDir::new().unwrap(),
+                to: plugins(),
+            };
             host.image("1");
             host
         }
 
         fn image(&self, version: &str) {
             for plugin in ["bridge", "tuning"] {
-                executable(self.from.path().join(plugin), &format!("{plugin} {version}"));
-                let sum = Command::new("sha256sum").arg(plugin).current_dir(&self.from).output().unwrap();
-                fs::write(self.from.path().join(format!("{plugin}.checksum")), sum.stdout).unwrap();
+                executable(
+                    self.from.path().join(plugin),
+                    &format!("{plugin} {version}"),
+                );
+                let sum = Command::new("sha256sum")
+                    .arg(plugin)
+                    .current_dir(&self.from)
+                    .output()
+                    .unwrap();
+                fs::write(
+                    self.from.path().join(format!("{plugin}.checksum")),
+                    sum.stdout,
+                )
+                .unwrap();
             }
         }
 
@@ -102,12 +134,19 @@ mod linux_bridge {
                 "kube-cni-linux-bridge-plugin",
                 "/spec/template/spec/containers/0/args/0",
             )
-            .replace("/usr/src/github.com/containernetworking/plugins/bin", self.from.path().to_str().unwrap())
+            .replace(
+                "/usr/src/github.com/containernetworking/plugins/bin",
+                self.from.path().to_str().unwrap(),
+            )
             .replace("/opt/cni/bin", self.to.path().to_str().unwrap())
         }
 
         fn start(&self) -> Child {
-            command("/bin/bash", &self.script()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+            command("/bin/bash", &self.script())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap()
         }
 
         /// Runs the script until it idles, then ends it as kubelet would.
@@ -133,9 +172,16 @@ mod linux_bridge {
         for plugin in ["bridge", "tuning"] {
             assert_eq!(text(host.path(plugin)), format!("{plugin} 1"));
             assert_eq!(link(host.path(plugin)), format!("cnv-{plugin}"));
-            assert_eq!(fs::metadata(host.path(plugin)).unwrap().mode() & 0o111, 0o111, "executable");
+            assert_eq!(
+                fs::metadata(host.path(plugin)).unwrap().mode() & 0o111,
+                0o111,
+                "executable"
+            );
         }
-        assert_only(host.to.path(), &["bridge", "cnv-bridge", "cnv-tuning", "loopback", "tuning"]);
+        assert_only(
+            host.to.path(),
+            &["bridge", "cnv-bridge", "cnv-tuning", "loopback", "tuning"],
+        );
     }
 
     #[test]
@@ -143,7 +189,10 @@ mod linux_bridge {
         let host = Host::new();
         executable(host.path("bridge"), "the node's");
         host.install();
-        assert_eq!((text(host.path("bridge")), link(host.path("cnv-bridge"))), ("the node's".to_owned(), "bridge".to_owned()));
+        assert_eq!(
+            (text(host.path("bridge")), link(host.path("cnv-bridge"))),
+            ("the node's".to_owned(), "bridge".to_owned())
+        );
         assert_eq!(link(host.path("tuning")), "cnv-tuning");
     }
 
@@ -157,8 +206,15 @@ mod linux_bridge {
         host.install();
         assert_eq!(text(host.path("bridge")), "bridge 2");
         assert_ne!(fs::metadata(host.path("cnv-bridge")).unwrap().ino(), inode);
-        assert_eq!(std::io::read_to_string(running).unwrap(), "bridge 1", "who runs the old one keeps it");
-        assert_only(host.to.path(), &["bridge", "cnv-bridge", "cnv-tuning", "loopback", "tuning"]);
+        assert_eq!(
+            std::io::read_to_string(running).unwrap(),
+            "bridge 1",
+            "who runs the old one keeps it"
+        );
+        assert_only(
+            host.to.path(),
+            &["bridge", "cnv-bridge", "cnv-tuning", "loopback", "tuning"],
+        );
     }
 
     #[test]
@@ -191,10 +247,17 @@ mod linux_bridge {
 
 /// The script of the Open vSwitch plugins; `run` stands for the folder of its socket.
 fn ovs(from: &TempDir, to: &TempDir, run: &TempDir) -> String {
-    script(include_str!("../../../components/ovs/daemonset.yaml"), "ovs-cni-amd64", "/spec/template/spec/initContainers/0/args/0")
-        .replace("/host/opt/cni/bin", to.path().to_str().unwrap())
-        .replace("/host/var/run/openvswitch", run.path().to_str().unwrap())
-        .replace("cp \"/$plugin\"", &format!("cp \"{}/$plugin\"", from.path().display()))
+    script(
+        include_str!("../../../components/ovs/daemonset.yaml"),
+        "ovs-cni-amd64",
+        "/spec/template/spec/initContainers/0/args/0",
+    )
+    .replace("/host/opt/cni/bin", to.path().to_str().unwrap())
+    .replace("/host/var/run/openvswitch", run.path().to_str().unwrap())
+    .replace(
+        "cp \"/$plugin\"",
+        &format!("cp \"{}/$plugin\"", from.path().display()),
+    )
 }
 
 #[test]
@@ -207,11 +270,24 @@ fn the_ovs_plugins_are_replaced_and_never_written_into() {
         for plugin in plugins {
             executable(from.path().join(plugin), &format!("{plugin} {version}"));
         }
-        assert!(command("/bin/sh", &ovs(&from, &to, &run)).status().unwrap().success());
+        assert!(
+            command("/bin/sh", &ovs(&from, &to, &run))
+                .status()
+                .unwrap()
+                .success()
+        );
         for plugin in plugins {
             assert_eq!(text(to.path().join(plugin)), format!("{plugin} {version}"));
         }
-        assert_only(to.path(), &["loopback", "ovs", "ovs-mirror-consumer", "ovs-mirror-producer"]);
+        assert_only(
+            to.path(),
+            &[
+                "loopback",
+                "ovs",
+                "ovs-mirror-consumer",
+                "ovs-mirror-producer",
+            ],
+        );
         inodes.push(fs::metadata(to.path().join("ovs")).unwrap().ino());
     }
     assert_ne!(inodes[0], inodes[1]);
@@ -228,15 +304,28 @@ fn a_node_without_open_vswitch_is_told() {
     );
     assert_only(to.path(), &["loopback"]);
 
-    let (_open_vswitch, empty) = (UnixListener::bind(run.path().join("db.sock")).unwrap(), TempDir::new().unwrap());
-    assert_one_short_line(&complaint("/bin/sh", &ovs(&from, &empty, &run)), WRONG_FOLDER);
+    let (_open_vswitch, empty) = (
+        UnixListener::bind(run.path().join("db.sock")).unwrap(),
+        TempDir::new().unwrap(),
+    );
+    assert_one_short_line(
+        &complaint("/bin/sh", &ovs(&from, &empty, &run)),
+        WRONG_FOLDER,
+    );
 }
 
 /// The script of the macvtap plugin.
 fn macvtap(from: &TempDir, to: &TempDir) -> String {
-    script(include_str!("../../../components/macvtap/daemonset.yaml"), "macvtap-cni", "/spec/template/spec/initContainers/0/args/0")
-        .replace("/host/opt/cni/bin", to.path().to_str().unwrap())
-        .replace("cp /macvtap-cni", &format!("cp \"{}/macvtap-cni\"", from.path().display()))
+    script(
+        include_str!("../../../components/macvtap/daemonset.yaml"),
+        "macvtap-cni",
+        "/spec/template/spec/initContainers/0/args/0",
+    )
+    .replace("/host/opt/cni/bin", to.path().to_str().unwrap())
+    .replace(
+        "cp /macvtap-cni",
+        &format!("cp \"{}/macvtap-cni\"", from.path().display()),
+    )
 }
 
 #[test]
@@ -245,7 +334,12 @@ fn the_macvtap_plugin_is_replaced_and_never_written_into() {
     let mut inodes = Vec::new();
     for version in ["1", "2"] {
         executable(from.path().join("macvtap-cni"), version);
-        assert!(command("/bin/sh", &macvtap(&from, &to)).status().unwrap().success());
+        assert!(
+            command("/bin/sh", &macvtap(&from, &to))
+                .status()
+                .unwrap()
+                .success()
+        );
         assert_eq!(text(to.path().join("macvtap")), version);
         assert_only(to.path(), &["loopback", "macvtap"]);
         let installed = fs::metadata(to.path().join("macvtap")).unwrap();
@@ -262,21 +356,45 @@ fn macvtap_tells_of_a_folder_where_no_runtime_looks() {
     assert_only(to.path(), &[]);
     // Unless the others may be elsewhere.
     executable(from.path().join("macvtap-cni"), "1");
-    assert!(command("/bin/sh", &macvtap(&from, &to)).env("SEVERAL_PLUGIN_FOLDERS", "yes").status().unwrap().success());
+    assert!(
+        command("/bin/sh", &macvtap(&from, &to))
+            .env("SEVERAL_PLUGIN_FOLDERS", "yes")
+            .status()
+            .unwrap()
+            .success()
+    );
     assert_only(to.path(), &["macvtap"]);
 }
 
-/// The check stands in three scripts, since each manifest is valid as it stands. What counts as an add-on's plugin is the same in all.
+/// The check stands in three scripts, since each manifest is valid as it stands. What counts as an
+/// add-on's plugin is the same in all.
 #[test]
 fn all_scripts_tell_a_wrong_folder_by_the_same_signs() {
     let check = |manifest: &str| {
-        let check = manifest.split_once("foreign=\n").unwrap().1.split_once("exit 1\n").unwrap().0;
+        let check = manifest
+            .split_once("foreign=\n")
+            .unwrap()
+            .1
+            .split_once("exit 1\n")
+            .unwrap()
+            .0;
         // The folder is mounted under different names.
-        let lines = check.lines().filter(|line| !line.trim_start().starts_with("for file in "));
+        let lines = check
+            .lines()
+            .filter(|line| !line.trim_start().starts_with("for file in "));
         lines.collect::<Vec<_>>().join("\n")
     };
     let linux_bridge = check(include_str!("../../../components/linux-bridge/plugin.yaml"));
-    assert!(linux_bridge.contains("macvtap") && linux_bridge.contains(WRONG_FOLDER), "{linux_bridge}");
-    assert_eq!(check(include_str!("../../../components/ovs/daemonset.yaml")), linux_bridge);
-    assert_eq!(check(include_str!("../../../components/macvtap/daemonset.yaml")), linux_bridge);
+    assert!(
+        linux_bridge.contains("macvtap") && linux_bridge.contains(WRONG_FOLDER),
+        "{linux_bridge}"
+    );
+    assert_eq!(
+        check(include_str!("../../../components/ovs/daemonset.yaml")),
+        linux_bridge
+    );
+    assert_eq!(
+        check(include_str!("../../../components/macvtap/daemonset.yaml")),
+        linux_bridge
+    );
 }

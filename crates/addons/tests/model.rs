@@ -1,8 +1,10 @@
-//! Random histories of a NetworkAddonsConfig: valid and invalid edits, add-ons that come and go, deletion and creation. Whatever the way,
-//! the end is the same as if it had been asked for at once.
+//! Random histories of a NetworkAddonsConfig: valid and invalid edits, add-ons that come and go,
+//! deletion and creation. Whatever the way, the end is the same as if it had been asked for at
+//! once.
 //!
-//! The cluster is played by a map of objects and the notes that the operator keeps, and what a pass does with a decision is told here
-//! again in a few lines. (That the real one does so on a real API server is what the system tests show.)
+//! The cluster is played by a map of objects and the notes that the operator keeps, and what a pass
+//! does with a decision is told here again in a few lines. (That the real one does so on a real API
+//! server is what the system tests show.)
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
@@ -15,7 +17,9 @@ use histories::{Act, CARRIED, acts, at_once, is_open};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use weft_addons::{Addons, Settings};
-use weft_plan::{Decision, Domain, Facts, Input, Inventory, Mode, ObjectKey, Refusal, is_kept_for_ever};
+use weft_plan::{
+    Decision, Domain, Facts, Input, Inventory, Mode, ObjectKey, Refusal, is_kept_for_ever,
+};
 
 /// Dice that never show the same twice.
 #[derive(Default)]
@@ -28,7 +32,12 @@ impl Dice {
     }
 }
 
-fn decide(spec: &Value, inventory: &Inventory, record: Option<&str>, dice: &mut Dice) -> Result<Decision, Refusal> {
+fn decide(
+    spec: &Value,
+    inventory: &Inventory,
+    record: Option<&str>,
+    dice: &mut Dice,
+) -> Result<Decision, Refusal> {
     let resource = json!({
         "apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig",
         "metadata": {"name": "cluster"}, "spec": spec,
@@ -53,24 +62,49 @@ struct Cluster {
 impl Cluster {
     /// What a pass does. Returns whether the specification was accepted.
     fn pass(&mut self, spec: &Value, dice: &mut Dice) -> bool {
-        let (decision, accepted) = match decide(spec, &self.inventory, self.record.as_deref(), dice) {
-            Ok(decision) => (decision, true),
-            // The last good configuration is kept in order.
-            Err(_) => match self.inventory.decided.clone().map(|decided| decide(&decided, &self.inventory, self.record.as_deref(), dice)) {
-                Some(decision) => (decision.expect("what was accepted once is accepted again"), false),
-                None => return false,
-            },
-        };
+        let (decision, accepted) =
+            match decide(spec, &self.inventory, self.record.as_deref(), dice) {
+                Ok(decision) => (decision, true),
+                // The last good configuration is kept in order.
+                Err(_) => {
+                    match self.inventory.decided.clone().map(|decided| {
+                        decide(&decided, &self.inventory, self.record.as_deref(), dice)
+                    }) {
+                        Some(decision) => (
+                            decision.expect("what was accepted once is accepted again"),
+                            false,
+                        ),
+                        None => return false,
+                    }
+                }
+            };
         for object in decision.units.iter().flat_map(|unit| &unit.objects) {
             match object.mode() {
-                Mode::Managed => drop(self.objects.insert(object.key().clone(), object.body().clone())),
-                Mode::CreateOnly => drop(self.objects.entry(object.key().clone()).or_insert_with(|| object.body().clone())),
+                Mode::Managed => drop(
+                    self.objects
+                        .insert(object.key().clone(), object.body().clone()),
+                ),
+                Mode::CreateOnly => drop(
+                    self.objects
+                        .entry(object.key().clone())
+                        .or_insert_with(|| object.body().clone()),
+                ),
             }
         }
-        let wanted = Inventory::of(&decision.units, &decision.made_by_operands, decision.decided);
-        self.objects.retain(|key, _| wanted.objects.contains_key(key) || is_kept_for_ever(key.kind));
+        let wanted = Inventory::of(
+            &decision.units,
+            &decision.made_by_operands,
+            decision.decided,
+        );
+        self.objects
+            .retain(|key, _| wanted.objects.contains_key(key) || is_kept_for_ever(key.kind));
         self.inventory = wanted;
-        self.record = decision.record.map(|record| record.body()["data"]["applied"].as_str().unwrap().to_owned());
+        self.record = decision.record.map(|record| {
+            record.body()["data"]["applied"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        });
         accepted
     }
 
@@ -81,7 +115,10 @@ impl Cluster {
 
     /// What goes with the resource.
     fn mortal(&self) -> BTreeMap<&ObjectKey, &Value> {
-        self.objects.iter().filter(|(key, _)| !is_kept_for_ever(key.kind)).collect()
+        self.objects
+            .iter()
+            .filter(|(key, _)| !is_kept_for_ever(key.kind))
+            .collect()
     }
 
     fn decided(&self) -> Value {
@@ -149,7 +186,9 @@ proptest! {
 /// Whether the MAC range was drawn anew because the resource was created again without one.
 fn fresh_range(before: &Cluster, after: &Cluster, act: &Act) -> bool {
     let drawn = |cluster: &Cluster| {
-        let range = cluster.decided()["kubeMacPool"]["rangeEnd"].as_str().map(str::to_owned);
+        let range = cluster.decided()["kubeMacPool"]["rangeEnd"]
+            .as_str()
+            .map(str::to_owned);
         range.is_some_and(|range| range.ends_with(":ff:ff:ff"))
     };
     matches!(act, Act::Recreate) && drawn(before) && drawn(after)

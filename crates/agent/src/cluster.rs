@@ -1,7 +1,9 @@
-//! The agent's way to the API server: how to reach it, and the objects of its own node, as they are and as they change.
+//! The agent's way to the API server: how to reach it, and the objects of its own node, as they are
+//! and as they change.
 //!
-//! Two streams, of the node's own NodeNetworkState and of its enactments; an agent never sees a policy, or another node's objects. Without the
-//! API server what was last seen stays, and the streams go on when it is back.
+//! Two streams, of the node's own NodeNetworkState and of its enactments; an agent never sees a
+//! policy, or another node's objects. Without the API server what was last seen stays, and the
+//! streams go on when it is back.
 
 use std::{collections::BTreeMap, fmt::Debug, ops::Deref, path::Path, sync::Arc, time::Duration};
 
@@ -11,7 +13,9 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
-use weft_api::node_network::{NODE_LABEL, NodeNetworkConfigurationEnactment, NodeNetworkState, node_label};
+use weft_api::node_network::{
+    NODE_LABEL, NodeNetworkConfigurationEnactment, NodeNetworkState, node_label,
+};
 use weft_runtime::stream::{self, News, Selection};
 
 /// How long a request may take.
@@ -36,20 +40,33 @@ pub enum ConnectionError {
     Client(kube::Error),
 }
 
-/// Where the API server is, by this kubeconfig or by what is usual: `KUBECONFIG`, or the pod's service account.
+/// Where the API server is, by this kubeconfig or by what is usual: `KUBECONFIG`, or the pod's
+/// service account.
 ///
 /// # Errors
 /// Nothing says which cluster.
 pub async fn config(kubeconfig: Option<&Path>) -> Result<Config, ConnectionError> {
     let mut config = match kubeconfig {
         Some(path) => {
-            let failed = |why: String| ConnectionError::Kubeconfig { path: path.display().to_string(), why };
+            let failed = |why: String| ConnectionError::Kubeconfig {
+                path: path.display().to_string(),
+                why,
+            };
             let file = Kubeconfig::read_from(path).map_err(|error| failed(error.to_string()))?;
-            Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.map_err(|error| failed(error.to_string()))?
+            Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+                .await
+                .map_err(|error| failed(error.to_string()))?
         }
-        None => {
-            Config::infer().await.map_err(|error| ConnectionError::None(error.to_string().lines().next().unwrap_or_default().to_owned()))?
-        }
+        None => Config::infer().await.map_err(|error| {
+            ConnectionError::None(
+                error
+                    .to_string()
+                    .lines()
+                    .next()
+                    .unwrap_or_default()
+                    .to_owned(),
+            )
+        })?,
     };
     // The agent decides itself what is tried again, and when.
     config.default_retry = false;
@@ -70,8 +87,8 @@ pub type Objects<K> = Option<Arc<Listed<K>>>;
 /// Objects by name, and the list that they began with.
 #[derive(Clone, Debug)]
 pub struct Listed<K> {
-    /// The number of the list, from 1. A list is the truth: whoever remembers a write of its own from before another list forgets it, since the API
-    /// server's data may have gone back in time.
+    /// The number of the list, from 1. A list is the truth: whoever remembers a write of its own
+    /// from before another list forgets it, since the API server's data may have gone back in time.
     pub list: u64,
     objects: BTreeMap<String, Arc<K>>,
 }
@@ -86,12 +103,23 @@ impl<K> Deref for Listed<K> {
 
 /// The node's own NodeNetworkState.
 pub fn state(client: Client, node: &str) -> watch::Receiver<Objects<NodeNetworkState>> {
-    follow(Api::all(client), String::new(), format!("metadata.name={node}"))
+    follow(
+        Api::all(client),
+        String::new(),
+        format!("metadata.name={node}"),
+    )
 }
 
 /// The node's own enactments.
-pub fn enactments(client: Client, node: &str) -> watch::Receiver<Objects<NodeNetworkConfigurationEnactment>> {
-    follow(Api::all(client), format!("{NODE_LABEL}={}", node_label(node)), String::new())
+pub fn enactments(
+    client: Client,
+    node: &str,
+) -> watch::Receiver<Objects<NodeNetworkConfigurationEnactment>> {
+    follow(
+        Api::all(client),
+        format!("{NODE_LABEL}={}", node_label(node)),
+        String::new(),
+    )
 }
 
 /// Follows what is selected until nobody wants to know any more.
@@ -114,9 +142,19 @@ where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let kind = K::kind(&());
-    // An agent has no lease that would show that the API server's data has gone back in time. Its lists are short.
-    let selection = Selection { labels, fields, page: 100, list_after_break: true, longest_absence: Duration::from_secs(30) };
-    let mut listed = Listed { list: 0, objects: BTreeMap::new() };
+    // An agent has no lease that would show that the API server's data has gone back in time. Its
+    // lists are short.
+    let selection = Selection {
+        labels,
+        fields,
+        page: 100,
+        list_after_break: true,
+        longest_absence: Duration::from_secs(30),
+    };
+    let mut listed = Listed {
+        list: 0,
+        objects: BTreeMap::new(),
+    };
     let mut listing = true;
     let never = stream::follow(api, selection, |news| {
         match news {
@@ -128,7 +166,9 @@ where
             }
             News::Complete => listing = false,
             News::Listed(object) | News::Applied(object) => {
-                listed.objects.insert(object.name_any(), Arc::new(lean(object)));
+                listed
+                    .objects
+                    .insert(object.name_any(), Arc::new(lean(object)));
             }
             News::Deleted(object) => {
                 listed.objects.remove(&object.name_any());

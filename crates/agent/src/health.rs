@@ -1,4 +1,5 @@
-//! How the agent is, for `weft-agent health`: over a socket of the file system that only root may open. It listens on no network.
+//! How the agent is, for `weft-agent health`: over a socket of the file system that only root may
+//! open. It listens on no network.
 
 use std::{
     fs, io,
@@ -17,7 +18,8 @@ use tokio::{
 
 /// A look at the host ends within two minutes, see [`crate::host`].
 const LONGEST_LOOK: Duration = Duration::from_secs(300);
-/// How long nobody is answered after a connection could not be accepted, for example because there are no file descriptors left.
+/// How long nobody is answered after a connection could not be accepted, for example because there
+/// are no file descriptors left.
 const PAUSE: Duration = Duration::from_secs(1);
 /// How long the agent may take to answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
@@ -92,32 +94,67 @@ impl Health {
 
     fn answer(&self) -> Answer {
         let state = self.state();
-        let stuck = state.looking.map(|begun| begun.elapsed()).filter(|took| *took > LONGEST_LOOK);
+        let stuck = state
+            .looking
+            .map(|begun| begun.elapsed())
+            .filter(|took| *took > LONGEST_LOOK);
         let (live, ready, message) = match (&*state, stuck) {
-            (_, Some(took)) => (false, false, format!("a look at the host has not ended for {} s", took.as_secs())),
-            (State { acts: false, .. }, _) => (true, false, "waiting for another agent to let go of the lock".to_owned()),
-            (State { looked: false, .. }, _) => (true, false, "the network of the host has not been read yet".to_owned()),
+            (_, Some(took)) => (
+                false,
+                false,
+                format!("a look at the host has not ended for {} s", took.as_secs()),
+            ),
+            (State { acts: false, .. }, _) => (
+                true,
+                false,
+                "waiting for another agent to let go of the lock".to_owned(),
+            ),
+            (State { looked: false, .. }, _) => (
+                true,
+                false,
+                "the network of the host has not been read yet".to_owned(),
+            ),
             _ => (true, true, "ok".to_owned()),
         };
-        Answer { live, ready, message }
+        Answer {
+            live,
+            ready,
+            message,
+        }
     }
 }
 
-/// Where the agent of this pod answers. The folder is the host's, and others may have agents there too while one is replaced by the next.
+/// Where the agent of this pod answers. The folder is the host's, and others may have agents there
+/// too while one is replaced by the next.
 pub fn socket(state_dir: &Path) -> PathBuf {
-    let name = std::env::var("POD_NAME").ok().filter(|name| !name.is_empty() && !name.contains('/'));
-    state_dir.join(format!("health.{}.sock", name.as_deref().unwrap_or("agent")))
+    let name = std::env::var("POD_NAME")
+        .ok()
+        .filter(|name| !name.is_empty() && !name.contains('/'));
+    state_dir.join(format!(
+        "health.{}.sock",
+        name.as_deref().unwrap_or("agent")
+    ))
 }
 
-/// Answers at this socket until the process ends, and removes those that dead agents left beside it.
+/// Answers at this socket until the process ends, and removes those that dead agents left beside
+/// it.
 ///
 /// # Errors
 /// The socket cannot be made.
 pub fn serve(health: Health, socket: &Path) -> io::Result<()> {
-    for entry in socket.parent().into_iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten() {
+    for entry in socket
+        .parent()
+        .into_iter()
+        .filter_map(|folder| fs::read_dir(folder).ok())
+        .flatten()
+        .flatten()
+    {
         let name = entry.file_name().to_string_lossy().into_owned();
         let is_one = name.starts_with("health.") && name.ends_with(".sock");
-        if is_one && (entry.path() == socket || std::os::unix::net::UnixStream::connect(entry.path()).is_err()) {
+        if is_one
+            && (entry.path() == socket
+                || std::os::unix::net::UnixStream::connect(entry.path()).is_err())
+        {
             fs::remove_file(entry.path())?;
         }
     }
@@ -144,10 +181,15 @@ pub fn serve(health: Health, socket: &Path) -> io::Result<()> {
 pub async fn ask(socket: &Path) -> io::Result<Answer> {
     let asking = async {
         let mut answer = Vec::new();
-        UnixStream::connect(socket).await?.read_to_end(&mut answer).await?;
+        UnixStream::connect(socket)
+            .await?
+            .read_to_end(&mut answer)
+            .await?;
         serde_json::from_slice(&answer).map_err(io::Error::other)
     };
-    tokio::time::timeout(ANSWER_LIMIT, asking).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+    tokio::time::timeout(ANSWER_LIMIT, asking)
+        .await
+        .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
 }
 
 #[cfg(test)]
@@ -161,7 +203,10 @@ mod tests {
         let socket = folder.path().join("health.mine.sock");
         let health = Health::default();
         serve(health.clone(), &socket).unwrap();
-        assert_eq!(fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(
+            fs::metadata(&socket).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
         let ready = async || {
             let answer = ask(&socket).await.unwrap();
             assert!(answer.live);

@@ -12,7 +12,8 @@ use crate::state_dir::{Error, StateDir};
 const KEPT: usize = 20;
 const FOLDER: &str = "history";
 
-/// One outcome. States have secrets in them: the files are for root alone, and nothing but `weft-agent rollback` reads them.
+/// One outcome. States have secrets in them: the files are for root alone, and nothing but
+/// `weft-agent rollback` reads them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Entry {
     /// When.
@@ -27,11 +28,23 @@ pub struct Entry {
 
 impl Entry {
     /// An outcome of now.
-    pub fn new(what: &str, outcome: Result<(), String>, before: NetworkState, desired: NetworkState) -> Self {
-        Self { at: Timestamp::now(), what: what.to_owned(), failure: outcome.err(), before, desired }
+    pub fn new(
+        what: &str,
+        outcome: Result<(), String>,
+        before: NetworkState,
+        desired: NetworkState,
+    ) -> Self {
+        Self {
+            at: Timestamp::now(),
+            what: what.to_owned(),
+            failure: outcome.err(),
+            before,
+            desired,
+        }
     }
 
-    /// The change that takes this one back: what it changed gets the value that it had before, and what it made goes.
+    /// The change that takes this one back: what it changed gets the value that it had before, and
+    /// what it made goes.
     ///
     /// # Errors
     /// nmstate cannot tell.
@@ -48,7 +61,9 @@ pub struct History {
 impl History {
     /// Opens the history in the agent's folder.
     pub fn new(dir: &StateDir) -> Result<Self, Error> {
-        Ok(Self { dir: StateDir::open(dir.path(FOLDER))? })
+        Ok(Self {
+            dir: StateDir::open(dir.path(FOLDER))?,
+        })
     }
 
     /// Adds an outcome, and forgets the oldest if there are too many.
@@ -57,12 +72,18 @@ impl History {
         let next = numbers.last().map_or(1, |last| last + 1);
         self.dir.write(&file(next), entry)?;
         let surplus = (numbers.len() + 1).saturating_sub(KEPT);
-        numbers.iter().take(surplus).try_for_each(|number| self.dir.remove(&file(*number)))
+        numbers
+            .iter()
+            .take(surplus)
+            .try_for_each(|number| self.dir.remove(&file(*number)))
     }
 
     /// The outcomes, oldest first, by number.
     pub fn entries(&self) -> Result<Vec<(u64, Entry)>, Error> {
-        let entries = self.numbers()?.into_iter().map(|number| Ok(self.dir.read(&file(number))?.map(|entry| (number, entry))));
+        let entries = self
+            .numbers()?
+            .into_iter()
+            .map(|number| Ok(self.dir.read(&file(number))?.map(|entry| (number, entry))));
         entries.filter_map(Result::transpose).collect()
     }
 
@@ -72,12 +93,19 @@ impl History {
             let mut numbers = Vec::new();
             for file in fs::read_dir(&path)? {
                 let name = file?.file_name();
-                numbers.extend(name.to_str().and_then(|name| name.strip_suffix(".json")).and_then(|number| number.parse::<u64>().ok()));
+                numbers.extend(
+                    name.to_str()
+                        .and_then(|name| name.strip_suffix(".json"))
+                        .and_then(|number| number.parse::<u64>().ok()),
+                );
             }
             numbers.sort_unstable();
             Ok(numbers)
         };
-        listed().map_err(|source| Error::Io { path: path.clone(), source })
+        listed().map_err(|source| Error::Io {
+            path: path.clone(),
+            source,
+        })
     }
 }
 
@@ -90,8 +118,14 @@ mod tests {
     use super::*;
 
     fn entry(what: &str) -> Entry {
-        let before = NetworkState::new_from_yaml("interfaces: [{name: eth1, type: ethernet, state: up, mtu: 1500}]").unwrap();
-        let desired = NetworkState::new_from_yaml("interfaces: [{name: eth1, type: ethernet, state: up, mtu: 9000}]").unwrap();
+        let before = NetworkState::new_from_yaml(
+            "interfaces: [{name: eth1, type: ethernet, state: up, mtu: 1500}]",
+        )
+        .unwrap();
+        let desired = NetworkState::new_from_yaml(
+            "interfaces: [{name: eth1, type: ethernet, state: up, mtu: 9000}]",
+        )
+        .unwrap();
         Entry::new(what, Ok(()), before, desired)
     }
 
@@ -109,7 +143,11 @@ mod tests {
         let (number, last) = &entries[KEPT - 1];
         assert_eq!((*number, last.what.as_str()), (23, "change 23"));
         let revert = last.revert().unwrap();
-        let mtu = revert.interfaces.iter().map(|interface| interface.base_iface().mtu).collect::<Vec<_>>();
+        let mtu = revert
+            .interfaces
+            .iter()
+            .map(|interface| interface.base_iface().mtu)
+            .collect::<Vec<_>>();
         assert_eq!(mtu, [Some(1500)]);
     }
 }

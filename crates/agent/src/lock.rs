@@ -1,4 +1,5 @@
-//! Only one agent acts on a host: kubernetes-nmstate's and Weft's take the same lock, so that neither a switch nor a rolling update has two.
+//! Only one agent acts on a host: kubernetes-nmstate's and Weft's take the same lock, so that
+//! neither a switch nor a rolling update has two.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -22,12 +23,16 @@ pub struct Error {
 #[derive(Debug)]
 pub struct Lock(#[allow(dead_code)] File);
 
-/// Waits for as long as another one holds the lock, and says so once. The kernel wakes us: nothing is asked again and again.
+/// Waits for as long as another one holds the lock, and says so once. The kernel wakes us: nothing
+/// is asked again and again.
 ///
 /// # Errors
 /// The file cannot be made or locked.
 pub async fn take(path: &Path) -> Result<Lock, Error> {
-    let failed = |source: io::Error| Error { path: path.to_owned(), source };
+    let failed = |source: io::Error| Error {
+        path: path.to_owned(),
+        source,
+    };
     let file = open(path).map_err(failed)?;
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => return Ok(Lock(file)),
@@ -40,17 +45,21 @@ pub async fn take(path: &Path) -> Result<Lock, Error> {
     );
     let (tell, told) = oneshot::channel();
     // Not one of the runtime's threads: those are waited for at the end of the process.
-    let waiting = thread::Builder::new().name("lock".to_owned()).spawn(move || {
-        let taken = loop {
-            match rustix::fs::flock(&file, FlockOperation::LockExclusive) {
-                Err(Errno::INTR) => {}
-                taken => break taken,
-            }
-        };
-        let _ = tell.send(taken.map(|()| file));
-    });
+    let waiting = thread::Builder::new()
+        .name("lock".to_owned())
+        .spawn(move || {
+            let taken = loop {
+                match rustix::fs::flock(&file, FlockOperation::LockExclusive) {
+                    Err(Errno::INTR) => {}
+                    taken => break taken,
+                }
+            };
+            let _ = tell.send(taken.map(|()| file));
+        });
     waiting.map_err(failed)?;
-    let file = told.await.map_err(|_| failed(io::Error::other("the thread that waited has ended")))?;
+    let file = told
+        .await
+        .map_err(|_| failed(io::Error::other("the thread that waited has ended")))?;
     let file = file.map_err(|error| failed(error.into()))?;
     tracing::info!(path = %path.display(), "the other agent has let go of the lock");
     Ok(Lock(file))
@@ -61,7 +70,12 @@ fn open(path: &Path) -> io::Result<File> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)
 }
 
 #[cfg(test)]
@@ -84,7 +98,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_lock_that_cannot_be_is_named() {
-        let error = take(Path::new("/dev/null/lock")).await.unwrap_err().to_string();
-        assert!(error.contains("/dev/null/lock") && error.contains("--lock-file"), "{error}");
+        let error = take(Path::new("/dev/null/lock"))
+            .await
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("/dev/null/lock") && error.contains("--lock-file"),
+            "{error}"
+        );
     }
 }

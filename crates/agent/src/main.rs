@@ -38,12 +38,14 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Serve this node until told to stop: report its network as NodeNetworkState and change it as policies say. What the DaemonSet runs
+    /// Serve this node until told to stop: report its network as NodeNetworkState and change it as
+    /// policies say. What the DaemonSet runs
     Run(Run),
-    /// Make this host as the cluster says, report, and end; for those who start the agent themselves instead of a DaemonSet
+    /// Make this host as the cluster says, report, and end; for those who start the agent
+    /// themselves instead of a DaemonSet
     ///
-    /// Exits with 0 if the host is as all that was granted says, with 2 if something has failed for good, with 3 if something waits: for the
-    /// operator, or for its next try.
+    /// Exits with 0 if the host is as all that was granted says, with 2 if something has failed for
+    /// good, with 3 if something waits: for the operator, or for its next try.
     Once {
         #[command(flatten)]
         run: Run,
@@ -51,9 +53,11 @@ enum Command {
         #[arg(long, value_name = "SECONDS", default_value_t = 300)]
         timeout: u64,
     },
-    /// Say whether the agent of this pod acts on its host and has seen it; exit code 0 if so, 1 if not. What the DaemonSet's probes run
+    /// Say whether the agent of this pod acts on its host and has seen it; exit code 0 if so, 1 if
+    /// not. What the DaemonSet's probes run
     Health {
-        /// Only whether the process works, which it does also while it waits for another agent to end
+        /// Only whether the process works, which it does also while it waits for another agent to
+        /// end
         #[arg(long)]
         live: bool,
     },
@@ -70,18 +74,42 @@ struct Run {
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// The namespace of the Secrets that policies name
-    #[arg(long, env = "POD_NAMESPACE", default_value = "nmstate", value_name = "NAME")]
+    #[arg(
+        long,
+        env = "POD_NAMESPACE",
+        default_value = "nmstate",
+        value_name = "NAME"
+    )]
     namespace: String,
-    /// The lock that keeps two agents from acting on one host, of kubernetes-nmstate or of Weft; the second one waits
-    #[arg(long, env = "NMSTATE_INSTANCE_NODE_LOCK_FILE", default_value = "/var/k8s_nmstate/handler_lock", value_name = "FILE")]
+    /// The lock that keeps two agents from acting on one host, of kubernetes-nmstate or of Weft;
+    /// the second one waits
+    #[arg(
+        long,
+        env = "NMSTATE_INSTANCE_NODE_LOCK_FILE",
+        default_value = "/var/k8s_nmstate/handler_lock",
+        value_name = "FILE"
+    )]
     lock_file: PathBuf,
     /// Names of interfaces to report, with * and ?, separated by blanks [default: all]
-    #[arg(long, env = "INTERFACES_INCLUDE", default_value = "", hide_default_value = true, value_name = "PATTERNS")]
+    #[arg(
+        long,
+        env = "INTERFACES_INCLUDE",
+        default_value = "",
+        hide_default_value = true,
+        value_name = "PATTERNS"
+    )]
     interfaces_include: String,
     /// Names of interfaces to leave out of the report, also of those included [default: none]
-    #[arg(long, env = "INTERFACES_EXCLUDE", default_value = "", hide_default_value = true, value_name = "PATTERNS")]
+    #[arg(
+        long,
+        env = "INTERFACES_EXCLUDE",
+        default_value = "",
+        hide_default_value = true,
+        value_name = "PATTERNS"
+    )]
     interfaces_exclude: String,
-    /// How many bytes of JSON a report may have; what does not fit is left out, and the condition Complete says so
+    /// How many bytes of JSON a report may have; what does not fit is left out, and the condition
+    /// Complete says so
     #[arg(long, env = "WEFT_AGENT_REPORT_BYTES", default_value_t = Extent::default().budget, value_name = "BYTES")]
     report_bytes: usize,
     /// What is logged
@@ -103,8 +131,13 @@ enum Level {
 /// One thread waits for events, another one serves the host.
 fn main() -> ExitCode {
     heap::share_one();
-    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime.block_on(dispatch(Cli::try_parse().unwrap_or_else(|error| refuse(&error)))),
+    match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime.block_on(dispatch(
+            Cli::try_parse().unwrap_or_else(|error| refuse(&error)),
+        )),
         Err(error) => {
             output::say_aside(&format!("Error: {error}"));
             ExitCode::FAILURE
@@ -112,7 +145,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Ends the program with help, or with what is wrong with the command line. That repeats what was typed, or what a script has passed on.
+/// Ends the program with help, or with what is wrong with the command line. That repeats what was
+/// typed, or what a script has passed on.
 fn refuse(error: &clap::Error) -> ! {
     if !error.use_stderr() {
         error.exit();
@@ -122,17 +156,26 @@ fn refuse(error: &clap::Error) -> ! {
 }
 
 async fn dispatch(cli: Cli) -> ExitCode {
-    let failure = if let Some(Command::Offline(command)) = &cli.command { command.failure() } else { 1 };
+    let failure = if let Some(Command::Offline(command)) = &cli.command {
+        command.failure()
+    } else {
+        1
+    };
     let done = match cli.command {
         // The variables of a Run's flags are read as the flags are.
         None => {
-            match Cli::try_parse_from(std::env::args_os().chain([OsString::from("run")])).unwrap_or_else(|error| refuse(&error)).command {
+            match Cli::try_parse_from(std::env::args_os().chain([OsString::from("run")]))
+                .unwrap_or_else(|error| refuse(&error))
+                .command
+            {
                 Some(Command::Run(args)) => run(args, &cli.common).await,
                 _ => Ok(ExitCode::FAILURE),
             }
         }
         Some(Command::Run(args)) => run(args, &cli.common).await,
-        Some(Command::Once { run, timeout }) => once(run, Duration::from_secs(timeout), &cli.common).await,
+        Some(Command::Once { run, timeout }) => {
+            once(run, Duration::from_secs(timeout), &cli.common).await
+        }
         Some(Command::Health { live }) => Ok(health(live, &cli.common).await),
         Some(Command::Offline(command)) => command.run(&cli.common).await.map(ExitCode::from),
     };
@@ -145,39 +188,74 @@ async fn dispatch(cli: Cli) -> ExitCode {
 async fn run(args: Run, common: &Common) -> anyhow::Result<ExitCode> {
     log(args.log_level, args.log_text);
     let settings = settings(&args, common)?;
-    process::run(Options { kubeconfig: args.kubeconfig, lock_file: args.lock_file }, settings).await?;
+    process::run(
+        Options {
+            kubeconfig: args.kubeconfig,
+            lock_file: args.lock_file,
+        },
+        settings,
+    )
+    .await?;
     Ok(ExitCode::SUCCESS)
 }
 
 async fn once(args: Run, patience: Duration, common: &Common) -> anyhow::Result<ExitCode> {
     log(args.log_level, args.log_text);
     let settings = settings(&args, common)?;
-    Ok(match work::once(args.kubeconfig, args.lock_file, settings, patience).await? {
-        Once::Done => ExitCode::SUCCESS,
-        Once::Failed => ExitCode::from(2),
-        Once::Waiting => ExitCode::from(3),
-    })
+    Ok(
+        match work::once(args.kubeconfig, args.lock_file, settings, patience).await? {
+            Once::Done => ExitCode::SUCCESS,
+            Once::Failed => ExitCode::from(2),
+            Once::Waiting => ExitCode::from(3),
+        },
+    )
 }
 
 fn settings(args: &Run, common: &Common) -> anyhow::Result<Settings> {
     let node = args.node_name.clone().filter(|name| !name.is_empty()).ok_or_else(|| {
         anyhow::anyhow!("which Node this host is, is not known: set NODE_NAME to spec.nodeName of the pod, or give --node-name")
     })?;
-    let patterns = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-    let filter = Filter::new(&patterns(&args.interfaces_include), &patterns(&args.interfaces_exclude))
-        .context("which interfaces to report (INTERFACES_INCLUDE, INTERFACES_EXCLUDE)")?;
-    let extent = Extent { filter, budget: args.report_bytes };
-    Ok(Settings { node, namespace: args.namespace.clone(), state_dir: common.state_dir.clone(), extent, prober: common.prober() })
+    let patterns = |text: &str| {
+        text.split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let filter = Filter::new(
+        &patterns(&args.interfaces_include),
+        &patterns(&args.interfaces_exclude),
+    )
+    .context("which interfaces to report (INTERFACES_INCLUDE, INTERFACES_EXCLUDE)")?;
+    let extent = Extent {
+        filter,
+        budget: args.report_bytes,
+    };
+    Ok(Settings {
+        node,
+        namespace: args.namespace.clone(),
+        state_dir: common.state_dir.clone(),
+        extent,
+        prober: common.prober(),
+    })
 }
 
 async fn health(live: bool, common: &Common) -> ExitCode {
     let socket = health::socket(&common.state_dir);
     let (good, message) = match health::ask(&socket).await {
-        Ok(answer) => (if live { answer.live } else { answer.ready }, answer.message),
-        Err(error) => (false, format!("no agent answers at {}: {error}", socket.display())),
+        Ok(answer) => (
+            if live { answer.live } else { answer.ready },
+            answer.message,
+        ),
+        Err(error) => (
+            false,
+            format!("no agent answers at {}: {error}", socket.display()),
+        ),
     };
     output::say(&message);
-    if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if good {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 fn log(level: Level, text: bool) {
@@ -187,13 +265,30 @@ fn log(level: Level, text: bool) {
         Level::Warn => LevelFilter::WARN,
         Level::Error => LevelFilter::ERROR,
     };
-    // What the libraries have to say of a failure, the agent says itself, once. At DEBUG nmstate would print whole connections, with secrets.
-    let quiet = if level < LevelFilter::DEBUG { LevelFilter::OFF } else { level };
-    let nmstate = level.min(if level < LevelFilter::DEBUG { LevelFilter::WARN } else { LevelFilter::INFO });
-    let libraries = [("kube_client", quiet), ("kube_runtime", quiet), ("zbus", nmstate), ("nmstate", nmstate), ("nispor", quiet)];
+    // What the libraries have to say of a failure, the agent says itself, once. At DEBUG nmstate
+    // would print whole connections, with secrets.
+    let quiet = if level < LevelFilter::DEBUG {
+        LevelFilter::OFF
+    } else {
+        level
+    };
+    let nmstate = level.min(if level < LevelFilter::DEBUG {
+        LevelFilter::WARN
+    } else {
+        LevelFilter::INFO
+    });
+    let libraries = [
+        ("kube_client", quiet),
+        ("kube_runtime", quiet),
+        ("zbus", nmstate),
+        ("nmstate", nmstate),
+        ("nispor", quiet),
+    ];
     let filter = Targets::new().with_default(level).with_targets(libraries);
     // Without colour: it could not be told from other people's control characters.
-    let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(|| escape::Writer(std::io::stderr()));
+    let lines = tracing_subscriber::fmt::layer()
+        .with_ansi(false)
+        .with_writer(|| escape::Writer(std::io::stderr()));
     let registry = tracing_subscriber::registry().with(filter);
     if text {
         registry.with(lines).init();

@@ -1,7 +1,9 @@
-//! When the host is looked at: whenever something changed there, soon, and not more often than it can bear.
+//! When the host is looked at: whenever something changed there, soon, and not more often than it
+//! can bear.
 //!
-//! Nothing is polled. What the kernel and NetworkManager tell leads to one look after [`Pace::quiet`] without more of it, at the latest after
-//! [`Pace::latest`]; a full look every [`SAFETY_NET`] would find what nobody told.
+//! Nothing is polled. What the kernel and NetworkManager tell leads to one look after
+//! [`Pace::quiet`] without more of it, at the latest after [`Pace::latest`]; a full look every
+//! [`SAFETY_NET`] would find what nobody told.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -20,13 +22,15 @@ use crate::{
 
 /// The host is looked at after so long even if nothing was told.
 pub const SAFETY_NET: Duration = Duration::from_secs(600);
-/// A host that changes all the time is looked at for at most half of the time; no pause between looks is longer.
+/// A host that changes all the time is looked at for at most half of the time; no pause between
+/// looks is longer.
 const LONGEST_REST: Duration = Duration::from_secs(10);
 
 /// When the host is looked at.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// So long nothing more may have changed before the host is looked at: a bridge with its ports is many changes.
+    /// So long nothing more may have changed before the host is looked at: a bridge with its ports
+    /// is many changes.
     pub quiet: Duration,
     /// So long a change waits at most.
     pub latest: Duration,
@@ -36,7 +40,11 @@ pub struct Pace {
 
 impl Default for Pace {
     fn default() -> Self {
-        Self { quiet: Duration::from_millis(200), latest: Duration::from_secs(2), safety_net: SAFETY_NET }
+        Self {
+            quiet: Duration::from_millis(200),
+            latest: Duration::from_secs(2),
+            safety_net: SAFETY_NET,
+        }
     }
 }
 
@@ -78,8 +86,17 @@ impl Observer {
     pub fn start_at(pace: Pace, host: Arc<dyn Host>, changes: Changes, health: Health) -> Self {
         let (show, looks) = watch::channel(None);
         let (ask, asked) = mpsc::unbounded_channel();
-        let eye =
-            Eye { pace, host, changes, told: true, asked, waiting: Vec::new(), held: health.under_way(), show, health: health.clone() };
+        let eye = Eye {
+            pace,
+            host,
+            changes,
+            told: true,
+            asked,
+            waiting: Vec::new(),
+            held: health.under_way(),
+            show,
+            health: health.clone(),
+        };
         tokio::spawn(eye.watch());
         Self { looks, ask, health }
     }
@@ -89,7 +106,8 @@ impl Observer {
         self.looks.clone()
     }
 
-    /// Looks now, and waits until that look can be seen. While somebody [holds](Self::hold) it, that is afterwards.
+    /// Looks now, and waits until that look can be seen. While somebody [holds](Self::hold) it,
+    /// that is afterwards.
     pub async fn refresh(&self) {
         let (answer, answered) = oneshot::channel();
         if self.ask.send(answer).is_ok() {
@@ -97,8 +115,8 @@ impl Observer {
         }
     }
 
-    /// No look while this lives, so that nobody takes a change that may still be rolled back for the state of the host; what has changed
-    /// meanwhile is looked at afterwards.
+    /// No look while this lives, so that nobody takes a change that may still be rolled back for
+    /// the state of the host; what has changed meanwhile is looked at afterwards.
     #[must_use]
     pub fn hold(&self) -> Changing {
         self.health.changes()
@@ -153,14 +171,20 @@ impl Eye {
                 return;
             }
             waiting.into_iter().for_each(|answer| _ = answer.send(()));
-            if !self.reason(Instant::now() + next, Instant::now() + took.min(LONGEST_REST)).await {
+            if !self
+                .reason(
+                    Instant::now() + next,
+                    Instant::now() + took.min(LONGEST_REST),
+                )
+                .await
+            {
                 return;
             }
         }
     }
 
-    /// Waits for a reason to look again: a request, at once; a change, when it has become quiet and `rested` is over; `deadline`. False when
-    /// nobody wants to know any more.
+    /// Waits for a reason to look again: a request, at once; a change, when it has become quiet and
+    /// `rested` is over; `deadline`. False when nobody wants to know any more.
     async fn reason(&mut self, deadline: Instant, rested: Instant) -> bool {
         tokio::select! {
             answer = self.asked.recv() => return self.note(answer),
@@ -197,5 +221,9 @@ impl Eye {
 
 async fn look(host: &dyn Host) -> Result<Arc<Observation>, HostError> {
     let found = host.retrieve(Query::default()).await?;
-    Ok(Arc::new(Observation { state: found.state, backend: found.backend, indexes: found.indexes }))
+    Ok(Arc::new(Observation {
+        state: found.state,
+        backend: found.backend,
+        indexes: found.indexes,
+    }))
 }

@@ -1,4 +1,5 @@
-//! Pauses that grow with each failure, with jitter so that the agents of many nodes do not come back together.
+//! Pauses that grow with each failure, with jitter so that the agents of many nodes do not come
+//! back together.
 
 use std::time::Duration;
 
@@ -15,12 +16,19 @@ pub struct Pause {
 impl Pause {
     /// No failure yet.
     pub fn new(first: Duration, most: Duration) -> Self {
-        Self { first, most, failures: 0 }
+        Self {
+            first,
+            most,
+            failures: 0,
+        }
     }
 
     /// The pause after one more failure: between half and all of the current step.
     pub fn next(&mut self) -> Duration {
-        let step = self.first.saturating_mul(1_u32.checked_shl(self.failures).unwrap_or(u32::MAX)).min(self.most);
+        let step = self
+            .first
+            .saturating_mul(1_u32.checked_shl(self.failures).unwrap_or(u32::MAX))
+            .min(self.most);
         self.failures = self.failures.saturating_add(1).min(31);
         step.mul_f64(rand::rng().random_range(0.5..=1.0))
     }
@@ -41,7 +49,11 @@ mod tests {
         let mut pause = Pause::new(first, most);
         let pauses: Vec<_> = (0..100).map(|_| pause.next()).collect();
         assert!(pauses[0] <= first);
-        assert!(pauses[10..].iter().all(|pause| (most / 2..=most).contains(pause)));
+        assert!(
+            pauses[10..]
+                .iter()
+                .all(|pause| (most / 2..=most).contains(pause))
+        );
         pause.reset();
         assert!(pause.next() <= first);
     }

@@ -18,7 +18,8 @@ use crate::{
     work::Worker,
 };
 
-/// How long a change that is under way may take until it has ended, when the process is told to stop. The pod has 30 s.
+/// How long a change that is under way may take until it has ended, when the process is told to
+/// stop. The pod has 30 s.
 const GRACE: Duration = Duration::from_secs(25);
 
 /// What only a process of its own needs.
@@ -48,18 +49,21 @@ pub struct Settings {
 /// Runs until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// It cannot start: no cluster is configured, a folder cannot be written, the kernel refuses. Or the thread that serves the host has ended.
+/// It cannot start: no cluster is configured, a folder cannot be written, the kernel refuses. Or
+/// the thread that serves the host has ended.
 pub async fn run(options: Options, settings: Settings) -> anyhow::Result<()> {
     let stop = signal();
     StateDir::open(&settings.state_dir)?;
     let health = Health::default();
     let socket = health::socket(&settings.state_dir);
-    health::serve(health.clone(), &socket).with_context(|| format!("cannot answer at {}", socket.display()))?;
+    health::serve(health.clone(), &socket)
+        .with_context(|| format!("cannot answer at {}", socket.display()))?;
     let working = async {
         let config = cluster::config(options.kubeconfig.as_deref()).await?;
         let _lock = lock::take(&options.lock_file).await?;
         health.acts();
-        let (host, changes) = Machine::start().context("the network of the host cannot be followed")?;
+        let (host, changes) =
+            Machine::start().context("the network of the host cannot be followed")?;
         serve(Arc::new(host), changes, config, settings, &health).await
     };
     let mut working = std::pin::pin!(working);
@@ -77,18 +81,39 @@ pub async fn run(options: Options, settings: Settings) -> anyhow::Result<()> {
     ended
 }
 
-/// Serves this host, which may be a recorded one, until that ends. Nothing of it is global to the process.
+/// Serves this host, which may be a recorded one, until that ends. Nothing of it is global to the
+/// process.
 ///
 /// # Errors
 /// What is configured of the cluster cannot be used, or the host has ended.
-pub async fn serve(host: Arc<dyn Host>, changes: Changes, config: Config, settings: Settings, health: &Health) -> anyhow::Result<()> {
+pub async fn serve(
+    host: Arc<dyn Host>,
+    changes: Changes,
+    config: Config,
+    settings: Settings,
+    health: &Health,
+) -> anyhow::Result<()> {
     let client = cluster::connect(config.clone())?;
-    tracing::info!(node = settings.node, version = env!("CARGO_PKG_VERSION"), "serving the network of this node");
+    tracing::info!(
+        node = settings.node,
+        version = env!("CARGO_PKG_VERSION"),
+        "serving the network of this node"
+    );
     let observer = Observer::start(host.clone(), changes, health.clone());
     let states = cluster::state(client.clone(), &settings.node);
     let (tell_own, own) = watch::channel(Verdict::default());
-    // What a process before this one has left in the middle is cleaned up before anything is reported.
-    let worker = Worker::start(host, config, client.clone(), &settings, &observer, states.clone(), tell_own).await?;
+    // What a process before this one has left in the middle is cleaned up before anything is
+    // reported.
+    let worker = Worker::start(
+        host,
+        config,
+        client.clone(),
+        &settings,
+        &observer,
+        states.clone(),
+        tell_own,
+    )
+    .await?;
     let reporter = Reporter::new(&client, &settings, &observer, states, own)?;
     tokio::join!(reporter.run(), worker.run());
     bail!("the part of the agent that serves the host has ended")
@@ -106,7 +131,10 @@ pub(crate) async fn last_change(health: &Health) {
 pub(crate) fn signal() -> impl Future<Output = ()> {
     use tokio::signal::unix::{SignalKind, signal};
     // From now on, not from when it is waited for.
-    let (terminate, interrupt) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
+    let (terminate, interrupt) = (
+        signal(SignalKind::terminate()),
+        signal(SignalKind::interrupt()),
+    );
     async move {
         match (terminate, interrupt) {
             (Ok(mut terminate), Ok(mut interrupt)) => {

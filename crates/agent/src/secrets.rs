@@ -1,5 +1,6 @@
-//! Secrets that policies refer to: read from the agent's own namespace when they are needed, and not kept. What is kept is where they stand in
-//! the state of the host, so that no report shows what is there.
+//! Secrets that policies refer to: read from the agent's own namespace when they are needed, and
+//! not kept. What is kept is where they stand in the state of the host, so that no report shows
+//! what is there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,20 +43,39 @@ pub enum Error {
     },
 }
 
-/// Reads what these refer to. What is not there is left out: whoever fills it in says where it is missing.
-pub async fn read(client: &Client, namespace: &str, references: &BTreeSet<SecretRef>) -> Result<Secrets, Error> {
+/// Reads what these refer to. What is not there is left out: whoever fills it in says where it is
+/// missing.
+pub async fn read(
+    client: &Client,
+    namespace: &str,
+    references: &BTreeSet<SecretRef>,
+) -> Result<Secrets, Error> {
     let api = Api::<Secret>::namespaced(client.clone(), namespace);
-    let names: BTreeSet<&str> = references.iter().map(|reference| reference.name.as_str()).collect();
+    let names: BTreeSet<&str> = references
+        .iter()
+        .map(|reference| reference.name.as_str())
+        .collect();
     let mut objects = BTreeMap::new();
     for name in names {
         let read = api.get_opt(name).await;
-        let object =
-            read.map_err(|source| Error::Request { name: name.to_owned(), namespace: namespace.to_owned(), source: Box::new(source) })?;
-        objects.insert(name, object.and_then(|object| object.data).unwrap_or_default());
+        let object = read.map_err(|source| Error::Request {
+            name: name.to_owned(),
+            namespace: namespace.to_owned(),
+            source: Box::new(source),
+        })?;
+        objects.insert(
+            name,
+            object.and_then(|object| object.data).unwrap_or_default(),
+        );
     }
     let mut secrets = Secrets::new();
     for reference in references {
-        let Some(value) = objects.get(reference.name.as_str()).and_then(|data| data.get(&reference.key)) else { continue };
+        let Some(value) = objects
+            .get(reference.name.as_str())
+            .and_then(|data| data.get(&reference.key))
+        else {
+            continue;
+        };
         let text = String::from_utf8(value.0.clone()).map_err(|_| Error::NotText {
             name: reference.name.clone(),
             namespace: namespace.to_owned(),
@@ -66,14 +86,19 @@ pub async fn read(client: &Client, namespace: &str, references: &BTreeSet<Secret
     Ok(secrets)
 }
 
-/// Remembers where the secrets of this state stand. A place is never forgotten: what was written there stays when its policy goes.
+/// Remembers where the secrets of this state stand. A place is never forgotten: what was written
+/// there stays when its policy goes.
 ///
 /// # Errors
 /// The folder cannot be written: nothing must be applied then, for it would be reported.
 pub fn remember(dir: &StateDir, state: &Value) -> Result<(), state_dir::Error> {
     let known = places(dir)?;
     let all: BTreeSet<Place> = known.union(&secrets::places(state)).cloned().collect();
-    if all == known { Ok(()) } else { dir.write(FILE, &all) }
+    if all == known {
+        Ok(())
+    } else {
+        dir.write(FILE, &all)
+    }
 }
 
 /// The places that are remembered.
@@ -84,7 +109,8 @@ pub fn places(dir: &StateDir) -> Result<BTreeSet<Place>, state_dir::Error> {
     Ok(dir.read(FILE)?.unwrap_or_default())
 }
 
-/// The secrets in a state that was read or written in clear: what nmstate takes for passwords and keys, and what stands in these places.
+/// The secrets in a state that was read or written in clear: what nmstate takes for passwords and
+/// keys, and what stands in these places.
 pub fn values(state: &NetworkState, places: &BTreeSet<Place>) -> BTreeSet<String> {
     let mut hidden = state.clone();
     hidden.hide_secrets();
@@ -103,7 +129,10 @@ fn collect(plain: &Value, hidden: &Value, values: &mut BTreeSet<String>) {
                 .filter_map(|(key, value)| Some((value, hidden.get(key)?)))
                 .for_each(|(plain, hidden)| collect(plain, hidden, values));
         }
-        (Value::Array(plain), Value::Array(hidden)) => plain.iter().zip(hidden).for_each(|(plain, hidden)| collect(plain, hidden, values)),
+        (Value::Array(plain), Value::Array(hidden)) => plain
+            .iter()
+            .zip(hidden)
+            .for_each(|(plain, hidden)| collect(plain, hidden, values)),
         (plain, Value::String(hidden)) if hidden == HIDDEN => drop(values.insert(text(plain))),
         _ => {}
     }
@@ -122,8 +151,16 @@ mod tests {
                 validation: strict, send-sci: true}}";
         let state = NetworkState::new_from_yaml(text).unwrap();
         let place = |key: &str| ["interfaces", "eth1", key].map(str::to_owned).to_vec();
-        let found = |places: &[Place]| values(&state, &places.iter().cloned().collect()).into_iter().collect::<Vec<_>>().join(" ");
+        let found = |places: &[Place]| {
+            values(&state, &places.iter().cloned().collect())
+                .into_iter()
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
         assert_eq!(found(&[]), "0123 hunter2");
-        assert_eq!(found(&[place("description"), place("mtu"), place("nowhere")]), "0123 1400 hunter2 wall");
+        assert_eq!(
+            found(&[place("description"), place("mtu"), place("nowhere")]),
+            "0123 1400 hunter2 wall"
+        );
     }
 }

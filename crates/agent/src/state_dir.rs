@@ -1,4 +1,5 @@
-//! The agent's folder on the host, `/var/lib/weft-agent`: what must outlive the process. Only root may read it, since states hold secrets.
+//! The agent's folder on the host, `/var/lib/weft-agent`: what must outlive the process. Only root
+//! may read it, since states hold secrets.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -42,7 +43,11 @@ impl StateDir {
     /// Makes the folder unless it is there.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, Error> {
         let path = path.into();
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(at(&path))?;
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&path)
+            .map_err(at(&path))?;
         Ok(Self(path))
     }
 
@@ -59,16 +64,27 @@ impl StateDir {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(Error::Io { path, source }),
         };
-        serde_json::from_slice(&bytes).map(Some).map_err(|source| Error::Content { path, source })
+        serde_json::from_slice(&bytes)
+            .map(Some)
+            .map_err(|source| Error::Content { path, source })
     }
 
-    /// Puts a file there as a whole: after a crash or a power cut there is the old content or the new one.
+    /// Puts a file there as a whole: after a crash or a power cut there is the old content or the
+    /// new one.
     pub fn write<T: Serialize>(&self, name: &str, content: &T) -> Result<(), Error> {
         let path = self.path(name);
-        let bytes = serde_json::to_vec(content).map_err(|source| Error::Content { path: path.clone(), source })?;
+        let bytes = serde_json::to_vec(content).map_err(|source| Error::Content {
+            path: path.clone(),
+            source,
+        })?;
         let new = path.with_extension("new");
         let written = || -> io::Result<()> {
-            let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o600)
+                .open(&new)?;
             file.write_all(&bytes)?;
             file.sync_all()?;
             fs::rename(&new, &path)?;
@@ -81,19 +97,32 @@ impl StateDir {
     pub fn remove(&self, name: &str) -> Result<(), Error> {
         let path = self.path(name);
         match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::Io { path, source: error }),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::Io {
+                path,
+                source: error,
+            }),
             _ => Ok(()),
         }
     }
 
-    /// The lock under which a host is changed. The kernel lets go of it when the process ends, however it ends.
+    /// The lock under which a host is changed. The kernel lets go of it when the process ends,
+    /// however it ends.
     pub fn lock(&self) -> Result<Lock, Error> {
         let path = self.path("lock");
-        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(at(&path))?;
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .map_err(at(&path))?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Lock { _file: file }),
             Err(Errno::WOULDBLOCK) => Err(Error::Busy(path)),
-            Err(error) => Err(Error::Io { path, source: error.into() }),
+            Err(error) => Err(Error::Io {
+                path,
+                source: error.into(),
+            }),
         }
     }
 }

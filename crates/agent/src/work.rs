@@ -25,11 +25,13 @@ use crate::{
 /// Policies that are granted to a node together arrive one after the other.
 const GATHER: Duration = Duration::from_millis(75);
 
-/// For so long `weft-agent once` waits for the operator to grant something after it has said that it is there, or after the last thing.
+/// For so long `weft-agent once` waits for the operator to grant something after it has said that
+/// it is there, or after the last thing.
 const ANSWER: Duration = Duration::from_secs(5);
 /// For so long it stays after it has said that it goes.
 const LAST_GRANTS: Duration = Duration::from_secs(2);
-/// For so long beyond its patience it may still be there: a change that has begun is carried to its end.
+/// For so long beyond its patience it may still be there: a change that has begun is carried to its
+/// end.
 const LAST_CHANGE: Duration = Duration::from_secs(180);
 
 /// What passes go by.
@@ -55,10 +57,17 @@ impl Worker {
         own: watch::Sender<Verdict>,
     ) -> anyhow::Result<Self> {
         let mut prober = settings.prober.clone();
-        prober.cluster = Some(Cluster { config, node: settings.node.clone() });
+        prober.cluster = Some(Cluster {
+            config,
+            node: settings.node.clone(),
+        });
         let enactments = cluster::enactments(client.clone(), &settings.node);
         let enactor = Enactor::start(enact::Settings {
-            transactor: Transactor { host, dir: StateDir::open(&settings.state_dir)?, prober },
+            transactor: Transactor {
+                host,
+                dir: StateDir::open(&settings.state_dir)?,
+                prober,
+            },
             client,
             namespace: settings.namespace.clone(),
             retries: Retries::from_env(),
@@ -67,13 +76,25 @@ impl Worker {
         .await?;
         // What was seen so far may be what has just been rolled back.
         observer.refresh().await;
-        Ok(Self { enactor, looks: observer.looks(), observer: observer.clone(), states, enactments, own, node: settings.node.clone() })
+        Ok(Self {
+            enactor,
+            looks: observer.looks(),
+            observer: observer.clone(),
+            states,
+            enactments,
+            own,
+            node: settings.node.clone(),
+        })
     }
 
     /// Goes on until the host is not looked at any more.
     pub async fn run(mut self) {
         loop {
-            let again = self.pass().await.and_then(|report| report.again).map(|wait| Instant::now() + wait);
+            let again = self
+                .pass()
+                .await
+                .and_then(|report| report.again)
+                .map(|wait| Instant::now() + wait);
             let ended = tokio::select! {
                 changed = self.looks.changed() => changed.is_err(),
                 changed = self.states.changed() => changed.is_err(),
@@ -90,10 +111,19 @@ impl Worker {
     /// One pass; `None` while it is not known yet how the host is or what is wanted.
     async fn pass(&mut self) -> Option<Report> {
         let enactments = self.enactments.borrow_and_update().clone()?;
-        let state = self.states.borrow_and_update().clone()?.get(&self.node).cloned();
+        let state = self
+            .states
+            .borrow_and_update()
+            .clone()?
+            .get(&self.node)
+            .cloned();
         let seen = self.looks.borrow_and_update().clone()?.seen.ok()?;
-        let managed = state.as_ref().is_none_or(|state| report::is_ours(state, &self.node));
-        let wanted = state.as_ref().and_then(|state| state.spec.desired_state.as_ref());
+        let managed = state
+            .as_ref()
+            .is_none_or(|state| report::is_ours(state, &self.node));
+        let wanted = state
+            .as_ref()
+            .and_then(|state| state.spec.desired_state.as_ref());
         let inputs = Inputs {
             list: enactments.list,
             enactments: enactments.values().cloned().collect(),
@@ -118,14 +148,23 @@ impl Worker {
         Some(report)
     }
 
-    /// Goes on until nothing is left to do and for this time nothing new was wanted, or until the deadline; `None` if nothing was known until then.
-    async fn settle(&mut self, deadline: Instant, quiet: Duration) -> anyhow::Result<Option<Report>> {
+    /// Goes on until nothing is left to do and for this time nothing new was wanted, or until the
+    /// deadline; `None` if nothing was known until then.
+    async fn settle(
+        &mut self,
+        deadline: Instant,
+        quiet: Duration,
+    ) -> anyhow::Result<Option<Report>> {
         let mut quiet_at = Instant::now() + quiet;
         loop {
             let report = self.pass().await;
             let until = match &report {
-                Some(Report { again: Some(wait), .. }) if Instant::now() + *wait >= deadline => return Ok(report),
-                Some(Report { again: Some(wait), .. }) => Instant::now() + *wait,
+                Some(Report {
+                    again: Some(wait), ..
+                }) if Instant::now() + *wait >= deadline => return Ok(report),
+                Some(Report {
+                    again: Some(wait), ..
+                }) => Instant::now() + *wait,
                 Some(Report { open: 0, .. }) => quiet_at.min(deadline),
                 // It waits for the operator, or for an answer.
                 _ => deadline,
@@ -165,32 +204,57 @@ pub enum Once {
     Waiting,
 }
 
-/// Carries out what the cluster says once, reports, and ends. What fails is tried again until `patience` is over.
+/// Carries out what the cluster says once, reports, and ends. What fails is tried again until
+/// `patience` is over.
 ///
 /// # Errors
 /// It cannot start, or not report.
-pub async fn once(kubeconfig: Option<PathBuf>, lock_file: PathBuf, settings: Settings, patience: Duration) -> anyhow::Result<Once> {
+pub async fn once(
+    kubeconfig: Option<PathBuf>,
+    lock_file: PathBuf,
+    settings: Settings,
+    patience: Duration,
+) -> anyhow::Result<Once> {
     let config = cluster::config(kubeconfig.as_deref()).await?;
     let deadline = Instant::now() + patience;
     let Ok(lock) = tokio::time::timeout_at(deadline, lock::take(&lock_file)).await else {
-        bail!("another agent acts on this host (it holds {}): end it, or wait for it", lock_file.display());
+        bail!(
+            "another agent acts on this host (it holds {}): end it, or wait for it",
+            lock_file.display()
+        );
     };
     let _lock = lock?;
-    let (machine, changes) = Machine::start().context("the network of the host cannot be followed")?;
+    let (machine, changes) =
+        Machine::start().context("the network of the host cannot be followed")?;
     let host: Arc<dyn Host> = Arc::new(machine);
     let client = cluster::connect(config.clone())?;
     let health = Health::default();
     let observer = Observer::start(host.clone(), changes, health.clone());
     let states = cluster::state(client.clone(), &settings.node);
     let (tell_own, own) = watch::channel(Verdict::default());
-    let mut worker = Worker::start(host, config, client.clone(), &settings, &observer, states.clone(), tell_own).await?;
+    let mut worker = Worker::start(
+        host,
+        config,
+        client.clone(),
+        &settings,
+        &observer,
+        states.clone(),
+        tell_own,
+    )
+    .await?;
     let mut reporter = Reporter::new(&client, &settings, &observer, states, own)?;
     // The operator grants nothing to a node that has no agent.
-    reporter.once().await.context("the state of the node cannot be reported")?;
+    reporter
+        .once()
+        .await
+        .context("the state of the node cannot be reported")?;
     // From here on it does not go without saying so.
     let stop = process::signal();
     let until = Timestamp::now().checked_add(patience + LAST_CHANGE)?;
-    reporter.announce(Some(until)).await.context("the operator cannot be told that an agent is here")?;
+    reporter
+        .announce(Some(until))
+        .await
+        .context("the operator cannot be told that an agent is here")?;
     let stopped = async {
         stop.await;
         process::last_change(&health).await;
@@ -199,13 +263,22 @@ pub async fn once(kubeconfig: Option<PathBuf>, lock_file: PathBuf, settings: Set
         settled = worker.settle(deadline, ANSWER) => settled.map(|report| report.ok_or("the cluster or the host did not answer in time")),
         () = stopped => Ok(Err("stopped before everything was done")),
     };
-    reporter.announce(None).await.context("the operator cannot be told that no agent is here any more")?;
+    reporter
+        .announce(None)
+        .await
+        .context("the operator cannot be told that no agent is here any more")?;
     if let Err(why) = settled? {
         bail!(why);
     }
     // What was granted before the operator knew that must not be left behind.
-    let report = worker.settle(deadline, LAST_GRANTS).await?.unwrap_or_default();
-    reporter.once().await.context("the state of the node cannot be reported")?;
+    let report = worker
+        .settle(deadline, LAST_GRANTS)
+        .await?
+        .unwrap_or_default();
+    reporter
+        .once()
+        .await
+        .context("the state of the node cannot be reported")?;
     let own_failed = matches!(report.own, Some(Err(_)));
     Ok(if report.failing > 0 || own_failed {
         Once::Failed

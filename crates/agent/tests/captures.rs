@@ -1,5 +1,6 @@
-//! Captures as `weft_node_network` carries them out, against nmstate's own: the same captured states and the same filled templates. What
-//! differs, differs on purpose and stands in [`ON_PURPOSE`].
+//! Captures as `weft_node_network` carries them out, against nmstate's own: the same captured
+//! states and the same filled templates. What differs, differs on purpose and stands in
+//! [`ON_PURPOSE`].
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use std::collections::BTreeMap;
@@ -47,7 +48,9 @@ fn current() -> Value {
 type Rules = BTreeMap<String, String>;
 
 fn rules(list: &[(&str, &str)]) -> Rules {
-    list.iter().map(|(name, rule)| ((*name).to_owned(), (*rule).to_owned())).collect()
+    list.iter()
+        .map(|(name, rule)| ((*name).to_owned(), (*rule).to_owned()))
+        .collect()
 }
 
 /// A state in the form that nmstate gives it, lists of interfaces by name.
@@ -64,22 +67,44 @@ type Both = (BTreeMap<String, Value>, Option<Value>);
 
 fn nmstates(rules: &Rules, desired: Option<&Value>) -> Result<Both> {
     let current: NetworkState = serde_json::from_value(current()).unwrap();
-    let parsed: NetworkCaptureRules = serde_json::from_value(json!(rules)).map_err(|error| error.to_string())?;
-    let captured = parsed.execute(&current).map_err(|error| error.to_string())?;
+    let parsed: NetworkCaptureRules =
+        serde_json::from_value(json!(rules)).map_err(|error| error.to_string())?;
+    let captured = parsed
+        .execute(&current)
+        .map_err(|error| error.to_string())?;
     let filled = desired.map(|desired| {
         let template: NetworkStateTemplate = serde_json::from_value(desired.clone()).unwrap();
-        template.fill_with_captured_data(&captured).map(|state| canonical(&state)).map_err(|error| error.to_string())
+        template
+            .fill_with_captured_data(&captured)
+            .map(|state| canonical(&state))
+            .map_err(|error| error.to_string())
     });
-    Ok((captured.iter().map(|(name, state)| (name.clone(), canonical(state))).collect(), filled.transpose()?))
+    Ok((
+        captured
+            .iter()
+            .map(|(name, state)| (name.clone(), canonical(state)))
+            .collect(),
+        filled.transpose()?,
+    ))
 }
 
 fn ours(rules: &Rules, desired: Option<&Value>) -> Result<Both> {
     // As the agent does it: on what nmstate has read.
     let current: NetworkState = serde_json::from_value(current()).unwrap();
-    let captured = capture::execute(rules, &state::value(&current)).map_err(|error| error.to_string())?;
-    let as_state = |value: &Value| serde_json::from_value(value.clone()).map(|state| canonical(&state)).map_err(|error| error.to_string());
-    let filled = desired.map(|desired| as_state(&capture::fill(desired, &captured).map_err(|error| error.to_string())?));
-    let states: Result<_> = captured.iter().map(|(name, value)| Ok((name.clone(), as_state(value)?))).collect();
+    let captured =
+        capture::execute(rules, &state::value(&current)).map_err(|error| error.to_string())?;
+    let as_state = |value: &Value| {
+        serde_json::from_value(value.clone())
+            .map(|state| canonical(&state))
+            .map_err(|error| error.to_string())
+    };
+    let filled = desired.map(|desired| {
+        as_state(&capture::fill(desired, &captured).map_err(|error| error.to_string())?)
+    });
+    let states: Result<_> = captured
+        .iter()
+        .map(|(name, value)| Ok((name.clone(), as_state(value)?)))
+        .collect();
     Ok((states?, filled.transpose()?))
 }
 
@@ -107,17 +132,35 @@ fn what_the_user_guides_show_gives_the_same() {
     });
     let over_gateway = [
         ("default-gw", "routes.running.destination==\"0.0.0.0/0\""),
-        ("base-iface", "interfaces.name==capture.default-gw.routes.running.0.next-hop-interface"),
-        ("base-iface-routes", "routes.running.next-hop-interface==capture.default-gw.routes.running.0.next-hop-interface"),
-        ("bridge-routes", "capture.base-iface-routes | routes.running.next-hop-interface:=\"br1\""),
+        (
+            "base-iface",
+            "interfaces.name==capture.default-gw.routes.running.0.next-hop-interface",
+        ),
+        (
+            "base-iface-routes",
+            "routes.running.next-hop-interface==capture.default-gw.routes.running.0.next-hop-interface",
+        ),
+        (
+            "bridge-routes",
+            "capture.base-iface-routes | routes.running.next-hop-interface:=\"br1\"",
+        ),
     ];
     assert!(assert_same(&rules(&over_gateway), Some(&bridge)));
     let lldp = [
         ("ethernets", "interfaces.type==\"ethernet\""),
-        ("ethernets-up", "capture.ethernets | interfaces.state==\"up\""),
-        ("ethernets-lldp", "capture.ethernets-up | interfaces.lldp.enabled:=true"),
+        (
+            "ethernets-up",
+            "capture.ethernets | interfaces.state==\"up\"",
+        ),
+        (
+            "ethernets-lldp",
+            "capture.ethernets-up | interfaces.lldp.enabled:=true",
+        ),
     ];
-    assert!(assert_same(&rules(&lldp), Some(&json!({"interfaces": "{{ capture.ethernets-lldp.interfaces }}"}))));
+    assert!(assert_same(
+        &rules(&lldp),
+        Some(&json!({"interfaces": "{{ capture.ethernets-lldp.interfaces }}"}))
+    ));
     for rule in [
         "interfaces.type==ethernet",
         "interfaces.mtu==1500",
@@ -138,7 +181,10 @@ fn what_the_user_guides_show_gives_the_same() {
         "route-rules.config.priority==1000",
         "route-rules.config.ip-from==\"10.0.0.0/24\"",
     ] {
-        assert!(assert_same(&rules(&[("x", rule)]), None), "{rule} is refused by both");
+        assert!(
+            assert_same(&rules(&[("x", rule)]), None),
+            "{rule} is refused by both"
+        );
     }
 }
 
@@ -147,8 +193,16 @@ fn what_is_different_is_so_on_purpose() {
     for (rule, found) in ON_PURPOSE {
         let rules = rules(&[("x", rule)]);
         let (captured, _) = ours(&rules, None).unwrap_or_else(|error| panic!("{rule}: {error}"));
-        assert!(captured["x"].to_string().contains(found), "{rule}: {}", captured["x"]);
-        assert_ne!(nmstates(&rules, None).ok(), Some((captured, None)), "{rule} is the same: take it off the list");
+        assert!(
+            captured["x"].to_string().contains(found),
+            "{rule}: {}",
+            captured["x"]
+        );
+        assert_ne!(
+            nmstates(&rules, None).ok(),
+            Some((captured, None)),
+            "{rule} is the same: take it off the list"
+        );
     }
 }
 
@@ -166,21 +220,50 @@ fn property() -> impl Strategy<Value = (&'static str, &'static str)> {
         ("no-such", "x"),
     ]
     .map(|(path, values)| ("interfaces", path, values));
-    let routes =
-        [("next-hop-interface", "eth0 eth1 eth5"), ("metric", "100 150 7"), ("table-id", "254 200"), ("destination", "10.9.0.0/16 ::/0")];
+    let routes = [
+        ("next-hop-interface", "eth0 eth1 eth5"),
+        ("metric", "100 150 7"),
+        ("table-id", "254 200"),
+        ("destination", "10.9.0.0/16 ::/0"),
+    ];
     let running = routes.map(|(path, values)| ("routes.running", path, values));
     let config = routes.map(|(path, values)| ("routes.config", path, values));
-    let wrong = [("routes", "destination", "x"), ("interfaces.0", "name", "eth0")];
-    let all: Vec<(&str, &str, &str)> = interfaces.into_iter().chain(running).chain(config).chain(wrong).collect();
-    prop::sample::select(all).prop_map(|(list, path, values)| (Box::leak(format!("{list}.{path}").into_boxed_str()) as &str, values))
+    let wrong = [
+        ("routes", "destination", "x"),
+        ("interfaces.0", "name", "eth0"),
+    ];
+    let all: Vec<(&str, &str, &str)> = interfaces
+        .into_iter()
+        .chain(running)
+        .chain(config)
+        .chain(wrong)
+        .collect();
+    prop::sample::select(all).prop_map(|(list, path, values)| {
+        (
+            Box::leak(format!("{list}.{path}").into_boxed_str()) as &str,
+            values,
+        )
+    })
 }
 
 /// Left side with its values, which of them, and what else is chosen.
-type Part = ((&'static str, &'static str), prop::sample::Index, u8, bool, u8);
+type Part = (
+    (&'static str, &'static str),
+    prop::sample::Index,
+    u8,
+    bool,
+    u8,
+);
 
 /// Expressions of which the later ones work on the earlier ones: `a`, `b`, `c`.
 fn expressions() -> impl Strategy<Value = Rules> {
-    let one = (property(), any::<prop::sample::Index>(), 0..4_u8, any::<bool>(), 0..6_u8);
+    let one = (
+        property(),
+        any::<prop::sample::Index>(),
+        0..4_u8,
+        any::<bool>(),
+        0..6_u8,
+    );
     prop::collection::vec(one, 1..4).prop_map(|parts| {
         let names = ["a", "b", "c"];
         let line = |(at, ((path, values), value, pipe, assigns, right)): (usize, Part)| {
@@ -189,15 +272,23 @@ fn expressions() -> impl Strategy<Value = Rules> {
             let values: Vec<_> = values.split(' ').collect();
             let quoted = format!("\"{}\"", value.get(&values));
             let earlier = at.checked_sub(1).map(|earlier| names[earlier]);
-            // A property of another type would be refused by nmstate when it is set, and here when it is applied.
+            // A property of another type would be refused by nmstate when it is set, and here when
+            // it is applied.
             let right = match (right, earlier) {
                 (0, Some(earlier)) if !assigns => format!("capture.{earlier}.interfaces.0.name"),
-                (1, Some(earlier)) if !assigns => format!("capture.{earlier}.routes.running.0.next-hop-interface"),
+                (1, Some(earlier)) if !assigns => {
+                    format!("capture.{earlier}.routes.running.0.next-hop-interface")
+                }
                 (2, _) if assigns && path.ends_with("description") => "null".to_owned(),
                 _ => quoted,
             };
-            let source = earlier.filter(|_| pipe == 0).map_or(String::new(), |earlier| format!("capture.{earlier} | "));
-            (names[at].to_owned(), format!("{source}{path}{}{right}", if assigns { ":=" } else { "==" }))
+            let source = earlier
+                .filter(|_| pipe == 0)
+                .map_or(String::new(), |earlier| format!("capture.{earlier} | "));
+            (
+                names[at].to_owned(),
+                format!("{source}{path}{}{right}", if assigns { ":=" } else { "==" }),
+            )
         };
         parts.into_iter().enumerate().map(line).collect()
     })

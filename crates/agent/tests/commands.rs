@@ -14,14 +14,21 @@ const HIDDEN: &str = "<_password_hid_by_nmstate>";
 
 /// What it prints, and its exit code.
 fn agent(folder: &Path, arguments: &[&str]) -> (String, Option<i32>) {
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_weft-agent")).args(arguments).env("WEFT_AGENT_STATE_DIR", folder.join("state")).output().unwrap();
-    (String::from_utf8([output.stdout, output.stderr].concat()).unwrap(), output.status.code())
+    let output = Command::new(env!("CARGO_BIN_EXE_weft-agent"))
+        .args(arguments)
+        .env("WEFT_AGENT_STATE_DIR", folder.join("state"))
+        .output()
+        .unwrap();
+    (
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap(),
+        output.status.code(),
+    )
 }
 
 /// As a policy did that took this property of eth1 from a Secret.
 fn take_from_secret(folder: &Path, key: &str) {
-    let state = json!({"interfaces": [{"name": "eth1", key: {"secretRef": {"name": "s", "key": "k"}}}]});
+    let state =
+        json!({"interfaces": [{"name": "eth1", key: {"secretRef": {"name": "s", "key": "k"}}}]});
     secrets::remember(&StateDir::open(folder.join("state")).unwrap(), &state).unwrap();
 }
 
@@ -36,11 +43,22 @@ fn the_network_is_shown_as_it_is_reported() {
         assert_eq!(code, Some(0), "{shown}");
         let shown: Value = serde_json::from_str(&shown).unwrap();
         let (br1, eth1) = (&shown["interfaces"][0], &shown["interfaces"][1]);
-        assert!(br1["ifIndex"].is_u64() && br1["bridge"]["options"]["stp"].is_object(), "{br1:#}");
-        assert_eq!(br1["bridge"]["options"]["gc-timer"], Value::Null, "it changes by itself");
+        assert!(
+            br1["ifIndex"].is_u64() && br1["bridge"]["options"]["stp"].is_object(),
+            "{br1:#}"
+        );
+        assert_eq!(
+            br1["bridge"]["options"]["gc-timer"],
+            Value::Null,
+            "it changes by itself"
+        );
         assert_eq!(eth1["mtu"], HIDDEN);
         let (refused, code) = agent(folder.path(), &["show", "eth9"]);
-        assert!(code == Some(1) && refused.contains("there is no interface eth9; there are br1, eth1, eth2, lo"), "{refused}");
+        assert!(
+            code == Some(1)
+                && refused.contains("there is no interface eth9; there are br1, eth1, eth2, lo"),
+            "{refused}"
+        );
     });
 }
 
@@ -57,10 +75,20 @@ fn a_plan_says_that_a_secret_changes_and_not_to_what() {
         take_from_secret(folder.path(), "mtu");
         let (printed, code) = agent(folder.path(), &["plan", "-f", file.to_str().unwrap()]);
         assert_eq!(code, Some(1), "{printed}");
-        assert!(printed.contains("802.1x") && printed.contains(HIDDEN) && printed.contains("identity"), "{printed}");
-        assert!(printed.contains(&format!("~ interfaces[eth1].mtu: {HIDDEN} -> {HIDDEN}\n")), "{printed}");
+        assert!(
+            printed.contains("802.1x") && printed.contains(HIDDEN) && printed.contains("identity"),
+            "{printed}"
+        );
+        assert!(
+            printed.contains(&format!("~ interfaces[eth1].mtu: {HIDDEN} -> {HIDDEN}\n")),
+            "{printed}"
+        );
         assert!(printed.contains("02:00:00:00:00:07"), "{printed}");
-        assert_eq!(["hunter2", "1422", "1433"].map(|secret| printed.contains(secret)), [false; 3], "{printed}");
+        assert_eq!(
+            ["hunter2", "1422", "1433"].map(|secret| printed.contains(secret)),
+            [false; 3],
+            "{printed}"
+        );
     });
 }
 
@@ -78,7 +106,10 @@ fn a_plan_shows_all_that_is_made_and_names_each_mistake() {
         let bridge = "interfaces: [{name: br1, type: linux-bridge, state: up, mtu: 1400, bridge: {port: [{name: eth1, vlan: {}}]}}]";
         let (printed, code) = plan(bridge);
         assert_eq!(code, Some(1), "{printed}");
-        assert_eq!(printed, "+ interfaces[br1]: linux-bridge\n    mtu: 1400\n    bridge: {\"port\":[{\"name\":\"eth1\",\"vlan\":{}}]}\n");
+        assert_eq!(
+            printed,
+            "+ interfaces[br1]: linux-bridge\n    mtu: 1400\n    bridge: {\"port\":[{\"name\":\"eth1\",\"vlan\":{}}]}\n"
+        );
 
         let (printed, code) = plan("interfaces: [{name: br1, type: linux-brige}]\nroute: {}");
         let expected = "Error: FILE, document 1: interfaces[0].type: linux-brige is no type of interface that nmstate knows; did you mean `linux-bridge`?\n\
@@ -87,7 +118,10 @@ fn a_plan_shows_all_that_is_made_and_names_each_mistake() {
         let policy = "{kind: NodeNetworkConfigurationPolicy, metadata: {name: a}, spec: {maxUnavailable: few, desiredState: {interfaces: [{name: eth1, mut: 1}]}}}";
         let (printed, code) = plan(policy);
         assert_eq!(code, Some(2), "{printed}");
-        assert!(printed.contains("document 1: spec.maxUnavailable: "), "{printed}");
+        assert!(
+            printed.contains("document 1: spec.maxUnavailable: "),
+            "{printed}"
+        );
         assert!(printed.contains("\nFILE, document 1: spec.desiredState.interfaces[0].mut: nmstate knows no \"mut\" here"), "{printed}");
     });
 }

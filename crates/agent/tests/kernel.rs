@@ -1,4 +1,5 @@
-//! What a host without NetworkManager says of its network, each test in a network namespace of its own.
+//! What a host without NetworkManager says of its network, each test in a network namespace of its
+//! own.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
@@ -14,7 +15,10 @@ use weft_agent::host::{ApplyOptions, Backend, Change, Changes, Host, HostError, 
 /// Runs a test on a host.
 fn on_host<F: Future<Output = ()>>(test: impl FnOnce(Arc<Machine>, Changes) -> F + Send) {
     in_namespace(|| {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         runtime.block_on(async {
             let (host, changes) = Machine::start().unwrap();
             let host = Arc::new(host);
@@ -25,7 +29,10 @@ fn on_host<F: Future<Output = ()>>(test: impl FnOnce(Arc<Machine>, Changes) -> F
 
 /// The next change; a minute is far more than any takes.
 async fn next(changes: &mut Changes) -> Change {
-    tokio::time::timeout(Duration::from_secs(60), changes.next()).await.expect("no change is told").expect("changes do not end")
+    tokio::time::timeout(Duration::from_secs(60), changes.next())
+        .await
+        .expect("no change is told")
+        .expect("changes do not end")
 }
 
 /// Takes what is there, until nothing has come for half a second.
@@ -50,11 +57,31 @@ fn the_kernels_state_is_read_with_the_indexes_of_its_links() {
         quiet_link();
         ip("address add 192.0.2.1/24 dev eth1");
         let found = host.retrieve(Query::default()).await.unwrap();
-        let eth1 = found.state.interfaces.iter().find(|interface| interface.name() == "eth1").unwrap();
-        assert_eq!((eth1.iface_type(), eth1.is_up()), (InterfaceType::Veth, true));
-        assert_eq!((found.indexes["eth1"], found.indexes["eth2"], found.indexes["lo"]), (71, 72, 1));
-        let Backend::ReadOnly { why } = found.backend else { panic!("{:?}", found.backend) };
-        assert!(why.contains("D-Bus cannot be reached") && why.contains("start NetworkManager"), "{why}");
+        let eth1 = found
+            .state
+            .interfaces
+            .iter()
+            .find(|interface| interface.name() == "eth1")
+            .unwrap();
+        assert_eq!(
+            (eth1.iface_type(), eth1.is_up()),
+            (InterfaceType::Veth, true)
+        );
+        assert_eq!(
+            (
+                found.indexes["eth1"],
+                found.indexes["eth2"],
+                found.indexes["lo"]
+            ),
+            (71, 72, 1)
+        );
+        let Backend::ReadOnly { why } = found.backend else {
+            panic!("{:?}", found.backend)
+        };
+        assert!(
+            why.contains("D-Bus cannot be reached") && why.contains("start NetworkManager"),
+            "{why}"
+        );
     });
 }
 
@@ -62,14 +89,33 @@ fn the_kernels_state_is_read_with_the_indexes_of_its_links() {
 fn without_network_manager_nothing_is_changed() {
     on_host(|host, _changes| async move {
         ip("link add eth1 type veth peer name eth2");
-        let desired = NetworkState::new_from_yaml("interfaces: [{name: eth1, type: veth, state: up}]").unwrap();
+        let desired =
+            NetworkState::new_from_yaml("interfaces: [{name: eth1, type: veth, state: up}]")
+                .unwrap();
         let second = Duration::from_secs(1);
-        let options = ApplyOptions { commit: true, checkpoint: second, verify: true, memory_only: false, limit: 60 * second };
+        let options = ApplyOptions {
+            commit: true,
+            checkpoint: second,
+            verify: true,
+            memory_only: false,
+            limit: 60 * second,
+        };
         let refused = host.apply(desired, options).await;
-        assert!(matches!(refused, Err(HostError::ReadOnly(_))), "{refused:?}");
-        assert!(matches!(host.checkpoints().await, Err(HostError::ReadOnly(_))));
+        assert!(
+            matches!(refused, Err(HostError::ReadOnly(_))),
+            "{refused:?}"
+        );
+        assert!(matches!(
+            host.checkpoints().await,
+            Err(HostError::ReadOnly(_))
+        ));
         let found = host.retrieve(Query::default()).await.unwrap();
-        let eth1 = found.state.interfaces.iter().find(|interface| interface.name() == "eth1").unwrap();
+        let eth1 = found
+            .state
+            .interfaces
+            .iter()
+            .find(|interface| interface.name() == "eth1")
+            .unwrap();
         assert_eq!(eth1.base_iface().state, InterfaceState::Down);
     });
 }
@@ -111,7 +157,12 @@ fn routes_of_routing_daemons_are_no_change() {
         settle(&mut changes).await;
         ip("route add 198.51.100.0/24 via 192.0.2.2 proto bgp");
         ip("route del 198.51.100.0/24 via 192.0.2.2 proto bgp");
-        assert_eq!(tokio::time::timeout(Duration::from_secs(1), changes.next()).await.ok(), None);
+        assert_eq!(
+            tokio::time::timeout(Duration::from_secs(1), changes.next())
+                .await
+                .ok(),
+            None
+        );
         ip("route add 198.51.100.0/24 via 192.0.2.2 proto static");
         assert_eq!(next(&mut changes).await, Change::Kernel);
     });
@@ -130,7 +181,12 @@ fn what_comes_together_is_one_change() {
         // By then the thread of the host has nothing more to tell.
         tokio::time::sleep(Duration::from_millis(500)).await;
         assert_eq!(next(&mut changes).await, Change::Kernel);
-        assert_eq!(tokio::time::timeout(Duration::from_millis(500), changes.next()).await.ok(), None);
+        assert_eq!(
+            tokio::time::timeout(Duration::from_millis(500), changes.next())
+                .await
+                .ok(),
+            None
+        );
     });
 }
 
@@ -142,6 +198,12 @@ fn reading_changes_nothing() {
         for _ in 0..3 {
             host.retrieve(Query::default()).await.unwrap();
         }
-        assert_eq!(tokio::time::timeout(Duration::from_secs(1), changes.next()).await.ok(), None, "a look would lead to the next one");
+        assert_eq!(
+            tokio::time::timeout(Duration::from_secs(1), changes.next())
+                .await
+                .ok(),
+            None,
+            "a look would lead to the next one"
+        );
     });
 }

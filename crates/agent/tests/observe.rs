@@ -16,16 +16,25 @@ use weft_agent::{
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Looks at a host that tells of these changes, until there was a look of this number; then once more, and returns the number of that one.
+/// Looks at a host that tells of these changes, until there was a look of this number; then once
+/// more, and returns the number of that one.
 fn looks(pace: Pace, changes: impl FnOnce() -> Changes + Send, until: u64) -> u64 {
     in_namespace(|| {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         runtime.block_on(async {
             let (host, _) = Machine::start().unwrap();
             let observer = Observer::start_at(pace, Arc::new(host), changes(), Health::default());
             let mut looks = observer.looks();
-            let number = |looks: &Option<weft_agent::observe::Look>| looks.as_ref().map_or(0, |look| look.number);
-            let seen = tokio::time::timeout(Duration::from_secs(60), looks.wait_for(|look| number(look) >= until));
+            let number = |looks: &Option<weft_agent::observe::Look>| {
+                looks.as_ref().map_or(0, |look| look.number)
+            };
+            let seen = tokio::time::timeout(
+                Duration::from_secs(60),
+                looks.wait_for(|look| number(look) >= until),
+            );
             drop(seen.await.expect("no such look within a minute").unwrap());
             observer.refresh().await;
             number(&looks.borrow())
@@ -35,19 +44,42 @@ fn looks(pace: Pace, changes: impl FnOnce() -> Changes + Send, until: u64) -> u6
 
 #[test]
 fn what_nobody_tells_is_seen_all_the_same() {
-    looks(Pace { safety_net: Duration::from_millis(20), ..Pace::default() }, || stream::pending().boxed(), 3);
+    looks(
+        Pace {
+            safety_net: Duration::from_millis(20),
+            ..Pace::default()
+        },
+        || stream::pending().boxed(),
+        3,
+    );
 }
 
 #[test]
 fn what_comes_together_leads_to_one_look() {
-    let pace = Pace { safety_net: HOUR, ..Pace::default() };
-    let changes = || stream::repeat(Change::Kernel).take(100).chain(stream::pending()).boxed();
-    assert_eq!(looks(pace, changes, 2), 3, "the first look, one for all changes, and the one asked for");
+    let pace = Pace {
+        safety_net: HOUR,
+        ..Pace::default()
+    };
+    let changes = || {
+        stream::repeat(Change::Kernel)
+            .take(100)
+            .chain(stream::pending())
+            .boxed()
+    };
+    assert_eq!(
+        looks(pace, changes, 2),
+        3,
+        "the first look, one for all changes, and the one asked for"
+    );
 }
 
 #[test]
 fn changes_without_end_put_no_look_off_for_ever() {
-    let pace = Pace { quiet: HOUR, latest: Duration::from_millis(50), safety_net: HOUR };
+    let pace = Pace {
+        quiet: HOUR,
+        latest: Duration::from_millis(50),
+        safety_net: HOUR,
+    };
     // Each is told as soon as the one before is taken.
     let (tell, told) = mpsc::channel(0);
     let endless = move || {

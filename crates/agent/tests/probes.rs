@@ -14,7 +14,8 @@ use weft_agent::{
     probes::{DNS_HOST, Peer, Prober, Target, WINDOW},
 };
 
-/// Each of those that never answer takes all the time that there is: one after the other they would take five times as long.
+/// Each of those that never answer takes all the time that there is: one after the other they would
+/// take five times as long.
 #[test]
 fn what_is_out_of_reach_before_a_change_does_not_count_and_costs_its_time_once() {
     in_namespace(|| {
@@ -26,22 +27,45 @@ fn what_is_out_of_reach_before_a_change_does_not_count_and_costs_its_time_once()
         ip("neighbor add 192.0.2.9 lladdr 02:00:00:00:00:09 dev eth1");
         let open = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = open.local_addr().unwrap().port();
-        let tcp = |host: &str, port| Target::Peer(Peer::Tcp { host: host.to_owned(), port });
+        let tcp = |host: &str, port| {
+            Target::Peer(Peer::Tcp {
+                host: host.to_owned(),
+                port,
+            })
+        };
         let away = [
             tcp("192.0.2.9", 443),
-            Target::Peer(Peer::Icmp { host: "192.0.2.9".to_owned() }),
-            Target::Peer(Peer::Http { url: "http://192.0.2.9/".to_owned() }),
-            Target::Peer(Peer::Dns { name: DNS_HOST.to_owned(), server: Some([192, 0, 2, 9].into()) }),
+            Target::Peer(Peer::Icmp {
+                host: "192.0.2.9".to_owned(),
+            }),
+            Target::Peer(Peer::Http {
+                url: "http://192.0.2.9/".to_owned(),
+            }),
+            Target::Peer(Peer::Dns {
+                name: DNS_HOST.to_owned(),
+                server: Some([192, 0, 2, 9].into()),
+            }),
         ];
         let added = [&away[..2], &[tcp("127.0.0.1", port)], &away[2..]].concat();
-        let prober = Prober { cluster: None, dns_host: DNS_HOST.to_owned(), window: WINDOW };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let prober = Prober {
+            cluster: None,
+            dns_host: DNS_HOST.to_owned(),
+            window: WINDOW,
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         runtime.block_on(async {
             let (host, _changes) = Machine::start().unwrap();
             let began = Instant::now();
             let chosen = prober.choose(&host, &NetworkState::new(), &added).await;
             assert_eq!(chosen, [tcp("127.0.0.1", port)]);
-            assert!(began.elapsed() < Duration::from_secs(9), "{:?}", began.elapsed());
+            assert!(
+                began.elapsed() < Duration::from_secs(9),
+                "{:?}",
+                began.elapsed()
+            );
         });
     });
 }

@@ -1,4 +1,5 @@
-//! `weft-agent run` as a process, on a host of its own, with an API server that is away: lock, health, end.
+//! `weft-agent run` as a process, on a host of its own, with an API server that is away: lock,
+//! health, end.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
@@ -29,9 +30,17 @@ current-context: away
 
 fn agent(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weft-agent"));
-    command.args(arguments).env_remove("NODE_NAME").env("KUBECONFIG", folder.join("kubeconfig"));
-    command.env("WEFT_AGENT_STATE_DIR", folder.join("state")).env("POD_NAME", "nmstate-handler-x");
-    command.env("NMSTATE_INSTANCE_NODE_LOCK_FILE", folder.join("lock/handler_lock"));
+    command
+        .args(arguments)
+        .env_remove("NODE_NAME")
+        .env("KUBECONFIG", folder.join("kubeconfig"));
+    command
+        .env("WEFT_AGENT_STATE_DIR", folder.join("state"))
+        .env("POD_NAME", "nmstate-handler-x");
+    command.env(
+        "NMSTATE_INSTANCE_NODE_LOCK_FILE",
+        folder.join("lock/handler_lock"),
+    );
     command
 }
 
@@ -47,8 +56,13 @@ impl Drop for Running {
 
 /// What `weft-agent health` says, and whether that is good.
 fn health(folder: &Path, arguments: &[&str]) -> (bool, String) {
-    let output = agent(folder, &[&["health"], arguments].concat()).output().unwrap();
-    (output.status.success(), String::from_utf8(output.stdout).unwrap())
+    let output = agent(folder, &[&["health"], arguments].concat())
+        .output()
+        .unwrap();
+    (
+        output.status.success(),
+        String::from_utf8(output.stdout).unwrap(),
+    )
 }
 
 fn wait_health(folder: &Path, wanted: &str) {
@@ -76,10 +90,18 @@ fn it_waits_for_its_turn_says_how_it_is_and_ends_when_told() {
 
         let log = File::create(folder.join("log")).unwrap();
         // Without a command, as in the DaemonSet.
-        let child = agent(folder, &[]).env("NODE_NAME", "node-1").stderr(log).stdout(Stdio::null()).spawn().unwrap();
+        let child = agent(folder, &[])
+            .env("NODE_NAME", "node-1")
+            .stderr(log)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
         let mut running = Running(child);
         wait_health(folder, "waiting for another agent");
-        assert_eq!((health(folder, &["--live"]).0, health(folder, &[]).0), (true, false));
+        assert_eq!(
+            (health(folder, &["--live"]).0, health(folder, &[]).0),
+            (true, false)
+        );
 
         drop(other);
         wait_health(folder, "ok");
@@ -96,8 +118,17 @@ fn it_waits_for_its_turn_says_how_it_is_and_ends_when_told() {
         };
         let log = fs::read_to_string(folder.join("log")).unwrap();
         assert!(status.success(), "{status}: {log}");
-        assert!(log.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()), "{log}");
-        for said in ["waiting: another agent holds the lock", "has let go of the lock", "watch failed", "stopping"] {
+        assert!(
+            log.lines()
+                .all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()),
+            "{log}"
+        );
+        for said in [
+            "waiting: another agent holds the lock",
+            "has let go of the lock",
+            "watch failed",
+            "stopping",
+        ] {
             assert!(log.contains(said), "{said:?} is not in the log: {log}");
         }
         assert!(!health(folder, &["--live"]).0, "its socket is gone");
@@ -110,5 +141,8 @@ fn without_a_node_it_says_what_to_do() {
     let output = agent(folder.path(), &["run"]).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("NODE_NAME") && said.contains("--node-name"), "{said}");
+    assert!(
+        said.contains("NODE_NAME") && said.contains("--node-name"),
+        "{said}"
+    );
 }

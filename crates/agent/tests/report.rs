@@ -1,4 +1,5 @@
-//! What the agent writes about a host, against a real API server. The host is a network namespace without NetworkManager.
+//! What the agent writes about a host, against a real API server. The host is a network namespace
+//! without NetworkManager.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
@@ -46,16 +47,38 @@ struct Site {
 
 impl Site {
     async fn start() -> Self {
-        let cluster = ControlPlane::builder().nodes(1).audit(true).start().await.unwrap();
+        let cluster = ControlPlane::builder()
+            .nodes(1)
+            .audit(true)
+            .start()
+            .await
+            .unwrap();
         let definitions = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
         for kind in ["nodenetworkstates", "nodenetworkconfigurationenactments"] {
             let file = definitions.join(format!("{kind}.nmstate.io.yaml"));
-            cluster.kubectl(&["apply", "--server-side", "-f", &file.display().to_string()]).await.unwrap();
+            cluster
+                .kubectl(&["apply", "--server-side", "-f", &file.display().to_string()])
+                .await
+                .unwrap();
             let definition = format!("crd/{kind}.nmstate.io");
-            cluster.kubectl(&["wait", "--for=condition=Established", "--timeout=60s", &definition]).await.unwrap();
+            cluster
+                .kubectl(&[
+                    "wait",
+                    "--for=condition=Established",
+                    "--timeout=60s",
+                    &definition,
+                ])
+                .await
+                .unwrap();
         }
         let proxy = Proxy::start(&cluster).await.unwrap();
-        let mut site = Self { cluster, proxy, namespace: Namespace::new(), state_dir: tempfile::tempdir().unwrap(), agent: None };
+        let mut site = Self {
+            cluster,
+            proxy,
+            namespace: Namespace::new(),
+            state_dir: tempfile::tempdir().unwrap(),
+            agent: None,
+        };
         site.start_agent(Extent::default()).await;
         site
     }
@@ -66,12 +89,26 @@ impl Site {
     }
 
     async fn start_agent_on(&mut self, host: Arc<dyn Host>, changes: Changes, extent: Extent) {
-        let config = cluster::config(Some(self.proxy.kubeconfig())).await.unwrap();
-        let prober = Prober { cluster: None, dns_host: "example.org".to_owned(), window: Duration::from_secs(5) };
+        let config = cluster::config(Some(self.proxy.kubeconfig()))
+            .await
+            .unwrap();
+        let prober = Prober {
+            cluster: None,
+            dns_host: "example.org".to_owned(),
+            window: Duration::from_secs(5),
+        };
         let state_dir = self.state_dir.path().to_owned();
-        let settings = Settings { node: NODE.to_owned(), namespace: "nmstate".to_owned(), state_dir, extent, prober };
+        let settings = Settings {
+            node: NODE.to_owned(),
+            namespace: "nmstate".to_owned(),
+            state_dir,
+            extent,
+            prober,
+        };
         self.agent = Some(tokio::spawn(async move {
-            process::serve(host, changes, config, settings, &Health::default()).await.unwrap();
+            process::serve(host, changes, config, settings, &Health::default())
+                .await
+                .unwrap();
         }));
     }
 
@@ -79,11 +116,18 @@ impl Site {
     async fn stop_agent(&mut self) {
         let agent = self.agent.take().unwrap();
         agent.abort();
-        assert!(agent.await.unwrap_err().is_cancelled(), "the agent has failed");
+        assert!(
+            agent.await.unwrap_err().is_cancelled(),
+            "the agent has failed"
+        );
     }
 
     async fn object(&self) -> Option<Value> {
-        let text = self.cluster.kubectl(&["get", "nns", NODE, "--ignore-not-found", "-o", "json"]).await.unwrap();
+        let text = self
+            .cluster
+            .kubectl(&["get", "nns", NODE, "--ignore-not-found", "-o", "json"])
+            .await
+            .unwrap();
         (!text.is_empty()).then(|| serde_json::from_str(&text).unwrap())
     }
 
@@ -91,7 +135,11 @@ impl Site {
     async fn wait(&self, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
         wait_within(PATIENCE, what, async || {
             let object = self.object().await.unwrap_or_default();
-            if holds(&object) { Ok(object) } else { Err(format!("{object:#}")) }
+            if holds(&object) {
+                Ok(object)
+            } else {
+                Err(format!("{object:#}"))
+            }
         })
         .await
     }
@@ -99,8 +147,13 @@ impl Site {
     /// Requests about NodeNetworkStates that are no watch and come from the agent, in order.
     fn requests(&self) -> Vec<String> {
         let events = self.cluster.audit_events().unwrap().into_iter();
-        let of_agent = events.filter(|event| event.resource == "nodenetworkstates" && !event.user_agent.contains("kubectl"));
-        of_agent.filter(|event| event.verb != "watch").map(|event| format!("{} {} {}", event.verb, event.subresource, event.code)).collect()
+        let of_agent = events.filter(|event| {
+            event.resource == "nodenetworkstates" && !event.user_agent.contains("kubectl")
+        });
+        of_agent
+            .filter(|event| event.verb != "watch")
+            .map(|event| format!("{} {} {}", event.verb, event.subresource, event.code))
+            .collect()
     }
 
     /// Waits until the agent has asked for nothing for five seconds: longer than any debouncing.
@@ -113,7 +166,10 @@ impl Site {
             if now == before {
                 return now;
             }
-            assert!(Instant::now() < deadline, "it never becomes quiet: {now:#?}");
+            assert!(
+                Instant::now() < deadline,
+                "it never becomes quiet: {now:#?}"
+            );
             before = now;
         }
     }
@@ -121,30 +177,78 @@ impl Site {
 
 fn interface(object: &Value, name: &str) -> Value {
     let interfaces = object["status"]["currentState"]["interfaces"].as_array();
-    interfaces.into_iter().flatten().find(|interface| interface["name"] == name).cloned().unwrap_or_default()
+    interfaces
+        .into_iter()
+        .flatten()
+        .find(|interface| interface["name"] == name)
+        .cloned()
+        .unwrap_or_default()
 }
 
 fn condition(object: &Value, of_type: &str) -> Value {
     let conditions = object["status"]["conditions"].as_array();
-    conditions.into_iter().flatten().find(|condition| condition["type"] == of_type).cloned().unwrap_or_default()
+    conditions
+        .into_iter()
+        .flatten()
+        .find(|condition| condition["type"] == of_type)
+        .cloned()
+        .unwrap_or_default()
 }
 
 #[tokio::test]
 async fn a_host_is_reported_when_and_only_when_it_changes() {
     let mut site = Site::start().await;
-    let object = site.wait("lo is reported", |object| interface(object, "lo")["ifIndex"] == 1).await;
-    let node: Value = serde_json::from_str(&site.cluster.kubectl(&["get", "node", NODE, "-o", "json"]).await.unwrap()).unwrap();
+    let object = site
+        .wait("lo is reported", |object| {
+            interface(object, "lo")["ifIndex"] == 1
+        })
+        .await;
+    let node: Value = serde_json::from_str(
+        &site
+            .cluster
+            .kubectl(&["get", "node", NODE, "-o", "json"])
+            .await
+            .unwrap(),
+    )
+    .unwrap();
     let owner = &object["metadata"]["ownerReferences"][0];
-    assert_eq!((&owner["kind"], &owner["uid"]), (&json!("Node"), &node["metadata"]["uid"]));
+    assert_eq!(
+        (&owner["kind"], &owner["uid"]),
+        (&json!("Node"), &node["metadata"]["uid"])
+    );
     let status = &object["status"];
-    assert_eq!(status["handlerNmstateVersion"], weft_agent::host::NMSTATE_VERSION);
+    assert_eq!(
+        status["handlerNmstateVersion"],
+        weft_agent::host::NMSTATE_VERSION
+    );
     assert_eq!(status["hostNetworkManagerVersion"], Value::Null);
-    assert!(status["currentState"]["hostname"]["running"].is_string(), "{status:#}");
+    assert!(
+        status["currentState"]["hostname"]["running"].is_string(),
+        "{status:#}"
+    );
     let backend = condition(&object, "Backend");
-    assert_eq!((&backend["status"], &backend["reason"]), (&json!("False"), &json!("ReadOnly")), "{backend:#}");
-    assert!(backend["message"].as_str().unwrap().contains("start NetworkManager"), "{backend:#}");
-    for (of_type, holds) in [("Available", "True"), ("Failing", "False"), ("Complete", "True")] {
-        assert_eq!(condition(&object, of_type)["status"], holds, "{of_type}: {object:#}");
+    assert_eq!(
+        (&backend["status"], &backend["reason"]),
+        (&json!("False"), &json!("ReadOnly")),
+        "{backend:#}"
+    );
+    assert!(
+        backend["message"]
+            .as_str()
+            .unwrap()
+            .contains("start NetworkManager"),
+        "{backend:#}"
+    );
+    for (of_type, holds) in [
+        ("Available", "True"),
+        ("Failing", "False"),
+        ("Complete", "True"),
+    ] {
+        assert_eq!(
+            condition(&object, of_type)["status"],
+            holds,
+            "{of_type}: {object:#}"
+        );
     }
 
     // A burst is one write, and as small as the change.
@@ -162,67 +266,170 @@ async fn a_host_is_reported_when_and_only_when_it_changes() {
         ip("rule add from 192.0.2.1 table 100 priority 1000");
     });
     let object = site
-        .wait("eth1 is reported", |object| interface(object, "eth1")["ipv4"]["address"].as_array().is_some_and(|all| all.len() == 19))
+        .wait("eth1 is reported", |object| {
+            interface(object, "eth1")["ipv4"]["address"]
+                .as_array()
+                .is_some_and(|all| all.len() == 19)
+        })
         .await;
     assert_eq!(interface(&object, "eth1")["ifIndex"], 71, "{object:#}");
     let state = &object["status"]["currentState"];
-    assert!(state["routes"]["running"].to_string().contains("198.51.100.0/24"), "{state:#}");
-    assert!(state["route-rules"]["config"].to_string().contains("192.0.2.1"), "{state:#}");
+    assert!(
+        state["routes"]["running"]
+            .to_string()
+            .contains("198.51.100.0/24"),
+        "{state:#}"
+    );
+    assert!(
+        state["route-rules"]["config"]
+            .to_string()
+            .contains("192.0.2.1"),
+        "{state:#}"
+    );
     let requests = site.quiet().await;
-    assert!(requests.len() <= before + 3 && requests.len() > before, "a burst of 25 changes: {:#?}", &requests[before..]);
-    assert!(requests[before..].iter().all(|request| request == "patch status 200"), "{:#?}", &requests[before..]);
+    assert!(
+        requests.len() <= before + 3 && requests.len() > before,
+        "a burst of 25 changes: {:#?}",
+        &requests[before..]
+    );
+    assert!(
+        requests[before..]
+            .iter()
+            .all(|request| request == "patch status 200"),
+        "{:#?}",
+        &requests[before..]
+    );
 
-    // The same network is not written again, also not by the next process, and not when it is asked for.
+    // The same network is not written again, also not by the next process, and not when it is asked
+    // for.
     let updated = object["status"]["lastSuccessfulUpdateTime"].clone();
     site.stop_agent().await;
     site.start_agent(Extent::default()).await;
-    site.cluster.kubectl(&["label", "nns", NODE, "nmstate.io/force-nns-refresh=1"]).await.unwrap();
+    site.cluster
+        .kubectl(&["label", "nns", NODE, "nmstate.io/force-nns-refresh=1"])
+        .await
+        .unwrap();
     let again = site.quiet().await;
     assert_eq!(again[requests.len()..], ["list  200"], "a restarted agent");
-    assert_eq!(site.object().await.unwrap()["status"]["lastSuccessfulUpdateTime"], updated);
+    assert_eq!(
+        site.object().await.unwrap()["status"]["lastSuccessfulUpdateTime"],
+        updated
+    );
 
     // Links that go, go.
     site.namespace.run(|| ip("link delete eth1"));
-    let object = site.wait("eth1 is gone", |object| interface(object, "eth1").is_null()).await;
+    let object = site
+        .wait("eth1 is gone", |object| interface(object, "eth1").is_null())
+        .await;
     assert!(object["status"]["lastSuccessfulUpdateTime"].as_str() >= updated.as_str());
 }
 
 #[tokio::test]
 async fn what_users_do_to_the_object_is_respected() {
     let mut site = Site::start().await;
-    let first = site.wait("lo is reported", |object| !interface(object, "lo").is_null()).await;
+    let first = site
+        .wait("lo is reported", |object| {
+            !interface(object, "lo").is_null()
+        })
+        .await;
 
     // It comes back.
-    site.cluster.kubectl(&["delete", "nns", NODE]).await.unwrap();
-    let second = site.wait("it is back", |object| !interface(object, "lo").is_null()).await;
+    site.cluster
+        .kubectl(&["delete", "nns", NODE])
+        .await
+        .unwrap();
+    let second = site
+        .wait("it is back", |object| !interface(object, "lo").is_null())
+        .await;
     assert_ne!(first["metadata"]["uid"], second["metadata"]["uid"]);
 
     // Somebody else's status is put right.
     let wrong = r#"{"status": {"currentState": {"interfaces": [{"name": "wrong"}]}}}"#;
-    site.cluster.kubectl(&["patch", "nns", NODE, "--subresource=status", "--type=merge", "-p", wrong]).await.unwrap();
-    site.wait("it is right again", |object| !interface(object, "lo").is_null() && interface(object, "wrong").is_null()).await;
+    site.cluster
+        .kubectl(&[
+            "patch",
+            "nns",
+            NODE,
+            "--subresource=status",
+            "--type=merge",
+            "-p",
+            wrong,
+        ])
+        .await
+        .unwrap();
+    site.wait("it is right again", |object| {
+        !interface(object, "lo").is_null() && interface(object, "wrong").is_null()
+    })
+    .await;
 
     // The specification is the user's: reports leave it alone, and say which one they know.
-    let desired = r#"{"spec": {"desiredState": {"interfaces": [{"name": "eth7", "type": "veth"}]}}}"#;
-    site.cluster.kubectl(&["patch", "nns", NODE, "--type=merge", "-p", desired]).await.unwrap();
-    let object =
-        site.wait("its generation is known", |object| object["status"]["observedGeneration"] == object["metadata"]["generation"]).await;
-    assert_eq!(object["spec"]["desiredState"]["interfaces"][0]["name"], "eth7");
+    let desired =
+        r#"{"spec": {"desiredState": {"interfaces": [{"name": "eth7", "type": "veth"}]}}}"#;
+    site.cluster
+        .kubectl(&["patch", "nns", NODE, "--type=merge", "-p", desired])
+        .await
+        .unwrap();
+    let object = site
+        .wait("its generation is known", |object| {
+            object["status"]["observedGeneration"] == object["metadata"]["generation"]
+        })
+        .await;
+    assert_eq!(
+        object["spec"]["desiredState"]["interfaces"][0]["name"],
+        "eth7"
+    );
 
     // Not managed: nothing is reported.
-    site.cluster.kubectl(&["patch", "nns", NODE, "--type=merge", "-p", r#"{"spec": {"managed": false}}"#]).await.unwrap();
+    site.cluster
+        .kubectl(&[
+            "patch",
+            "nns",
+            NODE,
+            "--type=merge",
+            "-p",
+            r#"{"spec": {"managed": false}}"#,
+        ])
+        .await
+        .unwrap();
     site.quiet().await;
-    site.namespace.run(|| ip("link add eth1 type veth peer name eth2"));
+    site.namespace
+        .run(|| ip("link add eth1 type veth peer name eth2"));
     let requests = site.quiet().await;
-    assert!(interface(&site.object().await.unwrap(), "eth1").is_null(), "{requests:#?}");
-    site.cluster.kubectl(&["patch", "nns", NODE, "--type=merge", "-p", r#"{"spec": {"managed": true}}"#]).await.unwrap();
-    let object = site.wait("eth1 is reported", |object| !interface(object, "eth1").is_null()).await;
-    assert_eq!(object["spec"]["desiredState"]["interfaces"][0]["name"], "eth7");
+    assert!(
+        interface(&site.object().await.unwrap(), "eth1").is_null(),
+        "{requests:#?}"
+    );
+    site.cluster
+        .kubectl(&[
+            "patch",
+            "nns",
+            NODE,
+            "--type=merge",
+            "-p",
+            r#"{"spec": {"managed": true}}"#,
+        ])
+        .await
+        .unwrap();
+    let object = site
+        .wait("eth1 is reported", |object| {
+            !interface(object, "eth1").is_null()
+        })
+        .await;
+    assert_eq!(
+        object["spec"]["desiredState"]["interfaces"][0]["name"],
+        "eth7"
+    );
 
     // A node that is gone is not reported.
     site.stop_agent().await;
-    site.cluster.kubectl(&["delete", "node", NODE]).await.unwrap();
-    site.cluster.kubectl(&["delete", "nns", NODE, "--ignore-not-found"]).await.unwrap();
+    site.cluster
+        .kubectl(&["delete", "node", NODE])
+        .await
+        .unwrap();
+    site.cluster
+        .kubectl(&["delete", "nns", NODE, "--ignore-not-found"])
+        .await
+        .unwrap();
     site.start_agent(Extent::default()).await;
     site.quiet().await;
     assert_eq!(site.object().await, None);
@@ -231,14 +438,29 @@ async fn what_users_do_to_the_object_is_respected() {
 #[tokio::test]
 async fn a_report_that_is_too_large_says_so() {
     let mut site = Site::start().await;
-    site.namespace.run(|| ip("link add eth1 type veth peer name eth2"));
-    site.wait("eth1 is reported", |object| !interface(object, "eth1").is_null()).await;
+    site.namespace
+        .run(|| ip("link add eth1 type veth peer name eth2"));
+    site.wait("eth1 is reported", |object| {
+        !interface(object, "eth1").is_null()
+    })
+    .await;
     site.stop_agent().await;
-    site.start_agent(Extent { budget: 1_500, ..Extent::default() }).await;
-    let object = site.wait("it is shorter", |object| condition(object, "Complete")["status"] == "False").await;
+    site.start_agent(Extent {
+        budget: 1_500,
+        ..Extent::default()
+    })
+    .await;
+    let object = site
+        .wait("it is shorter", |object| {
+            condition(object, "Complete")["status"] == "False"
+        })
+        .await;
     let complete = condition(&object, "Complete");
     assert_eq!(complete["reason"], "SizeLimitExceeded", "{complete:#}");
-    assert!(complete["message"].as_str().unwrap().contains("ethtool"), "{complete:#}");
+    assert!(
+        complete["message"].as_str().unwrap().contains("ethtool"),
+        "{complete:#}"
+    );
     assert!(interface(&object, "eth1")["ethtool"].is_null());
     assert!(object["status"]["currentState"].to_string().len() <= 1_500);
 }
@@ -248,8 +470,15 @@ struct Recorded(NetworkState);
 
 impl Host for Recorded {
     fn retrieve(&self, _: Query) -> BoxFuture<'_, Result<Retrieved, HostError>> {
-        let backend = Backend::NetworkManager { version: "1.46.0".to_owned() };
-        std::future::ready(Ok(Retrieved { state: self.0.clone(), backend, indexes: BTreeMap::new() })).boxed()
+        let backend = Backend::NetworkManager {
+            version: "1.46.0".to_owned(),
+        };
+        std::future::ready(Ok(Retrieved {
+            state: self.0.clone(),
+            backend,
+            indexes: BTreeMap::new(),
+        }))
+        .boxed()
     }
 
     fn apply(&self, _: NetworkState, _: ApplyOptions) -> BoxFuture<'_, Result<(), HostError>> {
@@ -297,42 +526,82 @@ impl Host for Recorded {
 #[tokio::test]
 async fn what_the_api_server_refuses_for_its_size_is_made_shorter_and_said() {
     let mut site = Site::start().await;
-    site.wait("lo is reported", |object| !interface(object, "lo").is_null()).await;
+    site.wait("lo is reported", |object| {
+        !interface(object, "lo").is_null()
+    })
+    .await;
     site.stop_agent().await;
     let large = |index: u32| json!({"name": format!("dummy{index}"), "type": "dummy", "state": "up", "description": "x".repeat(500)});
     let state = json!({"interfaces": (0..3500).map(large).collect::<Vec<_>>()});
     let host = Recorded(NetworkState::new_from_json(&state.to_string()).unwrap());
-    let extent = Extent { budget: 10_000_000, ..Extent::default() };
-    site.start_agent_on(Arc::new(host), futures::stream::pending().boxed(), extent).await;
-    let object = site.wait("it is shorter", |object| condition(object, "Complete")["status"] == "False").await;
-    let message = condition(&object, "Complete")["message"].as_str().unwrap().to_owned();
-    assert!(message.contains("the API server refused a larger one") && message.contains("too large"), "{message}");
+    let extent = Extent {
+        budget: 10_000_000,
+        ..Extent::default()
+    };
+    site.start_agent_on(Arc::new(host), futures::stream::pending().boxed(), extent)
+        .await;
+    let object = site
+        .wait("it is shorter", |object| {
+            condition(object, "Complete")["status"] == "False"
+        })
+        .await;
+    let message = condition(&object, "Complete")["message"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(
+        message.contains("the API server refused a larger one") && message.contains("too large"),
+        "{message}"
+    );
     assert!(!interface(&object, "dummy0").is_null());
     let requests = site.quiet().await;
-    assert!(requests.iter().filter(|request| !request.ends_with("200") && !request.ends_with("201")).count() <= 3, "{requests:#?}");
+    assert!(
+        requests
+            .iter()
+            .filter(|request| !request.ends_with("200") && !request.ends_with("201"))
+            .count()
+            <= 3,
+        "{requests:#?}"
+    );
 }
 
 #[tokio::test]
 async fn without_the_api_server_the_agent_goes_on_and_reports_when_it_is_back() {
     let site = Site::start().await;
-    site.wait("lo is reported", |object| !interface(object, "lo").is_null()).await;
+    site.wait("lo is reported", |object| {
+        !interface(object, "lo").is_null()
+    })
+    .await;
     let away = site.proxy.inject(Match::any(), Fault::CutBefore);
     site.proxy.close_watches(&Match::any());
-    site.namespace.run(|| ip("link add eth1 type veth peer name eth2"));
+    site.namespace
+        .run(|| ip("link add eth1 type veth peer name eth2"));
     away.wait_hits(3, PATIENCE).await.unwrap();
-    site.cluster.kubectl(&["delete", "nns", NODE]).await.unwrap();
+    site.cluster
+        .kubectl(&["delete", "nns", NODE])
+        .await
+        .unwrap();
     away.remove();
-    site.wait("it is back with eth1", |object| !interface(object, "eth1").is_null()).await;
+    site.wait("it is back with eth1", |object| {
+        !interface(object, "eth1").is_null()
+    })
+    .await;
 
     // An answer that is lost on its way: it was written, and is not written twice.
     site.quiet().await;
-    let lost = site.proxy.inject(Match::any().writes().nth(1), Fault::CutAfter);
+    let lost = site
+        .proxy
+        .inject(Match::any().writes().nth(1), Fault::CutAfter);
     site.namespace.run(|| ip("link set eth1 mtu 1400"));
     lost.wait_hits(1, PATIENCE).await.unwrap();
-    site.wait("the new MTU", |object| interface(object, "eth1")["mtu"] == 1400).await;
+    site.wait("the new MTU", |object| {
+        interface(object, "eth1")["mtu"] == 1400
+    })
+    .await;
     let before = site.quiet().await.len();
     site.namespace.run(|| ip("link delete eth1"));
-    site.wait("eth1 is gone", |object| interface(object, "eth1").is_null()).await;
+    site.wait("eth1 is gone", |object| interface(object, "eth1").is_null())
+        .await;
     let requests = site.quiet().await;
     assert_eq!(requests[before..], ["patch status 200"]);
 }
@@ -340,11 +609,19 @@ async fn without_the_api_server_the_agent_goes_on_and_reports_when_it_is_back() 
 #[tokio::test]
 async fn a_report_that_a_restored_backup_undoes_is_written_again() {
     let site = Site::start().await;
-    site.wait("lo is reported", |object| !interface(object, "lo").is_null()).await;
+    site.wait("lo is reported", |object| {
+        !interface(object, "lo").is_null()
+    })
+    .await;
     let backup = site.cluster.snapshot().await.unwrap();
-    site.namespace.run(|| ip("link add eth1 type veth peer name eth2"));
-    site.wait("eth1 is reported", |object| !interface(object, "eth1").is_null()).await;
-    // Long enough for all that follows: an agent that waits for a version of the lost future waits for ever.
+    site.namespace
+        .run(|| ip("link add eth1 type veth peer name eth2"));
+    site.wait("eth1 is reported", |object| {
+        !interface(object, "eth1").is_null()
+    })
+    .await;
+    // Long enough for all that follows: an agent that waits for a version of the lost future waits
+    // for ever.
     site.cluster.spend_revisions(1000).await.unwrap();
     let lost = site.cluster.revision().await.unwrap();
 
@@ -353,12 +630,27 @@ async fn a_report_that_a_restored_backup_undoes_is_written_again() {
     let restored = site.object().await.unwrap();
     assert!(interface(&restored, "eth1").is_null(), "{restored:#}");
     away.remove();
-    site.wait("eth1 is reported again", |object| !interface(object, "eth1").is_null()).await;
+    site.wait("eth1 is reported again", |object| {
+        !interface(object, "eth1").is_null()
+    })
+    .await;
 
     // From now on the agent notices what happens to its host, and to the object.
     site.namespace.run(|| ip("link set eth1 mtu 1400"));
-    site.wait("the new MTU", |object| interface(object, "eth1")["mtu"] == 1400).await;
-    site.cluster.kubectl(&["delete", "nns", NODE]).await.unwrap();
-    site.wait("it is back", |object| interface(object, "eth1")["mtu"] == 1400).await;
-    assert!(site.cluster.revision().await.unwrap() < lost, "the lost future was long enough");
+    site.wait("the new MTU", |object| {
+        interface(object, "eth1")["mtu"] == 1400
+    })
+    .await;
+    site.cluster
+        .kubectl(&["delete", "nns", NODE])
+        .await
+        .unwrap();
+    site.wait("it is back", |object| {
+        interface(object, "eth1")["mtu"] == 1400
+    })
+    .await;
+    assert!(
+        site.cluster.revision().await.unwrap() < lost,
+        "the lost future was long enough"
+    );
 }

@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 
 /// A policy about what people write into the specification of a kind.
 ///
-/// Without it everything works as well: the operator says the same in status. So an expression that cannot be evaluated refuses nothing, and what is
-/// stored already can still be labelled, and lose its finalizers: only a specification that changes is judged.
+/// Without it everything works as well: the operator says the same in status. So an expression that
+/// cannot be evaluated refuses nothing, and what is stored already can still be labelled, and lose
+/// its finalizers: only a specification that changes is judged.
 pub(crate) struct SpecificationPolicy<'a> {
     /// The name of the policy and of its binding.
     pub name: &'a str,
@@ -21,15 +22,20 @@ pub(crate) struct SpecificationPolicy<'a> {
     pub variables: &'a [(&'a str, &'a str)],
     /// See [`refused`].
     pub validations: Vec<Value>,
-    /// What becomes of an object that a validation finds fault with: `Deny`, or `Warn`, which tells the user and lets it pass.
+    /// What becomes of an object that a validation finds fault with: `Deny`, or `Warn`, which tells
+    /// the user and lets it pass.
     pub action: &'a str,
 }
 
 impl SpecificationPolicy<'_> {
     /// The policy and its binding.
     pub(crate) fn objects(self) -> [Value; 2] {
-        let named = |&(name, expression): &(&str, &str)| json!({"name": name, "expression": expression});
-        let changed = ("spec-changed", "oldObject == null || !has(oldObject.spec) || object.spec != oldObject.spec");
+        let named =
+            |&(name, expression): &(&str, &str)| json!({"name": name, "expression": expression});
+        let changed = (
+            "spec-changed",
+            "oldObject == null || !has(oldObject.spec) || object.spec != oldObject.spec",
+        );
         let mut spec = json!({
             "failurePolicy": "Ignore",
             "matchConstraints": {
@@ -55,23 +61,30 @@ pub(crate) fn policy(name: &str, spec: &Value, action: &str) -> [Value; 2] {
     let object = |kind: &str, spec: &Value| json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec});
     [
         object("ValidatingAdmissionPolicy", spec),
-        object("ValidatingAdmissionPolicyBinding", &json!({"policyName": name, "validationActions": [action]})),
+        object(
+            "ValidatingAdmissionPolicyBinding",
+            &json!({"policyName": name, "validationActions": [action]}),
+        ),
     ]
 }
 
-/// Finds fault, with `message`, unless `expression` holds. The reason is `Invalid`, unless somebody lacks a right.
+/// Finds fault, with `message`, unless `expression` holds. The reason is `Invalid`, unless somebody
+/// lacks a right.
 pub(crate) fn refused(expression: &str, message: &str) -> Value {
     json!({"expression": expression, "message": message, "reason": "Invalid"})
 }
 
-/// The node that the token was issued for. The API server puts it in when it issues the token of a pod that runs on a node, or of a node itself
-/// (ServiceAccountTokenPodNodeInfo, on in every version since 1.30); nobody else can.
+/// The node that the token was issued for. The API server puts it in when it issues the token of a
+/// pod that runs on a node, or of a node itself (ServiceAccountTokenPodNodeInfo, on in every
+/// version since 1.30); nobody else can.
 pub(crate) const NODE_OF_TOKEN: &str = "has(request.userInfo.extra) && 'authentication.kubernetes.io/node-name' in request.userInfo.extra ? request.userInfo.extra['authentication.kubernetes.io/node-name'][0] : ''";
 
-/// The type of a Secret whose token acts as an account: whoever may create one and read it, is that account.
+/// The type of a Secret whose token acts as an account: whoever may create one and read it, is that
+/// account.
 const TOKEN_SECRET: &str = "kubernetes.io/service-account-token";
 
-/// A policy about what some accounts may write: what RBAC cannot say. Without a verdict nothing is let through.
+/// A policy about what some accounts may write: what RBAC cannot say. Without a verdict nothing is
+/// let through.
 pub(crate) struct AccountPolicy<'a> {
     /// The name of the policy and of its binding.
     pub name: &'a str,
@@ -96,9 +109,15 @@ impl AccountPolicy<'_> {
         let mut validations = self.validations;
         if !self.grants.is_empty() {
             let message = "this account has these rights only to grant them, and may not use them";
-            validations.insert(0, forbidden(&format!("!({})", is_account(self.grants)), message));
+            validations.insert(
+                0,
+                forbidden(&format!("!({})", is_account(self.grants)), message),
+            );
         }
-        let variables = self.variables.iter().map(|(name, expression)| json!({"name": name, "expression": expression}));
+        let variables = self
+            .variables
+            .iter()
+            .map(|(name, expression)| json!({"name": name, "expression": expression}));
         let mut spec = json!({
             "failurePolicy": "Fail",
             "matchConstraints": {"resourceRules": rules.collect::<Vec<_>>()},
@@ -114,7 +133,10 @@ impl AccountPolicy<'_> {
 
 /// Whether one of these ServiceAccounts asks, in whatever namespace it is.
 fn is_account(names: &[&str]) -> String {
-    format!("request.userInfo.username.matches('^system:serviceaccount:[^:]+:({})$')", names.join("|"))
+    format!(
+        "request.userInfo.username.matches('^system:serviceaccount:[^:]+:({})$')",
+        names.join("|")
+    )
 }
 
 /// Refuses with `message` unless `expression` holds, for want of a right.
@@ -130,30 +152,38 @@ pub(crate) fn forbidden_with(expression: &str, message: &str) -> Value {
 /// Refuses a Secret that holds, or is to hold, the token of an account.
 pub(crate) fn no_token_secret() -> Value {
     forbidden(
-        &format!("request.resource.resource != 'secrets' || !has(object.type) || object.type != '{TOKEN_SECRET}'"),
+        &format!(
+            "request.resource.resource != 'secrets' || !has(object.type) || object.type != '{TOKEN_SECRET}'"
+        ),
         "this account may write no Secret of type kubernetes.io/service-account-token: it would hold the token of another account",
     )
 }
 
 /// Whether two maps have the same entries but for those whose key, `k`, is `free`.
 pub(crate) fn same_but(one: &str, other: &str, free: &str) -> String {
-    format!("{one}.all(k, {free} || (k in {other} && {one}[k] == {other}[k])) && {other}.all(k, {free} || k in {one})")
+    format!(
+        "{one}.all(k, {free} || (k in {other} && {one}[k] == {other}[k])) && {other}.all(k, {free} || k in {one})"
+    )
 }
 
-/// A field that is a map, or an empty map. `dyn`: a field of a built-in kind is a map of its fields, too, so that one that is new in Kubernetes is looked
-/// at like all the others.
+/// A field that is a map, or an empty map. `dyn`: a field of a built-in kind is a map of its
+/// fields, too, so that one that is new in Kubernetes is looked at like all the others.
 pub(crate) fn map_of(owner: &str, field: &str) -> String {
     format!("has({owner}.{field}) ? dyn({owner}.{field}) : dyn({{}})")
 }
 
-/// The variables `node`, the node of the token, and what there was and is of metadata, labels, annotations and status.
+/// The variables `node`, the node of the token, and what there was and is of metadata, labels,
+/// annotations and status.
 pub(crate) fn before_and_after<'a>() -> Vec<(&'a str, String)> {
     vec![
         ("node", NODE_OF_TOKEN.to_owned()),
         ("metadata", "dyn(object.metadata)".to_owned()),
         ("oldMetadata", "dyn(oldObject.metadata)".to_owned()),
         ("annotations", map_of("object.metadata", "annotations")),
-        ("oldAnnotations", map_of("oldObject.metadata", "annotations")),
+        (
+            "oldAnnotations",
+            map_of("oldObject.metadata", "annotations"),
+        ),
         ("status", map_of("object", "status")),
         ("oldStatus", map_of("oldObject", "status")),
     ]
@@ -161,7 +191,11 @@ pub(crate) fn before_and_after<'a>() -> Vec<(&'a str, String)> {
 
 /// Metadata is as it was, but for what the API server writes and what `free` names besides.
 pub(crate) fn same_metadata(free: &str) -> String {
-    same_but("variables.metadata", "variables.oldMetadata", &format!("k in ['managedFields', 'resourceVersion', 'generation'{free}]"))
+    same_but(
+        "variables.metadata",
+        "variables.oldMetadata",
+        &format!("k in ['managedFields', 'resourceVersion', 'generation'{free}]"),
+    )
 }
 
 /// The token must name a node.

@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 
 /// One aspect of an object's state, such as `Available`.
 ///
-/// The shape is the one of Kubernetes (`metav1.Condition`), but only `type` and `status` are required: operators that Weft
-/// replaces wrote conditions without reason, message or transition time, and those are read back.
+/// The shape is the one of Kubernetes (`metav1.Condition`), but only `type` and `status` are
+/// required: operators that Weft replaces wrote conditions without reason, message or transition
+/// time, and those are read back.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
@@ -30,13 +31,13 @@ pub struct Condition {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
 
-    /// When anything in this condition last changed, where it is told at all. The operators that Weft replaces set it with every
-    /// pass, which would be a write with every pass.
+    /// When anything in this condition last changed, where it is told at all. The operators that
+    /// Weft replaces set it with every pass, which would be a write with every pass.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_heartbeat_time: Option<Time>,
 
-    /// The metadata.generation of the object that this condition was computed from. Smaller than the object's own: the
-    /// condition does not know of the latest change yet.
+    /// The metadata.generation of the object that this condition was computed from. Smaller than
+    /// the object's own: the condition does not know of the latest change yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::schema;
 
-/// A kind. All of its versions have one schema, so that objects need no conversion between them, and a status that is written apart.
+/// A kind. All of its versions have one schema, so that objects need no conversion between them,
+/// and a status that is written apart.
 pub(crate) struct Definition<'a> {
     /// Its group.
     pub group: &'a str,
@@ -23,9 +24,10 @@ pub(crate) struct Definition<'a> {
     pub versions: &'a [&'a str],
     /// The one of them that is stored.
     pub stored: &'a str,
-    /// A version that is no longer served, and has no schema. The API server refuses a definition without a version that its
-    /// `status.storedVersions` names ("must appear in spec.versions"); what is stored as such can be read as one of the others, and is stored anew
-    /// when it is next written.
+    /// A version that is no longer served, and has no schema. The API server refuses a definition
+    /// without a version that its `status.storedVersions` names ("must appear in spec.versions");
+    /// what is stored as such can be read as one of the others, and is stored anew when it is next
+    /// written.
     pub given_up: Option<&'a str>,
     /// What `kubectl get` shows beside the name.
     pub columns: Vec<Value>,
@@ -34,11 +36,25 @@ pub(crate) struct Definition<'a> {
 }
 
 impl Definition<'_> {
-    /// The object that is installed in a cluster. `preserveUnknownFields` is turned off explicitly, since a definition made through the old v1beta1
-    /// API has it on.
-    #[expect(clippy::expect_used, reason = "the value is made here, from no input; the tests would not get past a wrong one")]
+    /// The object that is installed in a cluster. `preserveUnknownFields` is turned off explicitly,
+    /// since a definition made through the old v1beta1 API has it on.
+    #[expect(
+        clippy::expect_used,
+        reason = "the value is made here, from no input; the tests would not get past a wrong one"
+    )]
     pub(crate) fn object(self) -> CustomResourceDefinition {
-        let Self { group, kind, plural, short_name, scope, versions, stored, given_up, columns, schema } = self;
+        let Self {
+            group,
+            kind,
+            plural,
+            short_name,
+            scope,
+            versions,
+            stored,
+            given_up,
+            columns,
+            schema,
+        } = self;
         let version = |name: &str, served: bool, schema: &Value| {
             json!({
                 "name": name,
@@ -93,7 +109,8 @@ pub(crate) fn with_specification(mut schema: Value) -> Value {
 
 /// The same with rules about the name of the object.
 pub(crate) fn with_name(mut schema: Value, description: &str, rules: &[Rule]) -> Value {
-    let name = json!({"type": "string", "description": description, "x-kubernetes-validations": rules});
+    let name =
+        json!({"type": "string", "description": description, "x-kubernetes-validations": rules});
     schema["properties"]["metadata"] = json!({"type": "object", "properties": {"name": name}});
     schema
 }
@@ -105,7 +122,12 @@ pub(crate) fn column(name: &str, kind: &str, description: &str, path: &str) -> V
 
 /// A column with the status of the condition of this name.
 pub(crate) fn condition(name: &str, description: &str) -> Value {
-    column(name, "string", description, &format!(".status.conditions[?(@.type==\"{name}\")].status"))
+    column(
+        name,
+        "string",
+        description,
+        &format!(".status.conditions[?(@.type==\"{name}\")].status"),
+    )
 }
 
 /// The column that `kubectl get` shows where a definition says nothing of columns.
@@ -122,16 +144,42 @@ pub(crate) mod testing {
 
     /// The schema of the version that is stored, which is that of all that are served.
     pub(crate) fn schema(crd: &CustomResourceDefinition) -> Value {
-        let served: Vec<_> = crd.spec.versions.iter().filter(|version| version.served).map(|version| &version.schema).collect();
-        assert!(served.iter().all(|schema| *schema == served[0]), "{}: the versions differ", crd.spec.names.kind);
-        serde_json::to_value(served[0].as_ref().unwrap().open_api_v3_schema.as_ref().unwrap()).unwrap()
+        let served: Vec<_> = crd
+            .spec
+            .versions
+            .iter()
+            .filter(|version| version.served)
+            .map(|version| &version.schema)
+            .collect();
+        assert!(
+            served.iter().all(|schema| *schema == served[0]),
+            "{}: the versions differ",
+            crd.spec.names.kind
+        );
+        serde_json::to_value(
+            served[0]
+                .as_ref()
+                .unwrap()
+                .open_api_v3_schema
+                .as_ref()
+                .unwrap(),
+        )
+        .unwrap()
     }
 
-    /// `kubectl apply` keeps a definition in an annotation, every field says what it means, and every list how it is merged. `foreign` are paths to
-    /// what is a type of Kubernetes, which is explained elsewhere.
-    pub(crate) fn assert_is_in_order(crd: &CustomResourceDefinition, foreign: impl Fn(&str) -> bool) {
+    /// `kubectl apply` keeps a definition in an annotation, every field says what it means, and
+    /// every list how it is merged. `foreign` are paths to what is a type of Kubernetes, which is
+    /// explained elsewhere.
+    pub(crate) fn assert_is_in_order(
+        crd: &CustomResourceDefinition,
+        foreign: impl Fn(&str) -> bool,
+    ) {
         let size = serde_json::to_string(crd).unwrap().len();
-        assert!(size < 200_000, "{}: {size} bytes of JSON", crd.spec.names.kind);
+        assert!(
+            size < 200_000,
+            "{}: {size} bytes of JSON",
+            crd.spec.names.kind
+        );
         let (schema, mut missing) = (schema(crd), vec![]);
         assert_lists_are_merged(&schema);
         walk(&schema, "", &mut |path, node| {
@@ -140,6 +188,10 @@ pub(crate) mod testing {
                 missing.push(path.to_owned());
             }
         });
-        assert_eq!(missing, Vec::<String>::new(), "fields without a description");
+        assert_eq!(
+            missing,
+            Vec::<String>::new(),
+            "fields without a description"
+        );
     }
 }

@@ -17,8 +17,8 @@ pub struct DriftedObject {
     /// The name of the object.
     pub name: String,
 
-    /// Changed, Missing, BeingDeleted (finalizers hold it), or during a pause Pending (it is not there yet) and Unwanted (it is not wanted
-    /// any more and still there).
+    /// Changed, Missing, BeingDeleted (finalizers hold it), or during a pause Pending (it is not
+    /// there yet) and Unwanted (it is not wanted any more and still there).
     pub state: String,
 
     /// The fields that differ, if it is Changed; the first few, if they are many.
@@ -27,7 +27,8 @@ pub struct DriftedObject {
     pub fields: Vec<DriftedField>,
 }
 
-/// A field that is not as it should be. Values are JSON, shortened if they are long; those of a Secret are hidden.
+/// A field that is not as it should be. Values are JSON, shortened if they are long; those of a
+/// Secret are hidden.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DriftedField {

@@ -1,4 +1,5 @@
-//! The custom resources that Weft serves: types, schema, CEL rules, defaults and printer columns. No I/O, no logic.
+//! The custom resources that Weft serves: types, schema, CEL rules, defaults and printer columns.
+//! No I/O, no logic.
 //!
 //! One module a domain; what all domains share lies beside them:
 //!
@@ -6,12 +7,14 @@
 //! - [`cluster_network`]: `NetworkConfig`, the default network of a cluster;
 //! - [`node_network`]: `NodeNetworkState` and its kin, the networks of the nodes themselves;
 //! - [`placement`]: `PlacementAPI`, the Placement service of an OpenStack;
-//! - [`Condition`] and [`DriftedObject`]: entries of `status.conditions` and `status.drift`, the same in every domain.
+//! - [`Condition`] and [`DriftedObject`]: entries of `status.conditions` and `status.drift`, the
+//!   same in every domain.
 //!
-//! The types read more than the schema admits. A stored object may be older than the schema and break one of its rules, and a
-//! type that refused it would stop the watch of all objects of its kind. So choices (`imagePullPolicy`, the TLS ciphers ...) are
-//! strings here, unknown fields are ignored, and nearly everything may be absent. The schema refuses early what can never work,
-//! and the crate of a domain turns what was read into a type that holds nothing invalid.
+//! The types read more than the schema admits. A stored object may be older than the schema and
+//! break one of its rules, and a type that refused it would stop the watch of all objects of its
+//! kind. So choices (`imagePullPolicy`, the TLS ciphers ...) are strings here, unknown fields are
+//! ignored, and nearly everything may be absent. The schema refuses early what can never work, and
+//! the crate of a domain turns what was read into a type that holds nothing invalid.
 
 pub mod addons;
 mod admission;

@@ -36,8 +36,10 @@ impl<'de> Deserialize<'de> for QuantityText {
     }
 }
 
-/// The pattern of an amount that is written as text, as Kubernetes has it for its own quantities, without a sign: an amount is not negative.
-pub const QUANTITY_PATTERN: &str = r"^([0-9]+(\.[0-9]*)?|\.[0-9]+)(([KMGTPE]i)|[numkMGTPE]|([eE][0-9]+))?$";
+/// The pattern of an amount that is written as text, as Kubernetes has it for its own quantities,
+/// without a sign: an amount is not negative.
+pub const QUANTITY_PATTERN: &str =
+    r"^([0-9]+(\.[0-9]*)?|\.[0-9]+)(([KMGTPE]i)|[numkMGTPE]|([eE][0-9]+))?$";
 
 /// A number, or a text of this pattern.
 pub(crate) fn quantity(_: &mut SchemaGenerator) -> Schema {

@@ -1,10 +1,12 @@
 //! A custom resource as a whole, the same for every kind.
 
-/// Defines a custom resource with this specification and status: a struct with `metadata`, `spec` and `status`. Group, version, kind and plural are
-/// constants of the module that is named last. It is cluster-scoped unless `namespaced` stands after that.
+/// Defines a custom resource with this specification and status: a struct with `metadata`, `spec`
+/// and `status`. Group, version, kind and plural are constants of the module that is named last. It
+/// is cluster-scoped unless `namespaced` stands after that.
 ///
-/// Written by hand where other operators use `#[derive(CustomResource)]`, for two reasons: `spec` may be absent in a stored object, which the
-/// derive cannot read, and one type may stand for several versions of an API. It is written as the version that is stored.
+/// Written by hand where other operators use `#[derive(CustomResource)]`, for two reasons: `spec`
+/// may be absent in a stored object, which the derive cannot read, and one type may stand for
+/// several versions of an API. It is written as the version that is stored.
 macro_rules! custom_resource {
     ($(#[$doc:meta])* $name:ident, $spec:ident, $status:ident, $api:ident) => {
         $crate::resource::custom_resource! { $(#[$doc])* $name, $spec, $status, $api, ClusterResourceScope }

@@ -1,9 +1,11 @@
-//! The fields of a pod that say where it runs, as schemas with the API server's own rules for pods: what it would refuse in a DaemonSet or Deployment is
-//! refused where somebody writes it.
+//! The fields of a pod that say where it runs, as schemas with the API server's own rules for pods:
+//! what it would refuse in a DaemonSet or Deployment is refused where somebody writes it.
 //!
-//! A definition has no references, so affinity is repeated at each use and in each version. It has no texts for that reason: with them the definition would
-//! no longer fit the annotation in which `kubectl apply` keeps what it applied (256 KiB for all annotations). What a pattern or an enumeration can say
-//! costs the API server nothing; the limits of lists keep the cost of the rules within what it allows, and nobody comes near them.
+//! A definition has no references, so affinity is repeated at each use and in each version. It has
+//! no texts for that reason: with them the definition would no longer fit the annotation in which
+//! `kubectl apply` keeps what it applied (256 KiB for all annotations). What a pattern or an
+//! enumeration can say costs the API server nothing; the limits of lists keep the cost of the rules
+//! within what it allows, and nobody comes near them.
 
 use kube_core::Rule;
 use schemars::{Schema, SchemaGenerator, json_schema};
@@ -15,8 +17,7 @@ use crate::{
 };
 
 /// The form of the key of a label, for people.
-const KEY: &str =
-    "up to 63 letters, digits, '-', '_' and '.', a letter or digit at both ends, with or without a DNS name and '/' before it";
+const KEY: &str = "up to 63 letters, digits, '-', '_' and '.', a letter or digit at both ends, with or without a DNS name and '/' before it";
 /// What the value of a label looks like, for people.
 const VALUE: &str = "at most 63 letters, digits, '-', '_' and '.', a letter or digit at both ends";
 
@@ -31,18 +32,28 @@ pub(crate) fn labels(_: &mut SchemaGenerator) -> Schema {
 }
 
 fn label_keys() -> [Rule; 1] {
-    let is_key = format!("self.all(key, key.size() <= {LABEL_KEY_LENGTH} && {})", matches("key", LABEL_KEY));
+    let is_key = format!(
+        "self.all(key, key.size() <= {LABEL_KEY_LENGTH} && {})",
+        matches("key", LABEL_KEY)
+    );
     [rule(is_key, format!("keys must be keys of labels: {KEY}"))]
 }
 
 /// For the value of a label.
 pub(crate) fn label_value() -> [Rule; 1] {
-    [rule(matches("self", LABEL_VALUE), format!("must be the value of a label: {VALUE}"))]
+    [rule(
+        matches("self", LABEL_VALUE),
+        format!("must be the value of a label: {VALUE}"),
+    )]
 }
 
 /// For the key of an expression, at the expression.
 pub(crate) fn expression_key() -> Rule {
-    rule_for(".key", matches("self.key", LABEL_KEY), format!("must be the key of a label: {KEY}"))
+    rule_for(
+        ".key",
+        matches("self.key", LABEL_KEY),
+        format!("must be the key of a label: {KEY}"),
+    )
 }
 
 /// For the values of an expression about labels, at the expression.
@@ -80,7 +91,10 @@ pub(crate) fn tolerations(_: &mut SchemaGenerator) -> Schema {
 }
 
 fn toleration_key() -> [Rule; 1] {
-    [rule(empty_or(LABEL_KEY), format!("must be the key of a taint: {KEY}"))]
+    [rule(
+        empty_or(LABEL_KEY),
+        format!("must be the key of a taint: {KEY}"),
+    )]
 }
 
 fn toleration() -> [Rule; 5] {
@@ -99,12 +113,18 @@ fn toleration() -> [Rule; 5] {
         ),
         rule_for(
             ".value",
-            format!("!({operator} in ['', 'Equal']) || {}", matches(value, LABEL_VALUE)),
+            format!(
+                "!({operator} in ['', 'Equal']) || {}",
+                matches(value, LABEL_VALUE)
+            ),
             format!("must be the value of a taint: {VALUE}"),
         ),
         rule_for(
             ".value",
-            format!("!({operator} in ['Lt', 'Gt']) || {}", matches(value, "^(0|-?[1-9][0-9]{0,18})$")),
+            format!(
+                "!({operator} in ['Lt', 'Gt']) || {}",
+                matches(value, "^(0|-?[1-9][0-9]{0,18})$")
+            ),
             "must be a whole number where operator is Lt or Gt, for example '950'",
         ),
         rule_for(
@@ -137,12 +157,19 @@ fn node_affinity() -> Value {
 }
 
 fn node_terms() -> [Rule; 1] {
-    [rule("self.size() > 0", "must have a term: add one with matchExpressions, or remove requiredDuringSchedulingIgnoredDuringExecution")]
+    [rule(
+        "self.size() > 0",
+        "must have a term: add one with matchExpressions, or remove requiredDuringSchedulingIgnoredDuringExecution",
+    )]
 }
 
 fn node_term(value: Value) -> Value {
     let operators = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"];
-    let mut field = expression(json!({"type": "string", "enum": ["metadata.name"]}), &["In", "NotIn"], name());
+    let mut field = expression(
+        json!({"type": "string", "enum": ["metadata.name"]}),
+        &["In", "NotIn"],
+        name(),
+    );
     field["required"] = json!(["key", "operator", "values"]);
     field["properties"]["values"]["minItems"] = json!(1);
     field["properties"]["values"]["maxItems"] = json!(1);
@@ -156,12 +183,16 @@ fn node_expression() -> [Rule; 2] {
     [
         rule_for(
             ".values",
-            format!("self.operator in ['Gt', 'Lt'] || (self.operator in ['In', 'NotIn']) == ({count} > 0)"),
+            format!(
+                "self.operator in ['Gt', 'Lt'] || (self.operator in ['In', 'NotIn']) == ({count} > 0)"
+            ),
             "In and NotIn need values, Exists and DoesNotExist have none",
         ),
         rule_for(
             ".values",
-            format!("!(self.operator in ['Gt', 'Lt']) || ({count} == 1 && self.values[0].matches('^[-+]?[0-9]{{1,19}}$'))"),
+            format!(
+                "!(self.operator in ['Gt', 'Lt']) || ({count} == 1 && self.values[0].matches('^[-+]?[0-9]{{1,19}}$'))"
+            ),
             "Gt and Lt need one value, a whole number, for example ['4']",
         ),
     ]
@@ -197,7 +228,11 @@ fn pod_keys() -> [Rule; 1] {
     let none = |field: &str| format!("!has(self.{field}) || self.{field}.size() == 0");
     [rule_for(
         ".labelSelector",
-        format!("has(self.labelSelector) || (({}) && ({}))", none("matchLabelKeys"), none("mismatchLabelKeys")),
+        format!(
+            "has(self.labelSelector) || (({}) && ({}))",
+            none("matchLabelKeys"),
+            none("mismatchLabelKeys")
+        ),
         "is missing, and matchLabelKeys and mismatchLabelKeys need it: add it, or remove them",
     )]
 }
@@ -205,7 +240,11 @@ fn pod_keys() -> [Rule; 1] {
 /// A selector of pods or namespaces.
 fn selector() -> Value {
     let value = || json!({"type": "string", "maxLength": 63, "pattern": LABEL_VALUE});
-    let mut label = expression(label_key(), &["In", "NotIn", "Exists", "DoesNotExist"], value());
+    let mut label = expression(
+        label_key(),
+        &["In", "NotIn", "Exists", "DoesNotExist"],
+        value(),
+    );
     label["x-kubernetes-validations"] = json!([expression_values()]);
     json!({
         "type": "object",
@@ -258,7 +297,8 @@ mod tests {
     fn form(schema: &Value) -> BTreeMap<String, (Value, Vec<String>)> {
         let mut form = BTreeMap::new();
         walk(schema, "", &mut |path, node| {
-            let mut required: Vec<String> = serde_json::from_value(node["required"].clone()).unwrap_or_default();
+            let mut required: Vec<String> =
+                serde_json::from_value(node["required"].clone()).unwrap_or_default();
             // A field selector needs values, which the type of Kubernetes cannot say.
             required.retain(|name| !(path.contains("matchFields") && name == "values"));
             required.sort();
@@ -274,6 +314,9 @@ mod tests {
         }
         let generator = &mut SchemaGenerator::default();
         assert_eq!(form(affinity(generator).as_value()), theirs::<Affinity>());
-        assert_eq!(form(tolerations(generator).as_value()), theirs::<Vec<Toleration>>());
+        assert_eq!(
+            form(tolerations(generator).as_value()),
+            theirs::<Vec<Toleration>>()
+        );
     }
 }

@@ -5,24 +5,31 @@ use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema};
 use serde_json::Value;
 
-/// The structural schema of a type: everything inline, no titles, and no `null` but where a field asks for `nullable`.
+/// The structural schema of a type: everything inline, no titles, and no `null` but where a field
+/// asks for `nullable`.
 ///
-/// `Option` is no reason for `nullable`: the API server drops a null that the schema does not allow, so `multus: null` means the
-/// same as no `multus` at all, and is stored that way.
+/// `Option` is no reason for `nullable`: the API server drops a null that the schema does not
+/// allow, so `multus: null` means the same as no `multus` at all, and is stored that way.
 pub(crate) fn structural<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::openapi3().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
         settings.transforms = vec![Box::new(RecursiveTransform(simplify))];
     });
-    settings.into_generator().into_root_schema_for::<T>().to_value()
+    settings
+        .into_generator()
+        .into_root_schema_for::<T>()
+        .to_value()
 }
 
-/// Removes what a structural schema may not have or has no use for, and the line breaks that a doc comment has only for its width.
+/// Removes what a structural schema may not have or has no use for, and the line breaks that a doc
+/// comment has only for its width.
 fn simplify(schema: &mut Schema) {
     schema.remove("title");
     if let Some(Value::String(description)) = schema.get_mut("description") {
-        let paragraphs = description.split("\n\n").map(|paragraph| paragraph.replace('\n', " "));
+        let paragraphs = description
+            .split("\n\n")
+            .map(|paragraph| paragraph.replace('\n', " "));
         *description = paragraphs.collect::<Vec<_>>().join("\n\n");
     }
     if let Some(Value::Array(types)) = schema.get_mut("type") {
@@ -59,11 +66,16 @@ pub(crate) mod testing {
             if node["type"] != "array" {
                 return;
             }
-            let kind = node["x-kubernetes-list-type"].as_str().unwrap_or_else(|| panic!("{path}: no list type"));
+            let kind = node["x-kubernetes-list-type"]
+                .as_str()
+                .unwrap_or_else(|| panic!("{path}: no list type"));
             if kind == "map" {
                 let required = node["items"]["required"].as_array().unwrap();
                 for key in node["x-kubernetes-list-map-keys"].as_array().unwrap() {
-                    assert!(required.contains(key), "{path}: {key} is a key and not required");
+                    assert!(
+                        required.contains(key),
+                        "{path}: {key} is a key and not required"
+                    );
                 }
             }
         });
@@ -71,7 +83,9 @@ pub(crate) mod testing {
 
     /// A default would pass for the user's own choice.
     pub(crate) fn assert_no_defaults(schema: &Value) {
-        walk(schema, "", &mut |path, node| assert!(node.get("default").is_none(), "{path}: {}", node["default"]));
+        walk(schema, "", &mut |path, node| {
+            assert!(node.get("default").is_none(), "{path}: {}", node["default"])
+        });
     }
 
     /// A value with every field that the schema has.
@@ -80,7 +94,9 @@ pub(crate) mod testing {
         match schema["type"].as_str().unwrap_or("string") {
             "object" => {
                 let properties = schema["properties"].as_object().into_iter().flatten();
-                let mut object: Map<_, _> = properties.map(|(name, schema)| (name.clone(), example(schema))).collect();
+                let mut object: Map<_, _> = properties
+                    .map(|(name, schema)| (name.clone(), example(schema)))
+                    .collect();
                 if schema["additionalProperties"].is_object() {
                     object.insert("key".into(), example(&schema["additionalProperties"]));
                 }

@@ -9,28 +9,47 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use weft_api::addons;
 
-/// The one rule that kube-cel does not get right: it takes `_` in a field's name for something to be escaped (Kubernetes: `__`), so
-/// that `has(self.NAME_SERVER_IP)` is never true in-process. `tests/server.rs` checks the rule.
+/// The one rule that kube-cel does not get right: it takes `_` in a field's name for something to
+/// be escaped (Kubernetes: `__`), so that `has(self.NAME_SERVER_IP)` is never true in-process.
+/// `tests/server.rs` checks the rule.
 const MISSED_BY_KUBE_CEL: &str = "keep nameServerIP, remove NAME_SERVER_IP";
 
 fn schema() -> Value {
     let crd = addons::crd();
-    let schema = crd.spec.versions[0].schema.as_ref().unwrap().open_api_v3_schema.as_ref().unwrap();
+    let schema = crd.spec.versions[0]
+        .schema
+        .as_ref()
+        .unwrap()
+        .open_api_v3_schema
+        .as_ref()
+        .unwrap();
     serde_json::to_value(schema).unwrap()
 }
 
 fn errors(schema: &Value, object: &Value) -> Vec<ValidationError> {
-    Validator::new().validate(schema, object, None).map_or_else(|errors| errors.into_vec(), |()| vec![])
+    Validator::new()
+        .validate(schema, object, None)
+        .map_or_else(|errors| errors.into_vec(), |()| vec![])
 }
 
 /// All rules below a schema: the path of the field and the message.
 fn rules(schema: &Value, path: &str, found: &mut Vec<(String, String)>) {
-    for rule in schema["x-kubernetes-validations"].as_array().into_iter().flatten() {
-        let message = rule["message"].as_str().unwrap_or_else(|| panic!("{path}: a rule without a message: {rule}"));
+    for rule in schema["x-kubernetes-validations"]
+        .as_array()
+        .into_iter()
+        .flatten()
+    {
+        let message = rule["message"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{path}: a rule without a message: {rule}"));
         found.push((path.to_owned(), message.to_owned()));
     }
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
-        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        let path = if path.is_empty() {
+            name.clone()
+        } else {
+            format!("{path}.{name}")
+        };
         rules(property, &path, found);
     }
     for below in ["items", "additionalProperties"] {
@@ -55,7 +74,10 @@ fn what_can_never_work_is_refused() {
     for case in REFUSED_BY_RULE {
         let errors = errors(&schema, &object("v1", case.spec));
         if case.message == MISSED_BY_KUBE_CEL {
-            assert!(errors.is_empty(), "kube-cel sees it now: the exception can go");
+            assert!(
+                errors.is_empty(),
+                "kube-cel sees it now: the exception can go"
+            );
             continue;
         }
         assert!(
@@ -81,17 +103,26 @@ fn the_table_has_a_case_for_and_against_each_rule() {
     let mut all = vec![];
     rules(&schema(), "", &mut all);
     // Of where pods may run there is a table of its own.
-    all.retain(|(path, _)| path != "metadata.name" && !path.starts_with("spec.placementConfiguration."));
+    all.retain(|(path, _)| {
+        path != "metadata.name" && !path.starts_with("spec.placementConfiguration.")
+    });
     assert!(all.len() > 20, "{all:?}");
     for (path, message) in all {
         let path = path.replace("[]", "[0]");
-        let pointer = format!("/{}", path.replace('[', ".").replace(']', "").replace('.', "/"));
+        let pointer = format!(
+            "/{}",
+            path.replace('[', ".").replace(']', "").replace('.', "/")
+        );
         assert!(
-            ACCEPTED.iter().any(|case| object("v1", case.spec).pointer(&pointer).is_some_and(|value| value != "" && !value.is_null())),
+            ACCEPTED.iter().any(|case| object("v1", case.spec)
+                .pointer(&pointer)
+                .is_some_and(|value| value != "" && !value.is_null())),
             "{path}: no case in which \"{message}\" holds"
         );
         assert!(
-            REFUSED_BY_RULE.iter().any(|case| case.field == path && message.contains(case.message)),
+            REFUSED_BY_RULE
+                .iter()
+                .any(|case| case.field == path && message.contains(case.message)),
             "{path}: no case in which \"{message}\" is said"
         );
     }
@@ -111,10 +142,20 @@ proptest! {
 
 /// A MAC address in one of six notations.
 fn text(octets: [u8; 6], notation: u8) -> String {
-    let hex = octets.map(|octet| if notation & 1 == 0 { format!("{octet:02x}") } else { format!("{octet:02X}") });
+    let hex = octets.map(|octet| {
+        if notation & 1 == 0 {
+            format!("{octet:02x}")
+        } else {
+            format!("{octet:02X}")
+        }
+    });
     match notation / 2 % 3 {
         0 => hex.join(":"),
         1 => hex.join("-"),
-        _ => hex.chunks(2).map(|pair| pair.concat()).collect::<Vec<_>>().join("."),
+        _ => hex
+            .chunks(2)
+            .map(|pair| pair.concat())
+            .collect::<Vec<_>>()
+            .join("."),
     }
 }

@@ -6,10 +6,14 @@ mod common;
 use std::path::{Path, PathBuf};
 
 use common::{ACCEPTED, REFUSED_BY_RULE, REFUSED_BY_SCHEMA, Refused, object};
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, PropagationPolicy};
+use kube::api::{
+    Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, PropagationPolicy,
+};
 use kube::core::{ApiResource, GroupVersionKind, Status};
 use serde_json::{Value, json};
-use weft_api::addons::{self, ComponentStatus, Container, NetworkAddonsConfig, NetworkAddonsConfigStatus};
+use weft_api::addons::{
+    self, ComponentStatus, Container, NetworkAddonsConfig, NetworkAddonsConfigStatus,
+};
 use weft_api::{Condition, DriftedField, DriftedObject};
 use weft_testenv::{ControlPlane, wait::wait_until};
 
@@ -20,31 +24,64 @@ async fn control_plane() -> ControlPlane {
 }
 
 fn deploy(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(path)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../deploy")
+        .join(path)
 }
 
-/// Asks until there is an answer. The API server follows its own watches: a definition, a policy or the discovery of a resource
-/// comes into force a moment after it was made.
+/// Asks until there is an answer. The API server follows its own watches: a definition, a policy or
+/// the discovery of a resource comes into force a moment after it was made.
 async fn eventually<T, E: std::fmt::Display>(ask: impl AsyncFn() -> Result<T, E>) -> T {
-    wait_until("there is an answer", async || ask().await.map_err(|error| error.to_string())).await
+    wait_until("there is an answer", async || {
+        ask().await.map_err(|error| error.to_string())
+    })
+    .await
 }
 
 /// Applies files with kubectl, as users do, and waits until the definition is served.
 async fn apply(cluster: &ControlPlane, files: &Path) {
-    cluster.kubectl(&["apply", "-f", files.to_str().unwrap()]).await.unwrap();
+    cluster
+        .kubectl(&["apply", "-f", files.to_str().unwrap()])
+        .await
+        .unwrap();
     // kubectl gives up on a definition that has no conditions yet.
-    eventually(async || cluster.kubectl(&["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"]).await).await;
+    eventually(async || {
+        cluster
+            .kubectl(&[
+                "wait",
+                "--for=condition=Established",
+                "--timeout=60s",
+                "crd",
+                "--all",
+            ])
+            .await
+    })
+    .await;
     // Established does not mean served.
-    eventually(async || objects(cluster, "v1alpha1").list(&ListParams::default()).await).await;
+    eventually(async || {
+        objects(cluster, "v1alpha1")
+            .list(&ListParams::default())
+            .await
+    })
+    .await;
 }
 
 async fn fixture(cluster: &ControlPlane, name: &str) {
-    apply(cluster, &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)).await;
+    apply(
+        cluster,
+        &Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/fixtures")
+            .join(name),
+    )
+    .await;
 }
 
 fn objects(cluster: &ControlPlane, version: &str) -> Api<DynamicObject> {
     let kind = GroupVersionKind::gvk(addons::GROUP, version, addons::KIND);
-    Api::all_with(cluster.client(), &ApiResource::from_gvk_with_plural(&kind, addons::PLURAL))
+    Api::all_with(
+        cluster.client(),
+        &ApiResource::from_gvk_with_plural(&kind, addons::PLURAL),
+    )
 }
 
 fn dynamic(object: Value) -> DynamicObject {
@@ -52,7 +89,10 @@ fn dynamic(object: Value) -> DynamicObject {
 }
 
 fn dry_run() -> PostParams {
-    PostParams { dry_run: true, ..PostParams::default() }
+    PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    }
 }
 
 /// Why the API server refused something.
@@ -66,11 +106,15 @@ fn refusal<T: std::fmt::Debug>(result: Result<T, kube::Error>) -> Box<Status> {
 /// The fields that an error of the API server is about, with their messages.
 fn causes(status: &Status) -> Vec<(String, String)> {
     let causes = status.details.iter().flat_map(|details| &details.causes);
-    causes.map(|cause| (cause.field.clone(), cause.message.clone())).collect()
+    causes
+        .map(|cause| (cause.field.clone(), cause.message.clone()))
+        .collect()
 }
 
 fn says(causes: &[(String, String)], case: &Refused) -> bool {
-    causes.iter().any(|(field, message)| field == case.field && message.contains(case.message))
+    causes
+        .iter()
+        .any(|(field, message)| field == case.field && message.contains(case.message))
 }
 
 #[tokio::test]
@@ -80,18 +124,26 @@ async fn the_server_agrees_with_the_table() {
     for version in VERSIONS {
         let api = objects(&cluster, version);
         for case in ACCEPTED {
-            let result = api.create(&dry_run(), &dynamic(object(version, case.spec))).await;
+            let result = api
+                .create(&dry_run(), &dynamic(object(version, case.spec)))
+                .await;
             assert!(result.is_ok(), "{version}, {}: {result:?}", case.name);
         }
         for case in REFUSED_BY_RULE.iter().chain(REFUSED_BY_SCHEMA) {
-            let causes = causes(&refusal(api.create(&dry_run(), &dynamic(object(version, case.spec))).await));
+            let causes = causes(&refusal(
+                api.create(&dry_run(), &dynamic(object(version, case.spec)))
+                    .await,
+            ));
             assert!(says(&causes, case), "{version}, {}: {causes:#?}", case.spec);
         }
         let mut other = object(version, "{}");
         other["metadata"]["name"] = json!("other");
         let causes = causes(&refusal(api.create(&dry_run(), &dynamic(other)).await));
         assert_eq!(causes.len(), 1, "{causes:#?}");
-        assert!(causes[0].1.contains("set metadata.name to cluster"), "{causes:#?}");
+        assert!(
+            causes[0].1.contains("set metadata.name to cluster"),
+            "{causes:#?}"
+        );
     }
 }
 
@@ -101,43 +153,100 @@ async fn people_see_columns_texts_and_hints() {
     apply(&cluster, &deploy("crds")).await;
     apply(&cluster, &deploy("admission")).await;
 
-    let explained = eventually(async || cluster.kubectl(&["explain", "nac.spec.kubeMacPool.rangeStart"]).await).await;
-    assert!(explained.contains("The first MAC address of the range"), "{explained}");
+    let explained = eventually(async || {
+        cluster
+            .kubectl(&["explain", "nac.spec.kubeMacPool.rangeStart"])
+            .await
+    })
+    .await;
+    assert!(
+        explained.contains("The first MAC address of the range"),
+        "{explained}"
+    );
 
     let typed: Api<NetworkAddonsConfig> = Api::all(cluster.client());
-    typed.create(&PostParams::default(), &NetworkAddonsConfig::new("cluster", Default::default())).await.unwrap();
+    typed
+        .create(
+            &PostParams::default(),
+            &NetworkAddonsConfig::new("cluster", Default::default()),
+        )
+        .await
+        .unwrap();
     let status = status();
     let patch = json!({"status": status});
-    let stored = typed.patch_status("cluster", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
-    assert_eq!(stored.status.as_ref(), Some(&status), "the schema knows all of the status");
+    let stored = typed
+        .patch_status("cluster", &PatchParams::default(), &Patch::Merge(patch))
+        .await
+        .unwrap();
+    assert_eq!(
+        stored.status.as_ref(),
+        Some(&status),
+        "the schema knows all of the status"
+    );
     let table = cluster.kubectl(&["get", "nac"]).await.unwrap();
-    let words: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(words[0], ["NAME", "AVAILABLE", "PROGRESSING", "DEGRADED", "VERSION", "AGE"]);
-    assert_eq!(words[1][..5], ["cluster", "True", "False", "False", "1.2.3"]);
+    let words: Vec<Vec<&str>> = table
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(
+        words[0],
+        [
+            "NAME",
+            "AVAILABLE",
+            "PROGRESSING",
+            "DEGRADED",
+            "VERSION",
+            "AGE"
+        ]
+    );
+    assert_eq!(
+        words[1][..5],
+        ["cluster", "True", "False", "False", "1.2.3"]
+    );
 
     let hints = async |spec: &str| {
         // --warnings-as-errors puts the warnings into the error.
-        let args = ["apply", "--dry-run=server", "--warnings-as-errors", "-f", "-"];
-        let result = cluster.kubectl_with_input(&args, &object("v1alpha1", spec).to_string()).await;
+        let args = [
+            "apply",
+            "--dry-run=server",
+            "--warnings-as-errors",
+            "-f",
+            "-",
+        ];
+        let result = cluster
+            .kubectl_with_input(&args, &object("v1alpha1", spec).to_string())
+            .await;
         result.map_or_else(|error| error.to_string(), |_| String::new())
     };
     let capitals = "{kubeSecondaryDNS: {DOMAIN: example.com, NAME_SERVER_IP: 192.0.2.53}}";
     eventually(async || {
         let hints = hints(capitals).await;
-        if hints.contains("please write domain") { Ok(()) } else { Err(format!("no hint at DOMAIN: {hints}")) }
+        if hints.contains("please write domain") {
+            Ok(())
+        } else {
+            Err(format!("no hint at DOMAIN: {hints}"))
+        }
     })
     .await;
     let capitals = hints(capitals).await;
     assert!(capitals.contains("please write nameServerIP"), "{capitals}");
-    let quiet = hints("{kubeSecondaryDNS: {domain: example.com, nameServerIP: 192.0.2.53}, multus: {}}").await;
+    let quiet =
+        hints("{kubeSecondaryDNS: {domain: example.com, nameServerIP: 192.0.2.53}, multus: {}}")
+            .await;
     assert!(!quiet.contains("hints"), "{quiet}");
 
     // Whoever does not touch the specification is not bothered with it.
     cluster
-        .kubectl_with_input(&["replace", "-f", "-"], &object("v1", "{kubeSecondaryDNS: {DOMAIN: example.com}}").to_string())
+        .kubectl_with_input(
+            &["replace", "-f", "-"],
+            &object("v1", "{kubeSecondaryDNS: {DOMAIN: example.com}}").to_string(),
+        )
         .await
         .unwrap();
-    cluster.kubectl(&["label", "--warnings-as-errors", "nac", "cluster", "a=b"]).await.unwrap();
+    cluster
+        .kubectl(&["label", "--warnings-as-errors", "nac", "cluster", "a=b"])
+        .await
+        .unwrap();
 }
 
 fn status() -> NetworkAddonsConfigStatus {
@@ -161,11 +270,19 @@ fn status() -> NetworkAddonsConfigStatus {
         operator_version: Some("1.2.3".into()),
         target_version: Some("1.2.3".into()),
         observed_version: Some("1.2.3".into()),
-        conditions: vec![condition("Available", "True"), condition("Progressing", "False"), condition("Degraded", "False")],
+        conditions: vec![
+            condition("Available", "True"),
+            condition("Progressing", "False"),
+            condition("Degraded", "False"),
+        ],
         effective_configuration: Some(
             json!({"multus": {}, "kubeMacPool": {"rangeStart": "02:00:00:00:00:00"}, "unknown": {"to": ["the schema"]}}),
         ),
-        components: vec![ComponentStatus { name: "multus".into(), state: "Available".into(), message: Some("all is well".into()) }],
+        components: vec![ComponentStatus {
+            name: "multus".into(),
+            state: "Available".into(),
+            message: Some("all is well".into()),
+        }],
         drift: vec![DriftedObject {
             kind: "DaemonSet".into(),
             namespace: Some("cluster-network-addons".into()),
@@ -188,9 +305,17 @@ async fn installs_over_the_definition_of_cnao_0_23() {
     fixture(&cluster, "cnao-0.23.crd.yaml").await;
     let spec = "{multus: {}, linuxBridge: {}, kubeMacPool: {}, nmstate: {}, ovs: {}, imagePullPolicy: Always, sriov: {}}";
     let old = objects(&cluster, "v1alpha1");
-    old.create(&PostParams::default(), &dynamic(object("v1alpha1", spec))).await.unwrap();
+    old.create(&PostParams::default(), &dynamic(object("v1alpha1", spec)))
+        .await
+        .unwrap();
     let conditions = json!({"status": {"conditions": [{"type": "Available", "status": "True", "lastTransitionTime": null}]}});
-    old.patch_status("cluster", &PatchParams::default(), &Patch::Merge(conditions)).await.unwrap();
+    old.patch_status(
+        "cluster",
+        &PatchParams::default(),
+        &Patch::Merge(conditions),
+    )
+    .await
+    .unwrap();
 
     apply(&cluster, &deploy("crds")).await;
 
@@ -199,8 +324,12 @@ async fn installs_over_the_definition_of_cnao_0_23() {
     assert_eq!(stored.spec.image_pull_policy.as_deref(), Some("Always"));
     assert!(stored.spec.nmstate.is_some() && stored.spec.ovs.is_some());
     assert_eq!(stored.status.unwrap().conditions[0].type_, "Available");
-    let edit = Patch::Merge(json!({"spec": {"kubeMacPool": {"rangeStart": "02:00:00:00:00:00", "rangeEnd": "02:00:00:00:00:ff"}}}));
-    old.patch("cluster", &PatchParams::default(), &edit).await.unwrap();
+    let edit = Patch::Merge(
+        json!({"spec": {"kubeMacPool": {"rangeStart": "02:00:00:00:00:00", "rangeEnd": "02:00:00:00:00:ff"}}}),
+    );
+    old.patch("cluster", &PatchParams::default(), &edit)
+        .await
+        .unwrap();
     assert_eq!(stored_versions(&cluster).await, "[\"v1alpha1\",\"v1\"]");
 }
 
@@ -216,19 +345,31 @@ kubeSecondaryDNS: {domain: Example.COM., nameServerIP: somewhere}
 tlsSecurityProfile: {}
 ";
     let api = objects(&cluster, "v1");
-    api.create(&PostParams::default(), &dynamic(object("v1", spec))).await.unwrap();
+    api.create(&PostParams::default(), &dynamic(object("v1", spec)))
+        .await
+        .unwrap();
     let mut other = object("v1", "{}");
     other["metadata"]["name"] = json!("other");
     other["metadata"]["finalizers"] = json!(["example.com/finalizer"]);
-    api.create(&PostParams::default(), &dynamic(other)).await.unwrap();
-    let containers =
-        json!({"status": {"containers": [{"parentKind": "DaemonSet", "parentName": "multus", "name": "kube-multus", "image": "i"}]}});
-    api.patch_status("cluster", &PatchParams::default(), &Patch::Merge(containers)).await.unwrap();
+    api.create(&PostParams::default(), &dynamic(other))
+        .await
+        .unwrap();
+    let containers = json!({"status": {"containers": [{"parentKind": "DaemonSet", "parentName": "multus", "name": "kube-multus", "image": "i"}]}});
+    api.patch_status(
+        "cluster",
+        &PatchParams::default(),
+        &Patch::Merge(containers),
+    )
+    .await
+    .unwrap();
 
     apply(&cluster, &deploy("crds")).await;
     eventually(async || {
         let unknown = Patch::Merge(json!({"spec": {"imagePullPolicy": "never"}}));
-        match api.patch("cluster", &PatchParams::default(), &unknown).await {
+        match api
+            .patch("cluster", &PatchParams::default(), &unknown)
+            .await
+        {
             Ok(_) => Err("the new schema does not come into force"),
             Err(_) => Ok(()),
         }
@@ -237,26 +378,63 @@ tlsSecurityProfile: {}
 
     // An update elsewhere is not held up by what was taken before.
     let edit = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"multus": {}, "imagePullPolicy": "Never"}});
-    api.patch("cluster", &PatchParams::default(), &Patch::Merge(edit)).await.unwrap();
+    api.patch("cluster", &PatchParams::default(), &Patch::Merge(edit))
+        .await
+        .unwrap();
     let typed: Api<NetworkAddonsConfig> = Api::all(cluster.client());
     let stored = eventually(async || typed.get("cluster").await).await;
-    assert_eq!(stored.spec.kube_mac_pool.unwrap().range_start.as_deref(), Some("0a:00:00:00:00:00"));
-    typed.patch_status("cluster", &PatchParams::default(), &Patch::Merge(json!({"status": status()}))).await.unwrap();
+    assert_eq!(
+        stored.spec.kube_mac_pool.unwrap().range_start.as_deref(),
+        Some("0a:00:00:00:00:00")
+    );
+    typed
+        .patch_status(
+            "cluster",
+            &PatchParams::default(),
+            &Patch::Merge(json!({"status": status()})),
+        )
+        .await
+        .unwrap();
     // But an edit of the thing itself is checked.
     let worse = Patch::Merge(json!({"spec": {"kubeMacPool": {"rangeEnd": "02:00:00:00:00:fe"}}}));
-    let causes = causes(&refusal(api.patch("cluster", &PatchParams::default(), &worse).await));
-    assert!(causes.iter().any(|(field, _)| field == "spec.kubeMacPool"), "{causes:#?}");
+    let causes = causes(&refusal(
+        api.patch("cluster", &PatchParams::default(), &worse).await,
+    ));
+    assert!(
+        causes.iter().any(|(field, _)| field == "spec.kubeMacPool"),
+        "{causes:#?}"
+    );
 
     // An object of another name can be edited and can go, finalizers and all.
     let label = Patch::Merge(json!({"metadata": {"labels": {"a": "b"}}, "spec": {"ovs": {}}}));
-    api.patch("other", &PatchParams::default(), &label).await.unwrap();
-    let foreground = DeleteParams { propagation_policy: Some(PropagationPolicy::Foreground), ..DeleteParams::default() };
+    api.patch("other", &PatchParams::default(), &label)
+        .await
+        .unwrap();
+    let foreground = DeleteParams {
+        propagation_policy: Some(PropagationPolicy::Foreground),
+        ..DeleteParams::default()
+    };
     api.delete("other", &foreground).await.unwrap();
-    api.patch("other", &PatchParams::default(), &Patch::Merge(json!({"metadata": {"finalizers": null}}))).await.unwrap();
+    api.patch(
+        "other",
+        &PatchParams::default(),
+        &Patch::Merge(json!({"metadata": {"finalizers": null}})),
+    )
+    .await
+    .unwrap();
     assert!(api.get_opt("other").await.unwrap().is_none());
 }
 
 async fn stored_versions(cluster: &ControlPlane) -> String {
     let name = format!("{}.{}", addons::PLURAL, addons::GROUP);
-    cluster.kubectl(&["get", "crd", &name, "-o", "jsonpath={.status.storedVersions}"]).await.unwrap()
+    cluster
+        .kubectl(&[
+            "get",
+            "crd",
+            &name,
+            "-o",
+            "jsonpath={.status.storedVersions}",
+        ])
+        .await
+        .unwrap()
 }

@@ -1,4 +1,5 @@
-//! What is served is trusted at all times, as a real TLS client sees it, while years pass and while somebody plays with the objects.
+//! What is served is trusted at all times, as a real TLS client sees it, while years pass and while
+//! somebody plays with the objects.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
@@ -45,8 +46,10 @@ fn certificate(lifetimes: Lifetimes) -> Certificate {
 
 /// As short as they may be in practice: what an administrator of KubeMacPool has.
 fn short() -> Lifetimes {
-    let hours =
-        |validity, overlap| Lifetime { validity: SignedDuration::from_hours(validity), overlap: SignedDuration::from_hours(overlap) };
+    let hours = |validity, overlap| Lifetime {
+        validity: SignedDuration::from_hours(validity),
+        overlap: SignedDuration::from_hours(overlap),
+    };
     Lifetimes::new(hours(168, 24), hours(24, 8)).unwrap()
 }
 
@@ -56,8 +59,19 @@ fn empty_units() -> Vec<Unit> {
     let service = json!({"service": {"name": "server", "namespace": NAMESPACE}});
     let hooks = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration", "metadata": {"name": "hooks"},
         "webhooks": [{"name": "a.example.com", "clientConfig": service}, {"name": "b.example.com", "clientConfig": service}]});
-    let objects = [secret("serving"), secret("authority"), hooks].map(|body| Manifest::new(body).unwrap()).to_vec();
-    vec![Unit { name: "other".into(), objects: vec![] }, Unit { name: "server".into(), objects }]
+    let objects = [secret("serving"), secret("authority"), hooks]
+        .map(|body| Manifest::new(body).unwrap())
+        .to_vec();
+    vec![
+        Unit {
+            name: "other".into(),
+            objects: vec![],
+        },
+        Unit {
+            name: "server".into(),
+            objects,
+        },
+    ]
 }
 
 /// The objects in a cluster, and the time there.
@@ -70,11 +84,19 @@ struct Cluster {
 
 impl Cluster {
     fn new(lifetimes: Lifetimes) -> Self {
-        Self { certificate: certificate(lifetimes), live: BTreeMap::new(), now: start(), next: start() }
+        Self {
+            certificate: certificate(lifetimes),
+            live: BTreeMap::new(),
+            now: start(),
+            next: start(),
+        }
     }
 
     fn after(&mut self, seconds: i64) -> &mut Self {
-        self.now = self.now.checked_add(SignedDuration::from_secs(seconds)).unwrap();
+        self.now = self
+            .now
+            .checked_add(SignedDuration::from_secs(seconds))
+            .unwrap();
         self
     }
 
@@ -86,18 +108,31 @@ impl Cluster {
     /// A pass in which this object cannot be written.
     fn pass_without(&mut self, failing: Option<&ObjectKey>) -> bool {
         let mut units = empty_units();
-        self.next = weft_certificates::fill(&self.certificate, &self.live, &mut units, self.now).unwrap();
-        assert!(self.next > self.now, "at {}: it would have to be done again at once", self.now);
+        self.next =
+            weft_certificates::fill(&self.certificate, &self.live, &mut units, self.now).unwrap();
+        assert!(
+            self.next > self.now,
+            "at {}: it would have to be done again at once",
+            self.now
+        );
         let mut changed = false;
-        for object in units.iter().flat_map(|unit| &unit.objects).filter(|object| Some(object.key()) != failing) {
-            let before = self.live.insert(object.key().clone(), object.body().clone());
+        for object in units
+            .iter()
+            .flat_map(|unit| &unit.objects)
+            .filter(|object| Some(object.key()) != failing)
+        {
+            let before = self
+                .live
+                .insert(object.key().clone(), object.body().clone());
             changed |= before.as_ref() != Some(object.body());
         }
         changed
     }
 
     fn field(&self, name: &str, field: &str) -> Vec<u8> {
-        STANDARD.decode(self.live[&secret(name)]["data"][field].as_str().unwrap()).unwrap()
+        STANDARD
+            .decode(self.live[&secret(name)]["data"][field].as_str().unwrap())
+            .unwrap()
     }
 
     fn set(&mut self, name: &str, field: &str, text: impl AsRef<[u8]>) {
@@ -111,7 +146,10 @@ impl Cluster {
     /// The bundle, which all webhooks have.
     fn bundle(&self) -> Vec<u8> {
         let hooks = self.live[&webhooks()]["webhooks"].as_array().unwrap();
-        let bundles: Vec<_> = hooks.iter().map(|hook| hook["clientConfig"]["caBundle"].as_str().unwrap()).collect();
+        let bundles: Vec<_> = hooks
+            .iter()
+            .map(|hook| hook["clientConfig"]["caBundle"].as_str().unwrap())
+            .collect();
         assert_eq!(bundles[0], bundles[1]);
         STANDARD.decode(bundles[0]).unwrap()
     }
@@ -120,7 +158,9 @@ impl Cluster {
     fn assert_whole(&self) {
         accept(&self.bundle(), &self.served(), self.now);
         let key = PrivateKeyDer::from_pem_slice(&self.field("serving", "tls.key")).unwrap();
-        let chain = CertificateDer::pem_slice_iter(&self.served()).collect::<Result<Vec<_>, _>>().unwrap();
+        let chain = CertificateDer::pem_slice_iter(&self.served())
+            .collect::<Result<Vec<_>, _>>()
+            .unwrap();
         let pair = CertifiedKey::from_der(chain, key, &ring::default_provider()).unwrap();
         pair.keys_match().unwrap();
         assert_eq!(self.field("serving", "ca.crt"), self.bundle());
@@ -131,7 +171,8 @@ fn count(bundle: &[u8]) -> usize {
     CertificateDer::pem_slice_iter(bundle).count()
 }
 
-/// A TLS client that trusts `bundle` is shown `served` at this time, and asks for the server as the API server does.
+/// A TLS client that trusts `bundle` is shown `served` at this time, and asks for the server as the
+/// API server does.
 #[track_caller]
 fn accept(bundle: &[u8], served: &[u8], now: Timestamp) {
     for name in ["server.ns.svc", "server.ns.svc.cluster.local"] {
@@ -144,18 +185,33 @@ fn verify(bundle: &[u8], served: &[u8], name: &str, now: Timestamp) -> Result<()
     for authority in CertificateDer::pem_slice_iter(bundle) {
         roots.add(authority.unwrap()).unwrap();
     }
-    let verifier =
-        WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::new(ring::default_provider())).build().expect("there are roots");
-    let chain: Vec<_> = CertificateDer::pem_slice_iter(served).collect::<Result<_, _>>().unwrap();
+    let verifier = WebPkiServerVerifier::builder_with_provider(
+        Arc::new(roots),
+        Arc::new(ring::default_provider()),
+    )
+    .build()
+    .expect("there are roots");
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(served)
+        .collect::<Result<_, _>>()
+        .unwrap();
     let time = UnixTime::since_unix_epoch(Duration::from_secs(now.as_second().unsigned_abs()));
-    verifier.verify_server_cert(&chain[0], &chain[1..], &ServerName::try_from(name).unwrap(), &[], time).map(drop)
+    verifier
+        .verify_server_cert(
+            &chain[0],
+            &chain[1..],
+            &ServerName::try_from(name).unwrap(),
+            &[],
+            time,
+        )
+        .map(drop)
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 3, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever the pace, and although some writes fail: a client that has the bundle of this step or of the one before accepts what
-    /// is served now, and one that has this bundle accepts what was served before, which servers may still have in memory.
+    /// Whatever the pace, and although some writes fail: a client that has the bundle of this step
+    /// or of the one before accepts what is served now, and one that has this bundle accepts what
+    /// was served before, which servers may still have in memory.
     #[test]
     fn no_client_is_ever_turned_away(
         short_lived: bool,
@@ -207,12 +263,17 @@ fn nothing_changes_between_the_times_that_it_names_and_then_something_does() {
             cluster.assert_whole();
             passes += 1;
         }
-        assert!(cluster.now.duration_since(start()).as_secs() > 60 * DAY, "{passes} passes took until {}", cluster.now);
+        assert!(
+            cluster.now.duration_since(start()).as_secs() > 60 * DAY,
+            "{passes} passes took until {}",
+            cluster.now
+        );
     }
 }
 
 #[test]
-fn a_successor_is_trusted_before_it_signs_and_its_predecessor_until_nobody_serves_its_certificate() {
+fn a_successor_is_trusted_before_it_signs_and_its_predecessor_until_nobody_serves_its_certificate()
+{
     let mut cluster = Cluster::new(short());
     cluster.pass();
     // Near the end of the authority, 24 of 168 hours.
@@ -220,12 +281,25 @@ fn a_successor_is_trusted_before_it_signs_and_its_predecessor_until_nobody_serve
         cluster.now = cluster.next;
         cluster.pass();
     }
-    assert_eq!(cluster.now, start().checked_add(SignedDuration::from_hours(144)).unwrap());
+    assert_eq!(
+        cluster.now,
+        start()
+            .checked_add(SignedDuration::from_hours(144))
+            .unwrap()
+    );
     let (both, by_the_old) = (cluster.bundle(), cluster.served());
     // The webhooks are not up to date, however long it takes.
     let hooks = cluster.live[&webhooks()].clone();
-    let one: String = String::from_utf8(both.clone()).unwrap().split_inclusive("-----END CERTIFICATE-----\n").nth(1).unwrap().to_owned();
-    for hook in cluster.live.get_mut(&webhooks()).unwrap()["webhooks"].as_array_mut().unwrap() {
+    let one: String = String::from_utf8(both.clone())
+        .unwrap()
+        .split_inclusive("-----END CERTIFICATE-----\n")
+        .nth(1)
+        .unwrap()
+        .to_owned();
+    for hook in cluster.live.get_mut(&webhooks()).unwrap()["webhooks"]
+        .as_array_mut()
+        .unwrap()
+    {
         hook["clientConfig"]["caBundle"] = STANDARD.encode(&one).into();
     }
     cluster.after(60 * MINUTE).pass_without(Some(&webhooks()));
@@ -251,22 +325,47 @@ fn what_is_lost_or_of_no_use_is_made_anew_at_once() {
     };
     type Harm = fn(&mut Cluster, &Cluster);
     let harms: [(&str, &str, Harm); 10] = [
-        ("the Secret is gone", "serving", |cluster, _| drop(cluster.live.remove(&secret("serving")))),
-        ("the Secret is empty", "serving", |cluster, _| cluster.live.get_mut(&secret("serving")).unwrap()["data"] = Value::Null),
-        ("no certificate", "serving", |cluster, _| cluster.set("serving", "tls.crt", "garbage")),
-        ("no key", "serving", |cluster, _| cluster.set("serving", "tls.key", [0xff, 0xfe])),
+        ("the Secret is gone", "serving", |cluster, _| {
+            drop(cluster.live.remove(&secret("serving")))
+        }),
+        ("the Secret is empty", "serving", |cluster, _| {
+            cluster.live.get_mut(&secret("serving")).unwrap()["data"] = Value::Null
+        }),
+        ("no certificate", "serving", |cluster, _| {
+            cluster.set("serving", "tls.crt", "garbage")
+        }),
+        ("no key", "serving", |cluster, _| {
+            cluster.set("serving", "tls.key", [0xff, 0xfe])
+        }),
         ("not base64", "serving", |cluster, _| {
             cluster.live.get_mut(&secret("serving")).unwrap()["data"]["tls.crt"] = "%".into();
         }),
-        ("another key", "serving", |cluster, other| cluster.set("serving", "tls.key", other.field("serving", "tls.key"))),
+        ("another key", "serving", |cluster, other| {
+            cluster.set("serving", "tls.key", other.field("serving", "tls.key"))
+        }),
         ("another authority's", "serving", |cluster, other| {
-            cluster.live.insert(secret("serving"), other.live[&secret("serving")].clone());
+            cluster
+                .live
+                .insert(secret("serving"), other.live[&secret("serving")].clone());
         }),
         ("the authority's own", "serving", |cluster, _| {
-            cluster.live.insert(secret("serving"), cluster.live[&secret("authority")].clone());
+            cluster.live.insert(
+                secret("serving"),
+                cluster.live[&secret("authority")].clone(),
+            );
         }),
-        ("expired", "serving", |cluster, _| cluster.now = cluster.now.checked_add(SignedDuration::from_hours(24)).unwrap()),
-        ("not valid yet", "authority", |cluster, _| cluster.now = cluster.now.checked_sub(SignedDuration::from_hours(25)).unwrap()),
+        ("expired", "serving", |cluster, _| {
+            cluster.now = cluster
+                .now
+                .checked_add(SignedDuration::from_hours(24))
+                .unwrap()
+        }),
+        ("not valid yet", "authority", |cluster, _| {
+            cluster.now = cluster
+                .now
+                .checked_sub(SignedDuration::from_hours(25))
+                .unwrap()
+        }),
     ];
     for (what, name, harm) in harms {
         let mut cluster = Cluster::new(short());
@@ -276,7 +375,11 @@ fn what_is_lost_or_of_no_use_is_made_anew_at_once() {
         assert!(cluster.pass(), "{what}");
         cluster.assert_whole();
         assert_ne!(cluster.served(), before, "{what}");
-        assert_eq!(cluster.field("authority", "tls.crt") == authority, name != "authority", "{what}");
+        assert_eq!(
+            cluster.field("authority", "tls.crt") == authority,
+            name != "authority",
+            "{what}"
+        );
         assert!(!cluster.pass(), "{what}: once is enough");
     }
     // Other names than it should have, although it is the authority's.
@@ -302,7 +405,10 @@ fn a_lost_authority_costs_no_connection() {
         harm(&mut cluster);
         assert!(cluster.pass());
         // Servers go on with what they have, and both are trusted.
-        assert_eq!((cluster.served(), count(&cluster.bundle())), (old_served.clone(), 2));
+        assert_eq!(
+            (cluster.served(), count(&cluster.bundle())),
+            (old_served.clone(), 2)
+        );
         accept(&old_bundle, &cluster.served(), cluster.now);
         cluster.now = cluster.next;
         assert!(cluster.pass());
@@ -325,8 +431,17 @@ fn a_bundle_is_put_right_and_nobody_else_is_trusted() {
         let mut cluster = Cluster::new(short());
         cluster.pass();
         let (bundle, served) = (cluster.bundle(), cluster.served());
-        let edited = [harm, if count(&other.bundle()) == 1 { bundle.clone() } else { Vec::new() }].concat();
-        cluster.live.get_mut(&webhooks()).unwrap()["webhooks"][1]["clientConfig"]["caBundle"] = STANDARD.encode(&edited).into();
+        let edited = [
+            harm,
+            if count(&other.bundle()) == 1 {
+                bundle.clone()
+            } else {
+                Vec::new()
+            },
+        ]
+        .concat();
+        cluster.live.get_mut(&webhooks()).unwrap()["webhooks"][1]["clientConfig"]["caBundle"] =
+            STANDARD.encode(&edited).into();
         cluster.pass();
         assert_eq!((cluster.bundle(), cluster.served()), (bundle, served));
         // Without the Secrets there is nothing to go on.
@@ -343,7 +458,10 @@ fn shorter_lifetimes_hold_for_what_is_there_already() {
     cluster.pass();
     cluster.certificate.lifetimes = short();
     assert!(!cluster.after(60 * MINUTE).pass());
-    assert_eq!(cluster.next, start().checked_add(SignedDuration::from_hours(16)).unwrap());
+    assert_eq!(
+        cluster.next,
+        start().checked_add(SignedDuration::from_hours(16)).unwrap()
+    );
     cluster.now = cluster.next;
     assert!(cluster.pass());
     cluster.assert_whole();

@@ -7,7 +7,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::{
     commands::{
-        completion, crds, manifests, migrate, node, operator, plan, release, render, render_network, status, uninstall, validate, version,
+        completion, crds, manifests, migrate, node, operator, plan, release, render,
+        render_network, status, uninstall, validate, version,
     },
     output::{self, Style},
 };
@@ -55,7 +56,9 @@ impl Cli {
     pub fn read() -> Self {
         let name = invoked_as();
         let matches = command(&name).try_get_matches_from(arguments(&name, std::env::args_os()));
-        matches.and_then(|matches| Self::from_arg_matches(&matches)).unwrap_or_else(|error| refuse(&error))
+        matches
+            .and_then(|matches| Self::from_arg_matches(&matches))
+            .unwrap_or_else(|error| refuse(&error))
     }
 
     /// Runs the command; its exit code is part of its result.
@@ -82,7 +85,8 @@ impl Cli {
     }
 }
 
-/// Ends the program with help, or with what is wrong with the command line. That repeats what was typed, or what a script has passed on.
+/// Ends the program with help, or with what is wrong with the command line. That repeats what was
+/// typed, or what a script has passed on.
 fn refuse(error: &clap::Error) -> ! {
     if !error.use_stderr() {
         error.exit();
@@ -95,10 +99,15 @@ fn refuse(error: &clap::Error) -> ! {
     std::process::exit(error.exit_code())
 }
 
-/// The command line, as if it had been typed for this program: under the names of the programs that it replaces it does what they do.
+/// The command line, as if it had been typed for this program: under the names of the programs that
+/// it replaces it does what they do.
 fn arguments(invoked_as: &str, typed: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = typed.into_iter().collect();
-    let is_said = |flag: &str, arguments: &[OsString]| arguments.iter().any(|argument| argument.to_string_lossy().starts_with(flag));
+    let is_said = |flag: &str, arguments: &[OsString]| {
+        arguments
+            .iter()
+            .any(|argument| argument.to_string_lossy().starts_with(flag))
+    };
     let before: &[&str] = match invoked_as {
         "cluster-network-operator" if is_said("--domains", &arguments) => &["operator"],
         "cluster-network-operator" => &["operator", "--domains", "cluster-network"],
@@ -106,23 +115,39 @@ fn arguments(invoked_as: &str, typed: impl IntoIterator<Item = OsString>) -> Vec
         _ => &[],
     };
     // Whoever calls it in full all the same, as the image of Weft does, means what they say.
-    let in_full = before.first().is_some_and(|command| arguments.get(1).is_some_and(|typed| typed == *command));
+    let in_full = before
+        .first()
+        .is_some_and(|command| arguments.get(1).is_some_and(|typed| typed == *command));
     if !in_full {
-        arguments.splice(1.min(arguments.len())..1.min(arguments.len()), before.iter().map(OsString::from));
+        arguments.splice(
+            1.min(arguments.len())..1.min(arguments.len()),
+            before.iter().map(OsString::from),
+        );
     }
     arguments
 }
 
 /// The command line as clap sees it, with usage texts that show the name under which it was called.
 pub fn command(invoked_as: &str) -> clap::Command {
-    let command = Cli::command().mut_subcommand("operator", |operator| operator.after_help(operator::environment()));
-    if invoked_as == "kubectl-weft" { command.bin_name("kubectl weft") } else { command }
+    let command = Cli::command().mut_subcommand("operator", |operator| {
+        operator.after_help(operator::environment())
+    });
+    if invoked_as == "kubectl-weft" {
+        command.bin_name("kubectl weft")
+    } else {
+        command
+    }
 }
 
-/// The file name of this program as it was called. kubectl runs its plugin `weft` as `kubectl-weft`.
+/// The file name of this program as it was called. kubectl runs its plugin `weft` as
+/// `kubectl-weft`.
 fn invoked_as() -> String {
     let program = std::env::args_os().next().unwrap_or_default();
-    std::path::Path::new(&program).file_stem().unwrap_or_default().to_string_lossy().into_owned()
+    std::path::Path::new(&program)
+        .file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
 }
 
 #[cfg(test)]
@@ -134,18 +159,34 @@ mod tests {
         let read = |line: &str| {
             let typed: Vec<OsString> = line.split(' ').map(OsString::from).collect();
             let name = typed[0].to_string_lossy().into_owned();
-            arguments(&name, typed).iter().map(|one| one.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+            arguments(&name, typed)
+                .iter()
+                .map(|one| one.to_string_lossy().into_owned())
+                .collect::<Vec<_>>()
+                .join(" ")
         };
         for (typed, meant) in [
             ("weft status", "weft status"),
-            ("cluster-network-operator", "cluster-network-operator operator --domains cluster-network"),
+            (
+                "cluster-network-operator",
+                "cluster-network-operator operator --domains cluster-network",
+            ),
             (
                 "cluster-network-operator --url-only-kubeconfig=/k",
                 "cluster-network-operator operator --domains cluster-network --url-only-kubeconfig=/k",
             ),
-            ("cluster-network-operator --domains addons", "cluster-network-operator operator --domains addons"),
-            ("cluster-network-operator operator --domains a", "cluster-network-operator operator --domains a"),
-            ("cluster-network-renderer --config a --out b", "cluster-network-renderer render-network --config a --out b"),
+            (
+                "cluster-network-operator --domains addons",
+                "cluster-network-operator operator --domains addons",
+            ),
+            (
+                "cluster-network-operator operator --domains a",
+                "cluster-network-operator operator --domains a",
+            ),
+            (
+                "cluster-network-renderer --config a --out b",
+                "cluster-network-renderer render-network --config a --out b",
+            ),
         ] {
             assert_eq!(read(typed), meant);
         }

@@ -15,10 +15,15 @@ pub fn confirmed(yes: bool, question: &str) -> Result<bool> {
         return Ok(true);
     }
     if !io::stdin().is_terminal() {
-        bail!("nobody is there to be asked, so nothing was done: say --yes, or --dry-run to see what would be done");
+        bail!(
+            "nobody is there to be asked, so nothing was done: say --yes, or --dry-run to see what would be done"
+        );
     }
     output::say_here(&format!("{question} [y/N] "));
     let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer).context("cannot read the answer")?;
+    io::stdin()
+        .lock()
+        .read_line(&mut answer)
+        .context("cannot read the answer")?;
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }

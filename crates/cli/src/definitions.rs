@@ -1,7 +1,8 @@
 //! The definitions of all kinds, as `deploy/crds` has them.
 //!
-//! They are made from the types of `weft-api`, but not by this program: the code that makes them is half a megabyte, which each operator would have in its
-//! memory. `build.rs` takes them in as JSON, and a test holds them against the types.
+//! They are made from the types of `weft-api`, but not by this program: the code that makes them is
+//! half a megabyte, which each operator would have in its memory. `build.rs` takes them in as JSON,
+//! and a test holds them against the types.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
@@ -16,11 +17,14 @@ macro_rules! definition {
     };
 }
 
-pub const NETWORK_ADDONS_CONFIG: Definition = definition!("networkaddonsconfigs.networkaddonsoperator.network.kubevirt.io");
+pub const NETWORK_ADDONS_CONFIG: Definition =
+    definition!("networkaddonsconfigs.networkaddonsoperator.network.kubevirt.io");
 pub const NETWORK_CONFIG: Definition = definition!("networkconfigs.networkoperator.openshift.io");
 pub const NODE_NETWORK_STATE: Definition = definition!("nodenetworkstates.nmstate.io");
-pub const NODE_NETWORK_CONFIGURATION_POLICY: Definition = definition!("nodenetworkconfigurationpolicies.nmstate.io");
-pub const NODE_NETWORK_CONFIGURATION_ENACTMENT: Definition = definition!("nodenetworkconfigurationenactments.nmstate.io");
+pub const NODE_NETWORK_CONFIGURATION_POLICY: Definition =
+    definition!("nodenetworkconfigurationpolicies.nmstate.io");
+pub const NODE_NETWORK_CONFIGURATION_ENACTMENT: Definition =
+    definition!("nodenetworkconfigurationenactments.nmstate.io");
 pub const NMSTATE: Definition = definition!("nmstates.nmstate.io");
 pub const PLACEMENT_API: Definition = definition!("placementapis.placement.openstack.org");
 
@@ -53,8 +57,13 @@ mod tests {
             (PLACEMENT_API, placement::crd()),
         ];
         for (shipped, made) in of_types {
-            let text = |definition: &CustomResourceDefinition| serde_json::to_value(definition).unwrap();
-            assert!(text(&shipped.read()) == text(&made), "{:?} is not up to date: make generate", made.metadata.name);
+            let text =
+                |definition: &CustomResourceDefinition| serde_json::to_value(definition).unwrap();
+            assert!(
+                text(&shipped.read()) == text(&made),
+                "{:?} is not up to date: make generate",
+                made.metadata.name
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! YAML documents that remember where each of their fields stands, so that an error can point at it.
+//! YAML documents that remember where each of their fields stands, so that an error can point at
+//! it.
 
 use std::{collections::HashMap, fmt};
 
@@ -18,7 +19,10 @@ pub struct Position {
 
 impl From<Location> for Position {
     fn from(location: Location) -> Self {
-        Self { line: location.line(), column: location.column() }
+        Self {
+            line: location.line(),
+            column: location.column(),
+        }
     }
 }
 
@@ -39,8 +43,8 @@ struct Place {
 }
 
 impl Document {
-    /// Where the value at a path such as `spec.tolerations[0].key` stands. A path that the document does not have leads to
-    /// the innermost part of it that is there.
+    /// Where the value at a path such as `spec.tolerations[0].key` stands. A path that the document
+    /// does not have leads to the innermost part of it that is there.
     pub fn position_of(&self, path: &str) -> Position {
         self.nearest(path).value
     }
@@ -71,7 +75,8 @@ pub struct NotYaml {
     pub message: String,
 }
 
-/// Reads all documents of a text; empty ones are left out, and of a list, as `kubectl get -o yaml` writes it, each entry is one.
+/// Reads all documents of a text; empty ones are left out, and of a list, as `kubectl get -o yaml`
+/// writes it, each entry is one.
 ///
 /// # Errors
 /// The text is not YAML, or a mapping has the same key twice.
@@ -83,23 +88,44 @@ pub fn parse(text: &str) -> Result<Vec<Document>, NotYaml> {
                 format!("the key {key:?} is there twice: remove one of them")
             }
             // The parser's own text ends with the position, which is told separately.
-            other => other.to_string().split(" at line ").next().unwrap_or_default().to_owned(),
+            other => other
+                .to_string()
+                .split(" at line ")
+                .next()
+                .unwrap_or_default()
+                .to_owned(),
         };
         NotYaml { position, message }
     })?;
-    Ok(documents.into_iter().map(Document::from).flat_map(entries).collect())
+    Ok(documents
+        .into_iter()
+        .map(Document::from)
+        .flat_map(entries)
+        .collect())
 }
 
 /// The entries of a list, or the document itself.
 fn entries(document: Document) -> Vec<Document> {
-    let is_list = document.value["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
-    let Some(items) = document.value["items"].as_array().filter(|_| is_list) else { return vec![document] };
+    let is_list = document.value["kind"]
+        .as_str()
+        .is_some_and(|kind| kind.ends_with("List"));
+    let Some(items) = document.value["items"].as_array().filter(|_| is_list) else {
+        return vec![document];
+    };
     let entry = |(index, value): (usize, &Value)| {
         let prefix = format!("items[{index}]");
-        let below =
-            |path: &str| path.strip_prefix(&prefix).filter(|rest| rest.is_empty() || rest.starts_with(['.', '['])).map(str::to_owned);
-        let inside = document.positions.iter().filter_map(|(path, place)| Some((below(path)?.trim_start_matches('.').to_owned(), *place)));
-        Document { value: value.clone(), positions: inside.collect() }
+        let below = |path: &str| {
+            path.strip_prefix(&prefix)
+                .filter(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+                .map(str::to_owned)
+        };
+        let inside = document.positions.iter().filter_map(|(path, place)| {
+            Some((below(path)?.trim_start_matches('.').to_owned(), *place))
+        });
+        Document {
+            value: value.clone(),
+            positions: inside.collect(),
+        }
     };
     items.iter().enumerate().map(entry).collect()
 }
@@ -107,7 +133,13 @@ fn entries(document: Document) -> Vec<Document> {
 impl From<Spanned<Node>> for Document {
     fn from(root: Spanned<Node>) -> Self {
         let start = Position::from(root.referenced);
-        let mut positions = HashMap::from([(String::new(), Place { key: start, value: start })]);
+        let mut positions = HashMap::from([(
+            String::new(),
+            Place {
+                key: start,
+                value: start,
+            },
+        )]);
         let value = root.value.resolve("", &mut positions);
         Self { value, positions }
     }
@@ -130,7 +162,13 @@ impl Node {
                 .map(|(index, item)| {
                     let path = format!("{path}[{index}]");
                     let place = Position::from(item.referenced);
-                    positions.insert(path.clone(), Place { key: place, value: place });
+                    positions.insert(
+                        path.clone(),
+                        Place {
+                            key: place,
+                            value: place,
+                        },
+                    );
                     item.value.resolve(&path, positions)
                 })
                 .collect(),
@@ -139,7 +177,13 @@ impl Node {
                     .into_iter()
                     .map(|(key, item)| {
                         let path = join(path, &key.value);
-                        positions.insert(path.clone(), Place { key: key.referenced.into(), value: item.referenced.into() });
+                        positions.insert(
+                            path.clone(),
+                            Place {
+                                key: key.referenced.into(),
+                                value: item.referenced.into(),
+                            },
+                        );
                         (key.value, item.value.resolve(&path, positions))
                     })
                     .collect::<Map<_, _>>(),
@@ -150,7 +194,11 @@ impl Node {
 
 /// The path of a field inside the object at `path`.
 pub fn join(path: &str, field: &str) -> String {
-    if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") }
+    if path.is_empty() {
+        field.to_owned()
+    } else {
+        format!("{path}.{field}")
+    }
 }
 
 impl<'de> Deserialize<'de> for Node {
@@ -193,7 +241,8 @@ impl<'de> Visitor<'de> for NodeVisitor {
     }
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Node, E> {
-        let number = Number::from_f64(value).ok_or_else(|| E::custom(format!("{value} is not a number that JSON knows")))?;
+        let number = Number::from_f64(value)
+            .ok_or_else(|| E::custom(format!("{value} is not a number that JSON knows")))?;
         Ok(Node::Scalar(Value::Number(number)))
     }
 
@@ -262,8 +311,14 @@ second: true
     #[test]
     fn a_path_that_is_not_there_leads_to_the_nearest_part_that_is() {
         let documents = parse(TEXT).unwrap();
-        assert_eq!(documents[0].position_of("spec.list[0].missing.deeper"), documents[0].position_of("spec.list[0]"));
-        assert_eq!(documents[0].position_of("nowhere"), documents[0].position_of(""));
+        assert_eq!(
+            documents[0].position_of("spec.list[0].missing.deeper"),
+            documents[0].position_of("spec.list[0]")
+        );
+        assert_eq!(
+            documents[0].position_of("nowhere"),
+            documents[0].position_of("")
+        );
     }
 
     #[test]
@@ -272,26 +327,53 @@ second: true
             parse("apiVersion: v1\nkind: List\nitems:\n- kind: A\n  spec:\n    b: [1, 2]\n- {kind: C}\n---\nkind: D\nitems: [1]\n")
                 .unwrap();
         let values: Vec<_> = documents.iter().map(|document| &document.value).collect();
-        assert_eq!(values, [&json!({"kind": "A", "spec": {"b": [1, 2]}}), &json!({"kind": "C"}), &json!({"kind": "D", "items": [1]})]);
-        assert_eq!((documents[0].position_of("spec.b[1]"), documents[0].position_of("")), (at(6, 12), at(4, 3)));
+        assert_eq!(
+            values,
+            [
+                &json!({"kind": "A", "spec": {"b": [1, 2]}}),
+                &json!({"kind": "C"}),
+                &json!({"kind": "D", "items": [1]})
+            ]
+        );
+        assert_eq!(
+            (
+                documents[0].position_of("spec.b[1]"),
+                documents[0].position_of("")
+            ),
+            (at(6, 12), at(4, 3))
+        );
         assert_eq!(documents[1].position_of("kind"), at(7, 10));
     }
 
     #[test]
     fn anchors_point_at_where_they_are_used() {
         let documents = parse("a: &x {k: 1}\nb: *x\nc:\n  <<: *x\n  d: 2\n").unwrap();
-        assert_eq!(documents[0].value, json!({"a": {"k": 1}, "b": {"k": 1}, "c": {"k": 1, "d": 2}}));
+        assert_eq!(
+            documents[0].value,
+            json!({"a": {"k": 1}, "b": {"k": 1}, "c": {"k": 1, "d": 2}})
+        );
         assert_eq!(documents[0].position_of("b"), at(2, 4));
     }
 
     #[test]
     fn what_is_no_yaml_says_where() {
-        for (text, line) in
-            [("a: 1\nb: [1,\nc: 2\n", 2), ("a: 1\na: 2\n", 2), ("x:\n  k: 1\n  l: 2\n  k: 3\n", 4), ("a: 1\n\tb: 2\n", 1), ("a: 'x\n", 2)]
-        {
+        for (text, line) in [
+            ("a: 1\nb: [1,\nc: 2\n", 2),
+            ("a: 1\na: 2\n", 2),
+            ("x:\n  k: 1\n  l: 2\n  k: 3\n", 4),
+            ("a: 1\n\tb: 2\n", 1),
+            ("a: 'x\n", 2),
+        ] {
             let error = parse(text).unwrap_err();
-            assert_eq!(error.position.map(|p| p.line), Some(line), "{text:?}: {error:?}");
-            assert!(!error.message.is_empty() && !error.message.contains("at line"), "{error:?}");
+            assert_eq!(
+                error.position.map(|p| p.line),
+                Some(line),
+                "{text:?}: {error:?}"
+            );
+            assert!(
+                !error.message.is_empty() && !error.message.contains("at line"),
+                "{error:?}"
+            );
         }
     }
 }

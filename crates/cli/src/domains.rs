@@ -25,7 +25,8 @@ pub struct Entry {
     pub definition: Definition,
     /// The definitions of the other kinds of its API, each with the name of its file.
     pub further_definitions: &'static [(&'static str, Definition)],
-    /// Finalizers of the operator on users' objects of other kinds: nobody answers for them once it is gone.
+    /// Finalizers of the operator on users' objects of other kinds: nobody answers for them once it
+    /// is gone.
     pub finalizers: &'static [(Kind, &'static str)],
     /// Kinds whose objects operator and agents make, without an inventory.
     pub reports: &'static [Report],
@@ -46,7 +47,10 @@ pub struct Report {
 impl Report {
     /// Whether somebody has written something into this one.
     pub fn is_users(&self, object: &Value) -> bool {
-        self.has_users_spec && object["spec"].as_object().is_some_and(|spec| !spec.is_empty())
+        self.has_users_spec
+            && object["spec"]
+                .as_object()
+                .is_some_and(|spec| !spec.is_empty())
     }
 }
 
@@ -58,11 +62,14 @@ pub struct Install {
     pub namespace: &'static str,
     /// Whether all operands are in that namespace; else the roles reach every one.
     pub one_namespace: bool,
-    /// The environment variable that tells the operator of that namespace where it is itself in another; or of those that it serves.
+    /// The environment variable that tells the operator of that namespace where it is itself in
+    /// another; or of those that it serves.
     pub namespace_variable: &'static str,
-    /// The namespace that is served unless others are chosen, where the resource has one: then the roles are in each namespace that is served.
+    /// The namespace that is served unless others are chosen, where the resource has one: then the
+    /// roles are in each namespace that is served.
     pub served_namespace: Option<&'static str>,
-    /// The environment variable that lists the Keystones that the operator may send the usual keys of all Secrets to.
+    /// The environment variable that lists the Keystones that the operator may send the usual keys
+    /// of all Secrets to.
     pub keystones_variable: Option<&'static str>,
     /// Whether it works before there is any pod network: then it is on the nodes' network.
     pub before_the_network: bool,
@@ -74,11 +81,13 @@ pub struct Install {
     /// Names of the files that `weft manifests -o` writes for the definition and the example.
     pub definition_file: &'static str,
     pub example_file: &'static str,
-    /// Values in the example that lead to other objects than the ones it has: where it has the field, its owner may be asked for them.
+    /// Values in the example that lead to other objects than the ones it has: where it has the
+    /// field, its owner may be asked for them.
     pub alternatives: &'static [Alternative],
     /// What can be chosen by `--components`.
     pub components: &'static [Component],
-    /// The environment variable that tells the operator which components were chosen, where it watches less without the others.
+    /// The environment variable that tells the operator which components were chosen, where it
+    /// watches less without the others.
     pub components_variable: Option<&'static str>,
     /// Environment variables that name an image, each with what `weft manifests` sets.
     pub images: fn() -> Vec<(&'static str, &'static str)>,
@@ -112,26 +121,44 @@ pub enum Asked {
 
 impl Component {
     const fn field(name: &'static str, field: &'static str) -> Self {
-        Self { name, asked: Asked::Field(field) }
+        Self {
+            name,
+            asked: Asked::Field(field),
+        }
     }
 
     const fn field_not_in_example(name: &'static str, field: &'static str) -> Self {
-        Self { name, asked: Asked::FieldNotInExample(field) }
+        Self {
+            name,
+            asked: Asked::FieldNotInExample(field),
+        }
     }
 
     const fn network(name: &'static str, value: &'static str) -> Self {
-        Self { name, asked: Asked::Value(Alternative { inside: "/spec/defaultNetwork", field: "type", value }) }
+        Self {
+            name,
+            asked: Asked::Value(Alternative {
+                inside: "/spec/defaultNetwork",
+                field: "type",
+                value,
+            }),
+        }
     }
 }
 
 impl Entry {
-    /// The definitions of all kinds of its API, that of its resource first, each with the name of its file.
+    /// The definitions of all kinds of its API, that of its resource first, each with the name of
+    /// its file.
     pub fn definitions(&self) -> Vec<(&'static str, CustomResourceDefinition)> {
         let own = (self.install.definition_file, self.definition);
-        std::iter::once(&own).chain(self.further_definitions).map(|(file, definition)| (*file, definition.read())).collect()
+        std::iter::once(&own)
+            .chain(self.further_definitions)
+            .map(|(file, definition)| (*file, definition.read()))
+            .collect()
     }
 
-    /// Its pure half, set up by environment variables as the operator is, and the namespace of its operator.
+    /// Its pure half, set up by environment variables as the operator is, and the namespace of its
+    /// operator.
     ///
     /// # Errors
     /// A variable has a value that it cannot have.
@@ -166,7 +193,11 @@ const ADDONS: Entry = Entry {
         example_yaml: include_str!("../../../deploy/addons/example.yaml"),
         definition_file: "network-addons-config.crd.yaml",
         example_file: "network-addons-config-example.cr.yaml",
-        alternatives: &[Alternative { inside: "/spec/kubevirtIpamController", field: "certificateProvider", value: "CertManager" }],
+        alternatives: &[Alternative {
+            inside: "/spec/kubevirtIpamController",
+            field: "certificateProvider",
+            value: "CertManager",
+        }],
         components: &[
             Component::field("multus", "multus"),
             Component::field("multus-dynamic-networks", "multusDynamicNetworks"),
@@ -179,7 +210,12 @@ const ADDONS: Entry = Entry {
             Component::field_not_in_example("nmstate", "nmstate"),
         ],
         components_variable: Some(weft_addons::settings::COMPONENTS_VARIABLE),
-        images: || Image::ALL.iter().map(|image| (image.env(), image.default_reference())).collect(),
+        images: || {
+            Image::ALL
+                .iter()
+                .map(|image| (image.env(), image.default_reference()))
+                .collect()
+        },
     },
 };
 
@@ -217,10 +253,16 @@ const CLUSTER_NETWORK: Entry = Entry {
         images: || {
             vec![
                 ("NODE_IMAGE", "docker.io/openshift/origin-node:v4.0.0"),
-                ("HYPERSHIFT_IMAGE", "docker.io/openshift/origin-hypershift:v4.0.0"),
+                (
+                    "HYPERSHIFT_IMAGE",
+                    "docker.io/openshift/origin-hypershift:v4.0.0",
+                ),
                 ("KUBE_PROXY_IMAGE", "registry.k8s.io/kube-proxy:v1.36.3"),
                 ("FLANNEL_IMAGE", "ghcr.io/flannel-io/flannel:v0.28.4"),
-                ("FLANNEL_CNI_PLUGIN_IMAGE", "ghcr.io/flannel-io/flannel-cni-plugin:v1.9.1-flannel1"),
+                (
+                    "FLANNEL_CNI_PLUGIN_IMAGE",
+                    "ghcr.io/flannel-io/flannel-cni-plugin:v1.9.1-flannel1",
+                ),
             ]
         },
     },
@@ -232,14 +274,32 @@ const NODE_NETWORK: Entry = Entry {
     resource: kinds::NMSTATE,
     definition: definitions::NMSTATE,
     further_definitions: &[
-        ("node-network-state.crd.yaml", definitions::NODE_NETWORK_STATE),
-        ("node-network-configuration-policy.crd.yaml", definitions::NODE_NETWORK_CONFIGURATION_POLICY),
-        ("node-network-configuration-enactment.crd.yaml", definitions::NODE_NETWORK_CONFIGURATION_ENACTMENT),
+        (
+            "node-network-state.crd.yaml",
+            definitions::NODE_NETWORK_STATE,
+        ),
+        (
+            "node-network-configuration-policy.crd.yaml",
+            definitions::NODE_NETWORK_CONFIGURATION_POLICY,
+        ),
+        (
+            "node-network-configuration-enactment.crd.yaml",
+            definitions::NODE_NETWORK_CONFIGURATION_ENACTMENT,
+        ),
     ],
-    finalizers: &[(kinds::NODE_NETWORK_CONFIGURATION_POLICY, rollout::view::FINALIZER)],
+    finalizers: &[(
+        kinds::NODE_NETWORK_CONFIGURATION_POLICY,
+        rollout::view::FINALIZER,
+    )],
     reports: &[
-        Report { kind: kinds::NODE_NETWORK_CONFIGURATION_ENACTMENT, has_users_spec: false },
-        Report { kind: kinds::NODE_NETWORK_STATE, has_users_spec: true },
+        Report {
+            kind: kinds::NODE_NETWORK_CONFIGURATION_ENACTMENT,
+            has_users_spec: false,
+        },
+        Report {
+            kind: kinds::NODE_NETWORK_STATE,
+            has_users_spec: true,
+        },
     ],
     admission: node_network::admission,
     install: Install {
@@ -259,7 +319,12 @@ const NODE_NETWORK: Entry = Entry {
         alternatives: &[],
         components: &[],
         components_variable: None,
-        images: || vec![(deployment::settings::IMAGE_VARIABLE, deployment::settings::IMAGE)],
+        images: || {
+            vec![(
+                deployment::settings::IMAGE_VARIABLE,
+                deployment::settings::IMAGE,
+            )]
+        },
     },
 };
 
@@ -289,20 +354,35 @@ const PLACEMENT: Entry = Entry {
         alternatives: &[],
         components: &[],
         components_variable: None,
-        images: || vec![(weft_placement::domain::IMAGE_VARIABLE, weft_placement::domain::IMAGE)],
+        images: || {
+            vec![(
+                weft_placement::domain::IMAGE_VARIABLE,
+                weft_placement::domain::IMAGE,
+            )]
+        },
     },
 };
 
 /// The domains of these names, all if there are none.
 pub fn chosen(names: &[String]) -> Vec<&'static Entry> {
-    ALL.iter().filter(|entry| names.is_empty() || names.iter().any(|name| name == entry.name)).collect()
+    ALL.iter()
+        .filter(|entry| names.is_empty() || names.iter().any(|name| name == entry.name))
+        .collect()
 }
 
 /// Versions of the API that the API server serves, the one that is stored first.
 pub fn served_versions(definition: &CustomResourceDefinition) -> Vec<&str> {
-    let mut versions: Vec<_> = definition.spec.versions.iter().filter(|version| version.served).collect();
+    let mut versions: Vec<_> = definition
+        .spec
+        .versions
+        .iter()
+        .filter(|version| version.served)
+        .collect();
     versions.sort_by_key(|version| !version.storage);
-    versions.into_iter().map(|version| version.name.as_str()).collect()
+    versions
+        .into_iter()
+        .map(|version| version.name.as_str())
+        .collect()
 }
 
 /// Environment variables, some of them set by flags.
@@ -315,24 +395,34 @@ pub struct Environment {
 impl Environment {
     /// Those of this process.
     pub fn of_process() -> Self {
-        Self { of_process: true, ..Self::default() }
+        Self {
+            of_process: true,
+            ..Self::default()
+        }
     }
 
-    /// The same, with the images that `weft manifests` names where there are none: for checks, which images do not matter to.
+    /// The same, with the images that `weft manifests` names where there are none: for checks,
+    /// which images do not matter to.
     pub fn for_checks() -> Self {
-        ALL.iter().fold(Self::of_process(), Self::with_shipped_images)
+        ALL.iter()
+            .fold(Self::of_process(), Self::with_shipped_images)
     }
 
     /// Those of an installed operator, and nothing else.
     pub fn of_operator(set: BTreeMap<String, String>) -> Self {
-        Self { of_process: false, set }
+        Self {
+            of_process: false,
+            set,
+        }
     }
 
     /// With these namespaces, whatever the variables say.
     #[must_use]
     pub fn with_namespaces(mut self, operator: &str, operands: &str) -> Self {
-        self.set.insert("OPERATOR_NAMESPACE".to_owned(), operator.to_owned());
-        self.set.insert("OPERAND_NAMESPACE".to_owned(), operands.to_owned());
+        self.set
+            .insert("OPERATOR_NAMESPACE".to_owned(), operator.to_owned());
+        self.set
+            .insert("OPERAND_NAMESPACE".to_owned(), operands.to_owned());
         self
     }
 
@@ -340,12 +430,16 @@ impl Environment {
     #[must_use]
     pub fn with_shipped_images(mut self, entry: &Entry) -> Self {
         for (variable, image) in (entry.install.images)() {
-            if self.get(variable).is_none_or(|image| image.trim().is_empty()) {
+            if self
+                .get(variable)
+                .is_none_or(|image| image.trim().is_empty())
+            {
                 self.set.insert(variable.to_owned(), image.to_owned());
             }
         }
         if self.get("OPERATOR_IMAGE").is_none() {
-            self.set.insert("OPERATOR_IMAGE".to_owned(), OPERATOR_IMAGE.to_owned());
+            self.set
+                .insert("OPERATOR_IMAGE".to_owned(), OPERATOR_IMAGE.to_owned());
         }
         self
     }
@@ -359,6 +453,9 @@ impl Environment {
 
     /// The value of a variable.
     pub fn get(&self, name: &str) -> Option<String> {
-        self.set.get(name).cloned().or_else(|| std::env::var(name).ok().filter(|_| self.of_process))
+        self.set
+            .get(name)
+            .cloned()
+            .or_else(|| std::env::var(name).ok().filter(|_| self.of_process))
     }
 }

@@ -1,4 +1,5 @@
-//! What there is to give back of a PlacementAPI: its objects are in its namespace and known by their label, and some of other people's are held.
+//! What there is to give back of a PlacementAPI: its objects are in its namespace and known by
+//! their label, and some of other people's are held.
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -28,26 +29,46 @@ pub struct Handover {
     releases: Vec<Release>,
 }
 
-/// Finds out what there is to give back; of a PlacementAPI that nothing of Weft's is left of, nothing.
+/// Finds out what there is to give back; of a PlacementAPI that nothing of Weft's is left of,
+/// nothing.
 ///
 /// # Errors
 /// The cluster does not let us look, or the other operator could not go on from here.
-pub async fn find(online: &Online, site: &Site, objects: &Objects, resource: &Value) -> Result<(Vec<Entry>, Handover)> {
+pub async fn find(
+    online: &Online,
+    site: &Site,
+    objects: &Objects,
+    resource: &Value,
+) -> Result<(Vec<Entry>, Handover)> {
     let title = output::title(site.entry.resource, resource);
-    let namespace = resource["metadata"]["namespace"].as_str().unwrap_or_default();
-    let read: PlacementApi = serde_json::from_value(resource.clone()).with_context(|| format!("{title} cannot be read"))?;
-    let list = labelled_list(objects, namespace).await.map_err(|error| online.explain(error))?;
+    let namespace = resource["metadata"]["namespace"]
+        .as_str()
+        .unwrap_or_default();
+    let read: PlacementApi = serde_json::from_value(resource.clone())
+        .with_context(|| format!("{title} cannot be read"))?;
+    let list = labelled_list(objects, namespace)
+        .await
+        .map_err(|error| online.explain(error))?;
     let releases = credentials(namespace, &held(online, &read, namespace).await?);
     if list.is_empty() && releases.is_empty() {
         return Ok(Default::default());
     }
     let obstacles = obstacles(&read.spec);
     if !obstacles.is_empty() {
-        let obstacles: Vec<_> = obstacles.iter().map(|problem| format!("  {problem}")).collect();
-        bail!("{title}: the other operator could not go on with it, so nothing was changed:\n{}", obstacles.join("\n"));
+        let obstacles: Vec<_> = obstacles
+            .iter()
+            .map(|problem| format!("  {problem}"))
+            .collect();
+        bail!(
+            "{title}: the other operator could not go on with it, so nothing was changed:\n{}",
+            obstacles.join("\n")
+        );
     }
     for entry in list.iter().filter(|entry| entry.object.kind == kinds::JOB) {
-        let live = objects.live(&entry.object).await.map_err(|error| online.explain(error))?;
+        let live = objects
+            .live(&entry.object)
+            .await
+            .map_err(|error| online.explain(error))?;
         if live.is_some_and(|live| live["status"]["active"].as_i64() > Some(0)) {
             let (job, name) = (entry.object.human(), &entry.object.name);
             bail!(
@@ -58,17 +79,40 @@ pub async fn find(online: &Online, site: &Site, objects: &Objects, resource: &Va
     let name = read.metadata.name.clone().unwrap_or_default();
     let deployment = get(online, kinds::DEPLOYMENT, namespace, &name).await?;
     let settings = Settings::from_env(|variable| site.environment.get(variable))?;
-    Ok((list, Handover { missing: missing(&read, deployment.as_ref(), &settings.default_image), releases }))
+    Ok((
+        list,
+        Handover {
+            missing: missing(&read, deployment.as_ref(), &settings.default_image),
+            releases,
+        },
+    ))
 }
 
 /// Secrets that may be held: with our label, and those that the PlacementAPI names.
 async fn held(online: &Online, read: &PlacementApi, namespace: &str) -> Result<Vec<Value>> {
-    let labelled = online.cluster.list_metadata(kinds::SECRET, Some(namespace), &credential::held()).await;
+    let labelled = online
+        .cluster
+        .list_metadata(kinds::SECRET, Some(namespace), &credential::held())
+        .await;
     let (mut secrets, _) = labelled.map_err(|error| online.explain(error))?;
-    let named = read.spec.auth.as_ref().and_then(|auth| auth.application_credential_secret.as_deref());
-    let used = read.status.as_ref().and_then(|status| status.application_credential_secret.as_deref());
-    for name in [named, used].into_iter().flatten().filter(|name| !name.is_empty()) {
-        if secrets.iter().all(|secret| secret["metadata"]["name"] != name) {
+    let named = read
+        .spec
+        .auth
+        .as_ref()
+        .and_then(|auth| auth.application_credential_secret.as_deref());
+    let used = read
+        .status
+        .as_ref()
+        .and_then(|status| status.application_credential_secret.as_deref());
+    for name in [named, used]
+        .into_iter()
+        .flatten()
+        .filter(|name| !name.is_empty())
+    {
+        if secrets
+            .iter()
+            .all(|secret| secret["metadata"]["name"] != name)
+        {
             secrets.extend(get(online, kinds::SECRET, namespace, name).await?);
         }
     }
@@ -76,7 +120,11 @@ async fn held(online: &Online, read: &PlacementApi, namespace: &str) -> Result<V
 }
 
 async fn get(online: &Online, kind: Kind, namespace: &str, name: &str) -> Result<Option<Value>> {
-    online.cluster.get(&ObjectKey::new(kind, namespace, name)).await.map_err(|error| online.explain(error))
+    online
+        .cluster
+        .get(&ObjectKey::new(kind, namespace, name))
+        .await
+        .map_err(|error| online.explain(error))
 }
 
 impl Handover {
@@ -88,29 +136,59 @@ impl Handover {
     /// What would be done, a line each.
     pub fn preview(&self, site: &Site, resource: &Value) -> Vec<String> {
         let title = output::title(site.entry.resource, resource);
-        let missing = self.missing.iter().map(|(_, words)| format!("would set in {title}: {words}\n"));
-        missing.chain(self.releases.iter().map(|release| format!("would release {}: {}\n", release.key.human(), release.takes()))).collect()
+        let missing = self
+            .missing
+            .iter()
+            .map(|(_, words)| format!("would set in {title}: {words}\n"));
+        missing
+            .chain(self.releases.iter().map(|release| {
+                format!(
+                    "would release {}: {}\n",
+                    release.key.human(),
+                    release.takes()
+                )
+            }))
+            .collect()
     }
 
     /// Does it. What was done is not done again, so it can be repeated.
     ///
     /// # Errors
     /// The cluster does not let us.
-    pub async fn carry_out(&self, online: &Online, site: &Site, resource: &Value, said: impl Fn(&str, &str) -> Result<()>) -> Result<()> {
+    pub async fn carry_out(
+        &self,
+        online: &Online,
+        site: &Site,
+        resource: &Value,
+        said: impl Fn(&str, &str) -> Result<()>,
+    ) -> Result<()> {
         let manager = manager(&*site.domain);
         if let Some((patch, words)) = &self.missing {
-            let Some(key) = ObjectKey::of(resource) else { return Ok(()) };
+            let Some(key) = ObjectKey::of(resource) else {
+                return Ok(());
+            };
             let mut patch = patch.clone();
             patch["metadata"]["resourceVersion"] = resource["metadata"]["resourceVersion"].clone();
-            online.cluster.merge_patch(&key, "", &patch, &manager).await.map_err(|error| online.explain(error))?;
+            online
+                .cluster
+                .merge_patch(&key, "", &patch, &manager)
+                .await
+                .map_err(|error| online.explain(error))?;
             said("set", &format!("in {}: {words}", key.human()))?;
         }
         for release in &self.releases {
-            match online.cluster.json_patch(&release.key, &release.patch, &manager).await {
+            match online
+                .cluster
+                .json_patch(&release.key, &release.patch, &manager)
+                .await
+            {
                 Err(error) if error.is_not_found() => {}
                 released => released.map(drop).map_err(|error| online.explain(error))?,
             }
-            said("released", &format!("{}: {}", release.key.human(), release.takes()))?;
+            said(
+                "released",
+                &format!("{}: {}", release.key.human(), release.takes()),
+            )?;
         }
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! Users' objects that a finalizer of the operator holds: once it is gone nobody answers for that, and they could never be deleted again.
+//! Users' objects that a finalizer of the operator holds: once it is gone nobody answers for that,
+//! and they could never be deleted again.
 
 use anyhow::Result;
 use serde_json::Value;
@@ -27,8 +28,15 @@ pub async fn find(online: &Online, site: &Site) -> Result<Vec<Held>> {
             Err(error) if error.is_not_found() => continue,
             Err(error) => return Err(online.explain(error)),
         };
-        for object in objects.into_iter().filter(|object| has_finalizer(object, finalizer)) {
-            all.extend(ObjectKey::of(&object).map(|key| Held { key, object, finalizer }));
+        for object in objects
+            .into_iter()
+            .filter(|object| has_finalizer(object, finalizer))
+        {
+            all.extend(ObjectKey::of(&object).map(|key| Held {
+                key,
+                object,
+                finalizer,
+            }));
         }
     }
     Ok(all)
@@ -39,11 +47,22 @@ pub async fn find(online: &Online, site: &Site) -> Result<Vec<Held>> {
 /// # Errors
 /// The cluster does not let us.
 pub async fn let_go(online: &Online, site: &Site, held: &Held) -> Result<()> {
-    let Held { key, object, finalizer } = held;
-    let taken = online.cluster.take_finalizer(key, object, finalizer, &manager(&*site.domain)).await;
+    let Held {
+        key,
+        object,
+        finalizer,
+    } = held;
+    let taken = online
+        .cluster
+        .take_finalizer(key, object, finalizer, &manager(&*site.domain))
+        .await;
     taken.map(drop).map_err(|error| online.explain(error))
 }
 
 fn has_finalizer(object: &Value, finalizer: &str) -> bool {
-    object["metadata"]["finalizers"].as_array().into_iter().flatten().any(|one| one == finalizer)
+    object["metadata"]["finalizers"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .any(|one| one == finalizer)
 }

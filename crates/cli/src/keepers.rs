@@ -1,6 +1,8 @@
-//! Tools that put an object back when another one changes or deletes it: package managers, platforms and GitOps tools.
+//! Tools that put an object back when another one changes or deletes it: package managers,
+//! platforms and GitOps tools.
 //!
-//! Each is recognized by the labels, annotations and owners that it writes. The switch to Weft lasts only if these tools know of it.
+//! Each is recognized by the labels, annotations and owners that it writes. The switch to Weft
+//! lasts only if these tools know of it.
 
 use std::fmt;
 
@@ -10,14 +12,16 @@ use weft_plan::ObjectKey;
 /// A tool that keeps an object as it made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Keeper {
-    /// Operator Lifecycle Manager, through a ClusterServiceVersion (labels `olm.owner`, or the owner reference).
+    /// Operator Lifecycle Manager, through a ClusterServiceVersion (labels `olm.owner`, or the
+    /// owner reference).
     Olm {
         /// The namespace of the ClusterServiceVersion.
         namespace: String,
         /// Its name.
         version: String,
     },
-    /// OpenShift's cluster-version-operator (annotation `include.release.openshift.io/...`, or the owner reference).
+    /// OpenShift's cluster-version-operator (annotation `include.release.openshift.io/...`, or the
+    /// owner reference).
     ClusterVersion,
     /// hyperconverged-cluster-operator (label `app.kubernetes.io/managed-by: hco-operator`).
     HyperConverged,
@@ -35,12 +39,14 @@ pub enum Keeper {
         /// Its name.
         release: String,
     },
-    /// An Application of Argo CD (annotation `argocd.argoproj.io/tracking-id`, label `argocd.argoproj.io/instance`).
+    /// An Application of Argo CD (annotation `argocd.argoproj.io/tracking-id`, label
+    /// `argocd.argoproj.io/instance`).
     ArgoCd {
         /// Its name.
         application: String,
     },
-    /// A Kustomization or HelmRelease of Flux (labels `kustomize.toolkit.fluxcd.io/name` and `helm.toolkit.fluxcd.io/name`).
+    /// A Kustomization or HelmRelease of Flux (labels `kustomize.toolkit.fluxcd.io/name` and
+    /// `helm.toolkit.fluxcd.io/name`).
     Flux {
         /// Which of both.
         kind: &'static str,
@@ -55,7 +61,13 @@ impl Keeper {
     /// The tools that keep this object, in no other order than that of the enumeration.
     pub fn of(object: &Value) -> Vec<Self> {
         let metadata = &object["metadata"];
-        let text = |pointer: &str| metadata.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
+        let text = |pointer: &str| {
+            metadata
+                .pointer(pointer)
+                .and_then(Value::as_str)
+                .filter(|text| !text.is_empty())
+                .map(str::to_owned)
+        };
         let own_namespace = || text("/namespace").unwrap_or_default();
         let owner = |kind: &str, group: &str| {
             let mut owners = metadata["ownerReferences"].as_array().into_iter().flatten();
@@ -63,31 +75,71 @@ impl Keeper {
                 let api_version = owner["apiVersion"].as_str().unwrap_or_default();
                 owner["kind"] == kind && api_version.split('/').next() == Some(group)
             };
-            owners.find(is_it).and_then(|owner| owner["name"].as_str()).map(str::to_owned)
+            owners
+                .find(is_it)
+                .and_then(|owner| owner["name"].as_str())
+                .map(str::to_owned)
         };
 
-        let labelled = text("/labels/olm.owner").filter(|_| metadata["labels"]["olm.owner.kind"] == "ClusterServiceVersion");
+        let labelled = text("/labels/olm.owner")
+            .filter(|_| metadata["labels"]["olm.owner.kind"] == "ClusterServiceVersion");
         let olm = labelled
             .or_else(|| owner("ClusterServiceVersion", "operators.coreos.com"))
-            .map(|version| Self::Olm { namespace: text("/labels/olm.owner.namespace").unwrap_or_else(own_namespace), version });
+            .map(|version| Self::Olm {
+                namespace: text("/labels/olm.owner.namespace").unwrap_or_else(own_namespace),
+                version,
+            });
         let is_released = metadata["annotations"]
             .as_object()
-            .is_some_and(|annotations| annotations.keys().any(|key| key.starts_with("include.release.openshift.io/")));
-        let cluster_version = (is_released || owner("ClusterVersion", "config.openshift.io").is_some()).then_some(Self::ClusterVersion);
-        let hyper_converged = (metadata["labels"]["app.kubernetes.io/managed-by"] == "hco-operator").then_some(Self::HyperConverged);
-        let open_stack = owner("OpenStack", "operator.openstack.org").map(|name| Self::OpenStack { namespace: own_namespace(), name });
+            .is_some_and(|annotations| {
+                annotations
+                    .keys()
+                    .any(|key| key.starts_with("include.release.openshift.io/"))
+            });
+        let cluster_version = (is_released
+            || owner("ClusterVersion", "config.openshift.io").is_some())
+        .then_some(Self::ClusterVersion);
+        let hyper_converged = (metadata["labels"]["app.kubernetes.io/managed-by"]
+            == "hco-operator")
+            .then_some(Self::HyperConverged);
+        let open_stack = owner("OpenStack", "operator.openstack.org").map(|name| Self::OpenStack {
+            namespace: own_namespace(),
+            name,
+        });
         let helm = text("/annotations/meta.helm.sh~1release-name").map(|release| Self::Helm {
-            namespace: text("/annotations/meta.helm.sh~1release-namespace").unwrap_or_else(own_namespace),
+            namespace: text("/annotations/meta.helm.sh~1release-namespace")
+                .unwrap_or_else(own_namespace),
             release,
         });
         // The identifier begins with the application's name.
-        let tracked = text("/annotations/argocd.argoproj.io~1tracking-id").and_then(|id| Some(id.split_once(':')?.0.to_owned()));
-        let argo = tracked.or_else(|| text("/labels/argocd.argoproj.io~1instance")).map(|application| Self::ArgoCd { application });
-        let flux = [("Kustomization", "kustomize"), ("HelmRelease", "helm")].into_iter().filter_map(|(kind, tool)| {
-            let label = |field: &str| text(&format!("/labels/{tool}.toolkit.fluxcd.io~1{field}"));
-            Some(Self::Flux { kind, namespace: label("namespace").unwrap_or_else(own_namespace), name: label("name")? })
-        });
-        [olm, cluster_version, hyper_converged, open_stack, helm, argo].into_iter().flatten().chain(flux).collect()
+        let tracked = text("/annotations/argocd.argoproj.io~1tracking-id")
+            .and_then(|id| Some(id.split_once(':')?.0.to_owned()));
+        let argo = tracked
+            .or_else(|| text("/labels/argocd.argoproj.io~1instance"))
+            .map(|application| Self::ArgoCd { application });
+        let flux = [("Kustomization", "kustomize"), ("HelmRelease", "helm")]
+            .into_iter()
+            .filter_map(|(kind, tool)| {
+                let label =
+                    |field: &str| text(&format!("/labels/{tool}.toolkit.fluxcd.io~1{field}"));
+                Some(Self::Flux {
+                    kind,
+                    namespace: label("namespace").unwrap_or_else(own_namespace),
+                    name: label("name")?,
+                })
+            });
+        [
+            olm,
+            cluster_version,
+            hyper_converged,
+            open_stack,
+            helm,
+            argo,
+        ]
+        .into_iter()
+        .flatten()
+        .chain(flux)
+        .collect()
     }
 
     /// How to make it leave this workload to Weft. Commands where one is enough.
@@ -123,13 +175,23 @@ impl Keeper {
 impl fmt::Display for Keeper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Olm { namespace, version } => write!(f, "OLM (ClusterServiceVersion {namespace}/{version})"),
-            Self::ClusterVersion => f.write_str("cluster-version-operator (ClusterVersion version)"),
+            Self::Olm { namespace, version } => {
+                write!(f, "OLM (ClusterServiceVersion {namespace}/{version})")
+            }
+            Self::ClusterVersion => {
+                f.write_str("cluster-version-operator (ClusterVersion version)")
+            }
             Self::HyperConverged => f.write_str("hyperconverged-cluster-operator"),
-            Self::OpenStack { namespace, name } => write!(f, "openstack-operator (OpenStack {namespace}/{name})"),
+            Self::OpenStack { namespace, name } => {
+                write!(f, "openstack-operator (OpenStack {namespace}/{name})")
+            }
             Self::Helm { namespace, release } => write!(f, "Helm (release {namespace}/{release})"),
             Self::ArgoCd { application } => write!(f, "Argo CD (Application {application})"),
-            Self::Flux { kind, namespace, name } => write!(f, "Flux ({kind} {namespace}/{name})"),
+            Self::Flux {
+                kind,
+                namespace,
+                name,
+            } => write!(f, "Flux ({kind} {namespace}/{name})"),
         }
     }
 }
@@ -142,7 +204,10 @@ mod tests {
     use weft_plan::kinds;
 
     fn shown(metadata: Value) -> Vec<String> {
-        Keeper::of(&json!({"metadata": metadata})).iter().map(ToString::to_string).collect()
+        Keeper::of(&json!({"metadata": metadata}))
+            .iter()
+            .map(ToString::to_string)
+            .collect()
     }
 
     #[test]
@@ -164,14 +229,26 @@ mod tests {
                 json!({"ownerReferences": [{"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", "name": "version"}]}),
                 "cluster-version-operator (ClusterVersion version)",
             ),
-            (json!({"labels": {"app.kubernetes.io/managed-by": "hco-operator"}}), "hyperconverged-cluster-operator"),
+            (
+                json!({"labels": {"app.kubernetes.io/managed-by": "hco-operator"}}),
+                "hyperconverged-cluster-operator",
+            ),
             (
                 json!({"namespace": "n", "ownerReferences": [{"apiVersion": "operator.openstack.org/v1beta1", "kind": "OpenStack", "name": "openstack"}]}),
                 "openstack-operator (OpenStack n/openstack)",
             ),
-            (json!({"annotations": {"meta.helm.sh/release-name": "r", "meta.helm.sh/release-namespace": "s"}}), "Helm (release s/r)"),
-            (json!({"annotations": {"argocd.argoproj.io/tracking-id": "net:apps/Deployment:n/o"}}), "Argo CD (Application net)"),
-            (json!({"labels": {"argocd.argoproj.io/instance": "net"}}), "Argo CD (Application net)"),
+            (
+                json!({"annotations": {"meta.helm.sh/release-name": "r", "meta.helm.sh/release-namespace": "s"}}),
+                "Helm (release s/r)",
+            ),
+            (
+                json!({"annotations": {"argocd.argoproj.io/tracking-id": "net:apps/Deployment:n/o"}}),
+                "Argo CD (Application net)",
+            ),
+            (
+                json!({"labels": {"argocd.argoproj.io/instance": "net"}}),
+                "Argo CD (Application net)",
+            ),
             (
                 json!({"labels": {"kustomize.toolkit.fluxcd.io/name": "net", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"}}),
                 "Flux (Kustomization flux-system/net)",
@@ -200,8 +277,17 @@ mod tests {
     fn the_way_out_names_the_workload() {
         let workload = ObjectKey::new(kinds::DAEMON_SET, "n", "o");
         let how = Keeper::ClusterVersion.how_to_stop(&workload);
-        assert!(how.contains("{group: apps, kind: DaemonSet, namespace: n, name: o, unmanaged: true}"), "{how}");
-        let how = Keeper::ArgoCd { application: "net".into() }.how_to_stop(&workload);
-        assert_eq!(how, "take DaemonSet n/o out of the sources of the Application net");
+        assert!(
+            how.contains("{group: apps, kind: DaemonSet, namespace: n, name: o, unmanaged: true}"),
+            "{how}"
+        );
+        let how = Keeper::ArgoCd {
+            application: "net".into(),
+        }
+        .how_to_stop(&workload);
+        assert_eq!(
+            how,
+            "take DaemonSet n/o out of the sources of the Application net"
+        );
     }
 }

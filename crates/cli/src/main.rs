@@ -12,7 +12,8 @@
 //! - [`online`]: which cluster, and what of Weft is in it;
 //! - [`output`]: how results are written.
 //!
-//! Exit codes: 0 done, 1 the answer is no (invalid, changes), 2 it could not be found out: wrong usage, unreadable files.
+//! Exit codes: 0 done, 1 the answer is no (invalid, changes), 2 it could not be found out: wrong
+//! usage, unreadable files.
 
 #![warn(
     clippy::print_stdout,
@@ -53,7 +54,10 @@ fn main() -> ExitCode {
     match cli::Cli::read().run() {
         Ok(code) => code,
         Err(error) => {
-            output::say(&format!("{}: {error:#}", output::Style::stderr().bad("error")));
+            output::say(&format!(
+                "{}: {error:#}",
+                output::Style::stderr().bad("error")
+            ));
             ExitCode::from(2)
         }
     }

@@ -1,4 +1,5 @@
-//! Before the switch: which operators Weft would replace in a cluster, what keeps them, what the switch changes, and what is in its way.
+//! Before the switch: which operators Weft would replace in a cluster, what keeps them, what the
+//! switch changes, and what is in its way.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +21,11 @@ use crate::{
 };
 
 /// Variables by which the operators of this field give their release.
-const VERSION_VARIABLES: [&str; 3] = ["OPERATOR_VERSION", "RELEASE_VERSION", "OPENSTACK_RELEASE_VERSION"];
+const VERSION_VARIABLES: [&str; 3] = [
+    "OPERATOR_VERSION",
+    "RELEASE_VERSION",
+    "OPENSTACK_RELEASE_VERSION",
+];
 
 /// The state of a domain in a cluster, before the switch.
 pub struct Inspection {
@@ -58,9 +63,17 @@ impl Inspection {
     /// # Errors
     /// The cluster cannot be reached or does not let us look.
     pub async fn of(online: &Online, site: Site) -> Result<Self> {
-        let found = presence::originals(&online.cluster, &*site.domain).await.map_err(|error| online.explain(error))?;
-        let mut inspection =
-            Self { site, namespace: None, originals: Vec::new(), resources: Vec::new(), in_the_way: Vec::new(), notes: Vec::new() };
+        let found = presence::originals(&online.cluster, &*site.domain)
+            .await
+            .map_err(|error| online.explain(error))?;
+        let mut inspection = Self {
+            site,
+            namespace: None,
+            originals: Vec::new(),
+            resources: Vec::new(),
+            in_the_way: Vec::new(),
+            notes: Vec::new(),
+        };
         inspection.choose_namespace(&found)?;
         inspection.look_at_originals(&found)?;
         inspection.look_at_definitions(online).await?;
@@ -74,14 +87,19 @@ impl Inspection {
         Ok(inspection)
     }
 
-    /// Where the original's Deployment or DaemonSet has the name of Weft's, Weft takes its place, in whatever namespace.
+    /// Where the original's Deployment or DaemonSet has the name of Weft's, Weft takes its place,
+    /// in whatever namespace.
     fn choose_namespace(&mut self, found: &[Value]) -> Result<()> {
         let entry = self.site.entry;
         if self.site.operator.is_some() {
             return Ok(());
         }
-        let predecessor = found.iter().find(|original| original["metadata"]["name"] == entry.install.operator && !is_at_rest(original));
-        let namespace = predecessor.and_then(|original| original["metadata"]["namespace"].as_str()).unwrap_or(&self.site.namespace);
+        let predecessor = found.iter().find(|original| {
+            original["metadata"]["name"] == entry.install.operator && !is_at_rest(original)
+        });
+        let namespace = predecessor
+            .and_then(|original| original["metadata"]["namespace"].as_str())
+            .unwrap_or(&self.site.namespace);
         self.namespace = (namespace != entry.install.namespace).then(|| namespace.to_owned());
         // As `weft manifests` sets its operator up.
         let mut environment = Environment::of_process().with_shipped_images(entry);
@@ -108,12 +126,18 @@ impl Inspection {
             keystone_urls: None,
         })?;
         for original in found {
-            let Some(key) = ObjectKey::of(original) else { continue };
+            let Some(key) = ObjectKey::of(original) else {
+                continue;
+            };
             let successor = ours.operator.iter().find(|manifest| *manifest.key() == key);
             let is_replaced = successor.is_some();
-            let has_to_go_first = successor.and_then(|successor| why_to_delete_first(original, successor.body()));
+            let has_to_go_first =
+                successor.and_then(|successor| why_to_delete_first(original, successor.body()));
             if let Some(why) = has_to_go_first.filter(|_| self.site.operator.is_none()) {
-                let (namespace, kind) = (key.namespace.as_deref().unwrap_or_default(), key.kind.kind.to_lowercase());
+                let (namespace, kind) = (
+                    key.namespace.as_deref().unwrap_or_default(),
+                    key.kind.kind.to_lowercase(),
+                );
                 self.in_the_way.push(format!(
                     "{} {why}. Delete it first, what it deployed continues to run: kubectl -n {namespace} delete {kind} {}",
                     key.human(),
@@ -121,18 +145,29 @@ impl Inspection {
                 ));
             }
             let keepers = Keeper::of(original);
-            // openstack-operator keeps an operator at rest that `spec.operatorOverrides` has scaled to zero.
-            let brings_it_back = |keeper: &&Keeper| !(is_at_rest(original) && matches!(keeper, Keeper::OpenStack { .. }));
+            // openstack-operator keeps an operator at rest that `spec.operatorOverrides` has scaled
+            // to zero.
+            let brings_it_back = |keeper: &&Keeper| {
+                !(is_at_rest(original) && matches!(keeper, Keeper::OpenStack { .. }))
+            };
             for keeper in keepers.iter().filter(brings_it_back) {
-                self.in_the_way.push(format!("{keeper} keeps {} and brings it back: {}", key.human(), keeper.how_to_stop(&key)));
+                self.in_the_way.push(format!(
+                    "{keeper} keeps {} and brings it back: {}",
+                    key.human(),
+                    keeper.how_to_stop(&key)
+                ));
             }
             if let Some(obstacle) = presence::obstacle(original).filter(|_| !is_replaced) {
                 self.in_the_way.push(obstacle.message);
             }
-            let version =
-                VERSION_VARIABLES.iter().find_map(|name| variables(original).find(|variable| variable["name"] == *name)?["value"].as_str());
+            let version = VERSION_VARIABLES.iter().find_map(|name| {
+                variables(original).find(|variable| variable["name"] == *name)?["value"].as_str()
+            });
             self.originals.push(Original {
-                image: original.pointer("/spec/template/spec/containers/0/image").and_then(Value::as_str).map(str::to_owned),
+                image: original
+                    .pointer("/spec/template/spec/containers/0/image")
+                    .and_then(Value::as_str)
+                    .map(str::to_owned),
                 version: version.map(str::to_owned),
                 is_at_rest: is_at_rest(original),
                 is_replaced,
@@ -143,12 +178,20 @@ impl Inspection {
         Ok(())
     }
 
-    /// `kubectl apply` replaces a definition in place, unless its scope or a stored version forbids that, or another tool puts its own back.
+    /// `kubectl apply` replaces a definition in place, unless its scope or a stored version forbids
+    /// that, or another tool puts its own back.
     async fn look_at_definitions(&mut self, online: &Online) -> Result<()> {
         for (_, wanted) in self.site.entry.definitions() {
             let name = wanted.metadata.name.clone().unwrap_or_default();
             let key = ObjectKey::new(kinds::CUSTOM_RESOURCE_DEFINITION, "", &name);
-            let Some(live) = online.cluster.get(&key).await.map_err(|error| online.explain(error))? else { continue };
+            let Some(live) = online
+                .cluster
+                .get(&key)
+                .await
+                .map_err(|error| online.explain(error))?
+            else {
+                continue;
+            };
             let scope = live["spec"]["scope"].as_str().unwrap_or_default();
             if scope != wanted.spec.scope {
                 self.in_the_way.push(format!(
@@ -157,8 +200,18 @@ impl Inspection {
                     wanted.spec.scope
                 ));
             }
-            let stored = live["status"]["storedVersions"].as_array().into_iter().flatten().filter_map(Value::as_str);
-            let is_missing = |version: &&str| wanted.spec.versions.iter().all(|of_ours| of_ours.name != **version);
+            let stored = live["status"]["storedVersions"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str);
+            let is_missing = |version: &&str| {
+                wanted
+                    .spec
+                    .versions
+                    .iter()
+                    .all(|of_ours| of_ours.name != **version)
+            };
             for version in stored.filter(is_missing) {
                 self.in_the_way.push(format!(
                     "{} lists {version} in status.storedVersions, which Weft's does not have: write all of its objects again, then take the version off that list",
@@ -166,7 +219,11 @@ impl Inspection {
                 ));
             }
             for keeper in Keeper::of(&live) {
-                self.in_the_way.push(format!("{keeper} keeps {} and brings its own back: {}", key.human(), keeper.how_to_stop(&key)));
+                self.in_the_way.push(format!(
+                    "{keeper} keeps {} and brings its own back: {}",
+                    key.human(),
+                    keeper.how_to_stop(&key)
+                ));
             }
         }
         Ok(())
@@ -177,30 +234,62 @@ impl Inspection {
             let title = output::title(self.site.entry.resource, &value);
             let keepers = Keeper::of(&value);
             if !value["metadata"]["deletionTimestamp"].is_null() {
-                self.in_the_way.push(format!("{title} is being deleted: wait until it is gone"));
+                self.in_the_way
+                    .push(format!("{title} is being deleted: wait until it is gone"));
             }
-            let resource = Resource { source: String::new(), title, outcome: None, entry: self.site.entry, value };
-            let namespace = resource.value["metadata"]["namespace"].as_str().map(str::to_owned);
+            let resource = Resource {
+                source: String::new(),
+                title,
+                outcome: None,
+                entry: self.site.entry,
+                value,
+            };
+            let namespace = resource.value["metadata"]["namespace"]
+                .as_str()
+                .map(str::to_owned);
             let planned = plan(online, &self.site, &resource, false).await?;
             self.in_the_way.extend(planned.refusal());
             self.in_the_way.extend(planned.conflicts());
             for keeper in keepers.iter() {
-                self.notes.push(format!("{} is kept by {keeper}: change its specification there", resource.title));
+                self.notes.push(format!(
+                    "{} is kept by {keeper}: change its specification there",
+                    resource.title
+                ));
             }
-            self.resources.push(Found { namespace, planned, keepers });
+            self.resources.push(Found {
+                namespace,
+                planned,
+                keepers,
+            });
         }
         Ok(())
     }
 
     /// Objects of old releases that the operator of the add-ons has no right to delete.
     async fn look_at_old_objects(&mut self, online: &Online) -> Result<()> {
-        let budget = ObjectKey::new(kinds::POD_DISRUPTION_BUDGET, &self.site.namespace, "nmstate-webhook");
-        let network = ObjectKey::new(kinds::NETWORK_ATTACHMENT_DEFINITION, "default", "primary-udn-kubevirt-binding");
+        let budget = ObjectKey::new(
+            kinds::POD_DISRUPTION_BUDGET,
+            &self.site.namespace,
+            "nmstate-webhook",
+        );
+        let network = ObjectKey::new(
+            kinds::NETWORK_ATTACHMENT_DEFINITION,
+            "default",
+            "primary-udn-kubevirt-binding",
+        );
         let secret = ObjectKey::new(kinds::SECRET, &self.site.namespace, "nmstate-webhook");
         for key in [budget, network, secret] {
-            let live = online.cluster.get(&key).await.map_err(|error| online.explain(error))?;
+            let live = online
+                .cluster
+                .get(&key)
+                .await
+                .map_err(|error| online.explain(error))?;
             if live.is_some_and(|live| self.site.domain.made_by_original(&live)) {
-                let (namespace, kind, name) = (key.namespace.as_deref().unwrap_or_default(), key.kind.kind.to_lowercase(), &key.name);
+                let (namespace, kind, name) = (
+                    key.namespace.as_deref().unwrap_or_default(),
+                    key.kind.kind.to_lowercase(),
+                    &key.name,
+                );
                 self.notes.push(format!(
                     "{} is of an old release, and Weft does not delete it: kubectl -n {namespace} delete {kind} {name}",
                     key.human()
@@ -210,9 +299,13 @@ impl Inspection {
         Ok(())
     }
 
-    /// The policies that are there, as if they were applied once more: Weft corrects drift, which the original did not.
+    /// The policies that are there, as if they were applied once more: Weft corrects drift, which
+    /// the original did not.
     async fn look_at_nodes(&mut self, online: &Online) -> Result<()> {
-        let policies = online.cluster.list(kinds::NODE_NETWORK_CONFIGURATION_POLICY, None, "").await;
+        let policies = online
+            .cluster
+            .list(kinds::NODE_NETWORK_CONFIGURATION_POLICY, None, "")
+            .await;
         let policies = match policies {
             Err(error) if error.is_not_found() => return Ok(()),
             listed => listed.map_err(|error| online.explain(error))?,
@@ -220,7 +313,11 @@ impl Inspection {
         if policies.is_empty() {
             return Ok(());
         }
-        let states = match online.cluster.list(kinds::NODE_NETWORK_STATE, None, "").await {
+        let states = match online
+            .cluster
+            .list(kinds::NODE_NETWORK_STATE, None, "")
+            .await
+        {
             Err(error) if error.is_not_found() => Vec::new(),
             listed => listed.map_err(|error| online.explain(error))?,
         };
@@ -248,24 +345,46 @@ impl Inspection {
 
     /// The command that makes the switch.
     fn command(&self) -> String {
-        let namespace = self.namespace.as_ref().map(|namespace| format!(" --namespace {namespace}")).unwrap_or_default();
-        let served: BTreeSet<&str> = self.resources.iter().filter_map(|found| found.namespace.as_deref()).collect();
+        let namespace = self
+            .namespace
+            .as_ref()
+            .map(|namespace| format!(" --namespace {namespace}"))
+            .unwrap_or_default();
+        let served: BTreeSet<&str> = self
+            .resources
+            .iter()
+            .filter_map(|found| found.namespace.as_deref())
+            .collect();
         let served = match served.is_empty() {
             true => String::new(),
-            false => format!(" --placement-namespaces {}", served.into_iter().collect::<Vec<_>>().join(",")),
+            false => format!(
+                " --placement-namespaces {}",
+                served.into_iter().collect::<Vec<_>>().join(",")
+            ),
         };
-        format!("weft manifests --domains {}{namespace}{served} | kubectl apply -f -", self.site.entry.name)
+        format!(
+            "weft manifests --domains {}{namespace}{served} | kubectl apply -f -",
+            self.site.entry.name
+        )
     }
 
     /// For people.
     pub fn text(&self, style: Style) -> String {
-        let mut lines = vec![format!("{} ({})", style.bold(self.site.entry.name), self.site.entry.resource.kind)];
+        let mut lines = vec![format!(
+            "{} ({})",
+            style.bold(self.site.entry.name),
+            self.site.entry.resource.kind
+        )];
         if self.is_nothing() && self.in_the_way.is_empty() && self.notes.is_empty() {
             lines.push("  no operator and no resource: nothing to switch".to_owned());
             return lines.join("\n") + "\n";
         }
         if let Some(operator) = &self.site.operator {
-            lines.push(format!("  weft      {}, image {}", operator.workload.human(), operator.image));
+            lines.push(format!(
+                "  weft      {}, image {}",
+                operator.workload.human(),
+                operator.image
+            ));
         }
         for original in &self.originals {
             lines.push(format!("  operator  {}", original.text()));
@@ -274,18 +393,36 @@ impl Inspection {
             lines.push("  operator  none found".to_owned());
         }
         for found in &self.resources {
-            lines.push(format!("  resource  {}{}", found.planned.title, kept_by(&found.keepers)));
+            lines.push(format!(
+                "  resource  {}{}",
+                found.planned.title,
+                kept_by(&found.keepers)
+            ));
             lines.push(format!("            {}", found.planned.totals()));
-            lines.extend(found.planned.restart_lines().iter().map(|restart| format!("  restarts  {restart}")));
+            lines.extend(
+                found
+                    .planned
+                    .restart_lines()
+                    .iter()
+                    .map(|restart| format!("  restarts  {restart}")),
+            );
         }
         if self.resources.is_empty() {
             lines.push("  resource  none".to_owned());
         }
         for note in &self.notes {
-            lines.push(format!("  {}: {}", style.pending("note"), note.replace('\n', "\n    ")));
+            lines.push(format!(
+                "  {}: {}",
+                style.pending("note"),
+                note.replace('\n', "\n    ")
+            ));
         }
         for obstacle in &self.in_the_way {
-            lines.push(format!("  {}: {}", style.bad("in the way"), obstacle.replace('\n', "\n    ")));
+            lines.push(format!(
+                "  {}: {}",
+                style.bad("in the way"),
+                obstacle.replace('\n', "\n    ")
+            ));
         }
         if self.site.operator.is_none() {
             lines.push(format!("  switch    {}", self.command()));
@@ -312,14 +449,26 @@ impl Inspection {
 
 impl Original {
     fn text(&self) -> String {
-        let version = self.version.as_ref().map(|version| format!(", release {version}")).unwrap_or_default();
-        let image = self.image.as_ref().map(|image| format!(", image {image}")).unwrap_or_default();
+        let version = self
+            .version
+            .as_ref()
+            .map(|version| format!(", release {version}"))
+            .unwrap_or_default();
+        let image = self
+            .image
+            .as_ref()
+            .map(|image| format!(", image {image}"))
+            .unwrap_or_default();
         let fate = match (self.is_at_rest, self.is_replaced) {
             (true, _) => ", at rest",
             (false, true) => ", replaced by the switch",
             (false, false) => "",
         };
-        format!("{}{version}{image}{fate}{}", self.key.human(), kept_by(&self.keepers))
+        format!(
+            "{}{version}{image}{fate}{}",
+            self.key.human(),
+            kept_by(&self.keepers)
+        )
     }
 
     fn json(&self) -> Value {
@@ -339,7 +488,11 @@ impl Original {
 
 /// The environment of the operator's container.
 fn variables(original: &Value) -> impl Iterator<Item = &Value> {
-    original.pointer("/spec/template/spec/containers/0/env").and_then(Value::as_array).into_iter().flatten()
+    original
+        .pointer("/spec/template/spec/containers/0/env")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
 }
 
 /// Annotation of `kubectl apply`, by which it knows the fields that it has set before.
@@ -351,7 +504,9 @@ fn why_to_delete_first(original: &Value, successor: &Value) -> Option<&'static s
     if selector(original) != selector(successor) {
         Some("has another selector than Weft's, which the API server does not change")
     } else if original["metadata"]["annotations"][LAST_APPLIED].is_null() {
-        Some("was not made by kubectl apply, which would leave fields of it in Weft's, such as the command")
+        Some(
+            "was not made by kubectl apply, which would leave fields of it in Weft's, such as the command",
+        )
     } else {
         None
     }
@@ -360,7 +515,14 @@ fn why_to_delete_first(original: &Value, successor: &Value) -> Option<&'static s
 fn kept_by(keepers: &[Keeper]) -> String {
     match keepers {
         [] => String::new(),
-        keepers => format!(", kept by {}", keepers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")),
+        keepers => format!(
+            ", kept by {}",
+            keepers
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(" and ")
+        ),
     }
 }
 

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use weft_api::node_network::{NODE_LABEL, NodeNetworkConfigurationPolicySpec, POLICY_LABEL, enactment, policy, state};
+use weft_api::node_network::{
+    NODE_LABEL, NodeNetworkConfigurationPolicySpec, POLICY_LABEL, enactment, policy, state,
+};
 use weft_node_network::{
     check,
     plan::{Node, Plan, plan},
@@ -14,7 +16,8 @@ use weft_plan::{Kind, Problem, kinds};
 
 use crate::{document, online::Online, output::Style, sources::Source};
 
-/// What the operator and the agents would refuse in an object of `nmstate.io`, beyond its definition.
+/// What the operator and the agents would refuse in an object of `nmstate.io`, beyond its
+/// definition.
 pub fn problems(object: &Value) -> Vec<Problem> {
     match object["kind"].as_str() {
         Some(policy::KIND) => match spec(object) {
@@ -35,12 +38,20 @@ pub fn matters(object: &Value) -> bool {
 }
 
 fn spec(policy: &Value) -> Result<NodeNetworkConfigurationPolicySpec> {
-    let spec = if policy["spec"].is_null() { Value::Object(serde_json::Map::new()) } else { policy["spec"].clone() };
-    serde_json::from_value(spec).with_context(|| format!("{} {} cannot be read", policy::KIND, name(policy)))
+    let spec = if policy["spec"].is_null() {
+        Value::Object(serde_json::Map::new())
+    } else {
+        policy["spec"].clone()
+    };
+    serde_json::from_value(spec)
+        .with_context(|| format!("{} {} cannot be read", policy::KIND, name(policy)))
 }
 
 fn name(object: &Value) -> String {
-    object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
+    object["metadata"]["name"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// A policy, and the generation that it has in the cluster unless it would change.
@@ -75,9 +86,12 @@ impl Nodes {
     /// The cluster does not let us look, or does not know the kinds.
     pub async fn of_cluster(online: &Online) -> Result<Self> {
         let mut nodes = Self::default();
-        for kind in
-            [kinds::NODE_NETWORK_STATE, kinds::NODE, kinds::NODE_NETWORK_CONFIGURATION_POLICY, kinds::NODE_NETWORK_CONFIGURATION_ENACTMENT]
-        {
+        for kind in [
+            kinds::NODE_NETWORK_STATE,
+            kinds::NODE,
+            kinds::NODE_NETWORK_CONFIGURATION_POLICY,
+            kinds::NODE_NETWORK_CONFIGURATION_ENACTMENT,
+        ] {
             for object in list(online, kind).await? {
                 nodes.add(&object, kind.kind)?;
             }
@@ -90,15 +104,17 @@ impl Nodes {
         Ok(nodes)
     }
 
-    /// What files say: NodeNetworkStates, Nodes for their labels, and the policies that are there already with their enactments; lists of them, too.
+    /// What files say: NodeNetworkStates, Nodes for their labels, and the policies that are there
+    /// already with their enactments; lists of them, too.
     ///
     /// # Errors
     /// A file is no YAML, or there is no NodeNetworkState in them.
     pub fn of_files(sources: &[Source]) -> Result<Self> {
         let mut nodes = Self::default();
         for source in sources {
-            let documents = document::parse(&source.text)
-                .map_err(|error| anyhow::anyhow!("{} is not readable as YAML: {}", source.name, error.message))?;
+            let documents = document::parse(&source.text).map_err(|error| {
+                anyhow::anyhow!("{} is not readable as YAML: {}", source.name, error.message)
+            })?;
             for document in documents {
                 let kind = document.value["kind"].as_str().unwrap_or_default();
                 nodes.add(&document.value, kind)?;
@@ -121,26 +137,41 @@ impl Nodes {
                 let node = self.nodes.entry(name.clone()).or_default();
                 node.name = name.clone();
                 node.current = object["status"]["currentState"].clone();
-                node.own = Some(object["spec"]["desiredState"].clone()).filter(|own| !own.is_null());
+                node.own =
+                    Some(object["spec"]["desiredState"].clone()).filter(|own| !own.is_null());
                 if object["spec"]["managed"] == false {
-                    self.notes.push(format!("{name} is not managed (spec.managed is false): nothing is changed there"));
+                    self.notes.push(format!(
+                        "{name} is not managed (spec.managed is false): nothing is changed there"
+                    ));
                 }
                 let cut = object["status"]["conditions"]
                     .as_array()
                     .into_iter()
                     .flatten()
-                    .find(|condition| condition["type"] == "Complete" && condition["status"] == "False");
+                    .find(|condition| {
+                        condition["type"] == "Complete" && condition["status"] == "False"
+                    });
                 node.partial = cut.is_some();
                 if let Some(cut) = cut {
-                    self.notes.push(format!("{name} does not report all of its network: {}", cut["message"].as_str().unwrap_or_default()));
+                    self.notes.push(format!(
+                        "{name} does not report all of its network: {}",
+                        cut["message"].as_str().unwrap_or_default()
+                    ));
                 }
             }
             "Node" => {
                 let labels = object["metadata"]["labels"].clone();
-                self.labels.insert(name, serde_json::from_value(labels).unwrap_or_default());
+                self.labels
+                    .insert(name, serde_json::from_value(labels).unwrap_or_default());
             }
             policy::KIND => {
-                drop(self.policies.insert(name, Policy { generation: object["metadata"]["generation"].as_i64(), spec: spec(object)? }));
+                drop(self.policies.insert(
+                    name,
+                    Policy {
+                        generation: object["metadata"]["generation"].as_i64(),
+                        spec: spec(object)?,
+                    },
+                ));
             }
             enactment::KIND => self.done.extend(done(object)),
             _ => {}
@@ -156,11 +187,18 @@ impl Nodes {
         for object in objects {
             let name = name(object);
             if object["kind"] == state::KIND {
-                let Some(node) = self.nodes.get_mut(&name) else { bail!("nothing is known of the network of a node {name}") };
-                node.own = Some(object["spec"]["desiredState"].clone()).filter(|own| !own.is_null() && !delete);
+                let Some(node) = self.nodes.get_mut(&name) else {
+                    bail!("nothing is known of the network of a node {name}")
+                };
+                node.own = Some(object["spec"]["desiredState"].clone())
+                    .filter(|own| !own.is_null() && !delete);
             } else if !delete {
                 let spec = spec(object)?;
-                let generation = self.policies.get(&name).filter(|there| there.spec == spec).and_then(|there| there.generation);
+                let generation = self
+                    .policies
+                    .get(&name)
+                    .filter(|there| there.spec == spec)
+                    .and_then(|there| there.generation);
                 self.policies.insert(name, Policy { generation, spec });
             } else if let Some(policy) = self.policies.remove(&name) {
                 self.notes.push(match policy.spec.on_delete.as_deref() {
@@ -176,19 +214,42 @@ impl Nodes {
 
     /// The plan of each node.
     pub fn plans(&self) -> Vec<Plan> {
-        let policies = self.policies.iter().map(|(name, policy)| (name.clone(), policy.spec.clone())).collect();
-        let known = |node: &Node| Node { labels: self.labels.get(&node.name).cloned(), done: self.done_on(&node.name), ..node.clone() };
-        let plans = self.nodes.values().map(|node| plan(&known(node), &policies));
-        let silent = self.labels.iter().filter(|(node, _)| !self.nodes.contains_key(*node));
-        plans.chain(silent.filter_map(|(node, labels)| Plan::unknown(node, labels, &policies))).collect()
+        let policies = self
+            .policies
+            .iter()
+            .map(|(name, policy)| (name.clone(), policy.spec.clone()))
+            .collect();
+        let known = |node: &Node| Node {
+            labels: self.labels.get(&node.name).cloned(),
+            done: self.done_on(&node.name),
+            ..node.clone()
+        };
+        let plans = self
+            .nodes
+            .values()
+            .map(|node| plan(&known(node), &policies));
+        let silent = self
+            .labels
+            .iter()
+            .filter(|(node, _)| !self.nodes.contains_key(*node));
+        plans
+            .chain(silent.filter_map(|(node, labels)| Plan::unknown(node, labels, &policies)))
+            .collect()
     }
 
     fn done_on(&self, node: &str) -> BTreeMap<String, Value> {
         let is_current = |done: &&Done| {
-            let generation = self.policies.get(&done.policy).and_then(|policy| policy.generation);
+            let generation = self
+                .policies
+                .get(&done.policy)
+                .and_then(|policy| policy.generation);
             done.node == node && generation.is_some() && generation == done.generation
         };
-        self.done.iter().filter(is_current).map(|done| (done.policy.clone(), done.desired.clone())).collect()
+        self.done
+            .iter()
+            .filter(is_current)
+            .map(|done| (done.policy.clone(), done.desired.clone()))
+            .collect()
     }
 }
 
@@ -196,12 +257,16 @@ impl Nodes {
 fn done(enactment: &Value) -> Option<Done> {
     let (labels, status) = (&enactment["metadata"]["labels"], &enactment["status"]);
     let conditions = status["conditions"].as_array()?;
-    conditions.iter().find(|condition| condition["type"] == "Available" && condition["status"] == "True")?;
+    conditions
+        .iter()
+        .find(|condition| condition["type"] == "Available" && condition["status"] == "True")?;
     Some(Done {
         node: labels[NODE_LABEL].as_str()?.to_owned(),
         policy: labels[POLICY_LABEL].as_str()?.to_owned(),
         generation: status["policyGeneration"].as_i64(),
-        desired: Some(&status["desiredState"]).filter(|desired| desired.is_object())?.clone(),
+        desired: Some(&status["desiredState"])
+            .filter(|desired| desired.is_object())?
+            .clone(),
     })
 }
 
@@ -209,7 +274,12 @@ async fn list(online: &Online, kind: Kind) -> Result<Vec<Value>> {
     match online.cluster.list(kind, None, "").await {
         Ok(objects) => Ok(objects),
         Err(error) if error.is_not_found() => {
-            bail!("the cluster does not know {} ({}); {}", kind.kind, kind.api_version(), crate::online::HOW_TO_INSTALL)
+            bail!(
+                "the cluster does not know {} ({}); {}",
+                kind.kind,
+                kind.api_version(),
+                crate::online::HOW_TO_INSTALL
+            )
         }
         Err(error) => Err(online.explain(error)),
     }

@@ -1,4 +1,5 @@
-//! What all commands that talk to a cluster have in common: which cluster, and what of Weft is in it.
+//! What all commands that talk to a cluster have in common: which cluster, and what of Weft is in
+//! it.
 
 use std::{future::Future, path::PathBuf, sync::Arc, time::Duration};
 
@@ -33,8 +34,8 @@ pub struct ClusterArgs {
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
 
-    /// The operator's namespace, where no Deployment of it tells [default: where its inventory is, else as
-    /// OPERATOR_NAMESPACE says, else the usual one]
+    /// The operator's namespace, where no Deployment of it tells [default: where its inventory is,
+    /// else as OPERATOR_NAMESPACE says, else the usual one]
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
 }
@@ -45,23 +46,40 @@ impl ClusterArgs {
     /// # Errors
     /// No cluster is configured, or not in a usable way.
     pub async fn connect(&self) -> Result<Online> {
-        let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
+        let options = KubeConfigOptions {
+            context: self.context.clone(),
+            ..KubeConfigOptions::default()
+        };
         let mut config = match &self.kubeconfig {
             Some(path) => {
-                let file = Kubeconfig::read_from(path).with_context(|| format!("the kubeconfig {} cannot be used", path.display()))?;
-                Config::from_custom_kubeconfig(file, &options).await.map_err(unusable)?
+                let file = Kubeconfig::read_from(path)
+                    .with_context(|| format!("the kubeconfig {} cannot be used", path.display()))?;
+                Config::from_custom_kubeconfig(file, &options)
+                    .await
+                    .map_err(unusable)?
             }
-            None if self.context.is_some() => Config::from_kubeconfig(&options).await.map_err(unusable)?,
+            None if self.context.is_some() => {
+                Config::from_kubeconfig(&options).await.map_err(unusable)?
+            }
             None => Config::infer().await.map_err(|error| {
-                anyhow!("no cluster is configured: set KUBECONFIG, or give --kubeconfig ({})", first_line(&error.to_string()))
+                anyhow!(
+                    "no cluster is configured: set KUBECONFIG, or give --kubeconfig ({})",
+                    first_line(&error.to_string())
+                )
             })?,
         };
         config.default_retry = false;
         // Well below the time that people wait before they think that it hangs.
         config.connect_timeout = Some(Duration::from_secs(10));
         let server = config.cluster_url.to_string();
-        let client = Client::try_from(config).map_err(|error| anyhow!("the kubeconfig cannot be used: {error}"))?;
-        Ok(Online { cluster: Cluster::new(client).patient(), server, namespace: self.namespace.clone(), metrics: Metrics::default() })
+        let client = Client::try_from(config)
+            .map_err(|error| anyhow!("the kubeconfig cannot be used: {error}"))?;
+        Ok(Online {
+            cluster: Cluster::new(client).patient(),
+            server,
+            namespace: self.namespace.clone(),
+            metrics: Metrics::default(),
+        })
     }
 }
 
@@ -97,13 +115,19 @@ pub struct Site {
 }
 
 impl Online {
-    /// Looks for the operators of these domains. Where there is none, the domain is set up by what an operator has left, flags and
-    /// environment.
+    /// Looks for the operators of these domains. Where there is none, the domain is set up by what
+    /// an operator has left, flags and environment.
     ///
     /// # Errors
-    /// The cluster cannot be reached or does not let us look, or the operator's settings are unusable.
-    pub async fn sites(&self, entries: impl IntoIterator<Item = &'static Entry>) -> Result<Vec<Site>> {
-        let operators = presence::operators(&self.cluster).await.map_err(|error| self.explain(error))?;
+    /// The cluster cannot be reached or does not let us look, or the operator's settings are
+    /// unusable.
+    pub async fn sites(
+        &self,
+        entries: impl IntoIterator<Item = &'static Entry>,
+    ) -> Result<Vec<Site>> {
+        let operators = presence::operators(&self.cluster)
+            .await
+            .map_err(|error| self.explain(error))?;
         let mut sites = Vec::new();
         for entry in entries {
             sites.push(self.site(entry, &operators).await?);
@@ -112,40 +136,76 @@ impl Online {
     }
 
     async fn site(&self, entry: &'static Entry, operators: &[Operator]) -> Result<Site> {
-        let operator = operators.iter().find(|operator| operator.domains.iter().any(|domain| domain == entry.name)).cloned();
+        let operator = operators
+            .iter()
+            .find(|operator| operator.domains.iter().any(|domain| domain == entry.name))
+            .cloned();
         let environment = match (&operator, &self.namespace) {
             (Some(operator), _) => Environment::of_operator(operator.environment.clone()),
             (None, namespace) => match (self.namespaces_by_inventory(entry).await?, namespace) {
-                (Some((operator, operands)), _) => Environment::of_process().with_namespaces(&operator, &operands),
-                (None, Some(namespace)) => Environment::of_process().with_namespaces(namespace, namespace),
+                (Some((operator, operands)), _) => {
+                    Environment::of_process().with_namespaces(&operator, &operands)
+                }
+                (None, Some(namespace)) => {
+                    Environment::of_process().with_namespaces(namespace, namespace)
+                }
                 (None, None) => Environment::of_process(),
             },
         };
         let (domain, namespace) = entry.open(&environment)?;
-        Ok(Site { entry, domain, operator, namespace, environment })
+        Ok(Site {
+            entry,
+            domain,
+            operator,
+            namespace,
+            environment,
+        })
     }
 
-    /// The namespaces of an operator and of its operands, by an inventory that it has left: in `--namespace`, else anywhere.
+    /// The namespaces of an operator and of its operands, by an inventory that it has left: in
+    /// `--namespace`, else anywhere.
     async fn namespaces_by_inventory(&self, entry: &Entry) -> Result<Option<(String, String)>> {
-        let maps = match self.cluster.list(kinds::CONFIG_MAP, self.namespace.as_deref(), &format!("labelSelector={OWNER_LABEL}")).await {
+        let maps = match self
+            .cluster
+            .list(
+                kinds::CONFIG_MAP,
+                self.namespace.as_deref(),
+                &format!("labelSelector={OWNER_LABEL}"),
+            )
+            .await
+        {
             // Not everybody may look everywhere.
             Err(error) if error.class() == FailureClass::Forbidden => return Ok(None),
             maps => maps.map_err(|error| self.explain(error))?,
         };
         let prefix = Inventory::config_map_name(entry.resource, "");
-        let named = |map: &&Value| map["metadata"]["name"].as_str().is_some_and(|name| name.starts_with(&prefix));
+        let named = |map: &&Value| {
+            map["metadata"]["name"]
+                .as_str()
+                .is_some_and(|name| name.starts_with(&prefix))
+        };
         Ok(maps.iter().find(named).and_then(|map| {
             let operator = map["metadata"]["namespace"].as_str()?.to_owned();
             // A damaged one is told of where it is needed.
             let inventory = Inventory::from_data(&map["data"]).unwrap_or_default();
-            let operands = inventory.objects.into_keys().find(|key| key.kind == kinds::NAMESPACE).map(|key| key.name);
+            let operands = inventory
+                .objects
+                .into_keys()
+                .find(|key| key.kind == kinds::NAMESPACE)
+                .map(|key| key.name);
             Some((operator.clone(), operands.unwrap_or(operator)))
         }))
     }
 
     /// Reads and writes on behalf of a resource.
     pub fn objects(&self, site: &Site, owner: Owner) -> Objects {
-        Objects::new(self.cluster.clone(), None, Arc::clone(&site.domain), owner, self.metrics.clone())
+        Objects::new(
+            self.cluster.clone(),
+            None,
+            Arc::clone(&site.domain),
+            owner,
+            self.metrics.clone(),
+        )
     }
 
     /// A failed request, with the way out where one is known.
@@ -156,7 +216,10 @@ impl Online {
                 self.server
             ),
             cluster::Error::Api(status) if status.code == 401 => {
-                anyhow!("the cluster at {} does not accept these credentials: log in again, or choose another --context", self.server)
+                anyhow!(
+                    "the cluster at {} does not accept these credentials: log in again, or choose another --context",
+                    self.server
+                )
             }
             cluster::Error::Api(status) if status.code == 403 => {
                 anyhow!("{error}. Somebody with more rights has to grant this, or run the command")
@@ -171,7 +234,10 @@ impl Online {
 /// # Errors
 /// Those of the command.
 pub fn block_on<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("the runtime cannot be started")?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("the runtime cannot be started")?;
     runtime.block_on(command)
 }
 
@@ -201,7 +267,9 @@ impl Online {
     /// # Errors
     /// The cluster does not let us look.
     pub async fn leader(&self, site: &Site) -> Result<Option<Leader>> {
-        let leader = presence::leader(&self.cluster, &site.namespace, &*site.domain).await.map_err(|error| self.explain(error))?;
+        let leader = presence::leader(&self.cluster, &site.namespace, &*site.domain)
+            .await
+            .map_err(|error| self.explain(error))?;
         Ok(leader.filter(|leader| leader.is_alive(jiff::Timestamp::now())))
     }
 }
@@ -210,6 +278,10 @@ impl Site {
     /// That the cluster does not know the kind, and what to do.
     pub fn not_installed(&self) -> anyhow::Error {
         let kind = self.entry.resource;
-        anyhow!("Weft is not installed: the cluster does not know {} ({}); {HOW_TO_INSTALL}", kind.kind, kind.api_version())
+        anyhow!(
+            "Weft is not installed: the cluster does not know {} ({}); {HOW_TO_INSTALL}",
+            kind.kind,
+            kind.api_version()
+        )
     }
 }

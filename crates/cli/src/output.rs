@@ -1,4 +1,5 @@
-//! How results are shown: for people without control characters of others, for programs as YAML and files. All that this program prints goes through here.
+//! How results are shown: for people without control characters of others, for programs as YAML and
+//! files. All that this program prints goes through here.
 
 use std::{
     fs,
@@ -12,7 +13,8 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 use weft_plan::{Kind, ObjectKey, escape};
 
-/// One object as a YAML document, without separator. Keys are sorted, so that equal objects have equal texts.
+/// One object as a YAML document, without separator. Keys are sorted, so that equal objects have
+/// equal texts.
 ///
 /// # Errors
 /// The value cannot be written as YAML, which no value read from YAML or JSON is.
@@ -29,7 +31,8 @@ pub fn yaml_stream<'a>(objects: impl IntoIterator<Item = &'a Value>) -> Result<S
     Ok(documents.join("---\n"))
 }
 
-/// Writes text for people, or JSON, to stdout: emphasis as colour, and control characters of others escaped.
+/// Writes text for people, or JSON, to stdout: emphasis as colour, and control characters of others
+/// escaped.
 ///
 /// # Errors
 /// As [`print_as_is`].
@@ -47,14 +50,18 @@ pub fn say_here(text: &str) {
     let _ = io::stderr().lock().write_all(shown(text).as_bytes());
 }
 
-/// Writes to stdout what must not be altered: YAML, which has its own escapes, and scripts of ours. A reader that has seen enough
-/// (`weft manifests | head`) ends the program quietly, as is usual for filters.
+/// Writes to stdout what must not be altered: YAML, which has its own escapes, and scripts of ours.
+/// A reader that has seen enough (`weft manifests | head`) ends the program quietly, as is usual
+/// for filters.
 ///
 /// # Errors
 /// Any other failure to write.
 pub fn print_as_is(text: &str) -> Result<()> {
     let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+    {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
         written => written.context("cannot write to stdout"),
     }
@@ -64,8 +71,12 @@ pub fn print_as_is(text: &str) -> Result<()> {
 ///
 /// # Errors
 /// The folder or a file cannot be written.
-pub fn write_files<'a>(folder: &Path, files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<()> {
-    fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+pub fn write_files<'a>(
+    folder: &Path,
+    files: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Result<()> {
+    fs::create_dir_all(folder)
+        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
     for (name, text) in files {
         let path = folder.join(name);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
@@ -74,10 +85,13 @@ pub fn write_files<'a>(folder: &Path, files: impl IntoIterator<Item = (&'a str, 
     Ok(())
 }
 
-/// Begins each change of emphasis in a text, up to [`shown`]. It is drawn at random when the program starts, so that no text of others can hold it.
-static MARK: LazyLock<String> = LazyLock::new(|| format!("\x1b{:016x}", RandomState::new().hash_one(())));
+/// Begins each change of emphasis in a text, up to [`shown`]. It is drawn at random when the
+/// program starts, so that no text of others can hold it.
+static MARK: LazyLock<String> =
+    LazyLock::new(|| format!("\x1b{:016x}", RandomState::new().hash_one(())));
 
-/// A text as a terminal gets it: where [`Style`] has set emphasis there is a colour, and no other control character is left.
+/// A text as a terminal gets it: where [`Style`] has set emphasis there is a colour, and no other
+/// control character is left.
 pub fn shown(text: &str) -> String {
     let mut parts = text.split(MARK.as_str());
     let mut shown = escape::text(parts.next().unwrap_or_default()).into_owned();
@@ -87,7 +101,8 @@ pub fn shown(text: &str) -> String {
     shown
 }
 
-/// Emphasis for people at a terminal; plain text for pipes and files, and where `NO_COLOR` is set (<https://no-color.org>).
+/// Emphasis for people at a terminal; plain text for pipes and files, and where `NO_COLOR` is set
+/// (<https://no-color.org>).
 #[derive(Clone, Copy)]
 pub struct Style {
     colour: bool,
@@ -105,11 +120,17 @@ impl Style {
     }
 
     fn of(terminal: bool) -> Self {
-        Self { colour: terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) }
+        Self {
+            colour: terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        }
     }
 
     fn paint(self, code: &str, text: &str) -> String {
-        if self.colour { format!("{mark}{code}m{text}{mark}0m", mark = *MARK) } else { text.to_owned() }
+        if self.colour {
+            format!("{mark}{code}m{text}{mark}0m", mark = *MARK)
+        } else {
+            text.to_owned()
+        }
     }
 
     /// What a line is about.
@@ -195,8 +216,14 @@ mod tests {
             let written = yaml(&json!({ "k": text })).unwrap();
             let read: Value = serde_saphyr::from_str(&written).unwrap();
             assert_eq!(read, json!({ "k": text }), "{written}");
-            if text.chars().all(|c| c.is_ascii_alphanumeric() || "._:".contains(c)) {
-                assert!(written.contains(['"', '\'']), "{text:?} is written without quotes: {written}");
+            if text
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "._:".contains(c))
+            {
+                assert!(
+                    written.contains(['"', '\'']),
+                    "{text:?} is written without quotes: {written}"
+                );
             }
         }
     }
@@ -204,8 +231,15 @@ mod tests {
     #[test]
     fn only_emphasis_of_style_becomes_an_escape_sequence() {
         let style = Style { colour: true };
-        let text = format!("{} {}: \x1b[32mgood\x1b[0m\n", style.bold("\x1b[2Jname"), style.bad("Failing"));
-        assert_eq!(shown(&text), "\x1b[1m^[[2Jname\x1b[0m \x1b[1;31mFailing\x1b[0m: ^[[32mgood^[[0m\n");
+        let text = format!(
+            "{} {}: \x1b[32mgood\x1b[0m\n",
+            style.bold("\x1b[2Jname"),
+            style.bad("Failing")
+        );
+        assert_eq!(
+            shown(&text),
+            "\x1b[1m^[[2Jname\x1b[0m \x1b[1;31mFailing\x1b[0m: ^[[32mgood^[[0m\n"
+        );
         assert_eq!(shown(&Style { colour: false }.bold("a\x07b")), "a^Gb");
     }
 
@@ -214,14 +248,19 @@ mod tests {
     fn yaml_escapes_control_characters_itself() {
         let object = json!({"a\u{1b}b": "c\u{7}\u{9b}\u{7f}\r", "block": "line\u{1b}[2J\nline\n"});
         let written = yaml(&object).unwrap();
-        assert!(written.chars().all(|c| c == '\n' || !c.is_control()), "{written:?}");
+        assert!(
+            written.chars().all(|c| c == '\n' || !c.is_control()),
+            "{written:?}"
+        );
         assert_eq!(serde_saphyr::from_str::<Value>(&written).unwrap(), object);
     }
 
     #[test]
     fn a_stream_is_read_back_as_it_was() {
-        let objects =
-            [json!({"a": {"b": [1, 2.5, {"c": null}], "d": {}, "e": []}}), json!({"long": "x ".repeat(200), "lines": "a\n  b\n\nc\n"})];
+        let objects = [
+            json!({"a": {"b": [1, 2.5, {"c": null}], "d": {}, "e": []}}),
+            json!({"long": "x ".repeat(200), "lines": "a\n  b\n\nc\n"}),
+        ];
         let stream = yaml_stream(&objects).unwrap();
         let read: Vec<Value> = serde_saphyr::from_multiple(&stream).unwrap();
         assert_eq!(read, objects);

@@ -1,4 +1,5 @@
-//! Everything that PlacementAPIs lead to: by the Secrets and the objects of other operators that stand in the same files, or by those of a cluster.
+//! Everything that PlacementAPIs lead to: by the Secrets and the objects of other operators that
+//! stand in the same files, or by those of a cluster.
 
 use std::collections::BTreeMap;
 
@@ -32,16 +33,25 @@ const UNIT: &str = "placement";
 /// The heading of what is held and released.
 const OTHERS: &str = "objects of others";
 /// Of an account that is made from it nothing is ever used.
-const EXAMPLE: Dice = Dice { user: [0x5a; 2], password: [0x5a; 16] };
-const OTHER_EXAMPLE: Dice = Dice { user: [0xa5; 2], password: [0xa5; 16] };
+const EXAMPLE: Dice = Dice {
+    user: [0x5a; 2],
+    password: [0x5a; 16],
+};
+const OTHER_EXAMPLE: Dice = Dice {
+    user: [0xa5; 2],
+    password: [0xa5; 16],
+};
 
-/// Fills in what a resource alone does not tell. What is taken for granted, and what is missing, becomes a note.
+/// Fills in what a resource alone does not tell. What is taken for granted, and what is missing,
+/// becomes a note.
 ///
 /// # Errors
 /// What is set in the environment is refused.
 pub fn complete(review: &mut Review, sources: &[Source], environment: &Environment) -> Result<()> {
     let is_placement = |resource: &&mut Resource| resource.entry.resource == kinds::PLACEMENT_API;
-    let Review { resources, notes, .. } = review;
+    let Review {
+        resources, notes, ..
+    } = review;
     let mut placement = resources.iter_mut().filter(is_placement).peekable();
     if placement.peek().is_none() {
         return Ok(());
@@ -51,32 +61,51 @@ pub fn complete(review: &mut Review, sources: &[Source], environment: &Environme
     // Here other kinds are of use.
     notes.retain(|note| !note.ends_with("is skipped: not a kind that Weft serves"));
     for resource in placement {
-        let Some(outcome) = &mut resource.outcome else { continue };
+        let Some(outcome) = &mut resource.outcome else {
+            continue;
+        };
         let read: PlacementApi = serde_json::from_value(resource.value.clone())?;
         let preview = preview(&read, &settings, Given::Files(given.clone()), None, EXAMPLE);
         let about = |what: String| format!("{}: {}: {what}", resource.source, resource.title);
         notes.extend(preview.assumed.into_iter().map(about));
         let way_out = "what comes after that is not shown: add what is missing to the files";
         notes.extend(preview.ends.map(|ends| about(format!("{ends}; {way_out}"))));
-        outcome.decision.units = vec![Unit { name: UNIT.to_owned(), objects: preview.objects }];
+        outcome.decision.units = vec![Unit {
+            name: UNIT.to_owned(),
+            objects: preview.objects,
+        }];
     }
     Ok(())
 }
 
-/// Notes what the operator would not send to Keystone, as far as the Secrets stand in the same files.
+/// Notes what the operator would not send to Keystone, as far as the Secrets stand in the same
+/// files.
 ///
 /// # Errors
 /// What is set in the environment is refused.
-pub fn note_unpermitted(review: &mut Review, sources: &[Source], environment: &Environment) -> Result<()> {
-    let Review { resources, notes, .. } = review;
-    let mut placement = resources.iter().filter(|resource| resource.entry.resource == kinds::PLACEMENT_API).peekable();
+pub fn note_unpermitted(
+    review: &mut Review,
+    sources: &[Source],
+    environment: &Environment,
+) -> Result<()> {
+    let Review {
+        resources, notes, ..
+    } = review;
+    let mut placement = resources
+        .iter()
+        .filter(|resource| resource.entry.resource == kinds::PLACEMENT_API)
+        .peekable();
     if placement.peek().is_none() {
         return Ok(());
     }
     let settings = Settings::from_env(|variable| environment.get(variable))?;
     let given = given(sources);
     for resource in placement.filter(|resource| resource.outcome.is_some()) {
-        let why = unpermitted(&serde_json::from_value(resource.value.clone())?, &settings, &given);
+        let why = unpermitted(
+            &serde_json::from_value(resource.value.clone())?,
+            &settings,
+            &given,
+        );
         notes.extend(why.map(|why| format!("{}: {}: {why}", resource.source, resource.title)));
     }
     Ok(())
@@ -84,7 +113,10 @@ pub fn note_unpermitted(review: &mut Review, sources: &[Source], environment: &E
 
 /// Everything that stands in the files. Whatever is wrong with one has been told.
 fn given(sources: &[Source]) -> Vec<Value> {
-    let documents = sources.iter().filter_map(|source| document::parse(&source.text).ok()).flatten();
+    let documents = sources
+        .iter()
+        .filter_map(|source| document::parse(&source.text).ok())
+        .flatten();
     documents.map(|document| document.value).collect()
 }
 
@@ -98,16 +130,22 @@ pub async fn plan(online: &Online, site: &Site, wanted: &Value) -> Result<(Previ
     let objects = online.objects(site, Owner::of(&*site.domain, wanted));
     let namespace = namespace(wanted);
     let mut notes = Vec::new();
-    if matches!(&settings.namespaces, Namespaces::These(served) if served.iter().all(|name| name != namespace)) {
+    if matches!(&settings.namespaces, Namespaces::These(served) if served.iter().all(|name| name != namespace))
+    {
         notes.push(format!(
             "namespace {namespace} is not served: nothing happens until the operator is installed with --placement-namespaces {},{namespace}",
             settings.namespaces
         ));
     }
-    let (facts, unseen) = changes::facts(&objects).await.map_err(|error| online.explain(error))?;
+    let (facts, unseen) = changes::facts(&objects)
+        .await
+        .map_err(|error| online.explain(error))?;
     let elder = elder(online, site, wanted).await?;
     let look = |answers: &BTreeMap<_, _>, dice| {
-        let given = Given::Cluster { facts: Box::new(facts.clone()), answers: answers.clone() };
+        let given = Given::Cluster {
+            facts: Box::new(facts.clone()),
+            answers: answers.clone(),
+        };
         preview(&read, &settings, given, elder.as_deref(), dice)
     };
     let mut answers = BTreeMap::new();
@@ -121,25 +159,63 @@ pub async fn plan(online: &Online, site: &Site, wanted: &Value) -> Result<(Previ
             answers.insert(question, answer);
         }
     };
-    notes.extend(ahead.ends.map(|ends| format!("{ends}; what comes after that is not shown")));
-    if read.spec.keystone.as_ref().is_some_and(|keystone| keystone.registration.as_deref() == Some("Direct")) {
+    notes.extend(
+        ahead
+            .ends
+            .map(|ends| format!("{ends}; what comes after that is not shown")),
+    );
+    if read
+        .spec
+        .keystone
+        .as_ref()
+        .is_some_and(|keystone| keystone.registration.as_deref() == Some("Direct"))
+    {
         notes.push("what the operator registers in Keystone by itself is not shown".to_owned());
     }
     // What other dice make otherwise is drawn; the name of an object may be, too.
     let others = look(&answers, OTHER_EXAMPLE).objects;
-    let other = |object: &Manifest| others.iter().find(|other| other.key() == object.key()).unwrap_or(object).clone();
-    let other = Unit { name: UNIT.to_owned(), objects: ahead.objects.iter().map(other).collect() };
-    let unit = Unit { name: UNIT.to_owned(), objects: ahead.objects };
-    let mut planned = changes::unit(&objects, &unit, &other).await.map_err(|error| online.explain(error))?;
-    for change in planned.changes.iter_mut().filter(|change| ahead.replaced.contains(&change.object)) {
-        change.action = Action::Replace { differences: Vec::new() };
+    let other = |object: &Manifest| {
+        others
+            .iter()
+            .find(|other| other.key() == object.key())
+            .unwrap_or(object)
+            .clone()
+    };
+    let other = Unit {
+        name: UNIT.to_owned(),
+        objects: ahead.objects.iter().map(other).collect(),
+    };
+    let unit = Unit {
+        name: UNIT.to_owned(),
+        objects: ahead.objects,
+    };
+    let mut planned = changes::unit(&objects, &unit, &other)
+        .await
+        .map_err(|error| online.explain(error))?;
+    for change in planned
+        .changes
+        .iter_mut()
+        .filter(|change| ahead.replaced.contains(&change.object))
+    {
+        change.action = Action::Replace {
+            differences: Vec::new(),
+        };
     }
     let held = ahead.claims.iter().map(hold);
-    let others = UnitPreview { name: OTHERS.to_owned(), changes: held.chain(ahead.releases.iter().map(release)).collect() };
+    let others = UnitPreview {
+        name: OTHERS.to_owned(),
+        changes: held.chain(ahead.releases.iter().map(release)).collect(),
+    };
     let plan = Preview {
-        blocked: presence::blocked(&online.cluster, &*site.domain).await.map_err(|error| online.explain(error))?,
+        blocked: presence::blocked(&online.cluster, &*site.domain)
+            .await
+            .map_err(|error| online.explain(error))?,
         paused: drift::pause(wanted).map(str::to_owned),
-        drawn: unit.objects.iter().zip(&other.objects).any(|(one, other)| one.body() != other.body()),
+        drawn: unit
+            .objects
+            .iter()
+            .zip(&other.objects)
+            .any(|(one, other)| one.body() != other.body()),
         units: vec![planned, others],
         notices: unseen,
         ..Preview::default()
@@ -148,12 +224,26 @@ pub async fn plan(online: &Online, site: &Site, wanted: &Value) -> Result<(Previ
 }
 
 fn hold(claim: &Claim) -> Change {
-    Change { object: claim.key.clone(), action: Action::Hold { why: format!("would hold it: {}", claim.puts()) } }
+    Change {
+        object: claim.key.clone(),
+        action: Action::Hold {
+            why: format!("would hold it: {}", claim.puts()),
+        },
+    }
 }
 
 fn release(release: &Release) -> Change {
-    let stays = if release.leaves { ", so that it stays when the PlacementAPI goes" } else { "" };
-    Change { object: release.key.clone(), action: Action::Release { why: format!("would release it: {} goes{stays}", release.takes()) } }
+    let stays = if release.leaves {
+        ", so that it stays when the PlacementAPI goes"
+    } else {
+        ""
+    };
+    Change {
+        object: release.key.clone(),
+        action: Action::Release {
+            why: format!("would release it: {} goes{stays}", release.takes()),
+        },
+    }
 }
 
 /// What the deletion of a PlacementAPI would remove, and release.
@@ -165,16 +255,30 @@ pub async fn deletion(online: &Online, site: &Site, stored: &Value) -> Result<Pr
     let mut removals = Vec::new();
     for kind in site.domain.kinds() {
         let objects = listed(online, namespace(stored), kind, OWNER_LABEL).await?;
-        let keys = objects.iter().filter(|object| owner.owns(object)).filter_map(ObjectKey::of);
-        removals.extend(keys.map(|object| Change { object, action: Action::Delete }));
+        let keys = objects
+            .iter()
+            .filter(|object| owner.owns(object))
+            .filter_map(ObjectKey::of);
+        removals.extend(keys.map(|object| Change {
+            object,
+            action: Action::Delete,
+        }));
     }
     let objects = online.objects(site, owner);
-    let (facts, notices) = changes::facts(&objects).await.map_err(|error| online.explain(error))?;
+    let (facts, notices) = changes::facts(&objects)
+        .await
+        .map_err(|error| online.explain(error))?;
     // One that cannot be read holds nothing.
     let read: PlacementApi = serde_json::from_value(stored.clone()).unwrap_or_default();
     let mut answers = BTreeMap::new();
     let releases = loop {
-        let (releases, open) = preview_departure(&read, Given::Cluster { facts: Box::new(facts.clone()), answers: answers.clone() });
+        let (releases, open) = preview_departure(
+            &read,
+            Given::Cluster {
+                facts: Box::new(facts.clone()),
+                answers: answers.clone(),
+            },
+        );
         if open.is_empty() {
             break releases;
         }
@@ -186,7 +290,15 @@ pub async fn deletion(online: &Online, site: &Site, stored: &Value) -> Result<Pr
     // What goes is released first, which nobody needs to be told.
     let stays = |release: &&Release| removals.iter().all(|removal| removal.object != release.key);
     let changes = releases.iter().filter(stays).map(self::release).collect();
-    Ok(Preview { units: vec![UnitPreview { name: OTHERS.to_owned(), changes }], removals, notices, ..Preview::default() })
+    Ok(Preview {
+        units: vec![UnitPreview {
+            name: OTHERS.to_owned(),
+            changes,
+        }],
+        removals,
+        notices,
+        ..Preview::default()
+    })
 }
 
 /// The PlacementAPI that counts in the namespace, if it is another one.
@@ -198,7 +310,9 @@ async fn elder(online: &Online, site: &Site, wanted: &Value) -> Result<Option<St
         all.push(wanted.clone());
     }
     let senior = seniority::senior(&all).filter(|senior| !is_wanted(senior));
-    Ok(senior.and_then(|senior| senior["metadata"]["name"].as_str()).map(str::to_owned))
+    Ok(senior
+        .and_then(|senior| senior["metadata"]["name"].as_str())
+        .map(str::to_owned))
 }
 
 async fn ask(online: &Online, namespace: &str, question: &Question) -> Result<Vec<Value>> {
@@ -211,14 +325,21 @@ async fn ask(online: &Online, namespace: &str, question: &Question) -> Result<Ve
     }
 }
 
-/// The objects of a kind that a label selector chooses; none of a kind that the cluster does not serve.
+/// The objects of a kind that a label selector chooses; none of a kind that the cluster does not
+/// serve.
 async fn listed(online: &Online, namespace: &str, kind: Kind, labels: &str) -> Result<Vec<Value>> {
-    match online.cluster.list(kind, Some(namespace), &format!("labelSelector={labels}")).await {
+    match online
+        .cluster
+        .list(kind, Some(namespace), &format!("labelSelector={labels}"))
+        .await
+    {
         Err(error) if error.is_not_found() => Ok(Vec::new()),
         listed => listed.map_err(|error| online.explain(error)),
     }
 }
 
 fn namespace(resource: &Value) -> &str {
-    resource["metadata"]["namespace"].as_str().unwrap_or("default")
+    resource["metadata"]["namespace"]
+        .as_str()
+        .unwrap_or("default")
 }

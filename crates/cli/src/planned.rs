@@ -83,30 +83,45 @@ impl Planned {
     /// Whether anything would be other than it is, or cannot become what it should be.
     pub fn changes_something(&self) -> bool {
         !matches!(self.effect, Effect::None)
-            || self
-                .preview
-                .changes()
-                .any(|change| change.action.writes() || matches!(change.action, Action::Conflict { .. } | Action::Wait))
+            || self.preview.changes().any(|change| {
+                change.action.writes()
+                    || matches!(change.action, Action::Conflict { .. } | Action::Wait)
+            })
     }
 
     /// The workloads whose pods restart, each with the places in its pod template that change.
     pub fn restarts(&self) -> Vec<(&ObjectKey, Vec<String>)> {
-        let written = self.preview.changes().filter(|change| change.action.writes());
-        let restarted =
-            written.filter_map(|change| Some((&change.object, pod_template_changes(change.object.kind, differences(&change.action)?))));
+        let written = self
+            .preview
+            .changes()
+            .filter(|change| change.action.writes());
+        let restarted = written.filter_map(|change| {
+            Some((
+                &change.object,
+                pod_template_changes(change.object.kind, differences(&change.action)?),
+            ))
+        });
         restarted.filter(|(_, why)| !why.is_empty()).collect()
     }
 
     /// The same, a line each.
     pub fn restart_lines(&self) -> Vec<String> {
-        self.restarts().into_iter().map(|(object, why)| format!("{}: {}", object.human(), why.join(", "))).collect()
+        self.restarts()
+            .into_iter()
+            .map(|(object, why)| format!("{}: {}", object.human(), why.join(", ")))
+            .collect()
     }
 
     /// Why the operator would carry out nothing of it, if that is so.
     pub fn refusal(&self) -> Option<String> {
         let refusal = self.preview.refusal.as_ref()?;
         let problems: Vec<_> = refusal.problems.iter().map(ToString::to_string).collect();
-        Some(format!("{}: the operator would refuse it ({}): {}", self.title, refusal.reason, problems.join("\n")))
+        Some(format!(
+            "{}: the operator would refuse it ({}): {}",
+            self.title,
+            refusal.reason,
+            problems.join("\n")
+        ))
     }
 
     /// The objects that Weft would not get, each with the reason.
@@ -124,21 +139,48 @@ impl Planned {
         let out = &mut text;
         match &self.effect {
             Effect::None => {}
-            Effect::Create => line(out, &format!("{} {}", style.good("+"), style.bold(&self.title))),
-            Effect::Delete => line(out, &format!("{} {}", style.bad("-"), style.bold(&self.title))),
+            Effect::Create => line(
+                out,
+                &format!("{} {}", style.good("+"), style.bold(&self.title)),
+            ),
+            Effect::Delete => line(
+                out,
+                &format!("{} {}", style.bad("-"), style.bold(&self.title)),
+            ),
             Effect::Change(differences) => {
-                line(out, &format!("{} {}: spec changes", style.pending("~"), style.bold(&self.title)));
+                line(
+                    out,
+                    &format!(
+                        "{} {}: spec changes",
+                        style.pending("~"),
+                        style.bold(&self.title)
+                    ),
+                );
                 fields(out, differences, style);
             }
         }
-        let of_units = self.preview.units.iter().map(|unit| (unit.name.as_str(), None, unit.changes.iter().collect()));
+        let of_units = self
+            .preview
+            .units
+            .iter()
+            .map(|unit| (unit.name.as_str(), None, unit.changes.iter().collect()));
         for (name, why, changes) in of_units.chain(self.removals()) {
             let changes: Vec<&Change> = changes;
-            let shown: Vec<_> = changes.into_iter().filter(|change| change.action != Action::Keep).collect();
+            let shown: Vec<_> = changes
+                .into_iter()
+                .filter(|change| change.action != Action::Keep)
+                .collect();
             if shown.is_empty() {
                 continue;
             }
-            line(out, &format!("{}{}", if out.is_empty() { "" } else { "\n" }, style.bold(name)));
+            line(
+                out,
+                &format!(
+                    "{}{}",
+                    if out.is_empty() { "" } else { "\n" },
+                    style.bold(name)
+                ),
+            );
             if let Some(why) = why {
                 line(out, &format!("  {why}"));
             }
@@ -148,11 +190,26 @@ impl Planned {
         }
         let restarts = self.restart_lines();
         if !restarts.is_empty() {
-            line(out, &format!("\n{}", style.bold("pods restart, since their template changes")));
-            restarts.iter().for_each(|restart| line(out, &format!("  {restart}")));
+            line(
+                out,
+                &format!(
+                    "\n{}",
+                    style.bold("pods restart, since their template changes")
+                ),
+            );
+            restarts
+                .iter()
+                .for_each(|restart| line(out, &format!("  {restart}")));
         }
         if !self.changes_something() {
-            line(out, &format!("{}{}: nothing would change", if out.is_empty() { "" } else { "\n" }, self.title));
+            line(
+                out,
+                &format!(
+                    "{}{}: nothing would change",
+                    if out.is_empty() { "" } else { "\n" },
+                    self.title
+                ),
+            );
         } else {
             line(out, &format!("\n{}", self.totals()));
         }
@@ -160,22 +217,32 @@ impl Planned {
             line(out, &format!("{}: {note}", style.pending("note")));
         }
         if let Some(value) = &self.preview.paused {
-            let why =
-                format!("the annotation {PAUSE_ANNOTATION} is {value:?}: Weft would write nothing now; what is planned here follows later");
+            let why = format!(
+                "the annotation {PAUSE_ANNOTATION} is {value:?}: Weft would write nothing now; what is planned here follows later"
+            );
             line(out, &format!("{}: {why}", style.pending("paused")));
         }
         if let Some(blocked) = &self.preview.blocked {
             line(
                 out,
-                &format!("{}: Weft would write nothing now; what is planned here follows later. {}", style.bad("blocked"), blocked.message),
+                &format!(
+                    "{}: Weft would write nothing now; what is planned here follows later. {}",
+                    style.bad("blocked"),
+                    blocked.message
+                ),
             );
         }
         text
     }
 
-    /// What is not wanted any more, under a heading: what goes, and what stays with the reason that all of it has in common.
+    /// What is not wanted any more, under a heading: what goes, and what stays with the reason that
+    /// all of it has in common.
     fn removals(&self) -> [(&str, Option<&str>, Vec<&Change>); 2] {
-        let (stays, goes): (Vec<_>, Vec<_>) = self.preview.removals.iter().partition(|change| matches!(change.action, Action::Stay { .. }));
+        let (stays, goes): (Vec<_>, Vec<_>) = self
+            .preview
+            .removals
+            .iter()
+            .partition(|change| matches!(change.action, Action::Stay { .. }));
         let why = stays.iter().find_map(|change| match &change.action {
             Action::Stay { why } => Some(why.as_str()),
             _ => None,
@@ -185,18 +252,32 @@ impl Planned {
 
     /// How many objects meet which fate, in a sentence.
     pub fn totals(&self) -> String {
-        let count = |total: &str| self.preview.changes().filter(|change| sign(&change.action).total == total).count();
+        let count = |total: &str| {
+            self.preview
+                .changes()
+                .filter(|change| sign(&change.action).total == total)
+                .count()
+        };
         let counts: Vec<_> = TOTALS
             .iter()
             .map(|total| (count(total), total))
             .filter(|(count, _)| *count > 0)
             .map(|(count, total)| format!("{count} {total}"))
             .collect();
-        if counts.is_empty() { "No object changes.".to_owned() } else { format!("Objects: {}.", counts.join(", ")) }
+        if counts.is_empty() {
+            "No object changes.".to_owned()
+        } else {
+            format!("Objects: {}.", counts.join(", "))
+        }
     }
 
     fn all_notes(&self) -> Vec<String> {
-        let mut notes: Vec<_> = self.preview.notices.iter().map(|notice| format!("{}: {}", notice.about, notice.message)).collect();
+        let mut notes: Vec<_> = self
+            .preview
+            .notices
+            .iter()
+            .map(|notice| format!("{}: {}", notice.about, notice.message))
+            .collect();
         if self.preview.drawn {
             notes.push(
                 "what the configuration leaves open, such as a MAC range, is drawn at random when it is applied, and kept from then on"
@@ -256,7 +337,10 @@ fn object(out: &mut String, change: &Change, style: Style) {
         Action::Stay { .. } => (style.dim(sign), None),
         Action::Release { why } => (style.dim(sign), Some(why.as_str())),
         Action::Hold { why } => (style.pending(sign), Some(why.as_str())),
-        Action::Wait => (style.dim(sign), Some("waits for what is in its way, or missing")),
+        Action::Wait => (
+            style.dim(sign),
+            Some("waits for what is in its way, or missing"),
+        ),
         Action::Drift { deviation } => (style.pending(sign), Some(left_so(deviation))),
         _ => (style.pending(sign), None),
     };
@@ -275,14 +359,20 @@ fn left_so(deviation: &Deviation) -> &'static str {
     match deviation {
         Deviation::Missing => "is missing, and left so: driftPolicy is Report",
         Deviation::BeingDeleted => "is being deleted, and left so: driftPolicy is Report",
-        Deviation::Changed(_) | Deviation::Pending | Deviation::Unwanted => "left as it is: driftPolicy is Report",
+        Deviation::Changed(_) | Deviation::Pending | Deviation::Unwanted => {
+            "left as it is: driftPolicy is Report"
+        }
     }
 }
 
 fn differences(action: &Action) -> Option<&[Difference]> {
     match action {
-        Action::Change { differences } | Action::Replace { differences } | Action::TakeOver { differences } => Some(differences),
-        Action::Drift { deviation: Deviation::Changed(differences) } => Some(differences),
+        Action::Change { differences }
+        | Action::Replace { differences }
+        | Action::TakeOver { differences } => Some(differences),
+        Action::Drift {
+            deviation: Deviation::Changed(differences),
+        } => Some(differences),
         _ => None,
     }
 }
@@ -315,9 +405,11 @@ fn object_json(change: &Change) -> Value {
         object["differences"] = differences.iter().map(difference_json).collect();
     }
     match &change.action {
-        Action::Conflict { why } | Action::Leave { why } | Action::Stay { why } | Action::Release { why } | Action::Hold { why } => {
-            object["why"] = why.clone().into()
-        }
+        Action::Conflict { why }
+        | Action::Leave { why }
+        | Action::Stay { why }
+        | Action::Release { why }
+        | Action::Hold { why } => object["why"] = why.clone().into(),
         Action::Drift { deviation } => object["why"] = left_so(deviation).into(),
         _ => {}
     }

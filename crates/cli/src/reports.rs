@@ -1,4 +1,5 @@
-//! Objects by which operator and agents tell what the cluster is like. Once these are gone they would be out of date, and nobody would delete them.
+//! Objects by which operator and agents tell what the cluster is like. Once these are gone they
+//! would be out of date, and nobody would delete them.
 
 use std::collections::BTreeMap;
 
@@ -31,8 +32,16 @@ impl Reports {
                 Err(error) => return Err(online.explain(error)),
             };
             for object in &objects {
-                let (Some(key), Some(uid)) = (ObjectKey::of(object), object["metadata"]["uid"].as_str()) else { continue };
-                if report.is_users(object) { all.users.push(key) } else { all.found.push((key, uid.to_owned())) }
+                let (Some(key), Some(uid)) =
+                    (ObjectKey::of(object), object["metadata"]["uid"].as_str())
+                else {
+                    continue;
+                };
+                if report.is_users(object) {
+                    all.users.push(key)
+                } else {
+                    all.found.push((key, uid.to_owned()))
+                }
             }
         }
         Ok(all)
@@ -46,8 +55,12 @@ impl Reports {
     /// A line for each kind.
     pub fn lines(&self) -> impl Iterator<Item = String> {
         let mut counts = BTreeMap::new();
-        self.found.iter().for_each(|(key, _)| *counts.entry(key.kind.kind).or_insert(0_usize) += 1);
-        counts.into_iter().map(|(kind, count)| format!("{count} objects {kind}"))
+        self.found
+            .iter()
+            .for_each(|(key, _)| *counts.entry(key.kind.kind).or_insert(0_usize) += 1);
+        counts
+            .into_iter()
+            .map(|(kind, count)| format!("{count} objects {kind}"))
     }
 
     /// Deletes those that only tell. Whoever writes them must be gone: an agent makes its own anew.
@@ -56,7 +69,11 @@ impl Reports {
     /// The cluster does not let us.
     pub async fn remove(&self, online: &Online) -> Result<()> {
         for (key, uid) in &self.found {
-            online.cluster.delete(key, uid).await.map_err(|error| online.explain(error))?;
+            online
+                .cluster
+                .delete(key, uid)
+                .await
+                .map_err(|error| online.explain(error))?;
         }
         Ok(())
     }

@@ -22,7 +22,8 @@ pub struct Review {
     pub findings: Vec<Located>,
     /// The resources of ours in these files.
     pub resources: Vec<Resource>,
-    /// Objects of other kinds of our APIs in these files: checked, and nothing more to be done with them here.
+    /// Objects of other kinds of our APIs in these files: checked, and nothing more to be done with
+    /// them here.
     pub others: Vec<Other>,
     /// What is worth telling and no error.
     pub notes: Vec<String>,
@@ -111,33 +112,67 @@ pub fn review(sources: &[Source], environment: &Environment) -> Result<Review> {
     }
     if review.resources.is_empty() && review.others.is_empty() && review.findings.is_empty() {
         let names: Vec<&str> = sources.iter().map(|source| source.name.as_str()).collect();
-        anyhow::bail!("{}: there is nothing in it that Weft could check. {}", names.join(", "), check::known_kinds());
+        anyhow::bail!(
+            "{}: there is nothing in it that Weft could check. {}",
+            names.join(", "),
+            check::known_kinds()
+        );
     }
     Ok(review)
 }
 
-/// Kind and name, for people, with the namespace where the object names one: `PlacementAPI openstack/placement`.
+/// Kind and name, for people, with the namespace where the object names one:
+/// `PlacementAPI openstack/placement`.
 fn title(kind: &str, object: &Value) -> String {
-    let text = |field: &str| object["metadata"][field].as_str().filter(|text| !text.is_empty());
-    let namespace = text("namespace").map(|namespace| format!("{namespace}/")).unwrap_or_default();
-    format!("{kind} {}", escape::line(&format!("{namespace}{}", text("name").unwrap_or("without a name"))))
+    let text = |field: &str| {
+        object["metadata"][field]
+            .as_str()
+            .filter(|text| !text.is_empty())
+    };
+    let namespace = text("namespace")
+        .map(|namespace| format!("{namespace}/"))
+        .unwrap_or_default();
+    format!(
+        "{kind} {}",
+        escape::line(&format!(
+            "{namespace}{}",
+            text("name").unwrap_or("without a name")
+        ))
+    )
 }
 
 impl Review {
-    fn document(&mut self, source: &Source, document: &Document, environment: &Environment) -> Result<()> {
+    fn document(
+        &mut self,
+        source: &Source,
+        document: &Document,
+        environment: &Environment,
+    ) -> Result<()> {
         let entry = match check::identify(&document.value) {
             Subject::Ours(entry) => entry,
             Subject::Beside(definition) => {
                 let (mut findings, notes) = check::check_against(&definition, &document.value)?;
                 check::add_problems(&mut findings, nodes::problems(&document.value));
                 let title = title(&definition.spec.names.kind, &document.value);
-                let (name, valid, value) = (source.name.clone(), findings.is_empty(), document.value.clone());
-                self.others.push(Other { source: name, title: title.clone(), valid, value });
+                let (name, valid, value) = (
+                    source.name.clone(),
+                    findings.is_empty(),
+                    document.value.clone(),
+                );
+                self.others.push(Other {
+                    source: name,
+                    title: title.clone(),
+                    valid,
+                    value,
+                });
                 self.add(source, document, &title, findings, notes);
                 return Ok(());
             }
             Subject::Foreign(what) => {
-                self.notes.push(format!("{}: {what} is skipped: not a kind that Weft serves", source.name));
+                self.notes.push(format!(
+                    "{}: {what} is skipped: not a kind that Weft serves",
+                    source.name
+                ));
                 return Ok(());
             }
             Subject::Mistaken(finding) => {
@@ -149,55 +184,126 @@ impl Review {
         let checked = check::check(entry, domain.as_ref(), &document.value)?;
         let title = title(entry.resource.kind, &document.value);
         let mut findings = checked.findings;
-        findings.extend(domain.only_the_oldest().then(|| self.second(entry, &document.value)).flatten());
+        findings.extend(
+            domain
+                .only_the_oldest()
+                .then(|| self.second(entry, &document.value))
+                .flatten(),
+        );
         let is_valid = findings.is_empty();
         self.add(source, document, &title, findings, checked.notes);
-        let outcome = checked.decision.filter(|_| is_valid).map(|decision| Outcome { decision, drawn: checked.drawn });
-        self.resources.push(Resource { source: source.name.clone(), title, outcome, entry, value: document.value.clone() });
+        let outcome = checked
+            .decision
+            .filter(|_| is_valid)
+            .map(|decision| Outcome {
+                decision,
+                drawn: checked.drawn,
+            });
+        self.resources.push(Resource {
+            source: source.name.clone(),
+            title,
+            outcome,
+            entry,
+            value: document.value.clone(),
+        });
         Ok(())
     }
 
     /// That a resource has no effect, since one of these files counts before it.
     fn second(&self, entry: &Entry, value: &Value) -> Option<Finding> {
-        let of = |value: &Value, field: &str| value["metadata"][field].as_str().unwrap_or_default().to_owned();
-        let mut before = self.resources.iter().filter(|before| before.entry.name == entry.name);
-        let first = before.find(|before| of(&before.value, "namespace") == of(value, "namespace"))?;
+        let of = |value: &Value, field: &str| {
+            value["metadata"][field]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let mut before = self
+            .resources
+            .iter()
+            .filter(|before| before.entry.name == entry.name);
+        let first =
+            before.find(|before| of(&before.value, "namespace") == of(value, "namespace"))?;
         let (name, first) = (of(value, "name"), of(&first.value, "name"));
         let kind = entry.resource.kind;
-        let place = if entry.resource.namespaced { "a namespace" } else { "a cluster" };
+        let place = if entry.resource.namespaced {
+            "a namespace"
+        } else {
+            "a cluster"
+        };
         let message = format!(
             "{name:?} would have no effect: of several {kind}s in {place} only the oldest counts, and {first:?} comes before it: keep one of them"
         );
-        (name != first).then(|| Finding { path: "metadata.name".to_owned(), about_key: false, message })
+        (name != first).then(|| Finding {
+            path: "metadata.name".to_owned(),
+            about_key: false,
+            message,
+        })
     }
 
-    fn add(&mut self, source: &Source, document: &Document, title: &str, findings: Vec<Finding>, notes: Vec<String>) {
-        self.notes.extend(notes.into_iter().map(|note| format!("{}: {title}: {note}", source.name)));
-        let mut findings: Vec<Located> = findings.into_iter().map(|finding| locate(source, document, finding)).collect();
+    fn add(
+        &mut self,
+        source: &Source,
+        document: &Document,
+        title: &str,
+        findings: Vec<Finding>,
+        notes: Vec<String>,
+    ) {
+        self.notes.extend(
+            notes
+                .into_iter()
+                .map(|note| format!("{}: {title}: {note}", source.name)),
+        );
+        let mut findings: Vec<Located> = findings
+            .into_iter()
+            .map(|finding| locate(source, document, finding))
+            .collect();
         findings.sort_by_key(|finding| (finding.line, finding.column));
         self.findings.extend(findings);
     }
 
     /// The findings, one a line as compilers write them, so that editors find the place.
     pub fn findings_text(&self, style: Style) -> String {
-        self.findings.iter().map(|finding| finding.text(style)).collect()
+        self.findings
+            .iter()
+            .map(|finding| finding.text(style))
+            .collect()
     }
 }
 
 impl Located {
     fn text(&self, style: Style) -> String {
-        let place: Vec<String> =
-            [Some(escape::line(&self.source).into_owned()), self.line.map(|n| n.to_string()), self.column.map(|n| n.to_string())]
-                .into_iter()
-                .flatten()
-                .collect();
-        let field = if self.field.is_empty() { String::new() } else { format!("{}: ", style.bad(&escape::line(&self.field))) };
-        let mut text = format!("{}: {field}{}\n", style.bold(&place.join(":")), self.message);
+        let place: Vec<String> = [
+            Some(escape::line(&self.source).into_owned()),
+            self.line.map(|n| n.to_string()),
+            self.column.map(|n| n.to_string()),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        let field = if self.field.is_empty() {
+            String::new()
+        } else {
+            format!("{}: ", style.bad(&escape::line(&self.field)))
+        };
+        let mut text = format!(
+            "{}: {field}{}\n",
+            style.bold(&place.join(":")),
+            self.message
+        );
         if let (Some(line), Some(column), Some(excerpt)) = (self.line, self.column, &self.excerpt) {
             let margin = " ".repeat(line.to_string().len());
-            let before: String = excerpt.chars().take(usize::try_from(column.saturating_sub(1)).unwrap_or_default()).collect();
-            let indent: String = escape::line(&before).chars().map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
-            text.push_str(&format!("  {line} | {excerpt}\n  {margin} | {indent}{}\n", style.bad("^")));
+            let before: String = excerpt
+                .chars()
+                .take(usize::try_from(column.saturating_sub(1)).unwrap_or_default())
+                .collect();
+            let indent: String = escape::line(&before)
+                .chars()
+                .map(|c| if c == '\t' { '\t' } else { ' ' })
+                .collect();
+            text.push_str(&format!(
+                "  {line} | {excerpt}\n  {margin} | {indent}{}\n",
+                style.bad("^")
+            ));
         }
         text
     }
@@ -218,7 +324,12 @@ fn locate(source: &Source, document: &Document, finding: Finding) -> Located {
 fn not_yaml(source: &Source, error: NotYaml) -> Located {
     let excerpt = error
         .position
-        .and_then(|Position { line, .. }| source.text.lines().nth(usize::try_from(line.saturating_sub(1)).ok()?))
+        .and_then(|Position { line, .. }| {
+            source
+                .text
+                .lines()
+                .nth(usize::try_from(line.saturating_sub(1)).ok()?)
+        })
         .map(str::to_owned);
     Located {
         source: source.name.clone(),

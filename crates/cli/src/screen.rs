@@ -15,7 +15,11 @@ pub struct Screen {
 impl Screen {
     /// What stdout is connected to.
     pub fn stdout() -> Self {
-        Self { terminal: Term::buffered_stdout(), text: String::new(), lines: 0 }
+        Self {
+            terminal: Term::buffered_stdout(),
+            text: String::new(),
+            lines: 0,
+        }
     }
 
     /// Whether that is a terminal: else nothing can be changed in place.
@@ -23,8 +27,8 @@ impl Screen {
         self.terminal.is_term()
     }
 
-    /// Puts this text in place of the one before. Lines that do not fit are cut, and as many as fit are shown: what has scrolled
-    /// away cannot be reached any more.
+    /// Puts this text in place of the one before. Lines that do not fit are cut, and as many as fit
+    /// are shown: what has scrolled away cannot be reached any more.
     ///
     /// # Errors
     /// The terminal is gone.
@@ -36,7 +40,11 @@ impl Screen {
         let (rows, columns) = (usize::from(rows).max(2), usize::from(columns).max(20));
         let drawn = shown(text);
         let lines: Vec<_> = drawn.lines().collect();
-        let mut visible: Vec<_> = lines.iter().take(rows - 1).map(|line| truncate_str(line, columns, "…")).collect();
+        let mut visible: Vec<_> = lines
+            .iter()
+            .take(rows - 1)
+            .map(|line| truncate_str(line, columns, "…"))
+            .collect();
         if lines.len() > visible.len() {
             visible.pop();
             visible.push(format!("… {} more lines", lines.len() - visible.len()).into());

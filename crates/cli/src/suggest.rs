@@ -1,13 +1,23 @@
 //! What somebody may have meant who misspelt a word.
 
-/// The closest of the known words, if one is close enough to be a likely slip: at most a third of its letters differ, the case of
-/// letters and the signs between words not counted.
+/// The closest of the known words, if one is close enough to be a likely slip: at most a third of
+/// its letters differ, the case of letters and the signs between words not counted.
 pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let plain = |text: &str| text.chars().filter(|c| !matches!(c, '-' | '_' | '.' | ' ')).collect::<String>().to_lowercase();
+    let plain = |text: &str| {
+        text.chars()
+            .filter(|c| !matches!(c, '-' | '_' | '.' | ' '))
+            .collect::<String>()
+            .to_lowercase()
+    };
     let wanted = plain(word);
     known
         .into_iter()
-        .map(|candidate| (strsim::damerau_levenshtein(&wanted, &plain(candidate)), candidate))
+        .map(|candidate| {
+            (
+                strsim::damerau_levenshtein(&wanted, &plain(candidate)),
+                candidate,
+            )
+        })
         .filter(|(distance, candidate)| *distance <= (candidate.chars().count() / 3).max(1))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
@@ -19,7 +29,14 @@ mod tests {
 
     #[test]
     fn slips_are_understood_and_other_words_are_not() {
-        let known = ["multus", "multusDynamicNetworks", "linuxBridge", "ovs", "kubeMacPool", "imagePullPolicy"];
+        let known = [
+            "multus",
+            "multusDynamicNetworks",
+            "linuxBridge",
+            "ovs",
+            "kubeMacPool",
+            "imagePullPolicy",
+        ];
         for (word, meant) in [
             ("mutlus", Some("multus")),
             ("Multus", Some("multus")),

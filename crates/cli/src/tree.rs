@@ -33,7 +33,10 @@ impl Domain {
         Self {
             name: site.entry.name,
             kind: site.entry.resource.kind,
-            operator: site.operator.as_ref().map(|operator| (operator.workload.human(), operator.image.clone())),
+            operator: site
+                .operator
+                .as_ref()
+                .map(|operator| (operator.workload.human(), operator.image.clone())),
             installed: false,
             presence,
             alive,
@@ -50,15 +53,27 @@ impl Domain {
     pub fn headline(&self) -> String {
         match self.resources.first() {
             None => self.nothing(),
-            Some(overview) => format!("{} {}{}: {}", self.kind, namespace(overview), name(overview), summary(overview).1),
+            Some(overview) => format!(
+                "{} {}{}: {}",
+                self.kind,
+                namespace(overview),
+                name(overview),
+                summary(overview).1
+            ),
         }
     }
 
     fn nothing(&self) -> String {
         if self.installed {
-            format!("there is no {}. Have an example: weft manifests -o DIR; then: weft plan -f FILE, kubectl apply -f FILE", self.kind)
+            format!(
+                "there is no {}. Have an example: weft manifests -o DIR; then: weft plan -f FILE, kubectl apply -f FILE",
+                self.kind
+            )
         } else {
-            format!("Weft is not installed for {}: the cluster does not know {}; {HOW_TO_INSTALL}", self.name, self.kind)
+            format!(
+                "Weft is not installed for {}: the cluster does not know {}; {HOW_TO_INSTALL}",
+                self.name, self.kind
+            )
         }
     }
 
@@ -75,7 +90,11 @@ impl Domain {
             lines.push(format!("{}: {}", style.bad("blocked"), blocked.message));
         }
         if self.installed {
-            lines.push(format!("{} {}", style.dim("operator:"), self.operator(style)));
+            lines.push(format!(
+                "{} {}",
+                style.dim("operator:"),
+                self.operator(style)
+            ));
         }
         lines
     }
@@ -83,7 +102,10 @@ impl Domain {
     fn operator(&self, style: Style) -> String {
         let leader = match &self.presence.leader {
             Some(leader) if self.alive => format!("led by {}", leader.identity),
-            Some(leader) => style.bad(&format!("no leader: {} has not renewed its lease since {:.0}", leader.identity, leader.renewed)),
+            Some(leader) => style.bad(&format!(
+                "no leader: {} has not renewed its lease since {:.0}",
+                leader.identity, leader.renewed
+            )),
             None => style.bad("no leader: nobody is at work"),
         };
         match &self.operator {
@@ -125,16 +147,24 @@ fn paint(style: Style, mood: &Mood, text: &str) -> String {
 }
 
 fn name(overview: &Overview) -> &str {
-    overview.resource["metadata"]["name"].as_str().unwrap_or_default()
+    overview.resource["metadata"]["name"]
+        .as_str()
+        .unwrap_or_default()
 }
 
 /// With a slash; empty for what has none.
 fn namespace(overview: &Overview) -> String {
-    overview.resource["metadata"]["namespace"].as_str().map(|namespace| format!("{namespace}/")).unwrap_or_default()
+    overview.resource["metadata"]["namespace"]
+        .as_str()
+        .map(|namespace| format!("{namespace}/"))
+        .unwrap_or_default()
 }
 
 fn conditions(overview: &Overview) -> impl Iterator<Item = &Value> {
-    overview.resource["status"]["conditions"].as_array().into_iter().flatten()
+    overview.resource["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten()
 }
 
 fn is_true(overview: &Overview, kind: &str) -> bool {
@@ -147,11 +177,24 @@ fn summary(overview: &Overview) -> (Mood, &'static str) {
     match () {
         () if overview.is_going() => (Mood::Pending, "being removed"),
         () if ready.is_some() && overview.is_available() => (Mood::Good, "Ready"),
-        () if ready.is_some() && !overview.is_seen() => (Mood::Pending, "the operator has not seen the latest change yet"),
-        () if let Some(ready) = ready => (if ready["severity"] == "Warning" { Mood::Bad } else { Mood::Pending }, "not Ready"),
+        () if ready.is_some() && !overview.is_seen() => (
+            Mood::Pending,
+            "the operator has not seen the latest change yet",
+        ),
+        () if let Some(ready) = ready => (
+            if ready["severity"] == "Warning" {
+                Mood::Bad
+            } else {
+                Mood::Pending
+            },
+            "not Ready",
+        ),
         () if is_true(overview, "Blocked") => (Mood::Bad, "Blocked"),
         () if overview.is_available() => (Mood::Good, "Available"),
-        () if !overview.is_seen() => (Mood::Pending, "the operator has not seen the latest change yet"),
+        () if !overview.is_seen() => (
+            Mood::Pending,
+            "the operator has not seen the latest change yet",
+        ),
         () if is_true(overview, "Degraded") => (Mood::Bad, "Degraded"),
         () if is_true(overview, "Progressing") => (Mood::Pending, "Progressing"),
         () => (Mood::Bad, "not Available"),
@@ -173,31 +216,73 @@ fn resource(lines: &mut Vec<String>, kind: &str, overview: &Overview, style: Sty
         style.dim(&format!("({about})"))
     ));
     // Available=False refers to the others, and Blocked is told of by who blocks.
-    let told = |condition: &&Value| matches!(condition["type"].as_str(), Some("Progressing" | "Degraded" | "Paused" | "Drifted"));
-    for condition in conditions(overview).filter(|condition| condition["status"] == "True").filter(told) {
+    let told = |condition: &&Value| {
+        matches!(
+            condition["type"].as_str(),
+            Some("Progressing" | "Degraded" | "Paused" | "Drifted")
+        )
+    };
+    for condition in conditions(overview)
+        .filter(|condition| condition["status"] == "True")
+        .filter(told)
+    {
         let text = |field: &str| condition[field].as_str().unwrap_or_default();
-        for line in text("message").lines().filter(|line| !is_told_below(line, overview)) {
-            lines.push(format!("{} {} {}: {line}", style.dim("│"), text("type"), text("reason")));
+        for line in text("message")
+            .lines()
+            .filter(|line| !is_told_below(line, overview))
+        {
+            lines.push(format!(
+                "{} {} {}: {line}",
+                style.dim("│"),
+                text("type"),
+                text("reason")
+            ));
         }
     }
     // Of steps with a condition each, those that are not done and have begun.
-    let is_step = |condition: &&Value| !condition["severity"].is_null() && condition["type"] != "Ready" && condition["status"] == "False";
+    let is_step = |condition: &&Value| {
+        !condition["severity"].is_null()
+            && condition["type"] != "Ready"
+            && condition["status"] == "False"
+    };
     for step in conditions(overview).filter(is_step) {
         let text = |field: &str| step[field].as_str().unwrap_or_default();
-        lines.push(format!("{} {} {}: {}", style.dim("│"), text("type"), text("reason"), text("message")));
+        lines.push(format!(
+            "{} {} {}: {}",
+            style.dim("│"),
+            text("type"),
+            text("reason"),
+            text("message")
+        ));
     }
-    for line in overview.resource["status"]["drift"].as_array().into_iter().flatten().flat_map(drifted) {
+    for line in overview.resource["status"]["drift"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .flat_map(drifted)
+    {
         lines.push(format!("{} {}", style.dim("│"), style.pending(&line)));
     }
     for line in refused(&overview.resource["status"]["refusedChange"]) {
         lines.push(format!("{} {}", style.dim("│"), style.bad(&line)));
     }
-    for notice in overview.resource["status"]["notices"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+    for notice in overview.resource["status"]["notices"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+    {
         lines.push(format!("{} notice: {notice}", style.dim("│")));
     }
     for (index, component) in overview.components.iter().enumerate() {
         let last = index + 1 == overview.components.len();
-        branch(lines, component, &settings(component, overview), last, style);
+        branch(
+            lines,
+            component,
+            &settings(component, overview),
+            last,
+            style,
+        );
     }
 }
 
@@ -207,7 +292,13 @@ fn refused(change: &Value) -> Vec<String> {
     let fields = change["fields"].as_array().into_iter().flatten();
     let mut lines: Vec<String> = fields
         .map(|field| {
-            format!("refused: {}: {} -> {}: {}", text(&field["field"]), text(&field["old"]), text(&field["new"]), text(&field["reason"]))
+            format!(
+                "refused: {}: {} -> {}: {}",
+                text(&field["field"]),
+                text(&field["old"]),
+                text(&field["new"]),
+                text(&field["reason"])
+            )
         })
         .collect();
     if !lines.is_empty() {
@@ -219,12 +310,28 @@ fn refused(change: &Value) -> Vec<String> {
 /// A line for the object, and one for each field.
 fn drifted(object: &Value) -> Vec<String> {
     let text = |value: &Value| value.as_str().unwrap_or("nothing").to_owned();
-    let place = object["namespace"].as_str().map(|namespace| format!("{namespace}/")).unwrap_or_default();
-    let title = format!("{} {place}{}: {}", text(&object["kind"]), text(&object["name"]), text(&object["state"]));
+    let place = object["namespace"]
+        .as_str()
+        .map(|namespace| format!("{namespace}/"))
+        .unwrap_or_default();
+    let title = format!(
+        "{} {place}{}: {}",
+        text(&object["kind"]),
+        text(&object["name"]),
+        text(&object["state"])
+    );
     let fields = object["fields"].as_array().into_iter().flatten();
     let fields = fields.map(|field| {
-        let by = field["addedBy"].as_str().map(|by| format!(", added by {by}")).unwrap_or_default();
-        format!("  {} is {}, should be {}{by}", text(&field["path"]), text(&field["actual"]), text(&field["desired"]))
+        let by = field["addedBy"]
+            .as_str()
+            .map(|by| format!(", added by {by}"))
+            .unwrap_or_default();
+        format!(
+            "  {} is {}, should be {}{by}",
+            text(&field["path"]),
+            text(&field["actual"]),
+            text(&field["desired"])
+        )
     });
     std::iter::once(title).chain(fields).collect()
 }
@@ -232,37 +339,86 @@ fn drifted(object: &Value) -> Vec<String> {
 /// Whether a component says so itself, or the workload that a line of a condition is about.
 fn is_told_below(line: &str, overview: &Overview) -> bool {
     overview.components.iter().any(|component| {
-        let workload = |workload: &Workload| workload.rollout != Some(Rollout::Ready) && line.contains(&workload.object.name);
-        component.messages.iter().any(|message| line.contains(message.as_str())) || component.workloads.iter().any(workload)
+        let workload = |workload: &Workload| {
+            workload.rollout != Some(Rollout::Ready) && line.contains(&workload.object.name)
+        };
+        component
+            .messages
+            .iter()
+            .any(|message| line.contains(message.as_str()))
+            || component.workloads.iter().any(workload)
     })
 }
 
 /// What is set for a component, also what was left open in its specification.
 fn settings(component: &Component, overview: &Overview) -> String {
-    let effective = overview.resource["status"]["effectiveConfiguration"][&component.name].as_object();
-    let settings = effective.into_iter().flatten().filter_map(|(name, value)| Some(format!("{name} {}", value.as_str()?)));
+    let effective =
+        overview.resource["status"]["effectiveConfiguration"][&component.name].as_object();
+    let settings = effective
+        .into_iter()
+        .flatten()
+        .filter_map(|(name, value)| Some(format!("{name} {}", value.as_str()?)));
     let settings = settings.collect::<Vec<_>>().join(", ");
-    if settings.is_empty() { settings } else { format!(" ({settings})") }
+    if settings.is_empty() {
+        settings
+    } else {
+        format!(" ({settings})")
+    }
 }
 
-fn branch(lines: &mut Vec<String>, component: &Component, settings: &str, last: bool, style: Style) {
-    let (turn, rail) = if last { ("└─", "   ") } else { ("├─", "│  ") };
+fn branch(
+    lines: &mut Vec<String>,
+    component: &Component,
+    settings: &str,
+    last: bool,
+    style: Style,
+) {
+    let (turn, rail) = if last {
+        ("└─", "   ")
+    } else {
+        ("├─", "│  ")
+    };
     let state = state(component);
-    lines.push(format!("{} {} {}{}", style.dim(turn), component.name, paint(style, &state.0, &state.1), style.dim(settings)));
-    let workloads = component.workloads.iter().map(|workload| leaf(workload, style));
+    lines.push(format!(
+        "{} {} {}{}",
+        style.dim(turn),
+        component.name,
+        paint(style, &state.0, &state.1),
+        style.dim(settings)
+    ));
+    let workloads = component
+        .workloads
+        .iter()
+        .map(|workload| leaf(workload, style));
     // What a workload says of itself is newer than what status says of it.
-    let messages =
-        component.messages.iter().filter(|message| !component.workloads.iter().any(|workload| message.contains(&workload.object.name)));
-    let leaves: Vec<_> = messages.map(|message| message.to_owned()).chain(workloads).collect();
+    let messages = component.messages.iter().filter(|message| {
+        !component
+            .workloads
+            .iter()
+            .any(|workload| message.contains(&workload.object.name))
+    });
+    let leaves: Vec<_> = messages
+        .map(|message| message.to_owned())
+        .chain(workloads)
+        .collect();
     for (index, leaf) in leaves.iter().enumerate() {
-        let turn = if index + 1 == leaves.len() { "└─" } else { "├─" };
+        let turn = if index + 1 == leaves.len() {
+            "└─"
+        } else {
+            "├─"
+        };
         lines.push(format!("{} {leaf}", style.dim(&format!("{rail}{turn}"))));
     }
 }
 
 /// The state of a component: its workloads know better than an older status.
 fn state(component: &Component) -> (Mood, String) {
-    let rollouts = || component.workloads.iter().map(|workload| workload.rollout.as_ref());
+    let rollouts = || {
+        component
+            .workloads
+            .iter()
+            .map(|workload| workload.rollout.as_ref())
+    };
     let said = component.state.as_str();
     let mood = match said {
         "Available" | "" => Mood::Good,
@@ -277,19 +433,38 @@ fn state(component: &Component) -> (Mood, String) {
             return (Mood::Pending, "Progressing".to_owned());
         }
     }
-    let plural = if component.objects == 1 { "object" } else { "objects" };
-    (mood, if said.is_empty() { format!("{} {plural}", component.objects) } else { said.to_owned() })
+    let plural = if component.objects == 1 {
+        "object"
+    } else {
+        "objects"
+    };
+    (
+        mood,
+        if said.is_empty() {
+            format!("{} {plural}", component.objects)
+        } else {
+            said.to_owned()
+        },
+    )
 }
 
 fn leaf(workload: &Workload, style: Style) -> String {
-    let Workload { object, ready, desired, rollout, is_foreign } = workload;
+    let Workload {
+        object,
+        ready,
+        desired,
+        rollout,
+        is_foreign,
+    } = workload;
     let title = format!("{} {}", object.kind.kind, object.name);
     let count = format!("{ready}/{desired} ready");
     match rollout {
         None if *is_foreign => format!("{title} {}", style.bad("exists and is not Weft's")),
         None => format!("{title} {}", style.bad("is not there")),
         Some(Rollout::Ready) => format!("{title} {}", style.good(&count)),
-        Some(Rollout::Progressing { message, .. }) => format!("{title} {}: {message}", style.pending(&count)),
+        Some(Rollout::Progressing { message, .. }) => {
+            format!("{title} {}: {message}", style.pending(&count))
+        }
         Some(Rollout::Stuck { message, .. }) => format!("{title} {}: {message}", style.bad(&count)),
     }
 }
@@ -350,25 +525,39 @@ mod tests {
 
     #[test]
     fn a_refused_change_and_notices_are_shown() {
-        let change =
-            json!({"fields": [{"field": "spec.x", "old": "1", "new": "2", "reason": "it cuts connections"}], "wayOut": "set it back"});
-        let resource =
-            json!({"metadata": {"name": "default"}, "status": {"refusedChange": change, "notices": ["nodes differ in their MTU"]}});
-        let overview = Overview { resource, components: Vec::new() };
+        let change = json!({"fields": [{"field": "spec.x", "old": "1", "new": "2", "reason": "it cuts connections"}], "wayOut": "set it back"});
+        let resource = json!({"metadata": {"name": "default"}, "status": {"refusedChange": change, "notices": ["nodes differ in their MTU"]}});
+        let overview = Overview {
+            resource,
+            components: Vec::new(),
+        };
         let mut lines = Vec::new();
         super::resource(&mut lines, "NetworkConfig", &overview, Style::stdout());
         let text = lines.join("\n");
-        for line in ["refused: spec.x: 1 -> 2: it cuts connections", "  set it back", "notice: nodes differ in their MTU"] {
+        for line in [
+            "refused: spec.x: 1 -> 2: it cuts connections",
+            "  set it back",
+            "notice: nodes differ in their MTU",
+        ] {
             assert!(text.contains(line), "{text}");
         }
         let shown = resource_json("NetworkConfig", &overview);
-        assert_eq!((&shown["notices"][0], &shown["refusedChange"]), (&json!("nodes differ in their MTU"), &change));
+        assert_eq!(
+            (&shown["notices"][0], &shown["refusedChange"]),
+            (&json!("nodes differ in their MTU"), &change)
+        );
     }
 
     #[test]
     fn a_workload_of_another_owner_is_not_called_missing() {
         let object = ObjectKey::new(kinds::DAEMON_SET, "kube-system", "kube-proxy");
-        let workload = |is_foreign| Workload { object: object.clone(), ready: 0, desired: 0, rollout: None, is_foreign };
+        let workload = |is_foreign| Workload {
+            object: object.clone(),
+            ready: 0,
+            desired: 0,
+            rollout: None,
+            is_foreign,
+        };
         assert!(leaf(&workload(true), Style::stdout()).contains("exists and is not Weft's"));
         assert!(leaf(&workload(false), Style::stdout()).contains("is not there"));
         assert_eq!(workload_json(&workload(true))["state"], "foreign");

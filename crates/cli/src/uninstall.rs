@@ -78,7 +78,12 @@ impl<'a> Uninstall<'a> {
         found.find_installation().await?;
         found.reports = Reports::find(online, &found.sites).await?;
         if !found.scope.crds {
-            found.stays.extend(found.reports.users.iter().map(|key| (key.clone(), "its spec is somebody's configuration".to_owned())));
+            found.stays.extend(found.reports.users.iter().map(|key| {
+                (
+                    key.clone(),
+                    "its spec is somebody's configuration".to_owned(),
+                )
+            }));
         }
         if found.is_empty() {
             // A run that was interrupted at the very end.
@@ -102,53 +107,101 @@ impl<'a> Uninstall<'a> {
             );
         }
         let resources = online.resources(site).await?.unwrap_or_default();
-        let mut orphans =
-            removal::inventories(&online.cluster, &*site.domain, &site.namespace).await.map_err(|error| online.explain(error))?;
-        orphans.retain(|owner| !resources.iter().any(|resource| resource["metadata"]["name"] == owner.name.as_str()));
-        let resource = |owner: &Owner| resources.iter().find(|resource| resource["metadata"]["name"] == owner.name.as_str());
-        let owners: Vec<_> = resources.iter().map(|resource| Owner::of(&*site.domain, resource)).chain(orphans.iter().cloned()).collect();
+        let mut orphans = removal::inventories(&online.cluster, &*site.domain, &site.namespace)
+            .await
+            .map_err(|error| online.explain(error))?;
+        orphans.retain(|owner| {
+            !resources
+                .iter()
+                .any(|resource| resource["metadata"]["name"] == owner.name.as_str())
+        });
+        let resource = |owner: &Owner| {
+            resources
+                .iter()
+                .find(|resource| resource["metadata"]["name"] == owner.name.as_str())
+        };
+        let owners: Vec<_> = resources
+            .iter()
+            .map(|resource| Owner::of(&*site.domain, resource))
+            .chain(orphans.iter().cloned())
+            .collect();
         let mut finished = Vec::new();
         for owner in owners {
             let objects = online.objects(site, owner.clone());
-            let stored = stored::read(&objects, &site.namespace).await.map_err(|error| online.explain_stored(error))?;
-            for key in stored.inventory.objects.into_keys().filter(|key| key.kind == kinds::CUSTOM_RESOURCE_DEFINITION) {
-                self.stays.insert(key, "other people's objects may live in it".to_owned());
+            let stored = stored::read(&objects, &site.namespace)
+                .await
+                .map_err(|error| online.explain_stored(error))?;
+            for key in stored
+                .inventory
+                .objects
+                .into_keys()
+                .filter(|key| key.kind == kinds::CUSTOM_RESOURCE_DEFINITION)
+            {
+                self.stays
+                    .insert(key, "other people's objects may live in it".to_owned());
             }
-            let staying =
-                removal::staying(&objects, &site.namespace, resource(&owner)).await.map_err(|error| online.explain_stored(error))?;
+            let staying = removal::staying(&objects, &site.namespace, resource(&owner))
+                .await
+                .map_err(|error| online.explain_stored(error))?;
             if let Some(staying) = staying {
                 finished.extend(staying.nothing_goes.then(|| owner.name.clone()));
                 let what = format!("{} {}", owner.kind.kind, owner.name);
-                self.outliving.insert(what, (staying.objects.len(), staying.why));
+                self.outliving
+                    .insert(what, (staying.objects.len(), staying.why));
             }
         }
         // Of these nothing is left but what stays.
         orphans.retain(|owner| !finished.contains(&owner.name));
-        self.resources.extend(resources.into_iter().map(|resource| (index, resource)));
-        self.orphans.extend(orphans.into_iter().map(|owner| (index, owner)));
+        self.resources
+            .extend(resources.into_iter().map(|resource| (index, resource)));
+        self.orphans
+            .extend(orphans.into_iter().map(|owner| (index, owner)));
         Ok(())
     }
 
     /// What `weft manifests` would install here and is there.
     async fn find_installation(&mut self) -> Result<()> {
-        let (mut objects, mut namespaces, mut definitions) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let (mut objects, mut namespaces, mut definitions) =
+            (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for site in &self.sites {
             objects.insert(presence::lease_key(&site.namespace, &*site.domain));
             for installation in installed::installations(site)? {
-                objects.extend(installation.operator.iter().map(|manifest| manifest.key().clone()));
-                namespaces.extend(installation.namespaces.iter().map(|manifest| manifest.key().clone()));
-                definitions.extend(installation.definitions.iter().map(|(_, manifest)| manifest.key().clone()));
+                objects.extend(
+                    installation
+                        .operator
+                        .iter()
+                        .map(|manifest| manifest.key().clone()),
+                );
+                namespaces.extend(
+                    installation
+                        .namespaces
+                        .iter()
+                        .map(|manifest| manifest.key().clone()),
+                );
+                definitions.extend(
+                    installation
+                        .definitions
+                        .iter()
+                        .map(|(_, manifest)| manifest.key().clone()),
+                );
             }
             if let Some(operator) = &site.operator {
-                let others: Vec<_> =
-                    operator.domains.iter().filter(|name| !self.sites.iter().any(|site| site.entry.name == *name)).cloned().collect();
+                let others: Vec<_> = operator
+                    .domains
+                    .iter()
+                    .filter(|name| !self.sites.iter().any(|site| site.entry.name == *name))
+                    .cloned()
+                    .collect();
                 if !others.is_empty() {
                     let why = format!(
                         "it serves {} too: weft manifests --single --domains {} | kubectl apply -f -",
                         others.join(", "),
                         others.join(",")
                     );
-                    let (namespace, name) = (operator.workload.namespace.clone().unwrap_or_default(), operator.workload.name.clone());
+                    let (namespace, name) = (
+                        operator.workload.namespace.clone().unwrap_or_default(),
+                        operator.workload.name.clone(),
+                    );
                     objects.remove(&operator.workload);
                     objects.remove(&ObjectKey::new(kinds::SERVICE_ACCOUNT, &namespace, &name));
                     namespaces.remove(&ObjectKey::new(kinds::NAMESPACE, "", &namespace));
@@ -157,13 +210,18 @@ impl<'a> Uninstall<'a> {
             }
         }
         self.objects = installed::present(self.online, objects).await?;
-        // The leases go once nobody may write them any more: an operator that is just ending makes them anew.
-        self.objects.sort_by_key(|key| (key.kind == kinds::LEASE, Reverse(Stage::of(key.kind))));
+        // The leases go once nobody may write them any more: an operator that is just ending makes
+        // them anew.
+        self.objects
+            .sort_by_key(|key| (key.kind == kinds::LEASE, Reverse(Stage::of(key.kind))));
         self.namespaces = installed::present(self.online, namespaces).await?;
         self.definitions = installed::present(self.online, definitions).await?;
         if !self.scope.crds {
             for key in &self.definitions {
-                self.stays.insert(key.clone(), "it holds users' configurations; --crds removes it".to_owned());
+                self.stays.insert(
+                    key.clone(),
+                    "it holds users' configurations; --crds removes it".to_owned(),
+                );
             }
         }
         Ok(())
@@ -189,25 +247,39 @@ impl<'a> Uninstall<'a> {
         let mut line = |what: String| text.push_str(&format!("{} {what}\n", style.bad("-")));
         for (index, resource) in &self.resources {
             let title = self.title(*index, resource);
-            let what = if self.outliving.contains_key(&title) { "what does not outlive it" } else { "all of its components" };
+            let what = if self.outliving.contains_key(&title) {
+                "what does not outlive it"
+            } else {
+                "all of its components"
+            };
             line(format!("{title} and {what}"));
         }
         for (_, owner) in &self.orphans {
-            line(format!("what {} {}, which is gone, has left", owner.kind.kind, owner.name));
+            line(format!(
+                "what {} {}, which is gone, has left",
+                owner.kind.kind, owner.name
+            ));
         }
         self.objects.iter().for_each(|key| line(key.human()));
         self.reports.lines().for_each(&mut line);
         if self.scope.crds {
             self.definitions.iter().for_each(|key| line(key.human()));
         }
-        self.namespaces.iter().for_each(|key| line(format!("{}, if nothing else is in it then", key.human())));
+        self.namespaces
+            .iter()
+            .for_each(|key| line(format!("{}, if nothing else is in it then", key.human())));
         text + &self.kept(style)
     }
 
     /// What stays, for people.
     pub fn kept(&self, style: Style) -> String {
-        let outliving = self.outliving.iter().map(|(what, (count, why))| format!("{} {count} objects of {what}: {why}\n", style.dim("=")));
-        let stays = self.stays.iter().map(|(key, why)| format!("{} {}: stays, {why}\n", style.dim("="), key.human()));
+        let outliving = self.outliving.iter().map(|(what, (count, why))| {
+            format!("{} {count} objects of {what}: {why}\n", style.dim("="))
+        });
+        let stays = self
+            .stays
+            .iter()
+            .map(|(key, why)| format!("{} {}: stays, {why}\n", style.dim("="), key.human()));
         outliving.chain(stays).collect()
     }
 
@@ -218,19 +290,27 @@ impl<'a> Uninstall<'a> {
     /// Removes it all, in order, and says each step.
     ///
     /// # Errors
-    /// Something could not be removed, or is not gone in time. What is done is done; another run goes on from there.
+    /// Something could not be removed, or is not gone in time. What is done is done; another run
+    /// goes on from there.
     pub async fn run(mut self) -> Result<()> {
         for (index, resource) in &self.resources {
             self.remove_resource(&self.sites[*index], resource).await?;
-            said("removed", &format!("{} and its components", self.title(*index, resource)))?;
+            said(
+                "removed",
+                &format!("{} and its components", self.title(*index, resource)),
+            )?;
         }
         for (index, owner) in &self.orphans {
             let site = &self.sites[*index];
-            self.wait(&format!("what {} {} has left", owner.kind.kind, owner.name), async || {
-                self.tear_down(site, owner.clone(), None).await
-            })
+            self.wait(
+                &format!("what {} {} has left", owner.kind.kind, owner.name),
+                async || self.tear_down(site, owner.clone(), None).await,
+            )
             .await?;
-            said("removed", &format!("what {} {} has left", owner.kind.kind, owner.name))?;
+            said(
+                "removed",
+                &format!("what {} {} has left", owner.kind.kind, owner.name),
+            )?;
         }
         for key in &self.objects {
             self.delete(key).await?;
@@ -240,7 +320,9 @@ impl<'a> Uninstall<'a> {
         // Those of now: until here somebody may have made others.
         let reports = Reports::find(self.online, &self.sites).await?;
         reports.remove(self.online).await?;
-        reports.lines().try_for_each(|line| said("removed", &line))?;
+        reports
+            .lines()
+            .try_for_each(|line| said("removed", &line))?;
         for key in std::mem::take(&mut self.namespaces) {
             self.remove_namespace(&key).await?;
         }
@@ -264,27 +346,43 @@ impl<'a> Uninstall<'a> {
         Ok(())
     }
 
-    /// Deletes a resource and waits until it is gone. While an operator leads, it takes the components down; else we do.
+    /// Deletes a resource and waits until it is gone. While an operator leads, it takes the
+    /// components down; else we do.
     async fn remove_resource(&self, site: &Site, resource: &Value) -> Result<()> {
         let online = self.online;
         let owner = Owner::of(&*site.domain, resource);
-        let namespace = resource["metadata"]["namespace"].as_str().unwrap_or_default();
+        let namespace = resource["metadata"]["namespace"]
+            .as_str()
+            .unwrap_or_default();
         let key = ObjectKey::new(site.entry.resource, namespace, &owner.name);
         let uid = owner.uid.clone().unwrap_or_default();
         if resource["metadata"]["deletionTimestamp"].is_null() {
-            online.cluster.delete(&key, &uid).await.map_err(|error| online.explain(error))?;
+            online
+                .cluster
+                .delete(&key, &uid)
+                .await
+                .map_err(|error| online.explain(error))?;
             said("deleting", &key.human())?;
         }
         let mut by_us = false;
         self.wait(&key.human(), async || {
-            let live = online.cluster.get(&key).await.map_err(|error| online.explain(error))?;
-            let Some(live) = live.filter(|live| live["metadata"]["uid"] == uid.as_str()) else { return Ok(None) };
+            let live = online
+                .cluster
+                .get(&key)
+                .await
+                .map_err(|error| online.explain(error))?;
+            let Some(live) = live.filter(|live| live["metadata"]["uid"] == uid.as_str()) else {
+                return Ok(None);
+            };
             if online.leader(site).await?.is_some() {
                 return Ok(Some(progress(&live)));
             }
             if !by_us {
                 by_us = true;
-                said("note:", "no operator is at work; its components are taken down from here")?;
+                said(
+                    "note:",
+                    "no operator is at work; its components are taken down from here",
+                )?;
             }
             let left = self.tear_down(site, owner.clone(), Some(&live)).await?;
             // It goes now, unless somebody else holds it.
@@ -294,9 +392,16 @@ impl<'a> Uninstall<'a> {
     }
 
     /// One step of a teardown; what is left, for people.
-    async fn tear_down(&self, site: &Site, owner: Owner, resource: Option<&Value>) -> Result<Option<String>> {
+    async fn tear_down(
+        &self,
+        site: &Site,
+        owner: Owner,
+        resource: Option<&Value>,
+    ) -> Result<Option<String>> {
         let objects = self.online.objects(site, owner);
-        let left = removal::tear_down(&objects, &site.namespace, resource).await.map_err(|error| self.online.explain_stored(error))?;
+        let left = removal::tear_down(&objects, &site.namespace, resource)
+            .await
+            .map_err(|error| self.online.explain_stored(error))?;
         let left: Vec<_> = left
             .into_iter()
             .map(|removal| match &removal.blocker {
@@ -304,21 +409,34 @@ impl<'a> Uninstall<'a> {
                 None => removal.object.human(),
             })
             .collect();
-        let more = if left.len() > 3 { format!(" and {} more", left.len() - 3) } else { String::new() };
+        let more = if left.len() > 3 {
+            format!(" and {} more", left.len() - 3)
+        } else {
+            String::new()
+        };
         Ok((!left.is_empty()).then(|| format!("{}{more}", left[..left.len().min(3)].join(", "))))
     }
 
-    /// Deletes an object and waits until it is gone; of the operator's workload, its pods too: one might still be at work.
+    /// Deletes an object and waits until it is gone; of the operator's workload, its pods too: one
+    /// might still be at work.
     async fn delete(&self, key: &ObjectKey) -> Result<()> {
         let online = self.online;
         let pods = match key.kind {
-            kinds::DEPLOYMENT | kinds::DAEMON_SET => {
-                online.cluster.get(key).await.map_err(|error| online.explain(error))?.and_then(|deployment| selector(&deployment))
-            }
+            kinds::DEPLOYMENT | kinds::DAEMON_SET => online
+                .cluster
+                .get(key)
+                .await
+                .map_err(|error| online.explain(error))?
+                .and_then(|deployment| selector(&deployment)),
             _ => None,
         };
         self.wait(&key.human(), async || {
-            if let Some(live) = online.cluster.get(key).await.map_err(|error| online.explain(error))? {
+            if let Some(live) = online
+                .cluster
+                .get(key)
+                .await
+                .map_err(|error| online.explain(error))?
+            {
                 let left = online
                     .cluster
                     .delete(key, live["metadata"]["uid"].as_str().unwrap_or_default())
@@ -329,7 +447,11 @@ impl<'a> Uninstall<'a> {
             let Some(pods) = &pods else { return Ok(None) };
             let left = online
                 .cluster
-                .list(kinds::POD, key.namespace.as_deref(), &format!("labelSelector={pods}"))
+                .list(
+                    kinds::POD,
+                    key.namespace.as_deref(),
+                    &format!("labelSelector={pods}"),
+                )
                 .await
                 .map_err(|error| online.explain(error))?;
             Ok(left.first().and_then(ObjectKey::of).map(|pod| pod.human()))
@@ -346,27 +468,55 @@ impl<'a> Uninstall<'a> {
         Ok(())
     }
 
-    /// Whether a namespace was made for Weft and nothing is in it any more; else it is noted why it stays.
+    /// Whether a namespace was made for Weft and nothing is in it any more; else it is noted why it
+    /// stays.
     async fn may_go(&mut self, key: &ObjectKey) -> Result<bool> {
-        let own = self.sites.iter().any(|site| site.domain.namespace() == Some(&*key.name) || site.namespace == key.name)
-            || key.name.starts_with("weft-");
+        let own =
+            self.sites.iter().any(|site| {
+                site.domain.namespace() == Some(&*key.name) || site.namespace == key.name
+            }) || key.name.starts_with("weft-");
         if !own || key.name == "default" || key.name.starts_with("kube-") {
-            self.stays.insert(key.clone(), "it was not made for Weft".to_owned());
+            self.stays
+                .insert(key.clone(), "it was not made for Weft".to_owned());
             return Ok(false);
         }
-        let mut contents = removal::contents(&self.online.cluster, &key.name).await.map_err(|error| self.online.explain(error))?;
+        let mut contents = removal::contents(&self.online.cluster, &key.name)
+            .await
+            .map_err(|error| self.online.explain(error))?;
         // Taken up again in the moment between, it goes with the namespace.
-        let leases: Vec<_> = self.sites.iter().map(|site| presence::lease_key(&key.name, &*site.domain)).collect();
-        contents.retain(|content| !leases.iter().any(|lease| *content == format!("{} {}", lease.kind.kind, lease.name)));
+        let leases: Vec<_> = self
+            .sites
+            .iter()
+            .map(|site| presence::lease_key(&key.name, &*site.domain))
+            .collect();
+        contents.retain(|content| {
+            !leases
+                .iter()
+                .any(|lease| *content == format!("{} {}", lease.kind.kind, lease.name))
+        });
         if !contents.is_empty() {
-            let more = if contents.len() > 5 { format!(" and {} more", contents.len() - 5) } else { String::new() };
-            self.stays.insert(key.clone(), format!("other things are in it: {}{more}", contents[..contents.len().min(5)].join(", ")));
+            let more = if contents.len() > 5 {
+                format!(" and {} more", contents.len() - 5)
+            } else {
+                String::new()
+            };
+            self.stays.insert(
+                key.clone(),
+                format!(
+                    "other things are in it: {}{more}",
+                    contents[..contents.len().min(5)].join(", ")
+                ),
+            );
         }
         Ok(contents.is_empty())
     }
 
     /// Looks until nothing is left, and says what it waits for whenever that is something else.
-    async fn wait(&self, what: &str, mut left: impl AsyncFnMut() -> Result<Option<String>>) -> Result<()> {
+    async fn wait(
+        &self,
+        what: &str,
+        mut left: impl AsyncFnMut() -> Result<Option<String>>,
+    ) -> Result<()> {
         let end = Instant::now() + self.scope.timeout;
         let mut said_last = String::new();
         while let Some(left) = left().await? {
@@ -388,7 +538,10 @@ impl<'a> Uninstall<'a> {
 
 /// What the operator says of a teardown.
 fn progress(resource: &Value) -> String {
-    let conditions = resource["status"]["conditions"].as_array().into_iter().flatten();
+    let conditions = resource["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten();
     let told = |kind: &str| {
         conditions
             .clone()
@@ -396,14 +549,27 @@ fn progress(resource: &Value) -> String {
             .and_then(|condition| condition["message"].as_str())
     };
     told("Degraded")
-        .or_else(|| told("Progressing").filter(|_| resource["status"]["conditions"].to_string().contains("Removing")))
-        .map_or("the operator to begin", |message| message.trim_start_matches("waiting for "))
+        .or_else(|| {
+            told("Progressing").filter(|_| {
+                resource["status"]["conditions"]
+                    .to_string()
+                    .contains("Removing")
+            })
+        })
+        .map_or("the operator to begin", |message| {
+            message.trim_start_matches("waiting for ")
+        })
         .to_owned()
 }
 
 fn selector(deployment: &Value) -> Option<String> {
-    let labels = deployment.pointer("/spec/selector/matchLabels")?.as_object()?;
-    let labels: Vec<_> = labels.iter().filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?))).collect();
+    let labels = deployment
+        .pointer("/spec/selector/matchLabels")?
+        .as_object()?;
+    let labels: Vec<_> = labels
+        .iter()
+        .filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)))
+        .collect();
     (!labels.is_empty()).then(|| labels.join(","))
 }
 

@@ -24,7 +24,10 @@ struct Document {
 /// All documents of the project.
 fn documents() -> Vec<Document> {
     let in_folder = |folder: &str| {
-        let mut files: Vec<PathBuf> = fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let mut files: Vec<PathBuf> = fs::read_dir(root().join(folder))
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
         files.retain(|file| file.extension().is_some_and(|extension| extension == "md"));
         files.sort();
         files
@@ -32,7 +35,12 @@ fn documents() -> Vec<Document> {
     let files = [".", "docs", "docs/api"].into_iter().flat_map(in_folder);
     files
         .map(|file| Document {
-            path: file.strip_prefix(root()).unwrap_or(&file).to_string_lossy().trim_start_matches("./").to_owned(),
+            path: file
+                .strip_prefix(root())
+                .unwrap_or(&file)
+                .to_string_lossy()
+                .trim_start_matches("./")
+                .to_owned(),
             text: fs::read_to_string(&file).unwrap(),
         })
         .collect()
@@ -41,12 +49,15 @@ fn documents() -> Vec<Document> {
 impl Document {
     /// The text of the section under this heading, up to the next one of the same level.
     fn section(&self, heading: &str) -> &str {
-        let (_, rest) = self.text.split_once(&format!("\n## {heading}\n")).unwrap_or_else(|| panic!("{}: no section {heading}", self.path));
+        let (_, rest) = self
+            .text
+            .split_once(&format!("\n## {heading}\n"))
+            .unwrap_or_else(|| panic!("{}: no section {heading}", self.path));
         rest.split("\n## ").next().unwrap()
     }
 
-    /// Everything that is written as code: lines of blocks, but for what a command printed, and spans in the text. The first column of a table
-    /// of somebody else's names is left out.
+    /// Everything that is written as code: lines of blocks, but for what a command printed, and
+    /// spans in the text. The first column of a table of somebody else's names is left out.
     fn code(&self) -> Vec<String> {
         let mut code = Vec::new();
         let (mut block, mut elsewhere): (Option<(String, bool)>, bool) = (None, false);
@@ -54,15 +65,26 @@ impl Document {
         for line in self.text.lines() {
             if let Some(language) = line.trim_start().strip_prefix("```") {
                 // Where a prompt is shown, the other lines are what was printed.
-                let prompts = self.text[line.as_ptr() as usize - self.text.as_ptr() as usize + line.len()..].trim_start().starts_with("$ ");
-                block = if block.is_none() { Some((language.to_owned(), prompts)) } else { None };
+                let prompts = self.text
+                    [line.as_ptr() as usize - self.text.as_ptr() as usize + line.len()..]
+                    .trim_start()
+                    .starts_with("$ ");
+                block = if block.is_none() {
+                    Some((language.to_owned(), prompts))
+                } else {
+                    None
+                };
             } else if let Some((language, prompts)) = &block {
                 if language == "console" && (!prompts || line.starts_with("$ ")) {
                     code.push(line.trim_start_matches("$ ").to_owned());
                 }
             } else {
                 elsewhere = line.starts_with("| there |") || elsewhere && line.starts_with('|');
-                let line = if elsewhere { line.splitn(3, '|').nth(2).unwrap_or_default() } else { line };
+                let line = if elsewhere {
+                    line.splitn(3, '|').nth(2).unwrap_or_default()
+                } else {
+                    line
+                };
                 code.extend(span.captures_iter(line).map(|found| found[1].to_owned()));
             }
         }
@@ -71,33 +93,66 @@ impl Document {
 
     /// Its blocks of YAML.
     fn yaml(&self) -> Vec<&str> {
-        self.text.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect()
+        self.text
+            .split("```yaml\n")
+            .skip(1)
+            .map(|rest| rest.split("```").next().unwrap())
+            .collect()
     }
 
     /// The rows of the first table in a text, a cell each.
     fn rows(section: &str) -> Vec<Vec<String>> {
-        let table = section.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
-        table.skip(2).map(|row| row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()).collect()
+        let table = section
+            .lines()
+            .skip_while(|line| !line.starts_with('|'))
+            .take_while(|line| line.starts_with('|'));
+        table
+            .skip(2)
+            .map(|row| {
+                row.trim_matches('|')
+                    .split('|')
+                    .map(|cell| cell.trim().to_owned())
+                    .collect()
+            })
+            .collect()
     }
 }
 
 /// What stands in backticks.
 fn spans(text: &str) -> Vec<String> {
-    Regex::new("`([^`]+)`").unwrap().captures_iter(text).map(|found| found[1].to_owned()).collect()
+    Regex::new("`([^`]+)`")
+        .unwrap()
+        .captures_iter(text)
+        .map(|found| found[1].to_owned())
+        .collect()
 }
 
 /// The names of all commands.
 fn commands() -> BTreeSet<String> {
     let help = printed(&["--help"]);
-    let list = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+    let list = help
+        .split("Commands:\n")
+        .nth(1)
+        .unwrap()
+        .split("\n\n")
+        .next()
+        .unwrap();
     // A name stands two blanks in; what is further in goes on with the text of the line above.
-    list.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next()).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+    list.lines()
+        .filter_map(|line| line.strip_prefix("  ")?.split(' ').next())
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect()
 }
 
-/// The anchor that a heading has (github.com's rule: lower case, punctuation dropped, blanks become hyphens).
+/// The anchor that a heading has (github.com's rule: lower case, punctuation dropped, blanks become
+/// hyphens).
 fn anchor(heading: &str) -> String {
     let kept = heading.trim_start_matches('#').trim().to_lowercase();
-    kept.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c)).map(|c| if c == ' ' { '-' } else { c }).collect()
+    kept.chars()
+        .filter(|c| c.is_alphanumeric() || " -_".contains(*c))
+        .map(|c| if c == ' ' { '-' } else { c })
+        .collect()
 }
 
 #[test]
@@ -113,9 +168,17 @@ fn every_link_inside_the_tree_leads_somewhere() {
             }
             let (file, fragment) = target.split_once('#').unwrap_or((target, ""));
             let from = root().join(&document.path);
-            let path = if file.is_empty() { from } else { from.parent().unwrap().join(file) };
+            let path = if file.is_empty() {
+                from
+            } else {
+                from.parent().unwrap().join(file)
+            };
             let headings = fs::read_to_string(&path).unwrap_or_default();
-            let has_anchor = || headings.lines().any(|line| line.starts_with('#') && anchor(line) == fragment);
+            let has_anchor = || {
+                headings
+                    .lines()
+                    .any(|line| line.starts_with('#') && anchor(line) == fragment)
+            };
             if !path.exists() || !fragment.is_empty() && !has_anchor() {
                 broken.push(format!("{}: {target}", document.path));
             }
@@ -145,7 +208,10 @@ fn every_command_and_flag_exists() {
                 for flag in words.filter(|word| word.starts_with('-') && word.len() > 1) {
                     checked += 1;
                     let flag = flag.split('=').next().unwrap();
-                    if !Regex::new(&format!(r"(?m)^ .*{}(?:[ ,]|$)", regex::escape(flag))).unwrap().is_match(&help) {
+                    if !Regex::new(&format!(r"(?m)^ .*{}(?:[ ,]|$)", regex::escape(flag)))
+                        .unwrap()
+                        .is_match(&help)
+                    {
                         wrong.push(format!("{}: weft {command} {flag}", document.path));
                     }
                 }
@@ -153,7 +219,10 @@ fn every_command_and_flag_exists() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
-    assert!(checked >= 10, "only {checked} flags were found: is this test still reading the documents?");
+    assert!(
+        checked >= 10,
+        "only {checked} flags were found: is this test still reading the documents?"
+    );
 }
 
 #[test]
@@ -161,7 +230,11 @@ fn documents_that_help_points_to_exist() {
     let name = Regex::new(r"docs/[a-z-]+\.md").unwrap();
     for command in commands() {
         for found in name.find_iter(&printed(&[&command, "--help"])) {
-            assert!(root().join(found.as_str()).exists(), "weft {command} --help: {}", found.as_str());
+            assert!(
+                root().join(found.as_str()).exists(),
+                "weft {command} --help: {}",
+                found.as_str()
+            );
         }
     }
 }
@@ -169,13 +242,24 @@ fn documents_that_help_points_to_exist() {
 #[test]
 fn every_make_target_exists() {
     let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
-    let targets: BTreeSet<&str> =
-        makefile.lines().filter_map(|line| line.split_once(": ").or(line.split_once(":")).map(|(name, _)| name)).collect();
+    let targets: BTreeSet<&str> = makefile
+        .lines()
+        .filter_map(|line| {
+            line.split_once(": ")
+                .or(line.split_once(":"))
+                .map(|(name, _)| name)
+        })
+        .collect();
     let call = Regex::new(r"(?:^|\s)make ([a-z][a-z/*-]*)").unwrap();
     for document in documents() {
         for code in document.code() {
             for found in call.captures_iter(&code) {
-                assert!(targets.contains(&found[1]), "{}: make {}", document.path, &found[1]);
+                assert!(
+                    targets.contains(&found[1]),
+                    "{}: make {}",
+                    document.path,
+                    &found[1]
+                );
             }
         }
     }
@@ -186,8 +270,14 @@ fn every_file_that_is_named_exists() {
     let name =
         Regex::new(r"^(?:crates|components|deploy|docs|examples|scripts|testenv|api|plan|addons|runtime|operator|cli)/[\w./-]+$").unwrap();
     for document in documents() {
-        for code in document.code().into_iter().filter(|code| name.is_match(code)) {
-            let there = ["", "crates"].iter().any(|parent| root().join(parent).join(&code).exists());
+        for code in document
+            .code()
+            .into_iter()
+            .filter(|code| name.is_match(code))
+        {
+            let there = ["", "crates"]
+                .iter()
+                .any(|parent| root().join(parent).join(&code).exists());
             assert!(there, "{}: {code}", document.path);
         }
     }
@@ -196,15 +286,28 @@ fn every_file_that_is_named_exists() {
 #[test]
 fn every_suite_of_tests_exists() {
     let call = Regex::new(r"cargo test -p (\S+)(?:.*? --test (\S+))?").unwrap();
-    for found in documents().iter().flat_map(Document::code).filter_map(|code| {
-        let found = call.captures(&code)?;
-        Some((found[1].to_owned(), found.get(2).map(|test| test.as_str().to_owned())))
-    }) {
+    for found in documents()
+        .iter()
+        .flat_map(Document::code)
+        .filter_map(|code| {
+            let found = call.captures(&code)?;
+            Some((
+                found[1].to_owned(),
+                found.get(2).map(|test| test.as_str().to_owned()),
+            ))
+        })
+    {
         let (package, test) = found;
-        let folder = root().join("crates").join(if package == "weft" { "cli" } else { package.trim_start_matches("weft-") });
+        let folder = root().join("crates").join(if package == "weft" {
+            "cli"
+        } else {
+            package.trim_start_matches("weft-")
+        });
         assert!(folder.join("Cargo.toml").exists(), "{package}");
         if let Some(test) = test {
-            let exists = [format!("{test}.rs"), format!("{test}/main.rs")].iter().any(|file| folder.join("tests").join(file).exists());
+            let exists = [format!("{test}.rs"), format!("{test}/main.rs")]
+                .iter()
+                .any(|file| folder.join("tests").join(file).exists());
             assert!(exists, "{package} --test {test}");
         }
     }
@@ -217,68 +320,134 @@ fn sources_in(folders: &[String]) -> BTreeMap<PathBuf, String> {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 collect(&path, found);
-            } else if path.extension().is_some_and(|extension| extension == "rs") && !path.to_string_lossy().ends_with("_tests.rs") {
+            } else if path.extension().is_some_and(|extension| extension == "rs")
+                && !path.to_string_lossy().ends_with("_tests.rs")
+            {
                 let text = fs::read_to_string(&path).unwrap();
-                found.insert(path, text.split("#[cfg(test)]\nmod tests {").next().unwrap().to_owned());
+                found.insert(
+                    path,
+                    text.split("#[cfg(test)]\nmod tests {")
+                        .next()
+                        .unwrap()
+                        .to_owned(),
+                );
             }
         }
     }
     let mut found = BTreeMap::new();
-    folders.iter().for_each(|folder| collect(&root().join("crates").join(folder), &mut found));
+    folders
+        .iter()
+        .for_each(|folder| collect(&root().join("crates").join(folder), &mut found));
     found
 }
 
 /// Those of these crates.
 fn sources(crates: &[&str]) -> BTreeMap<PathBuf, String> {
-    sources_in(&crates.iter().map(|name| format!("{name}/src")).collect::<Vec<_>>())
+    sources_in(
+        &crates
+            .iter()
+            .map(|name| format!("{name}/src"))
+            .collect::<Vec<_>>(),
+    )
 }
 
 fn all(text: &str, pattern: &str) -> BTreeSet<String> {
-    Regex::new(pattern).unwrap().captures_iter(text).map(|found| found[1].to_owned()).collect()
+    Regex::new(pattern)
+        .unwrap()
+        .captures_iter(text)
+        .map(|found| found[1].to_owned())
+        .collect()
 }
 
 fn status_page() -> Document {
-    documents().into_iter().find(|document| document.path == "docs/status.md").unwrap()
+    documents()
+        .into_iter()
+        .find(|document| document.path == "docs/status.md")
+        .unwrap()
 }
 
 #[test]
 fn every_condition_reason_and_event_is_listed_and_nothing_else() {
     let sources = sources(&["plan", "runtime", "addons"]);
-    let text_of = |end: &str| sources.iter().find(|(path, _)| path.ends_with(end)).unwrap().1;
-    const TYPES: [&str; 9] = ["Available", "Progressing", "Degraded", "Blocked", "Paused", "Drifted", "True", "False", "Unknown"];
+    let text_of = |end: &str| {
+        sources
+            .iter()
+            .find(|(path, _)| path.ends_with(end))
+            .unwrap()
+            .1
+    };
+    const TYPES: [&str; 9] = [
+        "Available",
+        "Progressing",
+        "Degraded",
+        "Blocked",
+        "Paused",
+        "Drifted",
+        "True",
+        "False",
+        "Unknown",
+    ];
     let mut reasons = all(text_of("plan/src/conditions.rs"), r#""([A-Z][A-Za-z]+)""#);
     reasons.retain(|word| !TYPES.contains(&word.as_str()));
     for text in sources.values() {
         // How a failure is given a reason where it arises, and the reasons of refusals.
         reasons.extend(all(text, r#"Blocked \{\s*reason: "([A-Z][A-Za-z]+)""#));
-        reasons.extend(all(text, r#"pub const FAILED_[A-Z_]+: &str = "([A-Za-z]+)";"#));
+        reasons.extend(all(
+            text,
+            r#"pub const FAILED_[A-Z_]+: &str = "([A-Za-z]+)";"#,
+        ));
     }
     let page = status_page();
     let rows = Document::rows(page.section("Conditions"));
     let listed: BTreeSet<String> = rows.iter().flat_map(|row| spans(&row[2])).collect();
     assert_eq!(listed, reasons, "left: docs/status.md, right: the code");
     let types: BTreeSet<String> = rows.iter().flat_map(|row| spans(&row[0])).collect();
-    assert_eq!(types, TYPES[..6].iter().map(|name| (*name).to_owned()).collect());
+    assert_eq!(
+        types,
+        TYPES[..6].iter().map(|name| (*name).to_owned()).collect()
+    );
 
     let mut events = all(text_of("runtime/src/events.rs"), r#"reason: "([A-Za-z]+)""#);
     events.extend(
-        all(text_of("runtime/src/events.rs"), r#"reason: format!\("([A-Za-z]+): "#).into_iter().map(|word| format!("{word}: REASON")),
+        all(
+            text_of("runtime/src/events.rs"),
+            r#"reason: format!\("([A-Za-z]+): "#,
+        )
+        .into_iter()
+        .map(|word| format!("{word}: REASON")),
     );
     // Conditions that are events under their own name.
-    events.extend(all(text_of("runtime/src/events.rs"), r#"\("([A-Z][A-Za-z]+)", (?:true|false)\)"#));
-    events.extend(sources.values().flat_map(|text| all(text, r#"Blocked \{\s*reason: "([A-Z][A-Za-z]+)""#)));
-    let listed: BTreeSet<String> = Document::rows(page.section("Events")).iter().flat_map(|row| spans(&row[1])).collect();
+    events.extend(all(
+        text_of("runtime/src/events.rs"),
+        r#"\("([A-Z][A-Za-z]+)", (?:true|false)\)"#,
+    ));
+    events.extend(
+        sources
+            .values()
+            .flat_map(|text| all(text, r#"Blocked \{\s*reason: "([A-Z][A-Za-z]+)""#)),
+    );
+    let listed: BTreeSet<String> = Document::rows(page.section("Events"))
+        .iter()
+        .flat_map(|row| spans(&row[1]))
+        .collect();
     assert_eq!(listed, events, "left: docs/status.md, right: the code");
 }
 
 #[test]
 fn every_state_of_a_component_is_listed_and_nothing_else() {
     let sources = sources(&["addons"]);
-    let status = sources.iter().find(|(path, _)| path.ends_with("addons/src/status.rs")).unwrap().1;
+    let status = sources
+        .iter()
+        .find(|(path, _)| path.ends_with("addons/src/status.rs"))
+        .unwrap()
+        .1;
     let mut states = all(status, r#"state\w* =[^;]*?"([A-Z][A-Za-z]+)""#);
     states.extend(all(status, r#"state: "([A-Z][A-Za-z]+)""#));
-    states.extend(all(status, r#"\{ "([A-Z][A-Za-z]+)" \} else"#));
-    let listed: BTreeSet<String> = Document::rows(status_page().section("Components")).iter().flat_map(|row| spans(&row[0])).collect();
+    states.extend(all(status, r#"\{\s*"([A-Z][A-Za-z]+)"\s*\} else"#));
+    let listed: BTreeSet<String> = Document::rows(status_page().section("Components"))
+        .iter()
+        .flat_map(|row| spans(&row[0]))
+        .collect();
     assert_eq!(listed, states, "left: docs/status.md, right: the code");
 }
 
@@ -286,12 +455,28 @@ fn every_state_of_a_component_is_listed_and_nothing_else() {
 fn every_action_of_a_plan_is_listed_and_nothing_else() {
     let planned = fs::read_to_string(root().join("crates/cli/src/planned.rs")).unwrap();
     let signs = Regex::new(r#"sign\("(.)", "([a-z-]+)""#).unwrap();
-    let actions: BTreeSet<_> = signs.captures_iter(&planned).map(|found| (found[2].to_owned(), found[1].to_owned())).collect();
-    let page = documents().into_iter().find(|document| document.path == "docs/command-line.md").unwrap();
-    let table = page.text.split("| `action` |").nth(1).unwrap_or_else(|| panic!("{}: no table of actions", page.path));
+    let actions: BTreeSet<_> = signs
+        .captures_iter(&planned)
+        .map(|found| (found[2].to_owned(), found[1].to_owned()))
+        .collect();
+    let page = documents()
+        .into_iter()
+        .find(|document| document.path == "docs/command-line.md")
+        .unwrap();
+    let table = page
+        .text
+        .split("| `action` |")
+        .nth(1)
+        .unwrap_or_else(|| panic!("{}: no table of actions", page.path));
     let rows = Document::rows(&format!("| |{table}"));
-    let listed = rows.iter().map(|row| (spans(&row[0]).join(""), spans(&row[1]).join(""))).collect();
-    assert_eq!(actions, listed, "left: the code, right: docs/command-line.md");
+    let listed = rows
+        .iter()
+        .map(|row| (spans(&row[0]).join(""), spans(&row[1]).join("")))
+        .collect();
+    assert_eq!(
+        actions, listed,
+        "left: the code, right: docs/command-line.md"
+    );
 }
 
 #[test]
@@ -304,23 +489,48 @@ fn every_metric_is_listed_and_nothing_else() {
         let counters = all(text, r"(\w+): Family<\w+, Counter>");
         for found in registered.captures_iter(text) {
             let (name, field) = (&found[1], &found[2]);
-            metrics.insert(if counters.contains(field) { format!("{name}_total") } else { name.to_owned() });
+            metrics.insert(if counters.contains(field) {
+                format!("{name}_total")
+            } else {
+                name.to_owned()
+            });
         }
-        metrics.extend(all(text, r#"\(\s*"((?:kubevirt_cnao|weft_placement)_\w+)""#));
+        metrics.extend(all(
+            text,
+            r#"\(\s*"((?:kubevirt_cnao|weft_placement)_\w+)""#,
+        ));
     }
-    let listed: BTreeSet<String> = Document::rows(status_page().section("Metrics")).iter().flat_map(|row| spans(&row[0])).collect();
+    let listed: BTreeSet<String> = Document::rows(status_page().section("Metrics"))
+        .iter()
+        .flat_map(|row| spans(&row[0]))
+        .collect();
     assert_eq!(listed, metrics, "left: docs/status.md, right: the code");
 }
 
 #[test]
 fn every_variable_of_ours_is_read_somewhere() {
-    let readers = ["Makefile", "scripts/control-plane", "scripts/test", "scripts/demo", "scripts/setup"]
-        .map(|file| fs::read_to_string(root().join(file)).unwrap_or_default());
-    let code: String = sources(&["cli", "operator", "testenv", "runtime", "agent"]).into_values().chain(readers).collect();
-    let tests: String = sources_in(&["cli/tests".to_owned()]).into_values().collect();
+    let readers = [
+        "Makefile",
+        "scripts/control-plane",
+        "scripts/test",
+        "scripts/demo",
+        "scripts/setup",
+    ]
+    .map(|file| fs::read_to_string(root().join(file)).unwrap_or_default());
+    let code: String = sources(&["cli", "operator", "testenv", "runtime", "agent"])
+        .into_values()
+        .chain(readers)
+        .collect();
+    let tests: String = sources_in(&["cli/tests".to_owned()])
+        .into_values()
+        .collect();
     for document in documents() {
         for name in all(&document.text, r"\b(WEFT_[A-Z_]+)\b") {
-            assert!(code.contains(&name) || tests.contains(&name), "{}: {name}", document.path);
+            assert!(
+                code.contains(&name) || tests.contains(&name),
+                "{}: {name}",
+                document.path
+            );
         }
     }
 }
@@ -328,45 +538,87 @@ fn every_variable_of_ours_is_read_somewhere() {
 #[test]
 fn the_configuration_on_the_first_screen_is_valid() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
-    let yaml = readme.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
+    let yaml = readme
+        .split("```yaml\n")
+        .nth(1)
+        .unwrap()
+        .split("```")
+        .next()
+        .unwrap();
     let run = weft_with_stdin(&root(), &["validate", "-f", "-"], yaml);
     assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
 }
 
 #[test]
 fn every_image_is_listed_and_nothing_else() {
-    let page = documents().into_iter().find(|document| document.path == "docs/addons.md").unwrap();
-    let listed: Vec<_> = Document::rows(page.section("Images")).iter().flat_map(|row| spans(&row.join(" "))).collect();
-    let images: Vec<_> = Image::ALL.iter().flat_map(|image| [image.env(), image.default_reference()]).collect();
+    let page = documents()
+        .into_iter()
+        .find(|document| document.path == "docs/addons.md")
+        .unwrap();
+    let listed: Vec<_> = Document::rows(page.section("Images"))
+        .iter()
+        .flat_map(|row| spans(&row.join(" ")))
+        .collect();
+    let images: Vec<_> = Image::ALL
+        .iter()
+        .flat_map(|image| [image.env(), image.default_reference()])
+        .collect();
     assert_eq!(listed, images, "left: docs/addons.md, right: the code");
 }
 
 #[test]
 fn every_preset_of_host_paths_is_listed_with_its_folders() {
-    let page = documents().into_iter().find(|document| document.path == "docs/addons.md").unwrap();
+    let page = documents()
+        .into_iter()
+        .find(|document| document.path == "docs/addons.md")
+        .unwrap();
     let (_, section) = page.text.split_once("\n### hostPaths\n").unwrap();
-    let listed: Vec<_> = Document::rows(section).iter().map(|row| (spans(&row[0]).join(""), spans(&row[2..].join(" ")))).collect();
+    let listed: Vec<_> = Document::rows(section)
+        .iter()
+        .map(|row| (spans(&row[0]).join(""), spans(&row[2..].join(" "))))
+        .collect();
     let presets: Vec<_> = Preset::ALL
         .iter()
         .map(|preset| {
             let paths = preset.paths();
-            (preset.to_string(), vec![paths.cni_bin_dir, paths.cni_config_dir, paths.kubelet_dir, paths.network_namespace_dir])
+            (
+                preset.to_string(),
+                vec![
+                    paths.cni_bin_dir,
+                    paths.cni_config_dir,
+                    paths.kubelet_dir,
+                    paths.network_namespace_dir,
+                ],
+            )
         })
         .collect();
     assert_eq!(listed, presets, "left: docs/addons.md, right: the code");
 }
 
-/// What a resource can have, as paths such as `kubeMacPool.rangeStart`; of lists, what their entries can have. Parts of Kubernetes' own types carry
-/// no texts in the schema, and end the path.
+/// What a resource can have, as paths such as `kubeMacPool.rangeStart`; of lists, what their
+/// entries can have. Parts of Kubernetes' own types carry no texts in the schema, and end the path.
 fn options(path: &str, schema: &Value, found: &mut BTreeSet<String>) {
     let described = |field: &Value| field["description"].is_string();
-    let schema = if schema["items"].is_object() { &schema["items"] } else { schema };
-    let fields: Vec<_> = schema["properties"].as_object().into_iter().flatten().filter(|(_, field)| described(field)).collect();
+    let schema = if schema["items"].is_object() {
+        &schema["items"]
+    } else {
+        schema
+    };
+    let fields: Vec<_> = schema["properties"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(_, field)| described(field))
+        .collect();
     if fields.is_empty() {
         found.insert(path.to_owned());
     }
     for (name, field) in fields {
-        options(format!("{path}.{name}").trim_start_matches('.'), field, found);
+        options(
+            format!("{path}.{name}").trim_start_matches('.'),
+            field,
+            found,
+        );
     }
 }
 
@@ -393,7 +645,10 @@ fn every_option_has_an_example() {
         "resources.requests.ephemeral-storage",
     ];
     // What the others say the other way round.
-    let unneeded_of_network = ["clusterNetwork.hostSubnetLength", "clusterNetworks.hostPrefix"];
+    let unneeded_of_network = [
+        "clusterNetwork.hostSubnetLength",
+        "clusterNetworks.hostPrefix",
+    ];
     // Without effect.
     let unneeded_of_nmstate = [
         "infraAffinity",
@@ -406,39 +661,94 @@ fn every_option_has_an_example() {
         "selfSignConfiguration.certRotateInterval",
     ];
     // Refused for now.
-    let unneeded_of_policies = ["autoConfig.autoBonding", "autoConfig.autoVlan", "match.interfaces.lldp.vlan-ids"];
+    let unneeded_of_policies = [
+        "autoConfig.autoBonding",
+        "autoConfig.autoVlan",
+        "match.interfaces.lldp.vlan-ids",
+    ];
     let unneeded_of_states = ["nodeName"];
     let [states, policies, _, nmstate] = weft_api::node_network::crds();
     for (kind, page, crd, unneeded) in [
-        ("NetworkAddonsConfig", "docs/addons.md", weft_api::addons::crd(), &unneeded_of_addons[..]),
-        ("NetworkConfig", "docs/cluster-network.md", weft_api::cluster_network::crd(), &unneeded_of_network[..]),
-        ("NodeNetworkState", "docs/node-network.md", states, &unneeded_of_states[..]),
-        ("NodeNetworkConfigurationPolicy", "docs/node-network.md", policies, &unneeded_of_policies[..]),
-        ("NMState", "docs/node-network.md", nmstate, &unneeded_of_nmstate[..]),
+        (
+            "NetworkAddonsConfig",
+            "docs/addons.md",
+            weft_api::addons::crd(),
+            &unneeded_of_addons[..],
+        ),
+        (
+            "NetworkConfig",
+            "docs/cluster-network.md",
+            weft_api::cluster_network::crd(),
+            &unneeded_of_network[..],
+        ),
+        (
+            "NodeNetworkState",
+            "docs/node-network.md",
+            states,
+            &unneeded_of_states[..],
+        ),
+        (
+            "NodeNetworkConfigurationPolicy",
+            "docs/node-network.md",
+            policies,
+            &unneeded_of_policies[..],
+        ),
+        (
+            "NMState",
+            "docs/node-network.md",
+            nmstate,
+            &unneeded_of_nmstate[..],
+        ),
     ] {
         let crd = serde_json::to_value(crd).unwrap();
         let mut options_there = BTreeSet::new();
-        options("", &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"], &mut options_there);
+        options(
+            "",
+            &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"],
+            &mut options_there,
+        );
         for unneeded in unneeded {
-            assert!(options_there.remove(*unneeded), "{unneeded} is no option any more: take it off this list");
+            assert!(
+                options_there.remove(*unneeded),
+                "{unneeded} is no option any more: take it off this list"
+            );
         }
-        let document = documents().into_iter().find(|document| document.path == page).unwrap();
-        let examples: Vec<Value> = document.yaml().iter().flat_map(|yaml| common::objects(yaml)).collect();
+        let document = documents()
+            .into_iter()
+            .find(|document| document.path == page)
+            .unwrap();
+        let examples: Vec<Value> = document
+            .yaml()
+            .iter()
+            .flat_map(|yaml| common::objects(yaml))
+            .collect();
         let not_shown = |option: &&String| {
             let path: Vec<_> = option.split('.').collect();
-            !examples.iter().any(|example| example["kind"] == kind && has(&example["spec"], &path))
+            !examples
+                .iter()
+                .any(|example| example["kind"] == kind && has(&example["spec"], &path))
         };
         let missing: Vec<_> = options_there.iter().filter(not_shown).collect();
-        assert!(missing.is_empty(), "{page} has no example with {missing:?}: add one");
+        assert!(
+            missing.is_empty(),
+            "{page} has no example with {missing:?}: add one"
+        );
     }
 }
 
 #[test]
 fn every_example_of_the_pages_about_networks_is_valid() {
     for (page, least) in [("docs/cluster-network.md", 7), ("docs/node-network.md", 7)] {
-        let document = documents().into_iter().find(|document| document.path == page).unwrap();
+        let document = documents()
+            .into_iter()
+            .find(|document| document.path == page)
+            .unwrap();
         let examples = document.yaml();
-        assert!(examples.len() >= least, "only {} examples were found: is this test still reading {page}?", examples.len());
+        assert!(
+            examples.len() >= least,
+            "only {} examples were found: is this test still reading {page}?",
+            examples.len()
+        );
         for example in examples {
             let run = weft_with_stdin(&root(), &["validate", "-f", "-"], example);
             assert_eq!(run.code, 0, "{example}\n{}{}", run.stdout, run.stderr);
@@ -448,35 +758,71 @@ fn every_example_of_the_pages_about_networks_is_valid() {
 
 /// Whether there is a test of this name, `file::function` by its file below `crates/`, and it runs.
 fn is_test(name: &str) -> bool {
-    let Some((file, function)) = name.split_once("::") else { return false };
+    let Some((file, function)) = name.split_once("::") else {
+        return false;
+    };
     let text = fs::read_to_string(root().join("crates").join(file)).unwrap_or_default();
     // The attributes in front of the function, a line each, and maybe comments.
-    let test = format!(r"((?:[ \t]*(?:#\[[^\n]*\]|//[^\n]*)\n)+)[ \t]*(?:async )?fn {}\(", regex::escape(function));
-    let Some(found) = Regex::new(&test).unwrap().captures(&text) else { return false };
-    let attributes: Vec<_> = found[1].lines().map(str::trim).filter(|line| line.starts_with("#[")).collect();
-    attributes.iter().any(|line| matches!(*line, "#[test]" | "#[tokio::test]")) && !attributes.iter().any(|line| line.contains("ignore"))
+    let test = format!(
+        r"((?:[ \t]*(?:#\[[^\n]*\]|//[^\n]*)\n)+)[ \t]*(?:async )?fn {}\(",
+        regex::escape(function)
+    );
+    let Some(found) = Regex::new(&test).unwrap().captures(&text) else {
+        return false;
+    };
+    let attributes: Vec<_> = found[1]
+        .lines()
+        .map(str::trim)
+        .filter(|line| line.starts_with("#["))
+        .collect();
+    attributes
+        .iter()
+        .any(|line| matches!(*line, "#[test]" | "#[tokio::test]"))
+        && !attributes.iter().any(|line| line.contains("ignore"))
 }
 
 #[test]
 fn every_known_problem_is_shown_by_a_test_or_says_why_not() {
-    let page = documents().into_iter().find(|document| document.path == "docs/known-problems.md").unwrap();
-    let rows: Vec<_> =
-        ["Found by reading its code", "From its tracker", "NetworkConfig", "NodeNetworkConfigurationPolicy, NodeNetworkState"]
-            .into_iter()
-            .flat_map(|heading| Document::rows(page.section(heading)))
-            .collect();
-    assert!(rows.len() >= 40, "{} rows: is this test still reading the page?", rows.len());
+    let page = documents()
+        .into_iter()
+        .find(|document| document.path == "docs/known-problems.md")
+        .unwrap();
+    let rows: Vec<_> = [
+        "Found by reading its code",
+        "From its tracker",
+        "NetworkConfig",
+        "NodeNetworkConfigurationPolicy, NodeNetworkState",
+    ]
+    .into_iter()
+    .flat_map(|heading| Document::rows(page.section(heading)))
+    .collect();
+    assert!(
+        rows.len() >= 40,
+        "{} rows: is this test still reading the page?",
+        rows.len()
+    );
     for row in rows {
-        let [problem, weft, shown] = &row[..] else { panic!("three columns: {row:?}") };
+        let [problem, weft, shown] = &row[..] else {
+            panic!("three columns: {row:?}")
+        };
         assert!(!weft.is_empty(), "{problem}");
-        if shown.strip_prefix("none: ").is_some_and(|why| !why.is_empty()) {
+        if shown
+            .strip_prefix("none: ")
+            .is_some_and(|why| !why.is_empty())
+        {
             continue;
         }
         let tests = spans(shown);
-        assert!(!tests.is_empty(), "{problem}: name a test, or write `none: ` and why");
+        assert!(
+            !tests.is_empty(),
+            "{problem}: name a test, or write `none: ` and why"
+        );
         for test in tests {
             assert!(is_test(&test), "{problem}: there is no test {test}");
         }
     }
-    assert!(!is_test("cli/tests/docs.rs::is_test") && !is_test("cli/tests/docs.rs::nothing"), "what is no test is no test");
+    assert!(
+        !is_test("cli/tests/docs.rs::is_test") && !is_test("cli/tests/docs.rs::nothing"),
+        "what is no test is no test"
+    );
 }

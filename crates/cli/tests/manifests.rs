@@ -1,4 +1,5 @@
-//! `weft manifests`, `weft crds` and `weft render`: what they print is complete, stable and no more than is needed.
+//! `weft manifests`, `weft crds` and `weft render`: what they print is complete, stable and no more
+//! than is needed.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -16,11 +17,19 @@ fn find<'a>(objects: &'a [Value], wanted: &str) -> &'a Value {
     objects
         .iter()
         .find(|object| title(object) == wanted)
-        .unwrap_or_else(|| panic!("no {wanted} in {:?}", objects.iter().map(title).collect::<Vec<_>>()))
+        .unwrap_or_else(|| {
+            panic!(
+                "no {wanted} in {:?}",
+                objects.iter().map(title).collect::<Vec<_>>()
+            )
+        })
 }
 
 fn all_rules(objects: &[Value]) -> impl Iterator<Item = &Value> {
-    objects.iter().filter(|object| object["kind"].as_str().unwrap().ends_with("Role")).flat_map(|role| role["rules"].as_array().unwrap())
+    objects
+        .iter()
+        .filter(|object| object["kind"].as_str().unwrap().ends_with("Role"))
+        .flat_map(|role| role["rules"].as_array().unwrap())
 }
 
 #[test]
@@ -69,36 +78,75 @@ fn the_definitions_are_those_in_the_tree() {
     let printed = objects(&printed(&["crds"]));
     assert_eq!(printed.len(), 7);
     for definition in printed {
-        let file = root().join(format!("deploy/crds/{}.yaml", definition["metadata"]["name"].as_str().unwrap()));
-        let file = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-        assert!(objects(&file) == [definition.clone()], "{} is another one: make generate", definition["metadata"]["name"]);
+        let file = root().join(format!(
+            "deploy/crds/{}.yaml",
+            definition["metadata"]["name"].as_str().unwrap()
+        ));
+        let file =
+            fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        assert!(
+            objects(&file) == [definition.clone()],
+            "{} is another one: make generate",
+            definition["metadata"]["name"]
+        );
     }
 }
 
 #[test]
 fn the_deployment_is_fit_for_the_strictest_namespace_and_knows_all_images() {
-    let objects = objects(&printed(&["manifests", "--image", "registry.example/weft:1", "--image-pull-policy", "Always"]));
+    let objects = objects(&printed(&[
+        "manifests",
+        "--image",
+        "registry.example/weft:1",
+        "--image-pull-policy",
+        "Always",
+    ]));
     let deployment = find(&objects, "Deployment cluster-network-addons-operator");
-    assert_eq!(deployment["metadata"]["labels"], json!({"weft.network/component": "operator"}));
+    assert_eq!(
+        deployment["metadata"]["labels"],
+        json!({"weft.network/component": "operator"})
+    );
     // The selector of the operator that is replaced; it cannot be changed in an update.
-    assert_eq!(deployment["spec"]["selector"], json!({"matchLabels": {"name": "cluster-network-addons-operator"}}));
+    assert_eq!(
+        deployment["spec"]["selector"],
+        json!({"matchLabels": {"name": "cluster-network-addons-operator"}})
+    );
     let pod = &deployment["spec"]["template"]["spec"];
-    assert_eq!(pod["securityContext"], json!({"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}}));
+    assert_eq!(
+        pod["securityContext"],
+        json!({"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}})
+    );
     let container = &pod["containers"][0];
     assert_eq!(
         container["securityContext"],
         json!({"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]}})
     );
-    assert_eq!((&container["image"], &container["imagePullPolicy"]), (&json!("registry.example/weft:1"), &json!("Always")));
-    assert_eq!(container["args"], json!(["operator", "--domains", "addons"]));
+    assert_eq!(
+        (&container["image"], &container["imagePullPolicy"]),
+        (&json!("registry.example/weft:1"), &json!("Always"))
+    );
+    assert_eq!(
+        container["args"],
+        json!(["operator", "--domains", "addons"])
+    );
     let environment = container["env"].as_array().unwrap();
-    let value = |name: &str| environment.iter().find(|variable| variable["name"] == name).unwrap_or_else(|| panic!("no {name}"));
+    let value = |name: &str| {
+        environment
+            .iter()
+            .find(|variable| variable["name"] == name)
+            .unwrap_or_else(|| panic!("no {name}"))
+    };
     assert_eq!(value("OPERATOR_IMAGE")["value"], "registry.example/weft:1");
-    assert_eq!(value("OPERATOR_VERSION")["value"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(
+        value("OPERATOR_VERSION")["value"],
+        env!("CARGO_PKG_VERSION")
+    );
     assert_eq!(value("WATCH_NAMESPACE")["value"], "");
-    for (name, field) in
-        [("OPERATOR_NAMESPACE", "metadata.namespace"), ("OPERAND_NAMESPACE", "metadata.namespace"), ("POD_NAME", "metadata.name")]
-    {
+    for (name, field) in [
+        ("OPERATOR_NAMESPACE", "metadata.namespace"),
+        ("OPERAND_NAMESPACE", "metadata.namespace"),
+        ("POD_NAME", "metadata.name"),
+    ] {
         assert_eq!(value(name)["valueFrom"]["fieldRef"]["fieldPath"], field);
     }
     for image in [
@@ -113,9 +161,17 @@ fn the_deployment_is_fit_for_the_strictest_namespace_and_knows_all_images() {
         "CORE_DNS",
         "KUBEVIRT_IPAM_CONTROLLER",
     ] {
-        assert!(value(&format!("{image}_IMAGE"))["value"].as_str().is_some_and(|image| image.contains('/')), "{image}");
+        assert!(
+            value(&format!("{image}_IMAGE"))["value"]
+                .as_str()
+                .is_some_and(|image| image.contains('/')),
+            "{image}"
+        );
     }
-    let names: BTreeSet<_> = environment.iter().map(|variable| variable["name"].as_str().unwrap()).collect();
+    let names: BTreeSet<_> = environment
+        .iter()
+        .map(|variable| variable["name"].as_str().unwrap())
+        .collect();
     assert_eq!(names.len(), environment.len(), "no variable is there twice");
 }
 
@@ -140,7 +196,11 @@ fn no_rule_has_a_star_or_is_open_by_an_empty_list_of_names() {
 /// The base files stand for themselves as well: applied as they are, they grant less, never more.
 #[test]
 fn no_file_has_a_star_in_a_rule() {
-    for file in ["deploy/addons/rbac.yaml", "deploy/node-network/rbac.yaml", "components/nmstate/rbac.yaml"] {
+    for file in [
+        "deploy/addons/rbac.yaml",
+        "deploy/node-network/rbac.yaml",
+        "components/nmstate/rbac.yaml",
+    ] {
         let file = fs::read_to_string(root().join(file)).unwrap();
         for rule in all_rules(&objects(&file)) {
             assert!(!rule.to_string().contains('*'), "{rule}");
@@ -151,32 +211,80 @@ fn no_file_has_a_star_in_a_rule() {
 /// What the least trusted program has, on every node.
 #[test]
 fn the_agent_on_the_nodes_reads_secrets_of_its_own_namespace_only_and_changes_no_node() {
-    let rendered = objects(&printed(&["render", "-f", root().join("examples/node-network/nmstate.yaml").to_str().unwrap()]));
+    let rendered = objects(&printed(&[
+        "render",
+        "-f",
+        root()
+            .join("examples/node-network/nmstate.yaml")
+            .to_str()
+            .unwrap(),
+    ]));
     let rules = |wanted: &str| find(&rendered, wanted)["rules"].as_array().unwrap().clone();
-    assert_eq!(rules("Role nmstate-handler"), [json!({"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]})]);
+    assert_eq!(
+        rules("Role nmstate-handler"),
+        [json!({"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]})]
+    );
     let of_cluster = rules("ClusterRole nmstate-handler");
-    assert!(!of_cluster.iter().any(|rule| rule["resources"].to_string().contains("secrets")), "{of_cluster:#?}");
-    let nodes: Vec<_> = of_cluster.iter().filter(|rule| rule["resources"].to_string().contains("nodes\"")).collect();
-    assert_eq!(nodes, [&json!({"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]})]);
+    assert!(
+        !of_cluster
+            .iter()
+            .any(|rule| rule["resources"].to_string().contains("secrets")),
+        "{of_cluster:#?}"
+    );
+    let nodes: Vec<_> = of_cluster
+        .iter()
+        .filter(|rule| rule["resources"].to_string().contains("nodes\""))
+        .collect();
+    assert_eq!(
+        nodes,
+        [&json!({"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]})]
+    );
     for rule in &of_cluster {
         let verbs = rule["verbs"].to_string();
-        assert!(!verbs.contains("delete") && !verbs.contains("update"), "{rule}");
+        assert!(
+            !verbs.contains("delete") && !verbs.contains("update"),
+            "{rule}"
+        );
     }
 }
 
 #[test]
 fn the_operator_of_the_nodes_networks_has_the_name_of_the_one_it_replaces_and_its_definitions() {
-    let objects = objects(&printed(&["manifests", "--domains", "node-network", "--image", "registry.example/weft:1"]));
-    for kind in ["nmstates", "nodenetworkstates", "nodenetworkconfigurationpolicies", "nodenetworkconfigurationenactments"] {
-        find(&objects, &format!("CustomResourceDefinition {kind}.nmstate.io"));
+    let objects = objects(&printed(&[
+        "manifests",
+        "--domains",
+        "node-network",
+        "--image",
+        "registry.example/weft:1",
+    ]));
+    for kind in [
+        "nmstates",
+        "nodenetworkstates",
+        "nodenetworkconfigurationpolicies",
+        "nodenetworkconfigurationenactments",
+    ] {
+        find(
+            &objects,
+            &format!("CustomResourceDefinition {kind}.nmstate.io"),
+        );
     }
     let deployment = find(&objects, "Deployment nmstate-operator");
-    assert_eq!(deployment["spec"]["selector"], json!({"matchLabels": {"name": "kubernetes-nmstate-operator"}}));
-    let environment = deployment.pointer("/spec/template/spec/containers/0/env").unwrap().as_array().unwrap();
+    assert_eq!(
+        deployment["spec"]["selector"],
+        json!({"matchLabels": {"name": "kubernetes-nmstate-operator"}})
+    );
+    let environment = deployment
+        .pointer("/spec/template/spec/containers/0/env")
+        .unwrap()
+        .as_array()
+        .unwrap();
     let agent = json!({"name": "RELATED_IMAGE_HANDLER_IMAGE", "value": format!("localhost/weft-agent:{}", env!("CARGO_PKG_VERSION"))});
     assert!(environment.contains(&agent), "{environment:#?}");
     for policy in ["weft-node-network-agents", "weft-node-network-policies"] {
-        find(&objects, &format!("ValidatingAdmissionPolicyBinding {policy}"));
+        find(
+            &objects,
+            &format!("ValidatingAdmissionPolicyBinding {policy}"),
+        );
     }
 }
 
@@ -184,7 +292,10 @@ fn the_operator_of_the_nodes_networks_has_the_name_of_the_one_it_replaces_and_it
 fn permissions_follow_the_chosen_components() {
     let rules = |components: &str| {
         let objects = objects(&printed(&["manifests", "--components", components]));
-        all_rules(&objects).map(Value::to_string).collect::<Vec<_>>().join("\n")
+        all_rules(&objects)
+            .map(Value::to_string)
+            .collect::<Vec<_>>()
+            .join("\n")
     };
     let (multus, pool) = (rules("multus"), rules("kubemacpool"));
     assert!(
@@ -193,10 +304,14 @@ fn permissions_follow_the_chosen_components() {
             && !multus.contains("virtualmachines"),
         "{multus}"
     );
-    assert!(pool.contains("kubemacpool-mutator") && pool.contains("virtualmachines"), "{pool}");
+    assert!(
+        pool.contains("kubemacpool-mutator") && pool.contains("virtualmachines"),
+        "{pool}"
+    );
 }
 
-/// What the roles say of a kind at all depends on the components: without one that needs it, there is no rule on it, not even to look.
+/// What the roles say of a kind at all depends on the components: without one that needs it, there
+/// is no rule on it, not even to look.
 #[test]
 fn kinds_that_no_chosen_component_has_are_in_no_rule() {
     const WEBHOOKS: &str = "mutatingwebhookconfigurations";
@@ -212,29 +327,50 @@ fn kinds_that_no_chosen_component_has_are_in_no_rule() {
         ("multus,linux-bridge,ovs,macvtap", &[CONSTRAINTS]),
         ("kubemacpool", &[WEBHOOKS, SECRETS]),
         ("secondary-dns", &[]),
-        ("kubevirt-ipam-controller", &[WEBHOOKS, SECRETS, CERTIFICATES]),
+        (
+            "kubevirt-ipam-controller",
+            &[WEBHOOKS, SECRETS, CERTIFICATES],
+        ),
         ("nmstate", &[NMSTATES]),
         ("secondary-dns,nmstate", &[NMSTATES]),
         ("kubemacpool,ovs", &[WEBHOOKS, SECRETS, CONSTRAINTS]),
     ];
     for (components, expected) in sets {
         let objects = objects(&printed(&["manifests", "--components", components]));
-        let named: BTreeSet<&str> =
-            all_rules(&objects).flat_map(|rule| rule["resources"].as_array().into_iter().flatten()).filter_map(Value::as_str).collect();
-        let found: Vec<_> = ALL.into_iter().filter(|kind| named.contains(kind)).collect();
+        let named: BTreeSet<&str> = all_rules(&objects)
+            .flat_map(|rule| rule["resources"].as_array().into_iter().flatten())
+            .filter_map(Value::as_str)
+            .collect();
+        let found: Vec<_> = ALL
+            .into_iter()
+            .filter(|kind| named.contains(kind))
+            .collect();
         assert_eq!(found, expected, "{components}");
-        assert!(!named.contains("validatingwebhookconfigurations") || components.contains("kubemacpool"), "{components}");
+        assert!(
+            !named.contains("validatingwebhookconfigurations")
+                || components.contains("kubemacpool"),
+            "{components}"
+        );
         let environment =
             find(&objects, "Deployment cluster-network-addons-operator")["spec"]["template"]["spec"]["containers"][0]["env"].clone();
-        let told = environment.as_array().unwrap().iter().find(|variable| variable["name"] == "WEFT_ADDONS_COMPONENTS").cloned();
-        assert_eq!(told.map(|variable| variable["value"].clone()), Some(json!(components)));
+        let told = environment
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|variable| variable["name"] == "WEFT_ADDONS_COMPONENTS")
+            .cloned();
+        assert_eq!(
+            told.map(|variable| variable["value"].clone()),
+            Some(json!(components))
+        );
     }
     // With all of them, the operator is told of none.
     let all = printed(&["manifests"]);
     assert!(!all.contains("WEFT_ADDONS_COMPONENTS") && ALL.iter().all(|kind| all.contains(kind)));
 }
 
-/// Secrets are read in the namespaces of the operands, and nowhere else; but for Placement, where somebody asks for all namespaces.
+/// Secrets are read in the namespaces of the operands, and nowhere else; but for Placement, where
+/// somebody asks for all namespaces.
 #[test]
 fn no_operator_and_no_operand_reads_secrets_of_the_whole_cluster() {
     let reads = |objects: &[Value], about: &str| {
@@ -244,28 +380,57 @@ fn no_operator_and_no_operand_reads_secrets_of_the_whole_cluster() {
             .filter(|object| object["kind"] == "ClusterRoleBinding")
             .map(|binding| binding["roleRef"]["name"].to_string())
             .collect();
-        for role in
-            objects.iter().filter(|object| object["kind"] == "ClusterRole" && bound.contains(&object["metadata"]["name"].to_string()))
-        {
-            assert!(!role["rules"].to_string().contains("\"secrets\""), "{about}: {role:#}");
+        for role in objects.iter().filter(|object| {
+            object["kind"] == "ClusterRole"
+                && bound.contains(&object["metadata"]["name"].to_string())
+        }) {
+            assert!(
+                !role["rules"].to_string().contains("\"secrets\""),
+                "{about}: {role:#}"
+            );
         }
         assert!(!bound.is_empty(), "{about}");
     };
     for domain in ["addons", "cluster-network", "node-network", "placement"] {
-        reads(&objects(&printed(&["manifests", "--domains", domain])), domain);
+        reads(
+            &objects(&printed(&["manifests", "--domains", domain])),
+            domain,
+        );
     }
-    reads(&objects(&printed(&["manifests", "--single", "--domains", "addons,cluster-network,node-network,placement"])), "one operator");
-    for example in ["network-addons-config", "network-config-openshift-sdn", "network-config-flannel", "node-network/nmstate"] {
+    reads(
+        &objects(&printed(&[
+            "manifests",
+            "--single",
+            "--domains",
+            "addons,cluster-network,node-network,placement",
+        ])),
+        "one operator",
+    );
+    for example in [
+        "network-addons-config",
+        "network-config-openshift-sdn",
+        "network-config-flannel",
+        "node-network/nmstate",
+    ] {
         let file = root().join(format!("examples/{example}.yaml"));
-        let mut command = common::command(Path::new("."), &["render", "-f", file.to_str().unwrap()]);
-        for image in ["OPERATOR", "NODE", "HYPERSHIFT", "KUBE_PROXY", "FLANNEL", "FLANNEL_CNI_PLUGIN"] {
+        let mut command =
+            common::command(Path::new("."), &["render", "-f", file.to_str().unwrap()]);
+        for image in [
+            "OPERATOR",
+            "NODE",
+            "HYPERSHIFT",
+            "KUBE_PROXY",
+            "FLANNEL",
+            "FLANNEL_CNI_PLUGIN",
+        ] {
             command.env(format!("{image}_IMAGE"), "registry.example/a:1");
         }
         reads(&objects(&common::run(&mut command, "").stdout), example);
     }
 }
 
-/// Kubernetes refuses a role that holds more than its creator: every rule of every component's role is held by the operator.
+/// Kubernetes refuses a role that holds more than its creator: every rule of every component's role
+/// is held by the operator.
 #[test]
 fn the_operator_holds_all_that_it_grants() {
     let held = objects(&printed(&["manifests"]));
@@ -274,20 +439,39 @@ fn the_operator_holds_all_that_it_grants() {
             .filter(|role| role["kind"] == kind || role["kind"] == "ClusterRole")
             .flat_map(|role| role["rules"].as_array().unwrap())
             .any(|rule| {
-                let has = |list: &str, item: &Value| rule[list].as_array().is_some_and(|items| items.contains(item));
+                let has = |list: &str, item: &Value| {
+                    rule[list]
+                        .as_array()
+                        .is_some_and(|items| items.contains(item))
+                };
                 has("apiGroups", group)
                     && has("resources", resource)
                     && has("verbs", verb)
                     && (rule["resourceNames"].is_null() || rule["resourceNames"] == *names)
             })
     };
-    let rendered = objects(&printed(&["render", "-f", root().join(EXAMPLE).to_str().unwrap()]));
+    let rendered = objects(&printed(&[
+        "render",
+        "-f",
+        root().join(EXAMPLE).to_str().unwrap(),
+    ]));
     let mut checked = 0;
-    for role in rendered.iter().filter(|object| object["kind"].as_str().unwrap().ends_with("Role")) {
+    for role in rendered
+        .iter()
+        .filter(|object| object["kind"].as_str().unwrap().ends_with("Role"))
+    {
         for rule in role["rules"].as_array().unwrap() {
-            for (group, resource, verb) in product(&rule["apiGroups"], &rule["resources"], &rule["verbs"]) {
+            for (group, resource, verb) in
+                product(&rule["apiGroups"], &rule["resources"], &rule["verbs"])
+            {
                 assert!(
-                    holds(role["kind"].as_str().unwrap(), group, resource, verb, &rule["resourceNames"]),
+                    holds(
+                        role["kind"].as_str().unwrap(),
+                        group,
+                        resource,
+                        verb,
+                        &rule["resourceNames"]
+                    ),
                     "{}: {verb} {resource} in {group} is not held",
                     title(role)
                 );
@@ -300,7 +484,14 @@ fn the_operator_holds_all_that_it_grants() {
 
 fn product<'a>(a: &'a Value, b: &'a Value, c: &'a Value) -> Vec<(&'a Value, &'a Value, &'a Value)> {
     let items = |value: &'a Value| value.as_array().map(Vec::as_slice).unwrap_or_default();
-    items(a).iter().flat_map(|a| items(b).iter().flat_map(move |b| items(c).iter().map(move |c| (a, b, c)))).collect()
+    items(a)
+        .iter()
+        .flat_map(|a| {
+            items(b)
+                .iter()
+                .flat_map(move |b| items(c).iter().map(move |c| (a, b, c)))
+        })
+        .collect()
 }
 
 #[test]
@@ -308,9 +499,17 @@ fn another_namespace_is_used_throughout() {
     let text = printed(&["manifests", "--namespace", "elsewhere"]);
     let objects = objects(&text);
     for object in &objects {
-        let namespaces = [&object["metadata"]["namespace"], &object["subjects"][0]["namespace"]];
-        for namespace in namespaces.into_iter().filter(|namespace| !namespace.is_null()) {
-            let expected = if title(object).ends_with("-default") && std::ptr::eq(namespace, &raw const object["metadata"]["namespace"]) {
+        let namespaces = [
+            &object["metadata"]["namespace"],
+            &object["subjects"][0]["namespace"],
+        ];
+        for namespace in namespaces
+            .into_iter()
+            .filter(|namespace| !namespace.is_null())
+        {
+            let expected = if title(object).ends_with("-default")
+                && std::ptr::eq(namespace, &raw const object["metadata"]["namespace"])
+            {
                 "default"
             } else {
                 "elsewhere"
@@ -318,10 +517,21 @@ fn another_namespace_is_used_throughout() {
             assert_eq!(namespace, expected, "{}", title(object));
         }
     }
-    assert!(!objects.iter().any(|object| object["kind"] == "Namespace"), "it is not Weft's");
-    let run = weft(Path::new("."), &["manifests", "--namespace", "Not-A-Namespace"]);
+    assert!(
+        !objects.iter().any(|object| object["kind"] == "Namespace"),
+        "it is not Weft's"
+    );
+    let run = weft(
+        Path::new("."),
+        &["manifests", "--namespace", "Not-A-Namespace"],
+    );
     assert_eq!((run.code, run.stdout.as_str()), (2, ""));
-    assert!(run.stderr.contains("\"Not-A-Namespace\" is not the name of a namespace"), "{}", run.stderr);
+    assert!(
+        run.stderr
+            .contains("\"Not-A-Namespace\" is not the name of a namespace"),
+        "{}",
+        run.stderr
+    );
 }
 
 /// To apply the manifests, or to delete them again, changes no namespace of others.
@@ -330,27 +540,65 @@ fn manifests_have_no_namespace_that_others_may_use() {
     // No other operator has a namespace of these names.
     const OWN: [&str; 2] = ["weft-placement", "weft-system"];
     // The operators that Weft replaces have these, and nobody else: they may be there already.
-    const OF_ORIGINALS: [&str; 3] = ["cluster-network-addons", "nmstate", "openshift-cluster-network-operator"];
-    // Its operator is on the nodes' network, and where a level is enforced by default it would not start without this one, which refuses no pod.
+    const OF_ORIGINALS: [&str; 3] = [
+        "cluster-network-addons",
+        "nmstate",
+        "openshift-cluster-network-operator",
+    ];
+    // Its operator is on the nodes' network, and where a level is enforced by default it would not
+    // start without this one, which refuses no pod.
     const BEFORE_ANY_OPERATOR: &str = "openshift-cluster-network-operator";
-    const DOMAINS: [&str; 5] = ["addons", "cluster-network", "node-network", "placement", "addons,cluster-network,node-network,placement"];
+    const DOMAINS: [&str; 5] = [
+        "addons",
+        "cluster-network",
+        "node-network",
+        "placement",
+        "addons,cluster-network,node-network,placement",
+    ];
     let (mut seen, mut needed) = (BTreeSet::new(), BTreeSet::new());
     for domains in DOMAINS {
-        for layout in [&[][..], &["--single"], &["--namespace", "elsewhere"], &["--single", "--namespace", "elsewhere"]] {
+        for layout in [
+            &[][..],
+            &["--single"],
+            &["--namespace", "elsewhere"],
+            &["--single", "--namespace", "elsewhere"],
+        ] {
             for served in ["openstack,lab", "*", "weft-placement"] {
-                let arguments = [&["manifests", "--domains", domains, "--placement-namespaces", served], layout].concat();
+                let arguments = [
+                    &[
+                        "manifests",
+                        "--domains",
+                        domains,
+                        "--placement-namespaces",
+                        served,
+                    ],
+                    layout,
+                ]
+                .concat();
                 let run = weft(Path::new("."), &arguments);
                 assert_eq!(run.code, 0, "{arguments:?}: {}", run.stderr);
                 let objects = objects(&run.stdout);
                 let mut names = BTreeSet::new();
-                for namespace in objects.iter().filter(|object| object["kind"] == "Namespace") {
+                for namespace in objects
+                    .iter()
+                    .filter(|object| object["kind"] == "Namespace")
+                {
                     let name = namespace["metadata"]["name"].as_str().unwrap().to_owned();
-                    assert!(OWN.contains(&&*name) || OF_ORIGINALS.contains(&&*name), "{arguments:?}: {name}");
-                    let levels =
-                        namespace["metadata"]["labels"].as_object().unwrap().iter().filter(|(label, _)| label.contains("pod-security"));
+                    assert!(
+                        OWN.contains(&&*name) || OF_ORIGINALS.contains(&&*name),
+                        "{arguments:?}: {name}"
+                    );
+                    let levels = namespace["metadata"]["labels"]
+                        .as_object()
+                        .unwrap()
+                        .iter()
+                        .filter(|(label, _)| label.contains("pod-security"));
                     for (label, level) in levels {
                         let is_open = name == BEFORE_ANY_OPERATOR && level == "privileged";
-                        assert!(OWN.contains(&&*name) || is_open, "{arguments:?}: {name} {label}={level}");
+                        assert!(
+                            OWN.contains(&&*name) || is_open,
+                            "{arguments:?}: {name} {label}={level}"
+                        );
                     }
                     assert!(names.insert(name.clone()), "{arguments:?}: {name} twice");
                 }
@@ -362,8 +610,12 @@ fn manifests_have_no_namespace_that_others_may_use() {
                     .collect();
                 assert!(note.is_disjoint(&names), "{arguments:?}: {}", run.stderr);
                 // Every namespace that objects are in is among them, or named in the note.
-                let placed: BTreeSet<_> =
-                    objects.iter().filter_map(|object| object["metadata"]["namespace"].as_str().map(str::to_owned)).collect();
+                let placed: BTreeSet<_> = objects
+                    .iter()
+                    .filter_map(|object| {
+                        object["metadata"]["namespace"].as_str().map(str::to_owned)
+                    })
+                    .collect();
                 for name in placed.difference(&names).filter(|name| *name != "default") {
                     assert!(note.contains(name), "{arguments:?}: {name}: {}", run.stderr);
                 }
@@ -372,50 +624,109 @@ fn manifests_have_no_namespace_that_others_may_use() {
             }
         }
     }
-    assert_eq!(seen.iter().map(String::as_str).collect::<Vec<_>>(), [OF_ORIGINALS.as_slice(), &OWN].concat());
-    assert_eq!(needed.iter().map(String::as_str).collect::<Vec<_>>(), ["elsewhere", "lab", "openstack", "weft-placement"]);
+    assert_eq!(
+        seen.iter().map(String::as_str).collect::<Vec<_>>(),
+        [OF_ORIGINALS.as_slice(), &OWN].concat()
+    );
+    assert_eq!(
+        needed.iter().map(String::as_str).collect::<Vec<_>>(),
+        ["elsewhere", "lab", "openstack", "weft-placement"]
+    );
 }
 
 #[test]
 fn one_operator_for_all_domains_has_names_of_its_own() {
     let objects = objects(&printed(&["manifests", "--single"]));
-    let account = json!([{"kind": "ServiceAccount", "name": "weft-operator", "namespace": "weft-system"}]);
+    let account =
+        json!([{"kind": "ServiceAccount", "name": "weft-operator", "namespace": "weft-system"}]);
     for object in &objects {
-        assert!(!title(object).contains("cluster-network-addons-operator"), "{}", title(object));
+        assert!(
+            !title(object).contains("cluster-network-addons-operator"),
+            "{}",
+            title(object)
+        );
         if !object["subjects"].is_null() {
             assert_eq!(object["subjects"], account, "{}", title(object));
         }
     }
     let place = |wanted: &str| find(&objects, wanted)["metadata"]["namespace"].clone();
     assert_eq!(place("Role weft-operator-addons"), "weft-system");
-    assert_eq!(place("Role weft-operator-addons-operands"), "cluster-network-addons");
-    assert_eq!(find(&objects, "RoleBinding weft-operator-addons-operands")["roleRef"]["name"], "weft-operator-addons-operands");
+    assert_eq!(
+        place("Role weft-operator-addons-operands"),
+        "cluster-network-addons"
+    );
+    assert_eq!(
+        find(&objects, "RoleBinding weft-operator-addons-operands")["roleRef"]["name"],
+        "weft-operator-addons-operands"
+    );
     find(&objects, "Namespace weft-system");
     find(&objects, "Namespace cluster-network-addons");
-    let container = &find(&objects, "Deployment weft-operator")["spec"]["template"]["spec"]["containers"][0];
-    assert_eq!(container["args"], json!(["operator", "--domains", "addons"]));
+    let container =
+        &find(&objects, "Deployment weft-operator")["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(
+        container["args"],
+        json!(["operator", "--domains", "addons"])
+    );
     let environment = container["env"].as_array().unwrap();
-    assert!(environment.contains(&json!({"name": "OPERAND_NAMESPACE", "value": "cluster-network-addons"})));
-    assert!(environment.iter().any(|variable| variable["name"] == "MULTUS_IMAGE"));
+    assert!(
+        environment
+            .contains(&json!({"name": "OPERAND_NAMESPACE", "value": "cluster-network-addons"}))
+    );
+    assert!(
+        environment
+            .iter()
+            .any(|variable| variable["name"] == "MULTUS_IMAGE")
+    );
 }
 
 #[test]
 fn files_have_the_names_that_automation_knows() {
     let folder = tempfile::tempdir().unwrap();
-    let run = weft(folder.path(), &["manifests", "-o", "made/here", "--components", "multus,ovs"]);
+    let run = weft(
+        folder.path(),
+        &["manifests", "-o", "made/here", "--components", "multus,ovs"],
+    );
     assert_eq!((run.code, run.stdout.as_str()), (0, ""), "{}", run.stderr);
     let made = folder.path().join("made/here");
-    let names: BTreeSet<String> = fs::read_dir(&made).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let names: BTreeSet<String> = fs::read_dir(&made)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     assert_eq!(
         names.into_iter().collect::<Vec<_>>(),
-        ["namespace.yaml", "network-addons-config-example.cr.yaml", "network-addons-config.crd.yaml", "operator.yaml"]
+        [
+            "namespace.yaml",
+            "network-addons-config-example.cr.yaml",
+            "network-addons-config.crd.yaml",
+            "operator.yaml"
+        ]
     );
     let read = |name: &str| objects(&fs::read_to_string(made.join(name)).unwrap());
     let example = &read("network-addons-config-example.cr.yaml")[0];
-    assert_eq!(example["spec"], json!({"multus": {}, "ovs": {}, "imagePullPolicy": "IfNotPresent"}));
-    assert_eq!(weft(&made, &["validate", "-f", "network-addons-config-example.cr.yaml"]).code, 0);
-    let all: Vec<Value> = ["namespace.yaml", "network-addons-config.crd.yaml", "operator.yaml"].into_iter().flat_map(read).collect();
-    assert_eq!(all, objects(&printed(&["manifests", "--components", "multus,ovs"])));
+    assert_eq!(
+        example["spec"],
+        json!({"multus": {}, "ovs": {}, "imagePullPolicy": "IfNotPresent"})
+    );
+    assert_eq!(
+        weft(
+            &made,
+            &["validate", "-f", "network-addons-config-example.cr.yaml"]
+        )
+        .code,
+        0
+    );
+    let all: Vec<Value> = [
+        "namespace.yaml",
+        "network-addons-config.crd.yaml",
+        "operator.yaml",
+    ]
+    .into_iter()
+    .flat_map(read)
+    .collect();
+    assert_eq!(
+        all,
+        objects(&printed(&["manifests", "--components", "multus,ovs"]))
+    );
 }
 
 #[test]
@@ -424,7 +735,10 @@ fn what_is_rendered_is_complete_and_always_the_same() {
     let arguments = ["render", "-f", example.to_str().unwrap()];
     let text = printed(&arguments);
     assert_eq!(text, printed(&arguments));
-    assert!(text.lines().nth(1).unwrap().contains("drawn at random"), "{text}");
+    assert!(
+        text.lines().nth(1).unwrap().contains("drawn at random"),
+        "{text}"
+    );
     let rendered = objects(&text);
     for wanted in [
         "DaemonSet multus",
@@ -441,7 +755,9 @@ fn what_is_rendered_is_complete_and_always_the_same() {
     ] {
         find(&rendered, wanted);
     }
-    let fixed = text_of("  kubeMacPool: {rangeStart: '02:00:00:00:00:00', rangeEnd: '02:00:00:00:00:ff'}\n");
+    let fixed = text_of(
+        "  kubeMacPool: {rangeStart: '02:00:00:00:00:00', rangeEnd: '02:00:00:00:00:ff'}\n",
+    );
     assert!(!fixed.contains("drawn at random"), "{fixed}");
 }
 
@@ -460,63 +776,154 @@ fn resource(spec: &str) -> String {
 #[test]
 fn components_are_rendered_into_files_of_their_own() {
     let folder = tempfile::tempdir().unwrap();
-    let run =
-        weft_with_stdin(folder.path(), &["render", "-f", "-", "-o", "out", "-n", "elsewhere"], &resource("  multus: {}\n  ovs: {}\n"));
+    let run = weft_with_stdin(
+        folder.path(),
+        &["render", "-f", "-", "-o", "out", "-n", "elsewhere"],
+        &resource("  multus: {}\n  ovs: {}\n"),
+    );
     assert_eq!((run.code, run.stdout.as_str()), (0, ""), "{}", run.stderr);
     let multus = objects(&fs::read_to_string(folder.path().join("out/multus.yaml")).unwrap());
-    assert_eq!(find(&multus, "DaemonSet multus")["metadata"]["namespace"], "elsewhere");
+    assert_eq!(
+        find(&multus, "DaemonSet multus")["metadata"]["namespace"],
+        "elsewhere"
+    );
     assert!(folder.path().join("out/ovs.yaml").exists());
 }
 
 #[test]
 fn images_come_from_the_environment() {
     let mut command = common::command(Path::new("."), &["render", "-f", "-"]);
-    let run = common::run(command.env("MULTUS_IMAGE", "registry.example/multus:9"), &resource("  multus: {}\n"));
-    assert!(run.stdout.contains("image: registry.example/multus:9"), "{}{}", run.stdout, run.stderr);
-    let run = common::run(command.env("MULTUS_IMAGE", "a b"), &resource("  multus: {}\n"));
+    let run = common::run(
+        command.env("MULTUS_IMAGE", "registry.example/multus:9"),
+        &resource("  multus: {}\n"),
+    );
+    assert!(
+        run.stdout.contains("image: registry.example/multus:9"),
+        "{}{}",
+        run.stdout,
+        run.stderr
+    );
+    let run = common::run(
+        command.env("MULTUS_IMAGE", "a b"),
+        &resource("  multus: {}\n"),
+    );
     assert_eq!(run.code, 2);
-    assert!(run.stderr.starts_with("error: environment variable MULTUS_IMAGE: "), "{}", run.stderr);
+    assert!(
+        run.stderr
+            .starts_with("error: environment variable MULTUS_IMAGE: "),
+        "{}",
+        run.stderr
+    );
 }
 
 #[test]
 fn what_is_invalid_is_not_rendered() {
-    let run = weft_with_stdin(Path::new("."), &["render", "-f", "-"], &resource("  mutlus: {}\n"));
+    let run = weft_with_stdin(
+        Path::new("."),
+        &["render", "-f", "-"],
+        &resource("  mutlus: {}\n"),
+    );
     assert_eq!((run.code, run.stdout.as_str()), (1, ""));
-    assert_eq!(run.stderr, "stdin:6:3: spec.mutlus: unknown field \"mutlus\"; did you mean \"multus\"?\n");
+    assert_eq!(
+        run.stderr,
+        "stdin:6:3: spec.mutlus: unknown field \"mutlus\"; did you mean \"multus\"?\n"
+    );
 }
 
 #[test]
 fn placement_has_its_roles_in_the_namespaces_that_are_served_and_everywhere_only_by_choice() {
     let roles = |arguments: &[&str]| -> Vec<String> {
-        let all = objects(&printed(&[&["manifests", "--domains", "placement"], arguments].concat()));
-        let text = |object: &Value, pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let all = objects(&printed(
+            &[&["manifests", "--domains", "placement"], arguments].concat(),
+        ));
+        let text = |object: &Value, pointer: &str| {
+            object
+                .pointer(pointer)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
         let reads_secrets = |object: &&Value| object["rules"].to_string().contains("\"secrets\"");
         all.iter()
             .filter(reads_secrets)
-            .map(|object| format!("{} {}", text(object, "/kind"), text(object, "/metadata/namespace")))
+            .map(|object| {
+                format!(
+                    "{} {}",
+                    text(object, "/kind"),
+                    text(object, "/metadata/namespace")
+                )
+            })
             .collect()
     };
     assert_eq!(roles(&[]), ["Role openstack"]);
-    assert_eq!(roles(&["--placement-namespaces", "lab,openstack"]), ["Role lab", "Role openstack"]);
+    assert_eq!(
+        roles(&["--placement-namespaces", "lab,openstack"]),
+        ["Role lab", "Role openstack"]
+    );
     assert_eq!(roles(&["--placement-namespaces", "*"]), ["ClusterRole "]);
-    let all = objects(&printed(&["manifests", "--domains", "placement", "--placement-namespaces", "lab"]));
+    let all = objects(&printed(&[
+        "manifests",
+        "--domains",
+        "placement",
+        "--placement-namespaces",
+        "lab",
+    ]));
     let deployment = find(&all, "Deployment weft-placement-operator");
     assert_eq!(deployment["metadata"]["namespace"], "weft-placement");
     let environment = deployment["spec"]["template"]["spec"]["containers"][0]["env"].to_string();
-    assert!(environment.contains("WEFT_PLACEMENT_NAMESPACES") && environment.contains("\"lab\""), "{environment}");
+    assert!(
+        environment.contains("WEFT_PLACEMENT_NAMESPACES") && environment.contains("\"lab\""),
+        "{environment}"
+    );
 }
 
 #[test]
 fn the_operator_is_told_the_keystones_that_manifests_lists() {
-    for (arguments, operator) in [(&[][..], "weft-placement-operator"), (&["--single"], "weft-operator")] {
-        let listed = ["manifests", "--keystone-urls", "https://Keystone.example:5000/v3/,https://other.example"];
-        let all = objects(&printed(&[&listed, arguments, &["--domains", "placement"]].concat()));
-        let deployment = all.iter().find(|object| object["kind"] == "Deployment").unwrap();
+    for (arguments, operator) in [
+        (&[][..], "weft-placement-operator"),
+        (&["--single"], "weft-operator"),
+    ] {
+        let listed = [
+            "manifests",
+            "--keystone-urls",
+            "https://Keystone.example:5000/v3/,https://other.example",
+        ];
+        let all = objects(&printed(
+            &[&listed, arguments, &["--domains", "placement"]].concat(),
+        ));
+        let deployment = all
+            .iter()
+            .find(|object| object["kind"] == "Deployment")
+            .unwrap();
         assert_eq!(deployment["metadata"]["name"], operator);
-        let environment = deployment["spec"]["template"]["spec"]["containers"][0]["env"].as_array().unwrap();
-        let found = environment.iter().find(|variable| variable["name"] == "WEFT_KEYSTONE_URLS").unwrap();
-        assert_eq!(found["value"], "https://keystone.example:5000,https://other.example");
+        let environment = deployment["spec"]["template"]["spec"]["containers"][0]["env"]
+            .as_array()
+            .unwrap();
+        let found = environment
+            .iter()
+            .find(|variable| variable["name"] == "WEFT_KEYSTONE_URLS")
+            .unwrap();
+        assert_eq!(
+            found["value"],
+            "https://keystone.example:5000,https://other.example"
+        );
     }
-    let run = weft(Path::new("."), &["manifests", "--domains", "placement", "--keystone-urls", "https://a,https://b/?c=d"]);
-    assert!(run.code == 2 && run.stderr.contains("\"https://b/?c=d\" must have no query and no fragment"), "{}", run.stderr);
+    let run = weft(
+        Path::new("."),
+        &[
+            "manifests",
+            "--domains",
+            "placement",
+            "--keystone-urls",
+            "https://a,https://b/?c=d",
+        ],
+    );
+    assert!(
+        run.code == 2
+            && run
+                .stderr
+                .contains("\"https://b/?c=d\" must have no query and no fragment"),
+        "{}",
+        run.stderr
+    );
 }

@@ -31,33 +31,67 @@ fn example(name: &str) -> String {
 
 #[test]
 fn everything_is_shown_with_the_secrets_beside_it() {
-    let run = weft_with_stdin(Path::new("."), &["render", "-f", "-"], &(example("standalone.yaml") + SECRETS));
+    let run = weft_with_stdin(
+        Path::new("."),
+        &["render", "-f", "-"],
+        &(example("standalone.yaml") + SECRETS),
+    );
     assert_eq!((run.code, run.stderr.as_str()), (0, ""));
-    let titles: Vec<_> = objects(&run.stdout).iter().filter(|object| !object.is_null()).map(title).collect();
-    for expected in ["Secret placement-config-data", "Service placement-public", "Deployment placement"] {
-        assert!(titles.iter().any(|title| title == expected), "{expected}: {titles:?}");
+    let titles: Vec<_> = objects(&run.stdout)
+        .iter()
+        .filter(|object| !object.is_null())
+        .map(title)
+        .collect();
+    for expected in [
+        "Secret placement-config-data",
+        "Service placement-public",
+        "Deployment placement",
+    ] {
+        assert!(
+            titles.iter().any(|title| title == expected),
+            "{expected}: {titles:?}"
+        );
     }
-    assert!(titles.iter().any(|title| title == "Job placement-db-sync"), "{titles:?}");
+    assert!(
+        titles.iter().any(|title| title == "Job placement-db-sync"),
+        "{titles:?}"
+    );
 }
 
 #[test]
 fn what_is_missing_and_what_is_taken_for_granted_is_said() {
-    let run = weft_with_stdin(Path::new("."), &["render", "-f", "-"], &example("standalone.yaml"));
+    let run = weft_with_stdin(
+        Path::new("."),
+        &["render", "-f", "-"],
+        &example("standalone.yaml"),
+    );
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(
         run.stderr.contains("stdin: PlacementAPI placement: InputReady: Input data resources missing: secret/placement-secret; "),
         "{}",
         run.stderr
     );
-    let run = weft_with_stdin(Path::new("."), &["render", "-f", "-"], &(example("placement.yaml") + SECRETS));
+    let run = weft_with_stdin(
+        Path::new("."),
+        &["render", "-f", "-"],
+        &(example("placement.yaml") + SECRETS),
+    );
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(
         run.stderr.contains("no KeystoneAPI is given: it is taken to be at http://keystone-internal.default.svc:5000"),
         "{}",
         run.stderr
     );
-    let kinds: Vec<_> = objects(&run.stdout).iter().map(|object| object["kind"].as_str().unwrap_or_default().to_owned()).collect();
-    for kind in ["MariaDBDatabase", "MariaDBAccount", "KeystoneService", "KeystoneEndpoint"] {
+    let kinds: Vec<_> = objects(&run.stdout)
+        .iter()
+        .map(|object| object["kind"].as_str().unwrap_or_default().to_owned())
+        .collect();
+    for kind in [
+        "MariaDBDatabase",
+        "MariaDBAccount",
+        "KeystoneService",
+        "KeystoneEndpoint",
+    ] {
         assert!(kinds.iter().any(|found| found == kind), "{kind}: {kinds:?}");
     }
 }
@@ -68,40 +102,76 @@ fn a_secret_that_may_not_be_sent_to_keystone_is_told_with_the_command() {
     let run = weft_with_stdin(Path::new("."), &["render", "-f", "-"], &files);
     assert_eq!(run.code, 0, "{}", run.stderr);
     for secret in ["keystone-admin", "placement-secret"] {
-        let command = format!("kubectl -n default annotate secret {secret} weft.network/keystone-url=https://keystone.example.com:5000");
+        let command = format!(
+            "kubectl -n default annotate secret {secret} weft.network/keystone-url=https://keystone.example.com:5000"
+        );
         assert!(run.stderr.contains(&command), "{command}: {}", run.stderr);
     }
     let checked = weft_with_stdin(Path::new("."), &["validate", "-f", "-"], &files);
     assert_eq!(checked.code, 0, "it is no mistake: {}", checked.stderr);
-    assert!(checked.stderr.contains("secret/keystone-admin: nothing of it may be sent to"), "{}", checked.stderr);
-    let checked = weft_with_stdin(Path::new("."), &["validate", "-f", "-"], &(example("standalone.yaml") + SECRETS));
-    assert!(!checked.stderr.contains("may be sent"), "{}", checked.stderr);
-    let kinds: Vec<_> = objects(&run.stdout).iter().map(|object| object["kind"].as_str().unwrap_or_default().to_owned()).collect();
-    assert!(!kinds.iter().any(|kind| kind == "Deployment"), "what comes after it is not shown: {kinds:?}");
+    assert!(
+        checked
+            .stderr
+            .contains("secret/keystone-admin: nothing of it may be sent to"),
+        "{}",
+        checked.stderr
+    );
+    let checked = weft_with_stdin(
+        Path::new("."),
+        &["validate", "-f", "-"],
+        &(example("standalone.yaml") + SECRETS),
+    );
+    assert!(
+        !checked.stderr.contains("may be sent"),
+        "{}",
+        checked.stderr
+    );
+    let kinds: Vec<_> = objects(&run.stdout)
+        .iter()
+        .map(|object| object["kind"].as_str().unwrap_or_default().to_owned())
+        .collect();
+    assert!(
+        !kinds.iter().any(|kind| kind == "Deployment"),
+        "what comes after it is not shown: {kinds:?}"
+    );
 }
 
 #[test]
 fn mistakes_are_found_with_the_way_out() {
-    let misspelt = example("additional-networks.yaml").replace("  networkAttachments:", "  networkAttachents:");
+    let misspelt = example("additional-networks.yaml")
+        .replace("  networkAttachments:", "  networkAttachents:");
     let run = weft_with_stdin(Path::new("."), &["validate", "-f", "-"], &misspelt);
     assert_eq!(run.code, 1);
     assert!(
-        run.stdout.contains("spec.networkAttachents: networkAttachents is misspelt: the field is networkAttachments"),
+        run.stdout.contains(
+            "spec.networkAttachents: networkAttachents is misspelt: the field is networkAttachments"
+        ),
         "{}",
         run.stdout
     );
 
-    let no_admin = example("standalone.yaml").replace("    adminSecret:\n      name: keystone-admin\n", "");
+    let no_admin =
+        example("standalone.yaml").replace("    adminSecret:\n      name: keystone-admin\n", "");
     let run = weft_with_stdin(Path::new("."), &["validate", "-f", "-"], &no_admin);
     assert!(
-        run.code == 1 && run.stdout.contains("adminSecret") && run.stdout.contains("name the Secret with its name and password"),
+        run.code == 1
+            && run.stdout.contains("adminSecret")
+            && run
+                .stdout
+                .contains("name the Secret with its name and password"),
         "{}",
         run.stdout
     );
 
     let typed = example("standalone.yaml").replace("registration: Direct", "registration: direct");
     let run = weft_with_stdin(Path::new("."), &["validate", "-f", "-"], &typed);
-    assert!(run.code == 1 && run.stdout.contains("spec.keystone.registration") && run.stdout.contains("\"Direct\""), "{}", run.stdout);
+    assert!(
+        run.code == 1
+            && run.stdout.contains("spec.keystone.registration")
+            && run.stdout.contains("\"Direct\""),
+        "{}",
+        run.stdout
+    );
 }
 
 /// As `kubectl get placementapis --all-namespaces -o yaml` writes them.
@@ -133,8 +203,14 @@ fn lists_are_checked_one_by_one_and_a_namespace_has_one() {
 #[test]
 fn each_mistake_is_told_once_with_field_value_rule_and_way_out() {
     for (spec, said) in [
-        ("replicas: \"2\"", "stdin:7:13: spec.replicas: must be a whole number, not the string \"2\"\n"),
-        ("networkAttachments: storage", "stdin:7:23: spec.networkAttachments: must be a list, not the string \"storage\"\n"),
+        (
+            "replicas: \"2\"",
+            "stdin:7:13: spec.replicas: must be a whole number, not the string \"2\"\n",
+        ),
+        (
+            "networkAttachments: storage",
+            "stdin:7:23: spec.networkAttachments: must be a list, not the string \"storage\"\n",
+        ),
         (
             "resources: {limits: {cpu: lots}}",
             "stdin:7:29: spec.resources.limits.cpu: \"lots\" is no quantity: write a number, with a unit if need be, for example 2, 500m or 1Gi\n",
@@ -157,14 +233,28 @@ fn each_mistake_is_told_once_with_field_value_rule_and_way_out() {
         ),
     ] {
         let head = "apiVersion: placement.openstack.org/v1beta1\nkind: PlacementAPI\nmetadata: {name: placement}\nspec:\n  databaseInstance: openstack\n  secret: osp-secret\n";
-        let run = weft_with_stdin(Path::new("."), &["validate", "-f", "-"], &format!("{head}  {spec}\n"));
+        let run = weft_with_stdin(
+            Path::new("."),
+            &["validate", "-f", "-"],
+            &format!("{head}  {spec}\n"),
+        );
         assert_eq!((run.code, run.stdout.as_str()), (1, said), "{}", run.stderr);
     }
-    for (metadata, said) in [("{}", "is missing: give it a name"), ("{name: Not_one}", "\"Not_one\" must have lower-case letters")] {
+    for (metadata, said) in [
+        ("{}", "is missing: give it a name"),
+        (
+            "{name: Not_one}",
+            "\"Not_one\" must have lower-case letters",
+        ),
+    ] {
         let text = format!(
             "apiVersion: placement.openstack.org/v1beta1\nkind: PlacementAPI\nmetadata: {metadata}\nspec: {{databaseInstance: a, secret: b}}\n"
         );
         let run = weft_with_stdin(Path::new("."), &["validate", "-f", "-"], &text);
-        assert!(run.code == 1 && run.stdout.contains(&format!("metadata.name: {said}")), "{}", run.stdout);
+        assert!(
+            run.code == 1 && run.stdout.contains(&format!("metadata.name: {said}")),
+            "{}",
+            run.stdout
+        );
     }
 }

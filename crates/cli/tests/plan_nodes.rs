@@ -50,16 +50,26 @@ const HEAD: &str = "apiVersion: nmstate.io/v1\nkind: NodeNetworkConfigurationPol
 fn plan(spec: &str, more: &[&str]) -> Run {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("nodes.yaml"), STATE).unwrap();
-    let arguments: Vec<&str> = ["plan", "-f", "-", "--state", "nodes.yaml"].iter().chain(more).copied().collect();
+    let arguments: Vec<&str> = ["plan", "-f", "-", "--state", "nodes.yaml"]
+        .iter()
+        .chain(more)
+        .copied()
+        .collect();
     weft_with_stdin(folder.path(), &arguments, &format!("{HEAD}{spec}"))
 }
 
 #[test]
 fn a_policy_is_planned_on_each_node() {
-    let run = plan("  match: {interfaces: {name: 'eth*'}}\n  priority: 1\n  desiredState: {interfaces: [{mtu: 1450}]}\n", &[]);
+    let run = plan(
+        "  match: {interfaces: {name: 'eth*'}}\n  priority: 1\n  desiredState: {interfaces: [{mtu: 1450}]}\n",
+        &[],
+    );
     assert_eq!(
         (run.code, run.stdout.as_str()),
-        (1, "node-a\n  ~ interfaces[eth0].mtu: 1500 -> 1450\n  ~ interfaces[eth1].mtu: 9000 -> 1450\n\nnode-b\n  nothing would change\n"),
+        (
+            1,
+            "node-a\n  ~ interfaces[eth0].mtu: 1500 -> 1450\n  ~ interfaces[eth1].mtu: 9000 -> 1450\n\nnode-b\n  nothing would change\n"
+        ),
         "{}",
         run.stderr
     );
@@ -71,22 +81,40 @@ fn a_node_that_reports_nothing_is_unknown() {
     let silent = "---\napiVersion: v1\nkind: Node\nmetadata: {name: node-c, labels: {rack: r1}}\n";
     fs::write(folder.path().join("nodes.yaml"), format!("{STATE}{silent}")).unwrap();
     let plan = |rack: &str| {
-        let spec =
-            format!("  nodeSelector: {{rack: {rack}}}\n  desiredState: {{interfaces: [{{name: eth1, type: ethernet, state: up}}]}}\n");
+        let spec = format!(
+            "  nodeSelector: {{rack: {rack}}}\n  desiredState: {{interfaces: [{{name: eth1, type: ethernet, state: up}}]}}\n"
+        );
         // Of the policy that is there, nothing is wanted any more.
         let low = "---\napiVersion: nmstate.io/v1\nkind: NodeNetworkConfigurationPolicy\nmetadata: {name: low}\nspec: {nodeSelector: {rack: none}}\n";
-        weft_with_stdin(folder.path(), &["plan", "-f", "-", "--state", "nodes.yaml"], &format!("{HEAD}{spec}{low}"))
+        weft_with_stdin(
+            folder.path(),
+            &["plan", "-f", "-", "--state", "nodes.yaml"],
+            &format!("{HEAD}{spec}{low}"),
+        )
     };
     let run = plan("r1");
-    assert!(run.stdout.contains("node-c\n  ? unknown: the node has no NodeNetworkState"), "{}", run.stdout);
+    assert!(
+        run.stdout
+            .contains("node-c\n  ? unknown: the node has no NodeNetworkState"),
+        "{}",
+        run.stdout
+    );
     assert_eq!(run.code, 2, "{}", run.stdout);
     let run = plan("r2");
-    assert!(!run.stdout.contains("node-c") && run.code == 0, "{} {}", run.code, run.stdout);
+    assert!(
+        !run.stdout.contains("node-c") && run.code == 0,
+        "{} {}",
+        run.code,
+        run.stdout
+    );
 }
 
 #[test]
 fn a_refusal_of_a_node_stands_in_the_way() {
-    let run = plan("  nodeSelector: {rack: r1}\n  desiredState: {interfaces: [{name: eth7, type: ethernet, state: up}]}\n", &[]);
+    let run = plan(
+        "  nodeSelector: {rack: r1}\n  desiredState: {interfaces: [{name: eth7, type: ethernet, state: up}]}\n",
+        &[],
+    );
     assert_eq!(run.code, 1, "{}", run.stderr);
     let refusal = "  ! interfaces[eth7]: there is no such interface, and one of type ethernet cannot be made\n";
     assert!(run.stdout.contains(refusal), "{}", run.stdout);
@@ -94,34 +122,64 @@ fn a_refusal_of_a_node_stands_in_the_way() {
 
 #[test]
 fn what_stands_in_the_way_is_said() {
-    let quarrel =
-        plan("  nodeSelector: {rack: r1}\n  desiredState: {interfaces: [{name: eth1, type: ethernet, state: up, mtu: 1450}]}\n", &[]);
+    let quarrel = plan(
+        "  nodeSelector: {rack: r1}\n  desiredState: {interfaces: [{name: eth1, type: ethernet, state: up, mtu: 1450}]}\n",
+        &[],
+    );
     assert_eq!(quarrel.code, 1);
     let conflict = "  ! interfaces[eth1].mtu: policy low wants 9000, policy test wants 1450, and their priority is the same";
     assert!(quarrel.stdout.contains(conflict), "{}", quarrel.stdout);
     assert!(
-        quarrel.stdout.contains("note: policy test is not for this node: spec.nodeSelector wants the label rack=r1"),
+        quarrel.stdout.contains(
+            "note: policy test is not for this node: spec.nodeSelector wants the label rack=r1"
+        ),
         "{}",
         quarrel.stdout
     );
-    let missing = plan("  capture: {gw: 'routes.running.destination==\"0.0.0.0/0\"'}\n  desiredState: {}\n", &["-o", "json"]);
+    let missing = plan(
+        "  capture: {gw: 'routes.running.destination==\"0.0.0.0/0\"'}\n  desiredState: {}\n",
+        &["-o", "json"],
+    );
     let json: Value = serde_json::from_str(&missing.stdout).unwrap();
     let failure = json["nodes"][0]["failed"]["test"].as_str().unwrap();
-    assert!(failure.contains("nothing in routes.running has destination==0.0.0.0/0"), "{failure}");
+    assert!(
+        failure.contains("nothing in routes.running has destination==0.0.0.0/0"),
+        "{failure}"
+    );
 }
 
 #[test]
 fn what_is_so_already_and_what_is_deleted_change_nothing() {
-    let same = plan("  desiredState: {interfaces: [{name: eth1, type: veth, state: up}]}\n  nodeSelector: {rack: r9}\n", &[]);
-    assert_eq!((same.code, same.stdout.matches("nothing would change").count()), (0, 2), "{}{}", same.stdout, same.stderr);
+    let same = plan(
+        "  desiredState: {interfaces: [{name: eth1, type: veth, state: up}]}\n  nodeSelector: {rack: r9}\n",
+        &[],
+    );
+    assert_eq!(
+        (
+            same.code,
+            same.stdout.matches("nothing would change").count()
+        ),
+        (0, 2),
+        "{}{}",
+        same.stdout,
+        same.stderr
+    );
     let deleted = plan("  {}\n", &["--delete"]);
     assert_eq!(deleted.code, 0, "{}", deleted.stdout);
-    let refused = plan("  desiredState: {interfaces: [{name: eth1, mut: 1450}]}\n", &[]);
+    let refused = plan(
+        "  desiredState: {interfaces: [{name: eth1, mut: 1450}]}\n",
+        &[],
+    );
     assert_eq!(refused.code, 2);
-    assert!(refused.stderr.contains("did you mean \"mtu\"?"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("did you mean \"mtu\"?"),
+        "{}",
+        refused.stderr
+    );
 }
 
-/// What a policy has captured is not there any more once it is done: the enactment knows what it was.
+/// What a policy has captured is not there any more once it is done: the enactment knows what it
+/// was.
 #[test]
 fn what_a_policy_has_captured_stays_while_the_policy_does() {
     let folder = tempfile::tempdir().unwrap();
@@ -152,21 +210,55 @@ status:
 ---
 ";
     let plan = |generation: u32, file: &str| {
-        let head = HEAD.replace("name: test", &format!("name: test\n  generation: {generation}"));
-        fs::write(folder.path().join("nodes.yaml"), format!("{done}{head}{capture}")).unwrap();
-        weft_with_stdin(folder.path(), &["plan", "-f", "-", "--state", "nodes.yaml"], file)
+        let head = HEAD.replace(
+            "name: test",
+            &format!("name: test\n  generation: {generation}"),
+        );
+        fs::write(
+            folder.path().join("nodes.yaml"),
+            format!("{done}{head}{capture}"),
+        )
+        .unwrap();
+        weft_with_stdin(
+            folder.path(),
+            &["plan", "-f", "-", "--state", "nodes.yaml"],
+            file,
+        )
     };
-    let other = format!("{}  desiredState: {{interfaces: [{{name: eth0, mtu: 1400}}]}}\n", HEAD.replace("test", "other"));
+    let other = format!(
+        "{}  desiredState: {{interfaces: [{{name: eth0, mtu: 1400}}]}}\n",
+        HEAD.replace("test", "other")
+    );
     let run = plan(2, &other);
-    assert_eq!((run.code, run.stdout.as_str()), (1, "node-a\n  ~ interfaces[eth0].mtu: 1500 -> 1400\n"), "{}", run.stderr);
+    assert_eq!(
+        (run.code, run.stdout.as_str()),
+        (1, "node-a\n  ~ interfaces[eth0].mtu: 1500 -> 1400\n"),
+        "{}",
+        run.stderr
+    );
     // The same once more is no change, and another one is.
     let run = plan(2, &format!("{HEAD}{capture}"));
-    assert_eq!((run.code, run.stdout.as_str()), (0, "node-a\n  nothing would change\n"), "{}", run.stderr);
+    assert_eq!(
+        (run.code, run.stdout.as_str()),
+        (0, "node-a\n  nothing would change\n"),
+        "{}",
+        run.stderr
+    );
     let run = plan(2, &format!("{HEAD}  priority: 7\n{capture}"));
-    assert!(run.code == 1 && run.stdout.contains("interfaces[br-ex].bridge.port"), "{}{}", run.stdout, run.stderr);
+    assert!(
+        run.code == 1 && run.stdout.contains("interfaces[br-ex].bridge.port"),
+        "{}{}",
+        run.stdout,
+        run.stderr
+    );
     // An enactment of an earlier generation says nothing of this one.
     let run = plan(3, &other);
-    assert!(run.code == 1 && run.stdout.contains("interfaces[br-ex].bridge.port"), "{}{}", run.stdout, run.stderr);
+    assert!(
+        run.code == 1 && run.stdout.contains("interfaces[br-ex].bridge.port"),
+        "{}{}",
+        run.stdout,
+        run.stderr
+    );
 }
 
 #[test]
@@ -181,29 +273,59 @@ fn slips_in_policies_and_states_are_found_where_they_are() {
             "  desiredState:\n    routes: {config: [{destination: 10.0.0.0/8, nexthop-interface: eth1}]}\n",
             "stdin:7:68: spec.desiredState.routes.config[0].nexthop-interface: nmstate knows no \"nexthop-interface\" here; did you mean \"next-hop-interface\"?",
         ),
-        ("  desiredstate: {}\n", "stdin:6:3: spec.desiredstate: unknown field \"desiredstate\"; did you mean \"desiredState\"?"),
+        (
+            "  desiredstate: {}\n",
+            "stdin:6:3: spec.desiredstate: unknown field \"desiredstate\"; did you mean \"desiredState\"?",
+        ),
     ] {
         let run = validate(&format!("{HEAD}{spec}"));
-        assert_eq!((run.code, run.stdout.trim_end()), (1, line), "{}", run.stderr);
+        assert_eq!(
+            (run.code, run.stdout.trim_end()),
+            (1, line),
+            "{}",
+            run.stderr
+        );
     }
     let run = validate(&format!("{HEAD}  capture: {{a: interfaces.name=eth1}}\n"));
-    assert!(run.code == 1 && run.stdout.starts_with("stdin:6:16: spec.capture.a: expected ==, != or :="), "{}", run.stdout);
+    assert!(
+        run.code == 1
+            && run
+                .stdout
+                .starts_with("stdin:6:16: spec.capture.a: expected ==, != or :="),
+        "{}",
+        run.stdout
+    );
     let state = "apiVersion: nmstate.io/v1\nkind: NodeNetworkState\nmetadata: {name: node-a}\nspec:\n  desiredState: {interfaces: [{name: x, type: vlna}]}\n";
     let run = validate(state);
     assert!(
-        run.code == 1 && run.stdout.contains("vlna is no type of interface that nmstate knows; did you mean `vlan`?"),
+        run.code == 1
+            && run
+                .stdout
+                .contains("vlna is no type of interface that nmstate knows; did you mean `vlan`?"),
         "{}",
         run.stdout
     );
     let run = validate(&format!(
         "{HEAD}  desiredState: {{interfaces: [{{name: eth1, type: ethernet, ipv6: {{enabled: true, autoConf: true}}}}]}}\n"
     ));
-    assert_eq!((run.code, run.stdout.as_str()), (0, "stdin: NodeNetworkConfigurationPolicy test: valid\n"), "{}", run.stderr);
+    assert_eq!(
+        (run.code, run.stdout.as_str()),
+        (0, "stdin: NodeNetworkConfigurationPolicy test: valid\n"),
+        "{}",
+        run.stderr
+    );
 }
 
 #[test]
 fn the_examples_are_valid() {
-    let run = weft(Path::new("."), &["validate", "-f", root().join("examples/node-network").to_str().unwrap()]);
+    let run = weft(
+        Path::new("."),
+        &[
+            "validate",
+            "-f",
+            root().join("examples/node-network").to_str().unwrap(),
+        ],
+    );
     assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
     assert!(run.stdout.lines().count() > 10, "{}", run.stdout);
 }
@@ -211,8 +333,21 @@ fn the_examples_are_valid() {
 #[test]
 fn a_state_that_says_nothing_of_a_node_is_refused_with_the_way_out() {
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("empty.yaml"), "apiVersion: v1\nkind: Node\nmetadata: {name: a}\n").unwrap();
-    let run = weft_with_stdin(folder.path(), &["plan", "-f", "-", "--state", "empty.yaml"], &format!("{HEAD}  {{}}\n"));
+    fs::write(
+        folder.path().join("empty.yaml"),
+        "apiVersion: v1\nkind: Node\nmetadata: {name: a}\n",
+    )
+    .unwrap();
+    let run = weft_with_stdin(
+        folder.path(),
+        &["plan", "-f", "-", "--state", "empty.yaml"],
+        &format!("{HEAD}  {{}}\n"),
+    );
     assert_eq!(run.code, 2);
-    assert!(run.stderr.contains("kubectl get nns,nodes,nncp,nnce -o yaml"), "{}", run.stderr);
+    assert!(
+        run.stderr
+            .contains("kubectl get nns,nodes,nncp,nnce -o yaml"),
+        "{}",
+        run.stderr
+    );
 }

@@ -9,14 +9,21 @@ use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
 use common::{Run, command, objects, root, run, title};
 use serde_json::json;
 
-const IMAGES: [(&str, &str); 2] = [("NODE_IMAGE", "registry.example/node:1"), ("HYPERSHIFT_IMAGE", "registry.example/hypershift:1")];
+const IMAGES: [(&str, &str); 2] = [
+    ("NODE_IMAGE", "registry.example/node:1"),
+    ("HYPERSHIFT_IMAGE", "registry.example/hypershift:1"),
+];
 
 fn minimal() -> String {
     fs::read_to_string(root().join("deploy/cluster-network/example.yaml")).unwrap()
 }
 
 fn render(arguments: &[&str], stdin: &str) -> Run {
-    let arguments: Vec<&str> = ["render-network", "--config", "-", "--out", "-"].iter().chain(arguments).copied().collect();
+    let arguments: Vec<&str> = ["render-network", "--config", "-", "--out", "-"]
+        .iter()
+        .chain(arguments)
+        .copied()
+        .collect();
     run(command(Path::new("."), &arguments).envs(IMAGES), stdin)
 }
 
@@ -27,20 +34,46 @@ fn the_old_command_line_works_under_the_old_name() {
     symlink(env!("CARGO_BIN_EXE_weft"), &program).unwrap();
     fs::write(folder.path().join("sample-config.yaml"), minimal()).unwrap();
     let mut old = Command::new(&program);
-    old.args(["--config", "sample-config.yaml", "--out", "out.yaml", "--bindata", "./bindata"])
-        .current_dir(folder.path())
-        .env_clear()
-        .envs(IMAGES);
+    old.args([
+        "--config",
+        "sample-config.yaml",
+        "--out",
+        "out.yaml",
+        "--bindata",
+        "./bindata",
+    ])
+    .current_dir(folder.path())
+    .env_clear()
+    .envs(IMAGES);
     let done = run(&mut old, "");
-    assert_eq!((done.code, done.stdout.as_str()), (0, ""), "{}", done.stderr);
-    assert!(done.stderr.contains("--bindata ./bindata is not used"), "{}", done.stderr);
+    assert_eq!(
+        (done.code, done.stdout.as_str()),
+        (0, ""),
+        "{}",
+        done.stderr
+    );
+    assert!(
+        done.stderr.contains("--bindata ./bindata is not used"),
+        "{}",
+        done.stderr
+    );
     let text = fs::read_to_string(folder.path().join("out.yaml")).unwrap();
-    assert!(text.starts_with("\n---\n"), "each object after a separator of its own");
-    let rendered: Vec<_> = objects(&text).into_iter().filter(|object| !object.is_null()).collect();
+    assert!(
+        text.starts_with("\n---\n"),
+        "each object after a separator of its own"
+    );
+    let rendered: Vec<_> = objects(&text)
+        .into_iter()
+        .filter(|object| !object.is_null())
+        .collect();
     assert_eq!(rendered.len(), 22);
     assert_eq!(title(&rendered[0]), "Namespace openshift-sdn");
     assert!(text.contains("image: registry.example/node:1") && !text.contains("applied-default"));
-    assert_eq!(render(&[], &minimal()).stdout, text, "the same by stdin and stdout");
+    assert_eq!(
+        render(&[], &minimal()).stdout,
+        text,
+        "the same by stdin and stdout"
+    );
 }
 
 #[test]
@@ -50,7 +83,10 @@ fn the_mtu_is_that_of_the_flag_and_not_of_this_machine() {
         let at = text.find("mtu: ").unwrap();
         text[at + 5..].lines().next().unwrap().to_owned()
     };
-    assert_eq!((mtu(&[]).as_str(), mtu(&["--mtu", "9000"]).as_str()), ("1450", "8950"));
+    assert_eq!(
+        (mtu(&[]).as_str(), mtu(&["--mtu", "9000"]).as_str()),
+        ("1450", "8950")
+    );
 }
 
 #[test]
@@ -58,19 +94,34 @@ fn an_image_that_is_missing_is_named_and_a_file_may_name_it() {
     let arguments = ["render-network", "--config", "-", "--out", "-"];
     let missing = run(&mut command(Path::new("."), &arguments), &minimal());
     assert_eq!((missing.code, missing.stdout.as_str()), (2, ""));
-    assert!(missing.stderr.contains("_IMAGE is not set"), "{}", missing.stderr);
+    assert!(
+        missing.stderr.contains("_IMAGE is not set"),
+        "{}",
+        missing.stderr
+    );
     let file = tempfile::NamedTempFile::new().unwrap();
-    fs::write(file.path(), "# of the mirror\nNODE_IMAGE = mirror.example/node:2\n\n").unwrap();
+    fs::write(
+        file.path(),
+        "# of the mirror\nNODE_IMAGE = mirror.example/node:2\n\n",
+    )
+    .unwrap();
     let named = render(&["--images", file.path().to_str().unwrap()], &minimal());
     assert!(
-        named.stdout.contains("image: mirror.example/node:2") && named.stdout.contains("image: registry.example/hypershift:1"),
+        named.stdout.contains("image: mirror.example/node:2")
+            && named
+                .stdout
+                .contains("image: registry.example/hypershift:1"),
         "{}",
         named.stderr
     );
     fs::write(file.path(), "NODE_IMAGE\n").unwrap();
     let wrong = render(&["--images", file.path().to_str().unwrap()], &minimal());
     assert_eq!(wrong.code, 2);
-    assert!(wrong.stderr.contains(":1: \"NODE_IMAGE\" names no image"), "{}", wrong.stderr);
+    assert!(
+        wrong.stderr.contains(":1: \"NODE_IMAGE\" names no image"),
+        "{}",
+        wrong.stderr
+    );
 }
 
 #[test]
@@ -82,19 +133,34 @@ fn a_change_from_the_previous_configuration_is_judged() {
         "defaultNetwork": {"type": "OpenShiftSDN", "openshiftSDNConfig": {"mode": "NetworkPolicy", "vxlanPort": 4789, "mtu": 8950}, "otherConfig": null},
         "additionalNetworks": null, "deployKubeProxy": false, "kubeProxyConfig": {"bindAddress": "0.0.0.0"},
     });
-    let record =
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "applied-default"}, "data": {"applied": applied.to_string()}});
-    let resource =
-        json!({"apiVersion": "networkoperator.openshift.io/v1", "kind": "NetworkConfig", "metadata": {"name": "default"}, "spec": applied});
-    for text in [record.to_string(), resource.to_string(), applied.to_string()] {
+    let record = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "applied-default"}, "data": {"applied": applied.to_string()}});
+    let resource = json!({"apiVersion": "networkoperator.openshift.io/v1", "kind": "NetworkConfig", "metadata": {"name": "default"}, "spec": applied});
+    for text in [
+        record.to_string(),
+        resource.to_string(),
+        applied.to_string(),
+    ] {
         fs::write(previous.path(), &text).unwrap();
         let safe = render(&["--previous", path], &minimal());
         assert_eq!(safe.code, 0, "{text}: {}", safe.stderr);
-        assert!(safe.stderr.contains("safe: ") && safe.stdout.contains("mtu: 8950"), "what was found out is carried on: {}", safe.stderr);
+        assert!(
+            safe.stderr.contains("safe: ") && safe.stdout.contains("mtu: 8950"),
+            "what was found out is carried on: {}",
+            safe.stderr
+        );
         let other = minimal().replace("172.30.0.0/16", "172.31.0.0/16");
         let refused = render(&["--previous", path], &other);
-        assert_eq!((refused.code, refused.stdout.as_str()), (3, ""), "{}", refused.stderr);
-        assert!(refused.stderr.starts_with("unsafe: spec.serviceNetwork"), "{}", refused.stderr);
+        assert_eq!(
+            (refused.code, refused.stdout.as_str()),
+            (3, ""),
+            "{}",
+            refused.stderr
+        );
+        assert!(
+            refused.stderr.starts_with("unsafe: spec.serviceNetwork"),
+            "{}",
+            refused.stderr
+        );
     }
     fs::write(previous.path(), "kind: Pod\n").unwrap();
     assert_eq!(render(&["--previous", path], &minimal()).code, 2);
@@ -104,7 +170,11 @@ fn a_change_from_the_previous_configuration_is_judged() {
 fn what_is_invalid_is_told_by_line_and_exit_code() {
     let wrong = render(&[], &minimal().replace("10.128.0.0/14", "10.128.0.0/99"));
     assert_eq!((wrong.code, wrong.stdout.as_str()), (1, ""));
-    assert!(wrong.stderr.contains("stdin:") && wrong.stderr.contains("spec.clusterNetworks[0].cidr"), "{}", wrong.stderr);
+    assert!(
+        wrong.stderr.contains("stdin:") && wrong.stderr.contains("spec.clusterNetworks[0].cidr"),
+        "{}",
+        wrong.stderr
+    );
     let other = "apiVersion: networkaddonsoperator.network.kubevirt.io/v1\nkind: NetworkAddonsConfig\nmetadata: {name: cluster}\n";
     assert_eq!(render(&[], other).code, 2);
 }

@@ -12,7 +12,11 @@ const HEAD: &str = "apiVersion: networkaddonsoperator.network.kubevirt.io/v1\nki
 
 /// Validates a specification, each line of it indented already.
 fn validate(spec: &str) -> Run {
-    weft_with_stdin(Path::new("."), &["validate", "-f", "-"], &format!("{HEAD}spec:\n{spec}"))
+    weft_with_stdin(
+        Path::new("."),
+        &["validate", "-f", "-"],
+        &format!("{HEAD}spec:\n{spec}"),
+    )
 }
 
 #[test]
@@ -26,28 +30,55 @@ fn what_is_valid_is_called_so() {
         "  {}\n",
     ] {
         let run = validate(spec);
-        assert_eq!((run.code, run.stdout.as_str()), (0, "stdin: NetworkAddonsConfig cluster: valid\n"), "{spec}{}", run.stderr);
+        assert_eq!(
+            (run.code, run.stdout.as_str()),
+            (0, "stdin: NetworkAddonsConfig cluster: valid\n"),
+            "{spec}{}",
+            run.stderr
+        );
     }
 }
 
 #[test]
 fn v1alpha1_is_checked_as_well() {
     let old = HEAD.replace("/v1\n", "/v1alpha1\n");
-    let run = weft_with_stdin(Path::new("."), &["validate", "-f", "-"], &format!("{old}spec:\n  mutlus: {{}}\n"));
-    assert_eq!((run.code, run.stdout.as_str()), (1, "stdin:6:3: spec.mutlus: unknown field \"mutlus\"; did you mean \"multus\"?\n"));
+    let run = weft_with_stdin(
+        Path::new("."),
+        &["validate", "-f", "-"],
+        &format!("{old}spec:\n  mutlus: {{}}\n"),
+    );
+    assert_eq!(
+        (run.code, run.stdout.as_str()),
+        (
+            1,
+            "stdin:6:3: spec.mutlus: unknown field \"mutlus\"; did you mean \"multus\"?\n"
+        )
+    );
 }
 
 #[test]
 fn slips_are_found_where_they_are() {
     for (spec, line) in [
-        ("  mutlus: {}\n", "stdin:6:3: spec.mutlus: unknown field \"mutlus\"; did you mean \"multus\"?"),
+        (
+            "  mutlus: {}\n",
+            "stdin:6:3: spec.mutlus: unknown field \"mutlus\"; did you mean \"multus\"?",
+        ),
         (
             "  multus: {}\n  linux-bridge: {}\n",
             "stdin:7:3: spec.linux-bridge: unknown field \"linux-bridge\"; did you mean \"linuxBridge\"?",
         ),
-        ("  kubemacpool: {}\n", "stdin:6:3: spec.kubemacpool: unknown field \"kubemacpool\"; did you mean \"kubeMacPool\"?"),
-        ("  OVS: {}\n", "stdin:6:3: spec.OVS: unknown field \"OVS\"; did you mean \"ovs\"?"),
-        ("  imagePolicy: Always\n", "stdin:6:3: spec.imagePolicy: unknown field \"imagePolicy\"; did you mean \"imagePullPolicy\"?"),
+        (
+            "  kubemacpool: {}\n",
+            "stdin:6:3: spec.kubemacpool: unknown field \"kubemacpool\"; did you mean \"kubeMacPool\"?",
+        ),
+        (
+            "  OVS: {}\n",
+            "stdin:6:3: spec.OVS: unknown field \"OVS\"; did you mean \"ovs\"?",
+        ),
+        (
+            "  imagePolicy: Always\n",
+            "stdin:6:3: spec.imagePolicy: unknown field \"imagePolicy\"; did you mean \"imagePullPolicy\"?",
+        ),
         (
             "  kubeMacPool: {rangeBegin: a}\n",
             "stdin:6:17: spec.kubeMacPool.rangeBegin: unknown field \"rangeBegin\": known here are rangeEnd, rangeStart",
@@ -68,14 +99,22 @@ fn slips_are_found_where_they_are() {
             "  placementConfiguration: {infra: {nodeSelector: {a: 1}}}\n",
             "stdin:6:54: spec.placementConfiguration.infra.nodeSelector.a: must be a string, not the number 1: put it in quotes",
         ),
-        ("  multus: true\n", "stdin:6:11: spec.multus: must be an object, not true"),
+        (
+            "  multus: true\n",
+            "stdin:6:11: spec.multus: must be an object, not true",
+        ),
         (
             "  multus:\n",
             "stdin:6:3: spec.multus: has no value, so the API server would drop it silently: write {} after it to have it with its defaults, or remove it",
         ),
     ] {
         let run = validate(spec);
-        assert_eq!((run.code, run.stdout.trim_end()), (1, line), "{}", run.stderr);
+        assert_eq!(
+            (run.code, run.stdout.trim_end()),
+            (1, line),
+            "{}",
+            run.stderr
+        );
     }
 }
 
@@ -105,45 +144,113 @@ fn one_mistake_in_a_network_config_is_told_once() {
     let head = "apiVersion: networkoperator.openshift.io/v1\nkind: NetworkConfig\nmetadata: {name: default}\nspec:\n";
     let blocks = "[{cidr: 10.0.0.0/16}, {cidr: 10.1.0.0/16}]";
     for (spec, expected) in [
-        ("defaultNetwork: {type: Flannel}".to_owned(), "stdin:5:3: spec.clusterNetworks: is missing: give at least one block"),
-        ("clusterNetworks: []\n  defaultNetwork: {type: Flannel}".to_owned(), "stdin:6:20: spec.clusterNetworks: is missing: give"),
-        ("clusterNetwork: []\n  defaultNetwork: {type: Flannel}".to_owned(), "stdin:5:3: spec.clusterNetworks: is missing: give"),
-        (format!("clusterNetworks: {blocks}\n  defaultNetwork: {{type: Flannel}}"), "stdin:6:20: spec.clusterNetworks: 2 blocks of IPv4"),
-        (format!("clusterNetwork: {blocks}\n  defaultNetwork: {{type: Flannel}}"), "stdin:6:19: spec.clusterNetwork: 2 blocks of IPv4"),
-        ("clusterNetworks: [{cidr: 10.0.0.0/16}]".to_owned(), "stdin:5:3: spec.defaultNetwork: is missing"),
         (
-            "clusterNetworks: [{cidr: 10.0.0.0/16}]\n  defaultNetwork: {type: OpenShiftSDN}".to_owned(),
+            "defaultNetwork: {type: Flannel}".to_owned(),
+            "stdin:5:3: spec.clusterNetworks: is missing: give at least one block",
+        ),
+        (
+            "clusterNetworks: []\n  defaultNetwork: {type: Flannel}".to_owned(),
+            "stdin:6:20: spec.clusterNetworks: is missing: give",
+        ),
+        (
+            "clusterNetwork: []\n  defaultNetwork: {type: Flannel}".to_owned(),
+            "stdin:5:3: spec.clusterNetworks: is missing: give",
+        ),
+        (
+            format!("clusterNetworks: {blocks}\n  defaultNetwork: {{type: Flannel}}"),
+            "stdin:6:20: spec.clusterNetworks: 2 blocks of IPv4",
+        ),
+        (
+            format!("clusterNetwork: {blocks}\n  defaultNetwork: {{type: Flannel}}"),
+            "stdin:6:19: spec.clusterNetwork: 2 blocks of IPv4",
+        ),
+        (
+            "clusterNetworks: [{cidr: 10.0.0.0/16}]".to_owned(),
+            "stdin:5:3: spec.defaultNetwork: is missing",
+        ),
+        (
+            "clusterNetworks: [{cidr: 10.0.0.0/16}]\n  defaultNetwork: {type: OpenShiftSDN}"
+                .to_owned(),
             "stdin:6:21: spec.clusterNetworks[0].hostSubnetLength: is missing",
         ),
         (
-            "clusterNetwork: [{cidr: 10.0.0.0/16}]\n  defaultNetwork: {type: OpenShiftSDN}".to_owned(),
+            "clusterNetwork: [{cidr: 10.0.0.0/16}]\n  defaultNetwork: {type: OpenShiftSDN}"
+                .to_owned(),
             "stdin:6:20: spec.clusterNetwork[0].hostSubnetLength: is missing",
         ),
     ] {
-        let run = weft_with_stdin(&root(), &["validate", "-f", "-"], &format!("{head}  serviceNetwork: 172.30.0.0/16\n  {spec}\n"));
-        assert_eq!((run.code, run.stdout.lines().count()), (1, 1), "{spec}\n{}", run.stdout);
-        assert!(run.stdout.starts_with(expected), "{expected}\n{}", run.stdout);
+        let run = weft_with_stdin(
+            &root(),
+            &["validate", "-f", "-"],
+            &format!("{head}  serviceNetwork: 172.30.0.0/16\n  {spec}\n"),
+        );
+        assert_eq!(
+            (run.code, run.stdout.lines().count()),
+            (1, 1),
+            "{spec}\n{}",
+            run.stdout
+        );
+        assert!(
+            run.stdout.starts_with(expected),
+            "{expected}\n{}",
+            run.stdout
+        );
     }
 }
 
 #[test]
 fn what_only_rules_and_the_operator_know_is_found_too() {
     for (spec, field) in [
-        ("  kubeMacPool: {rangeStart: '02:00:00:00:00:00'}\n", "spec.kubeMacPool"),
-        ("  kubeMacPool: {rangeStart: '02:00:00:00:00:02', rangeEnd: '02:00:00:00:00:01'}\n", "spec.kubeMacPool"),
-        ("  kubeMacPool: {rangeStart: '03:00:00:00:00:00', rangeEnd: '04:00:00:00:00:01'}\n", "spec.kubeMacPool"),
-        ("  selfSignConfiguration: {caRotateInterval: 48h}\n", "spec.selfSignConfiguration"),
-        ("  kubeSecondaryDNS: {nameServerIP: 1.2.3}\n", "spec.kubeSecondaryDNS"),
-        ("  kubeSecondaryDNS: {domain: 'a b'}\n", "spec.kubeSecondaryDNS"),
+        (
+            "  kubeMacPool: {rangeStart: '02:00:00:00:00:00'}\n",
+            "spec.kubeMacPool",
+        ),
+        (
+            "  kubeMacPool: {rangeStart: '02:00:00:00:00:02', rangeEnd: '02:00:00:00:00:01'}\n",
+            "spec.kubeMacPool",
+        ),
+        (
+            "  kubeMacPool: {rangeStart: '03:00:00:00:00:00', rangeEnd: '04:00:00:00:00:01'}\n",
+            "spec.kubeMacPool",
+        ),
+        (
+            "  selfSignConfiguration: {caRotateInterval: 48h}\n",
+            "spec.selfSignConfiguration",
+        ),
+        (
+            "  kubeSecondaryDNS: {nameServerIP: 1.2.3}\n",
+            "spec.kubeSecondaryDNS",
+        ),
+        (
+            "  kubeSecondaryDNS: {domain: 'a b'}\n",
+            "spec.kubeSecondaryDNS",
+        ),
     ] {
         let run = validate(spec);
         assert_eq!(run.code, 1, "{spec}{}", run.stdout);
-        assert_eq!(run.stdout.lines().count(), 1, "one mistake is told once: {}", run.stdout);
-        assert!(run.stdout.starts_with("stdin:6:") && run.stdout.contains(&format!(": {field}")), "{}", run.stdout);
+        assert_eq!(
+            run.stdout.lines().count(),
+            1,
+            "one mistake is told once: {}",
+            run.stdout
+        );
+        assert!(
+            run.stdout.starts_with("stdin:6:") && run.stdout.contains(&format!(": {field}")),
+            "{}",
+            run.stdout
+        );
     }
-    let run = weft_with_stdin(Path::new("."), &["validate", "-f", "-"], &HEAD.replace("cluster", "other"));
+    let run = weft_with_stdin(
+        Path::new("."),
+        &["validate", "-f", "-"],
+        &HEAD.replace("cluster", "other"),
+    );
     assert_eq!((run.code, run.stdout.lines().count()), (1, 1));
-    assert!(run.stdout.starts_with("stdin:4:9: metadata.name: "), "{}", run.stdout);
+    assert!(
+        run.stdout.starts_with("stdin:4:9: metadata.name: "),
+        "{}",
+        run.stdout
+    );
 }
 
 #[test]
@@ -154,10 +261,18 @@ fn everything_is_told_at_once_in_the_order_of_the_file() {
         HEAD.replace("cluster", "other")
     );
     fs::write(folder.path().join("b.yaml"), &bad).unwrap();
-    fs::write(folder.path().join("a.yml"), format!("{HEAD}---\n{HEAD}spec: []\n")).unwrap();
+    fs::write(
+        folder.path().join("a.yml"),
+        format!("{HEAD}---\n{HEAD}spec: []\n"),
+    )
+    .unwrap();
     fs::write(folder.path().join("c.txt"), "not looked at: [").unwrap();
     let run = weft(folder.path(), &["validate", "-f", "."]);
-    let places: Vec<_> = run.stdout.lines().map(|line| line.split(": ").take(2).collect::<Vec<_>>().join(": ")).collect();
+    let places: Vec<_> = run
+        .stdout
+        .lines()
+        .map(|line| line.split(": ").take(2).collect::<Vec<_>>().join(": "))
+        .collect();
     assert_eq!(
         places,
         [
@@ -176,8 +291,11 @@ fn everything_is_told_at_once_in_the_order_of_the_file() {
 
 #[test]
 fn the_same_as_json() {
-    let run =
-        weft_with_stdin(Path::new("."), &["validate", "-o", "json", "-f", "-"], &format!("{HEAD}spec: {{mutlus: {{}}}}\n---\n{HEAD}"));
+    let run = weft_with_stdin(
+        Path::new("."),
+        &["validate", "-o", "json", "-f", "-"],
+        &format!("{HEAD}spec: {{mutlus: {{}}}}\n---\n{HEAD}"),
+    );
     let result: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(
         result,
@@ -196,7 +314,10 @@ fn what_is_no_yaml_is_shown_with_its_line() {
     let run = validate("  multus: {}\n  ovs: [\n");
     assert_eq!(
         (run.code, run.stdout.as_str()),
-        (1, "stdin:7:8: not readable as YAML: unclosed bracket '['\n  7 |   ovs: [\n    |        ^\n")
+        (
+            1,
+            "stdin:7:8: not readable as YAML: unclosed bracket '['\n  7 |   ovs: [\n    |        ^\n"
+        )
     );
     let run = validate("  ovs: {}\n  multus: {}\n  ovs: {}\n");
     assert_eq!(
@@ -208,13 +329,21 @@ fn what_is_no_yaml_is_shown_with_its_line() {
 #[test]
 fn kinds_are_told_apart() {
     for (head, code, said) in [
-        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", 0, "note: stdin: ConfigMap a is skipped: not a kind that Weft serves"),
+        (
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n",
+            0,
+            "note: stdin: ConfigMap a is skipped: not a kind that Weft serves",
+        ),
         (
             "apiVersion: networkaddonsoperator.network.kubevirt.io/v2\nkind: NetworkAddonsConfig\n",
             1,
             "the version \"v2\" of NetworkAddonsConfig is not served: write networkaddonsoperator.network.kubevirt.io/v1 or",
         ),
-        ("apiVersion: v1\nkind: NetworkAddonsConfig\n", 1, "NetworkAddonsConfig does not belong to the group \"\""),
+        (
+            "apiVersion: v1\nkind: NetworkAddonsConfig\n",
+            1,
+            "NetworkAddonsConfig does not belong to the group \"\"",
+        ),
         (
             "apiVersion: networkaddonsoperator.network.kubevirt.io/v1\nkind: Addons\n",
             1,
@@ -237,9 +366,18 @@ fn kinds_are_told_apart() {
         ),
         ("just text\n", 1, "is not a Kubernetes object"),
     ] {
-        let run = weft_with_stdin(Path::new("."), &["validate", "-f", "-"], &format!("{head}---\n{HEAD}"));
+        let run = weft_with_stdin(
+            Path::new("."),
+            &["validate", "-f", "-"],
+            &format!("{head}---\n{HEAD}"),
+        );
         assert_eq!(run.code, code, "{head}{}{}", run.stdout, run.stderr);
-        assert!(format!("{}{}", run.stdout, run.stderr).contains(said), "{head}{}{}", run.stdout, run.stderr);
+        assert!(
+            format!("{}{}", run.stdout, run.stderr).contains(said),
+            "{head}{}{}",
+            run.stdout,
+            run.stderr
+        );
     }
 }
 
@@ -248,22 +386,48 @@ fn kinds_are_told_apart() {
 fn each_example_is_valid() {
     let examples = root().join("examples");
     let run = weft(&examples, &["validate", "-f", "."]);
-    let count = fs::read_dir(&examples).unwrap().filter(|entry| entry.as_ref().unwrap().path().is_file()).count();
-    let valid: Vec<_> = run.stdout.lines().filter(|line| line.ends_with(": valid")).collect();
-    assert_eq!((run.code, valid.len()), (0, count), "{}{}", run.stdout, run.stderr);
+    let count = fs::read_dir(&examples)
+        .unwrap()
+        .filter(|entry| entry.as_ref().unwrap().path().is_file())
+        .count();
+    let valid: Vec<_> = run
+        .stdout
+        .lines()
+        .filter(|line| line.ends_with(": valid"))
+        .collect();
+    assert_eq!(
+        (run.code, valid.len()),
+        (0, count),
+        "{}{}",
+        run.stdout,
+        run.stderr
+    );
 }
 
 #[test]
 fn nothing_to_check_is_an_error_that_names_the_way_out() {
     for (arguments, said) in [
-        (["validate", "-f", "nowhere.yaml"], "error: cannot read nowhere.yaml: No such file or directory"),
-        (["validate", "-f", "."], "error: the folder . holds no .yaml, .yml or .json file"),
-        (["validate", "-f", "-"], "error: stdin: there is nothing in it that Weft could check. Known kinds: NetworkAddonsConfig"),
+        (
+            ["validate", "-f", "nowhere.yaml"],
+            "error: cannot read nowhere.yaml: No such file or directory",
+        ),
+        (
+            ["validate", "-f", "."],
+            "error: the folder . holds no .yaml, .yml or .json file",
+        ),
+        (
+            ["validate", "-f", "-"],
+            "error: stdin: there is nothing in it that Weft could check. Known kinds: NetworkAddonsConfig",
+        ),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let run = weft(folder.path(), &arguments);
         assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{}", run.stderr);
-        assert!(run.stderr.starts_with(said) && run.stderr.lines().count() == 1, "{}", run.stderr);
+        assert!(
+            run.stderr.starts_with(said) && run.stderr.lines().count() == 1,
+            "{}",
+            run.stderr
+        );
     }
 }
 
@@ -271,13 +435,26 @@ fn nothing_to_check_is_an_error_that_names_the_way_out() {
 #[test]
 fn examples_are_valid() {
     let mut checked = 0;
-    for folder in ["examples", "examples/node-network", "deploy/addons", "deploy/cluster-network", "deploy/node-network"] {
+    for folder in [
+        "examples",
+        "examples/node-network",
+        "deploy/addons",
+        "deploy/cluster-network",
+        "deploy/node-network",
+    ] {
         for entry in fs::read_dir(root().join(folder)).into_iter().flatten() {
             let path = entry.unwrap().path();
-            let ours = path.extension().is_some_and(|extension| extension == "yaml")
-                && ["kind: NetworkAddonsConfig\n", "kind: NetworkConfig\n", "kind: NMState\n", "kind: NodeNetworkConfigurationPolicy\n"]
-                    .iter()
-                    .any(|kind| fs::read_to_string(&path).unwrap().contains(kind));
+            let ours = path
+                .extension()
+                .is_some_and(|extension| extension == "yaml")
+                && [
+                    "kind: NetworkAddonsConfig\n",
+                    "kind: NetworkConfig\n",
+                    "kind: NMState\n",
+                    "kind: NodeNetworkConfigurationPolicy\n",
+                ]
+                .iter()
+                .any(|kind| fs::read_to_string(&path).unwrap().contains(kind));
             if ours {
                 let run = weft(&root(), &["validate", "-f", path.to_str().unwrap()]);
                 assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
@@ -307,9 +484,14 @@ fn placement_that_no_pod_could_have_is_refused_with_rule_and_fix() {
         nodeAffinity: {{{required}: {{nodeSelectorTerms: [{{matchExpressions: [{{key: a, operator: In}}, {{key: b/, operator: Gt, values: [x]}}]}}]}}}}
 "
     ));
-    let said: Vec<_> = run.stdout.lines().map(|line| line.split_once(": spec.placementConfiguration.").unwrap().1).collect();
+    let said: Vec<_> = run
+        .stdout
+        .lines()
+        .map(|line| line.split_once(": spec.placementConfiguration.").unwrap().1)
+        .collect();
     let label = "letters, digits, '-', '_' and '.', a letter or digit at both ends";
-    let expressions = format!("infra.affinity.nodeAffinity.{required}.nodeSelectorTerms[0].matchExpressions");
+    let expressions =
+        format!("infra.affinity.nodeAffinity.{required}.nodeSelectorTerms[0].matchExpressions");
     let mut wanted = [
         format!("workloads.affinity.nodeAffinity.{required}.nodeSelectorTerms: must have a term: add one with matchExpressions, or remove {required}"),
         "workloads.tolerations[0].operator: \"Exits\" is not allowed, only \"Equal\", \"Exists\", \"Lt\", \"Gt\"; did you mean \"Exists\"?".to_owned(),
@@ -329,7 +511,10 @@ fn placement_that_no_pod_could_have_is_refused_with_rule_and_fix() {
 
 /// Whether a terminal could show this: nothing but text, lines and tabs.
 fn is_plain(text: &str) -> bool {
-    text.chars().all(|c| matches!(c, '\n' | '\t') || !c.is_control() && !matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'))
+    text.chars().all(|c| {
+        matches!(c, '\n' | '\t')
+            || !c.is_control() && !matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    })
 }
 
 #[test]
@@ -346,21 +531,54 @@ fn control_characters_in_a_file_never_reach_the_terminal() {
     let run = weft(folder.path(), &["validate", "-f", name]);
     assert_eq!(run.code, 1);
     assert!(is_plain(&run.stdout) && is_plain(&run.stderr), "{run:?}");
-    assert!(run.stdout.contains("a^[[31m^G.yaml:6:3: spec.mul^[[2Jtus^G\\nx: unknown field"), "{}", run.stdout);
+    assert!(
+        run.stdout
+            .contains("a^[[31m^G.yaml:6:3: spec.mul^[[2Jtus^G\\nx: unknown field"),
+        "{}",
+        run.stdout
+    );
     assert!(run.stdout.contains("spec.\\u009b31m: "), "{}", run.stdout);
-    assert_eq!(run.stdout.lines().count(), 3, "a line break in a name begins no line: {}", run.stdout);
+    assert_eq!(
+        run.stdout.lines().count(),
+        3,
+        "a line break in a name begins no line: {}",
+        run.stdout
+    );
 
     let json = weft(folder.path(), &["validate", "-f", name, "-o", "json"]);
     assert!(is_plain(&json.stdout), "{}", json.stdout);
     let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
-    let fields: Vec<_> = json["findings"].as_array().unwrap().iter().map(|finding| finding["field"].as_str().unwrap()).collect();
-    assert_eq!(fields, ["spec.mul\x1b[2Jtus\x07\nx", "spec.\u{9b}31m", "spec.imagePullPolicy"], "JSON has the data as they are");
+    let fields: Vec<_> = json["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|finding| finding["field"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        fields,
+        [
+            "spec.mul\x1b[2Jtus\x07\nx",
+            "spec.\u{9b}31m",
+            "spec.imagePullPolicy"
+        ],
+        "JSON has the data as they are"
+    );
 
     let broken = weft_with_stdin(Path::new("."), &["validate", "-f", "-"], "a: [\x1b[2J\n");
-    assert!(broken.code == 1 && is_plain(&broken.stdout) && broken.stdout.contains("1 | a: [^[[2J\n"), "{broken:?}");
-    let other = format!("{HEAD}---\napiVersion: v1\nkind: \"Sec\\x1b[2Jret\"\nmetadata: {{name: \"a\\ab\"}}\n");
+    assert!(
+        broken.code == 1 && is_plain(&broken.stdout) && broken.stdout.contains("1 | a: [^[[2J\n"),
+        "{broken:?}"
+    );
+    let other = format!(
+        "{HEAD}---\napiVersion: v1\nkind: \"Sec\\x1b[2Jret\"\nmetadata: {{name: \"a\\ab\"}}\n"
+    );
     let skipped = weft_with_stdin(Path::new("."), &["validate", "-f", "-"], &other);
-    assert!(skipped.code == 0 && is_plain(&skipped.stderr) && skipped.stderr.contains("Sec^[[2Jret a^Gb is skipped"), "{skipped:?}");
+    assert!(
+        skipped.code == 0
+            && is_plain(&skipped.stderr)
+            && skipped.stderr.contains("Sec^[[2Jret a^Gb is skipped"),
+        "{skipped:?}"
+    );
 }
 
 #[test]
@@ -369,7 +587,13 @@ fn control_characters_of_the_command_line_are_shown_escaped() {
         &["validate", "-f", "missing\x1b[2J.yaml"][..],
         &["validate", "--no\x1b[2J\x07"],
         &["status", "--timeout", "1\x1b[2J", "--wait"],
-        &["status", "--context", "no\x1b[2J", "--kubeconfig", "/no/\x1b[2J"],
+        &[
+            "status",
+            "--context",
+            "no\x1b[2J",
+            "--kubeconfig",
+            "/no/\x1b[2J",
+        ],
         &["plan", "-o", "x\x07"],
     ] {
         let run = weft(Path::new("."), arguments);
@@ -395,7 +619,17 @@ spec:
 "#;
     let run = weft_with_stdin(Path::new("."), &["validate", "-f", "-"], resource);
     let lines: Vec<_> = run.stdout.lines().collect();
-    assert_eq!((run.code, lines.len()), (1, 2), "{}{}", run.stdout, run.stderr);
-    assert!(lines[0].contains(r#"spec.additionalNetworks[0].rawCNIConfig: "[1]" is not a JSON object"#), "{}", lines[0]);
+    assert_eq!(
+        (run.code, lines.len()),
+        (1, 2),
+        "{}{}",
+        run.stdout,
+        run.stderr
+    );
+    assert!(
+        lines[0].contains(r#"spec.additionalNetworks[0].rawCNIConfig: "[1]" is not a JSON object"#),
+        "{}",
+        lines[0]
+    );
     assert!(lines[1].contains(r#"spec.additionalNetworks[2].name: "b" is the name of another one in namespace default"#), "{}", lines[1]);
 }

@@ -9,13 +9,17 @@ use weft_plan::{Facts, Problem};
 
 use crate::{config::PodNetwork, provider::Provider};
 
-/// Blocks that are never the pods' or the services', by the IANA registries of special-purpose addresses, and what they are for.
+/// Blocks that are never the pods' or the services', by the IANA registries of special-purpose
+/// addresses, and what they are for.
 const RESERVED: [(&str, &str); 7] = [
     ("127.0.0.0/8", "the loopback interface"),
     ("169.254.0.0/16", "single links"),
     ("224.0.0.0/4", "multicast"),
     ("::1/128", "the loopback interface"),
-    ("::ffff:0:0/96", "IPv4 addresses, which are written without ::ffff:"),
+    (
+        "::ffff:0:0/96",
+        "IPv4 addresses, which are written without ::ffff:",
+    ),
     ("fe80::/10", "single links"),
     ("ff00::/8", "multicast"),
 ];
@@ -33,15 +37,21 @@ pub(crate) struct Block {
 pub(crate) fn parse(text: &str) -> Result<IpNet, String> {
     let block = parse_with_host_bits(text)?;
     if block.trunc() != block {
-        return Err(format!("{text:?} names an address within a block, not the block: write it {}", block.trunc()));
+        return Err(format!(
+            "{text:?} names an address within a block, not the block: write it {}",
+            block.trunc()
+        ));
     }
     Ok(block)
 }
 
-/// The same, where host bits may be set: records of old clusters have such blocks, and mean the whole block.
+/// The same, where host bits may be set: records of old clusters have such blocks, and mean the
+/// whole block.
 pub(crate) fn parse_with_host_bits(text: &str) -> Result<IpNet, String> {
     // The one thing that Go refuses and IpNet reads.
-    let has_leading_zero = text.rsplit_once('/').is_some_and(|(_, length)| length != "0" && length.starts_with('0'));
+    let has_leading_zero = text
+        .rsplit_once('/')
+        .is_some_and(|(_, length)| length != "0" && length.starts_with('0'));
     let block = text.parse::<IpNet>().ok().filter(|_| !has_leading_zero);
     block.ok_or_else(|| {
         if text.is_empty() {
@@ -52,8 +62,14 @@ pub(crate) fn parse_with_host_bits(text: &str) -> Result<IpNet, String> {
     })
 }
 
-/// How many bits of an address are a node's own, by whichever of the two fields is there; 0 if neither says so.
-pub(crate) fn host_bits(network: &ClusterNetwork, block: IpNet, field: &str, problems: &mut Problems) -> u8 {
+/// How many bits of an address are a node's own, by whichever of the two fields is there; 0 if
+/// neither says so.
+pub(crate) fn host_bits(
+    network: &ClusterNetwork,
+    block: IpNet,
+    field: &str,
+    problems: &mut Problems,
+) -> u8 {
     let said = |value: Option<i64>| value.filter(|value| *value != 0);
     let width = i64::from(block.max_prefix_len());
     let bits = match (said(network.host_subnet_length), said(network.host_prefix)) {
@@ -68,15 +84,26 @@ pub(crate) fn host_bits(network: &ClusterNetwork, block: IpNet, field: &str, pro
     };
     // A network of one bit has no address left beside its own and that of broadcast.
     let most = width - i64::from(block.prefix_len());
-    let fitting = u8::try_from(bits).ok().filter(|_| (2..=most).contains(&bits));
+    let fitting = u8::try_from(bits)
+        .ok()
+        .filter(|_| (2..=most).contains(&bits));
     fitting.unwrap_or_else(|| {
         if most < 2 {
-            problems.push(&format!("{field}.cidr"), format!("{block} is too small to be divided among nodes: choose a larger block"));
+            problems.push(
+                &format!("{field}.cidr"),
+                format!("{block} is too small to be divided among nodes: choose a larger block"),
+            );
         } else if let Some(prefix) = said(network.host_prefix) {
             let range = format!("{} to {}", block.prefix_len(), width - 2);
-            problems.push(&format!("{field}.hostPrefix"), format!("{prefix} does not fit into {block}: choose {range}"));
+            problems.push(
+                &format!("{field}.hostPrefix"),
+                format!("{prefix} does not fit into {block}: choose {range}"),
+            );
         } else {
-            problems.push(&format!("{field}.hostSubnetLength"), format!("{bits} does not fit into {block}: choose 2 to {most}"));
+            problems.push(
+                &format!("{field}.hostSubnetLength"),
+                format!("{bits} does not fit into {block}: choose 2 to {most}"),
+            );
         }
         0
     })
@@ -103,18 +130,31 @@ pub(crate) fn overlap(one: &IpNet, other: &IpNet) -> bool {
 /// Everything that must hold between the blocks, whatever the network is.
 pub(crate) fn check(pods: &[Block], services: &[Block], problems: &mut Problems) {
     if services.len() > 2 {
-        problems.push("spec.serviceNetwork", format!("has {} blocks: give one, or one of each address family", services.len()));
+        problems.push(
+            "spec.serviceNetwork",
+            format!(
+                "has {} blocks: give one, or one of each address family",
+                services.len()
+            ),
+        );
     } else if let [first, second] = services
         && family(&first.block) == family(&second.block)
     {
         problems.push(
             "spec.serviceNetwork",
-            format!("both {} and {} are {}: give one block of each address family", first.block, second.block, family(&first.block)),
+            format!(
+                "both {} and {} are {}: give one block of each address family",
+                first.block,
+                second.block,
+                family(&first.block)
+            ),
         );
     }
-    let [of_pods, of_services] = [pods, services].map(|blocks| families(blocks.iter().map(|block| &block.block)));
+    let [of_pods, of_services] =
+        [pods, services].map(|blocks| families(blocks.iter().map(|block| &block.block)));
     if !of_pods.is_empty() && !of_services.is_empty() && of_pods != of_services {
-        let list = |families: &BTreeSet<&str>| families.iter().copied().collect::<Vec<_>>().join(" and ");
+        let list =
+            |families: &BTreeSet<&str>| families.iter().copied().collect::<Vec<_>>().join(" and ");
         let message = format!(
             "has {} while spec.clusterNetworks has {}: pods and services need the same address families",
             list(&of_services),
@@ -124,25 +164,48 @@ pub(crate) fn check(pods: &[Block], services: &[Block], problems: &mut Problems)
     }
     let all: Vec<&Block> = pods.iter().chain(services).collect();
     for (index, one) in all.iter().enumerate() {
-        for other in all.iter().take(index).filter(|other| overlap(&one.block, &other.block)) {
-            let message =
-                format!("{} overlaps {} of {}: choose blocks that have no address in common", one.block, other.block, other.field);
+        for other in all
+            .iter()
+            .take(index)
+            .filter(|other| overlap(&one.block, &other.block))
+        {
+            let message = format!(
+                "{} overlaps {} of {}: choose blocks that have no address in common",
+                one.block, other.block, other.field
+            );
             problems.push(&one.field, message);
         }
-        let reserved = RESERVED.iter().filter_map(|(block, use_)| Some((block.parse::<IpNet>().ok()?, use_)));
+        let reserved = RESERVED
+            .iter()
+            .filter_map(|(block, use_)| Some((block.parse::<IpNet>().ok()?, use_)));
         for (reserved, use_) in reserved.filter(|(reserved, _)| overlap(reserved, &one.block)) {
-            problems.push(&one.field, format!("{} overlaps {reserved}, which is for {use_}: choose another block", one.block));
+            problems.push(
+                &one.field,
+                format!(
+                    "{} overlaps {reserved}, which is for {use_}: choose another block",
+                    one.block
+                ),
+            );
         }
     }
 }
 
 /// Whether the network can do with the blocks.
 /// `path` is the field of the list of pods' blocks.
-pub(crate) fn check_for(provider: &dyn Provider, pods: &[Block], services: &[Block], path: &str, problems: &mut Problems) {
+pub(crate) fn check_for(
+    provider: &dyn Provider,
+    pods: &[Block],
+    services: &[Block],
+    path: &str,
+    problems: &mut Problems,
+) {
     let can = provider.capabilities();
     let name = provider.name();
     for family in ["IPv4", "IPv6"] {
-        let of_family: Vec<_> = pods.iter().filter(|block| self::family(&block.block) == family).collect();
+        let of_family: Vec<_> = pods
+            .iter()
+            .filter(|block| self::family(&block.block) == family)
+            .collect();
         if let Some(most) = can.blocks_per_family.filter(|most| of_family.len() > *most) {
             let message = format!(
                 "{} blocks of {family}, and {name} has at most {most}: join them in one block, or choose another type of network",
@@ -152,25 +215,54 @@ pub(crate) fn check_for(provider: &dyn Provider, pods: &[Block], services: &[Blo
         }
         if family == "IPv6" && !can.ipv6 {
             for block in of_family {
-                problems.push(&block.field, format!("{} is IPv6, which {name} does not have: give a block of IPv4", block.block));
+                problems.push(
+                    &block.field,
+                    format!(
+                        "{} is IPv6, which {name} does not have: give a block of IPv4",
+                        block.block
+                    ),
+                );
             }
         }
     }
     for block in pods.iter().chain(services) {
-        for (internal, use_) in provider.internal_blocks().into_iter().filter(|(internal, _)| overlap(internal, &block.block)) {
-            problems.push(&block.field, format!("{} overlaps {internal}, which {name} uses for {use_}: choose another block", block.block));
+        for (internal, use_) in provider
+            .internal_blocks()
+            .into_iter()
+            .filter(|(internal, _)| overlap(internal, &block.block))
+        {
+            problems.push(
+                &block.field,
+                format!(
+                    "{} overlaps {internal}, which {name} uses for {use_}: choose another block",
+                    block.block
+                ),
+            );
         }
     }
 }
 
 /// Nodes whose own addresses lie in a block: packets for them would go to pods or services instead.
 pub(crate) fn of_nodes(pods: &[PodNetwork], services: &[IpNet], facts: &Facts) -> Vec<Problem> {
-    let pods = pods.iter().enumerate().map(|(index, network)| (format!("spec.clusterNetworks[{index}].cidr"), network.cidr));
-    let services = services.iter().map(|block| ("spec.serviceNetwork".to_owned(), *block));
+    let pods = pods
+        .iter()
+        .enumerate()
+        .map(|(index, network)| (format!("spec.clusterNetworks[{index}].cidr"), network.cidr));
+    let services = services
+        .iter()
+        .map(|block| ("spec.serviceNetwork".to_owned(), *block));
     let within = |(field, block): (String, IpNet)| {
-        let nodes =
-            facts.nodes.iter().filter_map(|(name, node)| Some((name, node.addresses.iter().find(|address| block.contains(*address))?)));
-        let nodes: Vec<_> = nodes.map(|(name, address)| format!("{name} ({address})")).collect();
+        let nodes = facts.nodes.iter().filter_map(|(name, node)| {
+            Some((
+                name,
+                node.addresses
+                    .iter()
+                    .find(|address| block.contains(*address))?,
+            ))
+        });
+        let nodes: Vec<_> = nodes
+            .map(|(name, address)| format!("{name} ({address})"))
+            .collect();
         (!nodes.is_empty()).then(|| Problem {
             field,
             message: format!("{block} holds the addresses of nodes: {}. Choose a block that the nodes' network does not use", some(&nodes)),
@@ -188,7 +280,13 @@ mod tests {
 
     #[test]
     fn a_block_is_written_as_go_and_cel_read_it() {
-        for text in ["10.128.0.0/14", "0.0.0.0/0", "fd01::/48", "FD01::/48", "192.0.2.1/32"] {
+        for text in [
+            "10.128.0.0/14",
+            "0.0.0.0/0",
+            "fd01::/48",
+            "FD01::/48",
+            "192.0.2.1/32",
+        ] {
             assert!(parse(text).is_ok(), "{text}");
         }
         for text in [
@@ -209,7 +307,13 @@ mod tests {
         assert!(parse("").unwrap_err().starts_with("is missing"));
         let error = parse("10.129.3.4/14").unwrap_err();
         assert!(error.ends_with("write it 10.128.0.0/14"), "{error}");
-        assert_eq!(parse_with_host_bits("10.129.3.4/14").unwrap().trunc().to_string(), "10.128.0.0/14");
+        assert_eq!(
+            parse_with_host_bits("10.129.3.4/14")
+                .unwrap()
+                .trunc()
+                .to_string(),
+            "10.128.0.0/14"
+        );
     }
 
     proptest! {

@@ -44,7 +44,9 @@ pub enum BuildError {
     #[error("the configuration has no JSON form: {0}")]
     Json(#[from] serde_json::Error),
     /// A configuration file has no text form, which is a defect of Weft.
-    #[error("a configuration file cannot be written: {0}; this is a defect of Weft, please report it")]
+    #[error(
+        "a configuration file cannot be written: {0}; this is a defect of Weft, please report it"
+    )]
     File(String),
     /// An image is needed and nobody has said which.
     #[error("{variable} is not set: the operator's environment must name the image of {what}")]
@@ -59,7 +61,13 @@ pub enum BuildError {
 impl BuildError {
     /// What has been checked already is refused after all.
     pub(crate) fn refused(problems: Vec<Problem>) -> Self {
-        Self::File(problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+        Self::File(
+            problems
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join("; "),
+        )
     }
 }
 
@@ -67,8 +75,15 @@ impl BuildError {
 ///
 /// # Errors
 /// An image is not known, or a manifest of ours is wrong.
-pub(crate) fn units(provider: &dyn Provider, config: &Effective, context: &Context<'_>) -> Result<(Vec<Unit>, Vec<Wait>), BuildError> {
-    let mut units = vec![Unit { name: DEFAULT_NETWORK.to_owned(), objects: provider.render(config, context)? }];
+pub(crate) fn units(
+    provider: &dyn Provider,
+    config: &Effective,
+    context: &Context<'_>,
+) -> Result<(Vec<Unit>, Vec<Wait>), BuildError> {
+    let mut units = vec![Unit {
+        name: DEFAULT_NETWORK.to_owned(),
+        objects: provider.render(config, context)?,
+    }];
     units.extend(proxy::unit(config, context)?);
     let (networks, mut waits) = additional::units(&config.additional_networks, context.facts)?;
     units.extend(networks);
@@ -81,5 +96,9 @@ pub(crate) fn units(provider: &dyn Provider, config: &Effective, context: &Conte
 
 /// What the user should know.
 pub(crate) fn notices(provider: &dyn Provider, config: &Effective, facts: &Facts) -> Vec<Notice> {
-    provider.preflight(config, facts).into_iter().chain(proxy::hint(config)).collect()
+    provider
+        .preflight(config, facts)
+        .into_iter()
+        .chain(proxy::hint(config))
+        .collect()
 }

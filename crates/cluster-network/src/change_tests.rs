@@ -56,14 +56,30 @@ static ABLE: [&dyn Provider; 1] = [&Able];
 fn refused_by_able(from: Value, to: Value) -> Vec<String> {
     let domain = ClusterNetwork::with_providers(settings(), &ABLE);
     let decide = |spec: Value, record: Option<&str>| {
-        domain.decide(Input { resource: &resource(spec), record, decided: None, facts: &Facts::default(), random: &mut |_| {} })
+        domain.decide(Input {
+            resource: &resource(spec),
+            record,
+            decided: None,
+            facts: &Facts::default(),
+            random: &mut |_| {},
+        })
     };
-    let applied = decide(from, None).unwrap_or_else(|refusal| panic!("{refusal:#?}")).decided.to_string();
+    let applied = decide(from, None)
+        .unwrap_or_else(|refusal| panic!("{refusal:#?}"))
+        .decided
+        .to_string();
     match decide(to, Some(&applied)) {
         Ok(_) => Vec::new(),
         Err(refusal) => {
-            assert!(!refusal.changes.is_empty(), "invalid, not unsafe: {refusal:#?}");
-            refusal.changes.iter().map(|change| format!("{}: {}", change.field, change.why)).collect()
+            assert!(
+                !refusal.changes.is_empty(),
+                "invalid, not unsafe: {refusal:#?}"
+            );
+            refusal
+                .changes
+                .iter()
+                .map(|change| format!("{}: {}", change.field, change.why))
+                .collect()
         }
     }
 }
@@ -106,15 +122,26 @@ const SAFE: [String; 0] = [];
 #[test]
 fn any_difference_of_cluster_networks_is_unsafe() {
     let change = |blocks: Value| refused_by_sdn(json!({"clusterNetworks": blocks}));
-    let (first, second) = (json!({"cidr": "10.128.0.0/14", "hostSubnetLength": 9}), json!({"cidr": "10.0.0.0/14", "hostSubnetLength": 9}));
-    assert_eq!(change(json!([first])), ["spec.clusterNetworks 10.128.0.0/14, 10.0.0.0/14 -> 10.128.0.0/14"]);
+    let (first, second) = (
+        json!({"cidr": "10.128.0.0/14", "hostSubnetLength": 9}),
+        json!({"cidr": "10.0.0.0/14", "hostSubnetLength": 9}),
+    );
+    assert_eq!(
+        change(json!([first])),
+        ["spec.clusterNetworks 10.128.0.0/14, 10.0.0.0/14 -> 10.128.0.0/14"]
+    );
     assert_eq!(
         change(json!([first, second, {"cidr": "10.4.0.0/14", "hostSubnetLength": 9}])),
-        ["spec.clusterNetworks 10.128.0.0/14, 10.0.0.0/14 -> 10.128.0.0/14, 10.0.0.0/14, 10.4.0.0/14"]
+        [
+            "spec.clusterNetworks 10.128.0.0/14, 10.0.0.0/14 -> 10.128.0.0/14, 10.0.0.0/14, 10.4.0.0/14"
+        ]
     );
     assert_eq!(
         change(json!([second, first])),
-        ["spec.clusterNetworks[0].cidr 10.128.0.0/14 -> 10.0.0.0/14", "spec.clusterNetworks[1].cidr 10.0.0.0/14 -> 10.128.0.0/14"],
+        [
+            "spec.clusterNetworks[0].cidr 10.128.0.0/14 -> 10.0.0.0/14",
+            "spec.clusterNetworks[1].cidr 10.0.0.0/14 -> 10.128.0.0/14"
+        ],
         "the order counts"
     );
     assert_eq!(
@@ -131,25 +158,55 @@ fn any_difference_of_cluster_networks_is_unsafe() {
 #[test]
 fn a_refused_second_family_names_the_network_that_cannot_serve_it() {
     let spec = |blocks: Value, services: Value| json!({"clusterNetworks": blocks, "serviceNetwork": services, "defaultNetwork": {"type": "Flannel"}});
-    let (v4, v6) = (json!({"cidr": "10.128.0.0/14"}), json!({"cidr": "fd01::/48", "hostSubnetLength": 64}));
-    let before = crate::testing::try_decide(spec(json!([v4]), json!(S4)), None, &Facts::default()).unwrap().decided.to_string();
-    let refusal = crate::testing::try_decide(spec(json!([v4, v6]), json!([S4, S6])), Some(&before), &Facts::default()).unwrap_err();
-    let found: Vec<_> = refusal.changes.iter().map(|change| (change.field.as_str(), change.why.as_str())).collect();
+    let (v4, v6) = (
+        json!({"cidr": "10.128.0.0/14"}),
+        json!({"cidr": "fd01::/48", "hostSubnetLength": 64}),
+    );
+    let before = crate::testing::try_decide(spec(json!([v4]), json!(S4)), None, &Facts::default())
+        .unwrap()
+        .decided
+        .to_string();
+    let refusal = crate::testing::try_decide(
+        spec(json!([v4, v6]), json!([S4, S6])),
+        Some(&before),
+        &Facts::default(),
+    )
+    .unwrap_err();
+    let found: Vec<_> = refusal
+        .changes
+        .iter()
+        .map(|change| (change.field.as_str(), change.why.as_str()))
+        .collect();
     let why = "Flannel cannot add or remove an address family once pods use it";
-    assert_eq!(found, [("spec.serviceNetwork", why), ("spec.clusterNetworks", why)]);
+    assert_eq!(
+        found,
+        [("spec.serviceNetwork", why), ("spec.clusterNetworks", why)]
+    );
 }
 
 #[test]
 fn another_service_network_is_unsafe() {
-    assert_eq!(refused_by_sdn(json!({"serviceNetwork": "172.31.0.0/16"})), ["spec.serviceNetwork 172.30.0.0/16 -> 172.31.0.0/16"]);
+    assert_eq!(
+        refused_by_sdn(json!({"serviceNetwork": "172.31.0.0/16"})),
+        ["spec.serviceNetwork 172.30.0.0/16 -> 172.31.0.0/16"]
+    );
 }
 
 #[test]
 fn another_type_is_unsafe_and_an_alias_is_none() {
     let change = |type_: &str| refused_by_sdn(json!({"defaultNetwork": {"type": type_}}));
-    assert_eq!(change("None"), ["spec.defaultNetwork.type OpenShiftSDN -> None"]);
+    assert_eq!(
+        change("None"),
+        ["spec.defaultNetwork.type OpenShiftSDN -> None"]
+    );
     assert_eq!(change("OpenshiftSDN"), SAFE);
-    assert_eq!(refused(sdn(json!({"defaultNetwork": {"type": "OpenshiftSDN"}})), sdn(json!({}))), SAFE);
+    assert_eq!(
+        refused(
+            sdn(json!({"defaultNetwork": {"type": "OpenshiftSDN"}})),
+            sdn(json!({}))
+        ),
+        SAFE
+    );
 }
 
 #[test]
@@ -162,21 +219,35 @@ fn any_difference_of_the_settings_of_openshift_sdn_is_unsafe() {
     ] {
         let mut config = json!({});
         config[field] = value;
-        let found = refused_by_sdn(json!({"defaultNetwork": {"type": "OpenShiftSDN", "openshiftSDNConfig": config}}));
-        assert_eq!(found, [format!("spec.defaultNetwork.openshiftSDNConfig.{field} {old} -> {new}")]);
+        let found = refused_by_sdn(
+            json!({"defaultNetwork": {"type": "OpenShiftSDN", "openshiftSDNConfig": config}}),
+        );
+        assert_eq!(
+            found,
+            [format!(
+                "spec.defaultNetwork.openshiftSDNConfig.{field} {old} -> {new}"
+            )]
+        );
     }
 }
 
 #[test]
 fn use_external_openvswitch_written_out_as_false_is_no_change() {
     let config = json!({"mode": "NetworkPolicy", "useExternalOpenvswitch": false});
-    assert_eq!(refused_by_sdn(json!({"defaultNetwork": {"type": "OpenShiftSDN", "openshiftSDNConfig": config}})), SAFE);
+    assert_eq!(
+        refused_by_sdn(
+            json!({"defaultNetwork": {"type": "OpenShiftSDN", "openshiftSDNConfig": config}})
+        ),
+        SAFE
+    );
 }
 
 #[test]
 fn the_mode_in_another_spelling_is_no_change() {
     for mode in ["Networkpolicy", "networkpolicy"] {
-        let found = refused_by_sdn(json!({"defaultNetwork": {"type": "OpenShiftSDN", "openshiftSDNConfig": {"mode": mode}}}));
+        let found = refused_by_sdn(
+            json!({"defaultNetwork": {"type": "OpenShiftSDN", "openshiftSDNConfig": {"mode": mode}}}),
+        );
         assert_eq!(found, SAFE, "{mode}");
     }
 }
@@ -207,7 +278,8 @@ fn the_other_shape_of_the_api_is_no_change() {
 fn the_service_proxy_may_change() {
     let config = json!({"kubeProxyConfig": {"iptablesSyncPeriod": "60s", "bindAddress": "192.0.2.1"}, "deployKubeProxy": false});
     assert_eq!(refused_by_sdn(config), SAFE);
-    let none = |deploy: bool| json!({"defaultNetwork": {"type": "None"}, "deployKubeProxy": deploy});
+    let none =
+        |deploy: bool| json!({"defaultNetwork": {"type": "None"}, "deployKubeProxy": deploy});
     assert_eq!(refused(none(false), none(true)), SAFE);
     assert_eq!(refused(none(true), none(false)), SAFE);
 }
@@ -216,7 +288,10 @@ fn the_service_proxy_may_change() {
 fn additional_networks_may_come_change_and_go() {
     let network = |config: &str| json!({"additionalNetworks": [{"type": "Raw", "name": "a", "rawCNIConfig": config}]});
     assert_eq!(refused_by_sdn(network("{}")), SAFE);
-    assert_eq!(refused(sdn(network("{}")), sdn(network(r#"{"a": 1}"#))), SAFE);
+    assert_eq!(
+        refused(sdn(network("{}")), sdn(network(r#"{"a": 1}"#))),
+        SAFE
+    );
     assert_eq!(refused(sdn(network("{}")), sdn(json!({}))), SAFE);
 }
 
@@ -229,12 +304,28 @@ fn all_reasons_are_told_together_each_with_the_way_out() {
         "defaultNetwork": {"type": "OpenShiftSDN", "openshiftSDNConfig": {"mode": "Subnet"}},
     }));
     let refusal = try_decide(to, Some(&applied), &Facts::default()).unwrap_err();
-    let fields: Vec<_> = refusal.changes.iter().map(|change| &*change.field).collect();
-    assert_eq!(fields, ["spec.defaultNetwork.openshiftSDNConfig.mode", "spec.clusterNetworks", "spec.serviceNetwork"]);
+    let fields: Vec<_> = refusal
+        .changes
+        .iter()
+        .map(|change| &*change.field)
+        .collect();
+    assert_eq!(
+        fields,
+        [
+            "spec.defaultNetwork.openshiftSDNConfig.mode",
+            "spec.clusterNetworks",
+            "spec.serviceNetwork"
+        ]
+    );
     assert_eq!(refusal.reason, "InvalidOperatorConfig");
     assert_eq!(refusal.problems.len(), 3);
     for problem in &refusal.problems {
-        assert!(problem.message.contains("kubectl -n openshift-cluster-network-operator delete configmap applied-default"), "{problem}");
+        assert!(
+            problem.message.contains(
+                "kubectl -n openshift-cluster-network-operator delete configmap applied-default"
+            ),
+            "{problem}"
+        );
     }
 }
 
@@ -243,12 +334,27 @@ fn without_the_record_everything_may_change() {
     let to = sdn(
         json!({"serviceNetwork": "172.31.0.0/16", "defaultNetwork": {"type": "OpenShiftSDN", "openshiftSDNConfig": {"mode": "Subnet"}}}),
     );
-    let before = decide(sdn(json!({"defaultNetwork": {"type": "OpenShiftSDN", "openshiftSDNConfig": {"mtu": 8950}}}))).decided;
+    let before = decide(sdn(
+        json!({"defaultNetwork": {"type": "OpenShiftSDN", "openshiftSDNConfig": {"mtu": 8950}}}),
+    ))
+    .decided;
     let resource = resource(to);
-    let input = Input { resource: &resource, record: None, decided: Some(&before), facts: &Facts::default(), random: &mut |_| {} };
-    let decided = ClusterNetwork::new(settings()).decide(input).unwrap().decided;
+    let input = Input {
+        resource: &resource,
+        record: None,
+        decided: Some(&before),
+        facts: &Facts::default(),
+        random: &mut |_| {},
+    };
+    let decided = ClusterNetwork::new(settings())
+        .decide(input)
+        .unwrap()
+        .decided;
     assert_eq!(decided["serviceNetwork"], "172.31.0.0/16");
-    assert_eq!(decided["defaultNetwork"]["openshiftSDNConfig"]["mtu"], 8950, "what is left open is carried on all the same");
+    assert_eq!(
+        decided["defaultNetwork"]["openshiftSDNConfig"]["mtu"], 8950,
+        "what is left open is carried on all the same"
+    );
 }
 
 // What a network may do that can, by the rules of later releases.
@@ -256,26 +362,55 @@ fn without_the_record_everything_may_change() {
 #[test]
 fn a_block_may_grow_and_not_shrink() {
     let one = |cidr: &'static str| able(&[(cidr, 9)], &[S4]);
-    assert_eq!(refused_by_able(one("10.128.0.0/14"), one("10.128.0.0/13")), SAFE);
-    assert!(refused_by_able(one("10.128.0.0/14"), one("10.128.0.0/15"))[0].contains("a block may only grow"));
-    assert!(refused_by_able(one("10.132.0.0/14"), one("10.128.0.0/13"))[0].contains("must begin with the same address"));
-    assert!(refused_by_able(one("10.128.0.0/14"), one("10.0.0.0/14"))[0].contains("must begin with the same address"));
+    assert_eq!(
+        refused_by_able(one("10.128.0.0/14"), one("10.128.0.0/13")),
+        SAFE
+    );
+    assert!(
+        refused_by_able(one("10.128.0.0/14"), one("10.128.0.0/15"))[0]
+            .contains("a block may only grow")
+    );
+    assert!(
+        refused_by_able(one("10.132.0.0/14"), one("10.128.0.0/13"))[0]
+            .contains("must begin with the same address")
+    );
+    assert!(
+        refused_by_able(one("10.128.0.0/14"), one("10.0.0.0/14"))[0]
+            .contains("must begin with the same address")
+    );
 }
 
 #[test]
 fn a_block_may_grow_in_another_place_of_the_list_and_beside_another_family() {
-    let (first, second) = (able(&[V4, OTHER_V4], &[S4]), able(&[("10.0.0.0/13", 9), V4], &[S4]));
+    let (first, second) = (
+        able(&[V4, OTHER_V4], &[S4]),
+        able(&[("10.0.0.0/13", 9), V4], &[S4]),
+    );
     assert_eq!(refused_by_able(first.clone(), second.clone()), SAFE);
     assert!(refused_by_able(second, first)[0].contains("a block may only grow"));
     let dual = able(&[V4, V6], &[S4, S6]);
-    assert_eq!(refused_by_able(dual.clone(), able(&[("10.128.0.0/13", 9), ("fd01::/47", 64)], &[S4, S6])), SAFE);
-    assert_eq!(refused_by_able(dual.clone(), able(&[V4, ("fd01::/49", 64)], &[S4, S6])).len(), 1);
-    assert!(refused_by_able(dual, able(&[V6, V4], &[S4, S6]))[0].contains("primary address family"));
+    assert_eq!(
+        refused_by_able(
+            dual.clone(),
+            able(&[("10.128.0.0/13", 9), ("fd01::/47", 64)], &[S4, S6])
+        ),
+        SAFE
+    );
+    assert_eq!(
+        refused_by_able(dual.clone(), able(&[V4, ("fd01::/49", 64)], &[S4, S6])).len(),
+        1
+    );
+    assert!(
+        refused_by_able(dual, able(&[V6, V4], &[S4, S6]))[0].contains("primary address family")
+    );
 }
 
 #[test]
 fn the_share_of_a_node_never_changes() {
-    let found = refused_by_able(able(&[("10.128.0.0/14", 9)], &[S4]), able(&[("10.128.0.0/13", 10)], &[S4]));
+    let found = refused_by_able(
+        able(&[("10.128.0.0/14", 9)], &[S4]),
+        able(&[("10.128.0.0/13", 10)], &[S4]),
+    );
     assert_eq!(
         found,
         [
@@ -286,46 +421,90 @@ fn the_share_of_a_node_never_changes() {
 
 #[test]
 fn a_block_of_the_same_family_is_neither_added_nor_removed() {
-    assert_eq!(refused_by_able(able(&[V4], &[S4]), able(&[V4, OTHER_V4], &[S4])).len(), 1);
-    assert_eq!(refused_by_able(able(&[V4, OTHER_V4], &[S4]), able(&[V4], &[S4])).len(), 1);
+    assert_eq!(
+        refused_by_able(able(&[V4], &[S4]), able(&[V4, OTHER_V4], &[S4])).len(),
+        1
+    );
+    assert_eq!(
+        refused_by_able(able(&[V4, OTHER_V4], &[S4]), able(&[V4], &[S4])).len(),
+        1
+    );
 }
 
 #[test]
 fn an_address_family_may_be_added_and_removed() {
-    for (single, dual) in [(able(&[V4], &[S4]), able(&[V4, V6], &[S4, S6])), (able(&[V6], &[S6]), able(&[V6, V4], &[S6, S4]))] {
+    for (single, dual) in [
+        (able(&[V4], &[S4]), able(&[V4, V6], &[S4, S6])),
+        (able(&[V6], &[S6]), able(&[V6, V4], &[S6, S4])),
+    ] {
         assert_eq!(refused_by_able(single.clone(), dual.clone()), SAFE);
         assert_eq!(refused_by_able(dual, single), SAFE);
     }
     let several = able(&[V4, V6, ("fd03::/48", 64)], &[S4, S6]);
-    assert_eq!(refused_by_able(able(&[V4], &[S4]), several), SAFE, "several new blocks of the new family");
+    assert_eq!(
+        refused_by_able(able(&[V4], &[S4]), several),
+        SAFE,
+        "several new blocks of the new family"
+    );
 }
 
 #[test]
 fn what_was_there_stays_in_place_when_a_family_is_added() {
     let single = able(&[V4], &[S4]);
     let services = refused_by_able(single.clone(), able(&[V4, V6], &["172.31.0.0/16", S6]));
-    assert!(services[0].starts_with("spec.serviceNetwork: the first block must stay"), "{services:?}");
-    for blocks in [vec![V6, V4], vec![OTHER_V4, V6], vec![("10.128.0.0/13", 9), V6], vec![("10.128.0.0/14", 8), V6], vec![V4, OTHER_V4, V6]]
-    {
+    assert!(
+        services[0].starts_with("spec.serviceNetwork: the first block must stay"),
+        "{services:?}"
+    );
+    for blocks in [
+        vec![V6, V4],
+        vec![OTHER_V4, V6],
+        vec![("10.128.0.0/13", 9), V6],
+        vec![("10.128.0.0/14", 8), V6],
+        vec![V4, OTHER_V4, V6],
+    ] {
         let found = refused_by_able(single.clone(), able(&blocks, &[S4, S6]));
         assert_eq!(found.len(), 1, "{blocks:?}: {found:?}");
-        assert!(found[0].starts_with("spec.clusterNetworks: when an address family is added"), "{found:?}");
+        assert!(
+            found[0].starts_with("spec.clusterNetworks: when an address family is added"),
+            "{found:?}"
+        );
     }
-    assert_eq!(refused_by_able(able(&[V4, V6], &[S4, S6]), able(&[V6], &[S6])).len(), 2, "the primary family goes");
+    assert_eq!(
+        refused_by_able(able(&[V4, V6], &[S4, S6]), able(&[V6], &[S6])).len(),
+        2,
+        "the primary family goes"
+    );
 }
 
 #[test]
 fn one_family_is_not_exchanged_for_the_other() {
-    assert_eq!(refused_by_able(able(&[V4], &[S4]), able(&[V6], &[S6])).len(), 2);
+    assert_eq!(
+        refused_by_able(able(&[V4], &[S4]), able(&[V6], &[S6])).len(),
+        2
+    );
 }
 
 #[test]
 fn a_network_that_cannot_adds_no_family() {
     let flannel = |blocks: Value, services: Value| json!({"clusterNetworks": blocks, "serviceNetwork": services, "defaultNetwork": {"type": "Flannel"}});
-    let (v4, v6) = (json!({"cidr": "10.128.0.0/14"}), json!({"cidr": "fd01::/48"}));
+    let (v4, v6) = (
+        json!({"cidr": "10.128.0.0/14"}),
+        json!({"cidr": "fd01::/48"}),
+    );
     let single = flannel(json!([v4]), json!(S4));
-    assert_eq!(refused(single.clone(), flannel(json!([v4, v6]), json!([S4, S6]))).len(), 2);
-    assert_eq!(refused(single, flannel(json!([{"cidr": "10.128.0.0/13"}]), json!(S4))), SAFE, "but its block may grow");
+    assert_eq!(
+        refused(single.clone(), flannel(json!([v4, v6]), json!([S4, S6]))).len(),
+        2
+    );
+    assert_eq!(
+        refused(
+            single,
+            flannel(json!([{"cidr": "10.128.0.0/13"}]), json!(S4))
+        ),
+        SAFE,
+        "but its block may grow"
+    );
 }
 
 #[test]
@@ -337,13 +516,19 @@ fn all_blocks_cannot_be_removed() {
     };
     let with_blocks = none(able(&[V4], &[S4]));
     let found = refused(with_blocks, json!({"defaultNetwork": {"type": "None"}}));
-    assert!(!found.is_empty(), "pods have addresses of the block that goes");
+    assert!(
+        !found.is_empty(),
+        "pods have addresses of the block that goes"
+    );
 }
 
 // Laws.
 
 fn any_spec() -> impl Strategy<Value = Value> {
-    let blocks = prop::sample::subsequence(vec![V4, OTHER_V4, ("10.64.0.0/12", 7), V6, ("fd03::/56", 12)], 1..=5);
+    let blocks = prop::sample::subsequence(
+        vec![V4, OTHER_V4, ("10.64.0.0/12", 7), V6, ("fd03::/56", 12)],
+        1..=5,
+    );
     (
         blocks,
         any::<bool>(),
@@ -353,15 +538,21 @@ fn any_spec() -> impl Strategy<Value = Value> {
         any::<bool>(),
     )
         .prop_map(|(blocks, list, mtu, port, type_, written_out)| {
-            let families = |needle: bool| blocks.iter().any(|(cidr, _)| cidr.contains(':') == needle);
-            let services: Vec<_> = [(false, S4), (true, S6)].into_iter().filter(|(v6, _)| families(*v6)).map(|(_, block)| block).collect();
+            let families =
+                |needle: bool| blocks.iter().any(|(cidr, _)| cidr.contains(':') == needle);
+            let services: Vec<_> = [(false, S4), (true, S6)]
+                .into_iter()
+                .filter(|(v6, _)| families(*v6))
+                .map(|(_, block)| block)
+                .collect();
             let mut spec = able(&blocks, &services);
             if let ([one], false) = (services.as_slice(), list) {
                 spec["serviceNetwork"] = json!(one);
             }
             let config = json!({"mtu": mtu, "vxlanPort": port});
             let flannel = json!({"mtu": mtu, "port": port});
-            spec["defaultNetwork"] = json!({"type": type_, "openshiftSDNConfig": config, "flannelConfig": flannel});
+            spec["defaultNetwork"] =
+                json!({"type": type_, "openshiftSDNConfig": config, "flannelConfig": flannel});
             if written_out {
                 spec["kubeProxyConfig"] = json!({"iptablesSyncPeriod": "30s"});
             }
@@ -369,10 +560,16 @@ fn any_spec() -> impl Strategy<Value = Value> {
         })
 }
 
-static ALL: [&dyn Provider; 4] = [&Able, crate::providers::ALL[0], crate::providers::ALL[1], crate::providers::ALL[2]];
+static ALL: [&dyn Provider; 4] = [
+    &Able,
+    crate::providers::ALL[0],
+    crate::providers::ALL[1],
+    crate::providers::ALL[2],
+];
 
 proptest! {
-    /// What is applied is no change of itself, its canonical form is its own canonical form, and nothing is left to be filled in.
+    /// What is applied is no change of itself, its canonical form is its own canonical form, and
+    /// nothing is left to be filled in.
     #[test]
     fn to_apply_the_same_again_is_safe_and_changes_nothing(spec in any_spec(), mtu in 1400_u32..9000) {
         let domain = ClusterNetwork::with_providers(settings(), &ALL);

@@ -2,14 +2,18 @@
 
 use ipnet::IpNet;
 use serde_json::Value;
-use weft_api::cluster_network::{AdditionalNetwork, ClusterNetwork, DefaultNetwork, NetworkConfigSpec, ProxyConfig, ServiceNetwork};
+use weft_api::cluster_network::{
+    AdditionalNetwork, ClusterNetwork, DefaultNetwork, NetworkConfigSpec, ProxyConfig,
+    ServiceNetwork,
+};
 
 /// A block of addresses for pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PodNetwork {
     /// The block, its host bits zero.
     pub cidr: IpNet,
-    /// How many bits of an address are the node's own; 0 if that is not said, since somebody else divides the block.
+    /// How many bits of an address are the node's own; 0 if that is not said, since somebody else
+    /// divides the block.
     pub host_bits: u8,
 }
 
@@ -20,7 +24,8 @@ impl PodNetwork {
     }
 }
 
-/// What the user asks for: nothing in it is invalid, names are canonical, and what was left out is still open.
+/// What the user asks for: nothing in it is invalid, names are canonical, and what was left out is
+/// still open.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Valid {
     /// The pods' blocks, in the user's order; at least one unless the network is somebody else's.
@@ -57,7 +62,11 @@ pub struct Effective {
 impl Effective {
     /// In the form of the resource's specification, as the first operator of this API recorded it.
     pub fn spec(&self) -> NetworkConfigSpec {
-        let mut blocks: Vec<String> = self.service_networks.iter().map(ToString::to_string).collect();
+        let mut blocks: Vec<String> = self
+            .service_networks
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         let service_network = match blocks.len() {
             0 => None,
             1 => blocks.pop().map(ServiceNetwork::One),
@@ -73,7 +82,8 @@ impl Effective {
             cluster_network: None,
             service_network,
             default_network: Some(self.default_network.clone()),
-            additional_networks: Some(self.additional_networks.clone()).filter(|networks| !networks.is_empty()),
+            additional_networks: Some(self.additional_networks.clone())
+                .filter(|networks| !networks.is_empty()),
             deploy_kube_proxy: Some(self.deploy_kube_proxy),
             kube_proxy_config: Some(self.proxy.clone()),
         }

@@ -1,12 +1,16 @@
-//! `NetworkConfig`: from what a user asks for to the objects of the default network, the service proxy and additional networks. Pure: no
-//! I/O, no clock, no dice.
+//! `NetworkConfig`: from what a user asks for to the objects of the default network, the service
+//! proxy and additional networks. Pure: no I/O, no clock, no dice.
 //!
-//! A decision goes through five steps, one module each, and nobody looks at an earlier form once the next one exists:
+//! A decision goes through five steps, one module each, and nobody looks at an earlier form once
+//! the next one exists:
 //!
-//! 1. [`validate`] turns the resource as it is stored into a [`config::Valid`], or lists everything that is wrong with it;
-//! 2. [`fill`] adds what was left open: from the previous configuration, else by default, which makes a [`config::Effective`];
+//! 1. [`validate`] turns the resource as it is stored into a [`config::Valid`], or lists everything
+//!    that is wrong with it;
+//! 2. [`fill`] adds what was left open: from the previous configuration, else by default, which
+//!    makes a [`config::Effective`];
 //! 3. [`change`] compares it with what was applied last: what would cut connections is refused;
-//! 4. [`build`] makes units of objects, from the manifests under `components/`, each network by its [`provider::Provider`];
+//! 4. [`build`] makes units of objects, from the manifests under `components/`, each network by its
+//!    [`provider::Provider`];
 //! 5. [`status`] reports what became of them.
 
 mod additional;
@@ -36,7 +40,10 @@ pub mod validate;
 use jiff::Timestamp;
 use serde_json::Value;
 use weft_api::Condition;
-use weft_plan::{Decision, Domain, Fact, FieldChange, Input, Kind, Notice, ObjectKey, Problem, Refusal, Unit, kinds, report::Report};
+use weft_plan::{
+    Decision, Domain, Fact, FieldChange, Input, Kind, Notice, ObjectKey, Problem, Refusal, Unit,
+    kinds, report::Report,
+};
 
 use config::Effective;
 use provider::{Context, Provider};
@@ -64,7 +71,10 @@ impl ClusterNetwork {
 
     /// The domain with these networks.
     pub fn with_providers(settings: Settings, providers: &'static [&'static dyn Provider]) -> Self {
-        Self { settings, providers }
+        Self {
+            settings,
+            providers,
+        }
     }
 
     /// Its settings.
@@ -100,11 +110,19 @@ impl Domain for ClusterNetwork {
     }
 
     fn facts(&self) -> Vec<Fact> {
-        vec![Fact::Definitions, Fact::Nodes, Fact::KubeProxy, Fact::Flannel]
+        vec![
+            Fact::Definitions,
+            Fact::Nodes,
+            Fact::KubeProxy,
+            Fact::Flannel,
+        ]
     }
 
     fn node_reporters(&self) -> Vec<&'static str> {
-        self.providers.iter().filter_map(|provider| provider.node_reporter()).collect()
+        self.providers
+            .iter()
+            .filter_map(|provider| provider.node_reporter())
+            .collect()
     }
 
     fn record(&self, resource_name: &str) -> Option<(ObjectKey, &'static str)> {
@@ -112,22 +130,38 @@ impl Domain for ClusterNetwork {
     }
 
     fn decide(&self, input: Input<'_>) -> Result<Decision, Refusal> {
-        let resource = validate::read(input.resource).map_err(|problems| refusal(INVALID, problems))?;
-        let (valid, provider) = validate::validate(&resource.spec, self.providers).map_err(|problems| refusal(INVALID, problems))?;
-        let read = |text: &str| record::read(text, self.providers).map_err(|problem| refusal(INVALID, vec![problem]));
-        // Without a record there is nothing to be kept safe: that is how a change is forced. Values are carried on all the same.
+        let resource =
+            validate::read(input.resource).map_err(|problems| refusal(INVALID, problems))?;
+        let (valid, provider) = validate::validate(&resource.spec, self.providers)
+            .map_err(|problems| refusal(INVALID, problems))?;
+        let read = |text: &str| {
+            record::read(text, self.providers).map_err(|problem| refusal(INVALID, vec![problem]))
+        };
+        // Without a record there is nothing to be kept safe: that is how a change is forced. Values
+        // are carried on all the same.
         let mut applied = input.record.map(read).transpose()?;
-        let mut decided = input.decided.map(|decided| read(&decided.to_string())).transpose()?;
+        let mut decided = input
+            .decided
+            .map(|decided| read(&decided.to_string()))
+            .transpose()?;
         if !established::has_been(&input.resource["status"], provider.name()) {
-            applied.iter_mut().chain(&mut decided).for_each(|previous| mtu::settle(previous, &valid, provider, input.facts));
+            applied
+                .iter_mut()
+                .chain(&mut decided)
+                .for_each(|previous| mtu::settle(previous, &valid, provider, input.facts));
         }
-        let mut on_nodes = addresses::of_nodes(&valid.pod_networks, &valid.service_networks, input.facts);
-        if !on_nodes.is_empty() && !applied.as_ref().is_some_and(|applied| validate::same_blocks(&valid, applied)) {
+        let mut on_nodes =
+            addresses::of_nodes(&valid.pod_networks, &valid.service_networks, input.facts);
+        if !on_nodes.is_empty()
+            && !applied
+                .as_ref()
+                .is_some_and(|applied| validate::same_blocks(&valid, applied))
+        {
             return Err(refusal(INVALID, on_nodes));
         }
         let previous = applied.as_ref().or(decided.as_ref());
-        let (effective, mut notices) =
-            fill::fill(valid, provider, previous, input.facts).map_err(|problem| refusal(INVALID, vec![problem]))?;
+        let (effective, mut notices) = fill::fill(valid, provider, previous, input.facts)
+            .map_err(|problem| refusal(INVALID, vec![problem]))?;
         if let Some(applied) = &applied {
             let changes = change::unsafe_changes(provider, applied, &effective);
             if !changes.is_empty() {
@@ -135,18 +169,38 @@ impl Domain for ClusterNetwork {
             }
         }
         // Blocks that are in use already: what can be done is to say so.
-        notices.extend(on_nodes.drain(..).map(|problem| Notice { about: build::DEFAULT_NETWORK.to_owned(), message: problem.to_string() }));
+        notices.extend(on_nodes.drain(..).map(|problem| Notice {
+            about: build::DEFAULT_NETWORK.to_owned(),
+            message: problem.to_string(),
+        }));
         notices.extend(fill::without_effect(&effective));
-        let context = Context { settings: &self.settings, facts: input.facts };
+        let context = Context {
+            settings: &self.settings,
+            facts: input.facts,
+        };
         let decision = self.build(&resource, provider, &effective, &context, notices);
-        decision.map_err(|error| refusal(RENDER_ERROR, vec![Problem { field: "spec".into(), message: error.to_string() }]))
+        decision.map_err(|error| {
+            refusal(
+                RENDER_ERROR,
+                vec![Problem {
+                    field: "spec".into(),
+                    message: error.to_string(),
+                }],
+            )
+        })
     }
 
     fn conditions(&self, report: &Report, previous: &Value, now: Timestamp) -> Vec<Condition> {
         conditions::conditions(report, previous, now)
     }
 
-    fn status(&self, previous: &Value, conditions: Vec<Condition>, report: &Report, _units: &[Unit]) -> Value {
+    fn status(
+        &self,
+        previous: &Value,
+        conditions: Vec<Condition>,
+        report: &Report,
+        _units: &[Unit],
+    ) -> Value {
         status::status(&self.settings, previous, conditions, report)
     }
 
@@ -162,8 +216,9 @@ impl Domain for ClusterNetwork {
         original::OPERATORS
     }
 
-    /// Pods use the default network from its first day on, so it is guarded from then on: an additional network that waits for Multus, maybe for
-    /// ever, must not keep the record from being written.
+    /// Pods use the default network from its first day on, so it is guarded from then on: an
+    /// additional network that waits for Multus, maybe for ever, must not keep the record from
+    /// being written.
     fn is_recorded(&self, unit: &str) -> bool {
         unit == build::DEFAULT_NETWORK
     }
@@ -184,8 +239,15 @@ impl Domain for ClusterNetwork {
 impl ClusterNetwork {
     fn unsafe_change(&self, changes: Vec<FieldChange>) -> Refusal {
         let way_out = change::way_out(&self.settings);
-        let problem = |change: &FieldChange| Problem { field: change.field.clone(), message: format!("{change}; {way_out}") };
-        Refusal { reason: UNSAFE, problems: changes.iter().map(problem).collect(), changes }
+        let problem = |change: &FieldChange| Problem {
+            field: change.field.clone(),
+            message: format!("{change}; {way_out}"),
+        };
+        Refusal {
+            reason: UNSAFE,
+            problems: changes.iter().map(problem).collect(),
+            changes,
+        }
     }
 
     fn build(
@@ -196,13 +258,22 @@ impl ClusterNetwork {
         context: &Context<'_>,
         mut notices: Vec<Notice>,
     ) -> Result<Decision, build::BuildError> {
-        let name = resource.metadata.name.as_deref().unwrap_or(weft_api::cluster_network::NAME);
+        let name = resource
+            .metadata
+            .name
+            .as_deref()
+            .unwrap_or(weft_api::cluster_network::NAME);
         let decided = effective.to_json()?;
         notices.extend(build::notices(provider, effective, context.facts));
         let (units, waits) = build::units(provider, effective, context)?;
         Ok(Decision {
             units,
-            record: Some(record::manifest(&self.settings, name, &serde_json::to_value(&resource.spec)?, &decided)?),
+            record: Some(record::manifest(
+                &self.settings,
+                name,
+                &serde_json::to_value(&resource.spec)?,
+                &decided,
+            )?),
             made_by_operands: Vec::new(),
             certificates: Vec::new(),
             waits,
@@ -215,5 +286,9 @@ impl ClusterNetwork {
 }
 
 fn refusal(reason: &'static str, problems: Vec<Problem>) -> Refusal {
-    Refusal { reason, problems, changes: Vec::new() }
+    Refusal {
+        reason,
+        problems,
+        changes: Vec::new(),
+    }
 }

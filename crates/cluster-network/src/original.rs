@@ -9,32 +9,52 @@ const OPERATOR: &str = "cluster-network-operator";
 /// Its name and namespace from 2019 on.
 const LATER_OPERATOR: (&str, &str) = ("openshift-network-operator", "network-operator");
 /// What it is installed as: a DaemonSet at first, a Deployment later.
-pub(crate) const OPERATORS: &[(Kind, &str)] =
-    &[(kinds::DAEMON_SET, OPERATOR), (kinds::DEPLOYMENT, OPERATOR), (kinds::DEPLOYMENT, LATER_OPERATOR.1)];
+pub(crate) const OPERATORS: &[(Kind, &str)] = &[
+    (kinds::DAEMON_SET, OPERATOR),
+    (kinds::DEPLOYMENT, OPERATOR),
+    (kinds::DEPLOYMENT, LATER_OPERATOR.1),
+];
 
 /// Whether it made this object: it owns it through the resource.
 pub(crate) fn made(live: &Value) -> bool {
-    live.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten().any(|owner| {
-        owner["kind"] == KIND
-            && owner["apiVersion"].as_str().and_then(|version| version.split_once('/')).is_some_and(|(group, _)| group == GROUP)
-    })
+    live.pointer("/metadata/ownerReferences")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .any(|owner| {
+            owner["kind"] == KIND
+                && owner["apiVersion"]
+                    .as_str()
+                    .and_then(|version| version.split_once('/'))
+                    .is_some_and(|(group, _)| group == GROUP)
+        })
 }
 
 /// On Weft's own workload, to tell it from the original's, which has the same name.
 const COMPONENT_LABEL: &str = "weft.network/component";
 
-/// Whether a workload is that operator: by its image's name, or by its own name where the label of Weft is missing. (Releases of OpenShift
-/// name images by digest only, so the image need not tell.)
+/// Whether a workload is that operator: by its image's name, or by its own name where the label of
+/// Weft is missing. (Releases of OpenShift name images by digest only, so the image need not tell.)
 pub(crate) fn is_operator(workload: &Value) -> bool {
     let is_its_image = |image: &str| {
         let name = image.rsplit('/').next().unwrap_or_default();
-        name.split(['@', ':']).next().is_some_and(|name| name == OPERATOR || name == "origin-cluster-network-operator")
+        name.split(['@', ':'])
+            .next()
+            .is_some_and(|name| name == OPERATOR || name == "origin-cluster-network-operator")
     };
     let metadata = &workload["metadata"];
-    let is_named = metadata["name"] == OPERATOR || (metadata["namespace"] == LATER_OPERATOR.0 && metadata["name"] == LATER_OPERATOR.1);
+    let is_named = metadata["name"] == OPERATOR
+        || (metadata["namespace"] == LATER_OPERATOR.0 && metadata["name"] == LATER_OPERATOR.1);
     let by_name = is_named && metadata["labels"][COMPONENT_LABEL].is_null();
-    let containers = workload.pointer("/spec/template/spec/containers").and_then(Value::as_array);
-    by_name || containers.into_iter().flatten().filter_map(|container| container["image"].as_str()).any(is_its_image)
+    let containers = workload
+        .pointer("/spec/template/spec/containers")
+        .and_then(Value::as_array);
+    by_name
+        || containers
+            .into_iter()
+            .flatten()
+            .filter_map(|container| container["image"].as_str())
+            .any(is_its_image)
 }
 
 #[cfg(test)]
@@ -56,18 +76,39 @@ mod tests {
                 "cluster-network-operator",
                 "docker.io/openshift/origin-cluster-network-operator:v4.0.0",
             ),
-            ("elsewhere", "cluster-network-operator", "registry.example/cno:1"),
+            (
+                "elsewhere",
+                "cluster-network-operator",
+                "registry.example/cno:1",
+            ),
             ("openshift-network-operator", "network-operator", by_digest),
-            ("elsewhere", "network-operator", "quay.io/openshift/origin-cluster-network-operator:4.16"),
+            (
+                "elsewhere",
+                "network-operator",
+                "quay.io/openshift/origin-cluster-network-operator:4.16",
+            ),
         ] {
-            assert!(is_operator(&workload(namespace, name, image, json!({}))), "{namespace}/{name} {image}");
+            assert!(
+                is_operator(&workload(namespace, name, image, json!({}))),
+                "{namespace}/{name} {image}"
+            );
         }
         assert!(
-            !is_operator(&workload("elsewhere", "network-operator", "registry.example/other:1", json!({}))),
+            !is_operator(&workload(
+                "elsewhere",
+                "network-operator",
+                "registry.example/other:1",
+                json!({})
+            )),
             "somebody else's of that name"
         );
         // Applied over Weft's: the label may stay, the image tells.
-        let applied_over = workload("n", OPERATOR, "origin-cluster-network-operator", json!({COMPONENT_LABEL: "operator"}));
+        let applied_over = workload(
+            "n",
+            OPERATOR,
+            "origin-cluster-network-operator",
+            json!({COMPONENT_LABEL: "operator"}),
+        );
         assert!(is_operator(&applied_over));
     }
 
@@ -75,7 +116,10 @@ mod tests {
     fn weft_does_not_take_itself_for_it() {
         let manifest = include_str!("../../../deploy/cluster-network/operator.yaml");
         let objects: Vec<Value> = serde_saphyr::from_multiple(manifest).expect("YAML");
-        let workloads: Vec<_> = objects.iter().filter(|object| object["kind"] == "DaemonSet").collect();
+        let workloads: Vec<_> = objects
+            .iter()
+            .filter(|object| object["kind"] == "DaemonSet")
+            .collect();
         assert_eq!(workloads.len(), 1);
         assert!(!is_operator(workloads[0]));
     }

@@ -1,5 +1,5 @@
-//! What is the same for the manifests of all operands: their images, how their pods find the API server, and that a change of what they
-//! read once rolls them.
+//! What is the same for the manifests of all operands: their images, how their pods find the API
+//! server, and that a change of what they read once rolls them.
 
 use k8s_openapi::api::core::v1::Container;
 use serde_json::{Map, Value};
@@ -16,7 +16,10 @@ use crate::{
 /// # Errors
 /// A file is wrong.
 pub fn load(files: &[&str]) -> Result<Vec<Manifest>, ManifestError> {
-    let objects = files.iter().map(|file| parse_yaml(file)).collect::<Result<Vec<_>, _>>()?;
+    let objects = files
+        .iter()
+        .map(|file| parse_yaml(file))
+        .collect::<Result<Vec<_>, _>>()?;
     Ok(objects.into_iter().flatten().collect())
 }
 
@@ -24,8 +27,14 @@ pub fn load(files: &[&str]) -> Result<Vec<Manifest>, ManifestError> {
 ///
 /// # Errors
 /// There is none.
-pub fn find<'a>(objects: &'a mut [Manifest], kind: Kind, name: &str) -> Result<&'a mut Manifest, ManifestError> {
-    let found = objects.iter_mut().find(|object| object.key().kind == kind && object.key().name == name);
+pub fn find<'a>(
+    objects: &'a mut [Manifest],
+    kind: Kind,
+    name: &str,
+) -> Result<&'a mut Manifest, ManifestError> {
+    let found = objects
+        .iter_mut()
+        .find(|object| object.key().kind == kind && object.key().name == name);
     found.ok_or_else(|| ManifestError::Part {
         object: name.to_owned(),
         pointer: String::new(),
@@ -37,15 +46,20 @@ pub fn find<'a>(objects: &'a mut [Manifest], kind: Kind, name: &str) -> Result<&
 ///
 /// # Errors
 /// There is no such ConfigMap.
-pub fn set_file(objects: &mut [Manifest], config_map: &str, file: &str, text: String) -> Result<(), ManifestError> {
+pub fn set_file(
+    objects: &mut [Manifest],
+    config_map: &str,
+    file: &str,
+    text: String,
+) -> Result<(), ManifestError> {
     find(objects, kinds::CONFIG_MAP, config_map)?.edit("/data", |data: &mut Map<String, Value>| {
         data.insert(file.to_owned(), text.into());
         Ok::<_, String>(())
     })
 }
 
-/// Completes a workload. `images` names each container's image; a container without one is an error, so that none is forgotten. `config`
-/// is the ConfigMap that its pods read at their start.
+/// Completes a workload. `images` names each container's image; a container without one is an
+/// error, so that none is forgotten. `config` is the ConfigMap that its pods read at their start.
 ///
 /// # Errors
 /// An image is not known, or the manifest is not as it should be.
@@ -60,11 +74,18 @@ pub fn workload(
     for (container, image) in images {
         references.push((*container, settings.image(*image)?.to_owned()));
     }
-    let hash = config.map(|config| find(objects, kinds::CONFIG_MAP, config).map(|config| config.hash())).transpose()?;
+    let hash = config
+        .map(|config| find(objects, kinds::CONFIG_MAP, config).map(|config| config.hash()))
+        .transpose()?;
     let workload = find(objects, kinds::DAEMON_SET, name)?;
     workload.edit_pods(|pod| {
         pod::containers(pod).for_each(|container| point_at_api_server(container, settings));
-        pod::set_images(pod, |container| references.iter().find(|(name, _)| *name == container).map(|(_, image)| image.clone()))
+        pod::set_images(pod, |container| {
+            references
+                .iter()
+                .find(|(name, _)| *name == container)
+                .map(|(_, image)| image.clone())
+        })
     })?;
     if let Some(hash) = hash {
         workload.set_pod_annotation(CONFIG_HASH, &hash);
@@ -72,10 +93,12 @@ pub fn workload(
     Ok(())
 }
 
-/// Sets where a container that asks for it finds the API server. Where that is not known, the variables go: an empty one would hide those
-/// that the kubelet sets.
+/// Sets where a container that asks for it finds the API server. Where that is not known, the
+/// variables go: an empty one would hide those that the kubelet sets.
 fn point_at_api_server(container: &mut Container, settings: &Settings) {
-    let Some(variables) = &mut container.env else { return };
+    let Some(variables) = &mut container.env else {
+        return;
+    };
     let names = ["KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"];
     match &settings.api_server {
         None => {
@@ -84,7 +107,10 @@ fn point_at_api_server(container: &mut Container, settings: &Settings) {
         }
         Some(api_server) => {
             for (name, value) in names.into_iter().zip([&api_server.host, &api_server.port]) {
-                variables.iter_mut().filter(|variable| variable.name == name).for_each(|variable| variable.value = Some(value.clone()));
+                variables
+                    .iter_mut()
+                    .filter(|variable| variable.name == name)
+                    .for_each(|variable| variable.value = Some(value.clone()));
             }
         }
     }

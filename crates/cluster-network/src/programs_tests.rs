@@ -1,4 +1,5 @@
-//! The needs of each program of a network in its container. The table is complete: what is not in it is not in the container.
+//! The needs of each program of a network in its container. The table is complete: what is not in
+//! it is not in the container.
 #![allow(clippy::unwrap_used)]
 use serde_json::{Value, json};
 use weft_plan::Facts;
@@ -14,7 +15,14 @@ fn assert_given(network: Value, deploy_kube_proxy: bool, table: Vec<(&str, Value
         "defaultNetwork": network, "deployKubeProxy": deploy_kube_proxy,
     });
     let decision = try_decide(spec, None, &Facts::default()).unwrap();
-    needs::assert_given(decision.units.iter().flat_map(|unit| &unit.objects).map(|object| object.body()), table);
+    needs::assert_given(
+        decision
+            .units
+            .iter()
+            .flat_map(|unit| &unit.objects)
+            .map(|object| object.body()),
+        table,
+    );
 }
 
 #[test]

@@ -12,7 +12,8 @@ use crate::{
 
 /// A default network that Weft can deploy.
 ///
-/// All methods are pure. They are called in the order in which they stand here, `canonicalise` and `validate` before anything is decided.
+/// All methods are pure. They are called in the order in which they stand here, `canonicalise` and
+/// `validate` before anything is decided.
 pub trait Provider: Send + Sync + 'static {
     /// The value of `defaultNetwork.type`.
     fn name(&self) -> &'static str;
@@ -25,7 +26,8 @@ pub trait Provider: Send + Sync + 'static {
     /// What it can do.
     fn capabilities(&self) -> Capabilities;
 
-    /// Whether pods and services get their addresses through it, so that it has to be told the blocks.
+    /// Whether pods and services get their addresses through it, so that it has to be told the
+    /// blocks.
     fn needs_blocks(&self) -> bool {
         true
     }
@@ -41,7 +43,8 @@ pub trait Provider: Send + Sync + 'static {
     /// Everything that is wrong with its settings, by itself and together with the rest.
     fn validate(&self, config: &Valid) -> Vec<Problem>;
 
-    /// The MTU of the pods' interfaces, if it is set; `None` for a network that has no such setting.
+    /// The MTU of the pods' interfaces, if it is set; `None` for a network that has no such
+    /// setting.
     fn mtu(&self, _network: &DefaultNetwork) -> Option<i64> {
         None
     }
@@ -54,27 +57,42 @@ pub trait Provider: Send + Sync + 'static {
     /// How many bytes of each packet between nodes are its own, at this MTU's cost.
     fn overhead(&self, config: &Valid) -> u16;
 
-    /// Fills in what is left open: from the previous configuration of the same type, else by default. `mtu` is for the pods' interfaces.
+    /// Fills in what is left open: from the previous configuration of the same type, else by
+    /// default. `mtu` is for the pods' interfaces.
     fn fill(&self, network: &mut DefaultNetwork, previous: Option<&DefaultNetwork>, mtu: u16);
 
-    /// Fills in what the nodes use already: of the previous configuration, or of a network of this kind that another owner has set up.
-    fn carry_over(&self, _network: &mut DefaultNetwork, _previous: Option<&DefaultNetwork>, _facts: &Facts) {}
+    /// Fills in what the nodes use already: of the previous configuration, or of a network of this
+    /// kind that another owner has set up.
+    fn carry_over(
+        &self,
+        _network: &mut DefaultNetwork,
+        _previous: Option<&DefaultNetwork>,
+        _facts: &Facts,
+    ) {
+    }
 
-    /// The fields of its own settings that may not change like this while pods use the network. Both configurations are complete.
+    /// The fields of its own settings that may not change like this while pods use the network.
+    /// Both configurations are complete.
     fn unsafe_changes(&self, previous: &DefaultNetwork, next: &DefaultNetwork) -> Vec<FieldChange>;
 
     /// Its objects.
     ///
     /// # Errors
     /// An image is not known, or a manifest of ours is wrong.
-    fn render(&self, config: &Effective, context: &Context<'_>) -> Result<Vec<Manifest>, BuildError>;
+    fn render(
+        &self,
+        config: &Effective,
+        context: &Context<'_>,
+    ) -> Result<Vec<Manifest>, BuildError>;
 
-    /// The namespace of the pods whose init container tells of their nodes, by `weft node cni-config`.
+    /// The namespace of the pods whose init container tells of their nodes, by
+    /// `weft node cni-config`.
     fn node_reporter(&self) -> Option<&'static str> {
         None
     }
 
-    /// What on the cluster or on its nodes keeps the network from working, as far as it can be known.
+    /// What on the cluster or on its nodes keeps the network from working, as far as it can be
+    /// known.
     fn preflight(&self, _config: &Effective, _facts: &Facts) -> Vec<Notice> {
         Vec::new()
     }
@@ -82,13 +100,17 @@ pub trait Provider: Send + Sync + 'static {
 
 /// What a default network can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a question of its own")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a question of its own"
+)]
 pub struct Capabilities {
     /// How many blocks of a family it can divide among the nodes; `None`: any number.
     pub blocks_per_family: Option<usize>,
     /// Whether pods may have IPv6 addresses.
     pub ipv6: bool,
-    /// Whether it divides the blocks itself, by `hostSubnetLength`; else the cluster's controller-manager does.
+    /// Whether it divides the blocks itself, by `hostSubnetLength`; else the cluster's
+    /// controller-manager does.
     pub uses_host_subnet_length: bool,
     /// Whether it connects services itself, so that no kube-proxy is needed.
     pub own_service_proxy: bool,

@@ -5,7 +5,8 @@ use weft_plan::Facts;
 use super::*;
 use crate::{providers, testing};
 
-/// What clusters have in their ConfigMap `applied-default`, by whoever wrote it; none of it is a change of what stands beside it.
+/// What clusters have in their ConfigMap `applied-default`, by whoever wrote it; none of it is a
+/// change of what stands beside it.
 fn frozen() -> Vec<(&'static str, &'static str, Value)> {
     let sample = json!({
         "serviceNetwork": "172.30.0.0/16",
@@ -54,10 +55,18 @@ fn frozen() -> Vec<(&'static str, &'static str, Value)> {
 fn records_of_earlier_versions_stay_safe() {
     for (writer, record, spec) in frozen() {
         // The nodes' MTU is another one today: what is recorded counts.
-        let facts = Facts { host_mtu: Some(1450), ..Facts::default() };
-        let decision = testing::try_decide(spec, Some(record), &facts).unwrap_or_else(|refusal| panic!("{writer}: {refusal:#?}"));
+        let facts = Facts {
+            host_mtu: Some(1450),
+            ..Facts::default()
+        };
+        let decision = testing::try_decide(spec, Some(record), &facts)
+            .unwrap_or_else(|refusal| panic!("{writer}: {refusal:#?}"));
         let network = &decision.decided["defaultNetwork"];
-        let settings = if network["type"] == "Flannel" { &network["flannelConfig"] } else { &network["openshiftSDNConfig"] };
+        let settings = if network["type"] == "Flannel" {
+            &network["flannelConfig"]
+        } else {
+            &network["openshiftSDNConfig"]
+        };
         assert_eq!(settings["mtu"], 1450, "{writer}");
     }
 }
@@ -66,33 +75,56 @@ fn records_of_earlier_versions_stay_safe() {
 fn the_record_is_what_the_original_would_have_written() {
     let sdn = |network: Value| json!({"serviceNetwork": "172.30.0.0/16", "clusterNetworks": [{"cidr": "10.128.0.0/14", "hostSubnetLength": 9}], "defaultNetwork": network});
     let cases = [
-        // As it is, with a deprecated spelling, and with each of the values that the original fills in or leaves alone.
+        // As it is, with a deprecated spelling, and with each of the values that the original fills
+        // in or leaves alone.
         sdn(json!({"type": "OpenShiftSDN"})),
         sdn(json!({"type": "OpenshiftSDN", "openshiftSDNConfig": {"mode": "Networkpolicy"}})),
-        sdn(json!({"type": "OpenShiftSDN", "openshiftSDNConfig": {"mode": "Subnet", "vxlanPort": 4790, "useExternalOpenvswitch": false}})),
-        sdn(json!({"type": "OpenShiftSDN", "openshiftSDNConfig": {"mode": "NetworkPolicy", "mtu": 1400, "useExternalOpenvswitch": true}})),
+        sdn(
+            json!({"type": "OpenShiftSDN", "openshiftSDNConfig": {"mode": "Subnet", "vxlanPort": 4790, "useExternalOpenvswitch": false}}),
+        ),
+        sdn(
+            json!({"type": "OpenShiftSDN", "openshiftSDNConfig": {"mode": "NetworkPolicy", "mtu": 1400, "useExternalOpenvswitch": true}}),
+        ),
     ];
     for spec in cases {
         let decision = testing::decide(spec.clone());
         let record = decision.record.unwrap();
-        assert_eq!(record.key().to_string(), "ConfigMap/openshift-cluster-network-operator/applied-default");
-        let applied: Value = serde_json::from_str(record.body()["data"]["applied"].as_str().unwrap()).unwrap();
-        // The original's defaults: of the resource the MTU that is recorded and the port; it leaves all else as it is written.
+        assert_eq!(
+            record.key().to_string(),
+            "ConfigMap/openshift-cluster-network-operator/applied-default"
+        );
+        let applied: Value =
+            serde_json::from_str(record.body()["data"]["applied"].as_str().unwrap()).unwrap();
+        // The original's defaults: of the resource the MTU that is recorded and the port; it leaves
+        // all else as it is written.
         let mut theirs = spec.clone();
         let config = &mut theirs["defaultNetwork"]["openshiftSDNConfig"];
-        for (field, default) in [("vxlanPort", json!(4789)), ("mtu", applied["defaultNetwork"]["openshiftSDNConfig"]["mtu"].clone())] {
+        for (field, default) in [
+            ("vxlanPort", json!(4789)),
+            (
+                "mtu",
+                applied["defaultNetwork"]["openshiftSDNConfig"]["mtu"].clone(),
+            ),
+        ] {
             if config[field].is_null() {
                 config[field] = default;
             }
         }
         let mut ours = applied.clone();
         if spec["defaultNetwork"]["openshiftSDNConfig"]["mode"].is_null() {
-            ours["defaultNetwork"]["openshiftSDNConfig"].as_object_mut().unwrap().remove("mode");
+            ours["defaultNetwork"]["openshiftSDNConfig"]
+                .as_object_mut()
+                .unwrap()
+                .remove("mode");
         }
         for field in ["clusterNetworks", "serviceNetwork", "defaultNetwork"] {
-            assert_eq!(ours[field], theirs[field], "the original would refuse {field}");
+            assert_eq!(
+                ours[field], theirs[field],
+                "the original would refuse {field}"
+            );
         }
-        let again = testing::try_decide(spec, Some(&applied.to_string()), &Facts::default()).unwrap();
+        let again =
+            testing::try_decide(spec, Some(&applied.to_string()), &Facts::default()).unwrap();
         assert_eq!(again.decided, decision.decided);
     }
 }
@@ -102,8 +134,10 @@ fn the_record_is_in_the_first_operators_form_and_leads_back_to_the_configuration
     let (_, theirs, spec) = frozen().remove(0);
     let decision = testing::decide(spec.clone());
     let record = decision.record.unwrap();
-    let ours: Value = serde_json::from_str(record.body()["data"]["applied"].as_str().unwrap()).unwrap();
-    // Every value that it wrote is there; it left out the defaults that it did not write down, and wrote null for what is not there.
+    let ours: Value =
+        serde_json::from_str(record.body()["data"]["applied"].as_str().unwrap()).unwrap();
+    // Every value that it wrote is there; it left out the defaults that it did not write down, and
+    // wrote null for what is not there.
     let theirs: Value = serde_json::from_str(theirs).unwrap();
     assert!(holds(&ours, &theirs), "{ours:#}\n{theirs:#}");
     let again = testing::try_decide(spec, Some(&ours.to_string()), &Facts::default()).unwrap();
@@ -112,16 +146,28 @@ fn the_record_is_in_the_first_operators_form_and_leads_back_to_the_configuration
 
 fn holds(ours: &Value, theirs: &Value) -> bool {
     match theirs {
-        Value::Object(fields) => fields.iter().all(|(field, value)| holds(&ours[field], value)),
+        Value::Object(fields) => fields
+            .iter()
+            .all(|(field, value)| holds(&ours[field], value)),
         theirs => ours == theirs,
     }
 }
 
 #[test]
 fn a_record_that_cannot_be_read_is_not_ignored() {
-    for text in ["", "{", "[]", r#"{"clusterNetworks":[{"cidr":"x"}]}"#, r#"{"serviceNetwork":"garbage"}"#, r#"{"serviceNetwork":3}"#] {
+    for text in [
+        "",
+        "{",
+        "[]",
+        r#"{"clusterNetworks":[{"cidr":"x"}]}"#,
+        r#"{"serviceNetwork":"garbage"}"#,
+        r#"{"serviceNetwork":3}"#,
+    ] {
         let problem = read(text, providers::ALL).unwrap_err();
-        assert!(problem.message.contains("delete the ConfigMap"), "{problem}");
+        assert!(
+            problem.message.contains("delete the ConfigMap"),
+            "{problem}"
+        );
     }
 }
 
@@ -130,6 +176,13 @@ fn a_network_that_weft_does_not_know_was_applied_all_the_same() {
     let record = r#"{"clusterNetwork":[{"cidr":"10.128.0.0/14","hostPrefix":23}],"serviceNetwork":["172.30.0.0/16"],"defaultNetwork":{"type":"OVNKubernetes"}}"#;
     let (_, _, spec) = frozen().remove(0);
     let refusal = testing::try_decide(spec, Some(record), &Facts::default()).unwrap_err();
-    let changes: Vec<_> = refusal.changes.iter().map(|change| (&*change.field, &*change.old, &*change.new)).collect();
-    assert_eq!(changes, [("spec.defaultNetwork.type", "OVNKubernetes", "OpenShiftSDN")]);
+    let changes: Vec<_> = refusal
+        .changes
+        .iter()
+        .map(|change| (&*change.field, &*change.old, &*change.new))
+        .collect();
+    assert_eq!(
+        changes,
+        [("spec.defaultNetwork.type", "OVNKubernetes", "OpenShiftSDN")]
+    );
 }

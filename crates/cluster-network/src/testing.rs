@@ -11,10 +11,21 @@ use crate::{
 
 /// Settings with an image for everything, named after its variable.
 pub(crate) fn settings() -> Settings {
-    let image = |image: &Image| (*image, format!("registry.example/{}:1", image.env().to_lowercase().replace('_', "-")));
+    let image = |image: &Image| {
+        (
+            *image,
+            format!(
+                "registry.example/{}:1",
+                image.env().to_lowercase().replace('_', "-")
+            ),
+        )
+    };
     Settings {
         images: Image::ALL.iter().map(image).collect(),
-        api_server: Some(ApiServer { host: "api.example".into(), port: "6443".into() }),
+        api_server: Some(ApiServer {
+            host: "api.example".into(),
+            port: "6443".into(),
+        }),
         ..Settings::default()
     }
 }
@@ -25,16 +36,36 @@ pub(crate) fn resource(spec: Value) -> Value {
 }
 
 /// What a specification leads to.
-pub(crate) fn try_decide(spec: Value, record: Option<&str>, facts: &Facts) -> Result<Decision, Refusal> {
-    let input = Input { resource: &resource(spec), record, decided: None, facts, random: &mut |_| {} };
+pub(crate) fn try_decide(
+    spec: Value,
+    record: Option<&str>,
+    facts: &Facts,
+) -> Result<Decision, Refusal> {
+    let input = Input {
+        resource: &resource(spec),
+        record,
+        decided: None,
+        facts,
+        random: &mut |_| {},
+    };
     ClusterNetwork::new(settings()).decide(input)
 }
 
 /// What a specification leads to once its network has been on all nodes.
-pub(crate) fn decide_established(spec: Value, record: &str, facts: &Facts) -> Result<Decision, Refusal> {
+pub(crate) fn decide_established(
+    spec: Value,
+    record: &str,
+    facts: &Facts,
+) -> Result<Decision, Refusal> {
     let mut resource = resource(spec);
     resource["status"] = json!({"establishedNetwork": resource["spec"]["defaultNetwork"]["type"]});
-    let input = Input { resource: &resource, record: Some(record), decided: None, facts, random: &mut |_| {} };
+    let input = Input {
+        resource: &resource,
+        record: Some(record),
+        decided: None,
+        facts,
+        random: &mut |_| {},
+    };
     ClusterNetwork::new(settings()).decide(input)
 }
 
@@ -56,7 +87,11 @@ pub(crate) fn refused(from: Value, to: Value) -> Vec<String> {
     let applied = decide(from).decided.to_string();
     match try_decide(to, Some(&applied), &Facts::default()) {
         Ok(_) => Vec::new(),
-        Err(refusal) => refusal.changes.iter().map(|change| format!("{} {} -> {}", change.field, change.old, change.new)).collect(),
+        Err(refusal) => refusal
+            .changes
+            .iter()
+            .map(|change| format!("{} {} -> {}", change.field, change.old, change.new))
+            .collect(),
     }
 }
 
@@ -69,5 +104,7 @@ pub(crate) fn object<'a>(decision: &'a Decision, kind: &str, name: &str) -> &'a 
 
 /// A file in a ConfigMap of a decision.
 pub(crate) fn file<'a>(decision: &'a Decision, config_map: &str, file: &str) -> &'a str {
-    object(decision, "ConfigMap", config_map)["data"][file].as_str().unwrap_or_else(|| panic!("no {file}"))
+    object(decision, "ConfigMap", config_map)["data"][file]
+        .as_str()
+        .unwrap_or_else(|| panic!("no {file}"))
 }

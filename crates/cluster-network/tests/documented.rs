@@ -36,7 +36,11 @@ fn examples() -> Vec<(String, Value)> {
 #[test]
 fn every_example_is_valid_and_waits_for_nothing() {
     let examples = examples();
-    assert!(examples.len() >= 6, "only {} examples were found: is this test still reading the page?", examples.len());
+    assert!(
+        examples.len() >= 6,
+        "only {} examples were found: is this test still reading the page?",
+        examples.len()
+    );
     for (heading, example) in examples {
         let decision = common::decide(&ClusterNetwork::new(common::settings()), &example);
         assert_eq!(decision.waits, [], "{heading}");
@@ -45,12 +49,33 @@ fn every_example_is_valid_and_waits_for_nothing() {
 
 #[test]
 fn the_settings_of_flannel_are_shown_with_their_defaults() {
-    let (_, mut example) = examples().into_iter().find(|(heading, _)| heading == "Flannel").unwrap();
-    let decided = |example: &Value| common::decide(&ClusterNetwork::new(common::settings()), example).decided;
+    let (_, mut example) = examples()
+        .into_iter()
+        .find(|(heading, _)| heading == "Flannel")
+        .unwrap();
+    let decided =
+        |example: &Value| common::decide(&ClusterNetwork::new(common::settings()), example).decided;
     let shown = decided(&example);
-    let fields = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<BTreeSet<_>>();
+    let fields = |value: &Value| {
+        value
+            .as_object()
+            .unwrap()
+            .keys()
+            .cloned()
+            .collect::<BTreeSet<_>>()
+    };
     let network = &shown["defaultNetwork"]["flannelConfig"];
-    assert_eq!(fields(&example["spec"]["defaultNetwork"]["flannelConfig"]), fields(network), "no field is left out");
-    example["spec"]["defaultNetwork"].as_object_mut().unwrap().remove("flannelConfig");
-    assert_eq!(&decided(&example)["defaultNetwork"]["flannelConfig"], network);
+    assert_eq!(
+        fields(&example["spec"]["defaultNetwork"]["flannelConfig"]),
+        fields(network),
+        "no field is left out"
+    );
+    example["spec"]["defaultNetwork"]
+        .as_object_mut()
+        .unwrap()
+        .remove("flannelConfig");
+    assert_eq!(
+        &decided(&example)["defaultNetwork"]["flannelConfig"],
+        network
+    );
 }

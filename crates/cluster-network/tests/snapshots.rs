@@ -1,5 +1,6 @@
-//! The whole output for the examples, and for what they leave out. After a wanted change: `INSTA_UPDATE=always cargo test -p
-//! weft-cluster-network --test snapshots`, and read the difference.
+//! The whole output for the examples, and for what they leave out. After a wanted change:
+//! `INSTA_UPDATE=always cargo test -p weft-cluster-network --test snapshots`, and read the
+//! difference.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
@@ -21,10 +22,17 @@ fn rendered(resource: &Value) -> String {
     for unit in &decision.units {
         text += &format!("# unit {}\n", unit.name);
         for object in &unit.objects {
-            assert!(domain.kinds().contains(&object.key().kind), "{} is of a kind that is not watched", object.key());
+            assert!(
+                domain.kinds().contains(&object.key().kind),
+                "{} is of a kind that is not watched",
+                object.key()
+            );
             let mut body = object.body().clone();
             body.sort_all_objects();
-            text += &format!("---\n{}\n", serde_saphyr::to_string(&body).unwrap().trim_end());
+            text += &format!(
+                "---\n{}\n",
+                serde_saphyr::to_string(&body).unwrap().trim_end()
+            );
         }
     }
     text
@@ -54,16 +62,29 @@ fn openshift_sdn_with_everything() {
     // What differs from the minimal one.
     let minimal = rendered(&example(MINIMAL));
     let all = rendered(&example(SDN));
-    let own: Vec<_> = all.split("---\n").filter(|object| !minimal.contains(*object)).collect();
+    let own: Vec<_> = all
+        .split("---\n")
+        .filter(|object| !minimal.contains(*object))
+        .collect();
     insta::assert_snapshot!(own.join("---\n"));
 }
 
 #[test]
 fn openshift_sdn_with_external_open_vswitch() {
-    let external = with(SDN, "/spec/defaultNetwork/openshiftSDNConfig/useExternalOpenvswitch", json!(true));
+    let external = with(
+        SDN,
+        "/spec/defaultNetwork/openshiftSDNConfig/useExternalOpenvswitch",
+        json!(true),
+    );
     let (all, without) = (rendered(&example(SDN)), rendered(&external));
-    let gone: Vec<_> = all.split("---\n").filter(|object| !without.contains(*object)).collect();
-    assert!(gone.len() == 1 && gone[0].contains("\n  name: ovs\n"), "{gone:#?}");
+    let gone: Vec<_> = all
+        .split("---\n")
+        .filter(|object| !without.contains(*object))
+        .collect();
+    assert!(
+        gone.len() == 1 && gone[0].contains("\n  name: ovs\n"),
+        "{gone:#?}"
+    );
 }
 
 #[test]
@@ -73,7 +94,11 @@ fn flannel_vxlan() {
 
 #[test]
 fn flannel_host_gw() {
-    let mut resource = with(FLANNEL, "/spec/defaultNetwork/flannelConfig/backend", json!("host-gw"));
+    let mut resource = with(
+        FLANNEL,
+        "/spec/defaultNetwork/flannelConfig/backend",
+        json!("host-gw"),
+    );
     resource["spec"]["deployKubeProxy"] = json!(false);
     insta::assert_snapshot!(rendered(&resource));
 }

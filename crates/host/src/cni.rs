@@ -1,7 +1,9 @@
-//! The CNI configuration that connects a node's pods (CNI specification 1.0, "Network configuration lists").
+//! The CNI configuration that connects a node's pods (CNI specification 1.0, "Network configuration
+//! lists").
 //!
-//! The bridge and the network have the names that Flannel's own plugin gives them: a node that changes from one to the other keeps its
-//! bridge, and host-local its note of the addresses that are taken (`/var/lib/cni/networks/<network>`).
+//! The bridge and the network have the names that Flannel's own plugin gives them: a node that
+//! changes from one to the other keeps its bridge, and host-local its note of the addresses that
+//! are taken (`/var/lib/cni/networks/<network>`).
 
 use std::net::IpAddr;
 
@@ -33,7 +35,9 @@ impl CniType {
 
 /// A range of addresses that cannot be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no range of addresses: Node.spec.podCIDRs has to be like 10.244.0.0/24 or fd00:10:244::/64")]
+#[error(
+    "{0:?} is no range of addresses: Node.spec.podCIDRs has to be like 10.244.0.0/24 or fd00:10:244::/64"
+)]
 pub struct NotACidr(String);
 
 /// A network configuration list.
@@ -108,15 +112,25 @@ struct PortMappings {
 }
 
 impl NetworkList {
-    /// The configuration of a node with these ranges, one a family. `mtu` is that of the pods' interfaces; without it, the kernel's default.
+    /// The configuration of a node with these ranges, one a family. `mtu` is that of the pods'
+    /// interfaces; without it, the kernel's default.
     ///
     /// # Errors
     /// A range is none.
-    pub fn new(cni_type: CniType, pod_cidrs: &[String], mtu: Option<u32>) -> Result<Self, NotACidr> {
-        let families = pod_cidrs.iter().map(|cidr| is_ipv6(cidr)).collect::<Result<Vec<_>, _>>()?;
+    pub fn new(
+        cni_type: CniType,
+        pod_cidrs: &[String],
+        mtu: Option<u32>,
+    ) -> Result<Self, NotACidr> {
+        let families = pod_cidrs
+            .iter()
+            .map(|cidr| is_ipv6(cidr))
+            .collect::<Result<Vec<_>, _>>()?;
         let main = match cni_type {
             CniType::Bridge => {
-                let everywhere = |is_ipv6: &bool| Route { dst: if *is_ipv6 { "::/0" } else { "0.0.0.0/0" }.to_owned() };
+                let everywhere = |is_ipv6: &bool| Route {
+                    dst: if *is_ipv6 { "::/0" } else { "0.0.0.0/0" }.to_owned(),
+                };
                 Plugin::Bridge {
                     bridge: BRIDGE.to_owned(),
                     is_gateway: true,
@@ -124,17 +138,37 @@ impl NetworkList {
                     hairpin_mode: true,
                     mtu,
                     ipam: Ipam::HostLocal {
-                        ranges: pod_cidrs.iter().map(|cidr| [Range { subnet: cidr.clone() }]).collect(),
+                        ranges: pod_cidrs
+                            .iter()
+                            .map(|cidr| {
+                                [Range {
+                                    subnet: cidr.clone(),
+                                }]
+                            })
+                            .collect(),
                         routes: families.iter().map(everywhere).collect(),
                     },
                 }
             }
-            CniType::Flannel => Plugin::Flannel { delegate: Delegate { hairpin_mode: true, is_default_gateway: true, mtu } },
+            CniType::Flannel => Plugin::Flannel {
+                delegate: Delegate {
+                    hairpin_mode: true,
+                    is_default_gateway: true,
+                    mtu,
+                },
+            },
         };
         Ok(Self {
             cni_version: "1.0.0".to_owned(),
             name: NETWORK.to_owned(),
-            plugins: vec![main, Plugin::Portmap { capabilities: PortMappings { port_mappings: true } }],
+            plugins: vec![
+                main,
+                Plugin::Portmap {
+                    capabilities: PortMappings {
+                        port_mappings: true,
+                    },
+                },
+            ],
         })
     }
 
@@ -148,7 +182,9 @@ impl NetworkList {
 }
 
 fn is_ipv6(cidr: &str) -> Result<bool, NotACidr> {
-    let parsed = cidr.split_once('/').and_then(|(address, length)| Some((address.parse::<IpAddr>().ok()?, length.parse::<u8>().ok()?)));
+    let parsed = cidr.split_once('/').and_then(|(address, length)| {
+        Some((address.parse::<IpAddr>().ok()?, length.parse::<u8>().ok()?))
+    });
     match parsed {
         Some((IpAddr::V4(_), 0..=32)) => Ok(false),
         Some((IpAddr::V6(_), 0..=128)) => Ok(true),
@@ -165,14 +201,22 @@ mod tests {
     fn list(cni_type: CniType, cidrs: &[&str], mtu: Option<u32>) -> Value {
         let cidrs: Vec<_> = cidrs.iter().map(|cidr| (*cidr).to_owned()).collect();
         let list = NetworkList::new(cni_type, &cidrs, mtu).unwrap();
-        assert_eq!(serde_json::from_str::<NetworkList>(&list.to_text()).unwrap(), list, "what is written reads back the same");
+        assert_eq!(
+            serde_json::from_str::<NetworkList>(&list.to_text()).unwrap(),
+            list,
+            "what is written reads back the same"
+        );
         serde_json::from_str(&list.to_text()).unwrap()
     }
 
     #[test]
     fn pods_get_an_address_of_each_family_and_a_way_out() {
         assert_eq!(
-            list(CniType::Bridge, &["10.244.1.0/24", "fd00:10:244:1::/64"], Some(1450)),
+            list(
+                CniType::Bridge,
+                &["10.244.1.0/24", "fd00:10:244:1::/64"],
+                Some(1450)
+            ),
             json!({
                 "cniVersion": "1.0.0",
                 "name": "cbr0",
@@ -190,8 +234,15 @@ mod tests {
             })
         );
         let ipv6 = list(CniType::Bridge, &["fd00::/64"], None);
-        assert_eq!(ipv6["plugins"][0]["ipam"]["routes"], json!([{"dst": "::/0"}]));
-        assert_eq!(ipv6["plugins"][0].get("mtu"), None, "none given, none written");
+        assert_eq!(
+            ipv6["plugins"][0]["ipam"]["routes"],
+            json!([{"dst": "::/0"}])
+        );
+        assert_eq!(
+            ipv6["plugins"][0].get("mtu"),
+            None,
+            "none given, none written"
+        );
     }
 
     #[test]
@@ -206,7 +257,12 @@ mod tests {
     fn what_is_no_range_is_named() {
         for bad in ["10.244.0.0", "10.244.0.0/33", "fd00::/129", "x/24", ""] {
             let error = NetworkList::new(CniType::Bridge, &[bad.to_owned()], None).unwrap_err();
-            assert!(error.to_string().starts_with(&format!("{bad:?} is no range")), "{error}");
+            assert!(
+                error
+                    .to_string()
+                    .starts_with(&format!("{bad:?} is no range")),
+                "{error}"
+            );
         }
     }
 }

@@ -1,11 +1,15 @@
-//! The MTU that packets of this host may have, wherever they leave it: the smallest of all its default routes.
+//! The MTU that packets of this host may have, wherever they leave it: the smallest of all its
+//! default routes.
 //!
-//! All address families count, and every next hop of a multipath route. Only the main table is looked at, as the operator that Weft
-//! replaces does: other tables belong to VPNs, VRFs and policies that the pod network does not follow.
+//! All address families count, and every next hop of a multipath route. Only the main table is
+//! looked at, as the operator that Weft replaces does: other tables belong to VPNs, VRFs and
+//! policies that the pod network does not follow.
 
 use std::{fmt, net::IpAddr};
 
-use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteMetric, RouteVia};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteMessage, RouteMetric, RouteVia,
+};
 
 use crate::rtnetlink::{Error, Rtnetlink};
 
@@ -55,18 +59,35 @@ pub fn default_mtu() -> Result<DefaultMtu, MtuError> {
     Err(MtuError::Unstable)
 }
 
-/// `Ok(None)`: a link has gone since its route was listed, and its routes with it; there may be others now.
+/// `Ok(None)`: a link has gone since its route was listed, and its routes with it; there may be
+/// others now.
 fn look(kernel: &mut Rtnetlink) -> Result<Option<Result<DefaultMtu, MtuError>>, Error> {
     let hops: Vec<_> = kernel.default_routes()?.iter().flat_map(hops).collect();
     let mut smallest: Option<DefaultMtu> = None;
     for hop in &hops {
-        let Some(link) = kernel.link(hop.link)? else { return Ok(None) };
-        let Some(mtu) = [Some(link.mtu), hop.mtu].into_iter().flatten().filter(|mtu| *mtu > 0).min() else { continue };
+        let Some(link) = kernel.link(hop.link)? else {
+            return Ok(None);
+        };
+        let Some(mtu) = [Some(link.mtu), hop.mtu]
+            .into_iter()
+            .flatten()
+            .filter(|mtu| *mtu > 0)
+            .min()
+        else {
+            continue;
+        };
         if smallest.as_ref().is_none_or(|smallest| mtu < smallest.mtu) {
-            smallest = Some(DefaultMtu { mtu, route: hop.text(&link.name) });
+            smallest = Some(DefaultMtu {
+                mtu,
+                route: hop.text(&link.name),
+            });
         }
     }
-    Ok(Some(smallest.ok_or(if hops.is_empty() { MtuError::NoDefaultRoute } else { MtuError::NoMtu })))
+    Ok(Some(smallest.ok_or(if hops.is_empty() {
+        MtuError::NoDefaultRoute
+    } else {
+        MtuError::NoMtu
+    })))
 }
 
 /// A way that packets take: a default route, or one of its next hops.
@@ -81,8 +102,14 @@ struct Hop {
 
 impl Hop {
     fn text(&self, link: &str) -> String {
-        let via = self.gateway.map(|gateway| format!("via {gateway} ")).unwrap_or_default();
-        let mtu = self.mtu.map(|mtu| format!(" mtu {mtu}")).unwrap_or_default();
+        let via = self
+            .gateway
+            .map(|gateway| format!("via {gateway} "))
+            .unwrap_or_default();
+        let mtu = self
+            .mtu
+            .map(|mtu| format!(" mtu {mtu}"))
+            .unwrap_or_default();
         format!("default {via}dev {link}{mtu}")
     }
 }
@@ -94,30 +121,49 @@ impl fmt::Display for DefaultMtu {
 }
 
 fn hops(route: &RouteMessage) -> Vec<Hop> {
-    let mtu = route.attributes.iter().find_map(|attribute| match attribute {
-        RouteAttribute::Metrics(metrics) => metrics.iter().find_map(|metric| match metric {
-            RouteMetric::Mtu(mtu) => Some(*mtu),
+    let mtu = route
+        .attributes
+        .iter()
+        .find_map(|attribute| match attribute {
+            RouteAttribute::Metrics(metrics) => metrics.iter().find_map(|metric| match metric {
+                RouteMetric::Mtu(mtu) => Some(*mtu),
+                _ => None,
+            }),
             _ => None,
-        }),
-        _ => None,
+        });
+    let single = route
+        .attributes
+        .iter()
+        .find_map(|attribute| match attribute {
+            RouteAttribute::Oif(link) => Some(Hop {
+                gateway: gateway(&route.attributes),
+                link: *link,
+                mtu,
+            }),
+            _ => None,
+        });
+    let several = route
+        .attributes
+        .iter()
+        .filter_map(|attribute| match attribute {
+            RouteAttribute::MultiPath(hops) => Some(hops),
+            _ => None,
+        });
+    let several = several.flatten().map(|hop| Hop {
+        gateway: gateway(&hop.attributes),
+        link: hop.interface_index,
+        mtu,
     });
-    let single = route.attributes.iter().find_map(|attribute| match attribute {
-        RouteAttribute::Oif(link) => Some(Hop { gateway: gateway(&route.attributes), link: *link, mtu }),
-        _ => None,
-    });
-    let several = route.attributes.iter().filter_map(|attribute| match attribute {
-        RouteAttribute::MultiPath(hops) => Some(hops),
-        _ => None,
-    });
-    let several = several.flatten().map(|hop| Hop { gateway: gateway(&hop.attributes), link: hop.interface_index, mtu });
     single.into_iter().chain(several).collect()
 }
 
 /// The address of the next hop. (`Via`: of the other family, RFC 5549.)
 fn gateway(attributes: &[RouteAttribute]) -> Option<IpAddr> {
     attributes.iter().find_map(|attribute| match attribute {
-        RouteAttribute::Gateway(RouteAddress::Inet(address)) | RouteAttribute::Via(RouteVia::Inet(address)) => Some((*address).into()),
-        RouteAttribute::Gateway(RouteAddress::Inet6(address)) | RouteAttribute::Via(RouteVia::Inet6(address)) => Some((*address).into()),
+        RouteAttribute::Gateway(RouteAddress::Inet(address))
+        | RouteAttribute::Via(RouteVia::Inet(address)) => Some((*address).into()),
+        RouteAttribute::Gateway(RouteAddress::Inet6(address))
+        | RouteAttribute::Via(RouteVia::Inet6(address)) => Some((*address).into()),
         _ => None,
     })
 }

@@ -1,13 +1,14 @@
-//! Two questions to the kernel, by rtnetlink(7): which default routes there are, and what a link is like.
+//! Two questions to the kernel, by rtnetlink(7): which default routes there are, and what a link is
+//! like.
 //!
-//! Of all other messages and attributes nothing is read: a kernel that is newer than the library may say things in them that it does not
-//! understand, and that must not matter.
+//! Of all other messages and attributes nothing is read: a kernel that is newer than the library
+//! may say things in them that it does not understand, and that must not matter.
 
 use std::{ffi::CStr, io};
 
 use netlink_packet_core::{
-    DecodeError, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkDeserializable, NetlinkHeader, NetlinkMessage, NetlinkPayload,
-    NetlinkSerializable, NlasIterator, Parseable,
+    DecodeError, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkDeserializable, NetlinkHeader,
+    NetlinkMessage, NetlinkPayload, NetlinkSerializable, NlasIterator, Parseable,
 };
 use netlink_packet_route::{
     AddressFamily,
@@ -62,7 +63,8 @@ impl Rtnetlink {
         Ok(Self { socket })
     }
 
-    /// The default routes of IPv4 and IPv6 in the main table, those aside that lead nowhere (`unreachable` and the like).
+    /// The default routes of IPv4 and IPv6 in the main table, those aside that lead nowhere
+    /// (`unreachable` and the like).
     pub fn default_routes(&mut self) -> Result<Vec<RouteMessage>, Error> {
         let mut routes = Vec::new();
         self.ask(Question::Routes, |answer| {
@@ -83,7 +85,11 @@ impl Rtnetlink {
             }
         });
         match asked {
-            Err(Error::Socket(error)) if error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) => Ok(None),
+            Err(Error::Socket(error))
+                if error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) =>
+            {
+                Ok(None)
+            }
             asked => asked.map(|()| link),
         }
     }
@@ -103,12 +109,16 @@ impl Rtnetlink {
             let mut rest = &*datagram;
             while !rest.is_empty() {
                 let message = NetlinkMessage::<Answer>::deserialize(rest)?;
-                rest = rest.get((message.header.length as usize).next_multiple_of(4)..).unwrap_or_default();
+                rest = rest
+                    .get((message.header.length as usize).next_multiple_of(4)..)
+                    .unwrap_or_default();
                 interrupted |= message.header.flags & NLM_F_DUMP_INTR != 0;
                 match message.payload {
                     NetlinkPayload::Done(_) if interrupted => return Err(Error::Interrupted),
                     NetlinkPayload::Done(_) => return Ok(()),
-                    NetlinkPayload::Error(error) if error.code.is_some() => return Err(error.to_io().into()),
+                    NetlinkPayload::Error(error) if error.code.is_some() => {
+                        return Err(error.to_io().into());
+                    }
                     NetlinkPayload::InnerMessage(answer) => take(answer),
                     _ => {}
                 }
@@ -122,10 +132,13 @@ impl Rtnetlink {
 
 /// Numbers of tables above 255 are in an attribute only.
 fn table(route: &RouteMessage) -> u32 {
-    let attribute = route.attributes.iter().find_map(|attribute| match attribute {
-        RouteAttribute::Table(table) => Some(*table),
-        _ => None,
-    });
+    let attribute = route
+        .attributes
+        .iter()
+        .find_map(|attribute| match attribute {
+            RouteAttribute::Table(table) => Some(*table),
+            _ => None,
+        });
     attribute.unwrap_or(route.header.table.into())
 }
 
@@ -173,10 +186,16 @@ impl NetlinkDeserializable for Answer {
         match header.message_type {
             RTM_NEWROUTE => {
                 let route = RouteHeader::parse(payload)?;
-                let counts = matches!(route.address_family, AddressFamily::Inet | AddressFamily::Inet6)
-                    && route.kind == RouteType::Unicast
+                let counts = matches!(
+                    route.address_family,
+                    AddressFamily::Inet | AddressFamily::Inet6
+                ) && route.kind == RouteType::Unicast
                     && route.destination_prefix_length == 0;
-                if counts { Ok(Self::DefaultRoute(Box::new(RouteMessage::parse(payload)?))) } else { Ok(Self::Other) }
+                if counts {
+                    Ok(Self::DefaultRoute(Box::new(RouteMessage::parse(payload)?)))
+                } else {
+                    Ok(Self::Other)
+                }
             }
             RTM_NEWLINK => link(payload).map(Self::Link),
             _ => Ok(Self::Other),
@@ -185,13 +204,18 @@ impl NetlinkDeserializable for Answer {
 }
 
 fn link(payload: &[u8]) -> Result<Link, DecodeError> {
-    let mut link = Link { name: String::new(), mtu: 0 };
+    let mut link = Link {
+        name: String::new(),
+        mtu: 0,
+    };
     for attribute in NlasIterator::new(payload.get(IFINFOMSG..).unwrap_or_default()) {
         let attribute = attribute?;
         let value = attribute.value();
         match attribute.kind() {
             IFLA_IFNAME => {
-                link.name = CStr::from_bytes_until_nul(value).map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+                link.name = CStr::from_bytes_until_nul(value)
+                    .map(|name| name.to_string_lossy().into_owned())
+                    .unwrap_or_default()
             }
             IFLA_MTU => link.mtu = value.try_into().map(u32::from_ne_bytes).unwrap_or_default(),
             _ => {}

@@ -1,6 +1,8 @@
-//! The MTU of a host's default routes, each in a network namespace of its own with real links and routes.
+//! The MTU of a host's default routes, each in a network namespace of its own with real links and
+//! routes.
 //!
-//! A namespace lives as long as the thread that made it, so nothing is left behind, also when a test fails.
+//! A namespace lives as long as the thread that made it, so nothing is left behind, also when a
+//! test fails.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, unsafe_code)]
 
@@ -17,8 +19,10 @@ use weft_host::{MtuError, default_mtu};
 fn in_namespace<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let inside = scope.spawn(|| {
-            // SAFETY: file descriptors stay shared with the other threads; only the network namespace is a new one.
-            unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.expect("a network namespace can be made only by root (CAP_SYS_ADMIN)");
+            // SAFETY: file descriptors stay shared with the other threads; only the network
+            // namespace is a new one.
+            unsafe { unshare_unsafe(UnshareFlags::NEWNET) }
+                .expect("a network namespace can be made only by root (CAP_SYS_ADMIN)");
             ip("link set lo up");
             work()
         });
@@ -30,17 +34,28 @@ fn in_namespace<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 }
 
 fn ip(arguments: &str) {
-    let output = Command::new("ip").args(arguments.split(' ')).output().expect("iproute2 is installed");
-    assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+    let output = Command::new("ip")
+        .args(arguments.split(' '))
+        .output()
+        .expect("iproute2 is installed");
+    assert!(
+        output.status.success(),
+        "ip {arguments}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 /// A link that is up, with an address of each family.
 fn link(name: &str, number: u8, mtu: u32) {
-    ip(&format!("link add name {name} mtu {mtu} type veth peer name peer-{name} mtu {mtu}"));
+    ip(&format!(
+        "link add name {name} mtu {mtu} type veth peer name peer-{name} mtu {mtu}"
+    ));
     ip(&format!("link set peer-{name} up"));
     ip(&format!("link set {name} up"));
     ip(&format!("address add 192.0.{number}.2/24 dev {name}"));
-    ip(&format!("address add 2001:db8:{number}::2/64 dev {name} nodad"));
+    ip(&format!(
+        "address add 2001:db8:{number}::2/64 dev {name} nodad"
+    ));
 }
 
 fn found() -> (u32, String) {
@@ -55,7 +70,11 @@ fn without_a_default_route_there_is_no_mtu() {
         ip("route add 198.51.100.0/24 via 192.0.1.1");
         ip("route add unreachable default metric 4278198272");
         ip("-6 route add unreachable default metric 4278198272");
-        assert!(matches!(default_mtu(), Err(MtuError::NoDefaultRoute)), "{:?}", default_mtu());
+        assert!(
+            matches!(default_mtu(), Err(MtuError::NoDefaultRoute)),
+            "{:?}",
+            default_mtu()
+        );
     });
 }
 
@@ -66,7 +85,11 @@ fn the_smallest_of_several_default_routes_counts() {
         link("eth2", 2, 1400);
         link("eth3", 3, 1300);
         ip("route add default via 192.0.1.1");
-        assert_eq!(found(), (9000, "default via 192.0.1.1 dev eth1".to_owned()), "other links do not count");
+        assert_eq!(
+            found(),
+            (9000, "default via 192.0.1.1 dev eth1".to_owned()),
+            "other links do not count"
+        );
         ip("route add default via 192.0.2.1 metric 100");
         assert_eq!(found(), (1400, "default via 192.0.2.1 dev eth2".to_owned()));
     });
@@ -78,7 +101,11 @@ fn both_address_families_count() {
         link("eth1", 1, 1500);
         link("eth2", 2, 1420);
         ip("-6 route add default via 2001:db8:1::1");
-        assert_eq!(found(), (1500, "default via 2001:db8:1::1 dev eth1".to_owned()), "a host of IPv6 alone");
+        assert_eq!(
+            found(),
+            (1500, "default via 2001:db8:1::1 dev eth1".to_owned()),
+            "a host of IPv6 alone"
+        );
         ip("route add default via 192.0.2.1");
         assert_eq!(found(), (1420, "default via 192.0.2.1 dev eth2".to_owned()));
         ip("-6 route add default dev eth2 metric 2000");
@@ -95,8 +122,13 @@ fn every_next_hop_of_a_multipath_route_counts() {
         link("eth3", 3, 1440);
         ip("route add default nexthop via 192.0.1.1 dev eth1 nexthop via 192.0.2.1 dev eth2");
         assert_eq!(found(), (1450, "default via 192.0.2.1 dev eth2".to_owned()));
-        ip("-6 route add default nexthop via 2001:db8:1::1 dev eth1 nexthop via 2001:db8:3::1 dev eth3");
-        assert_eq!(found(), (1440, "default via 2001:db8:3::1 dev eth3".to_owned()));
+        ip(
+            "-6 route add default nexthop via 2001:db8:1::1 dev eth1 nexthop via 2001:db8:3::1 dev eth3",
+        );
+        assert_eq!(
+            found(),
+            (1440, "default via 2001:db8:3::1 dev eth3".to_owned())
+        );
     });
 }
 
@@ -105,7 +137,10 @@ fn a_routes_own_mtu_counts_if_it_is_smaller() {
     in_namespace(|| {
         link("eth1", 1, 1500);
         ip("route add default via 192.0.1.1 mtu 1350");
-        assert_eq!(found(), (1350, "default via 192.0.1.1 dev eth1 mtu 1350".to_owned()));
+        assert_eq!(
+            found(),
+            (1350, "default via 192.0.1.1 dev eth1 mtu 1350".to_owned())
+        );
         ip("route replace default via 192.0.1.1 mtu 9000");
         assert_eq!(found().0, 1500);
     });
@@ -129,7 +164,10 @@ fn a_next_hop_of_the_other_family_is_named() {
     in_namespace(|| {
         link("eth1", 1, 1500);
         ip("route add default via inet6 2001:db8:1::1 dev eth1");
-        assert_eq!(found(), (1500, "default via 2001:db8:1::1 dev eth1".to_owned()));
+        assert_eq!(
+            found(),
+            (1500, "default via 2001:db8:1::1 dev eth1".to_owned())
+        );
     });
 }
 
@@ -174,7 +212,11 @@ fn default_routes_that_vanish_are_no_error() {
             assert!(matches!(answer, Ok(1500 | 1400 | 1300)), "{answer:?}");
         }
         for mtu in [1500, 1400, 1300] {
-            assert!(seen.iter().any(|answer| matches!(answer, Ok(found) if *found == mtu)), "{mtu} was never seen: the test shows nothing");
+            assert!(
+                seen.iter()
+                    .any(|answer| matches!(answer, Ok(found) if *found == mtu)),
+                "{mtu} was never seen: the test shows nothing"
+            );
         }
         assert_eq!(found().0, 1500);
     });

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::str::FromStr;
 
 use oci_spec::image::{
-    ConfigBuilder, Descriptor, ImageConfigurationBuilder, ImageIndexBuilder, ImageManifestBuilder, MediaType, OciLayoutBuilder, Os,
-    RootFsBuilder, SCHEMA_VERSION, Sha256Digest,
+    ConfigBuilder, Descriptor, ImageConfigurationBuilder, ImageIndexBuilder, ImageManifestBuilder,
+    MediaType, OciLayoutBuilder, Os, RootFsBuilder, SCHEMA_VERSION, Sha256Digest,
 };
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -23,7 +23,8 @@ impl Image {
     pub fn write(&self, path: impl AsRef<Path>) -> Result<u64, Error> {
         let path = path.as_ref();
         let layer = self.layer().map_err(Error::file(path))?;
-        // Not compressed: its digest is the diff ID, too, and whoever pushes it to a registry compresses it.
+        // Not compressed: its digest is the diff ID, too, and whoever pushes it to a registry
+        // compresses it.
         let layer = Blob::new(MediaType::ImageLayer, layer)?;
         let config = Blob::json(MediaType::ImageConfig, &self.configuration(&layer)?)?;
         let manifest = ImageManifestBuilder::default()
@@ -34,30 +35,63 @@ impl Image {
             .build()?;
         let manifest = Blob::json(MediaType::ImageManifest, &manifest)?;
         let mut named = manifest.descriptor.clone();
-        // The first is containerd's, the second the standard's; podman takes a full name there as well.
-        let names = ["io.containerd.image.name", "org.opencontainers.image.ref.name"];
-        named.set_annotations(Some(names.map(|name| (name.to_owned(), self.reference.clone())).into()));
-        let index =
-            ImageIndexBuilder::default().schema_version(SCHEMA_VERSION).media_type(MediaType::ImageIndex).manifests([named]).build()?;
-        let layout = OciLayoutBuilder::default().image_layout_version("1.0.0").build()?;
+        // The first is containerd's, the second the standard's; podman takes a full name there as
+        // well.
+        let names = [
+            "io.containerd.image.name",
+            "org.opencontainers.image.ref.name",
+        ];
+        named.set_annotations(Some(
+            names
+                .map(|name| (name.to_owned(), self.reference.clone()))
+                .into(),
+        ));
+        let index = ImageIndexBuilder::default()
+            .schema_version(SCHEMA_VERSION)
+            .media_type(MediaType::ImageIndex)
+            .manifests([named])
+            .build()?;
+        let layout = OciLayoutBuilder::default()
+            .image_layout_version("1.0.0")
+            .build()?;
 
-        let mut files = vec![("oci-layout".to_owned(), json(&layout)?), ("index.json".to_owned(), json(&index)?)];
+        let mut files = vec![
+            ("oci-layout".to_owned(), json(&layout)?),
+            ("index.json".to_owned(), json(&index)?),
+        ];
         for blob in [manifest, config, layer] {
-            files.push((format!("blobs/sha256/{}", blob.descriptor.digest().digest()), blob.content));
+            files.push((
+                format!("blobs/sha256/{}", blob.descriptor.digest().digest()),
+                blob.content,
+            ));
         }
         let unfinished = path.with_extension(format!("{}.new", std::process::id()));
-        write_tar(&unfinished, &files).and_then(|()| fs::rename(&unfinished, path)).map_err(Error::file(path))?;
-        fs::metadata(path).map(|metadata| metadata.len()).map_err(Error::file(path))
+        write_tar(&unfinished, &files)
+            .and_then(|()| fs::rename(&unfinished, path))
+            .map_err(Error::file(path))?;
+        fs::metadata(path)
+            .map(|metadata| metadata.len())
+            .map_err(Error::file(path))
     }
 
     fn configuration(&self, layer: &Blob) -> Result<impl Serialize + use<>, Error> {
-        let mut config = ConfigBuilder::default().entrypoint(self.entrypoint.clone()).env(self.env.clone());
+        let mut config = ConfigBuilder::default()
+            .entrypoint(self.entrypoint.clone())
+            .env(self.env.clone());
         if let Some(user) = &self.user {
             config = config.user(user.clone());
         }
-        let root = RootFsBuilder::default().typ("layers").diff_ids([layer.descriptor.digest().to_string()]).build()?;
-        // No date of creation: the same content shall be the same image. The architecture is this machine's, as the programs are.
-        Ok(ImageConfigurationBuilder::default().os(Os::Linux).config(config.build()?).rootfs(root).build()?)
+        let root = RootFsBuilder::default()
+            .typ("layers")
+            .diff_ids([layer.descriptor.digest().to_string()])
+            .build()?;
+        // No date of creation: the same content shall be the same image. The architecture is this
+        // machine's, as the programs are.
+        Ok(ImageConfigurationBuilder::default()
+            .os(Os::Linux)
+            .config(config.build()?)
+            .rootfs(root)
+            .build()?)
     }
 
     fn layer(&self) -> io::Result<Vec<u8>> {
@@ -66,13 +100,25 @@ impl Image {
             let inside = path.strip_prefix("/").unwrap_or(path);
             match entry {
                 Entry::Directory { mode } => {
-                    tar.append_data(&mut header(tar::EntryType::Directory, *mode, 0), inside, io::empty())?;
+                    tar.append_data(
+                        &mut header(tar::EntryType::Directory, *mode, 0),
+                        inside,
+                        io::empty(),
+                    )?;
                 }
                 Entry::File { content, mode } => {
-                    tar.append_data(&mut header(tar::EntryType::Regular, *mode, content.len() as u64), inside, content.as_slice())?;
+                    tar.append_data(
+                        &mut header(tar::EntryType::Regular, *mode, content.len() as u64),
+                        inside,
+                        content.as_slice(),
+                    )?;
                 }
                 Entry::Symlink { target } => {
-                    tar.append_link(&mut header(tar::EntryType::Symlink, 0o777, 0), inside, target)?;
+                    tar.append_link(
+                        &mut header(tar::EntryType::Symlink, 0o777, 0),
+                        inside,
+                        target,
+                    )?;
                 }
             }
         }
@@ -98,7 +144,11 @@ fn write_tar(path: &Path, files: &[(String, Vec<u8>)]) -> io::Result<()> {
     }
     let mut tar = tar::Builder::new(io::BufWriter::new(fs::File::create(path)?));
     for (name, content) in files {
-        tar.append_data(&mut header(tar::EntryType::Regular, 0o644, content.len() as u64), name, content.as_slice())?;
+        tar.append_data(
+            &mut header(tar::EntryType::Regular, 0o644, content.len() as u64),
+            name,
+            content.as_slice(),
+        )?;
     }
     tar.into_inner()?.flush()
 }
@@ -117,9 +167,19 @@ struct Blob {
 
 impl Blob {
     fn new(media_type: MediaType, content: Vec<u8>) -> Result<Self, Error> {
-        let digest = Sha256::digest(&content).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        let descriptor = Descriptor::new(media_type, content.len() as u64, Sha256Digest::from_str(&digest)?);
-        Ok(Self { descriptor, content })
+        let digest = Sha256::digest(&content)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect::<String>();
+        let descriptor = Descriptor::new(
+            media_type,
+            content.len() as u64,
+            Sha256Digest::from_str(&digest)?,
+        );
+        Ok(Self {
+            descriptor,
+            content,
+        })
     }
 
     fn json(media_type: MediaType, document: &impl Serialize) -> Result<Self, Error> {
@@ -167,17 +227,29 @@ mod tests {
         let blob = |descriptor: &Descriptor| {
             let content = &files[&format!("blobs/sha256/{}", descriptor.digest().digest())];
             assert_eq!(descriptor.size(), content.len() as u64);
-            let digest: String = Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect();
+            let digest: String = Sha256::digest(content)
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect();
             assert_eq!(descriptor.digest().digest(), digest);
             content.as_slice()
         };
         let index = ImageIndex::from_reader(files["index.json"].as_slice()).unwrap();
         let named = &index.manifests()[0];
-        assert_eq!(named.annotations().as_ref().unwrap()["io.containerd.image.name"], "localhost/x:1");
+        assert_eq!(
+            named.annotations().as_ref().unwrap()["io.containerd.image.name"],
+            "localhost/x:1"
+        );
         let manifest = ImageManifest::from_reader(blob(named)).unwrap();
         let config = ImageConfiguration::from_reader(blob(manifest.config())).unwrap();
-        assert_eq!(config.config().as_ref().unwrap().user().as_deref(), Some("65532:65532"));
-        assert_eq!(config.rootfs().diff_ids(), &[manifest.layers()[0].digest().to_string()]);
+        assert_eq!(
+            config.config().as_ref().unwrap().user().as_deref(),
+            Some("65532:65532")
+        );
+        assert_eq!(
+            config.rootfs().diff_ids(),
+            &[manifest.layers()[0].digest().to_string()]
+        );
         let layer = read(blob(&manifest.layers()[0]));
         let names: Vec<_> = layer.keys().map(String::as_str).collect();
         assert_eq!(names, ["etc", "etc/passwd", "var", "var/run"]);
@@ -192,6 +264,10 @@ mod tests {
             fs::read(path).unwrap()
         };
         assert!(write("a.tar") == write("b.tar"));
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "nothing unfinished is left");
+        assert_eq!(
+            fs::read_dir(folder.path()).unwrap().count(),
+            2,
+            "nothing unfinished is left"
+        );
     }
 }

@@ -1,7 +1,8 @@
-//! Container images as OCI archives, without a registry, a daemon or a base image: `podman load`, `docker load`, `skopeo copy
-//! oci-archive:…` and `ctr images import` read them.
+//! Container images as OCI archives, without a registry, a daemon or a base image: `podman load`,
+//! `docker load`, `skopeo copy oci-archive:…` and `ctr images import` read them.
 //!
-//! An image is what a program needs and nothing else: itself, its shared libraries and their loader. The same files make the same bytes.
+//! An image is what a program needs and nothing else: itself, its shared libraries and their
+//! loader. The same files make the same bytes.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), weft_images::Error> {

@@ -32,12 +32,22 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli) -> Result<(), weft_images::Error> {
     let version = env!("CARGO_PKG_VERSION");
-    let images =
-        [("weft.tar", weft_images::weft(&cli.weft, version)?), ("weft-agent.tar", weft_images::weft_agent(&cli.weft_agent, version)?)];
+    let images = [
+        ("weft.tar", weft_images::weft(&cli.weft, version)?),
+        (
+            "weft-agent.tar",
+            weft_images::weft_agent(&cli.weft_agent, version)?,
+        ),
+    ];
     for (file, image) in images {
         let path = cli.out.join(file);
         let size = image.write(&path)?;
-        println!("{:<28} {:>6.1} MB  {}", image.reference(), size as f64 / 1e6, path.display());
+        println!(
+            "{:<28} {:>6.1} MB  {}",
+            image.reference(),
+            size as f64 / 1e6,
+            path.display()
+        );
     }
     Ok(())
 }

@@ -1,10 +1,12 @@
-//! Equal values that are written differently: nmstate reads numbers and booleans from texts, and addresses in any spelling.
+//! Equal values that are written differently: nmstate reads numbers and booleans from texts, and
+//! addresses in any spelling.
 
 use ipnet::IpNet;
 use serde_json::Value;
 use std::net::IpAddr;
 
-/// Whether two values mean the same. The order of lists does not count, but for those that nmstate keeps in order: see [`same_order`].
+/// Whether two values mean the same. The order of lists does not count, but for those that nmstate
+/// keeps in order: see [`same_order`].
 pub fn same(left: &Value, right: &Value) -> bool {
     canonical(left) == canonical(right)
 }
@@ -13,7 +15,11 @@ pub fn same(left: &Value, right: &Value) -> bool {
 pub fn same_order(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Array(left), Value::Array(right)) => {
-            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| same(left, right))
+            left.len() == right.len()
+                && left
+                    .iter()
+                    .zip(right)
+                    .all(|(left, right)| same(left, right))
         }
         _ => same(left, right),
     }
@@ -31,7 +37,12 @@ pub fn canonical(value: &Value) -> Value {
         Value::Object(map) => {
             let mut entries: Vec<_> = map.iter().collect();
             entries.sort_by_key(|(key, _)| key.as_str());
-            Value::Object(entries.into_iter().map(|(key, value)| (key.clone(), canonical(value))).collect())
+            Value::Object(
+                entries
+                    .into_iter()
+                    .map(|(key, value)| (key.clone(), canonical(value)))
+                    .collect(),
+            )
         }
         other => other.clone(),
     }
@@ -46,16 +57,25 @@ fn scalar(text: &str) -> Value {
     if let Ok(number) = text.parse::<i64>() {
         return number.into();
     }
-    Value::String(if is_mac(text) { text.to_ascii_uppercase() } else { address(text).unwrap_or_else(|| text.to_owned()) })
+    Value::String(if is_mac(text) {
+        text.to_ascii_uppercase()
+    } else {
+        address(text).unwrap_or_else(|| text.to_owned())
+    })
 }
 
-/// An address, or a block of addresses, in its usual spelling; a block of one address is that address.
+/// An address, or a block of addresses, in its usual spelling; a block of one address is that
+/// address.
 fn address(text: &str) -> Option<String> {
     if let Ok(address) = text.parse::<IpAddr>() {
         return Some(address.to_string());
     }
     let block: IpNet = text.parse().ok()?;
-    Some(if block.prefix_len() == block.max_prefix_len() { block.addr().to_string() } else { block.to_string() })
+    Some(if block.prefix_len() == block.max_prefix_len() {
+        block.addr().to_string()
+    } else {
+        block.to_string()
+    })
 }
 
 /// The network of a block, as routes have it: nmstate drops the bits of the host.
@@ -66,9 +86,13 @@ pub fn network(text: &str) -> String {
     }
 }
 
-/// Whether this is a hardware address: six octets or more (InfiniBand has 20), in hexadecimal, between colons.
+/// Whether this is a hardware address: six octets or more (InfiniBand has 20), in hexadecimal,
+/// between colons.
 pub fn is_mac(text: &str) -> bool {
-    text.len() >= 17 && text.split(':').all(|octet| octet.len() == 2 && octet.bytes().all(|digit| digit.is_ascii_hexdigit()))
+    text.len() >= 17
+        && text
+            .split(':')
+            .all(|octet| octet.len() == 2 && octet.bytes().all(|digit| digit.is_ascii_hexdigit()))
 }
 
 #[cfg(test)]
@@ -84,7 +108,10 @@ mod tests {
             (json!("0a:00:00:00:00:0f"), json!("0A:00:00:00:00:0F")),
             (json!("2001:DB8:0::1"), json!("2001:db8::1")),
             (json!("10.0.0.1/32"), json!("10.0.0.1")),
-            (json!([{"ip": "::1", "prefix-length": 64}, {"ip": "::2"}]), json!([{"ip": "0::2"}, {"prefix-length": "64", "ip": "::1"}])),
+            (
+                json!([{"ip": "::1", "prefix-length": 64}, {"ip": "::2"}]),
+                json!([{"ip": "0::2"}, {"prefix-length": "64", "ip": "::1"}]),
+            ),
         ] {
             assert!(same(&left, &right), "{left} {right}");
         }
@@ -96,7 +123,10 @@ mod tests {
         ] {
             assert!(!same(&left, &right), "{left} {right}");
         }
-        assert!(!same_order(&json!(["10.0.0.1", "10.0.0.2"]), &json!(["10.0.0.2", "10.0.0.1"])));
+        assert!(!same_order(
+            &json!(["10.0.0.1", "10.0.0.2"]),
+            &json!(["10.0.0.2", "10.0.0.1"])
+        ));
         assert!(same_order(&json!(["::1"]), &json!(["0::1"])));
         assert_eq!(network("10.1.2.3/16"), "10.1.0.0/16");
         assert_eq!(network("0.0.0.0/0"), "0.0.0.0/0");

@@ -23,11 +23,17 @@ fn current() -> Value {
 }
 
 fn rules(rules: &[(&str, &str)]) -> BTreeMap<String, String> {
-    rules.iter().map(|(name, rule)| ((*name).to_owned(), (*rule).to_owned())).collect()
+    rules
+        .iter()
+        .map(|(name, rule)| ((*name).to_owned(), (*rule).to_owned()))
+        .collect()
 }
 
 fn names(capture: &Value) -> Vec<String> {
-    entries(&capture["interfaces"]).iter().map(|interface| text(&interface["name"])).collect()
+    entries(&capture["interfaces"])
+        .iter()
+        .map(|interface| text(&interface["name"]))
+        .collect()
 }
 
 #[test]
@@ -58,7 +64,13 @@ fn the_default_route_moves_to_a_bridge_as_the_user_guide_shows() {
     assert_eq!(bridge["ipv4"], current()["interfaces"][0]["ipv4"]);
     assert_eq!(bridge["bridge"]["port"], json!([{"name": "eth0"}]));
     let routes = entries(&filled["routes"]["config"]);
-    assert_eq!(routes.iter().map(|route| text(&route["next-hop-interface"])).collect::<Vec<_>>(), ["br1", "br1"]);
+    assert_eq!(
+        routes
+            .iter()
+            .map(|route| text(&route["next-hop-interface"]))
+            .collect::<Vec<_>>(),
+        ["br1", "br1"]
+    );
 }
 
 #[test]
@@ -67,8 +79,15 @@ fn entries_are_found_changed_and_kept() {
     assert_eq!(names(&one("interfaces.type==ethernet")), ["eth0", "eth1"]);
     assert_eq!(names(&one("interfaces.type!=ethernet")), ["br0"]);
     assert_eq!(names(&one("interfaces.bridge.port.name==eth8")), ["br0"]);
-    assert_eq!(names(&one("interfaces.lldp.enabled!=true")), ["eth1"], "what has no such property is not looked at");
-    assert_eq!(one("dns-resolver.running"), json!({"dns-resolver": {"running": {"server": ["10.0.0.53"]}}}));
+    assert_eq!(
+        names(&one("interfaces.lldp.enabled!=true")),
+        ["eth1"],
+        "what has no such property is not looked at"
+    );
+    assert_eq!(
+        one("dns-resolver.running"),
+        json!({"dns-resolver": {"running": {"server": ["10.0.0.53"]}}})
+    );
     let lldp = execute(
         &rules(&[
             ("ethernets", "interfaces.type==\"ethernet\""),
@@ -77,8 +96,15 @@ fn entries_are_found_changed_and_kept() {
         ]),
         &current(),
     );
-    assert_eq!(lldp.unwrap()["lldp"]["interfaces"][0]["lldp"], json!({"enabled": true}));
-    assert!(one("interfaces.ipv4:=null")["interfaces"][0].get("ipv4").is_none());
+    assert_eq!(
+        lldp.unwrap()["lldp"]["interfaces"][0]["lldp"],
+        json!({"enabled": true})
+    );
+    assert!(
+        one("interfaces.ipv4:=null")["interfaces"][0]
+            .get("ipv4")
+            .is_none()
+    );
 }
 
 #[test]
@@ -89,17 +115,42 @@ fn what_is_not_found_is_said_with_its_place() {
         "spec.capture.gw: nothing in routes.running has destination==::/0\n| routes.running.destination==\"::/0\"\n| ^"
     );
     assert_eq!(
-        error(&[("a", "interfaces.type==ethernet"), ("b", "interfaces.name==capture.a.interfaces.7.name")]),
+        error(&[
+            ("a", "interfaces.type==ethernet"),
+            ("b", "interfaces.name==capture.a.interfaces.7.name")
+        ]),
         "spec.capture.b: there is no entry 7 here, but 2 of them, from 0\n| interfaces.name==capture.a.interfaces.7.name\n| ......................................^"
     );
-    assert!(error(&[("b", "interfaces.name==capture.gone.interfaces.0.name")]).contains("there is no capture gone"));
-    assert!(error(&[("a", "capture.b | interfaces.name==eth0"), ("b", "capture.a | interfaces.name==eth0")]).contains("need each other"));
-    assert!(error(&[("a", "routes.next-hop-interface==eth0")]).contains("routes.running or routes.config"));
+    assert!(
+        error(&[("b", "interfaces.name==capture.gone.interfaces.0.name")])
+            .contains("there is no capture gone")
+    );
+    assert!(
+        error(&[
+            ("a", "capture.b | interfaces.name==eth0"),
+            ("b", "capture.a | interfaces.name==eth0")
+        ])
+        .contains("need each other")
+    );
+    assert!(
+        error(&[("a", "routes.next-hop-interface==eth0")])
+            .contains("routes.running or routes.config")
+    );
     let captures = execute(&rules(&[("a", "interfaces.name==eth0")]), &current()).unwrap();
-    let error = |text: &str| fill(&json!({"interfaces": [{"name": text}]}), &captures).unwrap_err().to_string();
+    let error = |text: &str| {
+        fill(&json!({"interfaces": [{"name": text}]}), &captures)
+            .unwrap_err()
+            .to_string()
+    };
     let no_such_key = error("{{ capture.a.interfaces.0.nam }}");
-    assert!(no_such_key.starts_with("desiredState.interfaces[0].name: there is no nam here, but "), "{no_such_key}");
-    assert!(["name", "type"].iter().all(|key| no_such_key.contains(key)), "{no_such_key}");
+    assert!(
+        no_such_key.starts_with("desiredState.interfaces[0].name: there is no nam here, but "),
+        "{no_such_key}"
+    );
+    assert!(
+        ["name", "type"].iter().all(|key| no_such_key.contains(key)),
+        "{no_such_key}"
+    );
     assert!(error("x {{ capture.a.interfaces }}").contains("no text or number"));
     assert!(error("{{ capture.b.interfaces.0.name }}").contains("there is no capture b"));
     assert!(error("{{ interfaces.0.name }}").contains("a reference is written"));

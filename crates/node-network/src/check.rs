@@ -1,4 +1,5 @@
-//! What is wrong with a desired state or with captures, as far as that can be said without a node: at the place in the document.
+//! What is wrong with a desired state or with captures, as far as that can be said without a node:
+//! at the place in the document.
 
 use crate::{
     capture::{self, CaptureError},
@@ -16,59 +17,105 @@ use weft_plan::Problem;
 /// Stands in for the names that a match gives.
 const MATCHED: &str = "matched";
 
-/// What is wrong with `capture` and `desiredState` of a policy. `field` is where its specification stands: `spec`.
+/// What is wrong with `capture` and `desiredState` of a policy. `field` is where its specification
+/// stands: `spec`.
 pub fn policy(field: &str, spec: &Spec) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (name, rule) in spec.capture.iter().flatten() {
         if let Err(error) = Expression::parse(rule) {
-            problems.push(Problem { field: format!("{field}.capture.{name}"), message: error.to_string() });
+            problems.push(Problem {
+                field: format!("{field}.capture.{name}"),
+                message: error.to_string(),
+            });
         }
     }
     let nothing = Value::Null;
-    let (rules, desired) = (spec.capture.clone().unwrap_or_default(), spec.desired_state.as_ref().unwrap_or(&nothing));
-    problems.extend(capture::mistakes(&rules, desired).into_iter().map(|error| captured(field, error)));
+    let (rules, desired) = (
+        spec.capture.clone().unwrap_or_default(),
+        spec.desired_state.as_ref().unwrap_or(&nothing),
+    );
+    problems.extend(
+        capture::mistakes(&rules, desired)
+            .into_iter()
+            .map(|error| captured(field, error)),
+    );
     let field = format!("{field}.desiredState");
-    let Some(desired) = &spec.desired_state else { return problems };
-    let matched = spec.match_.as_ref().is_some_and(|rule| rule.interfaces.is_some());
+    let Some(desired) = &spec.desired_state else {
+        return problems;
+    };
+    let matched = spec
+        .match_
+        .as_ref()
+        .is_some_and(|rule| rule.interfaces.is_some());
     problems.extend(desired_state(&field, desired, matched));
     problems
 }
 
 fn captured(field: &str, error: CaptureError) -> Problem {
     let (place, message) = match error {
-        CaptureError::Expression { name, error } => (format!("{field}.capture.{name}"), error.to_string()),
-        CaptureError::Circle(names) => (format!("{field}.capture"), format!("{names} need each other, so none of them can be first")),
+        CaptureError::Expression { name, error } => {
+            (format!("{field}.capture.{name}"), error.to_string())
+        }
+        CaptureError::Circle(names) => (
+            format!("{field}.capture"),
+            format!("{names} need each other, so none of them can be first"),
+        ),
         CaptureError::Reference { path, error } => (format!("{field}.{path}"), error.to_string()),
     };
-    Problem { field: place, message }
+    Problem {
+        field: place,
+        message,
+    }
 }
 
-/// What is wrong with a desired state; `matched` where `spec.match.interfaces` names the interfaces that have no name.
+/// What is wrong with a desired state; `matched` where `spec.match.interfaces` names the interfaces
+/// that have no name.
 pub fn desired_state(field: &str, desired: &Value, matched: bool) -> Vec<Problem> {
     if !desired.is_object() && !desired.is_null() {
         return vec![Problem {
-            field: field.to_owned(), message: "must be an object, with interfaces, routes, dns-resolver …".to_owned()
+            field: field.to_owned(),
+            message: "must be an object, with interfaces, routes, dns-resolver …".to_owned(),
         }];
     }
     let at = |path: &Path| join(field, &in_document(desired, path));
     let translated = match translate(desired) {
         Ok(translated) => translated,
-        Err(errors) => return errors.iter().map(|error| Problem { field: at(path_of(error)), message: error.to_string() }).collect(),
+        Err(errors) => {
+            return errors
+                .iter()
+                .map(|error| Problem {
+                    field: at(path_of(error)),
+                    message: error.to_string(),
+                })
+                .collect();
+        }
     };
     let state = match secrets::conceal(&translated) {
         Ok(state) => state,
-        Err(error) => return vec![Problem { field: field.to_owned(), message: error.to_string() }],
+        Err(error) => {
+            return vec![Problem {
+                field: field.to_owned(),
+                message: error.to_string(),
+            }];
+        }
     };
     // What stands in place of a reference may be all that is missing.
     let complete = !state.to_string().contains("{{");
     let state = without_references(state, matched);
-    let found = schema::mistakes(&state).into_iter().filter(|mistake| complete || !matches!(mistake, StateError::Missing { .. }));
+    let found = schema::mistakes(&state)
+        .into_iter()
+        .filter(|mistake| complete || !matches!(mistake, StateError::Missing { .. }));
     let mut problems: Vec<Problem> = found.map(|mistake| problem(&at, mistake)).collect();
-    // A value that stands in for a reference is none that could be judged, and one that is refused already is not judged again.
+    // A value that stands in for a reference is none that could be judged, and one that is refused
+    // already is not judged again.
     if complete && secrets::references(&translated).is_ok_and(|references| references.is_empty()) {
-        let others = ranges::mistakes(&state).into_iter().chain(contradictions::mistakes(&unmatched(&state, matched)));
+        let others = ranges::mistakes(&state)
+            .into_iter()
+            .chain(contradictions::mistakes(&unmatched(&state, matched)));
         for problem in others.map(|mistake| problem(&at, mistake)) {
-            let is_follow_up = |known: &Problem| known.field.starts_with(&problem.field) || problem.field.starts_with(&known.field);
+            let is_follow_up = |known: &Problem| {
+                known.field.starts_with(&problem.field) || problem.field.starts_with(&known.field)
+            };
             if !problems.iter().any(is_follow_up) {
                 problems.push(problem);
             }
@@ -80,18 +127,45 @@ pub fn desired_state(field: &str, desired: &Value, matched: bool) -> Vec<Problem
 fn problem(at: &impl Fn(&Path) -> String, mistake: StateError) -> Problem {
     match mistake {
         StateError::Unknown { path, suggestion } => {
-            let key = path.0.last().map(|step| if let Step::Key(key) = step { key.as_str() } else { "" }).unwrap_or_default();
-            let hint = suggestion.map(|known| format!("; did you mean {known:?}?")).unwrap_or_default();
-            Problem { field: at(&path), message: format!("nmstate knows no {key:?} here{hint}") }
+            let key = path
+                .0
+                .last()
+                .map(|step| {
+                    if let Step::Key(key) = step {
+                        key.as_str()
+                    } else {
+                        ""
+                    }
+                })
+                .unwrap_or_default();
+            let hint = suggestion
+                .map(|known| format!("; did you mean {known:?}?"))
+                .unwrap_or_default();
+            Problem {
+                field: at(&path),
+                message: format!("nmstate knows no {key:?} here{hint}"),
+            }
         }
-        StateError::Invalid { path, message } => Problem { field: at(&path), message },
-        StateError::Missing { path } => Problem { field: at(&path), message: "is missing".to_owned() },
+        StateError::Invalid { path, message } => Problem {
+            field: at(&path),
+            message,
+        },
+        StateError::Missing { path } => Problem {
+            field: at(&path),
+            message: "is missing".to_owned(),
+        },
     }
 }
 
-/// The state without what only a node can say: references to captures, and with a name for interfaces that a match gives one.
+/// The state without what only a node can say: references to captures, and with a name for
+/// interfaces that a match gives one.
 fn without_references(mut state: Value, matched: bool) -> Value {
-    for interface in state.get_mut("interfaces").and_then(Value::as_array_mut).into_iter().flatten() {
+    for interface in state
+        .get_mut("interfaces")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
         if matched && text(&interface["name"]).is_empty() && interface.is_object() {
             interface["name"] = MATCHED.into();
         }
@@ -102,7 +176,11 @@ fn without_references(mut state: Value, matched: bool) -> Value {
 /// The state without the interfaces that a match gives a name: each of them may be another one.
 fn unmatched(state: &Value, matched: bool) -> Value {
     let mut state = state.clone();
-    if let Some(list) = state.get_mut("interfaces").and_then(Value::as_array_mut).filter(|_| matched) {
+    if let Some(list) = state
+        .get_mut("interfaces")
+        .and_then(Value::as_array_mut)
+        .filter(|_| matched)
+    {
         list.retain(|interface| interface["name"] != MATCHED);
     }
     state
@@ -114,7 +192,11 @@ fn strip(value: &Value) -> Option<Value> {
         // A name is needed to tell entries apart, so it stays as it is written.
         Value::Object(map) => {
             let kept = |(key, value): (&String, &Value)| {
-                if key == "name" { Some((key.clone(), value.clone())) } else { Some((key.clone(), strip(value)?)) }
+                if key == "name" {
+                    Some((key.clone(), value.clone()))
+                } else {
+                    Some((key.clone(), strip(value)?))
+                }
             };
             Some(Value::Object(map.iter().filter_map(kept).collect()))
         }
@@ -125,7 +207,9 @@ fn strip(value: &Value) -> Option<Value> {
 
 fn path_of(error: &TranslateError) -> &Path {
     match error {
-        TranslateError::Both { path, .. } | TranslateError::Unsupported { path, .. } | TranslateError::Malformed { path, .. } => path,
+        TranslateError::Both { path, .. }
+        | TranslateError::Unsupported { path, .. }
+        | TranslateError::Malformed { path, .. } => path,
     }
 }
 
@@ -141,10 +225,17 @@ fn in_document(desired: &Value, path: &Path) -> String {
             }
             Step::Item(item) => {
                 let entries = crate::path::entries(value);
-                let named = |entry: &Value| interface_key(entry) == *item || text(&entry["name"]) == *item;
+                let named =
+                    |entry: &Value| interface_key(entry) == *item || text(&entry["name"]) == *item;
                 let index = entries.iter().position(named).or_else(|| item.parse().ok());
                 // The one without a name, which a match names.
-                let index = index.or_else(|| entries.iter().position(|entry| text(&entry["name"]).is_empty())).unwrap_or_default();
+                let index = index
+                    .or_else(|| {
+                        entries
+                            .iter()
+                            .position(|entry| text(&entry["name"]).is_empty())
+                    })
+                    .unwrap_or_default();
                 place.push_str(&format!("[{index}]"));
                 value = entries.get(index).unwrap_or(&Value::Null);
             }
@@ -219,7 +310,10 @@ mod tests {
         });
         assert_eq!(problems(spec), Vec::<String>::new());
         assert_eq!(problems(json!({})), Vec::<String>::new());
-        assert_eq!(problems(json!({"desiredState": {"interfaces": null}})), Vec::<String>::new());
+        assert_eq!(
+            problems(json!({"desiredState": {"interfaces": null}})),
+            Vec::<String>::new()
+        );
     }
 
     #[test]
@@ -236,7 +330,10 @@ mod tests {
                 "routes": {"config": [{"destination": "1.2.3.4/33", "next-hop-interface": "eth1"}]},
             },
         });
-        let found: Vec<String> = policy("spec", &serde_json::from_value(spec).unwrap()).into_iter().map(|problem| problem.field).collect();
+        let found: Vec<String> = policy("spec", &serde_json::from_value(spec).unwrap())
+            .into_iter()
+            .map(|problem| problem.field)
+            .collect();
         assert_eq!(
             found,
             [
@@ -252,7 +349,9 @@ mod tests {
         let reference = json!({"desiredState": {"interfaces": [{"name": "{{ capture.gone.interfaces.0.name }}", "mtu": 1500}]}});
         assert_eq!(
             problems(reference),
-            ["spec.desiredState.interfaces[0].name: there is no capture gone\n| {{ capture.gone.interfaces.0.name }}\n| ..^"]
+            [
+                "spec.desiredState.interfaces[0].name: there is no capture gone\n| {{ capture.gone.interfaces.0.name }}\n| ..^"
+            ]
         );
     }
 
@@ -260,7 +359,12 @@ mod tests {
     fn what_can_never_work_is_refused() {
         let address = json!({"desiredState": {"interfaces": [{"name": "eth1", "type": "ethernet", "state": "up",
             "ipv4": {"enabled": true, "address": [{"ip": "10.0.0.1", "prefix-length": 33}]}}]}});
-        assert_eq!(problems(address), ["spec.desiredState.interfaces[0].ipv4.address[0].prefix-length: must be 0 to 32 for IPv4, not 33"]);
+        assert_eq!(
+            problems(address),
+            [
+                "spec.desiredState.interfaces[0].ipv4.address[0].prefix-length: must be 0 to 32 for IPv4, not 33"
+            ]
+        );
         assert!(
             problems(json!({"desiredState": {"interfaces": [{"name": "x", "vlanID": 1, "vlan": {"id": 2}}]}}))[0]
                 .starts_with("spec.desiredState.interfaces[0]: ")

@@ -1,5 +1,5 @@
-//! What each policy says of each property of a node: a set of claims. Sets can be united in any order and any grouping, so the order in
-//! which policies are read never matters.
+//! What each policy says of each property of a node: a set of claims. Sets can be united in any
+//! order and any grouping, so the order in which policies are read never matters.
 
 use crate::{
     canonical::{canonical, same_order},
@@ -30,7 +30,8 @@ impl fmt::Display for Owner {
     }
 }
 
-/// How strong a claim is: a higher priority overrides a lower one, and the node's own specification everything.
+/// How strong a claim is: a higher priority overrides a lower one, and the node's own specification
+/// everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rank {
     /// A policy's priority, 0 by default.
@@ -62,7 +63,13 @@ impl Claims {
     pub fn of(layer: &Layer) -> Self {
         let mut claims = Self::default();
         flatten(&Path::default(), &layer.state, &mut |path, value| {
-            claims.0.entry(path).or_default().entry(layer.rank).or_default().insert(layer.owner.clone(), value);
+            claims
+                .0
+                .entry(path)
+                .or_default()
+                .entry(layer.rank)
+                .or_default()
+                .insert(layer.owner.clone(), value);
         });
         claims
     }
@@ -80,10 +87,20 @@ impl Claims {
     }
 }
 
-/// The lists whose entries are merged one by one, each with what identifies an entry. Any other list is one value: what a policy says of
-/// addresses or ports is the whole of them.
+/// The lists whose entries are merged one by one, each with what identifies an entry. Any other
+/// list is one value: what a policy says of addresses or ports is the whole of them.
 fn key_of(path: &Path) -> Option<fn(&Value) -> String> {
-    let keys: Vec<&str> = path.0.iter().map(|step| if let Step::Key(key) = step { key.as_str() } else { "" }).collect();
+    let keys: Vec<&str> = path
+        .0
+        .iter()
+        .map(|step| {
+            if let Step::Key(key) = step {
+                key.as_str()
+            } else {
+                ""
+            }
+        })
+        .collect();
     match keys.as_slice() {
         ["interfaces"] => Some(interface_key),
         ["routes", "config"] => Some(route::key),
@@ -93,18 +110,24 @@ fn key_of(path: &Path) -> Option<fn(&Value) -> String> {
     }
 }
 
-/// Calls `leaf` for each value that is not taken apart: scalars, lists without keys, and empty objects.
+/// Calls `leaf` for each value that is not taken apart: scalars, lists without keys, and empty
+/// objects.
 fn flatten(path: &Path, value: &Value, leaf: &mut impl FnMut(Path, Value)) {
     match value {
         Value::Object(map) if !map.is_empty() => {
             // Reports and remarks are not part of what is wanted.
-            let ignored =
-                |key: &str| path.0.is_empty() && key == "description" || path.0.len() == 1 && key == "running" && !is_hostname(path);
+            let ignored = |key: &str| {
+                path.0.is_empty() && key == "description"
+                    || path.0.len() == 1 && key == "running" && !is_hostname(path)
+            };
             for (key, value) in map.iter().filter(|(key, _)| !ignored(key)) {
                 flatten(&path.key(key), value, leaf);
             }
             // nmstate takes an interface of which no state is said as up.
-            if path.0.len() == 2 && path.interface().is_some() && map.get("state").is_none_or(Value::is_null) {
+            if path.0.len() == 2
+                && path.interface().is_some()
+                && map.get("state").is_none_or(Value::is_null)
+            {
                 leaf(path.key("state"), Value::String("up".to_owned()));
             }
         }
@@ -122,7 +145,8 @@ fn is_hostname(path: &Path) -> bool {
     path.0.first() == Some(&Step::Key("hostname".to_owned()))
 }
 
-/// Whether two claims of a place agree. The order of name servers and search domains means something.
+/// Whether two claims of a place agree. The order of name servers and search domains means
+/// something.
 pub(crate) fn agree(path: &Path, left: &Value, right: &Value) -> bool {
     match path.0.first() {
         Some(Step::Key(key)) if key == "dns-resolver" => same_order(left, right),
@@ -144,21 +168,36 @@ pub(crate) fn unflatten<'a>(leaves: impl IntoIterator<Item = (&'a Path, &'a Valu
                 Step::Key(key) => (&mut self.keys, key),
                 Step::Item(item) => (&mut self.items, item),
             };
-            let index = list.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
-                list.push((name, Node::default()));
-                list.len() - 1
-            });
+            let index = list
+                .iter()
+                .position(|(known, _)| known == name)
+                .unwrap_or_else(|| {
+                    list.push((name, Node::default()));
+                    list.len() - 1
+                });
             &mut list[index].1
         }
 
         fn build(self) -> Value {
             if !self.items.is_empty() {
-                return Value::Array(self.items.into_iter().map(|(_, node)| node.build()).collect());
+                return Value::Array(
+                    self.items
+                        .into_iter()
+                        .map(|(_, node)| node.build())
+                        .collect(),
+                );
             }
             if !self.keys.is_empty() {
-                return Value::Object(self.keys.into_iter().map(|(key, node)| (key.to_owned(), node.build())).collect());
+                return Value::Object(
+                    self.keys
+                        .into_iter()
+                        .map(|(key, node)| (key.to_owned(), node.build()))
+                        .collect(),
+                );
             }
-            self.value.cloned().unwrap_or_else(|| Value::Object(Map::new()))
+            self.value
+                .cloned()
+                .unwrap_or_else(|| Value::Object(Map::new()))
         }
     }
     let mut root = Node::default();
@@ -170,10 +209,22 @@ pub(crate) fn unflatten<'a>(leaves: impl IntoIterator<Item = (&'a Path, &'a Valu
 
 /// Name, type and state of an interface first, as nmstate writes them.
 fn in_order(mut state: Value) -> Value {
-    for interface in state.get_mut("interfaces").and_then(Value::as_array_mut).into_iter().flatten() {
-        let Some(map) = interface.as_object_mut() else { continue };
+    for interface in state
+        .get_mut("interfaces")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        let Some(map) = interface.as_object_mut() else {
+            continue;
+        };
         let rest = std::mem::take(map);
-        let rank = |key: &str| ["name", "type", "state"].iter().position(|first| *first == key).unwrap_or(3);
+        let rank = |key: &str| {
+            ["name", "type", "state"]
+                .iter()
+                .position(|first| *first == key)
+                .unwrap_or(3)
+        };
         let mut rest: Vec<_> = rest.into_iter().collect();
         rest.sort_by_key(|(key, _)| rank(key));
         map.extend(rest);

@@ -1,4 +1,5 @@
-//! A state that contradicts itself: one interface with two values, an interface that is its own port or base.
+//! A state that contradicts itself: one interface with two values, an interface that is its own
+//! port or base.
 
 use serde_json::Value;
 
@@ -13,8 +14,16 @@ pub fn mistakes(state: &Value) -> Vec<StateError> {
     let all = interfaces(state);
     let mut found = Vec::new();
     for (index, interface) in all.iter().enumerate() {
-        let (key, path) = (interface_key(interface), Path::default().key("interfaces").item(&interface_key(interface)));
-        for earlier in all[..index].iter().filter(|earlier| interface_key(earlier) == key) {
+        let (key, path) = (
+            interface_key(interface),
+            Path::default()
+                .key("interfaces")
+                .item(&interface_key(interface)),
+        );
+        for earlier in all[..index]
+            .iter()
+            .filter(|earlier| interface_key(earlier) == key)
+        {
             two_values(&path, earlier, interface, &mut found);
         }
         own_port(&path, interface, &mut found);
@@ -22,7 +31,8 @@ pub fn mistakes(state: &Value) -> Vec<StateError> {
     found
 }
 
-/// Values that two entries of one interface give to the same property. nmstate takes the last entry alone.
+/// Values that two entries of one interface give to the same property. nmstate takes the last entry
+/// alone.
 fn two_values(path: &Path, earlier: &Value, later: &Value, found: &mut Vec<StateError>) {
     for (key, value) in later.as_object().into_iter().flatten() {
         let (path, other) = (path.key(key), &earlier[key.as_str()]);
@@ -31,7 +41,9 @@ fn two_values(path: &Path, earlier: &Value, later: &Value, found: &mut Vec<State
             (Value::Object(_), Value::Object(_)) => two_values(&path, other, value, found),
             _ if same(other, value) => {}
             _ => {
-                let message = format!("is {other} in one entry of this interface and {value} in another: write one entry");
+                let message = format!(
+                    "is {other} in one entry of this interface and {value} in another: write one entry"
+                );
                 found.push(StateError::Invalid { path, message });
             }
         }
@@ -41,9 +53,16 @@ fn two_values(path: &Path, earlier: &Value, later: &Value, found: &mut Vec<State
 fn own_port(path: &Path, interface: &Value, found: &mut Vec<StateError>) {
     let name = text(&interface["name"]);
     let mut refuse = |path: Path, role: &str| {
-        found.push(StateError::Invalid { path, message: format!("{name} cannot be its own {role}") });
+        found.push(StateError::Invalid {
+            path,
+            message: format!("{name} cannot be its own {role}"),
+        });
     };
-    for (section, keys) in [("bridge", ["port", "ports"]), ("link-aggregation", ["port", "ports"]), ("vrf", ["port", "ports"])] {
+    for (section, keys) in [
+        ("bridge", ["port", "ports"]),
+        ("link-aggregation", ["port", "ports"]),
+        ("vrf", ["port", "ports"]),
+    ] {
         // Open vSwitch names the internal port of a bridge as the bridge.
         if interface["type"] == "ovs-bridge" {
             continue;
@@ -74,7 +93,10 @@ mod tests {
     use super::*;
 
     fn said(interfaces: Value) -> Vec<String> {
-        let mut said: Vec<String> = mistakes(&json!({ "interfaces": interfaces })).iter().map(ToString::to_string).collect();
+        let mut said: Vec<String> = mistakes(&json!({ "interfaces": interfaces }))
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         // Feature flags of other crates choose the order of keys.
         said.sort();
         said
@@ -92,16 +114,36 @@ mod tests {
             ]
         );
         let bond = json!([{"name": "bond0", "type": "bond", "link-aggregation": {"port": ["eth1", "bond0"]}}]);
-        assert_eq!(said(bond), ["interfaces[bond0].link-aggregation.port[1]: bond0 cannot be its own port"]);
-        let bridge = json!([{"name": "br0", "type": "linux-bridge", "bridge": {"port": [{"name": "br0"}]}}]);
-        assert_eq!(said(bridge), ["interfaces[br0].bridge.port[br0]: br0 cannot be its own port"]);
+        assert_eq!(
+            said(bond),
+            ["interfaces[bond0].link-aggregation.port[1]: bond0 cannot be its own port"]
+        );
+        let bridge =
+            json!([{"name": "br0", "type": "linux-bridge", "bridge": {"port": [{"name": "br0"}]}}]);
+        assert_eq!(
+            said(bridge),
+            ["interfaces[br0].bridge.port[br0]: br0 cannot be its own port"]
+        );
         let vlan = json!([{"name": "v1", "type": "vlan", "vlan": {"id": 1, "base-iface": "v1"}}]);
-        assert_eq!(said(vlan), ["interfaces[v1].vlan.base-iface: v1 cannot be its own base-iface"]);
+        assert_eq!(
+            said(vlan),
+            ["interfaces[v1].vlan.base-iface: v1 cannot be its own base-iface"]
+        );
     }
 
     #[test]
     fn a_state_that_agrees_with_itself_is_taken() {
-        assert_eq!(said(json!([{"name": "eth1", "mtu": "1500"}, {"name": "eth1", "mtu": 1500, "lldp": {"enabled": true}}])), [""; 0]);
-        assert_eq!(said(json!([{"name": "br0", "type": "ovs-bridge", "bridge": {"port": [{"name": "br0"}]}}])), [""; 0]);
+        assert_eq!(
+            said(
+                json!([{"name": "eth1", "mtu": "1500"}, {"name": "eth1", "mtu": 1500, "lldp": {"enabled": true}}])
+            ),
+            [""; 0]
+        );
+        assert_eq!(
+            said(
+                json!([{"name": "br0", "type": "ovs-bridge", "bridge": {"port": [{"name": "br0"}]}}])
+            ),
+            [""; 0]
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! What of a desired state is not so on the node.
 //!
-//! Only what is wanted is looked for, as nmstate does when it verifies a change: so right after a change that succeeded there is no
-//! difference. What a policy leaves out may be anything; addresses that others add (floating ones, say) are left alone unless
+//! Only what is wanted is looked for, as nmstate does when it verifies a change: so right after a
+//! change that succeeded there is no difference. What a policy leaves out may be anything;
+//! addresses that others add (floating ones, say) are left alone unless
 //! `allow-extra-address: false` is wanted, and so are the ports of pods.
 
 use crate::{
@@ -49,9 +50,16 @@ const NOT_REPORTED: [&str; 9] = [
 ];
 
 /// Properties whose value by default is true. A host that says nothing of them has that.
-const TRUE_BY_DEFAULT: [&str; 5] = ["auto-dns", "auto-gateway", "auto-routes", "dhcp-send-hostname", "enable-native"];
+const TRUE_BY_DEFAULT: [&str; 5] = [
+    "auto-dns",
+    "auto-gateway",
+    "auto-routes",
+    "dhcp-send-hostname",
+    "enable-native",
+];
 
-/// Where `current` is not as `desired` wants it. Both are states in nmstate's form; `current` may be a report with additions.
+/// Where `current` is not as `desired` wants it. Both are states in nmstate's form; `current` may
+/// be a report with additions.
 pub fn differences(desired: &Value, current: &Value) -> Vec<Difference> {
     let mut found = Vec::new();
     interface_differences(desired, current, &mut found);
@@ -60,7 +68,12 @@ pub fn differences(desired: &Value, current: &Value) -> Vec<Difference> {
     }
     dns(desired, current, &mut found);
     for section in ["hostname", "ovs-db"] {
-        below(&Path::default().key(section), &desired[section], &current[section], &mut found);
+        below(
+            &Path::default().key(section),
+            &desired[section],
+            &current[section],
+            &mut found,
+        );
     }
     mappings(desired, current, &mut found);
     found
@@ -68,18 +81,36 @@ pub fn differences(desired: &Value, current: &Value) -> Vec<Difference> {
 
 fn interface_differences(desired: &Value, current: &Value, found: &mut Vec<Difference>) {
     for wanted in interfaces(desired) {
-        let path = Path::default().key("interfaces").item(&interface_key(wanted));
+        let path = Path::default()
+            .key("interfaces")
+            .item(&interface_key(wanted));
         let there = find_interface(wanted, current);
         match (wanted["state"].as_str().unwrap_or("up"), there) {
             ("absent", Some(there)) if !is_card(wanted, there) && there["state"] != "ignore" => {
-                found.push(Difference { path, wanted: Value::Null, found: there["type"].clone() });
+                found.push(Difference {
+                    path,
+                    wanted: Value::Null,
+                    found: there["type"].clone(),
+                });
             }
             ("down", Some(there)) if !is_card(wanted, there) && there["state"] == "up" => {
-                found.push(Difference { path: path.key("state"), wanted: "down".into(), found: there["state"].clone() });
+                found.push(Difference {
+                    path: path.key("state"),
+                    wanted: "down".into(),
+                    found: there["state"].clone(),
+                });
             }
             ("up", None) => {
-                let kind = if wanted["type"].is_null() { Value::String("an interface".to_owned()) } else { wanted["type"].clone() };
-                found.push(Difference { path, wanted: kind, found: Value::Null });
+                let kind = if wanted["type"].is_null() {
+                    Value::String("an interface".to_owned())
+                } else {
+                    wanted["type"].clone()
+                };
+                found.push(Difference {
+                    path,
+                    wanted: kind,
+                    found: Value::Null,
+                });
             }
             ("up", Some(there)) => interface(&path, wanted, there, current, found),
             _ => {}
@@ -98,11 +129,16 @@ pub(crate) fn find_interface<'a>(wanted: &Value, current: &'a Value) -> Option<&
         // Ports of a bond share its address; the permanent one is the card's own.
         Some(by) => {
             let is = |interface: &&Value| {
-                same(&interface[by], &wanted[by]) || (by == "mac-address" && same(&interface["permanent-mac-address"], &wanted[by]))
+                same(&interface[by], &wanted[by])
+                    || (by == "mac-address"
+                        && same(&interface["permanent-mac-address"], &wanted[by]))
             };
-            // A bridge or bond can have the address of its card, which is the one that is meant unless the type says otherwise.
+            // A bridge or bond can have the address of its card, which is the one that is meant
+            // unless the type says otherwise.
             let is_of_type = |interface: &&Value| match wanted["type"].as_str() {
-                None | Some("ethernet") => matches!(interface["type"].as_str(), Some("ethernet" | "veth")),
+                None | Some("ethernet") => {
+                    matches!(interface["type"].as_str(), Some("ethernet" | "veth"))
+                }
                 Some(kind) => interface["type"] == kind,
             };
             let mut found = interfaces(current).iter().filter(is);
@@ -110,7 +146,11 @@ pub(crate) fn find_interface<'a>(wanted: &Value, current: &'a Value) -> Option<&
         }
         None => {
             let key = interface_key(wanted);
-            let by_alternative = |interface: &&Value| entries(&interface["alt-names"]).iter().any(|name| name["name"] == wanted["name"]);
+            let by_alternative = |interface: &&Value| {
+                entries(&interface["alt-names"])
+                    .iter()
+                    .any(|name| name["name"] == wanted["name"])
+            };
             interfaces(current)
                 .iter()
                 .find(|interface| interface_key(interface) == key)
@@ -121,24 +161,36 @@ pub(crate) fn find_interface<'a>(wanted: &Value, current: &'a Value) -> Option<&
 
 /// Interfaces that exist because somebody configured them. Cards cannot be removed.
 pub(crate) fn is_virtual(interface: &Value) -> bool {
-    !matches!(interface["type"].as_str(), Some("ethernet" | "infiniband" | "loopback" | "unknown") | None)
+    !matches!(
+        interface["type"].as_str(),
+        Some("ethernet" | "infiniband" | "loopback" | "unknown") | None
+    )
 }
 
-/// Whether an interface stays as a card when it is removed. One end of a veth pair is one where it is called Ethernet.
+/// Whether an interface stays as a card when it is removed. One end of a veth pair is one where it
+/// is called Ethernet.
 pub(crate) fn is_card(wanted: &Value, there: &Value) -> bool {
     !is_virtual(there) || (wanted["type"] == "ethernet" && there["type"] == "veth")
 }
 
-fn interface(path: &Path, wanted: &Value, there: &Value, current: &Value, found: &mut Vec<Difference>) {
+fn interface(
+    path: &Path,
+    wanted: &Value,
+    there: &Value,
+    current: &Value,
+    found: &mut Vec<Difference>,
+) {
     for (key, value) in wanted.as_object().into_iter().flatten() {
         let path = path.key(key);
         let is = &there[key.as_str()];
         match key.as_str() {
             "name" => {}
-            // nmstate takes one end of a veth pair for an Ethernet interface, and any for the unknown.
+            // nmstate takes one end of a veth pair for an Ethernet interface, and any for the
+            // unknown.
             "type" if value == "unknown" || (value == "ethernet" && is == "veth") => {}
             "profile-name" if value == &wanted["name"] || is.is_null() => {}
-            // Where NetworkManager does not run, no description is kept; the wait for addresses is only known to it too.
+            // Where NetworkManager does not run, no description is kept; the wait for addresses is
+            // only known to it too.
             "description" | "wait-ip" if is.is_null() => {}
             key if NOT_REPORTED.contains(&key) => {}
             "ipv4" | "ipv6" => addresses(&path, value, is, found),
@@ -153,14 +205,27 @@ fn interface(path: &Path, wanted: &Value, there: &Value, current: &Value, found:
 /// Objects key by key; lists as sets.
 fn below(path: &Path, wanted: &Value, is: &Value, found: &mut Vec<Difference>) {
     match wanted {
-        Value::Object(map) if is.is_object() || map.is_empty() || map.values().all(|value| !value.is_null()) && !is.is_null() => {
-            for (key, value) in map.iter().filter(|(key, _)| !NOT_REPORTED.contains(&key.as_str())) {
+        Value::Object(map)
+            if is.is_object()
+                || map.is_empty()
+                || map.values().all(|value| !value.is_null()) && !is.is_null() =>
+        {
+            for (key, value) in map
+                .iter()
+                .filter(|(key, _)| !NOT_REPORTED.contains(&key.as_str()))
+            {
                 below(&path.key(key), value, &is[key.as_str()], found);
             }
         }
-        Value::Object(map) => map.iter().for_each(|(key, value)| below(&path.key(key), value, &Value::Null, found)),
+        Value::Object(map) => map
+            .iter()
+            .for_each(|(key, value)| below(&path.key(key), value, &Value::Null, found)),
         wanted if agrees(path, wanted, is) => {}
-        wanted => found.push(Difference { path: path.clone(), wanted: wanted.clone(), found: is.clone() }),
+        wanted => found.push(Difference {
+            path: path.clone(),
+            wanted: wanted.clone(),
+            found: is.clone(),
+        }),
     }
 }
 
@@ -169,7 +234,8 @@ fn agrees(path: &Path, wanted: &Value, is: &Value) -> bool {
         Some(crate::path::Step::Key(key)) => key.as_str(),
         _ => "",
     };
-    // A key of Open vSwitch that must not be there is written as null, too: `below` is not asked for what is not said.
+    // A key of Open vSwitch that must not be there is written as null, too: `below` is not asked
+    // for what is not said.
     wanted.is_null()
         || same(wanted, is)
         || is == HIDDEN
@@ -192,17 +258,24 @@ fn is_nothing(value: &Value) -> bool {
 }
 
 fn addresses(path: &Path, wanted: &Value, is: &Value, found: &mut Vec<Difference>) {
-    let listed: Vec<&Value> = entries(&wanted["address"]).iter().filter(|address| !is_automatic(address)).collect();
+    let listed: Vec<&Value> = entries(&wanted["address"])
+        .iter()
+        .filter(|address| !is_automatic(address))
+        .collect();
     let automatic = wanted["dhcp"] == true || wanted["autoconf"] == true;
     for (key, value) in wanted.as_object().into_iter().flatten() {
         let path = path.key(key);
         match key.as_str() {
-            // nmstate drops what has no meaning: anything of a stack that is off, and the options of DHCP and SLAAC without them.
+            // nmstate drops what has no meaning: anything of a stack that is off, and the options
+            // of DHCP and SLAAC without them.
             key if key != "enabled" && wanted["enabled"] == false => {}
             key if (key.starts_with("auto-") || key.starts_with("dhcp-")) && !automatic => {}
             "address" => {
                 let there = entries(&is["address"]);
-                for address in listed.iter().filter(|address| !there.iter().any(|other| is_same_address(other, address))) {
+                for address in listed
+                    .iter()
+                    .filter(|address| !there.iter().any(|other| is_same_address(other, address)))
+                {
                     found.push(Difference {
                         path: path.item(&address_text(address)),
                         wanted: address_text(address).into(),
@@ -210,7 +283,9 @@ fn addresses(path: &Path, wanted: &Value, is: &Value, found: &mut Vec<Difference
                     });
                 }
                 let exact = wanted["allow-extra-address"] == false;
-                for extra in there.iter().filter(|other| exact && !listed.iter().any(|address| is_same_address(address, other))) {
+                for extra in there.iter().filter(|other| {
+                    exact && !listed.iter().any(|address| is_same_address(address, other))
+                }) {
                     if !is_automatic(extra) {
                         found.push(Difference {
                             path: path.item(&address_text(extra)),
@@ -228,18 +303,25 @@ fn addresses(path: &Path, wanted: &Value, is: &Value, found: &mut Vec<Difference
     }
 }
 
-/// The link-local address that the kernel gives, and those of DHCP and router advertisements, which have an end.
+/// The link-local address that the kernel gives, and those of DHCP and router advertisements, which
+/// have an end.
 pub(crate) fn is_automatic(address: &Value) -> bool {
     text(&address["ip"]).starts_with("fe80:") || !address["valid-life-time"].is_null()
 }
 
 /// Whether two entries are one address, however they are written.
 pub(crate) fn is_same_address(one: &Value, other: &Value) -> bool {
-    ["ip", "prefix-length"].into_iter().all(|key| canonical(&one[key]) == canonical(&other[key]))
+    ["ip", "prefix-length"]
+        .into_iter()
+        .all(|key| canonical(&one[key]) == canonical(&other[key]))
 }
 
 pub(crate) fn address_text(address: &Value) -> String {
-    format!("{}/{}", text(&address["ip"]), text(&address["prefix-length"]))
+    format!(
+        "{}/{}",
+        text(&address["ip"]),
+        text(&address["prefix-length"])
+    )
 }
 
 fn ports_as_set(path: &Path, wanted: &Value, is: &Value, found: &mut Vec<Difference>) {
@@ -247,17 +329,40 @@ fn ports_as_set(path: &Path, wanted: &Value, is: &Value, found: &mut Vec<Differe
         match key.as_str() {
             // An option that the kernel does not report for this mode of bond cannot be compared.
             "options" => {
-                let options = value.as_object().into_iter().flatten().filter(|(name, _)| !is["options"][name.as_str()].is_null());
-                options.for_each(|(name, option)| below(&path.key("options").key(name), option, &is["options"][name.as_str()], found));
+                let options = value
+                    .as_object()
+                    .into_iter()
+                    .flatten()
+                    .filter(|(name, _)| !is["options"][name.as_str()].is_null());
+                options.for_each(|(name, option)| {
+                    below(
+                        &path.key("options").key(name),
+                        option,
+                        &is["options"][name.as_str()],
+                        found,
+                    )
+                });
             }
             "port" | "ports" => {
-                let there = if is["port"].is_null() { &is["ports"] } else { &is["port"] };
+                let there = if is["port"].is_null() {
+                    &is["ports"]
+                } else {
+                    &is["port"]
+                };
                 below(&path.key("port"), value, there, found);
             }
             "ports-config" => {
                 for port in entries(value) {
-                    let there = entries(&is["ports-config"]).iter().find(|other| other["name"] == port["name"]).unwrap_or(&Value::Null);
-                    below(&path.key("ports-config").item(&text(&port["name"])), port, there, found);
+                    let there = entries(&is["ports-config"])
+                        .iter()
+                        .find(|other| other["name"] == port["name"])
+                        .unwrap_or(&Value::Null);
+                    below(
+                        &path.key("ports-config").item(&text(&port["name"])),
+                        port,
+                        there,
+                        found,
+                    );
                 }
             }
             _ => below(&path.key(key), value, &is[key.as_str()], found),
@@ -272,65 +377,129 @@ fn bridge(path: &Path, wanted: &Value, is: &Value, current: &Value, found: &mut 
             continue;
         }
         let path = path.key("port");
-        let there = if is["port"].is_null() { entries(&is["ports"]) } else { entries(&is["port"]) };
+        let there = if is["port"].is_null() {
+            entries(&is["ports"])
+        } else {
+            entries(&is["port"])
+        };
         let named = |list: &[Value], name: &Value| list.iter().any(|port| &port["name"] == name);
         for port in entries(value) {
             let path = path.item(&text(&port["name"]));
             let Some(other) = there.iter().find(|other| other["name"] == port["name"]) else {
-                found.push(Difference { path, wanted: "a port".into(), found: Value::Null });
+                found.push(Difference {
+                    path,
+                    wanted: "a port".into(),
+                    found: Value::Null,
+                });
                 continue;
             };
             for (key, value) in port.as_object().into_iter().flatten() {
                 match key.as_str() {
                     "vlan" if vlan::same(value, &other["vlan"]) => {}
-                    "vlan" => found.push(Difference { path: path.key("vlan"), wanted: value.clone(), found: other["vlan"].clone() }),
-                    "link-aggregation" => ports_as_set(&path.key(key), value, &other[key.as_str()], found),
+                    "vlan" => found.push(Difference {
+                        path: path.key("vlan"),
+                        wanted: value.clone(),
+                        found: other["vlan"].clone(),
+                    }),
+                    "link-aggregation" => {
+                        ports_as_set(&path.key(key), value, &other[key.as_str()], found)
+                    }
                     _ => below(&path.key(key), value, &other[key.as_str()], found),
                 }
             }
         }
-        let open = wanted["allow-extra-ports"] == true || wanted["options"]["allow-extra-patch-ports"] == true;
-        for extra in there.iter().filter(|port| !open && !named(entries(value), &port["name"]) && !may_be_a_pods(&port["name"], current)) {
+        let open = wanted["allow-extra-ports"] == true
+            || wanted["options"]["allow-extra-patch-ports"] == true;
+        for extra in there.iter().filter(|port| {
+            !open && !named(entries(value), &port["name"]) && !may_be_a_pods(&port["name"], current)
+        }) {
             let name = text(&extra["name"]);
-            found.push(Difference { path: path.item(&name), wanted: Value::Null, found: "a port".into() });
+            found.push(Difference {
+                path: path.item(&name),
+                wanted: Value::Null,
+                found: "a port".into(),
+            });
         }
     }
 }
 
-/// Whether a port can be the connection of a pod or a virtual machine. Those come and go with their pods, and are no drift.
+/// Whether a port can be the connection of a pod or a virtual machine. Those come and go with their
+/// pods, and are no drift.
 fn may_be_a_pods(name: &Value, current: &Value) -> bool {
-    let card = interfaces(current).iter().find(|interface| &interface["name"] == name);
-    card.is_none_or(|card| card["state"] == "ignore" || matches!(card["type"].as_str(), Some("veth" | "tun" | "unknown") | None))
+    let card = interfaces(current)
+        .iter()
+        .find(|interface| &interface["name"] == name);
+    card.is_none_or(|card| {
+        card["state"] == "ignore"
+            || matches!(
+                card["type"].as_str(),
+                Some("veth" | "tun" | "unknown") | None
+            )
+    })
 }
 
 /// Alternative names are added and removed one by one.
 fn alternatives(path: &Path, wanted: &Value, is: &Value, found: &mut Vec<Difference>) {
     for name in entries(wanted) {
-        let there = entries(is).iter().any(|other| other["name"] == name["name"]);
+        let there = entries(is)
+            .iter()
+            .any(|other| other["name"] == name["name"]);
         let path = path.item(&text(&name["name"]));
         match route::is_absent(name) {
-            true if there => found.push(Difference { path, wanted: Value::Null, found: name["name"].clone() }),
-            false if !there => found.push(Difference { path, wanted: name["name"].clone(), found: Value::Null }),
+            true if there => found.push(Difference {
+                path,
+                wanted: Value::Null,
+                found: name["name"].clone(),
+            }),
+            false if !there => found.push(Difference {
+                path,
+                wanted: name["name"].clone(),
+                found: Value::Null,
+            }),
             _ => {}
         }
     }
 }
 
-fn entry_differences(list: route::List, desired: &Value, current: &Value, found: &mut Vec<Difference>) {
-    let route::List { section, key, matches } = list;
+fn entry_differences(
+    list: route::List,
+    desired: &Value,
+    current: &Value,
+    found: &mut Vec<Difference>,
+) {
+    let route::List {
+        section,
+        key,
+        matches,
+    } = list;
     let wanted = entries(&desired[section]["config"]);
     let there = entries(&current[section]["config"]);
     for entry in wanted {
         let path = Path::default().key(section).key("config").item(&key(entry));
         if route::is_absent(entry) {
             // What is removed and wanted again is there.
-            let again = |other: &Value| wanted.iter().any(|entry| !route::is_absent(entry) && matches(entry, other));
-            for left in there.iter().filter(|other| matches(entry, other) && !again(other)) {
+            let again = |other: &Value| {
+                wanted
+                    .iter()
+                    .any(|entry| !route::is_absent(entry) && matches(entry, other))
+            };
+            for left in there
+                .iter()
+                .filter(|other| matches(entry, other) && !again(other))
+            {
                 let path = Path::default().key(section).key("config").item(&key(left));
-                found.push(Difference { path, wanted: Value::Null, found: left.clone() });
+                found.push(Difference {
+                    path,
+                    wanted: Value::Null,
+                    found: left.clone(),
+                });
             }
         } else if entry["state"] != "ignore" && !there.iter().any(|other| matches(entry, other)) {
-            found.push(Difference { path, wanted: entry.clone(), found: Value::Null });
+            found.push(Difference {
+                path,
+                wanted: entry.clone(),
+                found: Value::Null,
+            });
         }
     }
 }
@@ -339,10 +508,15 @@ fn dns(desired: &Value, current: &Value, found: &mut Vec<Difference>) {
     for key in ["server", "search", "options"] {
         let wanted = &desired["dns-resolver"]["config"][key];
         let is = &current["dns-resolver"]["config"][key];
-        let agree = wanted.is_null() || same_order(wanted, is) || (is_nothing(wanted) && is_nothing(is));
+        let agree =
+            wanted.is_null() || same_order(wanted, is) || (is_nothing(wanted) && is_nothing(is));
         if !agree {
             let path = Path::default().key("dns-resolver").key("config").key(key);
-            found.push(Difference { path, wanted: wanted.clone(), found: is.clone() });
+            found.push(Difference {
+                path,
+                wanted: wanted.clone(),
+                found: is.clone(),
+            });
         }
     }
 }
@@ -350,13 +524,26 @@ fn dns(desired: &Value, current: &Value, found: &mut Vec<Difference>) {
 fn mappings(desired: &Value, current: &Value, found: &mut Vec<Difference>) {
     let there = entries(&current["ovn"]["bridge-mappings"]);
     for mapping in entries(&desired["ovn"]["bridge-mappings"]) {
-        let path = Path::default().key("ovn").key("bridge-mappings").item(&text(&mapping["localnet"]));
-        let is = there.iter().find(|other| other["localnet"] == mapping["localnet"]);
+        let path = Path::default()
+            .key("ovn")
+            .key("bridge-mappings")
+            .item(&text(&mapping["localnet"]));
+        let is = there
+            .iter()
+            .find(|other| other["localnet"] == mapping["localnet"]);
         match (route::is_absent(mapping), is) {
-            (true, Some(is)) => found.push(Difference { path, wanted: Value::Null, found: is["bridge"].clone() }),
+            (true, Some(is)) => found.push(Difference {
+                path,
+                wanted: Value::Null,
+                found: is["bridge"].clone(),
+            }),
             (false, is) if is.is_none_or(|is| is["bridge"] != mapping["bridge"]) => {
                 let is = is.map(|is| is["bridge"].clone()).unwrap_or_default();
-                found.push(Difference { path: path.key("bridge"), wanted: mapping["bridge"].clone(), found: is });
+                found.push(Difference {
+                    path: path.key("bridge"),
+                    wanted: mapping["bridge"].clone(),
+                    found: is,
+                });
             }
             _ => {}
         }

@@ -38,12 +38,18 @@ fn current() -> Value {
 }
 
 fn paths(desired: Value) -> Vec<String> {
-    differences(&desired, &current()).iter().map(|difference| difference.path.to_string()).collect()
+    differences(&desired, &current())
+        .iter()
+        .map(|difference| difference.path.to_string())
+        .collect()
 }
 
 fn on(name: &str, kind: &str, rest: Value) -> Value {
     let mut interface = json!({"name": name, "type": kind, "state": "up"});
-    interface.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+    interface
+        .as_object_mut()
+        .unwrap()
+        .extend(rest.as_object().unwrap().clone());
     json!({ "interfaces": [interface] })
 }
 
@@ -57,7 +63,11 @@ fn what_is_as_wanted_is_no_difference_however_it_is_written() {
             json!({"mac-address": "02:00:00:00:00:0a", "mtu": "1500", "ipv4": {"enabled": true, "dhcp": "true", "auto-dns": true}}),
         ),
         // One end of a veth pair is an Ethernet interface for nmstate; others may add addresses.
-        on("eth1", "ethernet", json!({"ipv4": {"enabled": true, "dhcp": false, "address": [{"ip": "10.1.0.1", "prefix-length": 24}]}})),
+        on(
+            "eth1",
+            "ethernet",
+            json!({"ipv4": {"enabled": true, "dhcp": false, "address": [{"ip": "10.1.0.1", "prefix-length": 24}]}}),
+        ),
         on(
             "eth1",
             "ethernet",
@@ -75,7 +85,11 @@ fn what_is_as_wanted_is_no_difference_however_it_is_written() {
             json!({"copy-mac-from": "eth0", "bridge": {"options": {"stp": {"enabled": false}}, "port": [
             {"name": "bond0", "vlan": {"mode": "trunk", "trunk-tags": [{"id-range": {"min": 2, "max": 100}}, {"id-range": {"min": 101, "max": 4094}}]}}]}}),
         ),
-        on("eth5", "ethernet", json!({"alt-names": [{"name": "old"}, {"name": "never", "state": "absent"}]})),
+        on(
+            "eth5",
+            "ethernet",
+            json!({"alt-names": [{"name": "old"}, {"name": "never", "state": "absent"}]}),
+        ),
         json!({"interfaces": [{"name": "gone0", "type": "vlan", "state": "absent"}, {"name": "eth9", "type": "ethernet", "state": "absent"}, {"name": "eth9", "type": "ethernet", "state": "down"}]}),
         json!({"routes": {"config": [{"destination": "10.9.0.7/16", "next-hop-interface": "eth1", "next-hop-address": "10.1.0.254", "table-id": 0}]}}),
         json!({"routes": {"config": [{"state": "absent", "next-hop-interface": "eth1"}, {"destination": "10.9.0.0/16", "next-hop-interface": "eth1"}]}}),
@@ -89,11 +103,25 @@ fn what_is_as_wanted_is_no_difference_however_it_is_written() {
 #[test]
 fn each_difference_has_its_path() {
     for (desired, path) in [
-        (on("eth0", "ethernet", json!({"mtu": 9000})), "interfaces[eth0].mtu"),
-        (on("eth7", "ethernet", json!({})), "interfaces[eth7]"),
-        (on("eth1", "ethernet", json!({"ipv4": {"enabled": true, "dhcp": true}})), "interfaces[eth1].ipv4.dhcp"),
         (
-            on("eth1", "ethernet", json!({"ipv4": {"enabled": true, "address": [{"ip": "10.1.0.2", "prefix-length": 24}]}})),
+            on("eth0", "ethernet", json!({"mtu": 9000})),
+            "interfaces[eth0].mtu",
+        ),
+        (on("eth7", "ethernet", json!({})), "interfaces[eth7]"),
+        (
+            on(
+                "eth1",
+                "ethernet",
+                json!({"ipv4": {"enabled": true, "dhcp": true}}),
+            ),
+            "interfaces[eth1].ipv4.dhcp",
+        ),
+        (
+            on(
+                "eth1",
+                "ethernet",
+                json!({"ipv4": {"enabled": true, "address": [{"ip": "10.1.0.2", "prefix-length": 24}]}}),
+            ),
             "interfaces[eth1].ipv4.address[10.1.0.2/24]",
         ),
         (
@@ -104,36 +132,99 @@ fn each_difference_has_its_path() {
             ),
             "interfaces[eth1].ipv4.address[10.1.0.99/32]",
         ),
-        (on("eth0", "ethernet", json!({"ipv6": {"enabled": false}})), "interfaces[eth0].ipv6.enabled"),
+        (
+            on("eth0", "ethernet", json!({"ipv6": {"enabled": false}})),
+            "interfaces[eth0].ipv6.enabled",
+        ),
         // The options of automatic addresses count where DHCP or SLAAC is on.
         (
-            on("eth0", "ethernet", json!({"ipv4": {"enabled": true, "dhcp": true, "auto-route-table-id": 200}})),
+            on(
+                "eth0",
+                "ethernet",
+                json!({"ipv4": {"enabled": true, "dhcp": true, "auto-route-table-id": 200}}),
+            ),
             "interfaces[eth0].ipv4.auto-route-table-id",
         ),
-        (on("eth5", "ethernet", json!({"ipv6": {"enabled": true, "autoconf": true, "auto-dns": false}})), "interfaces[eth5].ipv6.auto-dns"),
-        (on("eth5", "ethernet", json!({"alt-names": [{"name": "old", "state": "absent"}]})), "interfaces[eth5].alt-names[old]"),
-        (on("eth5", "ethernet", json!({"alt-names": [{"name": "new"}]})), "interfaces[eth5].alt-names[new]"),
-        (on("bond0", "bond", json!({"link-aggregation": {"mode": "802.3ad"}})), "interfaces[bond0].link-aggregation.mode"),
         (
-            on("bond0", "bond", json!({"link-aggregation": {"options": {"miimon": 140}}})),
+            on(
+                "eth5",
+                "ethernet",
+                json!({"ipv6": {"enabled": true, "autoconf": true, "auto-dns": false}}),
+            ),
+            "interfaces[eth5].ipv6.auto-dns",
+        ),
+        (
+            on(
+                "eth5",
+                "ethernet",
+                json!({"alt-names": [{"name": "old", "state": "absent"}]}),
+            ),
+            "interfaces[eth5].alt-names[old]",
+        ),
+        (
+            on("eth5", "ethernet", json!({"alt-names": [{"name": "new"}]})),
+            "interfaces[eth5].alt-names[new]",
+        ),
+        (
+            on(
+                "bond0",
+                "bond",
+                json!({"link-aggregation": {"mode": "802.3ad"}}),
+            ),
+            "interfaces[bond0].link-aggregation.mode",
+        ),
+        (
+            on(
+                "bond0",
+                "bond",
+                json!({"link-aggregation": {"options": {"miimon": 140}}}),
+            ),
             "interfaces[bond0].link-aggregation.options.miimon",
         ),
-        (on("bond0", "bond", json!({"link-aggregation": {"port": ["eth2"]}})), "interfaces[bond0].link-aggregation.port"),
         (
-            on("br1", "linux-bridge", json!({"bridge": {"port": [{"name": "bond0", "vlan": {}}]}})),
+            on(
+                "bond0",
+                "bond",
+                json!({"link-aggregation": {"port": ["eth2"]}}),
+            ),
+            "interfaces[bond0].link-aggregation.port",
+        ),
+        (
+            on(
+                "br1",
+                "linux-bridge",
+                json!({"bridge": {"port": [{"name": "bond0", "vlan": {}}]}}),
+            ),
             "interfaces[br1].bridge.port[bond0].vlan",
         ),
         (
-            on("br1", "linux-bridge", json!({"bridge": {"port": [{"name": "bond0"}, {"name": "eth5"}]}})),
+            on(
+                "br1",
+                "linux-bridge",
+                json!({"bridge": {"port": [{"name": "bond0"}, {"name": "eth5"}]}}),
+            ),
             "interfaces[br1].bridge.port[eth5]",
         ),
-        (on("br1", "linux-bridge", json!({"bridge": {"port": []}})), "interfaces[br1].bridge.port[bond0]"),
         (
-            on("br1", "linux-bridge", json!({"bridge": {"options": {"stp": {"enabled": true}}}})),
+            on("br1", "linux-bridge", json!({"bridge": {"port": []}})),
+            "interfaces[br1].bridge.port[bond0]",
+        ),
+        (
+            on(
+                "br1",
+                "linux-bridge",
+                json!({"bridge": {"options": {"stp": {"enabled": true}}}}),
+            ),
             "interfaces[br1].bridge.options.stp.enabled",
         ),
-        (json!({"interfaces": [{"name": "br1", "type": "linux-bridge", "state": "absent"}]}), "interfaces[br1]"),
-        (json!({"interfaces": [{"name": "br1", "type": "linux-bridge", "state": "down"}]}), "interfaces[br1].state"),
+        (
+            json!({"interfaces": [{"name": "br1", "type": "linux-bridge", "state": "absent"}]}),
+            "interfaces[br1]",
+        ),
+        (
+            json!({"interfaces": [{"name": "br1", "type": "linux-bridge", "state": "down"}]}),
+            "interfaces[br1].state",
+        ),
         (
             json!({"routes": {"config": [{"destination": "10.8.0.0/16", "next-hop-interface": "eth1"}]}}),
             "routes.config[10.8.0.0/16 dev eth1]",
@@ -146,10 +237,22 @@ fn each_difference_has_its_path() {
             json!({"route-rules": {"config": [{"ip-from": "192.0.2.3", "route-table": 200}]}}),
             "route-rules.config[ip-from 192.0.2.3 route-table 200]",
         ),
-        (json!({"dns-resolver": {"config": {"server": ["2001:db8::53", "10.0.0.53"]}}}), "dns-resolver.config.server"),
-        (json!({"hostname": {"running": "node-b"}}), "hostname.running"),
-        (json!({"ovn": {"bridge-mappings": [{"localnet": "net1", "bridge": "br-ex"}]}}), "ovn.bridge-mappings[net1].bridge"),
-        (json!({"ovs-db": {"external_ids": {"system-id": "x"}}}), "ovs-db.external_ids.system-id"),
+        (
+            json!({"dns-resolver": {"config": {"server": ["2001:db8::53", "10.0.0.53"]}}}),
+            "dns-resolver.config.server",
+        ),
+        (
+            json!({"hostname": {"running": "node-b"}}),
+            "hostname.running",
+        ),
+        (
+            json!({"ovn": {"bridge-mappings": [{"localnet": "net1", "bridge": "br-ex"}]}}),
+            "ovn.bridge-mappings[net1].bridge",
+        ),
+        (
+            json!({"ovs-db": {"external_ids": {"system-id": "x"}}}),
+            "ovs-db.external_ids.system-id",
+        ),
     ] {
         assert_eq!(paths(desired.clone()), [path], "{desired}");
     }
@@ -158,12 +261,21 @@ fn each_difference_has_its_path() {
 #[test]
 fn a_card_is_found_by_its_address() {
     let desired = json!({"interfaces": [{"name": "uplink", "identifier": "mac-address", "mac-address": "02:00:00:00:00:0a", "state": "up", "mtu": 1400}]});
-    assert_eq!(differences(&desired, &current())[0].to_string(), "interfaces[uplink].mtu: 1500 should be 1400");
+    assert_eq!(
+        differences(&desired, &current())[0].to_string(),
+        "interfaces[uplink].mtu: 1500 should be 1400"
+    );
     // A bridge on top of it has the same address.
     let bridge = json!({"name": "br0", "type": "linux-bridge", "state": "up", "mac-address": "02:00:00:00:00:0A", "mtu": 1400});
     let mut current = current();
-    current["interfaces"].as_array_mut().unwrap().insert(0, bridge);
-    assert_eq!(differences(&desired, &current)[0].to_string(), "interfaces[uplink].mtu: 1500 should be 1400");
+    current["interfaces"]
+        .as_array_mut()
+        .unwrap()
+        .insert(0, bridge);
+    assert_eq!(
+        differences(&desired, &current)[0].to_string(),
+        "interfaces[uplink].mtu: 1500 should be 1400"
+    );
 }
 
 #[test]

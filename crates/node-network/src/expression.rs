@@ -1,9 +1,19 @@
-//! The language of `spec.capture`: `routes.running.destination=="0.0.0.0/0"`, `capture.default-gw | interfaces.name:=br1`.
+//! The language of `spec.capture`: `routes.running.destination=="0.0.0.0/0"`,
+//! `capture.default-gw | interfaces.name:=br1`.
 
 use std::fmt;
 
 /// The first words of paths. Any other word is a value.
-const ROOTS: [&str; 8] = ["interfaces", "routes", "route-rules", "dns-resolver", "hostname", "ovn", "ovs-db", "capture"];
+const ROOTS: [&str; 8] = [
+    "interfaces",
+    "routes",
+    "route-rules",
+    "dns-resolver",
+    "hostname",
+    "ovn",
+    "ovs-db",
+    "capture",
+];
 
 /// An expression that cannot be read or carried out, with the place in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +31,13 @@ impl std::error::Error for ExpressionError {}
 impl fmt::Display for ExpressionError {
     /// The message, the expression, and a caret below the place, as `nmstatectl` writes it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}\n| {}\n| {}^", self.message, self.line, ".".repeat(self.position))
+        write!(
+            f,
+            "{}\n| {}\n| {}^",
+            self.message,
+            self.line,
+            ".".repeat(self.position)
+        )
     }
 }
 
@@ -54,7 +70,8 @@ pub enum Action {
     Keep,
     /// The entries whose property is this.
     Equal(Operand),
-    /// The entries whose property is there and is something else. nmpolicy had this; nmstate has not.
+    /// The entries whose property is there and is something else. nmpolicy had this; nmstate has
+    /// not.
     NotEqual(Operand),
     /// All entries, with this in the property.
     Assign(Operand),
@@ -80,7 +97,10 @@ impl Expression {
             | Action::Assign(Operand::Reference(reference)) => Some(reference),
             _ => None,
         };
-        [Some(&self.path), operand].into_iter().flatten().filter_map(|reference| Some((reference.capture.as_deref()?, reference.position)))
+        [Some(&self.path), operand]
+            .into_iter()
+            .flatten()
+            .filter_map(|reference| Some((reference.capture.as_deref()?, reference.position)))
     }
 
     /// Reads an expression.
@@ -88,37 +108,66 @@ impl Expression {
         // Non-breaking spaces come along when examples are copied from web pages.
         let line = line.replace('\u{a0}', " ").trim().to_owned();
         let tokens = tokens(&line)?;
-        let error = |message: &str, position: usize| ExpressionError { message: message.to_owned(), line: line.clone(), position };
+        let error = |message: &str, position: usize| ExpressionError {
+            message: message.to_owned(),
+            line: line.clone(),
+            position,
+        };
         let end = line.chars().count();
         let (source, rest) = match tokens.iter().position(|(token, _)| *token == Token::Pipe) {
             None => (None, tokens.as_slice()),
             Some(pipe) => match &tokens[..pipe] {
                 [(Token::Word(word), position)] => {
-                    let name = word.strip_prefix("capture.").filter(|name| !name.is_empty() && !name.contains('.'));
-                    let name = name.ok_or_else(|| error("before | stands capture.NAME and nothing else", *position))?;
+                    let name = word
+                        .strip_prefix("capture.")
+                        .filter(|name| !name.is_empty() && !name.contains('.'));
+                    let name = name.ok_or_else(|| {
+                        error("before | stands capture.NAME and nothing else", *position)
+                    })?;
                     (Some((name.to_owned(), *position)), &tokens[pipe + 1..])
                 }
-                _ => return Err(error("before | stands capture.NAME and nothing else", tokens[pipe].1)),
+                _ => {
+                    return Err(error(
+                        "before | stands capture.NAME and nothing else",
+                        tokens[pipe].1,
+                    ));
+                }
             },
         };
         let (path, rest) = match rest {
             [(Token::Word(word), position), rest @ ..] => (reference(word, *position), rest),
-            [(_, position), ..] => return Err(error("a path is expected, such as interfaces.name", *position)),
+            [(_, position), ..] => {
+                return Err(error(
+                    "a path is expected, such as interfaces.name",
+                    *position,
+                ));
+            }
             [] => return Err(error("a path is expected, such as interfaces.name", end)),
         };
-        let mut path = path
-            .filter(|path| !path.steps.is_empty())
-            .ok_or_else(|| error(&format!("a path begins with one of {}", ROOTS.join(", ")), 0))?;
+        let mut path = path.filter(|path| !path.steps.is_empty()).ok_or_else(|| {
+            error(
+                &format!("a path begins with one of {}", ROOTS.join(", ")),
+                0,
+            )
+        })?;
         if let Some((name, position)) = source {
             if path.capture.is_some() {
                 return Err(error("only one capture can be worked on", path.position));
             }
-            path = Reference { capture: Some(name), position: path.position.max(position), ..path };
+            path = Reference {
+                capture: Some(name),
+                position: path.position.max(position),
+                ..path
+            };
         }
         let action = match rest {
             [] => Action::Keep,
-            [(operator @ (Token::Equal | Token::NotEqual | Token::Assign), _), (value, position)] => {
-                let operand = operand(value, *position).ok_or_else(|| error("a value or a path is expected", *position))?;
+            [
+                (operator @ (Token::Equal | Token::NotEqual | Token::Assign), _),
+                (value, position),
+            ] => {
+                let operand = operand(value, *position)
+                    .ok_or_else(|| error("a value or a path is expected", *position))?;
                 match operator {
                     Token::Equal => Action::Equal(operand),
                     Token::NotEqual => Action::NotEqual(operand),
@@ -129,7 +178,10 @@ impl Expression {
                 return Err(error("nothing stands after the operator", *position));
             }
             [_, _, (_, position), ..] => {
-                return Err(error("only one comparison or assignment stands in an expression; chain captures with |", *position));
+                return Err(error(
+                    "only one comparison or assignment stands in an expression; chain captures with |",
+                    *position,
+                ));
             }
             [(_, position), ..] => return Err(error("expected ==, != or :=", *position)),
         };
@@ -144,19 +196,28 @@ pub fn reference(word: &str, position: usize) -> Option<Reference> {
         return None;
     }
     if steps[0] != "capture" {
-        return Some(Reference { capture: None, steps, position });
+        return Some(Reference {
+            capture: None,
+            steps,
+            position,
+        });
     }
     let rest = steps.split_off(2.min(steps.len()));
-    Some(Reference { capture: Some(steps.get(1)?.clone()), steps: rest, position })
+    Some(Reference {
+        capture: Some(steps.get(1)?.clone()),
+        steps: rest,
+        position,
+    })
 }
 
 fn operand(token: &Token, position: usize) -> Option<Operand> {
     match token {
         Token::Text(text) => Some(Operand::Text(text.clone())),
         Token::Word(word) if word.eq_ignore_ascii_case("null") => Some(Operand::Null),
-        Token::Word(word) if word.contains('.') => {
-            Some(reference(word, position).map_or_else(|| Operand::Text(word.clone()), Operand::Reference))
-        }
+        Token::Word(word) if word.contains('.') => Some(
+            reference(word, position)
+                .map_or_else(|| Operand::Text(word.clone()), Operand::Reference),
+        ),
         Token::Word(word) => Some(Operand::Text(word.clone())),
         _ => None,
     }
@@ -174,7 +235,11 @@ enum Token {
 
 fn tokens(line: &str) -> Result<Vec<(Token, usize)>, ExpressionError> {
     let characters: Vec<char> = line.chars().collect();
-    let error = |message: &str, position: usize| ExpressionError { message: message.to_owned(), line: line.to_owned(), position };
+    let error = |message: &str, position: usize| ExpressionError {
+        message: message.to_owned(),
+        line: line.to_owned(),
+        position,
+    };
     let mut found = Vec::new();
     let mut at = 0;
     while let Some(character) = characters.get(at) {
@@ -197,15 +262,32 @@ fn tokens(line: &str) -> Result<Vec<(Token, usize)>, ExpressionError> {
             }
             ('=' | '!' | ':', _) => return Err(error("expected ==, != or :=", start)),
             ('"', _) => {
-                let length = characters[at + 1..].iter().position(|character| *character == '"');
-                let length = length.ok_or_else(|| error("the text that begins here has no end: a \" is missing", start))?;
-                found.push((Token::Text(characters[at + 1..at + 1 + length].iter().collect()), start + 1));
+                let length = characters[at + 1..]
+                    .iter()
+                    .position(|character| *character == '"');
+                let length = length.ok_or_else(|| {
+                    error(
+                        "the text that begins here has no end: a \" is missing",
+                        start,
+                    )
+                })?;
+                found.push((
+                    Token::Text(characters[at + 1..at + 1 + length].iter().collect()),
+                    start + 1,
+                ));
                 at += length + 2;
             }
             _ => {
-                let ends = |character: &char| character.is_whitespace() || "=!|\":".contains(*character);
-                let length = characters[at..].iter().position(ends).unwrap_or(characters.len() - at);
-                found.push((Token::Word(characters[at..at + length].iter().collect()), start));
+                let ends =
+                    |character: &char| character.is_whitespace() || "=!|\":".contains(*character);
+                let length = characters[at..]
+                    .iter()
+                    .position(ends)
+                    .unwrap_or(characters.len() - at);
+                found.push((
+                    Token::Word(characters[at..at + length].iter().collect()),
+                    start,
+                ));
                 at += length;
             }
         }
@@ -223,28 +305,61 @@ mod tests {
 
     #[test]
     fn expressions_are_read() {
-        let parsed = Expression::parse("capture.gw-routes | routes.running.next-hop-interface := \"br1\"").unwrap();
+        let parsed =
+            Expression::parse("capture.gw-routes | routes.running.next-hop-interface := \"br1\"")
+                .unwrap();
         assert_eq!(parsed.path.capture.as_deref(), Some("gw-routes"));
-        assert_eq!(parsed.path.steps, ["routes", "running", "next-hop-interface"]);
-        assert_eq!(parsed.action, Action::Assign(Operand::Text("br1".to_owned())));
-        let parsed = Expression::parse("interfaces.name==capture.gw.routes.running.0.next-hop-interface").unwrap();
-        assert_eq!(parsed.needs().map(|(name, _)| name).collect::<Vec<_>>(), ["gw"]);
         assert_eq!(
-            Expression::parse("capture.eths | interfaces.lldp.enabled:=true").unwrap().action,
+            parsed.path.steps,
+            ["routes", "running", "next-hop-interface"]
+        );
+        assert_eq!(
+            parsed.action,
+            Action::Assign(Operand::Text("br1".to_owned()))
+        );
+        let parsed =
+            Expression::parse("interfaces.name==capture.gw.routes.running.0.next-hop-interface")
+                .unwrap();
+        assert_eq!(
+            parsed.needs().map(|(name, _)| name).collect::<Vec<_>>(),
+            ["gw"]
+        );
+        assert_eq!(
+            Expression::parse("capture.eths | interfaces.lldp.enabled:=true")
+                .unwrap()
+                .action,
             Action::Assign(Operand::Text("true".to_owned()))
         );
-        assert_eq!(Expression::parse("interfaces.controller:=null").unwrap().action, Action::Assign(Operand::Null));
-        assert_eq!(Expression::parse("interfaces.type!=ethernet").unwrap().action, Action::NotEqual(Operand::Text("ethernet".to_owned())));
         assert_eq!(
-            Expression::parse("routes.running.destination==0.0.0.0/0").unwrap().action,
+            Expression::parse("interfaces.controller:=null")
+                .unwrap()
+                .action,
+            Action::Assign(Operand::Null)
+        );
+        assert_eq!(
+            Expression::parse("interfaces.type!=ethernet")
+                .unwrap()
+                .action,
+            Action::NotEqual(Operand::Text("ethernet".to_owned()))
+        );
+        assert_eq!(
+            Expression::parse("routes.running.destination==0.0.0.0/0")
+                .unwrap()
+                .action,
             Action::Equal(Operand::Text("0.0.0.0/0".to_owned()))
         );
-        assert_eq!(Expression::parse("interfaces").unwrap().action, Action::Keep);
+        assert_eq!(
+            Expression::parse("interfaces").unwrap().action,
+            Action::Keep
+        );
     }
 
     #[test]
     fn errors_point_at_the_place() {
-        assert_eq!(error("interfaces.name=eth1"), "expected ==, != or :=\n| interfaces.name=eth1\n| ...............^");
+        assert_eq!(
+            error("interfaces.name=eth1"),
+            "expected ==, != or :=\n| interfaces.name=eth1\n| ...............^"
+        );
         assert_eq!(
             error("interfaces.name==\"eth1"),
             "the text that begins here has no end: a \" is missing\n| interfaces.name==\"eth1\n| .................^"

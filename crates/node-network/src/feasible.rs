@@ -1,5 +1,6 @@
-//! Refusals of nmstate on a host that is like this: interfaces that cannot be made, ports that are not there or have two controllers, a new
-//! bond without a mode, an MTU that the interface does not take.
+//! Refusals of nmstate on a host that is like this: interfaces that cannot be made, ports that are
+//! not there or have two controllers, a new bond without a mode, an MTU that the interface does not
+//! take.
 
 use std::collections::BTreeMap;
 
@@ -18,26 +19,40 @@ pub fn refusal(desired: &Value, current: &Value) -> Option<String> {
     (!words.is_empty()).then(|| format!("this host would refuse it: {}", words.join("; ")))
 }
 
-/// Where a host that is like `current` does not take `desired`. Both are states in nmstate's form, `current` with all interfaces of the host.
+/// Where a host that is like `current` does not take `desired`. Both are states in nmstate's form,
+/// `current` with all interfaces of the host.
 pub fn refusals(desired: &Value, current: &Value) -> Vec<StateError> {
     let mut found = Vec::new();
-    // nmstate finds a virtual function by such a name, and by its own once the same state has made it.
-    let makes_functions = interfaces(desired).iter().any(|interface| !interface["ethernet"]["sr-iov"]["total-vfs"].is_null());
+    // nmstate finds a virtual function by such a name, and by its own once the same state has made
+    // it.
+    let makes_functions = interfaces(desired)
+        .iter()
+        .any(|interface| !interface["ethernet"]["sr-iov"]["total-vfs"].is_null());
     let is_function = |name: &str| makes_functions || name.starts_with("sriov:");
-    // The same state makes the other end of a veth pair. nmstate also finds a port by its profile or by an alternative name.
-    let is_peer = |name: &str| interfaces(desired).iter().any(|interface| interface["veth"]["peer"] == name);
+    // The same state makes the other end of a veth pair. nmstate also finds a port by its profile
+    // or by an alternative name.
+    let is_peer = |name: &str| {
+        interfaces(desired)
+            .iter()
+            .any(|interface| interface["veth"]["peer"] == name)
+    };
     let is_called = |interface: &Value, name: &str| {
         text(&interface["name"]) == name
             || interface["profile-name"] == name
-            || entries(&interface["alt-names"]).iter().any(|other| other["name"] == name)
+            || entries(&interface["alt-names"])
+                .iter()
+                .any(|other| other["name"] == name)
     };
     let mut controllers: BTreeMap<String, String> = BTreeMap::new();
     for wanted in interfaces(desired) {
-        let path = Path::default().key("interfaces").item(&interface_key(wanted));
+        let path = Path::default()
+            .key("interfaces")
+            .item(&interface_key(wanted));
         if matches!(wanted["state"].as_str(), Some("absent" | "down" | "ignore")) {
             continue;
         }
-        let mut refuse = |path: Path, message: String| found.push(StateError::Invalid { path, message });
+        let mut refuse =
+            |path: Path, message: String| found.push(StateError::Invalid { path, message });
         let (there, kind) = (find_interface(wanted, current), text(&wanted["type"]));
         let can_come = is_virtual(wanted)
             || wanted["veth"].is_object()
@@ -56,33 +71,54 @@ pub fn refusals(desired: &Value, current: &Value) -> Vec<StateError> {
                 continue;
             }
             None if kind == "bond" && wanted["link-aggregation"]["mode"].is_null() => {
-                refuse(path.key("link-aggregation").key("mode"), "is missing, and a new bond needs it".to_owned());
+                refuse(
+                    path.key("link-aggregation").key("mode"),
+                    "is missing, and a new bond needs it".to_owned(),
+                );
             }
             Some(there) => {
                 let limit = |key: &str| there[key].as_u64();
-                let mtu = wanted["mtu"].as_u64().or_else(|| wanted["mtu"].as_str()?.parse().ok());
-                if let Some(mtu) =
-                    mtu.filter(|mtu| limit("max-mtu").is_some_and(|most| *mtu > most) || limit("min-mtu").is_some_and(|least| *mtu < least))
-                {
-                    let (least, most) = (limit("min-mtu").unwrap_or_default(), limit("max-mtu").unwrap_or_default());
-                    refuse(path.key("mtu"), format!("must be {least} to {most} for this interface, not {mtu}"));
+                let mtu = wanted["mtu"]
+                    .as_u64()
+                    .or_else(|| wanted["mtu"].as_str()?.parse().ok());
+                if let Some(mtu) = mtu.filter(|mtu| {
+                    limit("max-mtu").is_some_and(|most| *mtu > most)
+                        || limit("min-mtu").is_some_and(|least| *mtu < least)
+                }) {
+                    let (least, most) = (
+                        limit("min-mtu").unwrap_or_default(),
+                        limit("max-mtu").unwrap_or_default(),
+                    );
+                    refuse(
+                        path.key("mtu"),
+                        format!("must be {least} to {most} for this interface, not {mtu}"),
+                    );
                 }
             }
             _ => {}
         }
         for (place, port) in ports(&path, wanted) {
             let by_name = |interface: &&Value| is_called(interface, &port);
-            let is_wanted = interfaces(desired).iter().find(by_name).is_some_and(|interface| interface["state"] != "absent");
+            let is_wanted = interfaces(desired)
+                .iter()
+                .find(by_name)
+                .is_some_and(|interface| interface["state"] != "absent");
             // Open vSwitch makes the internal port of a bridge with the bridge.
             if !is_wanted
                 && kind != "ovs-bridge"
                 && !is_function(&port)
                 && !is_peer(&port)
-                && !interfaces(current).iter().any(|interface| is_called(interface, &port))
+                && !interfaces(current)
+                    .iter()
+                    .any(|interface| is_called(interface, &port))
             {
-                refuse(place, format!("there is no interface {port}, and none is wanted"));
-            } else if let Some(other) =
-                controllers.insert(port.clone(), text(&wanted["name"])).filter(|other| *other != text(&wanted["name"]))
+                refuse(
+                    place,
+                    format!("there is no interface {port}, and none is wanted"),
+                );
+            } else if let Some(other) = controllers
+                .insert(port.clone(), text(&wanted["name"]))
+                .filter(|other| *other != text(&wanted["name"]))
             {
                 refuse(place, format!("{port} is to be a port of {other}, too"));
             }
@@ -97,15 +133,26 @@ fn ports(path: &Path, wanted: &Value) -> Vec<(Path, String)> {
     for section in ["bridge", "link-aggregation", "vrf"] {
         for key in ["port", "ports"] {
             for port in entries(&wanted[section][key]) {
-                let name = if port.is_string() { text(port) } else { text(&port["name"]) };
+                let name = if port.is_string() {
+                    text(port)
+                } else {
+                    text(&port["name"])
+                };
                 // A bond of Open vSwitch is named in its bridge alone.
-                let bond = [&port["link-aggregation"], &port["bond"]].into_iter().find(|bond| bond.is_object());
+                let bond = [&port["link-aggregation"], &port["bond"]]
+                    .into_iter()
+                    .find(|bond| bond.is_object());
                 let path = path.key(section).key(key);
                 match bond {
-                    Some(bond) => found.extend(["port", "ports"].into_iter().flat_map(|key| entries(&bond[key])).map(|port| {
-                        let name = text(&port["name"]);
-                        (path.item(&name), name)
-                    })),
+                    Some(bond) => found.extend(
+                        ["port", "ports"]
+                            .into_iter()
+                            .flat_map(|key| entries(&bond[key]))
+                            .map(|port| {
+                                let name = text(&port["name"]);
+                                (path.item(&name), name)
+                            }),
+                    ),
                     None => found.push((path.item(&name), name)),
                 }
             }
@@ -127,7 +174,10 @@ mod tests {
             {"name": "veth1", "type": "veth", "state": "up", "min-mtu": 68, "max-mtu": 65535},
             {"name": "bond1", "type": "bond", "state": "up", "link-aggregation": {"mode": "802.3ad"}},
         ]});
-        refusals(&json!({ "interfaces": desired }), &current).iter().map(ToString::to_string).collect()
+        refusals(&json!({ "interfaces": desired }), &current)
+            .iter()
+            .map(ToString::to_string)
+            .collect()
     }
 
     fn bridge(name: &str, port: &str) -> Value {
@@ -145,14 +195,26 @@ mod tests {
                 json!([{"name": "eth7", "mtu": 1500}]),
                 "interfaces[eth7]: there is no such interface, and one of type ethernet cannot be made",
             ),
-            (json!([bridge("br1", "eth7")]), "interfaces[br1].bridge.port[eth7]: there is no interface eth7, and none is wanted"),
-            (json!([bridge("br1", "eth1"), bridge("br2", "eth1")]), "interfaces[br2].bridge.port[eth1]: eth1 is to be a port of br1, too"),
+            (
+                json!([bridge("br1", "eth7")]),
+                "interfaces[br1].bridge.port[eth7]: there is no interface eth7, and none is wanted",
+            ),
+            (
+                json!([bridge("br1", "eth1"), bridge("br2", "eth1")]),
+                "interfaces[br2].bridge.port[eth1]: eth1 is to be a port of br1, too",
+            ),
             (
                 json!([{"name": "bond0", "type": "bond", "link-aggregation": {"port": ["eth1"]}}]),
                 "interfaces[bond0].link-aggregation.mode: is missing, and a new bond needs it",
             ),
-            (json!([{"name": "veth1", "mtu": 65536}]), "interfaces[veth1].mtu: must be 68 to 65535 for this interface, not 65536"),
-            (json!([{"name": "eth1", "mtu": 9001}]), "interfaces[eth1].mtu: must be 68 to 9000 for this interface, not 9001"),
+            (
+                json!([{"name": "veth1", "mtu": 65536}]),
+                "interfaces[veth1].mtu: must be 68 to 65535 for this interface, not 65536",
+            ),
+            (
+                json!([{"name": "eth1", "mtu": 9001}]),
+                "interfaces[eth1].mtu: must be 68 to 9000 for this interface, not 9001",
+            ),
         ] {
             assert_eq!(said(desired.clone()), [expected], "{desired}");
         }

@@ -12,10 +12,13 @@ pub struct GlobError {
     pub message: String,
 }
 
-/// A pattern as an expression for whole names: `*` stands for anything, `?` for one character, `[a-c]` for one of these and `[!a-c]` for
-/// one of the others. Everything else is itself.
+/// A pattern as an expression for whole names: `*` stands for anything, `?` for one character,
+/// `[a-c]` for one of these and `[!a-c]` for one of the others. Everything else is itself.
 pub fn glob(pattern: &str) -> Result<Regex, GlobError> {
-    let failed = |message: &str| GlobError { pattern: pattern.to_owned(), message: message.to_owned() };
+    let failed = |message: &str| GlobError {
+        pattern: pattern.to_owned(),
+        message: message.to_owned(),
+    };
     let mut expression = String::from("^(?s:");
     let mut rest = pattern.chars();
     while let Some(character) = rest.next() {
@@ -23,14 +26,25 @@ pub fn glob(pattern: &str) -> Result<Regex, GlobError> {
             '*' => expression.push_str(".*"),
             '?' => expression.push('.'),
             '[' => {
-                let class: String = rest.by_ref().take_while(|character| *character != ']').collect();
-                let (negated, class) = class.strip_prefix(['!', '^']).map_or((false, class.as_str()), |class| (true, class));
+                let class: String = rest
+                    .by_ref()
+                    .take_while(|character| *character != ']')
+                    .collect();
+                let (negated, class) = class
+                    .strip_prefix(['!', '^'])
+                    .map_or((false, class.as_str()), |class| (true, class));
                 if class.is_empty() {
                     return Err(failed("nothing stands between [ and ]"));
                 }
                 let escaped: String = class
                     .chars()
-                    .map(|character| if character == '-' { "-".to_owned() } else { regex::escape(&character.to_string()) })
+                    .map(|character| {
+                        if character == '-' {
+                            "-".to_owned()
+                        } else {
+                            regex::escape(&character.to_string())
+                        }
+                    })
                     .collect();
                 expression.push_str(&format!("[{}{escaped}]", if negated { "^" } else { "" }));
             }
@@ -62,14 +76,20 @@ mod tests {
             ("a+b", "a+b", "aab"),
         ] {
             let expression = glob(pattern).unwrap();
-            assert!(expression.is_match(yes) && !expression.is_match(no), "{pattern}");
+            assert!(
+                expression.is_match(yes) && !expression.is_match(no),
+                "{pattern}"
+            );
         }
     }
 
     #[test]
     fn what_is_no_pattern_is_said() {
         let message = |pattern: &str| glob(pattern).unwrap_err().to_string();
-        assert_eq!(message("eth[0-9"), "\"eth[0-9\" is no pattern of names: a ] is missing");
+        assert_eq!(
+            message("eth[0-9"),
+            "\"eth[0-9\" is no pattern of names: a ] is missing"
+        );
         assert!(message("eth[]").contains("nothing stands between"));
         assert!(message("eth[9-1]").contains("a range runs backwards"));
     }

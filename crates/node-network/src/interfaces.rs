@@ -1,4 +1,5 @@
-//! `spec.match.interfaces`: interfaces of a desired state that have no name get those of the interfaces that match on the node now.
+//! `spec.match.interfaces`: interfaces of a desired state that have no name get those of the
+//! interfaces that match on the node now.
 
 use crate::{
     glob::{GlobError, glob},
@@ -12,10 +13,14 @@ use weft_operands::problems::given;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MatchError {
     /// An interface without a name, in a policy that does not say which are meant.
-    #[error("spec.desiredState.interfaces[{0}].name is missing: give a name, or say in spec.match.interfaces which interfaces are meant")]
+    #[error(
+        "spec.desiredState.interfaces[{0}].name is missing: give a name, or say in spec.match.interfaces which interfaces are meant"
+    )]
     Unnamed(usize),
     /// A part of the early design that is not there yet.
-    #[error("{0} is not supported yet: match by name or type, or name the interfaces in spec.desiredState")]
+    #[error(
+        "{0} is not supported yet: match by name or type, or name the interfaces in spec.desiredState"
+    )]
     Unsupported(&'static str),
     /// A match that says nothing would match all interfaces, those of pods included.
     #[error(
@@ -27,20 +32,25 @@ pub enum MatchError {
     Pattern(#[from] GlobError),
 }
 
-/// The desired state with a name in each interface. `current` is the state of the node; whoever calls this does so again when the
-/// interfaces of the node change.
+/// The desired state with a name in each interface. `current` is the state of the node; whoever
+/// calls this does so again when the interfaces of the node change.
 pub fn expand(spec: &Spec, desired: &Value, current: &Value) -> Result<Value, MatchError> {
     if spec.auto_config.is_some() {
         return Err(MatchError::Unsupported("spec.autoConfig"));
     }
-    let rule = spec.match_.as_ref().and_then(|rule| rule.interfaces.as_ref());
+    let rule = spec
+        .match_
+        .as_ref()
+        .and_then(|rule| rule.interfaces.as_ref());
     let unnamed = |interface: &Value| text(&interface["name"]).is_empty();
     let matched = match rule {
         None => match interfaces(desired).iter().position(unnamed) {
             Some(index) => return Err(MatchError::Unnamed(index)),
             None => return Ok(desired.clone()),
         },
-        Some(rule) if rule.lldp.is_some() => return Err(MatchError::Unsupported("spec.match.interfaces.lldp")),
+        Some(rule) if rule.lldp.is_some() => {
+            return Err(MatchError::Unsupported("spec.match.interfaces.lldp"));
+        }
         Some(rule) => matching(given(&rule.name), given(&rule.type_), current)?,
     };
     let mut expanded = Vec::new();
@@ -65,14 +75,20 @@ pub fn expand(spec: &Spec, desired: &Value, current: &Value) -> Result<Value, Ma
     Ok(desired)
 }
 
-/// The interfaces of a node that match. Those that nobody manages, the ends of pods' connections above all, never do.
-pub fn matching<'a>(name: Option<&str>, kind: Option<&str>, current: &'a Value) -> Result<Vec<&'a Value>, MatchError> {
+/// The interfaces of a node that match. Those that nobody manages, the ends of pods' connections
+/// above all, never do.
+pub fn matching<'a>(
+    name: Option<&str>,
+    kind: Option<&str>,
+    current: &'a Value,
+) -> Result<Vec<&'a Value>, MatchError> {
     if name.is_none() && kind.is_none() {
         return Err(MatchError::Empty);
     }
     let name = name.map(glob).transpose()?;
     let matches = |interface: &&Value| {
-        name.as_ref().is_none_or(|pattern| pattern.is_match(&text(&interface["name"])))
+        name.as_ref()
+            .is_none_or(|pattern| pattern.is_match(&text(&interface["name"])))
             && kind.is_none_or(|kind| is_of_type(interface, kind))
             && !matches!(interface["state"].as_str(), Some("ignore" | "absent"))
     };
@@ -126,7 +142,11 @@ mod tests {
     #[test]
     fn name_and_type_must_both_match() {
         let names = |name: Option<&str>, kind: Option<&str>| -> Vec<String> {
-            matching(name, kind, &current()).unwrap().iter().map(|interface| text(&interface["name"])).collect()
+            matching(name, kind, &current())
+                .unwrap()
+                .iter()
+                .map(|interface| text(&interface["name"]))
+                .collect()
         };
         assert_eq!(names(Some("eth*"), None), ["eth0", "eth1"]);
         assert_eq!(names(Some("eth?"), Some("bond")), Vec::<String>::new());
@@ -139,10 +159,18 @@ mod tests {
     #[test]
     fn what_cannot_be_matched_is_said() {
         let desired = json!({"interfaces": [{"name": "eth0"}, {"state": "up"}]});
-        assert_eq!(expanded(json!({"desiredState": desired})), Err(MatchError::Unnamed(1)));
-        assert_eq!(expanded(json!({"match": {"interfaces": {}}, "desiredState": desired})), Err(MatchError::Empty));
+        assert_eq!(
+            expanded(json!({"desiredState": desired})),
+            Err(MatchError::Unnamed(1))
+        );
+        assert_eq!(
+            expanded(json!({"match": {"interfaces": {}}, "desiredState": desired})),
+            Err(MatchError::Empty)
+        );
         assert!(matches!(
-            expanded(json!({"match": {"interfaces": {"type": "ethernet", "lldp": {"vlan-ids": [50]}}}, "desiredState": desired})),
+            expanded(
+                json!({"match": {"interfaces": {"type": "ethernet", "lldp": {"vlan-ids": [50]}}}, "desiredState": desired})
+            ),
             Err(MatchError::Unsupported("spec.match.interfaces.lldp"))
         ));
         assert!(matches!(

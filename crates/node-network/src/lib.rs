@@ -1,13 +1,15 @@
 //! What a node is to look like, by the policies that select it, and when it may change.
 //!
-//! Everything here is pure: what is on the host, what the policies say and what was applied before are handed in. States are JSON in the
-//! form of nmstate, since that is what the API holds; what nmstate would take is known by [`schema`], without the library.
+//! Everything here is pure: what is on the host, what the policies say and what was applied before
+//! are handed in. States are JSON in the form of nmstate, since that is what the API holds; what
+//! nmstate would take is known by [`schema`], without the library.
 //!
-//! The way of a policy on a node: [`select`] says whether it is meant, [`render`] makes its desired state ([`translate`],
-//! [`interfaces`], [`capture`], [`bridge`], [`bond`]), [`merge`] joins it with those of the others, [`secrets`] fills in what only the node may
-//! know, [`drift`] says what of it is not so, [`removal`] what an
-//! apply takes away besides, [`feasible`] what the host would refuse, [`plan`] writes that for people, and [`revert`] takes it back. [`normalise`] makes the report. [`rollout`] says when,
-//! and [`deployment`] brings the agent to the nodes.
+//! The way of a policy on a node: [`select`] says whether it is meant, [`render`] makes its desired
+//! state ([`translate`], [`interfaces`], [`capture`], [`bridge`], [`bond`]), [`merge`] joins it
+//! with those of the others, [`secrets`] fills in what only the node may know, [`drift`] says what
+//! of it is not so, [`removal`] what an apply takes away besides, [`feasible`] what the host would
+//! refuse, [`plan`] writes that for people, and [`revert`] takes it back. [`normalise`] makes the
+//! report. [`rollout`] says when, and [`deployment`] brings the agent to the nodes.
 
 pub mod blame;
 pub mod bond;

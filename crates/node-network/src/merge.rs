@@ -1,6 +1,7 @@
 //! The desired state of a node out of all policies granted on it.
 //!
-//! A property is what the highest priority says of it; those of the same priority must agree. The node's own specification overrides all.
+//! A property is what the highest priority says of it; those of the same priority must agree. The
+//! node's own specification overrides all.
 
 use crate::{
     claims::{Claims, Layer, Owner, Rank, agree, owners_of, strongest, unflatten},
@@ -14,7 +15,14 @@ use std::{
 };
 
 /// What remains of an interface that must not be there, for nmstate to find it.
-const KEPT_OF_ABSENT: [&str; 6] = ["name", "type", "state", "identifier", "mac-address", "pci-address"];
+const KEPT_OF_ABSENT: [&str; 6] = [
+    "name",
+    "type",
+    "state",
+    "identifier",
+    "mac-address",
+    "pci-address",
+];
 
 /// Two owners of the same rank want different things of one place.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,7 +44,11 @@ impl fmt::Display for Conflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.path)?;
         for (index, (owner, value)) in self.wanted.iter().enumerate() {
-            write!(f, "{}{owner} wants {value}", if index == 0 { "" } else { ", " })?;
+            write!(
+                f,
+                "{}{owner} wants {value}",
+                if index == 0 { "" } else { ", " }
+            )?;
         }
         f.write_str(", and their priority is the same: make the policies agree, or give one of them a higher spec.priority")
     }
@@ -47,9 +59,11 @@ impl fmt::Display for Conflict {
 pub struct Merged {
     /// The desired state, in today's spelling of nmstate.
     pub state: Value,
-    /// Whose each property is: those whose value it has. Properties that stand in no list with keys are whole lists.
+    /// Whose each property is: those whose value it has. Properties that stand in no list with keys
+    /// are whole lists.
     pub owners: BTreeMap<Path, BTreeSet<Owner>>,
-    /// What could not be decided. Where there is a conflict the state holds the value of the first of its owners.
+    /// What could not be decided. Where there is a conflict the state holds the value of the first
+    /// of its owners.
     pub conflicts: Vec<Conflict>,
 }
 
@@ -58,7 +72,11 @@ type Leaves<'a> = BTreeMap<&'a Path, (&'a Value, Rank, BTreeSet<Owner>)>;
 
 /// The state that all these layers want. Their order does not matter.
 pub fn merge<'a>(layers: impl IntoIterator<Item = &'a Layer>) -> Merged {
-    layers.into_iter().map(Claims::of).fold(Claims::default(), Claims::join).resolve()
+    layers
+        .into_iter()
+        .map(Claims::of)
+        .fold(Claims::default(), Claims::join)
+        .resolve()
 }
 
 impl Claims {
@@ -67,11 +85,21 @@ impl Claims {
         let mut leaves = Leaves::new();
         let mut conflicts = Vec::new();
         for (path, place) in &self.0 {
-            let Some((rank, claims)) = strongest(place) else { continue };
-            let Some((_, first)) = claims.first_key_value() else { continue };
+            let Some((rank, claims)) = strongest(place) else {
+                continue;
+            };
+            let Some((_, first)) = claims.first_key_value() else {
+                continue;
+            };
             if claims.values().any(|value| !agree(path, first, value)) {
-                let wanted = claims.iter().map(|(owner, value)| (owner.clone(), value.clone())).collect();
-                conflicts.push(Conflict { path: path.clone(), wanted });
+                let wanted = claims
+                    .iter()
+                    .map(|(owner, value)| (owner.clone(), value.clone()))
+                    .collect();
+                conflicts.push(Conflict {
+                    path: path.clone(),
+                    wanted,
+                });
             }
             leaves.insert(path, (first, rank, owners_of(claims)));
         }
@@ -82,20 +110,28 @@ impl Claims {
         absent_interfaces(&mut leaves);
         Merged {
             state: unflatten(leaves.iter().map(|(path, (value, ..))| (*path, *value))),
-            owners: leaves.into_iter().map(|(path, (_, _, owners))| (path.clone(), owners)).collect(),
+            owners: leaves
+                .into_iter()
+                .map(|(path, (_, _, owners))| (path.clone(), owners))
+                .collect(),
             conflicts,
         }
     }
 }
 
-/// A value above others: `bridge: null` of one and `bridge.port` of another. The higher rank wins, an empty object says nothing.
+/// A value above others: `bridge: null` of one and `bridge.port` of another. The higher rank wins,
+/// an empty object says nothing.
 fn shadows<'a>(leaves: &mut Leaves<'a>, conflicts: &mut Vec<Conflict>) {
     let mut dropped: BTreeSet<&Path> = BTreeSet::new();
     let paths: Vec<&'a Path> = leaves.keys().copied().collect();
     for (index, upper) in paths.iter().enumerate() {
         // Paths are in order, so what is below one follows it.
-        for lower in paths[index + 1..].iter().take_while(|lower| upper.covers(lower)) {
-            let (Some((above, above_rank, above_owners)), Some((below, below_rank, below_owners))) = (leaves.get(upper), leaves.get(lower))
+        for lower in paths[index + 1..]
+            .iter()
+            .take_while(|lower| upper.covers(lower))
+        {
+            let (Some((above, above_rank, above_owners)), Some((below, below_rank, below_owners))) =
+                (leaves.get(upper), leaves.get(lower))
             else {
                 continue;
             };
@@ -105,9 +141,16 @@ fn shadows<'a>(leaves: &mut Leaves<'a>, conflicts: &mut Vec<Conflict>) {
                 dropped.insert(lower);
                 if above_rank == below_rank && above_owners != below_owners {
                     let wanted = [(above_owners, *above), (below_owners, *below)];
-                    let wanted =
-                        wanted.into_iter().flat_map(|(owners, value)| owners.iter().map(|owner| (owner.clone(), value.clone()))).collect();
-                    conflicts.push(Conflict { path: (*lower).clone(), wanted });
+                    let wanted = wanted
+                        .into_iter()
+                        .flat_map(|(owners, value)| {
+                            owners.iter().map(|owner| (owner.clone(), value.clone()))
+                        })
+                        .collect();
+                    conflicts.push(Conflict {
+                        path: (*lower).clone(),
+                        wanted,
+                    });
                 }
             }
         }
@@ -115,33 +158,56 @@ fn shadows<'a>(leaves: &mut Leaves<'a>, conflicts: &mut Vec<Conflict>) {
     leaves.retain(|path, _| !dropped.contains(path));
 }
 
-/// An entry that one owner wants and another wants removed: the higher rank wins. One owner alone may remove what matches and add
-/// one of them again, and so may a higher rank: nmstate removes first.
+/// An entry that one owner wants and another wants removed: the higher rank wins. One owner alone
+/// may remove what matches and add one of them again, and so may a higher rank: nmstate removes
+/// first.
 fn removals<'a>(list: route::List, leaves: &mut Leaves<'a>, conflicts: &mut Vec<Conflict>) {
-    let steps = [Step::Key(list.section.to_owned()), Step::Key("config".to_owned())];
+    let steps = [
+        Step::Key(list.section.to_owned()),
+        Step::Key("config".to_owned()),
+    ];
     let mut entries: BTreeMap<&'a [Step], (Value, Rank, BTreeSet<Owner>)> = BTreeMap::new();
-    for (path, (value, rank, owners)) in leaves.iter().filter(|(path, _)| path.0.starts_with(&steps) && path.0.len() > 3) {
-        let entry = entries.entry(&path.0[..3]).or_insert_with(|| (Value::Object(serde_json::Map::new()), *rank, BTreeSet::new()));
+    for (path, (value, rank, owners)) in leaves
+        .iter()
+        .filter(|(path, _)| path.0.starts_with(&steps) && path.0.len() > 3)
+    {
+        let entry = entries.entry(&path.0[..3]).or_insert_with(|| {
+            (
+                Value::Object(serde_json::Map::new()),
+                *rank,
+                BTreeSet::new(),
+            )
+        });
         if let (Some(Step::Key(name)), Value::Object(map)) = (path.0.get(3), &mut entry.0) {
             map.insert(name.clone(), (*value).clone());
         }
         entry.1 = entry.1.max(*rank);
         entry.2.extend(owners.iter().cloned());
     }
-    let (removals, wanted): (Vec<_>, Vec<_>) = entries.iter().partition(|(_, (entry, ..))| route::is_absent(entry));
+    let (removals, wanted): (Vec<_>, Vec<_>) = entries
+        .iter()
+        .partition(|(_, (entry, ..))| route::is_absent(entry));
     let mut dropped: BTreeSet<&[Step]> = BTreeSet::new();
     for (_, (removal, removal_rank, removers)) in removals {
         for (steps, (entry, rank, owners)) in &wanted {
-            if !(list.matches)(removal, entry) || removers.is_subset(owners) || removal_rank < rank {
+            if !(list.matches)(removal, entry) || removers.is_subset(owners) || removal_rank < rank
+            {
                 continue;
             }
             if removal_rank > rank {
                 dropped.insert(steps);
             } else {
                 let sides = [(owners, entry), (removers, removal)];
-                let wanted =
-                    sides.into_iter().flat_map(|(owners, value)| owners.iter().map(|owner| (owner.clone(), value.clone()))).collect();
-                conflicts.push(Conflict { path: Path(steps.to_vec()), wanted });
+                let wanted = sides
+                    .into_iter()
+                    .flat_map(|(owners, value)| {
+                        owners.iter().map(|owner| (owner.clone(), value.clone()))
+                    })
+                    .collect();
+                conflicts.push(Conflict {
+                    path: Path(steps.to_vec()),
+                    wanted,
+                });
             }
         }
     }
@@ -150,12 +216,20 @@ fn removals<'a>(list: route::List, leaves: &mut Leaves<'a>, conflicts: &mut Vec<
 
 /// Of an interface that must not be there nothing else can be wanted.
 fn absent_interfaces(leaves: &mut Leaves<'_>) {
-    let is_state = |path: &Path| path.0.len() == 3 && path.0.last() == Some(&Step::Key("state".to_owned()));
-    let absent = leaves.iter().filter(|(path, (value, ..))| is_state(path) && **value == "absent");
-    let absent: BTreeSet<String> = absent.filter_map(|(path, _)| path.interface().map(str::to_owned)).collect();
+    let is_state =
+        |path: &Path| path.0.len() == 3 && path.0.last() == Some(&Step::Key("state".to_owned()));
+    let absent = leaves
+        .iter()
+        .filter(|(path, (value, ..))| is_state(path) && **value == "absent");
+    let absent: BTreeSet<String> = absent
+        .filter_map(|(path, _)| path.interface().map(str::to_owned))
+        .collect();
     leaves.retain(|path, _| {
-        let kept = matches!(path.0.get(2), Some(Step::Key(key)) if KEPT_OF_ABSENT.contains(&key.as_str()));
-        kept || path.interface().is_none_or(|interface| !absent.contains(interface))
+        let kept =
+            matches!(path.0.get(2), Some(Step::Key(key)) if KEPT_OF_ABSENT.contains(&key.as_str()));
+        kept || path
+            .interface()
+            .is_none_or(|interface| !absent.contains(interface))
     });
 }
 
@@ -179,27 +253,39 @@ pub struct Settled {
     pub held: BTreeSet<Owner>,
 }
 
-/// Merges what is granted. Owners that contradict each other keep what was applied for them last, all of it, so that a policy is on a
-/// node as a whole or not at all.
+/// Merges what is granted. Owners that contradict each other keep what was applied for them last,
+/// all of it, so that a policy is on a node as a whole or not at all.
 pub fn settle(candidates: &[Candidate]) -> Settled {
     let mut settled = Settled::default();
     let mut dropped: BTreeSet<Owner> = BTreeSet::new();
     loop {
-        let layers: Vec<Layer> = candidates.iter().filter_map(|candidate| candidate.layer(&settled.held, &dropped)).collect();
+        let layers: Vec<Layer> = candidates
+            .iter()
+            .filter_map(|candidate| candidate.layer(&settled.held, &dropped))
+            .collect();
         let mut merged = merge(&layers);
-        let parties: BTreeSet<Owner> =
-            merged.conflicts.iter().flat_map(|conflict| conflict.wanted.iter().map(|(owner, _)| owner.clone())).collect();
+        let parties: BTreeSet<Owner> = merged
+            .conflicts
+            .iter()
+            .flat_map(|conflict| conflict.wanted.iter().map(|(owner, _)| owner.clone()))
+            .collect();
         settled.conflicts.append(&mut merged.conflicts);
         if parties.is_empty() {
             settled.merged = merged;
             return settled;
         }
-        // Every round holds or drops one more at least: what was applied before may contradict what another wants now.
-        let changed: Vec<&Owner> = parties.iter().filter(|owner| !settled.held.contains(owner)).collect();
+        // Every round holds or drops one more at least: what was applied before may contradict what
+        // another wants now.
+        let changed: Vec<&Owner> = parties
+            .iter()
+            .filter(|owner| !settled.held.contains(owner))
+            .collect();
         if changed.is_empty() {
             dropped.extend(parties);
         } else {
-            settled.held.extend(changed.into_iter().cloned().collect::<Vec<_>>());
+            settled
+                .held
+                .extend(changed.into_iter().cloned().collect::<Vec<_>>());
         }
     }
 }
@@ -212,7 +298,10 @@ impl Candidate {
         if !held.contains(&self.wanted.owner) {
             return Some(self.wanted.clone());
         }
-        self.applied.as_ref().map(|applied| Layer { state: applied.clone(), ..self.wanted.clone() })
+        self.applied.as_ref().map(|applied| Layer {
+            state: applied.clone(),
+            ..self.wanted.clone()
+        })
     }
 }
 

@@ -1,5 +1,5 @@
-//! The state of a node as it is reported: nothing that changes by itself, in an order that stays, without what belongs to pods, and
-//! never larger than the API server takes.
+//! The state of a node as it is reported: nothing that changes by itself, in an order that stays,
+//! without what belongs to pods, and never larger than the API server takes.
 
 use crate::{
     glob::{GlobError, glob},
@@ -10,7 +10,8 @@ use regex::Regex;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many bytes of JSON a report may have. etcd takes 1.5 MiB of request by default, and the object holds a specification too.
+/// How many bytes of JSON a report may have. etcd takes 1.5 MiB of request by default, and the
+/// object holds a specification too.
 pub const BUDGET: usize = 1_000_000;
 
 /// What to report.
@@ -26,7 +27,11 @@ pub struct Filter {
 
 impl Default for Filter {
     fn default() -> Self {
-        Self { include: Vec::new(), exclude: Vec::new(), budget: BUDGET }
+        Self {
+            include: Vec::new(),
+            exclude: Vec::new(),
+            budget: BUDGET,
+        }
     }
 }
 
@@ -36,8 +41,17 @@ impl Filter {
     /// # Errors
     /// The first pattern that cannot be read.
     pub fn new(include: &[String], exclude: &[String]) -> Result<Self, GlobError> {
-        let read = |patterns: &[String]| patterns.iter().map(|pattern| glob(pattern)).collect::<Result<Vec<_>, _>>();
-        Ok(Self { include: read(include)?, exclude: read(exclude)?, ..Self::default() })
+        let read = |patterns: &[String]| {
+            patterns
+                .iter()
+                .map(|pattern| glob(pattern))
+                .collect::<Result<Vec<_>, _>>()
+        };
+        Ok(Self {
+            include: read(include)?,
+            exclude: read(exclude)?,
+            ..Self::default()
+        })
     }
 
     /// With another budget, in bytes of JSON.
@@ -69,14 +83,24 @@ pub struct Normalised {
 const TIMERS: [&str; 2] = ["gc-timer", "hello-timer"];
 const LIFETIMES: [&str; 2] = ["preferred-life-time", "valid-life-time"];
 
-/// The report of a state. `indexes` are the kernel's numbers of interfaces, by name, and `capabilities` what the node can do; both are
-/// added to it.
-pub fn normalise(mut state: Value, filter: &Filter, indexes: &BTreeMap<String, u32>, capabilities: &[String]) -> Normalised {
+/// The report of a state. `indexes` are the kernel's numbers of interfaces, by name, and
+/// `capabilities` what the node can do; both are added to it.
+pub fn normalise(
+    mut state: Value,
+    filter: &Filter,
+    indexes: &BTreeMap<String, u32>,
+    capabilities: &[String],
+) -> Normalised {
     let mut dropped = BTreeSet::new();
     if let Some(list) = state.get_mut("interfaces").and_then(Value::as_array_mut) {
-        dropped.extend(list.iter().filter(|interface| !filter.reports(interface)).map(|interface| text(&interface["name"])));
+        dropped.extend(
+            list.iter()
+                .filter(|interface| !filter.reports(interface))
+                .map(|interface| text(&interface["name"])),
+        );
         list.retain(|interface| filter.reports(interface));
-        // The bridge and the internal port of Open vSwitch share a name: only one of them may have been left out.
+        // The bridge and the internal port of Open vSwitch share a name: only one of them may have
+        // been left out.
         for interface in list.iter_mut() {
             dropped.remove(&text(&interface["name"]));
             steady(interface, indexes);
@@ -86,10 +110,23 @@ pub fn normalise(mut state: Value, filter: &Filter, indexes: &BTreeMap<String, u
     for list in ["running", "config"] {
         routes(&mut state, list, &dropped);
     }
-    if let Some(rules) = state.get_mut("route-rules").and_then(|rules| rules.get_mut("config")).and_then(Value::as_array_mut) {
-        rules.sort_by_cached_key(|rule| (text(&rule["priority"]).parse::<i64>().unwrap_or_default(), route::rule_key(rule)));
+    if let Some(rules) = state
+        .get_mut("route-rules")
+        .and_then(|rules| rules.get_mut("config"))
+        .and_then(Value::as_array_mut)
+    {
+        rules.sort_by_cached_key(|rule| {
+            (
+                text(&rule["priority"]).parse::<i64>().unwrap_or_default(),
+                route::rule_key(rule),
+            )
+        });
     }
-    if let Some(mappings) = state.get_mut("ovn").and_then(|ovn| ovn.get_mut("bridge-mappings")).and_then(Value::as_array_mut) {
+    if let Some(mappings) = state
+        .get_mut("ovn")
+        .and_then(|ovn| ovn.get_mut("bridge-mappings"))
+        .and_then(Value::as_array_mut)
+    {
         mappings.sort_by_cached_key(|mapping| text(&mapping["localnet"]));
     }
     if let (Some(map), false) = (state.as_object_mut(), capabilities.is_empty()) {
@@ -101,11 +138,24 @@ pub fn normalise(mut state: Value, filter: &Filter, indexes: &BTreeMap<String, u
     Normalised { state, left_out }
 }
 
-/// Routes over interfaces that are not reported are not, either. A route without an interface (a black hole, say) belongs to nobody else.
+/// Routes over interfaces that are not reported are not, either. A route without an interface (a
+/// black hole, say) belongs to nobody else.
 fn routes(state: &mut Value, list: &str, dropped: &BTreeSet<String>) {
-    let Some(routes) = state.get_mut("routes").and_then(|routes| routes.get_mut(list)).and_then(Value::as_array_mut) else { return };
+    let Some(routes) = state
+        .get_mut("routes")
+        .and_then(|routes| routes.get_mut(list))
+        .and_then(Value::as_array_mut)
+    else {
+        return;
+    };
     routes.retain(|entry| !dropped.contains(&text(&entry["next-hop-interface"])));
-    routes.sort_by_cached_key(|entry| (route::key(entry), text(&entry["metric"]).parse::<i64>().unwrap_or_default(), entry.to_string()));
+    routes.sort_by_cached_key(|entry| {
+        (
+            route::key(entry),
+            text(&entry["metric"]).parse::<i64>().unwrap_or_default(),
+            entry.to_string(),
+        )
+    });
 }
 
 /// Takes out of an interface what changes by itself, and adds its number.
@@ -113,25 +163,58 @@ fn steady(interface: &mut Value, indexes: &BTreeMap<String, u32>) {
     let index = indexes.get(&text(&interface["name"])).copied();
     // What exists in Open vSwitch alone has no number.
     let has_one = !matches!(interface["type"].as_str(), Some("ovs-bridge" | "ipsec"));
-    let Some(map) = interface.as_object_mut() else { return };
+    let Some(map) = interface.as_object_mut() else {
+        return;
+    };
     if let Some(index) = index.filter(|_| has_one) {
         map.insert("ifIndex".to_owned(), index.into());
     }
-    if let Some(options) = map.get_mut("bridge").and_then(|bridge| bridge.get_mut("options")).and_then(Value::as_object_mut) {
+    if let Some(options) = map
+        .get_mut("bridge")
+        .and_then(|bridge| bridge.get_mut("options"))
+        .and_then(Value::as_object_mut)
+    {
         TIMERS.iter().for_each(|timer| drop(options.remove(*timer)));
     }
     for stack in ["ipv4", "ipv6"] {
-        let addresses = map.get_mut(stack).and_then(|stack| stack.get_mut("address")).and_then(Value::as_array_mut);
-        for address in addresses.into_iter().flatten().filter_map(Value::as_object_mut) {
-            LIFETIMES.iter().for_each(|lifetime| drop(address.remove(*lifetime)));
+        let addresses = map
+            .get_mut(stack)
+            .and_then(|stack| stack.get_mut("address"))
+            .and_then(Value::as_array_mut);
+        for address in addresses
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_object_mut)
+        {
+            LIFETIMES
+                .iter()
+                .for_each(|lifetime| drop(address.remove(*lifetime)));
         }
     }
-    for (list, port) in [("bridge", "port"), ("link-aggregation", "port"), ("vrf", "port")] {
-        if let Some(ports) = map.get_mut(list).and_then(|section| section.get_mut(port)).and_then(Value::as_array_mut) {
-            ports.sort_by_cached_key(|port| if port.is_object() { text(&port["name"]) } else { text(port) });
+    for (list, port) in [
+        ("bridge", "port"),
+        ("link-aggregation", "port"),
+        ("vrf", "port"),
+    ] {
+        if let Some(ports) = map
+            .get_mut(list)
+            .and_then(|section| section.get_mut(port))
+            .and_then(Value::as_array_mut)
+        {
+            ports.sort_by_cached_key(|port| {
+                if port.is_object() {
+                    text(&port["name"])
+                } else {
+                    text(port)
+                }
+            });
         }
     }
-    if let Some(neighbors) = map.get_mut("lldp").and_then(|lldp| lldp.get_mut("neighbors")).and_then(Value::as_array_mut) {
+    if let Some(neighbors) = map
+        .get_mut("lldp")
+        .and_then(|lldp| lldp.get_mut("neighbors"))
+        .and_then(Value::as_array_mut)
+    {
         neighbors.sort_by_cached_key(Value::to_string);
     }
 }
@@ -141,16 +224,26 @@ fn shrink(state: &mut Value, budget: usize) -> Vec<String> {
     let mut left_out = Vec::new();
     type Take = fn(&mut Value) -> bool;
     let steps: [(&str, Take); 4] = [
-        ("ethtool of all interfaces", |state| each_interface(state, |map| map.remove("ethtool").is_some())),
+        ("ethtool of all interfaces", |state| {
+            each_interface(state, |map| map.remove("ethtool").is_some())
+        }),
         ("LLDP neighbors of all interfaces", |state| {
             each_interface(state, |map| {
-                map.get_mut("lldp").and_then(Value::as_object_mut).is_some_and(|lldp| lldp.remove("neighbors").is_some())
+                map.get_mut("lldp")
+                    .and_then(Value::as_object_mut)
+                    .is_some_and(|lldp| lldp.remove("neighbors").is_some())
             })
         }),
         ("routes.running", |state| {
-            state.get_mut("routes").and_then(Value::as_object_mut).is_some_and(|routes| routes.remove("running").is_some())
+            state
+                .get_mut("routes")
+                .and_then(Value::as_object_mut)
+                .is_some_and(|routes| routes.remove("running").is_some())
         }),
-        ("of interfaces, all but name, type, state, addresses and ports", |state| each_interface(state, essentials)),
+        (
+            "of interfaces, all but name, type, state, addresses and ports",
+            |state| each_interface(state, essentials),
+        ),
     ];
     for (what, take) in steps {
         if size(state) <= budget {
@@ -163,30 +256,63 @@ fn shrink(state: &mut Value, budget: usize) -> Vec<String> {
     let mut total = size(state);
     let mut count = 0;
     while total > budget {
-        let Some(last) = state.get_mut("interfaces").and_then(Value::as_array_mut).and_then(Vec::pop) else { break };
+        let Some(last) = state
+            .get_mut("interfaces")
+            .and_then(Value::as_array_mut)
+            .and_then(Vec::pop)
+        else {
+            break;
+        };
         // With the comma.
         total = total.saturating_sub(size(&last) + 1);
         count += 1;
     }
     if count > 0 {
         let kept = entries(&state["interfaces"]).len();
-        left_out.push(format!("{count} of {} interfaces, the last by name", kept + count));
+        left_out.push(format!(
+            "{count} of {} interfaces, the last by name",
+            kept + count
+        ));
     }
     left_out
 }
 
 fn size(value: &Value) -> usize {
-    serde_json::to_vec(value).map(|bytes| bytes.len()).unwrap_or_default()
+    serde_json::to_vec(value)
+        .map(|bytes| bytes.len())
+        .unwrap_or_default()
 }
 
-fn each_interface(state: &mut Value, mut take: impl FnMut(&mut Map<String, Value>) -> bool) -> bool {
-    let list = state.get_mut("interfaces").and_then(Value::as_array_mut).into_iter().flatten();
-    list.filter_map(Value::as_object_mut).filter_map(|interface| take(interface).then_some(())).count() > 0
+fn each_interface(
+    state: &mut Value,
+    mut take: impl FnMut(&mut Map<String, Value>) -> bool,
+) -> bool {
+    let list = state
+        .get_mut("interfaces")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten();
+    list.filter_map(Value::as_object_mut)
+        .filter_map(|interface| take(interface).then_some(()))
+        .count()
+        > 0
 }
 
 fn essentials(interface: &mut Map<String, Value>) -> bool {
-    const KEPT: [&str; 12] =
-        ["name", "type", "state", "mac-address", "mtu", "ipv4", "ipv6", "ifIndex", "controller", "bridge", "link-aggregation", "vlan"];
+    const KEPT: [&str; 12] = [
+        "name",
+        "type",
+        "state",
+        "mac-address",
+        "mtu",
+        "ipv4",
+        "ipv6",
+        "ifIndex",
+        "controller",
+        "bridge",
+        "link-aggregation",
+        "vlan",
+    ];
     let before = interface.len();
     interface.retain(|key, _| KEPT.contains(&key.as_str()));
     interface.len() < before

@@ -10,7 +10,10 @@ fn normal(state: &Value) -> Value {
 }
 
 fn names(state: &Value) -> Vec<String> {
-    entries(&state["interfaces"]).iter().map(interface_key).collect()
+    entries(&state["interfaces"])
+        .iter()
+        .map(interface_key)
+        .collect()
 }
 
 #[test]
@@ -19,7 +22,11 @@ fn pods_connections_and_their_routes_are_left_out_and_all_else_stays() {
         Some(interface) => json!({"destination": destination, "next-hop-interface": interface}),
         None => json!({"destination": destination, "route-type": "blackhole"}),
     };
-    let list = json!([route(Some("veth1"), "10.244.0.2/32"), route(Some("eth0"), "0.0.0.0/0"), route(None, "10.99.0.0/16")]);
+    let list = json!([
+        route(Some("veth1"), "10.244.0.2/32"),
+        route(Some("eth0"), "0.0.0.0/0"),
+        route(None, "10.99.0.0/16")
+    ]);
     let state = json!({
         "hostname": {"running": "node-a"},
         "dns-resolver": {"running": {"server": ["10.0.0.53"], "options": ["rotate"]}},
@@ -37,8 +44,15 @@ fn pods_connections_and_their_routes_are_left_out_and_all_else_stays() {
     let report = normal(&state);
     assert_eq!(names(&report), ["eth0", "tap0", "veth0"]);
     for kind in ["running", "config"] {
-        let destinations: Vec<_> = entries(&report["routes"][kind]).iter().map(|route| text(&route["destination"])).collect();
-        assert_eq!(destinations, ["0.0.0.0/0", "10.99.0.0/16"], "a black hole is nobody's connection");
+        let destinations: Vec<_> = entries(&report["routes"][kind])
+            .iter()
+            .map(|route| text(&route["destination"]))
+            .collect();
+        assert_eq!(
+            destinations,
+            ["0.0.0.0/0", "10.99.0.0/16"],
+            "a black hole is nobody's connection"
+        );
     }
     for section in ["hostname", "dns-resolver", "ovs-db"] {
         assert_eq!(report[section], state[section]);
@@ -56,7 +70,13 @@ fn timers_are_left_out_and_numbers_added() {
         {"name": "br-ex", "type": "ovs-interface", "state": "up"},
     ]});
     let indexes = BTreeMap::from([("br1".to_owned(), 7), ("br-ex".to_owned(), 9)]);
-    let report = normalise(state.clone(), &Filter::default(), &indexes, &["ovs".to_owned(), "NetworkManager".to_owned()]).state;
+    let report = normalise(
+        state.clone(),
+        &Filter::default(),
+        &indexes,
+        &["ovs".to_owned(), "NetworkManager".to_owned()],
+    )
+    .state;
     assert_eq!(
         report,
         json!({"capabilities": ["NetworkManager", "ovs"], "interfaces": [
@@ -72,11 +92,24 @@ fn timers_are_left_out_and_numbers_added() {
 fn users_include_and_exclude_by_name() {
     let state = json!({"interfaces": [{"name": "eth0"}, {"name": "eth1"}, {"name": "cali12"}], "routes": {"running": [{"destination": "10.0.0.0/8", "next-hop-interface": "cali12"}]}});
     let with = |include: &[&str], exclude: &[&str]| {
-        let owned = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-        normalise(state.clone(), &Filter::new(&owned(include), &owned(exclude)).unwrap(), &BTreeMap::new(), &[]).state
+        let owned = |list: &[&str]| {
+            list.iter()
+                .map(|text| (*text).to_owned())
+                .collect::<Vec<_>>()
+        };
+        normalise(
+            state.clone(),
+            &Filter::new(&owned(include), &owned(exclude)).unwrap(),
+            &BTreeMap::new(),
+            &[],
+        )
+        .state
     };
     assert_eq!(names(&with(&[], &["cali*"])), ["eth0", "eth1"]);
-    assert_eq!(entries(&with(&[], &["cali*"])["routes"]["running"]).len(), 0);
+    assert_eq!(
+        entries(&with(&[], &["cali*"])["routes"]["running"]).len(),
+        0
+    );
     assert_eq!(names(&with(&["eth*"], &["eth1"])), ["eth0"]);
     assert_eq!(names(&with(&[], &[])), ["cali12", "eth0", "eth1"]);
 }
@@ -85,13 +118,23 @@ fn users_include_and_exclude_by_name() {
 fn what_is_too_large_is_cut_in_a_fixed_order_and_said() {
     let interface = |index: usize| json!({"name": format!("eth{index:03}"), "type": "ethernet", "state": "up", "mtu": 1500, "ethtool": {"feature": {"x".repeat(400): true}}, "accept-all-mac-addresses": false});
     let state = json!({"interfaces": (0..100).map(interface).collect::<Vec<_>>(), "routes": {"running": [{"destination": "10.0.0.0/8"}]}});
-    let with = |budget: usize| normalise(state.clone(), &Filter::default().budget(budget), &BTreeMap::new(), &[]);
+    let with = |budget: usize| {
+        normalise(
+            state.clone(),
+            &Filter::default().budget(budget),
+            &BTreeMap::new(),
+            &[],
+        )
+    };
     assert_eq!(with(1_000_000).left_out, Vec::<String>::new());
     let some = with(20_000);
     assert_eq!(some.left_out, ["ethtool of all interfaces"]);
     assert_eq!(some.state["routes"], state["routes"]);
     let few = with(2_000);
-    assert_eq!(few.left_out.last().unwrap(), "68 of 100 interfaces, the last by name");
+    assert_eq!(
+        few.left_out.last().unwrap(),
+        "68 of 100 interfaces, the last by name"
+    );
     assert!(size(&few.state) <= 2_000, "{}", size(&few.state));
     assert!(few.left_out.contains(&"routes.running".to_owned()));
 }

@@ -8,12 +8,13 @@ use std::fmt;
 pub enum Step {
     /// A key of an object.
     Key(String),
-    /// An entry of a list that is a set with keys: an interface by its name, a route by where it leads.
+    /// An entry of a list that is a set with keys: an interface by its name, a route by where it
+    /// leads.
     Item(String),
 }
 
-/// A place in a network state. Entries of lists are named by what identifies them, never by their index, so a path means the same in
-/// the state that is wanted and in the one that is found.
+/// A place in a network state. Entries of lists are named by what identifies them, never by their
+/// index, so a path means the same in the state that is wanted and in the one that is found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Path(pub Vec<Step>);
 
@@ -63,8 +64,8 @@ impl fmt::Display for Path {
     }
 }
 
-/// What identifies an interface: its name, and for those that exist in Open vSwitch or IPsec alone the type too, since a bridge of Open
-/// vSwitch and its internal port usually share a name.
+/// What identifies an interface: its name, and for those that exist in Open vSwitch or IPsec alone
+/// the type too, since a bridge of Open vSwitch and its internal port usually share a name.
 pub fn interface_key(interface: &Value) -> String {
     let name = text(&interface["name"]);
     match interface["type"].as_str() {

@@ -32,7 +32,8 @@ pub struct Node {
     pub own: Option<Value>,
     /// Whether `current` leaves out interfaces, so that one that is missing there can exist.
     pub partial: bool,
-    /// What policies that are done have made of it, by policy. Their captures are not carried out again, as what they have found has moved.
+    /// What policies that are done have made of it, by policy. Their captures are not carried out
+    /// again, as what they have found has moved.
     pub done: BTreeMap<String, Value>,
 }
 
@@ -56,7 +57,8 @@ pub struct Plan {
     pub unselected: BTreeMap<String, String>,
     /// Policies that make no desired state there, and why.
     pub failed: BTreeMap<String, String>,
-    /// What policies want in contradiction to each other. None of them would be applied as it is now.
+    /// What policies want in contradiction to each other. None of them would be applied as it is
+    /// now.
     pub conflicts: Vec<Conflict>,
     /// What the host would refuse, so that nothing is changed.
     pub refusals: Vec<String>,
@@ -66,38 +68,68 @@ pub struct Plan {
     pub desired: Value,
 }
 
-/// Plans these policies, by name, on a node. References to secrets are not looked up: they count as being as they should.
+/// Plans these policies, by name, on a node. References to secrets are not looked up: they count as
+/// being as they should.
 pub fn plan(node: &Node, policies: &BTreeMap<String, Spec>) -> Plan {
-    let mut plan = Plan { node: node.name.clone(), ..Plan::default() };
+    let mut plan = Plan {
+        node: node.name.clone(),
+        ..Plan::default()
+    };
     let current = state::without_additions(&node.current);
     let mut layers = Vec::new();
     for (name, spec) in policies {
-        if let Some(reason) = node.labels.as_ref().and_then(|labels| select(spec, labels).err()) {
+        if let Some(reason) = node
+            .labels
+            .as_ref()
+            .and_then(|labels| select(spec, labels).err())
+        {
             plan.unselected.insert(name.clone(), reason.to_string());
             continue;
         }
         let rank = Rank::Policy(spec.priority.unwrap_or_default());
         let kept = node.done.get(name).filter(|_| spec.capture.is_some());
-        match kept.map_or_else(|| render(spec, &current).map(|rendered| rendered.desired), |kept| Ok(kept.clone())) {
-            Ok(state) => layers.push(Layer { owner: Owner::Policy(name.clone()), rank, state }),
+        match kept.map_or_else(
+            || render(spec, &current).map(|rendered| rendered.desired),
+            |kept| Ok(kept.clone()),
+        ) {
+            Ok(state) => layers.push(Layer {
+                owner: Owner::Policy(name.clone()),
+                rank,
+                state,
+            }),
             Err(error) => drop(plan.failed.insert(name.clone(), error.to_string())),
         }
     }
     match node.own.as_ref().map(own) {
-        Some(Ok(state)) => layers.push(Layer { owner: Owner::Node, rank: Rank::Node, state }),
-        Some(Err(error)) => drop(plan.failed.insert(Owner::Node.to_string(), error.to_string())),
+        Some(Ok(state)) => layers.push(Layer {
+            owner: Owner::Node,
+            rank: Rank::Node,
+            state,
+        }),
+        Some(Err(error)) => drop(
+            plan.failed
+                .insert(Owner::Node.to_string(), error.to_string()),
+        ),
         None => {}
     }
     let merged = merge(&layers);
     // As the host reports it, so that nobody waits for a difference that cannot be seen.
     let hidden = secrets::mask(&merged.state, state::HIDDEN);
     for difference in changes(&hidden, &current) {
-        let covering = merged.owners.iter().filter(|(path, _)| path.covers(&difference.path) || difference.path.covers(path));
-        let owners = covering.flat_map(|(_, owners)| owners.iter().cloned()).collect();
+        let covering = merged
+            .owners
+            .iter()
+            .filter(|(path, _)| path.covers(&difference.path) || difference.path.covers(path));
+        let owners = covering
+            .flat_map(|(_, owners)| owners.iter().cloned())
+            .collect();
         plan.changes.push(Change { difference, owners });
     }
     if !node.partial {
-        plan.refusals = refusals(&merged.state, &current).iter().map(ToString::to_string).collect();
+        plan.refusals = refusals(&merged.state, &current)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
     }
     plan.conflicts = merged.conflicts;
     plan.desired = merged.state;
@@ -106,21 +138,35 @@ pub fn plan(node: &Node, policies: &BTreeMap<String, Spec>) -> Plan {
 
 impl Plan {
     /// The plan of a node that reports nothing, where one of these policies is meant for it.
-    pub fn unknown(node: &str, labels: &BTreeMap<String, String>, policies: &BTreeMap<String, Spec>) -> Option<Self> {
+    pub fn unknown(
+        node: &str,
+        labels: &BTreeMap<String, String>,
+        policies: &BTreeMap<String, Spec>,
+    ) -> Option<Self> {
         let is_meant = policies.values().any(|spec| select(spec, labels).is_ok());
-        is_meant.then(|| Self { node: node.to_owned(), is_unknown: true, ..Self::default() })
+        is_meant.then(|| Self {
+            node: node.to_owned(),
+            is_unknown: true,
+            ..Self::default()
+        })
     }
 
     /// Whether anything would change, or cannot.
     pub fn says_something(&self) -> bool {
-        !(self.changes.is_empty() && self.conflicts.is_empty() && self.failed.is_empty() && self.refusals.is_empty())
+        !(self.changes.is_empty()
+            && self.conflicts.is_empty()
+            && self.failed.is_empty()
+            && self.refusals.is_empty())
     }
 
     /// For people: a line a change, below the name of the node.
     pub fn text(&self) -> String {
         let mut out = format!("{}\n", self.node);
         if self.is_unknown {
-            line(&mut out, "? unknown: the node has no NodeNetworkState, so its agent does not run or has not reported yet");
+            line(
+                &mut out,
+                "? unknown: the node has no NodeNetworkState, so its agent does not run or has not reported yet",
+            );
             return out;
         }
         for (policy, reason) in &self.failed {
@@ -135,27 +181,51 @@ impl Plan {
         let several = self.owners().len() > 1;
         for Change { difference, owners } in &self.changes {
             let by: Vec<String> = owners.iter().map(ToString::to_string).collect();
-            let by = if several && !by.is_empty() { format!("   ({})", by.join(", ")) } else { String::new() };
+            let by = if several && !by.is_empty() {
+                format!("   ({})", by.join(", "))
+            } else {
+                String::new()
+            };
             let told = lines(difference, &self.desired);
             for (index, told) in told.iter().enumerate() {
-                line(&mut out, &format!("{told}{}", if index == 0 { &*by } else { "" }));
+                line(
+                    &mut out,
+                    &format!("{told}{}", if index == 0 { &*by } else { "" }),
+                );
             }
         }
         if !self.says_something() {
-            let unmeant = !self.unselected.is_empty() && self.owners().is_empty() && self.desired == json!({});
-            line(&mut out, if unmeant { "is not selected" } else { "nothing would change" });
+            let unmeant = !self.unselected.is_empty()
+                && self.owners().is_empty()
+                && self.desired == json!({});
+            line(
+                &mut out,
+                if unmeant {
+                    "is not selected"
+                } else {
+                    "nothing would change"
+                },
+            );
         }
         for (policy, reason) in &self.unselected {
-            line(&mut out, &format!("note: policy {policy} is not for this node: {reason}"));
+            line(
+                &mut out,
+                &format!("note: policy {policy} is not for this node: {reason}"),
+            );
         }
         out
     }
 
     /// For programs.
     pub fn json(&self) -> Value {
-        let owners = |owners: &BTreeSet<Owner>| owners.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let owners =
+            |owners: &BTreeSet<Owner>| owners.iter().map(ToString::to_string).collect::<Vec<_>>();
         let change = |change: &Change| {
-            let Difference { path, wanted, found } = &change.difference;
+            let Difference {
+                path,
+                wanted,
+                found,
+            } = &change.difference;
             json!({"path": path.to_string(), "from": found, "to": wanted, "by": owners(&change.owners)})
         };
         json!({
@@ -170,16 +240,28 @@ impl Plan {
     }
 
     fn owners(&self) -> BTreeSet<&Owner> {
-        self.changes.iter().flat_map(|change| &change.owners).collect()
+        self.changes
+            .iter()
+            .flat_map(|change| &change.owners)
+            .collect()
     }
 }
 
-/// A change for people: one line, and below it the properties of an interface that is made, as `desired` wants it.
+/// A change for people: one line, and below it the properties of an interface that is made, as
+/// `desired` wants it.
 pub fn lines(difference: &Difference, desired: &Value) -> Vec<String> {
-    let Difference { path, wanted, found } = difference;
+    let Difference {
+        path,
+        wanted,
+        found,
+    } = difference;
     match (wanted, found) {
         (Value::Null, _) => vec![format!("- {path}")],
-        (_, Value::Null) => [vec![format!("+ {path}: {}", text(wanted))], made(path, desired)].concat(),
+        (_, Value::Null) => [
+            vec![format!("+ {path}: {}", text(wanted))],
+            made(path, desired),
+        ]
+        .concat(),
         _ => vec![format!("~ {path}: {} -> {}", text(found), text(wanted))],
     }
 }
@@ -187,10 +269,15 @@ pub fn lines(difference: &Difference, desired: &Value) -> Vec<String> {
 /// The properties of an interface that is made; none of anything else.
 fn made(path: &crate::path::Path, desired: &Value) -> Vec<String> {
     let name = path.interface().filter(|_| path.0.len() == 2);
-    let interface = name.and_then(|name| interfaces(desired).iter().find(|interface| interface_key(interface) == name));
+    let interface = name.and_then(|name| {
+        interfaces(desired)
+            .iter()
+            .find(|interface| interface_key(interface) == name)
+    });
     let properties = interface.and_then(Value::as_object).into_iter().flatten();
     let told = properties.filter(|(key, _)| !matches!(key.as_str(), "name" | "type" | "state"));
-    told.map(|(key, value)| format!("    {key}: {}", text(value))).collect()
+    told.map(|(key, value)| format!("    {key}: {}", text(value)))
+        .collect()
 }
 
 fn line(out: &mut String, line: &str) {
@@ -221,20 +308,36 @@ mod tests {
     }
 
     fn policies(list: &[(&str, Value)]) -> BTreeMap<String, Spec> {
-        list.iter().map(|(name, spec)| ((*name).to_owned(), serde_json::from_value(spec.clone()).unwrap())).collect()
+        list.iter()
+            .map(|(name, spec)| {
+                (
+                    (*name).to_owned(),
+                    serde_json::from_value(spec.clone()).unwrap(),
+                )
+            })
+            .collect()
     }
 
     #[test]
     fn a_plan_reads_line_by_line() {
         let jumbo = json!({"match": {"interfaces": {"name": "eth*"}}, "desiredState": {"interfaces": [{"mtu": 9000}]}});
         let plan_of = plan(&node(), &policies(&[("jumbo", jumbo.clone())]));
-        assert_eq!(plan_of.text(), "node-a\n  ~ interfaces[eth0].mtu: 1500 -> 9000\n  ~ interfaces[eth1].mtu: 1500 -> 9000\n");
+        assert_eq!(
+            plan_of.text(),
+            "node-a\n  ~ interfaces[eth0].mtu: 1500 -> 9000\n  ~ interfaces[eth1].mtu: 1500 -> 9000\n"
+        );
         let bridges = json!({"desiredState": {"interfaces": [
             {"name": "br0", "type": "linux-bridge", "state": "absent"},
             {"name": "br1", "type": "linux-bridge", "state": "up", "bridge": {"port": [{"name": "eth1", "vlan": {}}]}},
         ]}});
         let own = json!({"interfaces": [{"name": "eth0", "mtu": 1400}]});
-        let plan_of = plan(&Node { own: Some(own), ..node() }, &policies(&[("jumbo", jumbo), ("bridges", bridges)]));
+        let plan_of = plan(
+            &Node {
+                own: Some(own),
+                ..node()
+            },
+            &policies(&[("jumbo", jumbo), ("bridges", bridges)]),
+        );
         assert_eq!(
             plan_of.text(),
             "node-a\n  \
@@ -249,22 +352,71 @@ mod tests {
     #[test]
     fn what_stands_in_the_way_is_said() {
         let wants = |mtu: u32| json!({"desiredState": {"interfaces": [{"name": "eth1", "type": "ethernet", "state": "up", "mtu": mtu}]}});
-        let quarrel = plan(&node(), &policies(&[("a", wants(9000)), ("b", wants(1400))])).text();
-        assert!(quarrel.contains("! interfaces[eth1].mtu: policy a wants 9000, policy b wants 1400"), "{quarrel}");
-        let slip = plan(&node(), &policies(&[("a", json!({"desiredState": {"interfaces": [{"name": "eth1", "mut": 1}]}}))])).text();
-        assert!(slip.contains("! a: spec.desiredState: interfaces[eth1].mut is not known to nmstate"), "{slip}");
+        let quarrel = plan(
+            &node(),
+            &policies(&[("a", wants(9000)), ("b", wants(1400))]),
+        )
+        .text();
+        assert!(
+            quarrel.contains("! interfaces[eth1].mtu: policy a wants 9000, policy b wants 1400"),
+            "{quarrel}"
+        );
+        let slip = plan(
+            &node(),
+            &policies(&[(
+                "a",
+                json!({"desiredState": {"interfaces": [{"name": "eth1", "mut": 1}]}}),
+            )]),
+        )
+        .text();
+        assert!(
+            slip.contains("! a: spec.desiredState: interfaces[eth1].mut is not known to nmstate"),
+            "{slip}"
+        );
         let elsewhere = json!({"nodeSelector": {"rack": "r2"}, "desiredState": {"interfaces": [{"name": "eth1", "mtu": 9000}]}});
         let text = plan(&node(), &policies(&[("a", elsewhere.clone())])).text();
-        assert!(text.starts_with("node-a\n  is not selected\n  note: policy a is not for this node"), "{text}");
-        assert_eq!(plan(&node(), &policies(&[("a", wants(1500))])).text(), "node-a\n  nothing would change\n");
-        let nobody = policies(&[("a", json!({"desiredState": {"interfaces": [{"name": "eth7", "type": "ethernet", "state": "up"}]}}))]);
+        assert!(
+            text.starts_with("node-a\n  is not selected\n  note: policy a is not for this node"),
+            "{text}"
+        );
+        assert_eq!(
+            plan(&node(), &policies(&[("a", wants(1500))])).text(),
+            "node-a\n  nothing would change\n"
+        );
+        let nobody = policies(&[(
+            "a",
+            json!({"desiredState": {"interfaces": [{"name": "eth7", "type": "ethernet", "state": "up"}]}}),
+        )]);
         let text = plan(&node(), &nobody).text();
-        assert!(text.contains("! interfaces[eth7]: there is no such interface"), "{text}");
-        assert!(!plan(&Node { partial: true, ..node() }, &nobody).text().contains('!'), "it may be among those that are left out");
+        assert!(
+            text.contains("! interfaces[eth7]: there is no such interface"),
+            "{text}"
+        );
+        assert!(
+            !plan(
+                &Node {
+                    partial: true,
+                    ..node()
+                },
+                &nobody
+            )
+            .text()
+            .contains('!'),
+            "it may be among those that are left out"
+        );
         let unknown = |rack: &str| {
-            Plan::unknown("node-z", &BTreeMap::from([("rack".to_owned(), rack.to_owned())]), &policies(&[("a", elsewhere.clone())]))
+            Plan::unknown(
+                "node-z",
+                &BTreeMap::from([("rack".to_owned(), rack.to_owned())]),
+                &policies(&[("a", elsewhere.clone())]),
+            )
         };
-        assert!(unknown("r2").unwrap().text().starts_with("node-z\n  ? unknown"));
+        assert!(
+            unknown("r2")
+                .unwrap()
+                .text()
+                .starts_with("node-z\n  ? unknown")
+        );
         assert_eq!(unknown("r1"), None);
     }
 }

@@ -1,5 +1,6 @@
-//! Values that can never work, whatever is on the host: addresses, prefixes and VLANs that do not exist, names that the kernel does not take, IPv6
-//! as nmstate cannot have it, routes that lead nowhere.
+//! Values that can never work, whatever is on the host: addresses, prefixes and VLANs that do not
+//! exist, names that the kernel does not take, IPv6 as nmstate cannot have it, routes that lead
+//! nowhere.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -12,8 +13,13 @@ use crate::state::StateError;
 /// What is wrong in a state that has only known keys, and no references any more.
 pub fn mistakes(state: &Value) -> Vec<StateError> {
     let mut found = Vec::new();
-    for interface in interfaces(state).iter().filter(|interface| interface["state"] != "absent") {
-        let path = Path::default().key("interfaces").item(&interface_key(interface));
+    for interface in interfaces(state)
+        .iter()
+        .filter(|interface| interface["state"] != "absent")
+    {
+        let path = Path::default()
+            .key("interfaces")
+            .item(&interface_key(interface));
         if let Some(message) = wrong_name(interface) {
             found.push(invalid(path.key("name"), message));
         }
@@ -23,8 +29,7 @@ pub fn mistakes(state: &Value) -> Vec<StateError> {
         addresses::<Ipv6Addr>(&path, family, 128, &mut found);
         // NotImplementedError of nmstate. Without `dhcp` it may be what the host has.
         if family["enabled"] != false && family["autoconf"] == true && family["dhcp"] == false {
-            let message =
-                "is nothing that nmstate can do without dhcp: write dhcp: true, too, and DHCPv6 is asked where the router says so";
+            let message = "is nothing that nmstate can do without dhcp: write dhcp: true, too, and DHCPv6 is asked where the router says so";
             found.push(invalid(path.key("autoconf"), message.to_owned()));
         }
     }
@@ -41,17 +46,32 @@ pub fn mistakes(state: &Value) -> Vec<StateError> {
     found
 }
 
-fn addresses<A: std::str::FromStr>(path: &Path, family: &Value, longest: u64, found: &mut Vec<StateError>) {
+fn addresses<A: std::str::FromStr>(
+    path: &Path,
+    family: &Value,
+    longest: u64,
+    found: &mut Vec<StateError>,
+) {
     let name = if longest == 32 { "IPv4" } else { "IPv6" };
     for (index, address) in entries(&family["address"]).iter().enumerate() {
         let path = path.key("address").item(&index.to_string());
         let ip = text(&address["ip"]);
         if ip.parse::<A>().is_err() {
-            found.push(invalid(path.key("ip"), format!("{ip:?} is no {name} address")));
+            found.push(invalid(
+                path.key("ip"),
+                format!("{ip:?} is no {name} address"),
+            ));
         }
         let length = &address["prefix-length"];
-        if length.as_u64().or_else(|| length.as_str()?.parse().ok()).is_some_and(|length| length > longest) {
-            found.push(invalid(path.key("prefix-length"), format!("must be 0 to {longest} for {name}, not {length}")));
+        if length
+            .as_u64()
+            .or_else(|| length.as_str()?.parse().ok())
+            .is_some_and(|length| length > longest)
+        {
+            found.push(invalid(
+                path.key("prefix-length"),
+                format!("must be 0 to {longest} for {name}, not {length}"),
+            ));
         }
     }
 }
@@ -61,40 +81,71 @@ const LONGEST_NAME: usize = 15;
 /// The types that are no link of the kernel, so that their names may be longer.
 const WITHOUT_LINK: [&str; 2] = ["ovs-bridge", "ipsec"];
 
-/// The kernel's `dev_valid_name`, for links that are made under their name. A card can also be found by an alternative name of up to 127
-/// characters, and a virtual function by `sriov:eth1:0`.
+/// The kernel's `dev_valid_name`, for links that are made under their name. A card can also be
+/// found by an alternative name of up to 127 characters, and a virtual function by `sriov:eth1:0`.
 fn wrong_name(interface: &Value) -> Option<String> {
     let (name, by) = (text(&interface["name"]), text(&interface["identifier"]));
-    let is_made = is_virtual(interface) && !WITHOUT_LINK.contains(&text(&interface["type"]).as_str()) && matches!(by.as_str(), "" | "name");
+    let is_made = is_virtual(interface)
+        && !WITHOUT_LINK.contains(&text(&interface["type"]).as_str())
+        && matches!(by.as_str(), "" | "name");
     if name.contains("{{") || !is_made {
         return None;
     }
     if name.len() > LONGEST_NAME {
-        return Some(format!("{name:?} has {} characters, and Linux takes at most {LONGEST_NAME}", name.len()));
+        return Some(format!(
+            "{name:?} has {} characters, and Linux takes at most {LONGEST_NAME}",
+            name.len()
+        ));
     }
-    let is_wrong =
-        matches!(name.as_str(), "." | "..") || name.contains(|letter: char| letter == '/' || letter == ':' || letter.is_whitespace());
+    let is_wrong = matches!(name.as_str(), "." | "..")
+        || name.contains(|letter: char| letter == '/' || letter == ':' || letter.is_whitespace());
     is_wrong.then(|| format!("{name:?} is no name of a link: it must not have /, : or blanks"))
 }
 
 /// Identifiers of VLANs (IEEE 802.1Q) and of VXLAN segments (RFC 7348).
 fn tags(path: &Path, interface: &Value, found: &mut Vec<StateError>) {
     let mut within = |path: Path, value: &Value, least: u64, most: u64| {
-        if let Some(number) = value.as_u64().or_else(|| value.as_str()?.parse().ok()).filter(|number| !(least..=most).contains(number)) {
-            found.push(invalid(path, format!("must be {least} to {most}, not {number}")));
+        if let Some(number) = value
+            .as_u64()
+            .or_else(|| value.as_str()?.parse().ok())
+            .filter(|number| !(least..=most).contains(number))
+        {
+            found.push(invalid(
+                path,
+                format!("must be {least} to {most}, not {number}"),
+            ));
         }
     };
-    within(path.key("vlan").key("id"), &interface["vlan"]["id"], 0, 4094);
-    within(path.key("vxlan").key("id"), &interface["vxlan"]["id"], 0, (1 << 24) - 1);
+    within(
+        path.key("vlan").key("id"),
+        &interface["vlan"]["id"],
+        0,
+        4094,
+    );
+    within(
+        path.key("vxlan").key("id"),
+        &interface["vxlan"]["id"],
+        0,
+        (1 << 24) - 1,
+    );
     for port in entries(&interface["bridge"]["port"]) {
-        let path = path.key("bridge").key("port").item(&text(&port["name"])).key("vlan");
+        let path = path
+            .key("bridge")
+            .key("port")
+            .item(&text(&port["name"]))
+            .key("vlan");
         let vlan = &port["vlan"];
         within(path.key("tag"), &vlan["tag"], 0, 4094);
         for (index, tag) in entries(&vlan["trunk-tags"]).iter().enumerate() {
             let path = path.key("trunk-tags").item(&index.to_string());
             within(path.key("id"), &tag["id"], 0, 4094);
             for end in ["min", "max"] {
-                within(path.key("id-range").key(end), &tag["id-range"][end], 0, 4094);
+                within(
+                    path.key("id-range").key(end),
+                    &tag["id-range"][end],
+                    0,
+                    4094,
+                );
             }
         }
     }
@@ -106,12 +157,19 @@ fn wrong_destination(route: &Value) -> Option<String> {
     if destination.is_empty() {
         return None;
     }
-    let (ip, length) = destination.split_once('/').map_or((destination.as_str(), None), |(ip, length)| (ip, Some(length)));
+    let (ip, length) = destination
+        .split_once('/')
+        .map_or((destination.as_str(), None), |(ip, length)| {
+            (ip, Some(length))
+        });
     let Ok(ip) = ip.parse::<IpAddr>() else {
-        return Some(format!("{destination:?} is no network, such as 192.0.2.0/24 or 2001:db8::/32"));
+        return Some(format!(
+            "{destination:?} is no network, such as 192.0.2.0/24 or 2001:db8::/32"
+        ));
     };
     let longest = if ip.is_ipv4() { 32 } else { 128 };
-    let is_right = length.is_none_or(|length| length.parse::<u8>().is_ok_and(|length| length <= longest));
+    let is_right =
+        length.is_none_or(|length| length.parse::<u8>().is_ok_and(|length| length <= longest));
     (!is_right).then(|| format!("{destination:?} has a prefix that is not 0 to {longest}"))
 }
 
@@ -120,7 +178,10 @@ fn wrong_route(route: &Value) -> Option<String> {
     if route["state"] == "absent" {
         return None;
     }
-    let (kind, next) = (text(&route["route-type"]), text(&route["next-hop-interface"]));
+    let (kind, next) = (
+        text(&route["route-type"]),
+        text(&route["next-hop-interface"]),
+    );
     match (kind.is_empty(), next.is_empty()) {
         (true, true) => Some("next-hop-interface is missing: name the interface that the route leads by, or give a route-type".to_owned()),
         (false, false) if next != "lo" => Some(format!("a route of type {kind} leads nowhere: leave out next-hop-interface")),

@@ -1,25 +1,33 @@
-//! Where an apply would take something away, or rebind it, that the comparison for drift leaves alone.
+//! Where an apply would take something away, or rebind it, that the comparison for drift leaves
+//! alone.
 //!
-//! Drift is what nmstate's verification calls wrong. An apply does more: a list of addresses replaces the one that is there, an empty section
-//! clears it, and properties that say how an interface is found or made count once. A plan shows these changes as well.
+//! Drift is what nmstate's verification calls wrong. An apply does more: a list of addresses
+//! replaces the one that is there, an empty section clears it, and properties that say how an
+//! interface is found or made count once. A plan shows these changes as well.
 
 use serde_json::{Map, Value, json};
 
 use crate::{
     canonical::same,
-    drift::{Difference, address_text, differences, find_interface, is_automatic, is_card, is_same_address},
+    drift::{
+        Difference, address_text, differences, find_interface, is_automatic, is_card,
+        is_same_address,
+    },
     path::{Path, entries, interface_key, interfaces, text},
 };
 
 /// Sections of `ovs-db`.
 const OVS_SECTIONS: [&str; 2] = ["external_ids", "other_config"];
-/// OVN's own key of `external_ids`, which an empty `ovs-db` leaves alone: the section `ovn` is for it.
+/// OVN's own key of `external_ids`, which an empty `ovs-db` leaves alone: the section `ovn` is for
+/// it.
 const OVN_MAPPINGS: &str = "ovn-bridge-mappings";
 
-/// All that an apply of `desired` would change on a host that is like `current`: the drift, and the removals.
+/// All that an apply of `desired` would change on a host that is like `current`: the drift, and the
+/// removals.
 ///
-/// Both are states in nmstate's form; `current` may be a report with additions. Profiles of NetworkManager that are missing cannot be seen in
-/// a report, so an apply can still write one where this is empty.
+/// Both are states in nmstate's form; `current` may be a report with additions. Profiles of
+/// NetworkManager that are missing cannot be seen in a report, so an apply can still write one
+/// where this is empty.
 pub fn changes(desired: &Value, current: &Value) -> Vec<Difference> {
     let mut found = differences(desired, current);
     found.extend(removals(desired, current));
@@ -30,7 +38,9 @@ pub fn changes(desired: &Value, current: &Value) -> Vec<Difference> {
 pub fn removals(desired: &Value, current: &Value) -> Vec<Difference> {
     let mut found = Vec::new();
     for wanted in interfaces(desired) {
-        let path = Path::default().key("interfaces").item(&interface_key(wanted));
+        let path = Path::default()
+            .key("interfaces")
+            .item(&interface_key(wanted));
         if let Some(there) = find_interface(wanted, current) {
             interface(&path, wanted, there, current, &mut found);
         }
@@ -40,11 +50,21 @@ pub fn removals(desired: &Value, current: &Value) -> Vec<Difference> {
     found
 }
 
-fn interface(path: &Path, wanted: &Value, there: &Value, current: &Value, found: &mut Vec<Difference>) {
+fn interface(
+    path: &Path,
+    wanted: &Value,
+    there: &Value,
+    current: &Value,
+    found: &mut Vec<Difference>,
+) {
     if let state @ ("absent" | "down") = wanted["state"].as_str().unwrap_or("up") {
         // Virtual interfaces go, which counts as drift. A card stays, without its configuration.
         if is_card(wanted, there) && there["state"] == "up" {
-            found.push(Difference { path: path.key("state"), wanted: state.into(), found: there["state"].clone() });
+            found.push(Difference {
+                path: path.key("state"),
+                wanted: state.into(),
+                found: there["state"].clone(),
+            });
         }
         return;
     }
@@ -53,30 +73,64 @@ fn interface(path: &Path, wanted: &Value, there: &Value, current: &Value, found:
     }
     let mut rebound = |key: &str, wanted: &str, is: &str| {
         if wanted != is {
-            found.push(Difference { path: path.key(key), wanted: wanted.into(), found: is.into() });
+            found.push(Difference {
+                path: path.key(key),
+                wanted: wanted.into(),
+                found: is.into(),
+            });
         }
     };
     if let Some(controller) = wanted["controller"].as_str() {
-        rebound("controller", controller, there["controller"].as_str().unwrap_or_default());
+        rebound(
+            "controller",
+            controller,
+            there["controller"].as_str().unwrap_or_default(),
+        );
     }
     if let Some(identifier) = wanted["identifier"].as_str() {
-        rebound("identifier", identifier, there["identifier"].as_str().unwrap_or("name"));
+        rebound(
+            "identifier",
+            identifier,
+            there["identifier"].as_str().unwrap_or("name"),
+        );
     }
     // A report leaves out the name of a profile that is the name of its interface.
     if let Some(profile) = wanted["profile-name"].as_str() {
-        rebound("profile-name", profile, there["profile-name"].as_str().or(there["name"].as_str()).unwrap_or_default());
+        rebound(
+            "profile-name",
+            profile,
+            there["profile-name"]
+                .as_str()
+                .or(there["name"].as_str())
+                .unwrap_or_default(),
+        );
     }
     if let Some(source) = wanted["copy-mac-from"].as_str() {
-        let source = interfaces(current).iter().find(|interface| interface["name"] == source);
-        if let Some(mac) = source.map(|source| &source["mac-address"]).filter(|mac| !mac.is_null() && !same(mac, &there["mac-address"])) {
-            found.push(Difference { path: path.key("mac-address"), wanted: mac.clone(), found: there["mac-address"].clone() });
+        let source = interfaces(current)
+            .iter()
+            .find(|interface| interface["name"] == source);
+        if let Some(mac) = source
+            .map(|source| &source["mac-address"])
+            .filter(|mac| !mac.is_null() && !same(mac, &there["mac-address"]))
+        {
+            found.push(Difference {
+                path: path.key("mac-address"),
+                wanted: mac.clone(),
+                found: there["mac-address"].clone(),
+            });
         }
     }
 }
 
-/// Addresses that are there and that the list leaves out: nmstate removes them unless they are given by DHCP or a router.
+/// Addresses that are there and that the list leaves out: nmstate removes them unless they are
+/// given by DHCP or a router.
 fn addresses(path: &Path, wanted: &Value, is: &Value, found: &mut Vec<Difference>) {
-    let Some(listed) = wanted["address"].as_array().filter(|_| wanted["enabled"] != false) else { return };
+    let Some(listed) = wanted["address"]
+        .as_array()
+        .filter(|_| wanted["enabled"] != false)
+    else {
+        return;
+    };
     // `false` makes them drift, which is compared already.
     if wanted["allow-extra-address"] == false {
         return;
@@ -84,7 +138,11 @@ fn addresses(path: &Path, wanted: &Value, is: &Value, found: &mut Vec<Difference
     for extra in entries(&is["address"]) {
         if !is_automatic(extra) && !listed.iter().any(|address| is_same_address(address, extra)) {
             let text = address_text(extra);
-            found.push(Difference { path: path.key("address").item(&text), wanted: Value::Null, found: text.into() });
+            found.push(Difference {
+                path: path.key("address").item(&text),
+                wanted: Value::Null,
+                found: text.into(),
+            });
         }
     }
 }
@@ -92,11 +150,18 @@ fn addresses(path: &Path, wanted: &Value, is: &Value, found: &mut Vec<Difference
 /// A configuration that says nothing clears all of it.
 fn dns(desired: &Value, current: &Value, found: &mut Vec<Difference>) {
     let path = Path::default().key("dns-resolver").key("config");
-    if desired["dns-resolver"]["config"].as_object().is_some_and(Map::is_empty) {
+    if desired["dns-resolver"]["config"]
+        .as_object()
+        .is_some_and(Map::is_empty)
+    {
         for key in ["server", "search", "options"] {
             let is = &current["dns-resolver"]["config"][key];
             if !entries(is).is_empty() {
-                found.push(Difference { path: path.key(key), wanted: json!([]), found: is.clone() });
+                found.push(Difference {
+                    path: path.key(key),
+                    wanted: json!([]),
+                    found: is.clone(),
+                });
             }
         }
     }
@@ -104,15 +169,31 @@ fn dns(desired: &Value, current: &Value, found: &mut Vec<Difference>) {
 
 /// An empty section, or both sections empty, clears all keys but OVN's.
 fn open_vswitch(desired: &Value, current: &Value, found: &mut Vec<Difference>) {
-    let Some(wanted) = desired["ovs-db"].as_object() else { return };
-    let is_empty = |section: &str| wanted.get(section).and_then(Value::as_object).is_some_and(Map::is_empty);
+    let Some(wanted) = desired["ovs-db"].as_object() else {
+        return;
+    };
+    let is_empty = |section: &str| {
+        wanted
+            .get(section)
+            .and_then(Value::as_object)
+            .is_some_and(Map::is_empty)
+    };
     if !wanted.is_empty() && !OVS_SECTIONS.into_iter().all(is_empty) {
         return;
     }
     for section in OVS_SECTIONS {
-        for (key, is) in current["ovs-db"][section].as_object().into_iter().flatten().filter(|(key, _)| *key != OVN_MAPPINGS) {
+        for (key, is) in current["ovs-db"][section]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter(|(key, _)| *key != OVN_MAPPINGS)
+        {
             let path = Path::default().key("ovs-db").key(section).key(key);
-            found.push(Difference { path, wanted: Value::Null, found: text(is).into() });
+            found.push(Difference {
+                path,
+                wanted: Value::Null,
+                found: text(is).into(),
+            });
         }
     }
 }
@@ -138,13 +219,23 @@ mod tests {
     }
 
     fn said(desired: Value) -> Vec<String> {
-        assert_eq!(differences(&desired, &current()), [], "drift leaves it alone: {desired}");
-        changes(&desired, &current()).iter().map(ToString::to_string).collect()
+        assert_eq!(
+            differences(&desired, &current()),
+            [],
+            "drift leaves it alone: {desired}"
+        );
+        changes(&desired, &current())
+            .iter()
+            .map(ToString::to_string)
+            .collect()
     }
 
     fn eth1(rest: Value) -> Value {
         let mut interface = json!({"name": "eth1", "type": "ethernet", "state": "up"});
-        interface.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        interface
+            .as_object_mut()
+            .unwrap()
+            .extend(rest.as_object().unwrap().clone());
         json!({ "interfaces": [interface] })
     }
 
@@ -155,7 +246,9 @@ mod tests {
         for (desired, expected) in [
             (
                 eth1(json!({"ipv4": {"enabled": true, "address": first}})),
-                vec!["interfaces[eth1].ipv4.address[10.0.0.2/24]: \"10.0.0.2/24\" should not be there"],
+                vec![
+                    "interfaces[eth1].ipv4.address[10.0.0.2/24]: \"10.0.0.2/24\" should not be there",
+                ],
             ),
             (
                 eth1(json!({"ipv4": {"enabled": true, "address": []}})),
@@ -164,17 +257,40 @@ mod tests {
                     "interfaces[eth1].ipv4.address[10.0.0.2/24]: \"10.0.0.2/24\" should not be there",
                 ],
             ),
-            (eth1(json!({"state": "absent"})), vec!["interfaces[eth1].state: \"up\" should be \"absent\""]),
-            (eth1(json!({"state": "down"})), vec!["interfaces[eth1].state: \"up\" should be \"down\""]),
-            (eth1(json!({"controller": ""})), vec!["interfaces[eth1].controller: \"br0\" should be \"\""]),
-            (eth1(json!({"controller": "br1"})), vec!["interfaces[eth1].controller: \"br0\" should be \"br1\""]),
-            (eth1(json!({"profile-name": "uplink"})), vec!["interfaces[eth1].profile-name: \"eth1\" should be \"uplink\""]),
+            (
+                eth1(json!({"state": "absent"})),
+                vec!["interfaces[eth1].state: \"up\" should be \"absent\""],
+            ),
+            (
+                eth1(json!({"state": "down"})),
+                vec!["interfaces[eth1].state: \"up\" should be \"down\""],
+            ),
+            (
+                eth1(json!({"controller": ""})),
+                vec!["interfaces[eth1].controller: \"br0\" should be \"\""],
+            ),
+            (
+                eth1(json!({"controller": "br1"})),
+                vec!["interfaces[eth1].controller: \"br0\" should be \"br1\""],
+            ),
+            (
+                eth1(json!({"profile-name": "uplink"})),
+                vec!["interfaces[eth1].profile-name: \"eth1\" should be \"uplink\""],
+            ),
             (
                 eth1(json!({"identifier": "mac-address", "mac-address": "02:00:00:00:00:01"})),
                 vec!["interfaces[eth1].identifier: \"name\" should be \"mac-address\""],
             ),
-            (bridge, vec!["interfaces[br0].mac-address: \"02:00:00:00:00:0B\" should be \"02:00:00:00:00:01\""]),
-            (json!({"dns-resolver": {"config": {}}}), vec!["dns-resolver.config.server: [\"192.0.2.53\"] should be []"]),
+            (
+                bridge,
+                vec![
+                    "interfaces[br0].mac-address: \"02:00:00:00:00:0B\" should be \"02:00:00:00:00:01\"",
+                ],
+            ),
+            (
+                json!({"dns-resolver": {"config": {}}}),
+                vec!["dns-resolver.config.server: [\"192.0.2.53\"] should be []"],
+            ),
             (
                 json!({"ovs-db": {}}),
                 vec![

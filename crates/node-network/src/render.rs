@@ -40,8 +40,8 @@ pub struct Rendered {
     pub captures: Captures,
 }
 
-/// Renders a policy on the state of a node: early spellings, interfaces that match, captures, the VLANs of bridges' ports. The result is
-/// one that nmstate can read.
+/// Renders a policy on the state of a node: early spellings, interfaces that match, captures, the
+/// VLANs of bridges' ports. The result is one that nmstate can read.
 pub fn render(spec: &Spec, current: &Value) -> Result<Rendered, RenderError> {
     let wanted = spec.desired_state.clone().unwrap_or_else(state::empty);
     let translated = translate(&wanted).map_err(RenderError::Translate)?;
@@ -55,7 +55,8 @@ pub fn render(spec: &Spec, current: &Value) -> Result<Rendered, RenderError> {
     Ok(Rendered { desired, captures })
 }
 
-/// Renders a node's own `spec.desiredState`: early spellings only; everything in it is said by name.
+/// Renders a node's own `spec.desiredState`: early spellings only; everything in it is said by
+/// name.
 pub fn own(desired: &Value) -> Result<Value, RenderError> {
     let translated = translate(desired).map_err(RenderError::Translate)?;
     state::check(&secrets::conceal(&translated)?)?;
@@ -86,9 +87,18 @@ mod tests {
         assert_eq!(desired["interfaces"][0]["name"], "eth2");
         assert_eq!(desired["interfaces"][0]["type"], "ethernet");
         assert_eq!(desired["interfaces"][0]["ipv6"]["autoconf"], true);
-        assert_eq!(desired["interfaces"][0]["802.1x"]["password"]["secretRef"]["name"], "wire", "secrets stay where they are");
-        assert_eq!(desired["interfaces"][1]["bridge"]["port"][0]["name"], "eth1");
-        assert_eq!(desired["interfaces"][1]["bridge"]["port"][0]["vlan"]["mode"], "trunk");
+        assert_eq!(
+            desired["interfaces"][0]["802.1x"]["password"]["secretRef"]["name"], "wire",
+            "secrets stay where they are"
+        );
+        assert_eq!(
+            desired["interfaces"][1]["bridge"]["port"][0]["name"],
+            "eth1"
+        );
+        assert_eq!(
+            desired["interfaces"][1]["bridge"]["port"][0]["vlan"]["mode"],
+            "trunk"
+        );
         assert_eq!(captures.len(), 1);
         assert_eq!(rendered(json!({})).unwrap().desired, json!({}));
     }
@@ -96,8 +106,14 @@ mod tests {
     #[test]
     fn each_step_can_refuse() {
         for (spec, message) in [
-            (json!({"desiredState": {"interfaces": [{"mtu": 1500}]}}), "spec.match.interfaces"),
-            (json!({"desiredState": {"interfaces": [{"name": "x", "vlanID": 1, "vlan": {"id": 2}}]}}), "two spellings"),
+            (
+                json!({"desiredState": {"interfaces": [{"mtu": 1500}]}}),
+                "spec.match.interfaces",
+            ),
+            (
+                json!({"desiredState": {"interfaces": [{"name": "x", "vlanID": 1, "vlan": {"id": 2}}]}}),
+                "two spellings",
+            ),
             (
                 json!({"capture": {"a": "interfaces.name==eth7"}, "desiredState": {}}),
                 "failure generating desiredState and capturedStates: spec.capture.a",
@@ -106,7 +122,10 @@ mod tests {
                 json!({"desiredState": {"interfaces": [{"name": "eth1", "mut": 1500}]}}),
                 "spec.desiredState: interfaces[eth1].mut is not known to nmstate",
             ),
-            (json!({"desiredState": {"interfaces": [{"name": "eth1", "mtu": {"secretRef": {}}}]}}), "a reference to a secret is written"),
+            (
+                json!({"desiredState": {"interfaces": [{"name": "eth1", "mtu": {"secretRef": {}}}]}}),
+                "a reference to a secret is written",
+            ),
         ] {
             let error = rendered(spec).unwrap_err().to_string();
             assert!(error.contains(message), "{error}");

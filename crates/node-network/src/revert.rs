@@ -9,15 +9,23 @@ use crate::{
 };
 use serde_json::{Map, Value, json};
 
-/// The state that makes the node what it was `before`, as far as `applied` changed it. What others want, `keep`, is kept: where they say
-/// something of the same place, that counts.
+/// The state that makes the node what it was `before`, as far as `applied` changed it. What others
+/// want, `keep`, is kept: where they say something of the same place, that counts.
 ///
-/// Interfaces that were not there become absent, routes that were not there too, and of interfaces that were there each property that
-/// `applied` names gets its former value.
+/// Interfaces that were not there become absent, routes that were not there too, and of interfaces
+/// that were there each property that `applied` names gets its former value.
 #[must_use]
 pub fn revert(before: &Value, applied: &Value, keep: &Value) -> Value {
-    let undone = Layer { owner: Owner::Policy(String::new()), rank: Rank::Policy(0), state: undo(before, applied) };
-    let kept = Layer { owner: Owner::Node, rank: Rank::Node, state: keep.clone() };
+    let undone = Layer {
+        owner: Owner::Policy(String::new()),
+        rank: Rank::Policy(0),
+        state: undo(before, applied),
+    };
+    let kept = Layer {
+        owner: Owner::Node,
+        rank: Rank::Node,
+        state: keep.clone(),
+    };
     // Only places that the undoing touches: the rest of what others want is there already.
     let merged = merge([&undone, &kept]);
     restrict(merged.state, &undone.state)
@@ -25,51 +33,85 @@ pub fn revert(before: &Value, applied: &Value, keep: &Value) -> Value {
 
 /// The places of `state` that `scope` has too, by interface and by section.
 fn restrict(mut state: Value, scope: &Value) -> Value {
-    let Some(map) = state.as_object_mut() else { return state::empty() };
+    let Some(map) = state.as_object_mut() else {
+        return state::empty();
+    };
     map.retain(|section, _| !scope[section.as_str()].is_null());
     if let Some(list) = map.get_mut("interfaces").and_then(Value::as_array_mut) {
-        list.retain(|interface| interfaces(scope).iter().any(|other| interface_key(other) == interface_key(interface)));
+        list.retain(|interface| {
+            interfaces(scope)
+                .iter()
+                .any(|other| interface_key(other) == interface_key(interface))
+        });
     }
     state
 }
 
 fn undo(before: &Value, applied: &Value) -> Value {
     let mut undone = Map::new();
-    let changed: Vec<Value> = interfaces(applied).iter().filter_map(|interface| undo_interface(before, interface)).collect();
+    let changed: Vec<Value> = interfaces(applied)
+        .iter()
+        .filter_map(|interface| undo_interface(before, interface))
+        .collect();
     if !changed.is_empty() {
         undone.insert("interfaces".to_owned(), changed.into());
     }
-    for route::List { section, matches, .. } in route::LISTS {
-        let entries = undo_entries(entries(&before[section]["config"]), entries(&applied[section]["config"]), matches);
+    for route::List {
+        section, matches, ..
+    } in route::LISTS
+    {
+        let entries = undo_entries(
+            entries(&before[section]["config"]),
+            entries(&applied[section]["config"]),
+            matches,
+        );
         if !entries.is_empty() {
             undone.insert(section.to_owned(), json!({ "config": entries }));
         }
     }
     if !applied["dns-resolver"]["config"].is_null() {
         let config = &before["dns-resolver"]["config"];
-        let list = |key: &str| if config[key].is_null() { json!([]) } else { config[key].clone() };
+        let list = |key: &str| {
+            if config[key].is_null() {
+                json!([])
+            } else {
+                config[key].clone()
+            }
+        };
         undone.insert(
             "dns-resolver".to_owned(),
             json!({"config": {"server": list("server"), "search": list("search"), "options": list("options")}}),
         );
     }
     if let Some(hostname) = applied["hostname"].as_object() {
-        undone.insert("hostname".to_owned(), former(hostname, &before["hostname"], &Value::Null));
+        undone.insert(
+            "hostname".to_owned(),
+            former(hostname, &before["hostname"], &Value::Null),
+        );
     }
     if let Some(sections) = applied["ovs-db"].as_object() {
         let nothing = json!({});
         let former = |(section, values): (&String, &Value)| {
             let was = before["ovs-db"].get(section).unwrap_or(&nothing);
             // In Open vSwitch null removes a key.
-            let keys = values.as_object().into_iter().flatten().map(|(key, _)| (key.clone(), was[key.as_str()].clone()));
+            let keys = values
+                .as_object()
+                .into_iter()
+                .flatten()
+                .map(|(key, _)| (key.clone(), was[key.as_str()].clone()));
             (section.clone(), Value::Object(keys.collect()))
         };
-        undone.insert("ovs-db".to_owned(), Value::Object(sections.iter().map(former).collect()));
+        undone.insert(
+            "ovs-db".to_owned(),
+            Value::Object(sections.iter().map(former).collect()),
+        );
     }
     let mappings: Vec<Value> = entries(&applied["ovn"]["bridge-mappings"])
         .iter()
         .filter_map(|mapping| {
-            let was = entries(&before["ovn"]["bridge-mappings"]).iter().find(|other| other["localnet"] == mapping["localnet"]);
+            let was = entries(&before["ovn"]["bridge-mappings"])
+                .iter()
+                .find(|other| other["localnet"] == mapping["localnet"]);
             match (was, route::is_absent(mapping)) {
                 (Some(was), _) => Some(was.clone()),
                 (None, false) => Some(json!({"localnet": mapping["localnet"], "state": "absent"})),
@@ -85,18 +127,27 @@ fn undo(before: &Value, applied: &Value) -> Value {
 
 fn undo_interface(before: &Value, applied: &Value) -> Option<Value> {
     let key = interface_key(applied);
-    let was = interfaces(before).iter().find(|interface| interface_key(interface) == key);
+    let was = interfaces(before)
+        .iter()
+        .find(|interface| interface_key(interface) == key);
     let gone = applied["state"] == "absent";
     match was {
         // It was neither there before nor is it wanted.
         None if gone => None,
         // What was not there, and what nobody managed: its configuration goes, a card stays.
         None => Some(json!({"name": applied["name"], "type": applied["type"], "state": "absent"})),
-        Some(was) if was["state"] == "ignore" => Some(json!({"name": was["name"], "type": was["type"], "state": "absent"})),
+        Some(was) if was["state"] == "ignore" => {
+            Some(json!({"name": was["name"], "type": was["type"], "state": "absent"}))
+        }
         Some(was) if gone => Some(without_reports(was)),
-        // Down, a card keeps the profile that the policy has given it. Only without the profile it is as before.
+        // Down, a card keeps the profile that the policy has given it. Only without the profile it
+        // is as before.
         Some(was) if was["state"] == "down" && is_card(applied, was) => {
-            let kind = if is_virtual(was) { &applied["type"] } else { &was["type"] };
+            let kind = if is_virtual(was) {
+                &applied["type"]
+            } else {
+                &was["type"]
+            };
             Some(json!({"name": was["name"], "type": kind, "state": "absent"}))
         }
         Some(was) => {
@@ -140,13 +191,16 @@ fn undo_interface(before: &Value, applied: &Value) -> Option<Value> {
     }
 }
 
-/// The former values of the keys that are named. Keys without one are left out, or have `nothing` if that means something.
+/// The former values of the keys that are named. Keys without one are left out, or have `nothing`
+/// if that means something.
 fn former(named: &Map<String, Value>, was: &Value, nothing: &Value) -> Value {
     let mut values = Map::new();
     for (key, value) in named {
         let was = &was[key.as_str()];
         match (value, was) {
-            (Value::Object(inner), Value::Object(_)) => drop(values.insert(key.clone(), former(inner, was, nothing))),
+            (Value::Object(inner), Value::Object(_)) => {
+                drop(values.insert(key.clone(), former(inner, was, nothing)))
+            }
             (_, Value::Null) if nothing.is_null() => {}
             (_, Value::Null) => drop(values.insert(key.clone(), nothing.clone())),
             _ => drop(values.insert(key.clone(), was.clone())),
@@ -160,7 +214,9 @@ fn stack(was: &Value) -> Value {
     let mut stack = was.clone();
     let automatic = was["dhcp"] == true || was["autoconf"] == true;
     if let Some(addresses) = stack.get_mut("address").and_then(Value::as_array_mut) {
-        addresses.retain(|address| address["valid-life-time"].is_null() && !text(&address["ip"]).starts_with("fe80:"));
+        addresses.retain(|address| {
+            address["valid-life-time"].is_null() && !text(&address["ip"]).starts_with("fe80:")
+        });
         if addresses.is_empty() && automatic {
             stack.as_object_mut().map(|map| map.remove("address"));
         }
@@ -172,7 +228,14 @@ fn stack(was: &Value) -> Value {
 fn without_reports(was: &Value) -> Value {
     let mut wanted = was.clone();
     if let Some(map) = wanted.as_object_mut() {
-        for key in ["min-mtu", "max-mtu", "permanent-mac-address", "driver", "ifIndex", "ethtool"] {
+        for key in [
+            "min-mtu",
+            "max-mtu",
+            "permanent-mac-address",
+            "driver",
+            "ifIndex",
+            "ethtool",
+        ] {
             map.remove(key);
         }
         for family in ["ipv4", "ipv6"] {
@@ -184,7 +247,11 @@ fn without_reports(was: &Value) -> Value {
     wanted
 }
 
-fn undo_entries(before: &[Value], applied: &[Value], matches: fn(&Value, &Value) -> bool) -> Vec<Value> {
+fn undo_entries(
+    before: &[Value],
+    applied: &[Value],
+    matches: fn(&Value, &Value) -> bool,
+) -> Vec<Value> {
     let mut undone = Vec::new();
     for entry in applied.iter().filter(|entry| !route::is_absent(entry)) {
         if !before.iter().any(|was| matches(entry, was)) {
@@ -194,7 +261,10 @@ fn undo_entries(before: &[Value], applied: &[Value], matches: fn(&Value, &Value)
         }
     }
     for was in before {
-        if applied.iter().any(|entry| route::is_absent(entry) && matches(entry, was)) {
+        if applied
+            .iter()
+            .any(|entry| route::is_absent(entry) && matches(entry, was))
+        {
             undone.push(was.clone());
         }
     }
@@ -224,7 +294,11 @@ mod tests {
     fn a_host_that_says_nothing_of_lldp_has_it_off_again() {
         let interface = |lldp: bool| json!({"name": "eth9", "type": "ethernet", "state": "up", "lldp": {"enabled": lldp}});
         let before = json!({"interfaces": [{"name": "eth9", "type": "ethernet", "state": "up"}]});
-        let undone = revert(&before, &json!({"interfaces": [interface(true)]}), &json!({}));
+        let undone = revert(
+            &before,
+            &json!({"interfaces": [interface(true)]}),
+            &json!({}),
+        );
         assert_eq!(undone["interfaces"], json!([interface(false)]));
     }
 
@@ -232,11 +306,28 @@ mod tests {
     fn a_port_goes_back_to_its_controller_and_a_free_card_to_none() {
         let card = |controller: &str| json!({"name": "eth1", "type": "ethernet", "state": "up", "controller": controller});
         let undone = |was: Value, applied: Value| {
-            revert(&json!({"interfaces": [was]}), &json!({"interfaces": [applied]}), &json!({}))["interfaces"][0].clone()
+            revert(
+                &json!({"interfaces": [was]}),
+                &json!({"interfaces": [applied]}),
+                &json!({}),
+            )["interfaces"][0]
+                .clone()
         };
-        assert_eq!(undone(json!({"name": "eth1", "type": "ethernet", "state": "up"}), card("br0")), card(""));
+        assert_eq!(
+            undone(
+                json!({"name": "eth1", "type": "ethernet", "state": "up"}),
+                card("br0")
+            ),
+            card("")
+        );
         assert_eq!(undone(card("br0"), card("")), card("br0"));
-        assert_eq!(undone(card("br0"), json!({"name": "eth1", "type": "ethernet", "state": "absent"})), card("br0"));
+        assert_eq!(
+            undone(
+                card("br0"),
+                json!({"name": "eth1", "type": "ethernet", "state": "absent"})
+            ),
+            card("br0")
+        );
     }
 
     #[test]
@@ -270,13 +361,24 @@ mod tests {
         });
         assert!(crate::canonical::same(&undone, &expected), "{undone:#}");
         assert!(crate::state::check(&undone).is_ok());
-        assert_eq!(differences(&undone, &before()), [], "what is undone is what was before");
+        assert_eq!(
+            differences(&undone, &before()),
+            [],
+            "what is undone is what was before"
+        );
     }
 
     #[test]
     fn what_is_removed_comes_back_as_it_was() {
-        let undone = revert(&before(), &json!({"interfaces": [{"name": "br0", "type": "linux-bridge", "state": "absent"}]}), &json!({}));
-        assert_eq!(undone["interfaces"][0]["bridge"], before()["interfaces"][2]["bridge"]);
+        let undone = revert(
+            &before(),
+            &json!({"interfaces": [{"name": "br0", "type": "linux-bridge", "state": "absent"}]}),
+            &json!({}),
+        );
+        assert_eq!(
+            undone["interfaces"][0]["bridge"],
+            before()["interfaces"][2]["bridge"]
+        );
     }
 
     #[test]

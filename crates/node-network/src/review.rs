@@ -1,6 +1,8 @@
-//! All that is wrong with a policy: what its fields say, and what stands in its desired state and its captures.
+//! All that is wrong with a policy: what its fields say, and what stands in its desired state and
+//! its captures.
 //!
-//! What a file is checked for, the operator checks in what is stored: an object may be older than the rules, or hold what they cannot express.
+//! What a file is checked for, the operator checks in what is stored: an object may be older than
+//! the rules, or hold what they cannot express.
 
 use weft_api::node_network::NodeNetworkConfigurationPolicySpec as Spec;
 use weft_plan::Problem;

@@ -18,23 +18,41 @@ pub struct List {
 }
 
 /// Routes and routing rules.
-pub const LISTS: [List; 2] =
-    [List { section: "routes", key, matches }, List { section: "route-rules", key: rule_key, matches: rule_matches }];
+pub const LISTS: [List; 2] = [
+    List {
+        section: "routes",
+        key,
+        matches,
+    },
+    List {
+        section: "route-rules",
+        key: rule_key,
+        matches: rule_matches,
+    },
+];
 
 /// Table 254 is `main`; nmstate takes 0 for it.
 const MAIN_TABLE: u64 = 254;
 
-/// What identifies a route: where it leads, and by which table. All else (metric, source, MTU …) are properties of it.
+/// What identifies a route: where it leads, and by which table. All else (metric, source, MTU …)
+/// are properties of it.
 pub fn key(route: &Value) -> String {
     let mut key = network(&text(&route["destination"]));
     if key.is_empty() {
         key = "any".to_owned();
     }
-    for (name, word) in
-        [("next-hop-address", "via"), ("next-hop-interface", "dev"), ("vrf-name", "vrf"), ("route-type", "type"), ("weight", "weight")]
-    {
+    for (name, word) in [
+        ("next-hop-address", "via"),
+        ("next-hop-interface", "dev"),
+        ("vrf-name", "vrf"),
+        ("route-type", "type"),
+        ("weight", "weight"),
+    ] {
         if !route[name].is_null() {
-            key.push_str(&format!(" {word} {}", text(&crate::canonical::canonical(&route[name]))));
+            key.push_str(&format!(
+                " {word} {}",
+                text(&crate::canonical::canonical(&route[name]))
+            ));
         }
     }
     match table(&route["table-id"]) {
@@ -44,10 +62,16 @@ pub fn key(route: &Value) -> String {
     prefix(route, key)
 }
 
-/// What identifies a routing rule: all of it, since nothing in it can be changed without it being another one.
+/// What identifies a routing rule: all of it, since nothing in it can be changed without it being
+/// another one.
 pub fn rule_key(rule: &Value) -> String {
     let mut parts: Vec<String> = Vec::new();
-    let mut keys: Vec<_> = rule.as_object().into_iter().flatten().filter(|(name, value)| *name != "state" && !value.is_null()).collect();
+    let mut keys: Vec<_> = rule
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(name, value)| *name != "state" && !value.is_null())
+        .collect();
     keys.sort_by_key(|(name, _)| name.as_str());
     for (name, value) in keys {
         parts.push(format!("{name} {}", text(&rule_value(name, value))));
@@ -55,9 +79,14 @@ pub fn rule_key(rule: &Value) -> String {
     prefix(rule, parts.join(" "))
 }
 
-/// The entry with the marker of a removal before it, so that the removal of a route and the route are two entries of the set.
+/// The entry with the marker of a removal before it, so that the removal of a route and the route
+/// are two entries of the set.
 fn prefix(entry: &Value, key: String) -> String {
-    if is_absent(entry) { format!("no {key}") } else { key }
+    if is_absent(entry) {
+        format!("no {key}")
+    } else {
+        key
+    }
 }
 
 /// Whether an entry says what must not be there; what it leaves out is then a wildcard.
@@ -70,36 +99,47 @@ fn table(value: &Value) -> Option<u64> {
     Some(if table == 0 { MAIN_TABLE } else { table })
 }
 
-/// Whether `found` is the route that `wanted` describes. What `wanted` leaves out may be anything, as in nmstate.
+/// Whether `found` is the route that `wanted` describes. What `wanted` leaves out may be anything,
+/// as in nmstate.
 pub fn matches(wanted: &Value, found: &Value) -> bool {
     let fields = wanted.as_object().into_iter().flatten();
-    fields.filter(|(_, value)| !value.is_null()).all(|(name, value)| match name.as_str() {
-        // The table of a VRF is what the kernel reports; its name is only known to nmstate.
-        "state" | "vrf-name" => true,
-        "destination" => text(value).is_empty() || network(&text(value)) == network(&text(&found[name])),
-        "table-id" => table(value) == table(&found[name]) || (found[name].is_null() && table(value) == Some(MAIN_TABLE)),
-        // Routes without a next hop have no interface in IPv4, and the loopback in IPv6.
-        "next-hop-interface" if !wanted["route-type"].is_null() => true,
-        "next-hop-address" if text(value).is_empty() => text(&found[name]).is_empty(),
-        // The kernel gives IPv6 routes of metric 0 the metric 1024; -1 is "as the backend likes".
-        "metric" if matches!(text(value).as_str(), "-1" | "0") => true,
-        _ => same(value, &found[name]),
-    })
+    fields
+        .filter(|(_, value)| !value.is_null())
+        .all(|(name, value)| match name.as_str() {
+            // The table of a VRF is what the kernel reports; its name is only known to nmstate.
+            "state" | "vrf-name" => true,
+            "destination" => {
+                text(value).is_empty() || network(&text(value)) == network(&text(&found[name]))
+            }
+            "table-id" => {
+                table(value) == table(&found[name])
+                    || (found[name].is_null() && table(value) == Some(MAIN_TABLE))
+            }
+            // Routes without a next hop have no interface in IPv4, and the loopback in IPv6.
+            "next-hop-interface" if !wanted["route-type"].is_null() => true,
+            "next-hop-address" if text(value).is_empty() => text(&found[name]).is_empty(),
+            // The kernel gives IPv6 routes of metric 0 the metric 1024; -1 is "as the backend
+            // likes".
+            "metric" if matches!(text(value).as_str(), "-1" | "0") => true,
+            _ => same(value, &found[name]),
+        })
 }
 
 /// Whether `found` is the routing rule that `wanted` describes.
 pub fn rule_matches(wanted: &Value, found: &Value) -> bool {
     let fields = wanted.as_object().into_iter().flatten();
-    fields.filter(|(_, value)| !value.is_null()).all(|(name, value)| match name.as_str() {
-        "state" => true,
-        "priority" if text(value) == "-1" => true,
-        // The kernel reports no family where the addresses say it.
-        "family" if found[name].is_null() => true,
-        _ => {
-            let found = rule_value(name, &found[name]);
-            same(&rule_value(name, value), &found)
-        }
-    })
+    fields
+        .filter(|(_, value)| !value.is_null())
+        .all(|(name, value)| match name.as_str() {
+            "state" => true,
+            "priority" if text(value) == "-1" => true,
+            // The kernel reports no family where the addresses say it.
+            "family" if found[name].is_null() => true,
+            _ => {
+                let found = rule_value(name, &found[name]);
+                same(&rule_value(name, value), &found)
+            }
+        })
 }
 
 fn rule_value(name: &str, value: &Value) -> Value {
@@ -119,9 +159,14 @@ mod tests {
     fn a_route_is_identified_by_where_it_leads() {
         let route = json!({"destination": "10.1.2.3/16", "next-hop-address": "10.0.0.1", "next-hop-interface": "eth1", "metric": 150, "table-id": 254});
         assert_eq!(key(&route), "10.1.0.0/16 via 10.0.0.1 dev eth1");
-        assert_eq!(key(&json!({"state": "absent", "next-hop-interface": "eth0"})), "no any dev eth0");
         assert_eq!(
-            key(&json!({"destination": "0.0.0.0/0", "next-hop-interface": "eth1", "table-id": 100})),
+            key(&json!({"state": "absent", "next-hop-interface": "eth0"})),
+            "no any dev eth0"
+        );
+        assert_eq!(
+            key(
+                &json!({"destination": "0.0.0.0/0", "next-hop-interface": "eth1", "table-id": 100})
+            ),
             "0.0.0.0/0 dev eth1 table 100"
         );
     }
@@ -129,19 +174,40 @@ mod tests {
     #[test]
     fn what_a_route_leaves_out_may_be_anything() {
         let found = json!({"destination": "10.1.0.0/16", "next-hop-address": "10.0.0.1", "next-hop-interface": "eth1", "metric": 150, "table-id": 254});
-        assert!(matches(&json!({"destination": "10.1.0.0/16", "next-hop-interface": "eth1"}), &found));
-        assert!(matches(&json!({"destination": "10.1.0.9/16", "metric": "150", "table-id": 0}), &found));
-        assert!(matches(&json!({"state": "absent", "next-hop-interface": "eth1"}), &found));
-        assert!(!matches(&json!({"destination": "10.1.0.0/16", "metric": 100}), &found));
-        assert!(!matches(&json!({"destination": "10.1.0.0/16", "table-id": 100}), &found));
+        assert!(matches(
+            &json!({"destination": "10.1.0.0/16", "next-hop-interface": "eth1"}),
+            &found
+        ));
+        assert!(matches(
+            &json!({"destination": "10.1.0.9/16", "metric": "150", "table-id": 0}),
+            &found
+        ));
+        assert!(matches(
+            &json!({"state": "absent", "next-hop-interface": "eth1"}),
+            &found
+        ));
+        assert!(!matches(
+            &json!({"destination": "10.1.0.0/16", "metric": 100}),
+            &found
+        ));
+        assert!(!matches(
+            &json!({"destination": "10.1.0.0/16", "table-id": 100}),
+            &found
+        ));
         assert!(!matches(&json!({"destination": "10.2.0.0/16"}), &found));
-        assert!(!matches(&json!({"next-hop-address": "", "next-hop-interface": "eth1"}), &found));
+        assert!(!matches(
+            &json!({"next-hop-address": "", "next-hop-interface": "eth1"}),
+            &found
+        ));
     }
 
     #[test]
     fn a_rule_is_found_in_any_spelling() {
         let found = json!({"priority": 30000, "ip-from": "192.0.2.2/32", "route-table": 254});
-        assert!(rule_matches(&json!({"ip-from": "192.0.2.2", "route-table": 0, "priority": "30000", "family": "ipv4"}), &found));
+        assert!(rule_matches(
+            &json!({"ip-from": "192.0.2.2", "route-table": 0, "priority": "30000", "family": "ipv4"}),
+            &found
+        ));
         assert!(!rule_matches(&json!({"ip-from": "192.0.2.3"}), &found));
         assert_eq!(
             rule_key(&json!({"route-table": 0, "ip-from": "192.0.2.2"})),

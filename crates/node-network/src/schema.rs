@@ -1,14 +1,20 @@
-//! What nmstate takes, known without nmstate: the library weighs megabytes, and only the agent applies states.
+//! What nmstate takes, known without nmstate: the library weighs megabytes, and only the agent
+//! applies states.
 //!
-//! `nmstate.json` says it. It was not written by hand: a test of the agent asks nmstate, place by place, what it would take there, and fails when
-//! that is not what the file says. A node of it is one of
+//! `nmstate.json` says it. It was not written by hand: a test of the agent asks nmstate, place by
+//! place, what it would take there, and fails when that is not what the file says. A node of it is
+//! one of
 //!
-//! - `"text"`, `"boolean"`, `"u8"` … `"i64"`, `"number"`, also with ` or text` where a text with that value is taken as well; `"any"`;
-//! - `{"one of": [words]}`, with `"numbers": true` where a word that is a number may be written as one;
+//! - `"text"`, `"boolean"`, `"u8"` … `"i64"`, `"number"`, also with ` or text` where a text with
+//!   that value is taken as well; `"any"`;
+//! - `{"one of": [words]}`, with `"numbers": true` where a word that is a number may be written as
+//!   one;
 //! - `{"list": node}`; `{"any of": [nodes]}`;
-//! - `{"keys": {key: node}, "needs": [keys that must be there], "each": node for any other key}`, of which each may be left out.
+//! - `{"keys": {key: node}, "needs": [keys that must be there], "each": node for any other key}`,
+//!   of which each may be left out.
 //!
-//! How a text must look (an address, a range) is left to the node, but for what [`crate::ranges`] says.
+//! How a text must look (an address, a range) is left to the node, but for what [`crate::ranges`]
+//! says.
 
 use std::sync::LazyLock;
 
@@ -17,74 +23,132 @@ use serde_json::{Map, Number, Value};
 use crate::path::{Path, entries, interface_key, text};
 use crate::state::{StateError, closest};
 
-static SCHEMA: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(include_str!("nmstate.json")).unwrap_or_default());
+static SCHEMA: LazyLock<Value> =
+    LazyLock::new(|| serde_json::from_str(include_str!("nmstate.json")).unwrap_or_default());
 
 /// The words that nmstate takes for a boolean where it takes texts.
-const BOOLEANS: [&str; 10] = ["1", "0", "true", "false", "yes", "no", "on", "off", "y", "n"];
+const BOOLEANS: [&str; 10] = [
+    "1", "0", "true", "false", "yes", "no", "on", "off", "y", "n",
+];
 
-/// The types that nmstate reports and does not configure; it does not look at what such an interface has.
+/// The types that nmstate reports and does not configure; it does not look at what such an
+/// interface has.
 const REPORTED: [&str; 3] = ["tun", "xfrm", "unknown"];
 
 /// What is wrong with a state, in its order.
 pub fn mistakes(state: &Value) -> Vec<StateError> {
     let mut found = Vec::new();
     let Some(map) = state.as_object() else {
-        return vec![invalid(Path::default(), "a network state is an object, with interfaces, routes, dns-resolver …")];
+        return vec![invalid(
+            Path::default(),
+            "a network state is an object, with interfaces, routes, dns-resolver …",
+        )];
     };
     let sections = keys(&SCHEMA["state"]);
     for (key, value) in map {
         let path = Path::default().key(key);
         match sections.get(key) {
-            _ if key == "interfaces" && !value.is_array() && !value.is_null() => found.push(invalid(path, "must be a list")),
-            _ if key == "interfaces" => entries(value).iter().for_each(|interface| read_interface(interface, &mut found)),
+            _ if key == "interfaces" && !value.is_array() && !value.is_null() => {
+                found.push(invalid(path, "must be a list"))
+            }
+            _ if key == "interfaces" => entries(value)
+                .iter()
+                .for_each(|interface| read_interface(interface, &mut found)),
             Some(node) => read(path, node, value, &mut found),
-            None => found.push(unknown(path, key, sections.keys().map(String::as_str).chain(["interfaces"]))),
+            None => found.push(unknown(
+                path,
+                key,
+                sections.keys().map(String::as_str).chain(["interfaces"]),
+            )),
         }
     }
     found
 }
 
-/// The words that nmstate takes at a place below a section of a type of interface, in its order; none where it takes other values.
+/// The words that nmstate takes at a place below a section of a type of interface, in its order;
+/// none where it takes other values.
 pub fn words(kind: &str, section: &str, place: &[&str]) -> Vec<&'static str> {
-    let node = place.iter().fold(&SCHEMA["types"][kind][section], |node, key| &node["keys"][*key]);
-    entries(&node["one of"]).iter().filter_map(Value::as_str).collect()
+    let node = place
+        .iter()
+        .fold(&SCHEMA["types"][kind][section], |node, key| {
+            &node["keys"][*key]
+        });
+    entries(&node["one of"])
+        .iter()
+        .filter_map(Value::as_str)
+        .collect()
 }
 
-/// An entry of a list (`interfaces`, `routes.running` …) with numbers and booleans where nmstate reads texts as such.
+/// An entry of a list (`interfaces`, `routes.running` …) with numbers and booleans where nmstate
+/// reads texts as such.
 pub fn typed(list: &[String], entry: &Value) -> Value {
-    let typed = |node: Option<&Value>, value: &Value| node.map_or_else(|| value.clone(), |node| convert(node, value));
+    let typed = |node: Option<&Value>, value: &Value| {
+        node.map_or_else(|| value.clone(), |node| convert(node, value))
+    };
     if list != ["interfaces"] {
-        let node = list
-            .split_first()
-            .map(|(section, rest)| rest.iter().fold(&SCHEMA["state"][section.as_str()], |node, key| &node["keys"][key.as_str()]));
+        let node = list.split_first().map(|(section, rest)| {
+            rest.iter()
+                .fold(&SCHEMA["state"][section.as_str()], |node, key| {
+                    &node["keys"][key.as_str()]
+                })
+        });
         return typed(node.and_then(|node| node.get("list")), entry);
     }
-    let (common, of_type) = (&SCHEMA["interface"], &SCHEMA["types"][text(&entry["type"]).as_str()]);
-    keys(entry).iter().map(|(key, value)| (key.clone(), typed(common.get(key).or_else(|| of_type.get(key)), value))).collect()
+    let (common, of_type) = (
+        &SCHEMA["interface"],
+        &SCHEMA["types"][text(&entry["type"]).as_str()],
+    );
+    keys(entry)
+        .iter()
+        .map(|(key, value)| {
+            (
+                key.clone(),
+                typed(common.get(key).or_else(|| of_type.get(key)), value),
+            )
+        })
+        .collect()
 }
 
 fn convert(node: &Value, value: &Value) -> Value {
     match (node.as_str(), value) {
         (Some(scalar), Value::String(word)) => match scalar.strip_suffix(" or text") {
             Some("boolean") if BOOLEANS.contains(&word.to_ascii_lowercase().as_str()) => {
-                Value::Bool(["1", "true", "yes", "on", "y"].contains(&word.to_ascii_lowercase().as_str()))
+                Value::Bool(
+                    ["1", "true", "yes", "on", "y"].contains(&word.to_ascii_lowercase().as_str()),
+                )
             }
-            Some(kind) if range(kind).is_some() => integer(word).and_then(Number::from_i128).map_or_else(|| value.clone(), Value::Number),
+            Some(kind) if range(kind).is_some() => integer(word)
+                .and_then(Number::from_i128)
+                .map_or_else(|| value.clone(), Value::Number),
             _ => value.clone(),
         },
         (None, _) if !node["any of"].is_null() => value.clone(),
-        (None, Value::Array(list)) => list.iter().map(|entry| convert(&node["list"], entry)).collect(),
+        (None, Value::Array(list)) => list
+            .iter()
+            .map(|entry| convert(&node["list"], entry))
+            .collect(),
         (None, Value::Object(map)) => {
             let node_of = |key: &String| node["keys"].get(key).or_else(|| node.get("each"));
-            map.iter().map(|(key, value)| (key.clone(), node_of(key).map_or_else(|| value.clone(), |node| convert(node, value)))).collect()
+            map.iter()
+                .map(|(key, value)| {
+                    (
+                        key.clone(),
+                        node_of(key).map_or_else(|| value.clone(), |node| convert(node, value)),
+                    )
+                })
+                .collect()
         }
         _ => value.clone(),
     }
 }
 
 fn read_interface(interface: &Value, found: &mut Vec<StateError>) {
-    let path = Path::default().key("interfaces").item(&interface_key(interface));
-    let Some(map) = interface.as_object() else { return found.push(invalid(path, "an interface is an object")) };
+    let path = Path::default()
+        .key("interfaces")
+        .item(&interface_key(interface));
+    let Some(map) = interface.as_object() else {
+        return found.push(invalid(path, "an interface is an object"));
+    };
     if text(&interface["name"]).is_empty() {
         let way_out = "is missing: give the interface a name, or let spec.match.interfaces of a policy give it one";
         return found.push(invalid(path.key("name"), way_out));
@@ -95,17 +159,29 @@ fn read_interface(interface: &Value, found: &mut Vec<StateError>) {
         Value::String(kind) if REPORTED.contains(&kind.as_str()) => return,
         Value::String(kind) if types.contains_key(kind) => Some(kind.as_str()),
         other => {
-            let suggestion = closest(&text(other), types.keys().map(String::as_str)).map(|known| format!("; did you mean `{known}`?"));
-            let message = format!("{} is no type of interface that nmstate knows{}", text(other), suggestion.unwrap_or_default());
+            let suggestion = closest(&text(other), types.keys().map(String::as_str))
+                .map(|known| format!("; did you mean `{known}`?"));
+            let message = format!(
+                "{} is no type of interface that nmstate knows{}",
+                text(other),
+                suggestion.unwrap_or_default()
+            );
             return found.push(invalid(path.key("type"), &message));
         }
     };
     let common = keys(&SCHEMA["interface"]);
     for (key, value) in map.iter().filter(|(key, _)| *key != "type") {
         let place = path.key(key);
-        // Without a type it is that of the interface on the host, so it may be any that has such a section.
-        let having: Vec<(&String, &Value)> = types.iter().filter_map(|(name, sections)| Some((name, sections.get(key)?))).collect();
-        let of_type = having.iter().filter(|(name, _)| kind.is_none_or(|kind| kind == *name)).map(|(_, node)| *node);
+        // Without a type it is that of the interface on the host, so it may be any that has such a
+        // section.
+        let having: Vec<(&String, &Value)> = types
+            .iter()
+            .filter_map(|(name, sections)| Some((name, sections.get(key)?)))
+            .collect();
+        let of_type = having
+            .iter()
+            .filter(|(name, _)| kind.is_none_or(|kind| kind == *name))
+            .map(|(_, node)| *node);
         let nodes: Vec<&Value> = common.get(key).into_iter().chain(of_type).collect();
         let mut attempts = nodes.iter().map(|node| {
             let mut mistakes = Vec::new();
@@ -119,13 +195,25 @@ fn read_interface(interface: &Value, found: &mut Vec<StateError>) {
             Some(first) if first.is_empty() || attempts.any(|other| other.is_empty()) => {}
             Some(first) => found.extend(first),
             None if having.is_empty() => {
-                let known = common.keys().chain(types.values().filter_map(Value::as_object).flat_map(Map::keys));
-                found.push(unknown(place, key, known.map(String::as_str).chain(["type"])));
+                let known = common.keys().chain(
+                    types
+                        .values()
+                        .filter_map(Value::as_object)
+                        .flat_map(Map::keys),
+                );
+                found.push(unknown(
+                    place,
+                    key,
+                    known.map(String::as_str).chain(["type"]),
+                ));
             }
             None => {
                 let names: Vec<&str> = having.iter().map(|(name, _)| name.as_str()).collect();
-                let message =
-                    format!("is a section of interfaces of type {}; this one has the type {}", names.join(", "), kind.unwrap_or_default());
+                let message = format!(
+                    "is a section of interfaces of type {}; this one has the type {}",
+                    names.join(", "),
+                    kind.unwrap_or_default()
+                );
                 found.push(invalid(place, &message));
             }
         }
@@ -142,10 +230,25 @@ fn read(path: Path, node: &Value, value: &Value, found: &mut Vec<StateError>) {
     }
     if let Some(words) = node["one of"].as_array() {
         let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
-        let number = value.as_u64().filter(|_| node["numbers"] == true).map(|number| number.to_string());
-        if !value.as_str().or(number.as_deref()).is_some_and(|word| words.contains(&word)) {
-            let suggestion = closest(&text(value), words.iter().copied()).map(|known| format!("; did you mean `{known}`?"));
-            found.push(invalid(path, &format!("{value} is none of {}{}", words.join(", "), suggestion.unwrap_or_default())));
+        let number = value
+            .as_u64()
+            .filter(|_| node["numbers"] == true)
+            .map(|number| number.to_string());
+        if !value
+            .as_str()
+            .or(number.as_deref())
+            .is_some_and(|word| words.contains(&word))
+        {
+            let suggestion = closest(&text(value), words.iter().copied())
+                .map(|known| format!("; did you mean `{known}`?"));
+            found.push(invalid(
+                path,
+                &format!(
+                    "{value} is none of {}{}",
+                    words.join(", "),
+                    suggestion.unwrap_or_default()
+                ),
+            ));
         }
     } else if let Some(nodes) = node["any of"].as_array() {
         let attempts = nodes.iter().map(|node| {
@@ -155,40 +258,81 @@ fn read(path: Path, node: &Value, value: &Value, found: &mut Vec<StateError>) {
         });
         found.extend(attempts.min_by_key(Vec::len).unwrap_or_default());
     } else if !node["list"].is_null() {
-        let Some(list) = value.as_array() else { return found.push(invalid(path, &format!("must be a list, not {value}"))) };
+        let Some(list) = value.as_array() else {
+            return found.push(invalid(path, &format!("must be a list, not {value}")));
+        };
         for (index, entry) in list.iter().enumerate() {
             let name = text(&entry["name"]);
-            read(path.item(if name.is_empty() { index.to_string() } else { name }.as_str()), &node["list"], entry, found);
+            read(
+                path.item(
+                    if name.is_empty() {
+                        index.to_string()
+                    } else {
+                        name
+                    }
+                    .as_str(),
+                ),
+                &node["list"],
+                entry,
+                found,
+            );
         }
     } else {
-        let Some(map) = value.as_object() else { return found.push(invalid(path, &format!("must be an object, not {value}"))) };
+        let Some(map) = value.as_object() else {
+            return found.push(invalid(path, &format!("must be an object, not {value}")));
+        };
         let known = keys(&node["keys"]);
         for (key, value) in map {
             match known.get(key).or_else(|| node.get("each")) {
                 Some(node) => read(path.key(key), node, value, found),
-                None => found.push(unknown(path.key(key), key, known.keys().map(String::as_str))),
+                None => found.push(unknown(
+                    path.key(key),
+                    key,
+                    known.keys().map(String::as_str),
+                )),
             }
         }
-        let missing = entries(&node["needs"]).iter().filter_map(Value::as_str).filter(|key| !map.contains_key(*key));
-        found.extend(missing.map(|key| StateError::Missing { path: path.key(key) }));
+        let missing = entries(&node["needs"])
+            .iter()
+            .filter_map(Value::as_str)
+            .filter(|key| !map.contains_key(*key));
+        found.extend(missing.map(|key| StateError::Missing {
+            path: path.key(key),
+        }));
     }
 }
 
 fn read_scalar(path: Path, scalar: &str, value: &Value, found: &mut Vec<StateError>) {
-    let (kind, texts) = scalar.strip_suffix(" or text").map_or((scalar, false), |kind| (kind, true));
+    let (kind, texts) = scalar
+        .strip_suffix(" or text")
+        .map_or((scalar, false), |kind| (kind, true));
     let words = value.as_str().filter(|_| texts);
-    let number = words.map_or_else(|| value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from)), integer);
+    let number = words.map_or_else(
+        || {
+            value
+                .as_i64()
+                .map(i128::from)
+                .or_else(|| value.as_u64().map(i128::from))
+        },
+        integer,
+    );
     let (is_right, wanted) = match kind {
         "text" => (value.is_string(), "a text".to_owned()),
         "boolean" => {
-            let word = words.map(str::to_ascii_lowercase).or_else(|| number.filter(|_| texts).map(|number| number.to_string()));
-            (value.is_boolean() || word.is_some_and(|word| BOOLEANS.contains(&word.as_str())), "true or false".to_owned())
+            let word = words
+                .map(str::to_ascii_lowercase)
+                .or_else(|| number.filter(|_| texts).map(|number| number.to_string()));
+            (
+                value.is_boolean() || word.is_some_and(|word| BOOLEANS.contains(&word.as_str())),
+                "true or false".to_owned(),
+            )
         }
         "number" => (value.is_number() || words.is_some(), "a number".to_owned()),
         _ => match range(kind) {
-            Some((least, most)) => {
-                (number.is_some_and(|number| (least..=most).contains(&number)), format!("a number from {least} to {most}"))
-            }
+            Some((least, most)) => (
+                number.is_some_and(|number| (least..=most).contains(&number)),
+                format!("a number from {least} to {most}"),
+            ),
             None => (true, String::new()),
         },
     };
@@ -211,7 +355,10 @@ fn range(kind: &str) -> Option<(i128, i128)> {
 
 /// nmstate reads hexadecimal ones, too.
 fn integer(text: &str) -> Option<i128> {
-    text.strip_prefix("0x").map_or_else(|| text.parse().ok(), |digits| i128::from_str_radix(digits, 16).ok())
+    text.strip_prefix("0x").map_or_else(
+        || text.parse().ok(),
+        |digits| i128::from_str_radix(digits, 16).ok(),
+    )
 }
 
 fn keys(node: &Value) -> &Map<String, Value> {
@@ -220,9 +367,15 @@ fn keys(node: &Value) -> &Map<String, Value> {
 }
 
 fn unknown<'a>(path: Path, key: &str, known: impl IntoIterator<Item = &'a str>) -> StateError {
-    StateError::Unknown { path, suggestion: closest(key, known) }
+    StateError::Unknown {
+        path,
+        suggestion: closest(key, known),
+    }
 }
 
 fn invalid(path: Path, message: &str) -> StateError {
-    StateError::Invalid { path, message: message.to_owned() }
+    StateError::Invalid {
+        path,
+        message: message.to_owned(),
+    }
 }

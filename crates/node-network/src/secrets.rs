@@ -1,4 +1,5 @@
-//! `{secretRef: {name, key}}` in place of a value: filled in on the node only, and taken out of every text that leaves it.
+//! `{secretRef: {name, key}}` in place of a value: filled in on the node only, and taken out of
+//! every text that leaves it.
 
 use crate::{path::text, state::HIDDEN};
 use serde_json::Value;
@@ -26,7 +27,9 @@ impl fmt::Display for SecretRef {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
     /// A reference that is not `{secretRef: {name, key}}`.
-    #[error("{0}: a reference to a secret is written {{secretRef: {{name: NAME, key: KEY}}}}, with nothing else beside it")]
+    #[error(
+        "{0}: a reference to a secret is written {{secretRef: {{name: NAME, key: KEY}}}}, with nothing else beside it"
+    )]
     Malformed(String),
     /// Nothing is there for a reference.
     #[error("{path}: there is no key {} in the Secret {} of the agent's namespace", reference.key, reference.name)]
@@ -54,17 +57,26 @@ pub fn references(state: &Value) -> Result<BTreeSet<SecretRef>, SecretError> {
 /// The state with the secrets in it. It must not leave the node.
 pub fn fill(state: &Value, secrets: &Secrets) -> Result<Value, SecretError> {
     let mut state = state.clone();
-    walk(&mut state, "desiredState", &mut |path, reference| match secrets.get(&reference) {
-        Some(secret) => Ok(Some(Value::String(secret.clone()))),
-        None => Err(SecretError::Missing { path: path.to_owned(), reference }),
-    })?;
+    walk(
+        &mut state,
+        "desiredState",
+        &mut |path, reference| match secrets.get(&reference) {
+            Some(secret) => Ok(Some(Value::String(secret.clone()))),
+            None => Err(SecretError::Missing {
+                path: path.to_owned(),
+                reference,
+            }),
+        },
+    )?;
     Ok(state)
 }
 
 /// The state with a text in place of each secret, for those who check it elsewhere.
 pub fn conceal(state: &Value) -> Result<Value, SecretError> {
     let mut state = state.clone();
-    walk(&mut state, "desiredState", &mut |_, reference| Ok(Some(Value::String(placeholder(&reference)))))?;
+    walk(&mut state, "desiredState", &mut |_, reference| {
+        Ok(Some(Value::String(placeholder(&reference))))
+    })?;
     Ok(state)
 }
 
@@ -72,11 +84,14 @@ pub fn conceal(state: &Value) -> Result<Value, SecretError> {
 #[must_use]
 pub fn mask(state: &Value, text: &str) -> Value {
     let mut masked = state.clone();
-    let done = walk(&mut masked, "", &mut |_, _| Ok(Some(Value::String(text.to_owned()))));
+    let done = walk(&mut masked, "", &mut |_, _| {
+        Ok(Some(Value::String(text.to_owned())))
+    });
     if done.is_ok() { masked } else { state.clone() }
 }
 
-/// Where references stand: keys, an interface by its name, and of any other list the list itself, as its entries have no names.
+/// Where references stand: keys, an interface by its name, and of any other list the list itself,
+/// as its entries have no names.
 pub type Place = Vec<String>;
 
 /// The places of all references in a merged state.
@@ -96,8 +111,12 @@ fn collect(value: &Value, path: &mut Place, found: &mut BTreeSet<Place>) {
     match value {
         Value::Object(map) if map.contains_key("secretRef") => drop(found.insert(path.clone())),
         Value::Object(map) => map.iter().for_each(|(key, value)| step(key, value, path)),
-        Value::Array(list) if is_interfaces(path) => list.iter().for_each(|entry| step(&text(&entry["name"]), entry, path)),
-        Value::Array(list) if list.iter().any(|entry| !places(entry).is_empty()) => drop(found.insert(path.clone())),
+        Value::Array(list) if is_interfaces(path) => list
+            .iter()
+            .for_each(|entry| step(&text(&entry["name"]), entry, path)),
+        Value::Array(list) if list.iter().any(|entry| !places(entry).is_empty()) => {
+            found.insert(path.clone());
+        }
         _ => {}
     }
 }
@@ -106,7 +125,8 @@ fn is_interfaces(path: &[String]) -> bool {
     path == ["interfaces"]
 }
 
-/// A state of a host without what stands in these places, for those who may see the host and not its secrets.
+/// A state of a host without what stands in these places, for those who may see the host and not
+/// its secrets.
 pub fn hide(state: &mut Value, places: &BTreeSet<Place>) {
     for place in places {
         hide_at(state, place, 0);
@@ -114,7 +134,9 @@ pub fn hide(state: &mut Value, places: &BTreeSet<Place>) {
 }
 
 fn hide_at(value: &mut Value, place: &[String], depth: usize) {
-    let Some(step) = place.get(depth) else { return hide_all(value) };
+    let Some(step) = place.get(depth) else {
+        return hide_all(value);
+    };
     match value {
         Value::Object(map) => {
             if let Some(value) = map.get_mut(step) {
@@ -122,7 +144,9 @@ fn hide_at(value: &mut Value, place: &[String], depth: usize) {
             }
         }
         Value::Array(list) if is_interfaces(&place[..depth]) => {
-            list.iter_mut().filter(|entry| text(&entry["name"]) == *step).for_each(|entry| hide_at(entry, place, depth + 1));
+            list.iter_mut()
+                .filter(|entry| text(&entry["name"]) == *step)
+                .for_each(|entry| hide_at(entry, place, depth + 1));
         }
         _ => {}
     }
@@ -146,8 +170,16 @@ type Replace<'a> = dyn FnMut(&str, SecretRef) -> Result<Option<Value>, SecretErr
 fn walk(value: &mut Value, path: &str, replace: &mut Replace<'_>) -> Result<(), SecretError> {
     match value {
         Value::Object(map) if map.contains_key("secretRef") => {
-            let part = |key: &str| map["secretRef"][key].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
-            let alone = map.len() == 1 && map["secretRef"].as_object().is_some_and(|reference| reference.len() == 2);
+            let part = |key: &str| {
+                map["secretRef"][key]
+                    .as_str()
+                    .filter(|text| !text.is_empty())
+                    .map(str::to_owned)
+            };
+            let alone = map.len() == 1
+                && map["secretRef"]
+                    .as_object()
+                    .is_some_and(|reference| reference.len() == 2);
             let (true, Some(name), Some(key)) = (alone, part("name"), part("key")) else {
                 return Err(SecretError::Malformed(path.to_owned()));
             };
@@ -156,8 +188,13 @@ fn walk(value: &mut Value, path: &str, replace: &mut Replace<'_>) -> Result<(), 
             }
             Ok(())
         }
-        Value::Object(map) => map.iter_mut().try_for_each(|(key, value)| walk(value, &format!("{path}.{key}"), replace)),
-        Value::Array(list) => list.iter_mut().enumerate().try_for_each(|(index, value)| walk(value, &format!("{path}[{index}]"), replace)),
+        Value::Object(map) => map
+            .iter_mut()
+            .try_for_each(|(key, value)| walk(value, &format!("{path}.{key}"), replace)),
+        Value::Array(list) => list
+            .iter_mut()
+            .enumerate()
+            .try_for_each(|(index, value)| walk(value, &format!("{path}[{index}]"), replace)),
         _ => Ok(()),
     }
 }
@@ -176,13 +213,19 @@ impl fmt::Debug for Redactor {
 }
 
 impl Redactor {
-    /// For these secrets, in each spelling that a text may have them in: as they are, and as JSON or Rust quotes them.
+    /// For these secrets, in each spelling that a text may have them in: as they are, and as JSON
+    /// or Rust quotes them.
     pub fn new(secrets: &Secrets) -> Self {
         let mut all: BTreeMap<String, String> = BTreeMap::new();
         for (reference, secret) in secrets.iter().filter(|(_, secret)| !secret.is_empty()) {
             let json = Value::String(secret.clone()).to_string();
             let debug = format!("{secret:?}");
-            for spelling in [secret.as_str(), json.trim_matches('"'), debug.trim_matches('"'), secret.trim()] {
+            for spelling in [
+                secret.as_str(),
+                json.trim_matches('"'),
+                debug.trim_matches('"'),
+                secret.trim(),
+            ] {
                 if !spelling.is_empty() {
                     all.insert(spelling.to_owned(), placeholder(reference));
                 }
@@ -195,11 +238,16 @@ impl Redactor {
 
     /// The text without secrets.
     pub fn text(&self, text: &str) -> String {
-        // One pass, so that what stands in place of a secret is not itself searched for shorter ones.
+        // One pass, so that what stands in place of a secret is not itself searched for shorter
+        // ones.
         let mut redacted = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(next) = rest.chars().next() {
-            match self.secrets.iter().find(|(secret, _)| rest.starts_with(secret.as_str())) {
+            match self
+                .secrets
+                .iter()
+                .find(|(secret, _)| rest.starts_with(secret.as_str()))
+            {
                 Some((secret, placeholder)) => {
                     redacted.push_str(placeholder);
                     rest = &rest[secret.len()..];
@@ -218,10 +266,21 @@ impl Redactor {
     pub fn state(&self, state: &Value) -> Value {
         match state {
             Value::String(text) => Value::String(self.text(text)),
-            Value::Array(list) => Value::Array(list.iter().map(|value| self.state(value)).collect()),
-            Value::Object(map) => Value::Object(map.iter().map(|(key, value)| (self.text(key), self.state(value))).collect()),
+            Value::Array(list) => {
+                Value::Array(list.iter().map(|value| self.state(value)).collect())
+            }
+            Value::Object(map) => Value::Object(
+                map.iter()
+                    .map(|(key, value)| (self.text(key), self.state(value)))
+                    .collect(),
+            ),
             // A secret of digits may have become a number.
-            Value::Number(number) if self.secrets.iter().any(|(secret, _)| *secret == number.to_string()) => {
+            Value::Number(number)
+                if self
+                    .secrets
+                    .iter()
+                    .any(|(secret, _)| *secret == number.to_string()) =>
+            {
                 Value::String(self.text(&number.to_string()))
             }
             other => other.clone(),
@@ -237,7 +296,10 @@ mod tests {
     use serde_json::json;
 
     fn reference(name: &str, key: &str) -> SecretRef {
-        SecretRef { name: name.to_owned(), key: key.to_owned() }
+        SecretRef {
+            name: name.to_owned(),
+            key: key.to_owned(),
+        }
     }
 
     fn state() -> Value {
@@ -247,12 +309,24 @@ mod tests {
 
     #[test]
     fn references_are_found_and_filled() {
-        assert_eq!(references(&state()).unwrap(), BTreeSet::from([reference("wire", "cak"), reference("wire", "password")]));
-        let secrets = Secrets::from([(reference("wire", "password"), "hunter2".to_owned()), (reference("wire", "cak"), "0123".to_owned())]);
+        assert_eq!(
+            references(&state()).unwrap(),
+            BTreeSet::from([reference("wire", "cak"), reference("wire", "password")])
+        );
+        let secrets = Secrets::from([
+            (reference("wire", "password"), "hunter2".to_owned()),
+            (reference("wire", "cak"), "0123".to_owned()),
+        ]);
         let filled = fill(&state(), &secrets).unwrap();
         assert_eq!(filled["interfaces"][0]["802.1x"]["password"], "hunter2");
-        assert_eq!(Redactor::new(&secrets).state(&filled), conceal(&state()).unwrap());
-        assert_eq!(conceal(&state()).unwrap()["interfaces"][1]["macsec"]["mka-cak"], "<secret wire/cak>");
+        assert_eq!(
+            Redactor::new(&secrets).state(&filled),
+            conceal(&state()).unwrap()
+        );
+        assert_eq!(
+            conceal(&state()).unwrap()["interfaces"][1]["macsec"]["mka-cak"],
+            "<secret wire/cak>"
+        );
     }
 
     #[test]
@@ -262,7 +336,10 @@ mod tests {
             {"name": "br1", "bridge": {"port": [{"name": "eth2"}, {"name": {"secretRef": {"name": "s", "key": "b"}}}]}}]});
         let places = places(&wanted);
         assert_eq!(
-            places.iter().map(|place| place.join("/")).collect::<Vec<_>>(),
+            places
+                .iter()
+                .map(|place| place.join("/"))
+                .collect::<Vec<_>>(),
             ["interfaces/br1/bridge/port", "interfaces/eth1/description"]
         );
         let mut shown = json!({"interfaces": [
@@ -279,7 +356,11 @@ mod tests {
 
     #[test]
     fn what_cannot_be_filled_is_named() {
-        let error = fill(&state(), &Secrets::from([(reference("wire", "password"), "x".to_owned())])).unwrap_err();
+        let error = fill(
+            &state(),
+            &Secrets::from([(reference("wire", "password"), "x".to_owned())]),
+        )
+        .unwrap_err();
         assert_eq!(
             error.to_string(),
             "desiredState.interfaces[1].macsec.mka-cak: there is no key cak in the Secret wire of the agent's namespace"
@@ -291,7 +372,9 @@ mod tests {
             json!({"secretRef": {"name": "a", "key": "b"}, "or": 1}),
             json!({"secretRef": {"name": "a", "key": "b", "namespace": "c"}}),
         ] {
-            assert!(matches!(references(&json!({ "x": malformed })), Err(SecretError::Malformed(path)) if path == "desiredState.x"));
+            assert!(
+                matches!(references(&json!({ "x": malformed })), Err(SecretError::Malformed(path)) if path == "desiredState.x")
+            );
         }
     }
 

@@ -26,7 +26,8 @@ pub enum Unselected {
     Invalid(String),
 }
 
-/// Whether a node with these labels is selected: by all of `nodeSelector` and all of `nodeLabelSelector`. Without either, every node is.
+/// Whether a node with these labels is selected: by all of `nodeSelector` and all of
+/// `nodeLabelSelector`. Without either, every node is.
 pub fn selects(spec: &Spec, labels: &BTreeMap<String, String>) -> bool {
     select(spec, labels).is_ok()
 }
@@ -36,12 +37,19 @@ pub fn select(spec: &Spec, labels: &BTreeMap<String, String>) -> Result<(), Unse
     for (key, wanted) in spec.node_selector.iter().flatten() {
         let found = labels.get(key);
         if found != Some(wanted) {
-            return Err(Unselected::Label { key: key.clone(), wanted: wanted.clone(), found: found.cloned() });
+            return Err(Unselected::Label {
+                key: key.clone(),
+                wanted: wanted.clone(),
+                found: found.cloned(),
+            });
         }
     }
-    let Some(selector) = &spec.node_label_selector else { return Ok(()) };
+    let Some(selector) = &spec.node_label_selector else {
+        return Ok(());
+    };
     for requirement in requirements(selector) {
-        let selector = Selector::try_from(requirement.clone()).map_err(|error| Unselected::Invalid(error.to_string()))?;
+        let selector = Selector::try_from(requirement.clone())
+            .map_err(|error| Unselected::Invalid(error.to_string()))?;
         if !selector.matches(labels) {
             return Err(Unselected::Expression(selector.to_string()));
         }
@@ -55,9 +63,15 @@ fn requirements(selector: &LabelSelector) -> impl Iterator<Item = LabelSelector>
         .match_labels
         .iter()
         .flatten()
-        .map(|(key, value)| LabelSelector { match_labels: Some(BTreeMap::from([(key.clone(), value.clone())])), match_expressions: None });
+        .map(|(key, value)| LabelSelector {
+            match_labels: Some(BTreeMap::from([(key.clone(), value.clone())])),
+            match_expressions: None,
+        });
     let expressions = selector.match_expressions.iter().flatten();
-    let expressions = expressions.map(|expression| LabelSelector { match_labels: None, match_expressions: Some(vec![expression.clone()]) });
+    let expressions = expressions.map(|expression| LabelSelector {
+        match_labels: None,
+        match_expressions: Some(vec![expression.clone()]),
+    });
     labels.chain(expressions)
 }
 
@@ -77,39 +91,79 @@ mod tests {
     #[test]
     fn a_policy_without_selector_is_for_every_node() {
         assert!(selects(&Spec::default(), &BTreeMap::new()));
-        assert!(selects(&spec(json!({"nodeSelector": {}, "nodeLabelSelector": {}})), &labels()));
+        assert!(selects(
+            &spec(json!({"nodeSelector": {}, "nodeLabelSelector": {}})),
+            &labels()
+        ));
     }
 
     #[test]
     fn all_of_both_selectors_must_hold() {
         for (selector, selected) in [
-            (json!({"nodeSelector": {"rack": "r1", "node-role.kubernetes.io/worker": ""}}), true),
+            (
+                json!({"nodeSelector": {"rack": "r1", "node-role.kubernetes.io/worker": ""}}),
+                true,
+            ),
             (json!({"nodeSelector": {"rack": "r2"}}), false),
             (json!({"nodeSelector": {"zone": "a"}}), false),
-            (json!({"nodeLabelSelector": {"matchLabels": {"rack": "r1"}}}), true),
-            (json!({"nodeLabelSelector": {"matchExpressions": [{"key": "rack", "operator": "In", "values": ["r1", "r2"]}]}}), true),
-            (json!({"nodeLabelSelector": {"matchExpressions": [{"key": "rack", "operator": "NotIn", "values": ["r1"]}]}}), false),
-            (json!({"nodeLabelSelector": {"matchExpressions": [{"key": "zone", "operator": "NotIn", "values": ["a"]}]}}), true),
-            (json!({"nodeLabelSelector": {"matchExpressions": [{"key": "node-role.kubernetes.io/worker", "operator": "Exists"}]}}), true),
-            (json!({"nodeLabelSelector": {"matchExpressions": [{"key": "rack", "operator": "DoesNotExist"}]}}), false),
-            (json!({"nodeSelector": {"rack": "r1"}, "nodeLabelSelector": {"matchLabels": {"rack": "r2"}}}), false),
+            (
+                json!({"nodeLabelSelector": {"matchLabels": {"rack": "r1"}}}),
+                true,
+            ),
+            (
+                json!({"nodeLabelSelector": {"matchExpressions": [{"key": "rack", "operator": "In", "values": ["r1", "r2"]}]}}),
+                true,
+            ),
+            (
+                json!({"nodeLabelSelector": {"matchExpressions": [{"key": "rack", "operator": "NotIn", "values": ["r1"]}]}}),
+                false,
+            ),
+            (
+                json!({"nodeLabelSelector": {"matchExpressions": [{"key": "zone", "operator": "NotIn", "values": ["a"]}]}}),
+                true,
+            ),
+            (
+                json!({"nodeLabelSelector": {"matchExpressions": [{"key": "node-role.kubernetes.io/worker", "operator": "Exists"}]}}),
+                true,
+            ),
+            (
+                json!({"nodeLabelSelector": {"matchExpressions": [{"key": "rack", "operator": "DoesNotExist"}]}}),
+                false,
+            ),
+            (
+                json!({"nodeSelector": {"rack": "r1"}, "nodeLabelSelector": {"matchLabels": {"rack": "r2"}}}),
+                false,
+            ),
         ] {
-            assert_eq!(selects(&spec(selector.clone()), &labels()), selected, "{selector}");
+            assert_eq!(
+                selects(&spec(selector.clone()), &labels()),
+                selected,
+                "{selector}"
+            );
         }
     }
 
     #[test]
     fn the_reason_is_the_first_that_does_not_hold() {
         let reason = |selector: Value| select(&spec(selector), &labels()).unwrap_err().to_string();
-        assert_eq!(reason(json!({"nodeSelector": {"rack": "r2"}})), "spec.nodeSelector wants the label rack=r2, and the node has rack=r1");
+        assert_eq!(
+            reason(json!({"nodeSelector": {"rack": "r2"}})),
+            "spec.nodeSelector wants the label rack=r2, and the node has rack=r1"
+        );
         assert_eq!(
             reason(json!({"nodeSelector": {"zone": "a"}})),
             "spec.nodeSelector wants the label zone=a, and the node has no such label"
         );
         let expressions = json!([{"key": "rack", "operator": "Exists"}, {"key": "rack", "operator": "In", "values": ["r2", "r3"]}]);
         let reason_of = reason(json!({"nodeLabelSelector": {"matchExpressions": expressions}}));
-        assert_eq!(reason_of, "spec.nodeLabelSelector wants rack in (r2,r3), which does not hold for the node's labels");
+        assert_eq!(
+            reason_of,
+            "spec.nodeLabelSelector wants rack in (r2,r3), which does not hold for the node's labels"
+        );
         let unknown = json!({"nodeLabelSelector": {"matchExpressions": [{"key": "rack", "operator": "Near", "values": ["r1"]}]}});
-        assert!(matches!(select(&spec(unknown), &labels()), Err(Unselected::Invalid(_))));
+        assert!(matches!(
+            select(&spec(unknown), &labels()),
+            Err(Unselected::Invalid(_))
+        ));
     }
 }

@@ -38,21 +38,42 @@ pub enum StateError {
     },
 }
 
-/// Looks whether nmstate can take a state, as far as that can be said without the host. It must be in today's spelling, without captures and
-/// secret references.
+/// Looks whether nmstate can take a state, as far as that can be said without the host. It must be
+/// in today's spelling, without captures and secret references.
 pub fn check(state: &Value) -> Result<(), StateError> {
-    schema::mistakes(state).into_iter().chain(ranges::mistakes(state)).chain(contradictions::mistakes(state)).next().map_or(Ok(()), Err)
+    schema::mistakes(state)
+        .into_iter()
+        .chain(ranges::mistakes(state))
+        .chain(contradictions::mistakes(state))
+        .next()
+        .map_or(Ok(()), Err)
 }
 
 /// Reads a state as nmstate's type, which only those know who apply it.
 pub fn parse<T: DeserializeOwned>(state: &Value) -> Result<T, StateError> {
-    schema::mistakes(state).into_iter().next().map_or(Ok(()), Err)?;
+    schema::mistakes(state)
+        .into_iter()
+        .next()
+        .map_or(Ok(()), Err)?;
     serde_json::from_value(state.clone()).map_err(|error| {
         // nmstate does not say where.
-        let alone = |interface: &&Value| serde_json::from_value::<T>(json!({ "interfaces": [interface] })).is_err();
-        let path = interfaces(state).iter().find(alone).map(|interface| Path::default().key("interfaces").item(&interface_key(interface)));
+        let alone = |interface: &&Value| {
+            serde_json::from_value::<T>(json!({ "interfaces": [interface] })).is_err()
+        };
+        let path = interfaces(state).iter().find(alone).map(|interface| {
+            Path::default()
+                .key("interfaces")
+                .item(&interface_key(interface))
+        });
         let message = error.to_string();
-        StateError::Invalid { path: path.unwrap_or_default(), message: message.split(" at line ").next().unwrap_or(&message).to_owned() }
+        StateError::Invalid {
+            path: path.unwrap_or_default(),
+            message: message
+                .split(" at line ")
+                .next()
+                .unwrap_or(&message)
+                .to_owned(),
+        }
     })
 }
 
@@ -62,14 +83,20 @@ pub fn value(state: &impl Serialize) -> Value {
     serde_json::to_value(state).unwrap_or_default()
 }
 
-/// What [`crate::normalise`] added to a state for people, taken away again, so that nmstate can read it.
+/// What [`crate::normalise`] added to a state for people, taken away again, so that nmstate can
+/// read it.
 #[must_use]
 pub fn without_additions(state: &Value) -> Value {
     let mut state = state.clone();
     if let Some(map) = state.as_object_mut() {
         map.remove("capabilities");
     }
-    for interface in state.get_mut("interfaces").and_then(Value::as_array_mut).into_iter().flatten() {
+    for interface in state
+        .get_mut("interfaces")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
         if let Some(map) = interface.as_object_mut() {
             map.remove("ifIndex");
         }
@@ -80,7 +107,12 @@ pub fn without_additions(state: &Value) -> Value {
 /// The known word that one looks like, if one does.
 pub fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let plain = |text: &str| text.replace(['-', '_'], "").to_ascii_lowercase();
-    let rated = known.into_iter().map(|candidate| (strsim::damerau_levenshtein(&plain(word), &plain(candidate)), candidate));
+    let rated = known.into_iter().map(|candidate| {
+        (
+            strsim::damerau_levenshtein(&plain(word), &plain(candidate)),
+            candidate,
+        )
+    });
     let (distance, best) = rated.min_by_key(|(distance, _)| *distance)?;
     (distance <= word.len().div_ceil(4)).then(|| best.to_owned())
 }
@@ -106,32 +138,57 @@ mod tests {
     fn an_unknown_key_is_named_by_path_with_a_suggestion() {
         let eth = |extra: Value| {
             let mut eth = json!({"name": "eth1", "type": "ethernet", "state": "up"});
-            eth.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+            eth.as_object_mut()
+                .unwrap()
+                .extend(extra.as_object().unwrap().clone());
             json!({"interfaces": [eth]})
         };
-        assert_eq!(refusal(json!({"interface": []})), "interface is not known to nmstate; did you mean `interfaces`?");
-        assert_eq!(refusal(eth(json!({"mut": 1500}))), "interfaces[eth1].mut is not known to nmstate; did you mean `mtu`?");
+        assert_eq!(
+            refusal(json!({"interface": []})),
+            "interface is not known to nmstate; did you mean `interfaces`?"
+        );
+        assert_eq!(
+            refusal(eth(json!({"mut": 1500}))),
+            "interfaces[eth1].mut is not known to nmstate; did you mean `mtu`?"
+        );
         assert_eq!(
             refusal(eth(json!({"ipv4": {"dchp": true}}))),
             "interfaces[eth1].ipv4.dchp is not known to nmstate; did you mean `dhcp`?"
         );
-        assert_eq!(refusal(eth(json!({"wibble": 1}))), "interfaces[eth1].wibble is not known to nmstate");
+        assert_eq!(
+            refusal(eth(json!({"wibble": 1}))),
+            "interfaces[eth1].wibble is not known to nmstate"
+        );
         assert!(
-            refusal(eth(json!({"state": "upp"}))).starts_with("interfaces[eth1].state: \"upp\" is none of up, down, "),
+            refusal(eth(json!({"state": "upp"})))
+                .starts_with("interfaces[eth1].state: \"upp\" is none of up, down, "),
             "{}",
             refusal(eth(json!({"state": "upp"})))
         );
         let bridge = json!({"interfaces": [{"name": "br0", "type": "linux-bridge", "bridge": {"port": [{"name": "eth1", "vlan": {"mod": "trunk"}}]}}]});
-        assert_eq!(refusal(bridge), "interfaces[br0].bridge.port[eth1].vlan.mod is not known to nmstate; did you mean `mode`?");
         assert_eq!(
-            refusal(json!({"routes": {"config": [{"destination": "0.0.0.0/0", "next-hop-iface": "eth1"}]}})),
+            refusal(bridge),
+            "interfaces[br0].bridge.port[eth1].vlan.mod is not known to nmstate; did you mean `mode`?"
+        );
+        assert_eq!(
+            refusal(
+                json!({"routes": {"config": [{"destination": "0.0.0.0/0", "next-hop-iface": "eth1"}]}})
+            ),
             "routes.config[0].next-hop-iface is not known to nmstate; did you mean `next-hop-interface`?"
         );
-        assert!(refusal(json!({"interfaces": [{"type": "ethernet"}]})).contains("spec.match.interfaces"));
-        assert!(refusal(json!({"interfaces": [{"name": "x", "type": "etherent"}]})).contains("interfaces[x].type: etherent is no type"));
         assert!(
-            refusal(json!({"interfaces": [{"name": "x", "ipv4": {"dchp": true}, "vlan": {"id": 1}}]}))
-                .starts_with("interfaces[x].ipv4.dchp")
+            refusal(json!({"interfaces": [{"type": "ethernet"}]}))
+                .contains("spec.match.interfaces")
+        );
+        assert!(
+            refusal(json!({"interfaces": [{"name": "x", "type": "etherent"}]}))
+                .contains("interfaces[x].type: etherent is no type")
+        );
+        assert!(
+            refusal(
+                json!({"interfaces": [{"name": "x", "ipv4": {"dchp": true}, "vlan": {"id": 1}}]})
+            )
+            .starts_with("interfaces[x].ipv4.dchp")
         );
         assert!(refusal(eth(json!({"mtu": "many"}))).starts_with("interfaces[eth1]"));
     }
@@ -143,15 +200,32 @@ mod tests {
                 "ipv4": {"enabled": true, "address": [{"ip": "10.0.0.1", "prefix-length": prefix}]}}]})
         };
         assert!(check(&address(24)).is_ok());
-        assert_eq!(refusal(address(33)), "interfaces[eth1].ipv4.address[0].prefix-length: must be 0 to 32 for IPv4, not 33");
+        assert_eq!(
+            refusal(address(33)),
+            "interfaces[eth1].ipv4.address[0].prefix-length: must be 0 to 32 for IPv4, not 33"
+        );
         let autoconf = |ipv6: Value| json!({"interfaces": [{"name": "eth1", "type": "ethernet", "state": "up", "ipv6": ipv6}]});
-        assert!(check(&autoconf(json!({"enabled": true, "autoconf": true, "dhcp": true}))).is_ok());
+        assert!(
+            check(&autoconf(
+                json!({"enabled": true, "autoconf": true, "dhcp": true})
+            ))
+            .is_ok()
+        );
         assert!(check(&autoconf(json!({"enabled": true, "autoconf": true}))).is_ok());
-        let alone = refusal(autoconf(json!({"enabled": true, "autoconf": true, "dhcp": false})));
-        assert!(alone.starts_with("interfaces[eth1].ipv6.autoconf: is nothing that nmstate can do without dhcp"), "{alone}");
+        let alone = refusal(autoconf(
+            json!({"enabled": true, "autoconf": true, "dhcp": false}),
+        ));
+        assert!(
+            alone.starts_with(
+                "interfaces[eth1].ipv6.autoconf: is nothing that nmstate can do without dhcp"
+            ),
+            "{alone}"
+        );
         let refused = |interface: Value| refusal(json!({ "interfaces": [interface] }));
         assert_eq!(
-            refused(json!({"name": "v1", "type": "vlan", "state": "up", "vlan": {"base-iface": "eth1", "id": 5000}})),
+            refused(
+                json!({"name": "v1", "type": "vlan", "state": "up", "vlan": {"base-iface": "eth1", "id": 5000}})
+            ),
             "interfaces[v1].vlan.id: must be 0 to 4094, not 5000"
         );
         assert_eq!(
@@ -160,14 +234,24 @@ mod tests {
         );
         assert!(check(&json!({"interfaces": [{"name": "a long name of a profile", "identifier": "mac-address", "mac-address": "02:00:00:00:00:01"}]})).is_ok());
         for name in ["enp3s0f0np0-of-the-left-card", "sriov:eth1:0"] {
-            assert!(check(&json!({"interfaces": [{"name": name, "type": "ethernet", "state": "up"}]})).is_ok(), "{name}");
+            assert!(
+                check(&json!({"interfaces": [{"name": name, "type": "ethernet", "state": "up"}]}))
+                    .is_ok(),
+                "{name}"
+            );
         }
-        let to = |destination: &str| refusal(json!({"routes": {"config": [{"destination": destination, "next-hop-interface": "eth1"}]}}));
-        assert_eq!(to("1.2.3.4/33"), "routes.config[0].destination: \"1.2.3.4/33\" has a prefix that is not 0 to 32");
+        let to = |destination: &str| {
+            refusal(
+                json!({"routes": {"config": [{"destination": destination, "next-hop-interface": "eth1"}]}}),
+            )
+        };
+        assert_eq!(
+            to("1.2.3.4/33"),
+            "routes.config[0].destination: \"1.2.3.4/33\" has a prefix that is not 0 to 32"
+        );
         assert!(to("nowhere").contains("is no network"));
         // The next hop may be on the host.
-        let route =
-            json!({"routes": {"config": [{"destination": "10.0.0.0/8", "next-hop-interface": "eth9", "next-hop-address": "10.0.0.1"}]}});
+        let route = json!({"routes": {"config": [{"destination": "10.0.0.0/8", "next-hop-interface": "eth9", "next-hop-address": "10.0.0.1"}]}});
         assert!(check(&route).is_ok(), "{:?}", check(&route));
         assert!(check(&json!({"dns-resolver": {"config": {"server": ["192.0.2.53"]}}})).is_ok());
         let nowhere = json!({"routes": {"config": [{"destination": "10.0.0.0/8", "next-hop-address": "10.0.0.1"}]}});

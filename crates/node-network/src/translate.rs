@@ -1,9 +1,11 @@
-//! The spellings of the first README of kubernetes-nmstate in a desired state, and what they are today. Today's pass as they are.
+//! The spellings of the first README of kubernetes-nmstate in a desired state, and what they are
+//! today. Today's pass as they are.
 
 use crate::path::{Path, interface_key};
 use serde_json::{Map, Value, json};
 
-/// Keys of one object that were only renamed: where (the section of an interface, empty for the interface itself), before, today.
+/// Keys of one object that were only renamed: where (the section of an interface, empty for the
+/// interface itself), before, today.
 const RENAMED: [(&[&str], &str, &str); 16] = [
     (&[], "macAddress", "mac-address"),
     (&[], "linkaggregation", "link-aggregation"),
@@ -23,15 +25,25 @@ const RENAMED: [(&[&str], &str, &str); 16] = [
     (&["bridge", "port"], "stpPriority", "stp-priority"),
 ];
 
-/// What the early design reported of interfaces. People copy reports, so it is passed over in what is wanted.
-const REPORTED: [&str; 7] =
-    ["ifIndex", "adminStatus", "linkStatus", "physAddress", "higherLayerInterface", "lowerLayerInterface", "statistics"];
+/// What the early design reported of interfaces. People copy reports, so it is passed over in what
+/// is wanted.
+const REPORTED: [&str; 7] = [
+    "ifIndex",
+    "adminStatus",
+    "linkStatus",
+    "physAddress",
+    "higherLayerInterface",
+    "lowerLayerInterface",
+    "statistics",
+];
 
 /// A state that mixes the two spellings, or wants what nmstate cannot do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TranslateError {
     /// Both spellings of one property, with different values.
-    #[error("{path}: {early} and {today} are two spellings of the same property and say different things; keep {today}")]
+    #[error(
+        "{path}: {early} and {today} are two spellings of the same property and say different things; keep {today}"
+    )]
     Both {
         /// The object that holds both.
         path: Path,
@@ -62,59 +74,114 @@ pub enum TranslateError {
 pub fn translate(desired: &Value) -> Result<Value, Vec<TranslateError>> {
     let mut state = without_nulls(desired);
     let mut errors = Vec::new();
-    for interface in state.get_mut("interfaces").and_then(Value::as_array_mut).into_iter().flatten() {
-        let path = Path::default().key("interfaces").item(&interface_key(interface));
+    for interface in state
+        .get_mut("interfaces")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        let path = Path::default()
+            .key("interfaces")
+            .item(&interface_key(interface));
         if let Some(interface) = interface.as_object_mut() {
             translate_interface(&path, interface, &mut errors);
         }
     }
-    if errors.is_empty() { Ok(state) } else { Err(errors) }
+    if errors.is_empty() {
+        Ok(state)
+    } else {
+        Err(errors)
+    }
 }
 
-/// Nothing where null stands: the first README writes `interfaces: null`, and so did the Go types. In Open vSwitch's database null removes a
-/// key.
+/// Nothing where null stands: the first README writes `interfaces: null`, and so did the Go types.
+/// In Open vSwitch's database null removes a key.
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
             let kept = map.iter().filter(|(_, value)| !value.is_null());
             Value::Object(
-                kept.map(|(key, value)| (key.clone(), if key == "ovs-db" { value.clone() } else { without_nulls(value) })).collect(),
+                kept.map(|(key, value)| {
+                    (
+                        key.clone(),
+                        if key == "ovs-db" {
+                            value.clone()
+                        } else {
+                            without_nulls(value)
+                        },
+                    )
+                })
+                .collect(),
             )
         }
-        Value::Array(list) => Value::Array(list.iter().filter(|value| !value.is_null()).map(without_nulls).collect()),
+        Value::Array(list) => Value::Array(
+            list.iter()
+                .filter(|value| !value.is_null())
+                .map(without_nulls)
+                .collect(),
+        ),
         other => other.clone(),
     }
 }
 
-fn translate_interface(path: &Path, interface: &mut Map<String, Value>, errors: &mut Vec<TranslateError>) {
+fn translate_interface(
+    path: &Path,
+    interface: &mut Map<String, Value>,
+    errors: &mut Vec<TranslateError>,
+) {
     for key in REPORTED {
         interface.remove(key);
     }
     for (section, early, today) in RENAMED {
-        visit(path, interface, section, &mut |path, object| rename(path, object, early, today, errors));
+        visit(path, interface, section, &mut |path, object| {
+            rename(path, object, early, today, errors)
+        });
     }
     moved_into(path, interface, "vlanID", "vlan", "id", errors);
     moved_into(path, interface, "vlanbase", "vlan", "base-iface", errors);
     moved_into(path, interface, "vlanBase", "vlan", "base-iface", errors);
-    for (early, today) in [("autoNegotiation", "auto-negotiation"), ("duplex", "duplex"), ("linkSpeed", "speed")] {
+    for (early, today) in [
+        ("autoNegotiation", "auto-negotiation"),
+        ("duplex", "duplex"),
+        ("linkSpeed", "speed"),
+    ] {
         moved_into(path, interface, early, "ethernet", today, errors);
     }
     flow_control(path, interface, errors);
-    if interface.get("type").is_some_and(|kind| kind == "ovs-bridge") {
-        visit(path, interface, &["bridge", "options"], &mut |_, options| spanning_tree(options));
+    if interface
+        .get("type")
+        .is_some_and(|kind| kind == "ovs-bridge")
+    {
+        visit(
+            path,
+            interface,
+            &["bridge", "options"],
+            &mut |_, options| spanning_tree(options),
+        );
     }
-    visit(path, interface, &["bridge", "port"], &mut |path, port| port_vlan(path, port, errors));
+    visit(path, interface, &["bridge", "port"], &mut |path, port| {
+        port_vlan(path, port, errors)
+    });
     unsupported(path, interface, errors);
 }
 
 /// Calls `change` for each object that the section names; lists stand for their entries.
-fn visit(path: &Path, object: &mut Map<String, Value>, section: &[&str], change: &mut impl FnMut(&Path, &mut Map<String, Value>)) {
-    let Some((first, rest)) = section.split_first() else { return change(path, object) };
+fn visit(
+    path: &Path,
+    object: &mut Map<String, Value>,
+    section: &[&str],
+    change: &mut impl FnMut(&Path, &mut Map<String, Value>),
+) {
+    let Some((first, rest)) = section.split_first() else {
+        return change(path, object);
+    };
     match object.get_mut(*first) {
         Some(Value::Object(inner)) => visit(&path.key(first), inner, rest, change),
         Some(Value::Array(list)) => {
             for (index, entry) in list.iter_mut().enumerate() {
-                let name = entry["name"].as_str().map_or_else(|| index.to_string(), str::to_owned);
+                let name = entry["name"]
+                    .as_str()
+                    .map_or_else(|| index.to_string(), str::to_owned);
                 if let Some(inner) = entry.as_object_mut() {
                     visit(&path.key(first).item(&name), inner, rest, change);
                 }
@@ -125,26 +192,56 @@ fn visit(path: &Path, object: &mut Map<String, Value>, section: &[&str], change:
 }
 
 /// Renames a key. Where the other spelling is there too, both must say the same.
-fn rename(path: &Path, object: &mut Map<String, Value>, early: &str, today: &str, errors: &mut Vec<TranslateError>) {
+fn rename(
+    path: &Path,
+    object: &mut Map<String, Value>,
+    early: &str,
+    today: &str,
+    errors: &mut Vec<TranslateError>,
+) {
     if let Some(value) = object.remove(early) {
         put(path, object, early, today, today, value, errors);
     }
 }
 
 /// Moves a key of the interface into a section of its own.
-fn moved_into(path: &Path, interface: &mut Map<String, Value>, early: &str, section: &str, today: &str, errors: &mut Vec<TranslateError>) {
-    let Some(value) = interface.remove(early) else { return };
+fn moved_into(
+    path: &Path,
+    interface: &mut Map<String, Value>,
+    early: &str,
+    section: &str,
+    today: &str,
+    errors: &mut Vec<TranslateError>,
+) {
+    let Some(value) = interface.remove(early) else {
+        return;
+    };
     let name = format!("{section}.{today}");
     match interface.entry(section).or_insert_with(|| json!({})) {
         Value::Object(inner) => put(path, inner, early, today, &name, value, errors),
-        _ => errors.push(TranslateError::Malformed { path: path.key(section), message: "must be an object" }),
+        _ => errors.push(TranslateError::Malformed {
+            path: path.key(section),
+            message: "must be an object",
+        }),
     }
 }
 
-fn put(path: &Path, object: &mut Map<String, Value>, early: &str, today: &str, name: &str, value: Value, errors: &mut Vec<TranslateError>) {
+fn put(
+    path: &Path,
+    object: &mut Map<String, Value>,
+    early: &str,
+    today: &str,
+    name: &str,
+    value: Value,
+    errors: &mut Vec<TranslateError>,
+) {
     match object.get(today) {
         Some(other) if !crate::canonical::same(other, &value) => {
-            errors.push(TranslateError::Both { path: path.clone(), early: early.to_owned(), today: name.to_owned() });
+            errors.push(TranslateError::Both {
+                path: path.clone(),
+                early: early.to_owned(),
+                today: name.to_owned(),
+            });
         }
         Some(_) => {}
         None => {
@@ -155,27 +252,48 @@ fn put(path: &Path, object: &mut Map<String, Value>, early: &str, today: &str, n
 
 /// `flowControl` turned pause frames on or off, in both directions.
 fn flow_control(path: &Path, interface: &mut Map<String, Value>, errors: &mut Vec<TranslateError>) {
-    let Some(value) = interface.remove("flowControl") else { return };
+    let Some(value) = interface.remove("flowControl") else {
+        return;
+    };
     let on = match value {
         Value::Bool(on) => on,
         Value::Null => return,
-        _ => return errors.push(TranslateError::Malformed { path: path.key("flowControl"), message: "must be true or false" }),
+        _ => {
+            return errors.push(TranslateError::Malformed {
+                path: path.key("flowControl"),
+                message: "must be true or false",
+            });
+        }
     };
     let ethtool = interface.entry("ethtool").or_insert_with(|| json!({}));
     let Some(ethtool) = ethtool.as_object_mut() else {
-        return errors.push(TranslateError::Malformed { path: path.key("ethtool"), message: "must be an object" });
+        return errors.push(TranslateError::Malformed {
+            path: path.key("ethtool"),
+            message: "must be an object",
+        });
     };
     let pause = ethtool.entry("pause").or_insert_with(|| json!({}));
     if let Some(pause) = pause.as_object_mut() {
         for direction in ["rx", "tx"] {
-            put(path, pause, "flowControl", direction, &format!("ethtool.pause.{direction}"), Value::Bool(on), errors);
+            put(
+                path,
+                pause,
+                "flowControl",
+                direction,
+                &format!("ethtool.pause.{direction}"),
+                Value::Bool(on),
+                errors,
+            );
         }
     }
 }
 
-/// nmstate takes `stp: true` of an OVS bridge too, or a word for it, and reports `stp: {enabled: true}`.
+/// nmstate takes `stp: true` of an OVS bridge too, or a word for it, and reports
+/// `stp: {enabled: true}`.
 fn spanning_tree(options: &mut Map<String, Value>) {
-    let Some(stp) = options.get_mut("stp") else { return };
+    let Some(stp) = options.get_mut("stp") else {
+        return;
+    };
     let enabled = match stp {
         Value::Bool(enabled) => *enabled,
         Value::String(word) => match word.to_ascii_lowercase().as_str() {
@@ -190,20 +308,36 @@ fn spanning_tree(options: &mut Map<String, Value>) {
 
 /// `vlanMode` and `accessTag` of a bridge's port.
 fn port_vlan(path: &Path, port: &mut Map<String, Value>, errors: &mut Vec<TranslateError>) {
-    // The early design said of a port what type of interface it is; that stands at the interface itself.
+    // The early design said of a port what type of interface it is; that stands at the interface
+    // itself.
     port.remove("type");
     for (early, today) in [("vlanMode", "mode"), ("accessTag", "tag")] {
-        let Some(mut value) = port.remove(early) else { continue };
+        let Some(mut value) = port.remove(early) else {
+            continue;
+        };
         if value.is_null() || value == "" {
             continue;
         }
         if let Some(text) = value.as_str() {
-            value = text.parse::<u16>().map_or_else(|_| Value::String(text.to_ascii_lowercase()), Value::from);
+            value = text
+                .parse::<u16>()
+                .map_or_else(|_| Value::String(text.to_ascii_lowercase()), Value::from);
         }
         let vlan = port.entry("vlan").or_insert_with(|| json!({}));
         match vlan.as_object_mut() {
-            Some(vlan) => put(path, vlan, early, today, &format!("vlan.{today}"), value, errors),
-            None => errors.push(TranslateError::Malformed { path: path.key("vlan"), message: "must be an object" }),
+            Some(vlan) => put(
+                path,
+                vlan,
+                early,
+                today,
+                &format!("vlan.{today}"),
+                value,
+                errors,
+            ),
+            None => errors.push(TranslateError::Malformed {
+                path: path.key("vlan"),
+                message: "must be an object",
+            }),
         }
     }
 }
@@ -211,11 +345,31 @@ fn port_vlan(path: &Path, port: &mut Map<String, Value>, errors: &mut Vec<Transl
 /// What the early types had, and nothing ever carried out.
 fn unsupported(path: &Path, interface: &mut Map<String, Value>, errors: &mut Vec<TranslateError>) {
     let fields: [(&[&str], &str, &str); 5] = [
-        (&["ipv4"], "neighbors", "leave it out; neighbours are learned"),
-        (&["ipv6"], "neighbors", "leave it out; neighbours are learned"),
-        (&["ipv6"], "forwarding", "leave it out, and set net.ipv6.conf.<interface>.forwarding by sysctl"),
-        (&["ipv6"], "dupAddressDetectTransmit", "leave it out, and set net.ipv6.conf.<interface>.dad_transmits by sysctl"),
-        (&["link-aggregation"], "options.stp", "leave it out; spanning tree is a property of bridges, bridge.options.stp"),
+        (
+            &["ipv4"],
+            "neighbors",
+            "leave it out; neighbours are learned",
+        ),
+        (
+            &["ipv6"],
+            "neighbors",
+            "leave it out; neighbours are learned",
+        ),
+        (
+            &["ipv6"],
+            "forwarding",
+            "leave it out, and set net.ipv6.conf.<interface>.forwarding by sysctl",
+        ),
+        (
+            &["ipv6"],
+            "dupAddressDetectTransmit",
+            "leave it out, and set net.ipv6.conf.<interface>.dad_transmits by sysctl",
+        ),
+        (
+            &["link-aggregation"],
+            "options.stp",
+            "leave it out; spanning tree is a property of bridges, bridge.options.stp",
+        ),
     ];
     for (section, key, way_out) in fields {
         let (section, key): (Vec<&str>, &str) = match key.split_once('.') {
@@ -224,11 +378,16 @@ fn unsupported(path: &Path, interface: &mut Map<String, Value>, errors: &mut Vec
         };
         visit(path, interface, &section, &mut |path, object| {
             // Its zero asked for nothing, and the early types always wrote it.
-            let asks = object
-                .remove(key)
-                .is_some_and(|value| !matches!(&value, Value::Null | Value::Bool(false)) && value != 0 && value != json!([]));
+            let asks = object.remove(key).is_some_and(|value| {
+                !matches!(&value, Value::Null | Value::Bool(false))
+                    && value != 0
+                    && value != json!([])
+            });
             if asks {
-                errors.push(TranslateError::Unsupported { path: path.key(key), way_out });
+                errors.push(TranslateError::Unsupported {
+                    path: path.key(key),
+                    way_out,
+                });
             }
         });
     }
@@ -245,13 +404,22 @@ mod tests {
     #[test]
     fn early_spellings_become_todays() {
         for (early, today) in [
-            (json!({"macAddress": "02:00:00:00:00:01"}), json!({"mac-address": "02:00:00:00:00:01"})),
-            (json!({"vlanID": 50, "vlanbase": "eth0"}), json!({"vlan": {"id": 50, "base-iface": "eth0"}})),
+            (
+                json!({"macAddress": "02:00:00:00:00:01"}),
+                json!({"mac-address": "02:00:00:00:00:01"}),
+            ),
+            (
+                json!({"vlanID": 50, "vlanbase": "eth0"}),
+                json!({"vlan": {"id": 50, "base-iface": "eth0"}}),
+            ),
             (
                 json!({"linkaggregation": {"mode": "active-backup", "slaves": ["eth1"], "options": {"miimon": "100"}}}),
                 json!({"link-aggregation": {"mode": "active-backup", "port": ["eth1"], "options": {"miimon": "100"}}}),
             ),
-            (json!({"flowControl": true}), json!({"ethtool": {"pause": {"rx": true, "tx": true}}})),
+            (
+                json!({"flowControl": true}),
+                json!({"ethtool": {"pause": {"rx": true, "tx": true}}}),
+            ),
             (
                 json!({"type": "ovs-bridge", "bridge": {"options": {"stp": true}}}),
                 json!({"type": "ovs-bridge", "bridge": {"options": {"stp": {"enabled": true}}}}),
@@ -276,7 +444,10 @@ mod tests {
                 json!({"bridge": {"port": [{"name": "eth1", "type": "linux", "vlanMode": "access", "accessTag": "102", "stp-path-cost": 100}]}}),
                 json!({"bridge": {"port": [{"name": "eth1", "vlan": {"mode": "access", "tag": 102}, "stp-path-cost": 100}]}}),
             ),
-            (json!({"ifIndex": 2, "adminStatus": "up", "statistics": {"inOctets": 1}, "mtu": 1500}), json!({"mtu": 1500})),
+            (
+                json!({"ifIndex": 2, "adminStatus": "up", "statistics": {"inOctets": 1}, "mtu": 1500}),
+                json!({"mtu": 1500}),
+            ),
         ] {
             let named = |mut interface: Value| {
                 interface["name"] = json!("x");
@@ -284,7 +455,11 @@ mod tests {
             };
             let translated = one(named(early.clone())).unwrap();
             assert_eq!(translated, named(today.clone()), "{early}");
-            assert_eq!(one(translated.clone()).unwrap(), translated, "today's form passes");
+            assert_eq!(
+                one(translated.clone()).unwrap(),
+                translated,
+                "today's form passes"
+            );
         }
     }
 
@@ -317,11 +492,9 @@ mod tests {
         let errors =
             one(json!({"name": "x", "ipv6": {"dupAddressDetectTransmit": 3}, "ipv4": {"neighbors": [{"ip": "10.0.0.1"}]}})).unwrap_err();
         assert_eq!(errors.len(), 2);
-        assert!(
-            errors
-                .iter()
-                .any(|error| error.to_string().starts_with("interfaces[x].ipv6.dupAddressDetectTransmit is not supported by nmstate"))
-        );
+        assert!(errors.iter().any(|error| error.to_string().starts_with(
+            "interfaces[x].ipv6.dupAddressDetectTransmit is not supported by nmstate"
+        )));
         assert!(one(json!({"name": "x", "flowControl": "maybe"})).is_err());
     }
 }

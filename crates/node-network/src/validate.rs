@@ -1,13 +1,16 @@
-//! What is wrong with an object of nmstate.io, all at once. What is wrong inside a desired state, [`crate::check`] says.
+//! What is wrong with an object of nmstate.io, all at once. What is wrong inside a desired state,
+//! [`crate::check`] says.
 //!
-//! All rules are in the schemas too, as CEL, or in an admission policy, so that `kubectl apply` already refuses. They are checked again because a
-//! stored object may be older than they are, and because files are read where there is no API server.
+//! All rules are in the schemas too, as CEL, or in an admission policy, so that `kubectl apply`
+//! already refuses. They are checked again because a stored object may be older than they are, and
+//! because files are read where there is no API server.
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use regex::Regex;
 use serde_json::Value;
 use weft_api::node_network::{
-    InterfaceFilter, InterfaceMatch, NMStateSpec, NodeNetworkConfigurationPolicySpec, NodeNetworkStateSpec, Probe, patterns,
+    InterfaceFilter, InterfaceMatch, NMStateSpec, NodeNetworkConfigurationPolicySpec,
+    NodeNetworkStateSpec, Probe, patterns,
 };
 use weft_operands::{
     problems::{Problems, given},
@@ -20,7 +23,8 @@ use crate::path::text;
 
 /// How long the name of a policy is at most: enactments carry it in a label.
 const POLICY_NAME: usize = 63;
-/// How long the name of an `NMState` is at most: what is installed carries it in a label, as `nmstate.<name>`.
+/// How long the name of an `NMState` is at most: what is installed carries it in a label, as
+/// `nmstate.<name>`.
 const INSTALLATION_NAME: usize = 55;
 /// The priorities that there are, in both directions.
 const PRIORITY: i64 = 1_000_000_000;
@@ -44,10 +48,17 @@ pub fn policy(name: &str, spec: &NodeNetworkConfigurationPolicySpec) -> Vec<Prob
     let mut problems = Problems::default();
     name_fits(name, POLICY_NAME, &mut problems);
     scheduling::node_selector("spec.nodeSelector", node_selector.as_ref(), &mut problems);
-    scheduling::label_selector("spec.nodeLabelSelector", node_label_selector.as_ref(), &mut problems);
+    scheduling::label_selector(
+        "spec.nodeLabelSelector",
+        node_label_selector.as_ref(),
+        &mut problems,
+    );
     self::max_unavailable(max_unavailable.as_ref(), &mut problems);
     if priority.is_some_and(|priority| !(-PRIORITY..=PRIORITY).contains(&priority)) {
-        problems.push("spec.priority", format!("must be from -{PRIORITY} to {PRIORITY}"));
+        problems.push(
+            "spec.priority",
+            format!("must be from -{PRIORITY} to {PRIORITY}"),
+        );
     }
     if auto_config.is_some() {
         problems.push("spec.autoConfig", "does not work yet: remove it, and write the bonds and VLAN interfaces into desiredState");
@@ -59,8 +70,18 @@ pub fn policy(name: &str, spec: &NodeNetworkConfigurationPolicySpec) -> Vec<Prob
     for (index, probe) in probes.iter().flatten().enumerate() {
         self::probe(&format!("spec.probes[{index}]"), probe, &mut problems);
     }
-    one_of("spec.onDelete", on_delete.as_deref(), &["retain", "revert"], &mut problems);
-    one_of("spec.drift", drift.as_deref(), &["correct", "report"], &mut problems);
+    one_of(
+        "spec.onDelete",
+        on_delete.as_deref(),
+        &["retain", "revert"],
+        &mut problems,
+    );
+    one_of(
+        "spec.drift",
+        drift.as_deref(),
+        &["correct", "report"],
+        &mut problems,
+    );
     problems.into_vec()
 }
 
@@ -68,8 +89,9 @@ pub fn policy(name: &str, spec: &NodeNetworkConfigurationPolicySpec) -> Vec<Prob
 pub fn state(name: &str, spec: &NodeNetworkStateSpec) -> Vec<Problem> {
     let mut problems = Problems::default();
     if let Some(node) = given(&spec.node_name).filter(|node| *node != name) {
-        let message =
-            format!("{node:?} is another node: a NodeNetworkState is about the node of its own name, {name}: set it to that, or remove it");
+        let message = format!(
+            "{node:?} is another node: a NodeNetworkState is about the node of its own name, {name}: set it to that, or remove it"
+        );
         problems.push("spec.nodeName", message);
     }
     problems.into_vec()
@@ -79,23 +101,61 @@ pub fn state(name: &str, spec: &NodeNetworkStateSpec) -> Vec<Problem> {
 pub fn installation(name: &str, spec: &NMStateSpec) -> Vec<Problem> {
     let mut problems = Problems::default();
     name_fits(name, INSTALLATION_NAME, &mut problems);
-    scheduling::node_selector("spec.nodeSelector", spec.node_selector.as_ref(), &mut problems);
+    scheduling::node_selector(
+        "spec.nodeSelector",
+        spec.node_selector.as_ref(),
+        &mut problems,
+    );
     scheduling::affinity("spec.affinity", spec.affinity.as_ref(), &mut problems);
-    scheduling::tolerations("spec.tolerations", spec.tolerations.as_deref(), &mut problems);
-    // They have no effect; but the definition refuses them, and the operator that Weft replaces could do nothing with them.
-    scheduling::node_selector("spec.infraNodeSelector", spec.infra_node_selector.as_ref(), &mut problems);
-    scheduling::affinity("spec.infraAffinity", spec.infra_affinity.as_ref(), &mut problems);
-    scheduling::tolerations("spec.infraTolerations", spec.infra_tolerations.as_deref(), &mut problems);
+    scheduling::tolerations(
+        "spec.tolerations",
+        spec.tolerations.as_deref(),
+        &mut problems,
+    );
+    // They have no effect; but the definition refuses them, and the operator that Weft replaces
+    // could do nothing with them.
+    scheduling::node_selector(
+        "spec.infraNodeSelector",
+        spec.infra_node_selector.as_ref(),
+        &mut problems,
+    );
+    scheduling::affinity(
+        "spec.infraAffinity",
+        spec.infra_affinity.as_ref(),
+        &mut problems,
+    );
+    scheduling::tolerations(
+        "spec.infraTolerations",
+        spec.infra_tolerations.as_deref(),
+        &mut problems,
+    );
     max_unavailable(spec.max_unavailable.as_ref(), &mut problems);
-    one_of("spec.logLevel", spec.log_level.as_deref(), &["info", "debug"], &mut problems);
-    let host = spec.probe_configuration.as_ref().and_then(|probes| probes.dns.as_ref()).and_then(|dns| given(&dns.host));
+    one_of(
+        "spec.logLevel",
+        spec.log_level.as_deref(),
+        &["info", "debug"],
+        &mut problems,
+    );
+    let host = spec
+        .probe_configuration
+        .as_ref()
+        .and_then(|probes| probes.dns.as_ref())
+        .and_then(|dns| given(&dns.host));
     if let Some(host) = host.filter(|host| !matches(patterns::DNS_NAME, host)) {
-        problems.push("spec.probeConfiguration.dns.host", format!("{host:?} must be a DNS name, for example example.com"));
+        problems.push(
+            "spec.probeConfiguration.dns.host",
+            format!("{host:?} must be a DNS name, for example example.com"),
+        );
     }
-    let address = spec.metrics_configuration.as_ref().and_then(|metrics| given(&metrics.bind_address));
+    let address = spec
+        .metrics_configuration
+        .as_ref()
+        .and_then(|metrics| given(&metrics.bind_address));
     if let Some(address) = address.filter(|address| !matches(patterns::BIND_ADDRESS, address)) {
-        problems
-            .push("spec.metricsConfiguration.bindAddress", format!("{address:?} must be an address and a port, for example :8089, or 0"));
+        problems.push(
+            "spec.metricsConfiguration.bindAddress",
+            format!("{address:?} must be an address and a port, for example :8089, or 0"),
+        );
     }
     if let Some(certificates) = &spec.self_sign_configuration {
         for (field, duration) in [
@@ -105,8 +165,9 @@ pub fn installation(name: &str, spec: &NMStateSpec) -> Vec<Problem> {
             ("certOverlapInterval", &certificates.cert_overlap_interval),
         ] {
             if let Some(text) = given(duration).filter(|text| !matches(patterns::DURATION, text)) {
-                let message =
-                    format!("{text:?} must be a duration such as 8760h or 1h30m (units: h, m, s, ms, us, ns), without a minus sign");
+                let message = format!(
+                    "{text:?} must be a duration such as 8760h or 1h30m (units: h, m, s, ms, us, ns), without a minus sign"
+                );
                 problems.push(&format!("spec.selfSignConfiguration.{field}"), message);
             }
         }
@@ -114,7 +175,11 @@ pub fn installation(name: &str, spec: &NMStateSpec) -> Vec<Problem> {
     if let Some(InterfaceFilter { include, exclude }) = &spec.interface_filter {
         for (field, list) in [("include", include), ("exclude", exclude)] {
             for (index, pattern) in list.iter().flatten().enumerate() {
-                glob(&format!("spec.interfaceFilter.{field}[{index}]"), pattern, &mut problems);
+                glob(
+                    &format!("spec.interfaceFilter.{field}[{index}]"),
+                    pattern,
+                    &mut problems,
+                );
             }
         }
     }
@@ -153,7 +218,10 @@ fn max_unavailable(value: Option<&IntOrString>, problems: &mut Problems) {
 
 fn interface_match(interfaces: Option<&InterfaceMatch>, problems: &mut Problems) {
     let Some(InterfaceMatch { name, type_, lldp }) = interfaces else {
-        problems.push("spec.match", "needs interfaces: set match.interfaces.name or match.interfaces.type, or remove match");
+        problems.push(
+            "spec.match",
+            "needs interfaces: set match.interfaces.name or match.interfaces.type, or remove match",
+        );
         return;
     };
     let (name, type_) = (given(name), given(type_));
@@ -161,12 +229,19 @@ fn interface_match(interfaces: Option<&InterfaceMatch>, problems: &mut Problems)
         let message = "does not work yet: remove lldp, and match by name and type";
         problems.push("spec.match.interfaces.lldp", message);
     } else if name.is_none() && type_.is_none() {
-        let message = "would match every interface: set name or type (name: '*' if every interface is meant)";
+        let message =
+            "would match every interface: set name or type (name: '*' if every interface is meant)";
         problems.push("spec.match.interfaces", message);
     }
-    glob("spec.match.interfaces.name", name.unwrap_or_default(), problems);
+    glob(
+        "spec.match.interfaces.name",
+        name.unwrap_or_default(),
+        problems,
+    );
     if let Some(type_) = type_.filter(|type_| !matches(patterns::INTERFACE_TYPE, type_)) {
-        let message = format!("{type_:?} must be a type of interface as nmstate names it, for example ethernet");
+        let message = format!(
+            "{type_:?} must be a type of interface as nmstate names it, for example ethernet"
+        );
         problems.push("spec.match.interfaces.type", message);
     }
 }
@@ -185,25 +260,47 @@ fn glob(field: &str, pattern: &str, problems: &mut Problems) {
 
 /// With a match the interfaces of the desired state stand for all that match.
 fn unnamed(desired_state: Option<&Value>, problems: &mut Problems) {
-    let interfaces = desired_state.and_then(|state| state["interfaces"].as_array()).filter(|interfaces| !interfaces.is_empty());
+    let interfaces = desired_state
+        .and_then(|state| state["interfaces"].as_array())
+        .filter(|interfaces| !interfaces.is_empty());
     let Some(interfaces) = interfaces else {
         let message = "is missing, and spec.match needs it: a list of what the interfaces that match should be, without their names";
         problems.push("spec.desiredState.interfaces", message);
         return;
     };
-    for (index, interface) in interfaces.iter().enumerate().filter(|(_, interface)| !text(&interface["name"]).is_empty()) {
+    for (index, interface) in interfaces
+        .iter()
+        .enumerate()
+        .filter(|(_, interface)| !text(&interface["name"]).is_empty())
+    {
         let message = format!(
             "{} must not be there with spec.match, since each interface stands for all that match: remove it, or spec.match",
             interface["name"]
         );
-        problems.push(&format!("spec.desiredState.interfaces[{index}].name"), message);
+        problems.push(
+            &format!("spec.desiredState.interfaces[{index}].name"),
+            message,
+        );
     }
 }
 
 fn probe(field: &str, probe: &Probe, problems: &mut Problems) {
-    let Probe { icmp, tcp, http, dns } = probe;
-    if [icmp.is_some(), tcp.is_some(), http.is_some(), dns.is_some()].into_iter().filter(|given| *given).count() != 1 {
-        problems.push(field, "must be exactly one of icmp, tcp, http and dns: make a list of several probes");
+    let Probe {
+        icmp,
+        tcp,
+        http,
+        dns,
+    } = probe;
+    if [icmp.is_some(), tcp.is_some(), http.is_some(), dns.is_some()]
+        .into_iter()
+        .filter(|given| *given)
+        .count()
+        != 1
+    {
+        problems.push(
+            field,
+            "must be exactly one of icmp, tcp, http and dns: make a list of several probes",
+        );
     }
     if let Some(icmp) = icmp {
         host(&format!("{field}.icmp.host"), &icmp.host, problems);
@@ -211,19 +308,33 @@ fn probe(field: &str, probe: &Probe, problems: &mut Problems) {
     if let Some(tcp) = tcp {
         host(&format!("{field}.tcp.host"), &tcp.host, problems);
         if !(1..=65535).contains(&tcp.port) {
-            problems.push(&format!("{field}.tcp.port"), format!("{} must be from 1 to 65535", tcp.port));
+            problems.push(
+                &format!("{field}.tcp.port"),
+                format!("{} must be from 1 to 65535", tcp.port),
+            );
         }
     }
-    if let Some(http) = http.as_ref().filter(|http| !matches(patterns::WEB_ADDRESS, &http.url)) {
-        let message = format!("{:?} must be a web address, for example http://192.0.2.1:8080/healthz", http.url);
+    if let Some(http) = http
+        .as_ref()
+        .filter(|http| !matches(patterns::WEB_ADDRESS, &http.url))
+    {
+        let message = format!(
+            "{:?} must be a web address, for example http://192.0.2.1:8080/healthz",
+            http.url
+        );
         problems.push(&format!("{field}.http.url"), message);
     }
     if let Some(dns) = dns {
         if !matches(patterns::DNS_NAME, &dns.name) {
-            problems.push(&format!("{field}.dns.name"), format!("{:?} must be a DNS name, for example example.com", dns.name));
+            problems.push(
+                &format!("{field}.dns.name"),
+                format!("{:?} must be a DNS name, for example example.com", dns.name),
+            );
         }
         if let Some(server) = given(&dns.server).filter(|server| !is_ip(server)) {
-            let message = format!("{server:?} must be the IP address of a name server, for example 192.0.2.53");
+            let message = format!(
+                "{server:?} must be the IP address of a name server, for example 192.0.2.53"
+            );
             problems.push(&format!("{field}.dns.server"), message);
         }
     }
@@ -231,7 +342,10 @@ fn probe(field: &str, probe: &Probe, problems: &mut Problems) {
 
 fn host(field: &str, host: &str, problems: &mut Problems) {
     if !is_ip(host) && !matches(patterns::DNS_NAME, host) {
-        problems.push(field, format!("{host:?} must be an IP address or a DNS name, for example 192.0.2.1"));
+        problems.push(
+            field,
+            format!("{host:?} must be an IP address or a DNS name, for example 192.0.2.1"),
+        );
     }
 }
 

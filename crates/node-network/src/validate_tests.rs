@@ -22,20 +22,41 @@ fn problems(kind: &str, spec: &Value) -> Result<Vec<Problem>, String> {
 /// The same table is asked of the schemas and of the API server, in the tests of the API.
 #[test]
 fn what_the_api_accepts_and_refuses_is_accepted_and_refused_here() {
-    let cases: Value = serde_saphyr::from_str(include_str!("../../api/tests/node_network/cases.yaml")).unwrap();
-    let kind = |case: &Value| case["kind"].as_str().unwrap_or("NodeNetworkConfigurationPolicy").to_owned();
+    let cases: Value =
+        serde_saphyr::from_str(include_str!("../../api/tests/node_network/cases.yaml")).unwrap();
+    let kind = |case: &Value| {
+        case["kind"]
+            .as_str()
+            .unwrap_or("NodeNetworkConfigurationPolicy")
+            .to_owned()
+    };
     for case in cases["accepted"].as_array().unwrap() {
-        assert_eq!(problems(&kind(case), &case["spec"]), Ok(vec![]), "{}", case["name"]);
+        assert_eq!(
+            problems(&kind(case), &case["spec"]),
+            Ok(vec![]),
+            "{}",
+            case["name"]
+        );
     }
     for case in cases["refused"].as_array().unwrap() {
         // What is of another type than it must be cannot be read, or only where everything is kept.
-        let typed = case["by"] == "schema" && case["message"].as_str().is_some_and(|message| message.contains("of type"));
+        let typed = case["by"] == "schema"
+            && case["message"]
+                .as_str()
+                .is_some_and(|message| message.contains("of type"));
         match problems(&kind(case), &case["spec"]) {
             Err(_) => assert!(case["by"] == "schema", "{case}"),
             Ok(_) if typed => {}
             Ok(problems) => {
-                let field = case["field"].as_str().unwrap_or("spec.desiredState.interfaces");
-                assert!(problems.iter().any(|problem| problem.field.starts_with(field)), "{case}: {problems:?}");
+                let field = case["field"]
+                    .as_str()
+                    .unwrap_or("spec.desiredState.interfaces");
+                assert!(
+                    problems
+                        .iter()
+                        .any(|problem| problem.field.starts_with(field)),
+                    "{case}: {problems:?}"
+                );
             }
         }
     }
@@ -44,17 +65,29 @@ fn what_the_api_accepts_and_refuses_is_accepted_and_refused_here() {
 #[test]
 fn names_fit_into_labels() {
     let name = |length: usize| "a".repeat(length);
-    assert_eq!(policy(&name(63), &NodeNetworkConfigurationPolicySpec::default()), []);
-    assert_eq!(policy(&name(64), &NodeNetworkConfigurationPolicySpec::default())[0].field, "metadata.name");
+    assert_eq!(
+        policy(&name(63), &NodeNetworkConfigurationPolicySpec::default()),
+        []
+    );
+    assert_eq!(
+        policy(&name(64), &NodeNetworkConfigurationPolicySpec::default())[0].field,
+        "metadata.name"
+    );
     assert_eq!(installation(&name(55), &NMStateSpec::default()), []);
-    assert_eq!(installation(&name(56), &NMStateSpec::default())[0].field, "metadata.name");
+    assert_eq!(
+        installation(&name(56), &NMStateSpec::default())[0].field,
+        "metadata.name"
+    );
 }
 
 /// What no regular expression can say.
 #[test]
 fn a_range_that_runs_backwards_is_refused() {
     let spec = json!({"match": {"interfaces": {"name": "eth[4-1]"}}, "desiredState": {"interfaces": [{"mtu": 9000}]}});
-    assert_eq!(problems("", &spec).unwrap()[0].field, "spec.match.interfaces.name");
+    assert_eq!(
+        problems("", &spec).unwrap()[0].field,
+        "spec.match.interfaces.name"
+    );
 }
 
 #[test]

@@ -6,10 +6,12 @@ use crate::{
 };
 use serde_json::Value;
 
-/// Whether what is wanted of a port's VLANs is so. What is not said may be anything, but for the tags of a trunk, which are all of them;
-/// `{}` wants no VLAN filtering.
+/// Whether what is wanted of a port's VLANs is so. What is not said may be anything, but for the
+/// tags of a trunk, which are all of them; `{}` wants no VLAN filtering.
 pub fn same(wanted: &Value, is: &Value) -> bool {
-    let Some(wanted) = wanted.as_object() else { return wanted.is_null() || wanted == is };
+    let Some(wanted) = wanted.as_object() else {
+        return wanted.is_null() || wanted == is;
+    };
     if wanted.is_empty() {
         return is.as_object().is_none_or(serde_json::Map::is_empty);
     }
@@ -17,7 +19,9 @@ pub fn same(wanted: &Value, is: &Value) -> bool {
         "trunk-tags" => ranges(value) == ranges(&is[key.as_str()]),
         // The tag of an access port is its own; off is left out of the report.
         _ => {
-            canonical::same(value, &is[key.as_str()]) || (is[key.as_str()].is_null() && matches!(text(value).as_str(), "false" | "0" | ""))
+            canonical::same(value, &is[key.as_str()])
+                || (is[key.as_str()].is_null()
+                    && matches!(text(value).as_str(), "false" | "0" | ""))
         }
     })
 }
@@ -26,7 +30,10 @@ pub fn same(wanted: &Value, is: &Value) -> bool {
 fn ranges(tags: &Value) -> Vec<(u64, u64)> {
     let number = |value: &Value| text(value).parse::<u64>().ok();
     let range = |tag: &Value| match &tag["id"] {
-        Value::Null => Some((number(&tag["id-range"]["min"])?, number(&tag["id-range"]["max"])?)),
+        Value::Null => Some((
+            number(&tag["id-range"]["min"])?,
+            number(&tag["id-range"]["max"])?,
+        )),
         id => Some((number(id)?, number(id)?)),
     };
     let mut all: Vec<_> = entries(tags).iter().filter_map(range).collect();
@@ -53,8 +60,14 @@ mod tests {
         let range = trunk(json!([{"id-range": {"min": 10, "max": 12}}]));
         assert!(same(&single, &range) && same(&range, &single));
         assert!(!same(&trunk(json!([{"id": 10}])), &range));
-        assert!(same(&json!({"mode": "access", "tag": 5}), &json!({"mode": "access", "tag": 5, "enable-native": false})));
-        assert!(same(&json!({"mode": "trunk", "enable-native": false}), &range));
+        assert!(same(
+            &json!({"mode": "access", "tag": 5}),
+            &json!({"mode": "access", "tag": 5, "enable-native": false})
+        ));
+        assert!(same(
+            &json!({"mode": "trunk", "enable-native": false}),
+            &range
+        ));
         assert!(same(&json!({}), &json!(null)) && !same(&json!({}), &range));
     }
 }

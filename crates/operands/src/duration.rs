@@ -2,7 +2,8 @@
 
 use std::{cmp::Ordering, fmt, str::FromStr};
 
-/// A duration above zero. It keeps the text that it was written as; two durations are compared by their value.
+/// A duration above zero. It keeps the text that it was written as; two durations are compared by
+/// their value.
 #[derive(Clone, Debug)]
 pub struct GoDuration {
     nanoseconds: u64,
@@ -13,7 +14,9 @@ pub struct GoDuration {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
     /// Not the syntax of Go.
-    #[error("{0:?} is not a duration: write numbers with units, such as 168h0m0s, 24h or 1.5h (units: ns, us, ms, s, m, h)")]
+    #[error(
+        "{0:?} is not a duration: write numbers with units, such as 168h0m0s, 24h or 1.5h (units: ns, us, ms, s, m, h)"
+    )]
     Syntax(String),
     /// Zero or less.
     #[error("{0:?} is not above zero: choose a longer duration, such as 24h")]
@@ -27,7 +30,10 @@ impl GoDuration {
     /// So many hours, at least one, written as Go writes them.
     pub fn from_hours(hours: u32) -> Self {
         let hours = u64::from(hours.max(1));
-        Self { nanoseconds: hours * 3_600_000_000_000, text: format!("{hours}h0m0s") }
+        Self {
+            nanoseconds: hours * 3_600_000_000_000,
+            text: format!("{hours}h0m0s"),
+        }
     }
 
     /// Its length.
@@ -36,8 +42,8 @@ impl GoDuration {
     }
 }
 
-/// The syntax of Go's `time.ParseDuration`: an optional sign, then one or more decimal numbers, each with an optional fraction and a
-/// unit.
+/// The syntax of Go's `time.ParseDuration`: an optional sign, then one or more decimal numbers,
+/// each with an optional fraction and a unit.
 impl FromStr for GoDuration {
     type Err = DurationError;
 
@@ -65,7 +71,9 @@ impl FromStr for GoDuration {
             if whole.is_empty() && fraction.is_empty() {
                 return Err(syntax());
             }
-            let unit_end = after.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(after.len());
+            let unit_end = after
+                .find(|c: char| c == '.' || c.is_ascii_digit())
+                .unwrap_or(after.len());
             let (unit, after) = after.split_at(unit_end);
             let unit = unit_nanoseconds(unit).ok_or_else(syntax)?;
             total = part(whole, fraction, unit)
@@ -76,14 +84,20 @@ impl FromStr for GoDuration {
         match u64::try_from(total) {
             _ if negative => Err(DurationError::NotPositive(text.to_owned())),
             Ok(0) => Err(DurationError::NotPositive(text.to_owned())),
-            Ok(nanoseconds) if i64::try_from(nanoseconds).is_ok() => Ok(Self { nanoseconds, text: text.to_owned() }),
+            Ok(nanoseconds) if i64::try_from(nanoseconds).is_ok() => Ok(Self {
+                nanoseconds,
+                text: text.to_owned(),
+            }),
             _ => Err(DurationError::TooLong(text.to_owned())),
         }
     }
 }
 
 fn split_digits(text: &str) -> (&str, &str) {
-    text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
+    text.split_at(
+        text.find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(text.len()),
+    )
 }
 
 fn unit_nanoseconds(unit: &str) -> Option<u128> {
@@ -101,12 +115,22 @@ fn unit_nanoseconds(unit: &str) -> Option<u128> {
 
 /// `whole.fraction` units, in nanoseconds; `None` if that is far beyond any duration.
 fn part(whole: &str, fraction: &str, unit: u128) -> Option<u128> {
-    let whole: u128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+    let whole: u128 = if whole.is_empty() {
+        0
+    } else {
+        whole.parse().ok()?
+    };
     // More digits than these are below a nanosecond.
     let fraction = &fraction[..fraction.len().min(18)];
     let scale = 10_u128.pow(u32::try_from(fraction.len()).ok()?);
-    let fraction: u128 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
-    whole.checked_mul(unit)?.checked_add(fraction * unit / scale)
+    let fraction: u128 = if fraction.is_empty() {
+        0
+    } else {
+        fraction.parse().ok()?
+    };
+    whole
+        .checked_mul(unit)?
+        .checked_add(fraction * unit / scale)
 }
 
 impl fmt::Display for GoDuration {
@@ -168,14 +192,33 @@ mod tests {
 
     #[test]
     fn nothing_else_is() {
-        for text in ["", "+", "3", "-", "s", ".", ".s", "1d", "1 h", "h1", "1h ", "1h-1m", "1..5s", "1e3s", "\u{661}s", "1S"] {
-            assert_eq!(text.parse::<GoDuration>(), Err(DurationError::Syntax(text.to_owned())), "{text:?}");
+        for text in [
+            "", "+", "3", "-", "s", ".", ".s", "1d", "1 h", "h1", "1h ", "1h-1m", "1..5s", "1e3s",
+            "\u{661}s", "1S",
+        ] {
+            assert_eq!(
+                text.parse::<GoDuration>(),
+                Err(DurationError::Syntax(text.to_owned())),
+                "{text:?}"
+            );
         }
         for text in ["0", "0s", "-1h", "-0", "0h0m", "0.4ns"] {
-            assert_eq!(text.parse::<GoDuration>(), Err(DurationError::NotPositive(text.to_owned())), "{text:?}");
+            assert_eq!(
+                text.parse::<GoDuration>(),
+                Err(DurationError::NotPositive(text.to_owned())),
+                "{text:?}"
+            );
         }
-        for text in ["9223372036854775808ns", "3000000h", "99999999999999999999999999999999999999999999h"] {
-            assert_eq!(text.parse::<GoDuration>(), Err(DurationError::TooLong(text.to_owned())), "{text:?}");
+        for text in [
+            "9223372036854775808ns",
+            "3000000h",
+            "99999999999999999999999999999999999999999999h",
+        ] {
+            assert_eq!(
+                text.parse::<GoDuration>(),
+                Err(DurationError::TooLong(text.to_owned())),
+                "{text:?}"
+            );
         }
     }
 

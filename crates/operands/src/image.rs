@@ -1,7 +1,8 @@
 //! References of container images, and registries that hold copies of them.
 //!
-//! The grammar is that of the registry protocol's reference implementation (<https://github.com/distribution/reference>), which container
-//! runtimes use: `[host[:port]/]path[:tag][@digest]`.
+//! The grammar is that of the registry protocol's reference implementation
+//! (<https://github.com/distribution/reference>), which container runtimes use:
+//! `[host[:port]/]path[:tag][@digest]`.
 
 use std::{fmt, str::FromStr};
 
@@ -20,7 +21,11 @@ impl FromStr for ImageReference {
     type Err = ImageReferenceError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if is_reference(text) { Ok(Self(text.to_owned())) } else { Err(ImageReferenceError(text.to_owned())) }
+        if is_reference(text) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(ImageReferenceError(text.to_owned()))
+        }
     }
 }
 
@@ -45,9 +50,15 @@ impl FromStr for Registry {
     type Err = RegistryError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (host, path) = text.split_once('/').map_or((text, None), |(host, path)| (host, Some(path)));
+        let (host, path) = text
+            .split_once('/')
+            .map_or((text, None), |(host, path)| (host, Some(path)));
         let right = looks_like_host(host) && is_host(host) && path.is_none_or(is_path);
-        if right { Ok(Self(text.to_owned())) } else { Err(RegistryError(text.to_owned())) }
+        if right {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(RegistryError(text.to_owned()))
+        }
     }
 }
 
@@ -58,7 +69,8 @@ impl fmt::Display for Registry {
 }
 
 impl Registry {
-    /// The reference of the copy that this registry holds: path, tag and digest stay, the host is another.
+    /// The reference of the copy that this registry holds: path, tag and digest stay, the host is
+    /// another.
     pub fn copy_of(&self, reference: &str) -> String {
         let path = match reference.split_once('/') {
             Some((host, path)) if looks_like_host(host) => path,
@@ -70,11 +82,15 @@ impl Registry {
 
 /// Whether what is before the first slash names a host, not a folder of docker.io.
 fn looks_like_host(text: &str) -> bool {
-    text == "localhost" || text.contains(['.', ':']) || text.contains(|c: char| c.is_ascii_uppercase())
+    text == "localhost"
+        || text.contains(['.', ':'])
+        || text.contains(|c: char| c.is_ascii_uppercase())
 }
 
 fn is_reference(text: &str) -> bool {
-    let (rest, digest) = text.split_once('@').map_or((text, None), |(rest, digest)| (rest, Some(digest)));
+    let (rest, digest) = text
+        .split_once('@')
+        .map_or((text, None), |(rest, digest)| (rest, Some(digest)));
     let (name, tag) = match rest.rsplit_once(':') {
         Some((name, tag)) if !tag.contains('/') => (name, Some(tag)),
         _ => (rest, None),
@@ -89,9 +105,15 @@ fn is_reference(text: &str) -> bool {
 /// A DNS name in either case, or an IP address (IPv6 in brackets), and perhaps a port.
 fn is_host(text: &str) -> bool {
     let is_part = |part: &str| {
-        !part.is_empty() && !part.starts_with('-') && !part.ends_with('-') && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+        !part.is_empty()
+            && !part.starts_with('-')
+            && !part.ends_with('-')
+            && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
     };
-    let is_port = |port: &str| port.strip_prefix(':').is_some_and(|port| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()));
+    let is_port = |port: &str| {
+        port.strip_prefix(':')
+            .is_some_and(|port| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()))
+    };
     if let Some((ip, port)) = text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         let is_ip = !ip.is_empty() && ip.bytes().all(|b| b.is_ascii_hexdigit() || b == b':');
         return is_ip && (port.is_empty() || is_port(port));
@@ -100,21 +122,27 @@ fn is_host(text: &str) -> bool {
     name.split('.').all(is_part) && (port.is_empty() || is_port(port))
 }
 
-/// Lower-case letters and digits in parts, with one of `.`, `_`, `__` or any number of `-` between them. At most 255 bytes.
+/// Lower-case letters and digits in parts, with one of `.`, `_`, `__` or any number of `-` between
+/// them. At most 255 bytes.
 fn is_path(text: &str) -> bool {
     let alphanumeric = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-    let is_separator = |text: &str| matches!(text, "" | "." | "_" | "__") || text.bytes().all(|b| b == b'-');
+    let is_separator =
+        |text: &str| matches!(text, "" | "." | "_" | "__") || text.bytes().all(|b| b == b'-');
     let is_part = |part: &str| {
         part.bytes().next().is_some_and(alphanumeric)
             && part.bytes().last().is_some_and(alphanumeric)
-            && part.split(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit()).all(is_separator)
+            && part
+                .split(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
+                .all(is_separator)
     };
     text.len() <= 255 && text.split('/').all(is_part)
 }
 
 fn is_tag(text: &str) -> bool {
     let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
-    text.len() <= 128 && text.bytes().next().is_some_and(word) && text.bytes().all(|b| word(b) || b == b'.' || b == b'-')
+    text.len() <= 128
+        && text.bytes().next().is_some_and(word)
+        && text.bytes().all(|b| word(b) || b == b'.' || b == b'-')
 }
 
 /// Of an algorithm that runtimes know, in lower-case hex.
@@ -126,7 +154,10 @@ fn is_digest(text: &str) -> bool {
         _ => None,
     };
     text.split_once(':').is_some_and(|(algorithm, hex)| {
-        digits(algorithm) == Some(hex.len()) && hex.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'a'..=b'f'))
+        digits(algorithm) == Some(hex.len())
+            && hex
+                .bytes()
+                .all(|b| b.is_ascii_digit() || matches!(b, b'a'..=b'f'))
     })
 }
 
@@ -138,10 +169,24 @@ mod tests {
     #[test]
     fn references_are_those_of_container_runtimes() {
         let digest = format!("sha256:{}", "0a".repeat(32));
-        let right =
-            ["a", "team/image", "localhost/a", "[2001:db8::1]:5000/a/b", "Registry.Example:5000/a__b/c--d.e_f:V1.0_x-1", "UPPER/a:1"];
-        for text in right.into_iter().map(str::to_owned).chain([format!("a@{digest}"), format!("r.example/a:v1@{digest}")]) {
-            assert_eq!(text.parse::<ImageReference>().map(|reference| reference.to_string()), Ok(text));
+        let right = [
+            "a",
+            "team/image",
+            "localhost/a",
+            "[2001:db8::1]:5000/a/b",
+            "Registry.Example:5000/a__b/c--d.e_f:V1.0_x-1",
+            "UPPER/a:1",
+        ];
+        for text in right
+            .into_iter()
+            .map(str::to_owned)
+            .chain([format!("a@{digest}"), format!("r.example/a:v1@{digest}")])
+        {
+            assert_eq!(
+                text.parse::<ImageReference>()
+                    .map(|reference| reference.to_string()),
+                Ok(text)
+            );
         }
         let wrong = [
             "",
@@ -179,8 +224,14 @@ mod tests {
     fn a_registry_holds_copies_under_the_same_paths() {
         let registry: Registry = "registry.example:5000/mirror".parse().unwrap();
         for (original, copy) in [
-            ("ghcr.io/team/image:v1", "registry.example:5000/mirror/team/image:v1"),
-            ("quay.io/kubevirt/a@sha256:0b", "registry.example:5000/mirror/kubevirt/a@sha256:0b"),
+            (
+                "ghcr.io/team/image:v1",
+                "registry.example:5000/mirror/team/image:v1",
+            ),
+            (
+                "quay.io/kubevirt/a@sha256:0b",
+                "registry.example:5000/mirror/kubevirt/a@sha256:0b",
+            ),
             ("[::1]:5000/a", "registry.example:5000/mirror/a"),
             ("localhost/a", "registry.example:5000/mirror/a"),
             ("team/image", "registry.example:5000/mirror/team/image"),
@@ -188,13 +239,25 @@ mod tests {
         ] {
             assert_eq!(registry.copy_of(original), copy);
         }
-        for text in ["registry.example", "localhost", "localhost:5000/a/b", "10.0.0.1/x", "[::1]"] {
+        for text in [
+            "registry.example",
+            "localhost",
+            "localhost:5000/a/b",
+            "10.0.0.1/x",
+            "[::1]",
+        ] {
             assert!(text.parse::<Registry>().is_ok(), "{text}");
         }
         // Without a dot or a port it would be a folder of docker.io.
-        for text in
-            ["", "mirror", "mirror/x", "https://registry.example", "registry.example/", "registry.example/Mirror", "registry.example/a:v1"]
-        {
+        for text in [
+            "",
+            "mirror",
+            "mirror/x",
+            "https://registry.example",
+            "registry.example/",
+            "registry.example/Mirror",
+            "registry.example/a:v1",
+        ] {
             assert!(text.parse::<Registry>().is_err(), "{text:?}");
         }
     }

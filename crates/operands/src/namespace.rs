@@ -3,8 +3,8 @@
 use serde_json::Value;
 use weft_plan::{Manifest, ManifestError, kinds, parse_yaml};
 
-/// Reads manifests, and moves what is written in the namespace `from` into `to`: objects, the subjects of role bindings, the services of
-/// webhooks, and the Namespace itself.
+/// Reads manifests, and moves what is written in the namespace `from` into `to`: objects, the
+/// subjects of role bindings, the services of webhooks, and the Namespace itself.
 ///
 /// # Errors
 /// A file is no list of manifests.
@@ -29,7 +29,9 @@ fn move_to(value: &mut Value, from: &str, to: &str) {
         Value::Object(fields) => {
             for (field, value) in fields {
                 match value {
-                    Value::String(text) if field == "namespace" && text == from => to.clone_into(text),
+                    Value::String(text) if field == "namespace" && text == from => {
+                        to.clone_into(text)
+                    }
                     value => move_to(value, from, to),
                 }
             }
@@ -64,11 +66,26 @@ kind: Namespace
 metadata: {name: other}
 ";
         let moved = load(&[file], "here", "there").unwrap();
-        let name = |manifest: &Manifest| (manifest.key().namespace.clone(), manifest.key().name.clone());
-        let expected = [(None, "there".to_owned()), (Some("there".to_owned()), "b".to_owned()), (None, "other".to_owned())];
+        let name = |manifest: &Manifest| {
+            (
+                manifest.key().namespace.clone(),
+                manifest.key().name.clone(),
+            )
+        };
+        let expected = [
+            (None, "there".to_owned()),
+            (Some("there".to_owned()), "b".to_owned()),
+            (None, "other".to_owned()),
+        ];
         assert_eq!(moved.iter().map(name).collect::<Vec<_>>(), expected);
         let binding = moved[1].body();
-        assert_eq!((&binding["subjects"][0]["namespace"], &binding["subjects"][1]["namespace"]), (&"there".into(), &"other".into()));
+        assert_eq!(
+            (
+                &binding["subjects"][0]["namespace"],
+                &binding["subjects"][1]["namespace"]
+            ),
+            (&"there".into(), &"other".into())
+        );
         assert_eq!(binding["roleRef"]["name"], "here");
     }
 }

@@ -16,7 +16,10 @@ pub fn given(text: &Option<String>) -> Option<&str> {
 impl Problems {
     /// Adds one. `message` has the value, the rule and the way out.
     pub fn push(&mut self, field: &str, message: impl Into<String>) {
-        self.0.push(Problem { field: field.to_owned(), message: message.into() });
+        self.0.push(Problem {
+            field: field.to_owned(),
+            message: message.into(),
+        });
     }
 
     /// Adds one, and is the value that cannot be had.
@@ -31,12 +34,25 @@ impl Problems {
     }
 
     /// The value of a field that may be left out; a problem if it cannot be read.
-    pub fn parse<T: FromStr<Err: Display>>(&mut self, field: &str, text: Option<&str>) -> Option<T> {
-        text?.parse().map_err(|error: T::Err| self.push(field, error.to_string())).ok()
+    pub fn parse<T: FromStr<Err: Display>>(
+        &mut self,
+        field: &str,
+        text: Option<&str>,
+    ) -> Option<T> {
+        text?
+            .parse()
+            .map_err(|error: T::Err| self.push(field, error.to_string()))
+            .ok()
     }
 
     /// A text that may be left out, and follows a rule; `complaint` says so after the value.
-    pub fn text(&mut self, field: &str, text: &Option<String>, rule: fn(&str) -> bool, complaint: &str) -> Option<String> {
+    pub fn text(
+        &mut self,
+        field: &str,
+        text: &Option<String>,
+        rule: fn(&str) -> bool,
+        complaint: &str,
+    ) -> Option<String> {
         let text = given(text)?;
         if !rule(text) {
             return self.none(field, &format!("{text:?} {complaint}"));
@@ -54,6 +70,10 @@ impl Problems {
     /// # Errors
     /// All problems.
     pub fn or<T>(self, right: T) -> Result<T, Vec<Problem>> {
-        if self.0.is_empty() { Ok(right) } else { Err(self.0) }
+        if self.0.is_empty() {
+            Ok(right)
+        } else {
+            Err(self.0)
+        }
     }
 }

@@ -1,12 +1,14 @@
-//! What is wrong with the fields of a pod that say where it runs, by the API server's own rules for pods. The same rules stand in the schemas of the
-//! fields; here they are for objects that are older than these, and for what no schema can say.
+//! What is wrong with the fields of a pod that say where it runs, by the API server's own rules for
+//! pods. The same rules stand in the schemas of the fields; here they are for objects that are
+//! older than these, and for what no schema can say.
 
 use std::{collections::BTreeMap, fmt};
 
 use k8s_openapi::{
     api::core::v1::{
-        Affinity, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodAffinity, PodAffinityTerm, PodAntiAffinity,
-        PreferredSchedulingTerm, Toleration, WeightedPodAffinityTerm,
+        Affinity, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm,
+        PodAffinity, PodAffinityTerm, PodAntiAffinity, PreferredSchedulingTerm, Toleration,
+        WeightedPodAffinityTerm,
     },
     apimachinery::pkg::apis::meta::v1::LabelSelector,
 };
@@ -20,7 +22,11 @@ use crate::{
 const LABELS: usize = 256;
 
 /// The labels that a node must have.
-pub fn node_selector(field: &str, wanted: Option<&BTreeMap<String, String>>, problems: &mut Problems) {
+pub fn node_selector(
+    field: &str,
+    wanted: Option<&BTreeMap<String, String>>,
+    problems: &mut Problems,
+) {
     if wanted.is_some_and(|labels| labels.len() > LABELS) {
         problems.push(field, format!("must have no more than {LABELS} labels"));
     }
@@ -29,12 +35,27 @@ pub fn node_selector(field: &str, wanted: Option<&BTreeMap<String, String>>, pro
 
 /// A selector by labels. `field` is its path, for example `spec.nodeLabelSelector`.
 pub fn label_selector(field: &str, selector: Option<&LabelSelector>, problems: &mut Problems) {
-    let Some(LabelSelector { match_labels, match_expressions }) = selector else { return };
-    labels(&format!("{field}.matchLabels"), match_labels.as_ref(), problems);
+    let Some(LabelSelector {
+        match_labels,
+        match_expressions,
+    }) = selector
+    else {
+        return;
+    };
+    labels(
+        &format!("{field}.matchLabels"),
+        match_labels.as_ref(),
+        problems,
+    );
     for (index, expression) in match_expressions.iter().flatten().enumerate() {
         let field = format!("{field}.matchExpressions[{index}]");
         label_key(&format!("{field}.key"), &expression.key, problems);
-        one_of(&format!("{field}.operator"), &expression.operator, &["In", "NotIn", "Exists", "DoesNotExist"], problems);
+        one_of(
+            &format!("{field}.operator"),
+            &expression.operator,
+            &["In", "NotIn", "Exists", "DoesNotExist"],
+            problems,
+        );
         let values = expression.values.as_deref().unwrap_or_default();
         values_fit(&field, &expression.operator, values, problems);
         label_values(&field, values, problems);
@@ -44,14 +65,26 @@ pub fn label_selector(field: &str, selector: Option<&LabelSelector>, problems: &
 /// The tolerations of a pod. `field` is the path of the list.
 pub fn tolerations(field: &str, tolerations: Option<&[Toleration]>, problems: &mut Problems) {
     for (index, toleration) in tolerations.unwrap_or_default().iter().enumerate() {
-        let Toleration { key, operator, value, effect, toleration_seconds } = toleration;
+        let Toleration {
+            key,
+            operator,
+            value,
+            effect,
+            toleration_seconds,
+        } = toleration;
         let field = |name: &str| format!("{field}[{index}].{name}");
-        let [key, operator, value, effect] = [key, operator, value, effect].map(|text| text.as_deref().unwrap_or_default());
+        let [key, operator, value, effect] =
+            [key, operator, value, effect].map(|text| text.as_deref().unwrap_or_default());
         if !key.is_empty() {
             label_key(&field("key"), key, problems);
         }
         // Lt and Gt are behind a feature gate of the API server, which answers for it.
-        let is_known = one_of(&field("operator"), operator, &["", "Equal", "Exists", "Lt", "Gt"], problems);
+        let is_known = one_of(
+            &field("operator"),
+            operator,
+            &["", "Equal", "Exists", "Lt", "Gt"],
+            problems,
+        );
         if is_known && key.is_empty() && operator != "Exists" {
             let rule = "must be Exists where key is empty, which tolerates all taints: set it to Exists, or set key";
             problems.push(&field("operator"), format!("{operator:?} {rule}"));
@@ -59,7 +92,8 @@ pub fn tolerations(field: &str, tolerations: Option<&[Toleration]>, problems: &m
         match operator {
             "" | "Equal" => label_value(&field("value"), value, problems),
             "Exists" if !value.is_empty() => {
-                let rule = "must be empty where operator is Exists: remove it, or set operator to Equal";
+                let rule =
+                    "must be empty where operator is Exists: remove it, or set operator to Equal";
                 problems.push(&field("value"), format!("{value:?} {rule}"));
             }
             "Lt" | "Gt" if !is_decimal(value) => {
@@ -68,7 +102,12 @@ pub fn tolerations(field: &str, tolerations: Option<&[Toleration]>, problems: &m
             }
             _ => {}
         }
-        let is_known = one_of(&field("effect"), effect, &["", "NoSchedule", "PreferNoSchedule", "NoExecute"], problems);
+        let is_known = one_of(
+            &field("effect"),
+            effect,
+            &["", "NoSchedule", "PreferNoSchedule", "NoExecute"],
+            problems,
+        );
         if is_known && toleration_seconds.is_some() && effect != "NoExecute" {
             let rule = "must be NoExecute where tolerationSeconds is set: set it to that, or remove tolerationSeconds";
             problems.push(&field("effect"), format!("{effect:?} {rule}"));
@@ -78,7 +117,14 @@ pub fn tolerations(field: &str, tolerations: Option<&[Toleration]>, problems: &m
 
 /// The affinity of a pod.
 pub fn affinity(field: &str, affinity: Option<&Affinity>, problems: &mut Problems) {
-    let Some(Affinity { node_affinity, pod_affinity, pod_anti_affinity }) = affinity else { return };
+    let Some(Affinity {
+        node_affinity,
+        pod_affinity,
+        pod_anti_affinity,
+    }) = affinity
+    else {
+        return;
+    };
     if let Some(affinity) = node_affinity {
         node_affinity_at(&format!("{field}.nodeAffinity"), affinity, problems);
     }
@@ -87,14 +133,24 @@ pub fn affinity(field: &str, affinity: Option<&Affinity>, problems: &mut Problem
         preferred_during_scheduling_ignored_during_execution: preferred,
     }) = pod_affinity
     {
-        pod_affinity_at(&format!("{field}.podAffinity"), required.as_deref(), preferred.as_deref(), problems);
+        pod_affinity_at(
+            &format!("{field}.podAffinity"),
+            required.as_deref(),
+            preferred.as_deref(),
+            problems,
+        );
     }
     if let Some(PodAntiAffinity {
         required_during_scheduling_ignored_during_execution: required,
         preferred_during_scheduling_ignored_during_execution: preferred,
     }) = pod_anti_affinity
     {
-        pod_affinity_at(&format!("{field}.podAntiAffinity"), required.as_deref(), preferred.as_deref(), problems);
+        pod_affinity_at(
+            &format!("{field}.podAntiAffinity"),
+            required.as_deref(),
+            preferred.as_deref(),
+            problems,
+        );
     }
 }
 
@@ -102,17 +158,26 @@ const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 fn node_affinity_at(field: &str, affinity: &NodeAffinity, problems: &mut Problems) {
-    if let Some(NodeSelector { node_selector_terms }) = &affinity.required_during_scheduling_ignored_during_execution {
+    if let Some(NodeSelector {
+        node_selector_terms,
+    }) = &affinity.required_during_scheduling_ignored_during_execution
+    {
         let field = format!("{field}.{REQUIRED}.nodeSelectorTerms");
         if node_selector_terms.is_empty() {
-            problems.push(&field, format!("must have a term: add one with matchExpressions, or remove {REQUIRED}"));
+            problems.push(
+                &field,
+                format!("must have a term: add one with matchExpressions, or remove {REQUIRED}"),
+            );
         }
         for (index, term) in node_selector_terms.iter().enumerate() {
             node_term(&format!("{field}[{index}]"), term, true, problems);
         }
     }
-    for (index, PreferredSchedulingTerm { preference, weight }) in
-        affinity.preferred_during_scheduling_ignored_during_execution.iter().flatten().enumerate()
+    for (index, PreferredSchedulingTerm { preference, weight }) in affinity
+        .preferred_during_scheduling_ignored_during_execution
+        .iter()
+        .flatten()
+        .enumerate()
     {
         let field = format!("{field}.{PREFERRED}[{index}]");
         weight_fits(&field, *weight, problems);
@@ -124,10 +189,19 @@ fn node_affinity_at(field: &str, affinity: &NodeAffinity, problems: &mut Problem
 fn node_term(field: &str, term: &NodeSelectorTerm, required: bool, problems: &mut Problems) {
     for (index, expression) in term.match_expressions.iter().flatten().enumerate() {
         let field = format!("{field}.matchExpressions[{index}]");
-        let NodeSelectorRequirement { key, operator, values } = expression;
+        let NodeSelectorRequirement {
+            key,
+            operator,
+            values,
+        } = expression;
         let values = values.as_deref().unwrap_or_default();
         label_key(&format!("{field}.key"), key, problems);
-        one_of(&format!("{field}.operator"), operator, &["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"], problems);
+        one_of(
+            &format!("{field}.operator"),
+            operator,
+            &["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"],
+            problems,
+        );
         if matches!(operator.as_str(), "Gt" | "Lt") {
             // The API server takes any text, and the scheduler then no node.
             if !matches!(values, [number] if number.parse::<i64>().is_ok()) {
@@ -143,12 +217,24 @@ fn node_term(field: &str, term: &NodeSelectorTerm, required: bool, problems: &mu
     }
     for (index, expression) in term.match_fields.iter().flatten().enumerate() {
         let field = format!("{field}.matchFields[{index}]");
-        let NodeSelectorRequirement { key, operator, values } = expression;
+        let NodeSelectorRequirement {
+            key,
+            operator,
+            values,
+        } = expression;
         one_of(&format!("{field}.key"), key, &["metadata.name"], problems);
-        one_of(&format!("{field}.operator"), operator, &["In", "NotIn"], problems);
+        one_of(
+            &format!("{field}.operator"),
+            operator,
+            &["In", "NotIn"],
+            problems,
+        );
         match values.as_deref().unwrap_or_default() {
             [name] if is_object_name(name) => {}
-            [name] => problems.push(&format!("{field}.values[0]"), format!("{name:?} must be the name of a node")),
+            [name] => problems.push(
+                &format!("{field}.values[0]"),
+                format!("{name:?} must be the name of a node"),
+            ),
             values => {
                 let rule = "must be one name of a node: make a term for each further one";
                 problems.push(&format!("{field}.values"), format!("{values:?} {rule}"));
@@ -166,52 +252,108 @@ fn pod_affinity_at(
     for (index, term) in required.unwrap_or_default().iter().enumerate() {
         pod_term(&format!("{field}.{REQUIRED}[{index}]"), term, problems);
     }
-    for (index, WeightedPodAffinityTerm { pod_affinity_term, weight }) in preferred.unwrap_or_default().iter().enumerate() {
+    for (
+        index,
+        WeightedPodAffinityTerm {
+            pod_affinity_term,
+            weight,
+        },
+    ) in preferred.unwrap_or_default().iter().enumerate()
+    {
         let field = format!("{field}.{PREFERRED}[{index}]");
         weight_fits(&field, *weight, problems);
-        pod_term(&format!("{field}.podAffinityTerm"), pod_affinity_term, problems);
+        pod_term(
+            &format!("{field}.podAffinityTerm"),
+            pod_affinity_term,
+            problems,
+        );
     }
 }
 
 fn pod_term(field: &str, term: &PodAffinityTerm, problems: &mut Problems) {
-    let PodAffinityTerm { label_selector: pods, match_label_keys, mismatch_label_keys, namespace_selector, namespaces, topology_key } =
-        term;
+    let PodAffinityTerm {
+        label_selector: pods,
+        match_label_keys,
+        mismatch_label_keys,
+        namespace_selector,
+        namespaces,
+        topology_key,
+    } = term;
     label_selector(&format!("{field}.labelSelector"), pods.as_ref(), problems);
-    label_selector(&format!("{field}.namespaceSelector"), namespace_selector.as_ref(), problems);
-    for (index, name) in namespaces.iter().flatten().enumerate().filter(|(_, name)| !is_dns_label(name)) {
+    label_selector(
+        &format!("{field}.namespaceSelector"),
+        namespace_selector.as_ref(),
+        problems,
+    );
+    for (index, name) in namespaces
+        .iter()
+        .flatten()
+        .enumerate()
+        .filter(|(_, name)| !is_dns_label(name))
+    {
         problems.push(
             &format!("{field}.namespaces[{index}]"),
             format!("{name:?} must be the name of a namespace: at most 63 of a-z, 0-9 and -, a letter or digit at both ends"),
         );
     }
     label_key(&format!("{field}.topologyKey"), topology_key, problems);
-    let (matching, differing) = (match_label_keys.as_deref().unwrap_or_default(), mismatch_label_keys.as_deref().unwrap_or_default());
-    for (name, keys) in [("matchLabelKeys", matching), ("mismatchLabelKeys", differing)] {
+    let (matching, differing) = (
+        match_label_keys.as_deref().unwrap_or_default(),
+        mismatch_label_keys.as_deref().unwrap_or_default(),
+    );
+    for (name, keys) in [
+        ("matchLabelKeys", matching),
+        ("mismatchLabelKeys", differing),
+    ] {
         for (index, key) in keys.iter().enumerate() {
             label_key(&format!("{field}.{name}[{index}]"), key, problems);
         }
     }
     if pods.is_none() && !(matching.is_empty() && differing.is_empty()) {
-        let rule = "is missing, and matchLabelKeys and mismatchLabelKeys need it: add it, or remove them";
+        let rule =
+            "is missing, and matchLabelKeys and mismatchLabelKeys need it: add it, or remove them";
         problems.push(&format!("{field}.labelSelector"), rule);
     }
-    let mut seen: Vec<&str> = pods.iter().filter_map(|pods| pods.match_labels.as_ref()).flatten().map(|(key, _)| key.as_str()).collect();
-    for (index, expression) in pods.iter().filter_map(|pods| pods.match_expressions.as_ref()).flatten().enumerate() {
+    let mut seen: Vec<&str> = pods
+        .iter()
+        .filter_map(|pods| pods.match_labels.as_ref())
+        .flatten()
+        .map(|(key, _)| key.as_str())
+        .collect();
+    for (index, expression) in pods
+        .iter()
+        .filter_map(|pods| pods.match_expressions.as_ref())
+        .flatten()
+        .enumerate()
+    {
         if matching.contains(&expression.key) && seen.contains(&expression.key.as_str()) {
             let rule = "is in matchLabelKeys, too: remove one of them";
-            problems.push(&format!("{field}.labelSelector.matchExpressions[{index}].key"), format!("{:?} {rule}", expression.key));
+            problems.push(
+                &format!("{field}.labelSelector.matchExpressions[{index}].key"),
+                format!("{:?} {rule}", expression.key),
+            );
         }
         seen.push(&expression.key);
     }
-    for (index, key) in matching.iter().enumerate().filter(|(_, key)| differing.contains(key)) {
+    for (index, key) in matching
+        .iter()
+        .enumerate()
+        .filter(|(_, key)| differing.contains(key))
+    {
         let rule = "is in mismatchLabelKeys, too: remove one of them";
-        problems.push(&format!("{field}.matchLabelKeys[{index}]"), format!("{key:?} {rule}"));
+        problems.push(
+            &format!("{field}.matchLabelKeys[{index}]"),
+            format!("{key:?} {rule}"),
+        );
     }
 }
 
 fn weight_fits(field: &str, weight: i32, problems: &mut Problems) {
     if !(1..=100).contains(&weight) {
-        problems.push(&format!("{field}.weight"), format!("{weight} must be from 1 to 100"));
+        problems.push(
+            &format!("{field}.weight"),
+            format!("{weight} must be from 1 to 100"),
+        );
     }
 }
 
@@ -242,7 +384,8 @@ fn label_value(field: &str, value: &str, problems: &mut Problems) {
     }
 }
 
-/// Whether the operator of an expression has the values that it needs. One that is not known says nothing of them.
+/// Whether the operator of an expression has the values that it needs. One that is not known says
+/// nothing of them.
 fn values_fit(field: &str, operator: &str, values: &[String], problems: &mut Problems) {
     let needs_values = match operator {
         "In" | "NotIn" => true,
@@ -251,7 +394,10 @@ fn values_fit(field: &str, operator: &str, values: &[String], problems: &mut Pro
     };
     if needs_values == values.is_empty() {
         let rule = "In and NotIn need values, Exists and DoesNotExist have none";
-        problems.push(&format!("{field}.values"), format!("{values:?} with {operator}: {rule}"));
+        problems.push(
+            &format!("{field}.values"),
+            format!("{values:?} with {operator}: {rule}"),
+        );
     }
 }
 
@@ -269,7 +415,12 @@ struct Choice<'a>(&'a [&'a str]);
 
 impl fmt::Display for Choice<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words: Vec<_> = self.0.iter().filter(|word| !word.is_empty()).copied().collect();
+        let words: Vec<_> = self
+            .0
+            .iter()
+            .filter(|word| !word.is_empty())
+            .copied()
+            .collect();
         match words.split_last() {
             Some((last, [])) => f.write_str(last),
             Some((last, others)) => write!(f, "{} or {last}", others.join(", ")),
@@ -280,5 +431,6 @@ impl fmt::Display for Choice<'_> {
 
 /// A whole number as Kubernetes writes it: no plus sign, no zeros before it, 64 bits.
 fn is_decimal(text: &str) -> bool {
-    text.parse::<i64>().is_ok_and(|number| number.to_string() == text)
+    text.parse::<i64>()
+        .is_ok_and(|number| number.to_string() == text)
 }

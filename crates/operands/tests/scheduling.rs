@@ -1,4 +1,5 @@
-//! The checks of where pods may run, against the table that the schemas and the API server are asked, too.
+//! The checks of where pods may run, against the table that the schemas and the API server are
+//! asked, too.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,11 +15,27 @@ use weft_operands::{
 
 fn found(spec: &Value) -> Vec<(String, String)> {
     let mut problems = Problems::default();
-    node_selector("nodeSelector", serde_json::from_value::<Option<_>>(spec["nodeSelector"].clone()).unwrap().as_ref(), &mut problems);
-    affinity("affinity", serde_json::from_value::<Option<_>>(spec["affinity"].clone()).unwrap().as_ref(), &mut problems);
+    node_selector(
+        "nodeSelector",
+        serde_json::from_value::<Option<_>>(spec["nodeSelector"].clone())
+            .unwrap()
+            .as_ref(),
+        &mut problems,
+    );
+    affinity(
+        "affinity",
+        serde_json::from_value::<Option<_>>(spec["affinity"].clone())
+            .unwrap()
+            .as_ref(),
+        &mut problems,
+    );
     let tolerated: Option<Vec<_>> = serde_json::from_value(spec["tolerations"].clone()).unwrap();
     tolerations("tolerations", tolerated.as_deref(), &mut problems);
-    problems.into_vec().into_iter().map(|problem| (problem.field, problem.message)).collect()
+    problems
+        .into_vec()
+        .into_iter()
+        .map(|problem| (problem.field, problem.message))
+        .collect()
 }
 
 #[test]
@@ -30,9 +47,15 @@ fn what_the_api_accepts_and_refuses_is_accepted_and_refused_here() {
     for case in cases.refused {
         let problems = found(&case.spec());
         let is_it = |(field, message): &(String, String)| {
-            *field == case.field() && (case.by != table::By::Check || message.contains(&case.message))
+            *field == case.field()
+                && (case.by != table::By::Check || message.contains(&case.message))
         };
-        assert!(problems.iter().any(is_it), "{} {}: {problems:#?}", case.field(), case.spec());
+        assert!(
+            problems.iter().any(is_it),
+            "{} {}: {problems:#?}",
+            case.field(),
+            case.spec()
+        );
     }
 }
 
@@ -42,8 +65,14 @@ fn a_problem_has_the_value_the_rule_and_the_way_out() {
     assert_eq!(
         found(&spec),
         [
-            ("tolerations[0].operator", "\"Exits\" must be Equal, Exists, Lt or Gt"),
-            ("tolerations[1].value", "\"b\" must be empty where operator is Exists: remove it, or set operator to Equal"),
+            (
+                "tolerations[0].operator",
+                "\"Exits\" must be Equal, Exists, Lt or Gt"
+            ),
+            (
+                "tolerations[1].value",
+                "\"b\" must be empty where operator is Exists: remove it, or set operator to Equal"
+            ),
         ]
         .map(|(field, message)| (field.to_owned(), message.to_owned()))
     );

@@ -1,7 +1,8 @@
-//! The operator as a process: one controller a domain, each with its own lease, and what they share.
+//! The operator as a process: one controller a domain, each with its own lease, and what they
+//! share.
 //!
-//! What a domain does is pure and lives in its own crate; how objects are applied and watched is the same for all and lives in
-//! `weft-runtime`. Here the two are put together and kept running.
+//! What a domain does is pure and lives in its own crate; how objects are applied and watched is
+//! the same for all and lives in `weft-runtime`. Here the two are put together and kept running.
 
 mod connection;
 mod node_network;
@@ -26,7 +27,10 @@ pub const DOMAINS: [&str; 4] = ["addons", "cluster-network", "node-network", "pl
 ///
 /// # Errors
 /// There is no domain of this name, or a variable has a value that it cannot have.
-pub fn domain(name: &str, environment: impl Fn(&str) -> Option<String>) -> anyhow::Result<(Arc<dyn Domain>, String)> {
+pub fn domain(
+    name: &str,
+    environment: impl Fn(&str) -> Option<String>,
+) -> anyhow::Result<(Arc<dyn Domain>, String)> {
     match name {
         "addons" => {
             let settings = Settings::from_env(environment)?;
@@ -41,18 +45,26 @@ pub fn domain(name: &str, environment: impl Fn(&str) -> Option<String>) -> anyho
         "node-network" => {
             let settings = weft_node_network::deployment::Settings::from_env(environment)?;
             let namespace = settings.operator_namespace.clone();
-            Ok((Arc::new(weft_node_network::deployment::Deployment::new(settings)), namespace))
+            Ok((
+                Arc::new(weft_node_network::deployment::Deployment::new(settings)),
+                namespace,
+            ))
         }
         "placement" => {
             let (domain, namespace) = placement(environment)?;
             Ok((domain, namespace))
         }
-        other => anyhow::bail!("there is no domain {other:?}; there are: {}", DOMAINS.join(", ")),
+        other => anyhow::bail!(
+            "there is no domain {other:?}; there are: {}",
+            DOMAINS.join(", ")
+        ),
     }
 }
 
 /// The same of Placement, whose controller is one of its own.
-fn placement(environment: impl Fn(&str) -> Option<String>) -> anyhow::Result<(Arc<Placement>, String)> {
+fn placement(
+    environment: impl Fn(&str) -> Option<String>,
+) -> anyhow::Result<(Arc<Placement>, String)> {
     let settings = weft_placement::Settings::from_env(environment)?;
     let namespace = settings.operator_namespace.clone();
     Ok((Arc::new(Placement::new(settings)), namespace))
@@ -75,7 +87,9 @@ mod tests {
     fn original(kind: Kind, name: &str, replicas: i64) -> Value {
         let container = json!({"name": "manager", "image": "i", "env": [{"name": weft_placement::domain::IMAGE_VARIABLE, "value": "i"}]});
         let status = match kind {
-            kinds::DAEMON_SET => json!({"observedGeneration": 1, "desiredNumberScheduled": replicas, "currentNumberScheduled": replicas}),
+            kinds::DAEMON_SET => {
+                json!({"observedGeneration": 1, "desiredNumberScheduled": replicas, "currentNumberScheduled": replicas})
+            }
             _ => json!({"observedGeneration": 1, "replicas": replicas}),
         };
         json!({"apiVersion": kind.api_version(), "kind": kind.kind,
@@ -87,17 +101,28 @@ mod tests {
     fn an_original_holds_each_domain_while_it_runs_and_not_at_rest() {
         for name in DOMAINS {
             let (domain, _) = domain(name, |_| None).unwrap();
-            let workloads = domain.operators().iter().filter(|(kind, _)| [kinds::DEPLOYMENT, kinds::DAEMON_SET].contains(kind));
+            let workloads = domain
+                .operators()
+                .iter()
+                .filter(|(kind, _)| [kinds::DEPLOYMENT, kinds::DAEMON_SET].contains(kind));
             for (kind, operator) in workloads {
                 let is_held = |replicas| {
                     let (shared, source) = (Shared::default(), Source::Operators(*kind, operator));
                     shared.lock().expect(source.clone());
-                    for change in [Change::Restarted, Change::Listed(original(*kind, operator, replicas)), Change::Complete] {
+                    for change in [
+                        Change::Restarted,
+                        Change::Listed(original(*kind, operator, replicas)),
+                        Change::Complete,
+                    ] {
                         shared.lock().feed(&source, change);
                     }
                     held_by_another(&*domain, &shared).is_some()
                 };
-                assert_eq!((is_held(1), is_held(0)), (true, false), "{name}: {kind} {operator}");
+                assert_eq!(
+                    (is_held(1), is_held(0)),
+                    (true, false),
+                    "{name}: {kind} {operator}"
+                );
             }
         }
     }

@@ -31,7 +31,8 @@ use crate::{
 pub struct Options {
     /// Which domains, as in [`crate::DOMAINS`].
     pub domains: Vec<String>,
-    /// Where to find the API server; else in the usual places and, in a pod, by its service account.
+    /// Where to find the API server; else in the usual places and, in a pod, by its service
+    /// account.
     pub source: Source,
     /// How long a leader's lease lasts without renewal.
     pub lease_duration: Duration,
@@ -45,9 +46,11 @@ pub struct Options {
     pub pod_uid: Option<String>,
     /// The MTU of the host's network.
     pub host_mtu: HostMtu,
-    /// The namespaces whose PlacementAPIs are served, separated by commas, or `*`; by default what the environment says.
+    /// The namespaces whose PlacementAPIs are served, separated by commas, or `*`; by default what
+    /// the environment says.
     pub placement_namespaces: Option<String>,
-    /// Addresses of Keystones to which the usual keys of all Secrets may be sent, separated by commas; by default what the environment says.
+    /// Addresses of Keystones to which the usual keys of all Secrets may be sent, separated by
+    /// commas; by default what the environment says.
     pub keystone_urls: Option<String>,
 }
 
@@ -93,15 +96,21 @@ pub enum MetricsAddress {
     At(SocketAddr),
 }
 
-/// Runs until SIGTERM or SIGINT, then ends what is in flight and gives the leases back. `set_log_level` is called whenever resources ask for
-/// another level, with `None` for the one that the process began with.
+/// Runs until SIGTERM or SIGINT, then ends what is in flight and gives the leases back.
+/// `set_log_level` is called whenever resources ask for another level, with `None` for the one that
+/// the process began with.
 ///
 /// # Errors
 /// It cannot start: no cluster is configured, an address is taken, a setting is wrong.
-pub async fn run(options: Options, set_log_level: impl Fn(Option<LogLevel>) + Send + 'static) -> anyhow::Result<()> {
+pub async fn run(
+    options: Options,
+    set_log_level: impl Fn(Option<LogLevel>) + Send + 'static,
+) -> anyhow::Result<()> {
     let (config, endpoint) = connection::connect(&options.source).await?;
     let variable = |name: &str| match (name, &endpoint) {
-        (NAMESPACES_VARIABLE, _) if options.placement_namespaces.is_some() => options.placement_namespaces.clone(),
+        (NAMESPACES_VARIABLE, _) if options.placement_namespaces.is_some() => {
+            options.placement_namespaces.clone()
+        }
         (KEYSTONES_VARIABLE, _) if options.keystone_urls.is_some() => options.keystone_urls.clone(),
         ("KUBERNETES_SERVICE_HOST", Some((host, _))) => Some(host.clone()),
         ("KUBERNETES_SERVICE_PORT", Some((_, port))) => Some(port.to_string()),
@@ -124,8 +133,13 @@ pub async fn run(options: Options, set_log_level: impl Fn(Option<LogLevel>) + Se
         let cluster = Cluster::new(client);
         reviewer.get_or_insert_with(|| cluster.clone());
         let (leading, is_leading) = watch::channel(false);
-        let pod = options.pod_uid.as_ref().map(|uid| format!("{}_{uid}_", options.instance));
-        let replica = pod.clone().unwrap_or_else(|| format!("{}_", options.instance));
+        let pod = options
+            .pod_uid
+            .as_ref()
+            .map(|uid| format!("{}_{uid}_", options.instance));
+        let replica = pod
+            .clone()
+            .unwrap_or_else(|| format!("{}_", options.instance));
         let lease = LeaseConfig {
             namespace: namespace.clone(),
             name: format!("weft-{}", domain.name()),
@@ -133,26 +147,63 @@ pub async fn run(options: Options, set_log_level: impl Fn(Option<LogLevel>) + Se
             pod,
             duration: options.lease_duration,
         };
-        leases.spawn(lease::run(lease, cluster.clone(), fence, leading, rewind.clone(), end_of_leases.clone()));
-        let placement = if domain.resource() == kinds::PLACEMENT_API { Some(crate::placement(variable)?.0) } else { None };
-        let (metrics, wishes, instance) = (metrics.clone(), wishes.clone(), options.instance.clone());
+        leases.spawn(lease::run(
+            lease,
+            cluster.clone(),
+            fence,
+            leading,
+            rewind.clone(),
+            end_of_leases.clone(),
+        ));
+        let placement = if domain.resource() == kinds::PLACEMENT_API {
+            Some(crate::placement(variable)?.0)
+        } else {
+            None
+        };
+        let (metrics, wishes, instance) =
+            (metrics.clone(), wishes.clone(), options.instance.clone());
         let start = move |stop: CancellationToken| {
             let mut tasks = JoinSet::new();
-            let (cluster, shared, metrics, is_leading) = (cluster.clone(), shared.clone(), metrics.clone(), is_leading.clone());
+            let (cluster, shared, metrics, is_leading) = (
+                cluster.clone(),
+                shared.clone(),
+                metrics.clone(),
+                is_leading.clone(),
+            );
             shared.start_over();
             shared.lock().set_host_mtu(host_mtu);
             if let Some(domain) = &placement {
-                let controller = placement::Controller::new(Arc::clone(domain), cluster, shared, metrics, &instance);
+                let controller = placement::Controller::new(
+                    Arc::clone(domain),
+                    cluster,
+                    shared,
+                    metrics,
+                    &instance,
+                );
                 tasks.spawn(controller.run(is_leading, stop));
                 return tasks;
             }
             if domain.resource() == kinds::NMSTATE {
-                let policies =
-                    node_network::Controller::new(Arc::clone(&domain), cluster.clone(), shared.clone(), metrics.clone(), &instance);
+                let policies = node_network::Controller::new(
+                    Arc::clone(&domain),
+                    cluster.clone(),
+                    shared.clone(),
+                    metrics.clone(),
+                    &instance,
+                );
                 tasks.spawn(policies.run(is_leading.clone(), stop.clone()));
             }
-            let config = controller::Config { namespace: namespace.clone(), instance: instance.clone() };
-            let controller = Controller::new(Arc::clone(&domain) as Arc<dyn Domain>, cluster, shared, metrics, config);
+            let config = controller::Config {
+                namespace: namespace.clone(),
+                instance: instance.clone(),
+            };
+            let controller = Controller::new(
+                Arc::clone(&domain) as Arc<dyn Domain>,
+                cluster,
+                shared,
+                metrics,
+                config,
+            );
             tasks.spawn(controller.with_wishes(wishes.clone()).run(is_leading, stop));
             tasks
         };
@@ -162,17 +213,27 @@ pub async fn run(options: Options, set_log_level: impl Fn(Option<LogLevel>) + Se
     let listener = listen(options.probe_address).await?;
     tracing::info!(address = %listener.local_addr()?, domains = options.domains.join(","), "serving /healthz and /readyz");
     let beside = (options.metrics == MetricsAddress::Probes).then(|| metrics.clone());
-    let mut probes = tokio::spawn(server::serve(listener, Probes { caches, metrics: beside }, stop.clone()));
+    let mut probes = tokio::spawn(server::serve(
+        listener,
+        Probes {
+            caches,
+            metrics: beside,
+        },
+        stop.clone(),
+    ));
     if let (MetricsAddress::At(address), Some(cluster)) = (options.metrics, reviewer) {
         let listener = listen(address).await?;
         tracing::info!(metrics = %listener.local_addr()?, "serving /metrics over HTTPS");
         tokio::spawn(metrics_server::tell_shortcomings(wishes.subscribe()));
-        tokio::spawn(MetricsServer::new(cluster, metrics, wishes.subscribe()).serve(listener, stop.clone()));
+        tokio::spawn(
+            MetricsServer::new(cluster, metrics, wishes.subscribe()).serve(listener, stop.clone()),
+        );
     }
 
     tokio::select! {
         () = signal() => tracing::info!("stopping"),
-        // A controller ends only when it is told to: if one does, the process must not go on as if all were well.
+        // A controller ends only when it is told to: if one does, the process must not go on as if
+        // all were well.
         Some(ended) = controllers.join_next() => { ended.context("a controller failed")??; anyhow::bail!("a controller ended by itself"); }
         ended = &mut probes => { ended.context("the probe server failed")?; anyhow::bail!("the probe server ended by itself"); }
     }
@@ -184,8 +245,8 @@ pub async fn run(options: Options, set_log_level: impl Fn(Option<LogLevel>) + Se
     Ok(())
 }
 
-/// Runs the controllers of a domain until `stop`. When the API server's data has gone back in time they start over, without anything that they
-/// remember: it is of a future that never happens.
+/// Runs the controllers of a domain until `stop`. When the API server's data has gone back in time
+/// they start over, without anything that they remember: it is of a future that never happens.
 ///
 /// # Errors
 /// A controller failed or ended by itself.
@@ -213,24 +274,35 @@ async fn keep_running(
         if !rewound {
             return Ok(());
         }
-        tracing::warn!(domain, "the API server's data has gone back in time, as after a restored backup; starting over");
+        tracing::warn!(
+            domain,
+            "the API server's data has gone back in time, as after a restored backup; starting over"
+        );
         rewind.clear();
     }
 }
 
 async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))
+    TcpListener::bind(address)
+        .await
+        .with_context(|| format!("cannot listen on {address}"))
 }
 
 /// Sets the level that the resources ask for, whenever that is another one.
-async fn follow_log_level(mut settings: watch::Receiver<ProcessSettings>, set: impl Fn(Option<LogLevel>)) {
+async fn follow_log_level(
+    mut settings: watch::Receiver<ProcessSettings>,
+    set: impl Fn(Option<LogLevel>),
+) {
     let mut current = None;
     while settings.changed().await.is_ok() {
         let wanted = settings.borrow_and_update().log_level;
         if wanted != current {
             set(wanted);
             current = wanted;
-            tracing::info!(level = wanted.map_or("as at the start", LogLevel::as_str), "the log level has changed");
+            tracing::info!(
+                level = wanted.map_or("as at the start", LogLevel::as_str),
+                "the log level has changed"
+            );
         }
     }
 }

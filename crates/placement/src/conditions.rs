@@ -1,5 +1,5 @@
-//! What the status says, condition by condition: types, reasons, severities and messages are those of placement-operator, which other operators and
-//! people's tests look for.
+//! What the status says, condition by condition: types, reasons, severities and messages are those
+//! of placement-operator, which other operators and people's tests look for.
 
 use std::collections::BTreeMap;
 
@@ -126,7 +126,8 @@ impl Step {
         }
     }
 
-    /// The condition of a failure of this step; `why` is a sentence that names the way out where one is known.
+    /// The condition of a failure of this step; `why` is a sentence that names the way out where
+    /// one is known.
     pub fn fails(self, why: impl std::fmt::Display) -> State {
         State::error(match self {
             Step::ServiceAccount => format!("ServiceAccount error occurred {why}"),
@@ -164,7 +165,12 @@ pub struct State {
 
 impl State {
     fn new(status: &str, severity: Option<&str>, reason: &str, message: impl Into<String>) -> Self {
-        Self { status: status.to_owned(), severity: severity.map(str::to_owned), reason: reason.to_owned(), message: message.into() }
+        Self {
+            status: status.to_owned(),
+            severity: severity.map(str::to_owned),
+            reason: reason.to_owned(),
+            message: message.into(),
+        }
     }
 
     /// Not looked at yet.
@@ -206,7 +212,10 @@ impl State {
     fn of(condition: &Condition) -> Self {
         Self {
             status: condition.status.clone(),
-            severity: condition.severity.clone().filter(|severity| !severity.is_empty()),
+            severity: condition
+                .severity
+                .clone()
+                .filter(|severity| !severity.is_empty()),
             reason: condition.reason.clone().unwrap_or_default(),
             message: condition.message.clone().unwrap_or_default(),
         }
@@ -231,14 +240,21 @@ pub struct Steps(BTreeMap<Step, State>);
 impl Default for Steps {
     /// Nothing is done yet.
     fn default() -> Self {
-        Self(Step::ALWAYS.into_iter().map(|step| (step, State::unknown(step.beginning()))).collect())
+        Self(
+            Step::ALWAYS
+                .into_iter()
+                .map(|step| (step, State::unknown(step.beginning())))
+                .collect(),
+        )
     }
 }
 
 impl Steps {
     /// Expects a step that not every PlacementAPI has.
     pub fn expect(&mut self, step: Step) {
-        self.0.entry(step).or_insert_with(|| State::unknown(step.beginning()));
+        self.0
+            .entry(step)
+            .or_insert_with(|| State::unknown(step.beginning()));
     }
 
     /// Says where a step stands. What others say of it is made safe to show.
@@ -259,34 +275,63 @@ impl Steps {
         self.0.values().all(State::is_ready)
     }
 
-    /// The list of `status.conditions`: Ready first, the others by name. A condition that says the same as before keeps its time; every other one is
-    /// of this second.
+    /// The list of `status.conditions`: Ready first, the others by name. A condition that says the
+    /// same as before keeps its time; every other one is of this second.
     pub fn conditions(&self, previous: &[Condition], now: Timestamp) -> Vec<Condition> {
         let second = Time(now.round(Unit::Second).unwrap_or(now));
         let with_time = |name: &str, state: State| {
-            let same = previous.iter().find(|known| known.type_ == name && State::of(known) == state);
-            let since = same.and_then(|known| known.last_transition_time.clone()).unwrap_or_else(|| second.clone());
+            let same = previous
+                .iter()
+                .find(|known| known.type_ == name && State::of(known) == state);
+            let since = same
+                .and_then(|known| known.last_transition_time.clone())
+                .unwrap_or_else(|| second.clone());
             state.into_condition(name, since)
         };
-        let mut steps: Vec<_> = self.0.iter().map(|(step, state)| (state.rank(), with_time(step.condition(), state.clone()))).collect();
-        // Of the equally bad the latest, and of those the first step: what comes after it waits for it.
-        let worst =
-            steps.iter().min_by_key(|(rank, condition)| (*rank, std::cmp::Reverse(time(condition)))).map(|(_, worst)| State::of(worst));
-        let sum = worst.filter(|worst| !worst.is_ready()).unwrap_or_else(|| State::ready(COMPLETE));
+        let mut steps: Vec<_> = self
+            .0
+            .iter()
+            .map(|(step, state)| (state.rank(), with_time(step.condition(), state.clone())))
+            .collect();
+        // Of the equally bad the latest, and of those the first step: what comes after it waits for
+        // it.
+        let worst = steps
+            .iter()
+            .min_by_key(|(rank, condition)| (*rank, std::cmp::Reverse(time(condition))))
+            .map(|(_, worst)| State::of(worst));
+        let sum = worst
+            .filter(|worst| !worst.is_ready())
+            .unwrap_or_else(|| State::ready(COMPLETE));
         steps.sort_by(|(_, one), (_, other)| one.type_.cmp(&other.type_));
-        std::iter::once(with_time(READY, sum)).chain(steps.into_iter().map(|(_, condition)| condition)).collect()
+        std::iter::once(with_time(READY, sum))
+            .chain(steps.into_iter().map(|(_, condition)| condition))
+            .collect()
     }
 }
 
-/// The conditions while Weft may not look or write: whether the service is ready is unknown, and each step keeps what was last known of it. `reason` and
-/// `message` are those of what blocks Weft.
-pub fn blocked(previous: &[Condition], reason: &str, message: &str, now: Timestamp) -> Vec<Condition> {
+/// The conditions while Weft may not look or write: whether the service is ready is unknown, and
+/// each step keeps what was last known of it. `reason` and `message` are those of what blocks Weft.
+pub fn blocked(
+    previous: &[Condition],
+    reason: &str,
+    message: &str,
+    now: Timestamp,
+) -> Vec<Condition> {
     let state = State::new("Unknown", None, reason, message);
-    let known = previous.iter().find(|known| known.type_ == READY && State::of(known) == state);
+    let known = previous
+        .iter()
+        .find(|known| known.type_ == READY && State::of(known) == state);
     let second = Time(now.round(Unit::Second).unwrap_or(now));
-    let since = known.and_then(|known| known.last_transition_time.clone()).unwrap_or(second);
-    let steps = previous.iter().filter(|known| known.type_ != READY).cloned();
-    std::iter::once(state.into_condition(READY, since)).chain(steps).collect()
+    let since = known
+        .and_then(|known| known.last_transition_time.clone())
+        .unwrap_or(second);
+    let steps = previous
+        .iter()
+        .filter(|known| known.type_ != READY)
+        .cloned();
+    std::iter::once(state.into_condition(READY, since))
+        .chain(steps)
+        .collect()
 }
 
 fn time(condition: &Condition) -> Option<Timestamp> {
@@ -303,23 +348,49 @@ mod tests {
     }
 
     fn said(conditions: &[Condition]) -> Vec<(&str, &str, &str)> {
-        conditions.iter().map(|one| (one.type_.as_str(), one.status.as_str(), one.message.as_deref().unwrap())).collect()
+        conditions
+            .iter()
+            .map(|one| {
+                (
+                    one.type_.as_str(),
+                    one.status.as_str(),
+                    one.message.as_deref().unwrap(),
+                )
+            })
+            .collect()
     }
 
     #[test]
     fn while_blocked_ready_is_unknown_and_steps_keep_what_is_known() {
         let ready = Steps::default().conditions(&[], at(1));
         let first = blocked(&ready, "Forbidden", "may not look", at(2));
-        assert_eq!((first[0].type_.as_str(), first[0].status.as_str(), first[0].reason.as_deref()), (READY, "Unknown", Some("Forbidden")));
+        assert_eq!(
+            (
+                first[0].type_.as_str(),
+                first[0].status.as_str(),
+                first[0].reason.as_deref()
+            ),
+            (READY, "Unknown", Some("Forbidden"))
+        );
         assert_eq!(first[1..], ready[1..]);
-        assert_eq!(blocked(&first, "Forbidden", "may not look", at(3)), first, "the same again is no transition");
+        assert_eq!(
+            blocked(&first, "Forbidden", "may not look", at(3)),
+            first,
+            "the same again is no transition"
+        );
         assert_ne!(blocked(&first, "Forbidden", "may not write", at(3)), first);
     }
 
     #[test]
     fn ready_repeats_the_worst_step() {
         let of = |severity: &str| State::new("False", Some(severity), "R", severity);
-        let states = [State::ready("fine"), State::unknown("later"), of("Info"), of("Warning"), of("Error")];
+        let states = [
+            State::ready("fine"),
+            State::unknown("later"),
+            of("Info"),
+            of("Warning"),
+            of("Error"),
+        ];
         for (worst, state) in states.iter().enumerate() {
             let mut steps = Steps::default();
             for step in Step::ALWAYS {
@@ -331,17 +402,32 @@ mod tests {
             }
             steps.set(Step::ALWAYS[worst], state.clone());
             let ready = State::of(&steps.conditions(&[], at(1))[0]);
-            assert_eq!((&ready.status, &ready.severity), (&state.status, &state.severity));
+            assert_eq!(
+                (&ready.status, &ready.severity),
+                (&state.status, &state.severity)
+            );
         }
     }
 
     #[test]
     fn control_characters_of_others_are_escaped_and_keep_the_time() {
         let mut steps = Steps::default();
-        steps.set(Step::Db, State { reason: "A\x07".into(), ..State::error("peer says \x1b[2J") });
+        steps.set(
+            Step::Db,
+            State {
+                reason: "A\x07".into(),
+                ..State::error("peer says \x1b[2J")
+            },
+        );
         let first = steps.conditions(&[], at(7));
-        let db = first.iter().find(|one| one.type_ == Step::Db.condition()).unwrap();
-        assert_eq!((db.reason.as_deref(), db.message.as_deref()), (Some("A^G"), Some("peer says ^[[2J")));
+        let db = first
+            .iter()
+            .find(|one| one.type_ == Step::Db.condition())
+            .unwrap();
+        assert_eq!(
+            (db.reason.as_deref(), db.message.as_deref()),
+            (Some("A^G"), Some("peer says ^[[2J"))
+        );
         assert_eq!(steps.conditions(&first, at(9)), first);
     }
 
@@ -368,7 +454,9 @@ mod tests {
                 "TLSInputReady"
             ]
         );
-        assert!(conditions.iter().all(|one| one.status == "Unknown" && one.reason.as_deref() == Some("Init") && one.severity.is_none()));
+        assert!(conditions.iter().all(|one| one.status == "Unknown"
+            && one.reason.as_deref() == Some("Init")
+            && one.severity.is_none()));
         assert_eq!(
             conditions[0].last_transition_time.as_ref().unwrap().0,
             Timestamp::new(7, 0).unwrap(),
@@ -380,14 +468,33 @@ mod tests {
     fn ready_says_what_the_worst_condition_says() {
         let mut steps = Steps::default();
         steps.set(Step::Db, State::requested("DB create job still running"));
-        assert_eq!(said(&steps.conditions(&[], at(1)))[0], ("Ready", "False", "DB create job still running"));
+        assert_eq!(
+            said(&steps.conditions(&[], at(1)))[0],
+            ("Ready", "False", "DB create job still running")
+        );
         steps.set(Step::TlsInput, Step::TlsInput.fails("no key"));
         let conditions = steps.conditions(&[], at(1));
-        assert_eq!(said(&conditions)[0], ("Ready", "False", "TLSInput error occured in TLS sources no key"));
-        assert_eq!((conditions[0].reason.as_deref(), conditions[0].severity.as_deref()), (Some("Error"), Some("Warning")));
+        assert_eq!(
+            said(&conditions)[0],
+            (
+                "Ready",
+                "False",
+                "TLSInput error occured in TLS sources no key"
+            )
+        );
+        assert_eq!(
+            (
+                conditions[0].reason.as_deref(),
+                conditions[0].severity.as_deref()
+            ),
+            (Some("Error"), Some("Warning"))
+        );
         // Of two that are equally bad, the latest.
         steps.set(Step::CreateService, Step::CreateService.fails("later"));
-        assert_eq!(said(&steps.conditions(&conditions, at(2)))[0].2, "Create service error occurred later");
+        assert_eq!(
+            said(&steps.conditions(&conditions, at(2)))[0].2,
+            "Create service error occurred later"
+        );
         for step in Step::ALWAYS {
             steps.set(step, State::ready(step.done()));
         }
@@ -402,8 +509,11 @@ mod tests {
         let first = steps.conditions(&[], at(1));
         steps.set(Step::Db, State::ready(Step::Db.done()));
         let second = steps.conditions(&first, at(9));
-        let changed: Vec<_> =
-            second.iter().filter(|one| time(one) == Some(Timestamp::new(9, 0).unwrap())).map(|one| one.type_.as_str()).collect();
+        let changed: Vec<_> = second
+            .iter()
+            .filter(|one| time(one) == Some(Timestamp::new(9, 0).unwrap()))
+            .map(|one| one.type_.as_str())
+            .collect();
         assert_eq!(changed, ["DBReady"]);
         assert_eq!(steps.conditions(&second, at(20)), second);
     }

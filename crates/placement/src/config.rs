@@ -32,13 +32,23 @@ impl Config {
     /// Everything that is wrong with it.
     pub fn of(resource: &PlacementApi) -> Result<Self, Vec<Problem>> {
         let name = resource.metadata.name.clone().unwrap_or_default();
-        let namespace = resource.metadata.namespace.clone().unwrap_or_else(|| "default".to_owned());
+        let namespace = resource
+            .metadata
+            .namespace
+            .clone()
+            .unwrap_or_else(|| "default".to_owned());
         let problems = validate(&name, &namespace, &resource.spec);
         if !problems.is_empty() {
             return Err(problems);
         }
         let registration = registration(resource.spec.keystone.as_ref());
-        Ok(Self { name, namespace, uid: resource.metadata.uid.clone().unwrap_or_default(), registration, spec: resource.spec.clone() })
+        Ok(Self {
+            name,
+            namespace,
+            uid: resource.metadata.uid.clone().unwrap_or_default(),
+            registration,
+            spec: resource.spec.clone(),
+        })
     }
 
     /// The specification as it was given.
@@ -48,7 +58,10 @@ impl Config {
 
     /// Seconds after which a request is given up.
     pub fn api_timeout(&self) -> i64 {
-        self.spec.api_timeout.filter(|seconds| *seconds != 0).unwrap_or(60)
+        self.spec
+            .api_timeout
+            .filter(|seconds| *seconds != 0)
+            .unwrap_or(60)
     }
 
     /// The service's user in Keystone.
@@ -63,14 +76,21 @@ impl Config {
 
     /// The key of `spec.secret` that holds the password.
     pub fn password_key(&self) -> &str {
-        self.spec.password_selectors.as_ref().and_then(|selectors| given(&selectors.service)).unwrap_or(PASSWORD_KEY)
+        self.spec
+            .password_selectors
+            .as_ref()
+            .and_then(|selectors| given(&selectors.service))
+            .unwrap_or(PASSWORD_KEY)
     }
 
     /// The Secrets with the certificates of the endpoints, internal and public: both or none.
     pub fn certificates(&self) -> Option<[&str; 2]> {
         let api = self.spec.tls.as_ref()?.api.as_ref()?;
-        let [internal, public] =
-            [&api.internal, &api.public].map(|service| service.as_ref().and_then(|service| given(&service.secret_name)));
+        let [internal, public] = [&api.internal, &api.public].map(|service| {
+            service
+                .as_ref()
+                .and_then(|service| given(&service.secret_name))
+        });
         Some([internal?, public?])
     }
 
@@ -81,24 +101,52 @@ impl Config {
 
     /// The Secret with those that an external Keystone is verified by.
     pub fn keystone_ca_bundle(&self) -> Option<&str> {
-        given(&self.spec.keystone.as_ref()?.external.as_ref()?.ca_bundle_secret_name)
+        given(
+            &self
+                .spec
+                .keystone
+                .as_ref()?
+                .external
+                .as_ref()?
+                .ca_bundle_secret_name,
+        )
     }
 
     /// Whether clients have to prove who they are.
     pub fn authenticates(&self) -> bool {
-        self.spec.auth.as_ref().and_then(|auth| given(&auth.strategy)) != Some("noauth2")
+        self.spec
+            .auth
+            .as_ref()
+            .and_then(|auth| given(&auth.strategy))
+            != Some("noauth2")
     }
 
     /// What is changed of the Service of an endpoint.
     pub fn service(&self, endpoint: &str) -> Option<&RoutedOverride> {
-        self.spec.override_.as_ref()?.service.as_ref()?.get(endpoint)
+        self.spec
+            .override_
+            .as_ref()?
+            .service
+            .as_ref()?
+            .get(endpoint)
     }
 
     /// The address that is registered for an endpoint.
     pub fn endpoint_url(&self, endpoint: &str) -> String {
-        let scheme = if self.certificates().is_some() { "https" } else { "http" };
-        let own = || format!("{scheme}://placement-{endpoint}.{}.svc:8778", self.namespace);
-        self.service(endpoint).and_then(|service| given(&service.endpoint_url)).map_or_else(own, str::to_owned)
+        let scheme = if self.certificates().is_some() {
+            "https"
+        } else {
+            "http"
+        };
+        let own = || {
+            format!(
+                "{scheme}://placement-{endpoint}.{}.svc:8778",
+                self.namespace
+            )
+        };
+        self.service(endpoint)
+            .and_then(|service| given(&service.endpoint_url))
+            .map_or_else(own, str::to_owned)
     }
 
     /// What the pods carry, and Services select by.

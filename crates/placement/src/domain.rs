@@ -1,4 +1,5 @@
-//! The domain as the rest of Weft knows it: its names, its kinds, and the operator that it replaces.
+//! The domain as the rest of Weft knows it: its names, its kinds, and the operator that it
+//! replaces.
 
 use serde_json::Value;
 use weft_api::{
@@ -6,15 +7,18 @@ use weft_api::{
     placement::{GROUP, KIND, PlacementApi},
 };
 use weft_operands::text::is_dns_label;
-use weft_plan::{Decision, Domain, DriftPolicy, Fact, Input, Kind, ObjectKey, Problem, Refusal, Unit, kinds, report::Report};
+use weft_plan::{
+    Decision, Domain, DriftPolicy, Fact, Input, Kind, ObjectKey, Problem, Refusal, Unit, kinds,
+    report::Report,
+};
 
 use crate::{
     Config, objects,
     registration::{AddressError, Addresses},
 };
 
-/// The finalizer of a PlacementAPI that must not go before something else was released. It is placement-operator's, so that either can release what the
-/// other has bound.
+/// The finalizer of a PlacementAPI that must not go before something else was released. It is
+/// placement-operator's, so that either can release what the other has bound.
 pub const FINALIZER: &str = "openstack.org/placementapi";
 /// The name of Weft's own operator: not placement-operator's, which openstack-operator deletes.
 pub const OPERATOR: &str = "weft-placement-operator";
@@ -23,22 +27,36 @@ pub const NAMESPACE: &str = "weft-placement";
 /// The environment variable that names the image of Placement, as placement-operator has it.
 pub const IMAGE_VARIABLE: &str = "RELATED_IMAGE_PLACEMENT_API_IMAGE_URL_DEFAULT";
 /// The image of Placement unless something else is said.
-pub const IMAGE: &str = "quay.io/podified-antelope-centos9/openstack-placement-api:current-podified";
+pub const IMAGE: &str =
+    "quay.io/podified-antelope-centos9/openstack-placement-api:current-podified";
 /// The environment variable that names the namespaces of PlacementAPIs.
 pub const NAMESPACES_VARIABLE: &str = "WEFT_PLACEMENT_NAMESPACES";
-/// The environment variable that lists the Keystones to which the usual keys of all Secrets may be sent.
+/// The environment variable that lists the Keystones to which the usual keys of all Secrets may be
+/// sent.
 pub const KEYSTONES_VARIABLE: &str = "WEFT_KEYSTONE_URLS";
 /// On all pods of Placement.
 pub const POD_LABEL: &str = "service=placement";
-/// placement-operator, and nova-operator, which has taken over its API; and their webhooks, which may be left where they are gone: then nobody can change a
-/// PlacementAPI.
+/// placement-operator, and nova-operator, which has taken over its API; and their webhooks, which
+/// may be left where they are gone: then nobody can change a PlacementAPI.
 const OPERATORS: &[(Kind, &str); 6] = &[
     (kinds::DEPLOYMENT, "placement-operator-controller-manager"),
     (kinds::DEPLOYMENT, "nova-operator-controller-manager"),
-    (kinds::VALIDATING_WEBHOOK_CONFIGURATION, "placement-operator-validating-webhook-configuration"),
-    (kinds::MUTATING_WEBHOOK_CONFIGURATION, "placement-operator-mutating-webhook-configuration"),
-    (kinds::VALIDATING_WEBHOOK_CONFIGURATION, "nova-operator-validating-webhook-configuration"),
-    (kinds::MUTATING_WEBHOOK_CONFIGURATION, "nova-operator-mutating-webhook-configuration"),
+    (
+        kinds::VALIDATING_WEBHOOK_CONFIGURATION,
+        "placement-operator-validating-webhook-configuration",
+    ),
+    (
+        kinds::MUTATING_WEBHOOK_CONFIGURATION,
+        "placement-operator-mutating-webhook-configuration",
+    ),
+    (
+        kinds::VALIDATING_WEBHOOK_CONFIGURATION,
+        "nova-operator-validating-webhook-configuration",
+    ),
+    (
+        kinds::MUTATING_WEBHOOK_CONFIGURATION,
+        "nova-operator-mutating-webhook-configuration",
+    ),
 ];
 /// The label of Weft's own operators.
 const COMPONENT_LABEL: &str = "weft.network/component";
@@ -83,7 +101,9 @@ pub enum Namespaces {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum SettingsError {
     /// Something that cannot be a namespace.
-    #[error("{variable}: {value:?} cannot be the name of a namespace: lower-case letters, digits and hyphens, at most 63")]
+    #[error(
+        "{variable}: {value:?} cannot be the name of a namespace: lower-case letters, digits and hyphens, at most 63"
+    )]
     Namespace {
         /// Its name.
         variable: &'static str,
@@ -91,7 +111,9 @@ pub enum SettingsError {
         value: String,
     },
     /// A list of namespaces that is empty.
-    #[error("{NAMESPACES_VARIABLE}: {0:?} names no namespace: write some, separated by commas, or * for all")]
+    #[error(
+        "{NAMESPACES_VARIABLE}: {0:?} names no namespace: write some, separated by commas, or * for all"
+    )]
     NoNamespace(String),
     /// Something that cannot be the address of a Keystone.
     #[error("{KEYSTONES_VARIABLE}: {0}")]
@@ -132,14 +154,20 @@ impl Namespaces {
     /// # Errors
     /// One of them cannot be a namespace, or there is none.
     pub fn read(text: &str) -> Result<Self, SettingsError> {
-        let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+        let names = text
+            .split(',')
+            .map(str::trim)
+            .filter(|name| !name.is_empty());
         if names.clone().any(|name| name == "*") {
             return Ok(Self::All);
         }
         let mut read = Vec::new();
         for name in names {
             if !is_dns_label(name) {
-                return Err(SettingsError::Namespace { variable: NAMESPACES_VARIABLE, value: name.to_owned() });
+                return Err(SettingsError::Namespace {
+                    variable: NAMESPACES_VARIABLE,
+                    value: name.to_owned(),
+                });
             }
             read.push(name.to_owned());
         }
@@ -153,22 +181,32 @@ impl Namespaces {
 }
 
 impl Settings {
-    /// Reads `OPERATOR_NAMESPACE`, `RELATED_IMAGE_PLACEMENT_API_IMAGE_URL_DEFAULT`, `WEFT_PLACEMENT_NAMESPACES` and `WEFT_KEYSTONE_URLS`. An empty variable counts as unset.
+    /// Reads `OPERATOR_NAMESPACE`, `RELATED_IMAGE_PLACEMENT_API_IMAGE_URL_DEFAULT`,
+    /// `WEFT_PLACEMENT_NAMESPACES` and `WEFT_KEYSTONE_URLS`. An empty variable counts as unset.
     ///
     /// # Errors
     /// A variable has a value that it cannot have.
     pub fn from_env(env: impl Fn(&str) -> Option<String>) -> Result<Self, SettingsError> {
-        let get = |variable: &str| env(variable).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
+        let get = |variable: &str| {
+            env(variable)
+                .map(|value| value.trim().to_owned())
+                .filter(|value| !value.is_empty())
+        };
         let default = Self::default();
         let operator_namespace = get("OPERATOR_NAMESPACE").unwrap_or(default.operator_namespace);
         if !is_dns_label(&operator_namespace) {
-            return Err(SettingsError::Namespace { variable: "OPERATOR_NAMESPACE", value: operator_namespace });
+            return Err(SettingsError::Namespace {
+                variable: "OPERATOR_NAMESPACE",
+                value: operator_namespace,
+            });
         }
         Ok(Self {
             operator_namespace,
             default_image: get(IMAGE_VARIABLE).unwrap_or(default.default_image),
-            namespaces: get(NAMESPACES_VARIABLE).map_or(Ok(default.namespaces), |text| Namespaces::read(&text))?,
-            keystones: get(KEYSTONES_VARIABLE).map_or(Ok(default.keystones), |text| text.parse())?,
+            namespaces: get(NAMESPACES_VARIABLE)
+                .map_or(Ok(default.namespaces), |text| Namespaces::read(&text))?,
+            keystones: get(KEYSTONES_VARIABLE)
+                .map_or(Ok(default.keystones), |text| text.parse())?,
         })
     }
 }
@@ -229,20 +267,43 @@ impl Domain for Placement {
         None
     }
 
-    /// What depends on nothing but the resource: the service account, what it may do, and the Services. For everything else Secrets must be known, see
-    /// [`assess`](crate::assess()).
+    /// What depends on nothing but the resource: the service account, what it may do, and the
+    /// Services. For everything else Secrets must be known, see [`assess`](crate::assess()).
     fn decide(&self, input: Input<'_>) -> Result<Decision, Refusal> {
-        let refusal = |reason, problems| Refusal { reason, problems, changes: Vec::new() };
+        let refusal = |reason, problems| Refusal {
+            reason,
+            problems,
+            changes: Vec::new(),
+        };
         let refused = |problems| refusal("FailedToValidate", problems);
-        let problem = |message: String| vec![Problem { field: "spec".into(), message }];
-        let resource: PlacementApi = serde_json::from_value(input.resource.clone()).map_err(|error| refused(problem(error.to_string())))?;
+        let problem = |message: String| {
+            vec![Problem {
+                field: "spec".into(),
+                message,
+            }]
+        };
+        let resource: PlacementApi = serde_json::from_value(input.resource.clone())
+            .map_err(|error| refused(problem(error.to_string())))?;
         let config = Config::of(&resource).map_err(refused)?;
-        let defect =
-            |error: objects::BuildError| refusal("InternalError", problem(format!("{error}; this is a defect of Weft, please report it")));
-        let mut objects = objects::access(&config, input.facts.serves(kinds::SECURITY_CONTEXT_CONSTRAINTS)).map_err(defect)?;
+        let defect = |error: objects::BuildError| {
+            refusal(
+                "InternalError",
+                problem(format!(
+                    "{error}; this is a defect of Weft, please report it"
+                )),
+            )
+        };
+        let mut objects = objects::access(
+            &config,
+            input.facts.serves(kinds::SECURITY_CONTEXT_CONSTRAINTS),
+        )
+        .map_err(defect)?;
         objects.extend(objects::services(&config).map_err(defect)?);
         Ok(Decision {
-            units: vec![Unit { name: "placement".to_owned(), objects }],
+            units: vec![Unit {
+                name: "placement".to_owned(),
+                objects,
+            }],
             decided: input.resource["spec"].clone(),
             record: None,
             made_by_operands: Vec::new(),
@@ -254,7 +315,13 @@ impl Domain for Placement {
         })
     }
 
-    fn status(&self, previous: &Value, _conditions: Vec<Condition>, _report: &Report, _units: &[Unit]) -> Value {
+    fn status(
+        &self,
+        previous: &Value,
+        _conditions: Vec<Condition>,
+        _report: &Report,
+        _units: &[Unit],
+    ) -> Value {
         // Its own controller writes it, see `crate::status`.
         previous.clone()
     }
@@ -262,39 +329,64 @@ impl Domain for Placement {
     /// By the owner: placement-operator and nova-operator set one on all that they make.
     fn made_by_original(&self, live: &Value) -> bool {
         let is_ours = |owner: &Value| {
-            let group = owner["apiVersion"].as_str().and_then(|version| version.split_once('/')).map(|(group, _)| group);
+            let group = owner["apiVersion"]
+                .as_str()
+                .and_then(|version| version.split_once('/'))
+                .map(|(group, _)| group);
             owner["kind"] == KIND && group == Some(GROUP)
         };
-        live["metadata"]["ownerReferences"].as_array().is_some_and(|owners| owners.iter().any(is_ours))
+        live["metadata"]["ownerReferences"]
+            .as_array()
+            .is_some_and(|owners| owners.iter().any(is_ours))
     }
 
-    /// nova-operator is one only in the releases that serve PlacementAPI: installed by itself, they name Placement's image, too. A webhook is in the way if
-    /// it is asked about PlacementAPIs.
+    /// nova-operator is one only in the releases that serve PlacementAPI: installed by itself, they
+    /// name Placement's image, too. A webhook is in the way if it is asked about PlacementAPIs.
     fn is_original_operator(&self, workload: &Value) -> bool {
         let metadata = &workload["metadata"];
         if !metadata["labels"][COMPONENT_LABEL].is_null() {
             return false;
         }
         if let Some(webhooks) = workload["webhooks"].as_array() {
-            let groups = webhooks.iter().flat_map(|webhook| webhook["rules"].as_array().into_iter().flatten());
-            return groups.flat_map(|rule| rule["apiGroups"].as_array().into_iter().flatten()).any(|group| group == GROUP);
+            let groups = webhooks
+                .iter()
+                .flat_map(|webhook| webhook["rules"].as_array().into_iter().flatten());
+            return groups
+                .flat_map(|rule| rule["apiGroups"].as_array().into_iter().flatten())
+                .any(|group| group == GROUP);
         }
-        let containers = workload.pointer("/spec/template/spec/containers").and_then(Value::as_array).into_iter().flatten();
-        let mut variables = containers.flat_map(|container| container["env"].as_array().into_iter().flatten());
+        let containers = workload
+            .pointer("/spec/template/spec/containers")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten();
+        let mut variables =
+            containers.flat_map(|container| container["env"].as_array().into_iter().flatten());
         let [(_, own), (_, merged), ..] = OPERATORS;
-        metadata["name"] == *own || metadata["name"] == *merged && variables.any(|variable| variable["name"] == IMAGE_VARIABLE)
+        metadata["name"] == *own
+            || metadata["name"] == *merged
+                && variables.any(|variable| variable["name"] == IMAGE_VARIABLE)
     }
 
-    /// openstack-operator installs nova-operator without that image. As long as placement-operator serves PlacementAPI, it installs that one, too, be it
-    /// with zero replicas.
+    /// openstack-operator installs nova-operator without that image. As long as placement-operator
+    /// serves PlacementAPI, it installs that one, too, be it with zero replicas.
     fn originals<'a>(&self, found: &[&'a Value]) -> Vec<&'a Value> {
         let [(_, own), (_, merged), ..] = OPERATORS;
-        let is_named = |one: &Value, name: &str| one["metadata"]["name"] == *name && is_of_openstack_operator(one);
+        let is_named = |one: &Value, name: &str| {
+            one["metadata"]["name"] == *name && is_of_openstack_operator(one)
+        };
         let has_taken_over = |nova: &Value| {
             let namespace = &nova["metadata"]["namespace"];
-            is_named(nova, merged) && !found.iter().any(|one| is_named(one, own) && one["metadata"]["namespace"] == *namespace)
+            is_named(nova, merged)
+                && !found
+                    .iter()
+                    .any(|one| is_named(one, own) && one["metadata"]["namespace"] == *namespace)
         };
-        found.iter().copied().filter(|one| self.is_original_operator(one) || has_taken_over(one)).collect()
+        found
+            .iter()
+            .copied()
+            .filter(|one| self.is_original_operator(one) || has_taken_over(one))
+            .collect()
     }
 
     fn operators(&self) -> &'static [(Kind, &'static str)] {
@@ -304,9 +396,15 @@ impl Domain for Placement {
 
 /// Whether openstack-operator has installed it: the resource OpenStack owns it then.
 fn is_of_openstack_operator(workload: &Value) -> bool {
-    let mut owners = workload["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    let mut owners = workload["metadata"]["ownerReferences"]
+        .as_array()
+        .into_iter()
+        .flatten();
     owners.any(|owner| {
-        owner["kind"] == "OpenStack" && owner["apiVersion"].as_str().is_some_and(|version| version.starts_with("operator.openstack.org/"))
+        owner["kind"] == "OpenStack"
+            && owner["apiVersion"]
+                .as_str()
+                .is_some_and(|version| version.starts_with("operator.openstack.org/"))
     })
 }
 
@@ -319,18 +417,30 @@ mod tests {
     fn another_operator_is_one_that_serves_placement_apis() {
         let domain = Placement::new(Settings::default());
         let deployment = |name: &str, variable: &str| {
-            let container = serde_json::json!({"name": "manager", "env": [{"name": variable, "value": "x"}]});
+            let container =
+                serde_json::json!({"name": "manager", "env": [{"name": variable, "value": "x"}]});
             serde_json::json!({"kind": "Deployment", "metadata": {"name": name}, "spec": {"template": {"spec": {"containers": [container]}}}})
         };
-        assert!(domain.is_original_operator(&deployment("placement-operator-controller-manager", "X")));
-        assert!(domain.is_original_operator(&deployment("nova-operator-controller-manager", IMAGE_VARIABLE)));
-        assert!(!domain.is_original_operator(&deployment("nova-operator-controller-manager", "X")), "before they were merged");
+        assert!(
+            domain.is_original_operator(&deployment("placement-operator-controller-manager", "X"))
+        );
+        assert!(domain.is_original_operator(&deployment(
+            "nova-operator-controller-manager",
+            IMAGE_VARIABLE
+        )));
+        assert!(
+            !domain.is_original_operator(&deployment("nova-operator-controller-manager", "X")),
+            "before they were merged"
+        );
         let webhooks = |group: &str| {
             serde_json::json!({"kind": "ValidatingWebhookConfiguration", "metadata": {"name": "nova-operator-validating-webhook-configuration"},
                 "webhooks": [{"rules": [{"apiGroups": ["nova.openstack.org"]}]}, {"rules": [{"apiGroups": [group]}]}]})
         };
         assert!(domain.is_original_operator(&webhooks("placement.openstack.org")));
-        assert!(!domain.is_original_operator(&webhooks("nova.openstack.org")), "they are nobody's business here");
+        assert!(
+            !domain.is_original_operator(&webhooks("nova.openstack.org")),
+            "they are nobody's business here"
+        );
         let mut ours = deployment("placement-operator-controller-manager", "X");
         ours["metadata"]["labels"] = serde_json::json!({COMPONENT_LABEL: "operator"});
         assert!(!domain.is_original_operator(&ours));
@@ -343,46 +453,85 @@ mod tests {
             serde_json::json!({"kind": "Deployment", "metadata": {"namespace": namespace, "name": format!("{name}-operator-controller-manager"),
                 "ownerReferences": [{"apiVersion": "operator.openstack.org/v1beta1", "kind": by}]}, "spec": {"replicas": 0}})
         };
-        let (nova, placement) = (installed("a", "nova", "OpenStack"), installed("a", "placement", "OpenStack"));
+        let (nova, placement) = (
+            installed("a", "nova", "OpenStack"),
+            installed("a", "placement", "OpenStack"),
+        );
         assert_eq!(domain.originals(&[&nova]), [&nova]);
-        assert_eq!(domain.originals(&[&nova, &placement]), [&placement], "the release before, scaled to zero");
+        assert_eq!(
+            domain.originals(&[&nova, &placement]),
+            [&placement],
+            "the release before, scaled to zero"
+        );
         let elsewhere = installed("b", "placement", "OpenStack");
         assert_eq!(domain.originals(&[&nova, &elsewhere]), [&nova, &elsewhere]);
         let other = installed("a", "nova", "Other");
-        assert!(domain.originals(&[&other]).is_empty(), "it names no image of Placement");
+        assert!(
+            domain.originals(&[&other]).is_empty(),
+            "it names no image of Placement"
+        );
     }
 
-    /// openstack-operator deletes what has the names of placement-operator in the namespace of all its operators.
+    /// openstack-operator deletes what has the names of placement-operator in the namespace of all
+    /// its operators.
     #[test]
     fn wefts_own_operator_has_neither_name_nor_namespace_of_the_original() {
         let domain = Placement::new(Settings::default());
-        let shipped: Vec<Value> = serde_saphyr::from_multiple(include_str!("../../../deploy/placement/operator.yaml")).unwrap();
+        let shipped: Vec<Value> =
+            serde_saphyr::from_multiple(include_str!("../../../deploy/placement/operator.yaml"))
+                .unwrap();
         for object in &shipped {
             let metadata = &object["metadata"];
-            assert!(metadata["name"] == OPERATOR && metadata["namespace"] == NAMESPACE, "{metadata}");
+            assert!(
+                metadata["name"] == OPERATOR && metadata["namespace"] == NAMESPACE,
+                "{metadata}"
+            );
             assert!(!domain.is_original_operator(object), "{object:#}");
         }
-        assert!(domain.operators().iter().all(|(_, name)| *name != OPERATOR) && NAMESPACE != "openstack-operators");
+        assert!(
+            domain.operators().iter().all(|(_, name)| *name != OPERATOR)
+                && NAMESPACE != "openstack-operators"
+        );
     }
 
     #[test]
     fn a_keystone_that_cannot_be_one_is_refused_with_its_variable() {
-        let read = |text: &'static str| Settings::from_env(move |name| (name == KEYSTONES_VARIABLE).then(|| text.to_owned()));
+        let read = |text: &'static str| {
+            Settings::from_env(move |name| (name == KEYSTONES_VARIABLE).then(|| text.to_owned()))
+        };
         assert_eq!(read(" ").unwrap(), Settings::default());
-        assert_eq!(read("https://a/v3,https://b").unwrap().keystones.to_string(), "https://a,https://b");
+        assert_eq!(
+            read("https://a/v3,https://b")
+                .unwrap()
+                .keystones
+                .to_string(),
+            "https://a,https://b"
+        );
         let error = read("https://a,keystone:5000").unwrap_err().to_string();
-        assert!(error.starts_with("WEFT_KEYSTONE_URLS: \"keystone:5000\" must be a web address"), "{error}");
+        assert!(
+            error.starts_with("WEFT_KEYSTONE_URLS: \"keystone:5000\" must be a web address"),
+            "{error}"
+        );
     }
 
     #[test]
     fn everywhere_is_only_served_where_that_is_said() {
-        let read =
-            |text: &'static str| Settings::from_env(move |name| (name == NAMESPACES_VARIABLE).then(|| text.to_owned())).unwrap().namespaces;
+        let read = |text: &'static str| {
+            Settings::from_env(move |name| (name == NAMESPACES_VARIABLE).then(|| text.to_owned()))
+                .unwrap()
+                .namespaces
+        };
         assert_eq!(read(""), Namespaces::These(vec!["openstack".into()]));
-        assert_eq!(read(" b, a,b,"), Namespaces::These(vec!["a".into(), "b".into()]));
+        assert_eq!(
+            read(" b, a,b,"),
+            Namespaces::These(vec!["a".into(), "b".into()])
+        );
         assert_eq!(read("*"), Namespaces::All);
         let error = Namespaces::read("a,B").unwrap_err().to_string();
-        assert!(error.contains("WEFT_PLACEMENT_NAMESPACES: \"B\""), "{error}");
+        assert!(
+            error.contains("WEFT_PLACEMENT_NAMESPACES: \"B\""),
+            "{error}"
+        );
         let error = Namespaces::read(" , ").unwrap_err().to_string();
         assert!(error.contains("names no namespace"), "{error}");
     }

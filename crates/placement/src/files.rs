@@ -1,7 +1,7 @@
 //! What Placement and Apache read: the content of the Secret `<name>-config-data`.
 //!
-//! A value of somebody else's is never put into a text as it is: into placement.conf it goes through [`Ini`], and httpd.conf holds none but the
-//! namespace and a number.
+//! A value of somebody else's is never put into a text as it is: into placement.conf it goes
+//! through [`Ini`], and httpd.conf holds none but the namespace and a number.
 
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -30,64 +30,118 @@ pub fn files(config: &Config, inputs: &Inputs) -> Result<BTreeMap<&'static str, 
     let spec = config.spec();
     let mut files = BTreeMap::from([
         ("placement.conf", placement_conf(config, inputs)?),
-        ("custom.conf", ini::with_section(spec.custom_service_config.as_deref().unwrap_or_default())),
+        (
+            "custom.conf",
+            ini::with_section(spec.custom_service_config.as_deref().unwrap_or_default()),
+        ),
         ("my.cnf", my_cnf(inputs)),
         ("httpd.conf", httpd_conf(config)),
         ("ssl.conf", SSL_CONF.to_owned()),
         ("placement-api.wsgi", WSGI.to_owned()),
     ]);
-    if let Some(policy) = spec.default_config_overwrite.as_ref().and_then(|files| files.get(POLICY_FILE)) {
+    if let Some(policy) = spec
+        .default_config_overwrite
+        .as_ref()
+        .and_then(|files| files.get(POLICY_FILE))
+    {
         files.insert(POLICY_FILE, policy.clone());
     }
     Ok(files)
 }
 
-/// The entry of Placement: a function that all its releases have, where the script that came with older ones does not.
-const WSGI: &str = "from placement.wsgi import init_application\n\napplication = init_application()\n";
+/// The entry of Placement: a function that all its releases have, where the script that came with
+/// older ones does not.
+const WSGI: &str =
+    "from placement.wsgi import init_application\n\napplication = init_application()\n";
 
 fn placement_conf(config: &Config, inputs: &Inputs) -> Result<String, IniError> {
     let mut ini = Ini::default();
     // To stderr, which Apache takes for its log of errors, and the container for its own.
-    ini.section("DEFAULT").plain("debug", "false").plain("use_stderr", "true");
-    ini.section("placement_database").value("connection", &inputs.database.url()?, "the address of the database")?;
-    ini.section("api").plain("auth_strategy", if config.authenticates() { "keystone" } else { "noauth2" });
-    if let Some((keystone, credentials)) = inputs.keystone.as_ref().filter(|_| config.authenticates()) {
+    ini.section("DEFAULT")
+        .plain("debug", "false")
+        .plain("use_stderr", "true");
+    ini.section("placement_database").value(
+        "connection",
+        &inputs.database.url()?,
+        "the address of the database",
+    )?;
+    ini.section("api").plain(
+        "auth_strategy",
+        if config.authenticates() {
+            "keystone"
+        } else {
+            "noauth2"
+        },
+    );
+    if let Some((keystone, credentials)) =
+        inputs.keystone.as_ref().filter(|_| config.authenticates())
+    {
         ini.section("keystone_authtoken");
-        ini.value("www_authenticate_uri", &keystone.public, "the public address of Keystone")?;
-        ini.value("auth_url", &keystone.internal, "the internal address of Keystone")?;
+        ini.value(
+            "www_authenticate_uri",
+            &keystone.public,
+            "the public address of Keystone",
+        )?;
+        ini.value(
+            "auth_url",
+            &keystone.internal,
+            "the internal address of Keystone",
+        )?;
         match credentials {
             Credentials::Password(password) => {
                 ini.plain("auth_type", "password");
                 ini.value("username", config.service_user(), "spec.serviceUser")?;
                 let secret = config.spec().secret.as_deref().unwrap_or_default();
-                ini.value("password", password, &format!("key {} of Secret {secret}", config.password_key()))?;
-                ini.plain("user_domain_name", "Default").plain("project_domain_name", "Default").plain("project_name", "service");
+                ini.value(
+                    "password",
+                    password,
+                    &format!("key {} of Secret {secret}", config.password_key()),
+                )?;
+                ini.plain("user_domain_name", "Default")
+                    .plain("project_domain_name", "Default")
+                    .plain("project_name", "service");
             }
             Credentials::Application { id, secret } => {
                 ini.plain("auth_type", "v3applicationcredential");
-                ini.value("application_credential_id", id, "key AC_ID of the application credential")?;
-                ini.value("application_credential_secret", secret, "key AC_SECRET of the application credential")?;
+                ini.value(
+                    "application_credential_id",
+                    id,
+                    "key AC_ID of the application credential",
+                )?;
+                ini.value(
+                    "application_credential_secret",
+                    secret,
+                    "key AC_SECRET of the application credential",
+                )?;
             }
         }
         if let Some(region) = &keystone.region {
             ini.value("region_name", region, "the region of Keystone")?;
         }
         // What access rules of application credentials name the service by.
-        ini.plain("interface", "internal").plain("service_type", "placement");
+        ini.plain("interface", "internal")
+            .plain("service_type", "placement");
         if config.keystone_ca_bundle().is_some() {
             ini.plain("cafile", KEYSTONE_CA_BUNDLE);
         }
     }
-    ini.section("oslo_policy").plain("policy_file", "/etc/placement/policy.yaml");
+    ini.section("oslo_policy")
+        .plain("policy_file", "/etc/placement/policy.yaml");
     Ok(ini.into_text())
 }
 
-/// PyMySQL encrypts, and verifies the server, when it is told of certificates; the switch `ssl` is for programs of MariaDB.
+/// PyMySQL encrypts, and verifies the server, when it is told of certificates; the switch `ssl` is
+/// for programs of MariaDB.
 fn my_cnf(inputs: &Inputs) -> String {
-    if inputs.database_tls { format!("[client]\nssl-ca={CA_BUNDLE}\nssl=1\n") } else { "[client]\nssl=0\n".to_owned() }
+    if inputs.database_tls {
+        format!("[client]\nssl-ca={CA_BUNDLE}\nssl=1\n")
+    } else {
+        "[client]\nssl=0\n".to_owned()
+    }
 }
 
-/// No run-time file is under /run, which belongs to root: Apache runs as the user of Placement from its start.
+/// No run-time file is under /run, which belongs to root: Apache runs as the user of Placement from
+/// its start.
 fn httpd_conf(config: &Config) -> String {
     let tls = config.certificates().is_some();
     let mut text = format!(
@@ -118,7 +172,10 @@ fn httpd_conf(config: &Config) -> String {
     if tls {
         text.push_str("\nInclude conf.d/ssl.conf\n");
     }
-    let _ = write!(text, "\n<Directory \"{FOLDER}\">\n  Require all granted\n</Directory>\n");
+    let _ = write!(
+        text,
+        "\n<Directory \"{FOLDER}\">\n  Require all granted\n</Directory>\n"
+    );
     for endpoint in ENDPOINTS {
         let _ = write!(
             text,

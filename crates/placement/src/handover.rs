@@ -1,8 +1,10 @@
-//! Giving a PlacementAPI back to placement-operator, or to nova-operator, which it moved into: what they could not serve, what their definition wants besides,
-//! and what they would never release.
+//! Giving a PlacementAPI back to placement-operator, or to nova-operator, which it moved into: what
+//! they could not serve, what their definition wants besides, and what they would never release.
 //!
-//! Everything else they find as they have it themselves: names, labels and owners of objects, and the finalizers of the PlacementAPI, of the objects of
-//! mariadb- and keystone-operator and of the Topology. So these stay where they are: without them, what they hold could go before anybody answers for it.
+//! Everything else they find as they have it themselves: names, labels and owners of objects, and
+//! the finalizers of the PlacementAPI, of the objects of mariadb- and keystone-operator and of the
+//! Topology. So these stay where they are: without them, what they hold could go before anybody
+//! answers for it.
 
 use serde_json::{Map, Value, json};
 use weft_api::placement::{PlacementApi, PlacementApiSpec};
@@ -14,7 +16,12 @@ use crate::peers::{Release, credential};
 /// What stands in the way, field by field, with the way out.
 pub fn obstacles(spec: &PlacementApiSpec) -> Vec<Problem> {
     let mut found = Vec::new();
-    let mut add = |field: &str, message: &str| found.push(Problem { field: field.to_owned(), message: message.to_owned() });
+    let mut add = |field: &str, message: &str| {
+        found.push(Problem {
+            field: field.to_owned(),
+            message: message.to_owned(),
+        })
+    };
     if spec.database.is_some() {
         add(
             "spec.database",
@@ -34,32 +41,64 @@ pub fn obstacles(spec: &PlacementApiSpec) -> Vec<Problem> {
         );
     }
     if given(&spec.secret).is_none() {
-        add("spec.secret", "is missing, and the other operator requires it: name the Secret that holds the password of the service's user");
+        add(
+            "spec.secret",
+            "is missing, and the other operator requires it: name the Secret that holds the password of the service's user",
+        );
     }
     found
 }
 
-/// What has to be in the specification for the other operator, whose webhook writes it into each object, and which Weft does without: a merge patch, and the
-/// same for people. The image is the one that pods run, so that it stays.
-pub fn missing(resource: &PlacementApi, deployment: Option<&Value>, default_image: &str) -> Option<(Value, String)> {
-    // In the alphabet's order: a map keeps the order of insertion in some builds only, and people see the same text from each.
+/// What has to be in the specification for the other operator, whose webhook writes it into each
+/// object, and which Weft does without: a merge patch, and the same for people. The image is the
+/// one that pods run, so that it stays.
+pub fn missing(
+    resource: &PlacementApi,
+    deployment: Option<&Value>,
+    default_image: &str,
+) -> Option<(Value, String)> {
+    // In the alphabet's order: a map keeps the order of insertion in some builds only, and people
+    // see the same text from each.
     let mut spec = Map::new();
     if resource.spec.api_timeout == Some(0) {
         spec.insert("apiTimeout".to_owned(), 60.into());
     }
     if given(&resource.spec.container_image).is_none() {
-        let runs = deployment.and_then(|live| live.pointer("/spec/template/spec/containers/0/image")?.as_str());
-        spec.insert("containerImage".to_owned(), runs.unwrap_or(default_image).into());
+        let runs = deployment.and_then(|live| {
+            live.pointer("/spec/template/spec/containers/0/image")?
+                .as_str()
+        });
+        spec.insert(
+            "containerImage".to_owned(),
+            runs.unwrap_or(default_image).into(),
+        );
     }
-    let words: Vec<_> = spec.iter().map(|(field, value)| format!("spec.{field}: {value}")).collect();
+    let words: Vec<_> = spec
+        .iter()
+        .map(|(field, value)| format!("spec.{field}: {value}"))
+        .collect();
     (!spec.is_empty()).then(|| (json!({ "spec": spec }), words.join(", ")))
 }
 
-/// Secrets of application credentials are held by a finalizer that placement-operator does not know; nova-operator puts it there again by itself.
-/// `secrets`: those with the label of the [credentials that are held](credential::held), or that the PlacementAPI names.
+/// Secrets of application credentials are held by a finalizer that placement-operator does not
+/// know; nova-operator puts it there again by itself. `secrets`: those with the label of the
+/// [credentials that are held](credential::held), or that the PlacementAPI names.
 pub fn credentials(namespace: &str, secrets: &[Value]) -> Vec<Release> {
-    let key = |secret: &Value| ObjectKey::new(kinds::SECRET, namespace, secret["metadata"]["name"].as_str().unwrap_or_default());
-    let releases = secrets.iter().filter_map(|secret| Release::of(&key(secret), secret, credential::FINALIZER, Some(credential::LABEL.0)));
+    let key = |secret: &Value| {
+        ObjectKey::new(
+            kinds::SECRET,
+            namespace,
+            secret["metadata"]["name"].as_str().unwrap_or_default(),
+        )
+    };
+    let releases = secrets.iter().filter_map(|secret| {
+        Release::of(
+            &key(secret),
+            secret,
+            credential::FINALIZER,
+            Some(credential::LABEL.0),
+        )
+    });
     releases.collect()
 }
 
@@ -74,11 +113,28 @@ mod tests {
 
     #[test]
     fn what_only_weft_serves_is_named() {
-        let fields = |spec: Value| obstacles(&read(&spec).spec).into_iter().map(|problem| problem.field).collect::<Vec<_>>();
-        assert_eq!(fields(json!({"databaseInstance": "openstack", "secret": "osp", "auth": {"strategy": "keystone"}})), [""; 0]);
+        let fields = |spec: Value| {
+            obstacles(&read(&spec).spec)
+                .into_iter()
+                .map(|problem| problem.field)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(
-            fields(json!({"database": {}, "keystone": {"registration": "Direct"}, "auth": {"strategy": "noauth2"}})),
-            ["spec.database", "spec.keystone", "spec.auth.strategy", "spec.secret"]
+            fields(
+                json!({"databaseInstance": "openstack", "secret": "osp", "auth": {"strategy": "keystone"}})
+            ),
+            [""; 0]
+        );
+        assert_eq!(
+            fields(
+                json!({"database": {}, "keystone": {"registration": "Direct"}, "auth": {"strategy": "noauth2"}})
+            ),
+            [
+                "spec.database",
+                "spec.keystone",
+                "spec.auth.strategy",
+                "spec.secret"
+            ]
         );
     }
 
@@ -93,7 +149,13 @@ mod tests {
                 r#"spec.apiTimeout: 60, spec.containerImage: "runs""#.to_owned()
             ))
         );
-        assert_eq!(missing(json!({"containerImage": ""}), None).unwrap().0["spec"]["containerImage"], "default");
-        assert_eq!(missing(json!({"containerImage": "mine"}), Some(&runs)), None);
+        assert_eq!(
+            missing(json!({"containerImage": ""}), None).unwrap().0["spec"]["containerImage"],
+            "default"
+        );
+        assert_eq!(
+            missing(json!({"containerImage": "mine"}), Some(&runs)),
+            None
+        );
     }
 }

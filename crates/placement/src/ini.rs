@@ -1,10 +1,14 @@
 //! Files in the form of oslo.config: written so that every value comes back as it was, and checked.
 //!
-//! What its parser does to a value, and what is done against that (`oslo_config/iniparser.py`, `cfg.py`):
+//! What its parser does to a value, and what is done against that (`oslo_config/iniparser.py`,
+//! `cfg.py`):
 //!
-//! - it strips blanks at both ends, and one pair of equal quotes: so a value that begins or ends with one of these is written between quotes, and an empty one too;
-//! - it replaces `$name` and `${name}` by other options, and takes `\$` for a dollar sign: so that is how one is written;
-//! - a line break ends it: so a control character is refused, for no way of writing one brings it back.
+//! - it strips blanks at both ends, and one pair of equal quotes: so a value that begins or ends
+//!   with one of these is written between quotes, and an empty one too;
+//! - it replaces `$name` and `${name}` by other options, and takes `\$` for a dollar sign: so that
+//!   is how one is written;
+//! - a line break ends it: so a control character is refused, for no way of writing one brings it
+//!   back.
 
 use std::fmt::Write;
 
@@ -66,30 +70,54 @@ impl Ini {
 fn quoted(value: &str, what: &str) -> Result<String, IniError> {
     refuse_control(value, what)?;
     let escaped = value.replace('$', "\\$");
-    let is_stripped = |character: char| character.is_whitespace() || ['"', '\''].contains(&character);
-    let is_changed = escaped.is_empty() || escaped.starts_with(is_stripped) || escaped.ends_with(is_stripped);
-    Ok(if is_changed { format!("\"{escaped}\"") } else { escaped })
+    let is_stripped =
+        |character: char| character.is_whitespace() || ['"', '\''].contains(&character);
+    let is_changed =
+        escaped.is_empty() || escaped.starts_with(is_stripped) || escaped.ends_with(is_stripped);
+    Ok(if is_changed {
+        format!("\"{escaped}\"")
+    } else {
+        escaped
+    })
 }
 
 /// # Errors
 /// The text has a control character.
 pub fn refuse_control(text: &str, what: &str) -> Result<(), IniError> {
-    match text.chars().enumerate().find(|(_, character)| character.is_control()) {
+    match text
+        .chars()
+        .enumerate()
+        .find(|(_, character)| character.is_control())
+    {
         None => Ok(()),
         Some((index, character)) => {
             let last = text.trim_end_matches(['\n', '\r']).chars().count() <= index;
-            Err(IniError::Control { what: what.to_owned(), character, position: index + 1, last })
+            Err(IniError::Control {
+                what: what.to_owned(),
+                character,
+                position: index + 1,
+                last,
+            })
         }
     }
 }
 
-/// The settings of a user as a file: options before the first section are of `[DEFAULT]`, without which oslo.config refuses them.
+/// The settings of a user as a file: options before the first section are of `[DEFAULT]`, without
+/// which oslo.config refuses them.
 pub fn with_section(text: &str) -> String {
-    let mut lines = text.lines().map(str::trim_end).filter(|line| !line.is_empty() && !line.starts_with(['#', ';']));
-    if lines.next().is_none_or(|line| line.starts_with('[')) { text.to_owned() } else { format!("[DEFAULT]\n{text}") }
+    let mut lines = text
+        .lines()
+        .map(str::trim_end)
+        .filter(|line| !line.is_empty() && !line.starts_with(['#', ';']));
+    if lines.next().is_none_or(|line| line.starts_with('[')) {
+        text.to_owned()
+    } else {
+        format!("[DEFAULT]\n{text}")
+    }
 }
 
-/// The first error in settings that a user has written, with the number of its line. `None` if Placement can read them [`with_section`].
+/// The first error in settings that a user has written, with the number of its line. `None` if
+/// Placement can read them [`with_section`].
 pub fn complaint(text: &str) -> Option<String> {
     let mut in_value = false;
     for (index, line) in text.split('\n').enumerate() {
@@ -102,7 +130,9 @@ pub fn complaint(text: &str) -> Option<String> {
             in_value = false;
         } else if trimmed.starts_with([' ', '\t']) {
             if !in_value {
-                return wrong("it begins with a blank, and there is no value before it that it could continue");
+                return wrong(
+                    "it begins with a blank, and there is no value before it that it could continue",
+                );
             }
         } else if trimmed.starts_with(['#', ';']) {
             in_value = false;
@@ -114,7 +144,10 @@ pub fn complaint(text: &str) -> Option<String> {
         } else {
             match trimmed.find(['=', ':']) {
                 None => return wrong("an option has a value after '=', for example debug = true"),
-                Some(at) if trimmed[..at].trim().is_empty() || trimmed.starts_with(char::is_whitespace) => {
+                Some(at)
+                    if trimmed[..at].trim().is_empty()
+                        || trimmed.starts_with(char::is_whitespace) =>
+                {
                     return wrong("the name of the option is missing");
                 }
                 Some(_) => in_value = true,
@@ -134,43 +167,71 @@ pub(crate) mod tests {
     use super::*;
     pub use crate::hazards::HAZARDS;
 
-    /// Reads an option as oslo.config does: its parser, then its substitution by `string.Template.safe_substitute`.
+    /// Reads an option as oslo.config does: its parser, then its substitution by
+    /// `string.Template.safe_substitute`.
     pub fn read(text: &str, section: &str, option: &str) -> Option<String> {
         let mut current = "";
         let mut found = None;
         for line in text.split('\n') {
             let line = line.trim_end();
-            if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            if let Some(name) = line
+                .strip_prefix('[')
+                .and_then(|line| line.strip_suffix(']'))
+            {
                 current = name;
             } else if let Some(at) = line.find(['=', ':'])
                 && current == section
                 && line[..at].trim() == option
             {
                 let value = line[at + 1..].trim();
-                let quote = value.chars().next().filter(|first| ['"', '\''].contains(first) && value.ends_with(*first));
-                let value = if quote.is_some() { value.get(1..value.len() - 1).unwrap_or_default() } else { value };
+                let quote = value
+                    .chars()
+                    .next()
+                    .filter(|first| ['"', '\''].contains(first) && value.ends_with(*first));
+                let value = if quote.is_some() {
+                    value.get(1..value.len() - 1).unwrap_or_default()
+                } else {
+                    value
+                };
                 found = Some(substitute(&value.replace("\\$", "$$")));
             }
         }
         found
     }
 
-    /// `$$` is a dollar sign; `$name` and `${name}` would be other options, of which there are none here.
+    /// `$$` is a dollar sign; `$name` and `${name}` would be other options, of which there are none
+    /// here.
     fn substitute(value: &str) -> String {
         Regex::new(r"\$(\$|[A-Za-z_][A-Za-z0-9_.]*|\{[^}]*\})")
             .unwrap()
-            .replace_all(value, |found: &regex::Captures<'_>| if &found[1] == "$" { "$".to_owned() } else { "<other option>".to_owned() })
+            .replace_all(value, |found: &regex::Captures<'_>| {
+                if &found[1] == "$" {
+                    "$".to_owned()
+                } else {
+                    "<other option>".to_owned()
+                }
+            })
             .into_owned()
     }
 
     fn comes_back(value: &str) {
         let mut ini = Ini::default();
-        ini.section("DEFAULT").plain("debug", "false").section("keystone_authtoken");
+        ini.section("DEFAULT")
+            .plain("debug", "false")
+            .section("keystone_authtoken");
         ini.value("password", value, "the password").unwrap();
         ini.plain("after", "1");
         let text = ini.into_text();
-        assert_eq!(read(&text, "keystone_authtoken", "password").as_deref(), Some(value), "{text}");
-        assert_eq!(read(&text, "keystone_authtoken", "after").as_deref(), Some("1"), "{text}");
+        assert_eq!(
+            read(&text, "keystone_authtoken", "password").as_deref(),
+            Some(value),
+            "{text}"
+        );
+        assert_eq!(
+            read(&text, "keystone_authtoken", "after").as_deref(),
+            Some("1"),
+            "{text}"
+        );
         assert_eq!(complaint(&text), None, "{text}");
     }
 
@@ -194,9 +255,22 @@ pub(crate) mod tests {
 
     #[test]
     fn a_control_character_is_refused_with_the_way_out() {
-        let error =
-            |value: &str| Ini::default().value("password", value, "key PlacementPassword of Secret osp-secret").unwrap_err().to_string();
-        assert!(error("a\n").ends_with("write the Secret without the line break (printf instead of echo)"), "{}", error("a\n"));
+        let error = |value: &str| {
+            Ini::default()
+                .value(
+                    "password",
+                    value,
+                    "key PlacementPassword of Secret osp-secret",
+                )
+                .unwrap_err()
+                .to_string()
+        };
+        assert!(
+            error("a\n")
+                .ends_with("write the Secret without the line break (printf instead of echo)"),
+            "{}",
+            error("a\n")
+        );
         assert!(
             error("12345678\nauth_url = http://elsewhere")
                 .starts_with("key PlacementPassword of Secret osp-secret has the control character '\\n' at position 9")
@@ -219,8 +293,16 @@ pub(crate) mod tests {
     #[test]
     fn options_without_a_section_are_of_the_default_one() {
         assert_eq!(with_section("foo = bar\n"), "[DEFAULT]\nfoo = bar\n");
-        assert_eq!(with_section("# why\n\nfoo = bar\n[api]\na = b"), "[DEFAULT]\n# why\n\nfoo = bar\n[api]\na = b");
-        for as_it_is in ["", "\n# why\n", "[DEFAULT]\nfoo = bar", "# why\n[api]\na = b"] {
+        assert_eq!(
+            with_section("# why\n\nfoo = bar\n[api]\na = b"),
+            "[DEFAULT]\n# why\n\nfoo = bar\n[api]\na = b"
+        );
+        for as_it_is in [
+            "",
+            "\n# why\n",
+            "[DEFAULT]\nfoo = bar",
+            "# why\n[api]\na = b",
+        ] {
             assert_eq!(with_section(as_it_is), as_it_is);
         }
     }
@@ -228,7 +310,14 @@ pub(crate) mod tests {
     #[test]
     fn a_complaint_names_the_line() {
         assert_eq!(complaint("foo = bar"), None);
-        assert_eq!(complaint("foo").unwrap(), "line 1, \"foo\": an option has a value after '=', for example debug = true");
-        assert!(complaint("[DEFAULT]\n\ndebug").unwrap().starts_with("line 3, \"debug\""));
+        assert_eq!(
+            complaint("foo").unwrap(),
+            "line 1, \"foo\": an option has a value after '=', for example debug = true"
+        );
+        assert!(
+            complaint("[DEFAULT]\n\ndebug")
+                .unwrap()
+                .starts_with("line 3, \"debug\"")
+        );
     }
 }

@@ -51,7 +51,8 @@ pub struct Inputs {
     pub database_tls: bool,
     /// Keystone, and who Placement is there; nothing with `auth.strategy: noauth2`.
     pub keystone: Option<(KeystoneEndpoints, Credentials)>,
-    /// Digests of what the pods read and Weft does not write: certificates and bundles, by the name of the Secret.
+    /// Digests of what the pods read and Weft does not write: certificates and bundles, by the name
+    /// of the Secret.
     pub mounted: BTreeMap<String, String>,
     /// The networks of `spec.networkAttachments`, in that order.
     pub networks: Vec<Network>,

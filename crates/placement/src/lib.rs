@@ -1,10 +1,12 @@
 //! `PlacementAPI`: what a Placement service is made of. Pure: no I/O, no clock, no dice.
 //!
-//! [`validate`] lists everything that is wrong with a specification; [`Config`] is one in which nothing is wrong or open, and [`Inputs`] what else
-//! must be known: contents of Secrets, addresses of Keystone, networks. From both of them [`files`] makes what Placement and Apache read, and
+//! [`validate`] lists everything that is wrong with a specification; [`Config`] is one in which
+//! nothing is wrong or open, and [`Inputs`] what else must be known: contents of Secrets, addresses
+//! of Keystone, networks. From both of them [`files`] makes what Placement and Apache read, and
 //! [`objects`] what is applied. Every value of somebody else's goes through [`ini`] or [`url`].
 //!
-//! What is to be done next is an [`assess`]ment of the resource and of the [`World`]; [`conditions`] and [`status`] say how far it is.
+//! What is to be done next is an [`assess`]ment of the resource and of the [`World`];
+//! [`conditions`] and [`status`] say how far it is.
 
 pub mod assess;
 pub mod certificate;

@@ -1,4 +1,5 @@
-//! The networks that pods are attached to beside the cluster's own: what Multus is asked for, and whether it has done it.
+//! The networks that pods are attached to beside the cluster's own: what Multus is asked for, and
+//! whether it has done it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,7 +23,8 @@ const INTERFACE_LENGTH: usize = 15;
 /// The interfaces that every pod has.
 const OF_EVERY_POD: [&str; 2] = ["lo", "eth0"];
 
-/// Addresses of pods, by `namespace/name` of the network; the default network has the name that the plugin gives it.
+/// Addresses of pods, by `namespace/name` of the network; the default network has the name that the
+/// plugin gives it.
 pub type Addresses = BTreeMap<String, Vec<String>>;
 
 /// What is known of a network, by its NetworkAttachmentDefinition.
@@ -31,16 +33,29 @@ pub type Addresses = BTreeMap<String, Vec<String>>;
 /// It is not there, or cannot be read.
 pub fn read(name: &str, definition: Option<&Value>) -> Result<Network, State> {
     // An error and not a wait: nobody but the user makes it.
-    let Some(definition) = definition else { return Err(State::error(format!("NetworkAttachment resources missing: {name}"))) };
+    let Some(definition) = definition else {
+        return Err(State::error(format!(
+            "NetworkAttachment resources missing: {name}"
+        )));
+    };
     let config = definition["spec"]["config"].as_str().unwrap_or_default();
     // Without one, the configuration is a file on each node.
-    let config = if config.trim().is_empty() { Ok(Value::Null) } else { serde_json::from_str::<Value>(config) };
+    let config = if config.trim().is_empty() {
+        Ok(Value::Null)
+    } else {
+        serde_json::from_str::<Value>(config)
+    };
     match config {
         Ok(config) => Ok(Network {
             name: name.to_owned(),
-            gateway: config["ipam"]["gateway"].as_str().filter(|gateway| !gateway.is_empty()).map(str::to_owned),
+            gateway: config["ipam"]["gateway"]
+                .as_str()
+                .filter(|gateway| !gateway.is_empty())
+                .map(str::to_owned),
         }),
-        Err(error) => Err(Step::NetworkAttachments.fails(format!("spec.config of NetworkAttachmentDefinition {name} is no JSON: {error}"))),
+        Err(error) => Err(Step::NetworkAttachments.fails(format!(
+            "spec.config of NetworkAttachmentDefinition {name} is no JSON: {error}"
+        ))),
     }
 }
 
@@ -49,8 +64,8 @@ fn interface(network: &str) -> String {
     network.chars().take(INTERFACE_LENGTH).collect()
 }
 
-/// Whether each network has an interface of its own in the pods. Where two have the same, Multus attaches the first and fails the pod at the second, each
-/// time anew.
+/// Whether each network has an interface of its own in the pods. Where two have the same, Multus
+/// attaches the first and fails the pod at the second, each time anew.
 ///
 /// # Errors
 /// Two have not.
@@ -86,15 +101,25 @@ pub fn wanted(namespace: &str, networks: &[Network]) -> String {
     Value::from_iter(networks).to_string()
 }
 
-/// What pods tell of their networks, for status, and whether all that count have an address on each network that is asked for.
+/// What pods tell of their networks, for status, and whether all that count have an address on each
+/// network that is asked for.
 ///
-/// A pod counts if it is of the Deployment as it is now: it was made with the same networks and the same hash of what it reads, has not ended and is not
-/// being deleted. Any number of addresses will do, so a network with two families needs no care. Without replicas there is nothing to wait for.
-pub fn attached(namespace: &str, networks: &[String], deployment: &Value, pods: &[Arc<Value>]) -> (Addresses, State) {
+/// A pod counts if it is of the Deployment as it is now: it was made with the same networks and the
+/// same hash of what it reads, has not ended and is not being deleted. Any number of addresses will
+/// do, so a network with two families needs no care. Without replicas there is nothing to wait for.
+pub fn attached(
+    namespace: &str,
+    networks: &[String],
+    deployment: &Value,
+    pods: &[Arc<Value>],
+) -> (Addresses, State) {
     if networks.is_empty() || deployment["spec"]["replicas"] == 0 {
         return (Addresses::new(), done());
     }
-    let mut pods: Vec<_> = pods.iter().filter(|pod| is_current(pod, deployment)).collect();
+    let mut pods: Vec<_> = pods
+        .iter()
+        .filter(|pod| is_current(pod, deployment))
+        .collect();
     pods.sort_by_key(|pod| pod["metadata"]["name"].as_str());
     let mut addresses = Addresses::new();
     let mut lacking = pods.is_empty();
@@ -107,8 +132,14 @@ pub fn attached(namespace: &str, networks: &[String], deployment: &Value, pods: 
                 return (Addresses::new(), Step::NetworkAttachments.fails(why));
             }
         };
-        let with_address: BTreeSet<_> = told.iter().filter(|(_, ips)| !ips.is_empty()).map(|(name, _)| name.clone()).collect();
-        lacking |= !networks.iter().all(|network| with_address.contains(&format!("{namespace}/{network}")));
+        let with_address: BTreeSet<_> = told
+            .iter()
+            .filter(|(_, ips)| !ips.is_empty())
+            .map(|(name, _)| name.clone())
+            .collect();
+        lacking |= !networks
+            .iter()
+            .all(|network| with_address.contains(&format!("{namespace}/{network}")));
         for (network, ips) in told {
             addresses.entry(network).or_default().extend(ips);
         }
@@ -116,7 +147,10 @@ pub fn attached(namespace: &str, networks: &[String], deployment: &Value, pods: 
     if !lacking {
         return (addresses, done());
     }
-    let why = format!("not all pods have interfaces with ips as configured in NetworkAttachments: [{}]", networks.join(" "));
+    let why = format!(
+        "not all pods have interfaces with ips as configured in NetworkAttachments: [{}]",
+        networks.join(" ")
+    );
     (addresses, Step::NetworkAttachments.fails(why))
 }
 
@@ -125,21 +159,37 @@ fn is_current(pod: &Value, deployment: &Value) -> bool {
     let template = &deployment["spec"]["template"];
     let hash = |of: &Value| {
         let containers = of["spec"]["containers"].as_array()?;
-        let mut variables = containers.iter().filter_map(|container| container["env"].as_array()).flatten();
-        variables.find(|variable| variable["name"] == CONFIG_HASH).map(|variable| variable["value"].clone())
+        let mut variables = containers
+            .iter()
+            .filter_map(|container| container["env"].as_array())
+            .flatten();
+        variables
+            .find(|variable| variable["name"] == CONFIG_HASH)
+            .map(|variable| variable["value"].clone())
     };
     pod["metadata"]["deletionTimestamp"].is_null()
-        && !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
+        && !matches!(
+            pod["status"]["phase"].as_str(),
+            Some("Succeeded" | "Failed")
+        )
         && pod["metadata"]["annotations"][NETWORKS] == template["metadata"]["annotations"][NETWORKS]
         && hash(pod) == hash(template)
 }
 
-/// The addresses of a pod by network, in the order in which it tells them. A pod that tells nothing yet has none.
+/// The addresses of a pod by network, in the order in which it tells them. A pod that tells nothing
+/// yet has none.
 fn told(pod: &Value) -> Result<Vec<(String, Vec<String>)>, serde_json::Error> {
-    let Some(status) = pod["metadata"]["annotations"][NETWORK_STATUS].as_str() else { return Ok(Vec::new()) };
+    let Some(status) = pod["metadata"]["annotations"][NETWORK_STATUS].as_str() else {
+        return Ok(Vec::new());
+    };
     let networks: Vec<Value> = serde_json::from_str(status)?;
     let of = |network: &Value| {
-        let ips = network["ips"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
+        let ips = network["ips"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .map(str::to_owned);
         Some((network["name"].as_str()?.to_owned(), ips.collect()))
     };
     Ok(networks.iter().filter_map(of).collect())
@@ -155,8 +205,7 @@ mod tests {
     use super::*;
 
     const ASKED: &str = r#"[{"name":"storage"}]"#;
-    const LACKING: &str =
-        "NetworkAttachments error occurred not all pods have interfaces with ips as configured in NetworkAttachments: [storage tenant]";
+    const LACKING: &str = "NetworkAttachments error occurred not all pods have interfaces with ips as configured in NetworkAttachments: [storage tenant]";
 
     fn deployment(replicas: u8) -> Value {
         json!({"spec": {"replicas": replicas, "template": {"metadata": {"annotations": {NETWORKS: ASKED}},
@@ -164,29 +213,44 @@ mod tests {
     }
 
     fn pod(name: &str, status: &[(&str, &[&str])]) -> Value {
-        let status: Vec<_> = status.iter().map(|(name, ips)| json!({"name": name, "interface": "x", "ips": ips, "dns": {}})).collect();
+        let status: Vec<_> = status
+            .iter()
+            .map(|(name, ips)| json!({"name": name, "interface": "x", "ips": ips, "dns": {}}))
+            .collect();
         json!({"metadata": {"name": name, "annotations": {NETWORKS: ASKED, NETWORK_STATUS: json!(status).to_string()}},
             "spec": {"containers": [{"env": [{"name": "CONFIG_HASH", "value": "new"}]}]}, "status": {"phase": "Running"}})
     }
 
     fn with(mut pod: Value, pointer: &str, value: Value) -> Value {
-        *pod.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer}")) = value;
+        *pod.pointer_mut(pointer)
+            .unwrap_or_else(|| panic!("{pointer}")) = value;
         pod
     }
 
     fn look(replicas: u8, pods: &[Value]) -> (Addresses, State) {
         let pods: Vec<_> = pods.iter().cloned().map(Arc::new).collect();
-        attached("cloud", &["storage".to_owned(), "tenant".to_owned()], &deployment(replicas), &pods)
+        attached(
+            "cloud",
+            &["storage".to_owned(), "tenant".to_owned()],
+            &deployment(replicas),
+            &pods,
+        )
     }
 
-    const WHOLE: [(&str, &[&str]); 3] =
-        [("kindnet", &["10.244.0.5"]), ("cloud/storage", &["172.18.0.50", "fd00:18::50"]), ("cloud/tenant", &["172.19.0.50"])];
+    const WHOLE: [(&str, &[&str]); 3] = [
+        ("kindnet", &["10.244.0.5"]),
+        ("cloud/storage", &["172.18.0.50", "fd00:18::50"]),
+        ("cloud/tenant", &["172.19.0.50"]),
+    ];
 
     #[test]
     fn pods_with_an_address_on_each_network_are_attached() {
         let (addresses, reading) = look(1, &[pod("a", &WHOLE)]);
         assert_eq!(reading, done());
-        let told: Vec<_> = addresses.iter().map(|(network, ips)| (network.as_str(), ips.join(" "))).collect();
+        let told: Vec<_> = addresses
+            .iter()
+            .map(|(network, ips)| (network.as_str(), ips.join(" ")))
+            .collect();
         assert_eq!(
             told,
             [
@@ -199,24 +263,42 @@ mod tests {
 
     #[test]
     fn the_annotation_of_a_pod_may_come_late() {
-        let late = with(pod("b", &[]), "/metadata/annotations", json!({NETWORKS: ASKED}));
+        let late = with(
+            pod("b", &[]),
+            "/metadata/annotations",
+            json!({NETWORKS: ASKED}),
+        );
         let (addresses, reading) = look(2, &[pod("a", &WHOLE), late]);
         assert_eq!(reading, State::error(LACKING));
         assert_eq!(addresses["cloud/storage"].len(), 2, "what is known is told");
-        assert_eq!(look(2, &[]).1, State::error(LACKING), "no pod is none that is attached");
+        assert_eq!(
+            look(2, &[]).1,
+            State::error(LACKING),
+            "no pod is none that is attached"
+        );
     }
 
-    /// placement-operator counts addresses of all pods together: two of one pod hide that another one has none.
+    /// placement-operator counts addresses of all pods together: two of one pod hide that another
+    /// one has none.
     #[test]
     fn two_addresses_of_one_pod_do_not_count_for_another() {
-        let without = pod("b", &[("cloud/storage", &[]), ("cloud/tenant", &["172.19.0.51"])]);
-        assert_eq!(look(2, &[pod("a", &WHOLE), without]).1, State::error(LACKING));
+        let without = pod(
+            "b",
+            &[("cloud/storage", &[]), ("cloud/tenant", &["172.19.0.51"])],
+        );
+        assert_eq!(
+            look(2, &[pod("a", &WHOLE), without]).1,
+            State::error(LACKING)
+        );
     }
 
     #[test]
     fn without_replicas_or_networks_there_is_nothing_to_wait_for() {
         assert_eq!(look(0, &[]), (Addresses::new(), done()));
-        assert_eq!(attached("cloud", &[], &deployment(1), &[Arc::new(pod("a", &WHOLE))]), (Addresses::new(), done()));
+        assert_eq!(
+            attached("cloud", &[], &deployment(1), &[Arc::new(pod("a", &WHOLE))]),
+            (Addresses::new(), done())
+        );
     }
 
     #[test]
@@ -228,7 +310,11 @@ mod tests {
         for out in [
             going,
             with(without.clone(), "/spec/containers", of_before),
-            with(without.clone(), "/metadata/annotations", json!({NETWORKS: "[]"})),
+            with(
+                without.clone(),
+                "/metadata/annotations",
+                json!({NETWORKS: "[]"}),
+            ),
             with(without.clone(), "/status/phase", "Failed".into()),
         ] {
             let (addresses, reading) = look(1, &[out, pod("a", &WHOLE)]);
@@ -239,7 +325,11 @@ mod tests {
 
     #[test]
     fn an_annotation_that_cannot_be_read_is_told() {
-        let broken = with(pod("a", &WHOLE), "/metadata/annotations", json!({NETWORKS: ASKED, NETWORK_STATUS: "["}));
+        let broken = with(
+            pod("a", &WHOLE),
+            "/metadata/annotations",
+            json!({NETWORKS: ASKED, NETWORK_STATUS: "["}),
+        );
         let message = look(1, &[broken]).1.message;
         assert!(
             message.starts_with("NetworkAttachments error occurred annotation k8s.v1.cni.cncf.io/network-status of Pod a"),
@@ -249,9 +339,19 @@ mod tests {
 
     #[test]
     fn each_network_has_an_interface_of_its_own() {
-        let says =
-            |names: &[&str]| distinct(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).map_err(|state| state.message);
-        assert_eq!(says(&["storage-net-01-a", "storage-net-02-a", "net.1"]), Ok(()));
+        let says = |names: &[&str]| {
+            distinct(
+                &names
+                    .iter()
+                    .map(|name| (*name).to_owned())
+                    .collect::<Vec<_>>(),
+            )
+            .map_err(|state| state.message)
+        };
+        assert_eq!(
+            says(&["storage-net-01-a", "storage-net-02-a", "net.1"]),
+            Ok(())
+        );
         assert_eq!(says(&[]), Ok(()));
         assert_eq!(
             says(&["tenant", "storage-network-a", "storage-network-b"]).unwrap_err(),
@@ -259,17 +359,32 @@ mod tests {
              is named by the first 15 characters: give one NetworkAttachmentDefinition a name that differs in these"
         );
         let of_every_pod = says(&["tenant", "eth0"]).unwrap_err();
-        assert!(of_every_pod.contains("eth0 would be the interface eth0 in the pods, which every pod has already"), "{of_every_pod}");
+        assert!(
+            of_every_pod.contains(
+                "eth0 would be the interface eth0 in the pods, which every pod has already"
+            ),
+            "{of_every_pod}"
+        );
     }
 
     #[test]
     fn the_gateway_is_that_of_the_definition() {
         let definition = |config: &str| json!({"spec": {"config": config}});
-        let gateway = |config: &str| read("storage", Some(&definition(config))).ok().map(|network| network.gateway);
-        assert_eq!(gateway(r#"{"ipam": {"type": "whereabouts", "gateway": "172.18.0.1"}}"#), Some(Some("172.18.0.1".to_owned())));
+        let gateway = |config: &str| {
+            read("storage", Some(&definition(config)))
+                .ok()
+                .map(|network| network.gateway)
+        };
+        assert_eq!(
+            gateway(r#"{"ipam": {"type": "whereabouts", "gateway": "172.18.0.1"}}"#),
+            Some(Some("172.18.0.1".to_owned()))
+        );
         assert_eq!(gateway(r#"{"ipam": {"type": "whereabouts"}}"#), Some(None));
         assert_eq!(gateway(""), Some(None));
-        assert_eq!(read("storage", None), Err(State::error("NetworkAttachment resources missing: storage")));
+        assert_eq!(
+            read("storage", None),
+            Err(State::error("NetworkAttachment resources missing: storage"))
+        );
         assert!(
             matches!(read("storage", Some(&definition("{"))), Err(state) if state.message.starts_with("NetworkAttachments error occurred "))
         );

@@ -1,5 +1,6 @@
-//! Everything that a PlacementAPI leads to, without writing anything: the operator's own assessments of a world in which whatever is made is there at
-//! once, and whatever others have to do is done.
+//! Everything that a PlacementAPI leads to, without writing anything: the operator's own
+//! assessments of a world in which whatever is made is there at once, and whatever others have to
+//! do is done.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -46,7 +47,8 @@ pub struct Preview {
 /// What there is beside a PlacementAPI.
 #[derive(Clone, Debug)]
 pub enum Given {
-    /// These objects. A database and a Keystone that they lack are taken for granted where other operators would bring them.
+    /// These objects. A database and a Keystone that they lack are taken for granted where other
+    /// operators would bring them.
     Files(Vec<Value>),
     /// A cluster, as far as it has been asked.
     Cluster {
@@ -61,7 +63,13 @@ impl Given {
     /// What is known of this; nothing, if that was not asked yet.
     fn seen(&self, question: &Question) -> Option<Seen<Vec<Value>>> {
         match self {
-            Self::Files(objects) => Some(Seen::Told(objects.iter().filter(|object| matches(question, object)).cloned().collect())),
+            Self::Files(objects) => Some(Seen::Told(
+                objects
+                    .iter()
+                    .filter(|object| matches(question, object))
+                    .cloned()
+                    .collect(),
+            )),
             Self::Cluster { .. } if !self.serves(question.kind()) => Some(Seen::NotServed),
             Self::Cluster { answers, .. } => answers.get(question).cloned().map(Seen::Told),
         }
@@ -82,25 +90,53 @@ impl Given {
     }
 }
 
-/// Looks ahead. `elder` is another PlacementAPI of the namespace that counts instead of this one; of `dice` an account is made if there is none.
-pub fn preview(resource: &PlacementApi, settings: &Settings, mut given: Given, elder: Option<&str>, dice: Dice) -> Preview {
-    let namespace = resource.metadata.namespace.clone().unwrap_or_else(|| "default".to_owned());
+/// Looks ahead. `elder` is another PlacementAPI of the namespace that counts instead of this one;
+/// of `dice` an account is made if there is none.
+pub fn preview(
+    resource: &PlacementApi,
+    settings: &Settings,
+    mut given: Given,
+    elder: Option<&str>,
+    dice: Dice,
+) -> Preview {
+    let namespace = resource
+        .metadata
+        .namespace
+        .clone()
+        .unwrap_or_else(|| "default".to_owned());
     let mut preview = Preview::default();
     if let Given::Files(objects) = &mut given {
-        *objects = objects.iter().map(|object| as_stored(object, &namespace)).collect();
+        *objects = objects
+            .iter()
+            .map(|object| as_stored(object, &namespace))
+            .collect();
         assume(resource, &namespace, objects, &mut preview.assumed);
     }
     let world = Ahead::new(given);
     for _ in 0..ROUNDS {
-        let assessment = assess(resource, elder, settings, &world, Timestamp::UNIX_EPOCH, dice);
+        let assessment = assess(
+            resource,
+            elder,
+            settings,
+            &world,
+            Timestamp::UNIX_EPOCH,
+            dice,
+        );
         preview.open = std::mem::take(&mut lock(&world.open));
-        let progress = |preview: &Preview| preview.objects.len() + preview.claims.len() + preview.replaced.len();
+        let progress = |preview: &Preview| {
+            preview.objects.len() + preview.claims.len() + preview.replaced.len()
+        };
         let before = progress(&preview);
         for (key, _) in assessment.deletions {
             world.delete(&key);
             preview.replaced.insert(key);
         }
-        preview.claims.extend(assessment.claims.into_iter().filter(|claim| world.claim(&claim.key, &claim.body)));
+        preview.claims.extend(
+            assessment
+                .claims
+                .into_iter()
+                .filter(|claim| world.claim(&claim.key, &claim.body)),
+        );
         for object in assessment.objects {
             if world.make(&object) {
                 preview.objects.push(object);
@@ -109,44 +145,79 @@ pub fn preview(resource: &PlacementApi, settings: &Settings, mut given: Given, e
         if progress(&preview) == before {
             preview.releases = assessment.releases;
             let conditions = assessment.steps.conditions(&[], Timestamp::UNIX_EPOCH);
-            let failed = conditions.iter().skip(1).find(|condition| condition.status == "False");
-            preview.ends = failed.map(|condition| format!("{}: {}", condition.type_, condition.message.as_deref().unwrap_or_default()));
+            let failed = conditions
+                .iter()
+                .skip(1)
+                .find(|condition| condition.status == "False");
+            preview.ends = failed.map(|condition| {
+                format!(
+                    "{}: {}",
+                    condition.type_,
+                    condition.message.as_deref().unwrap_or_default()
+                )
+            });
             break;
         }
     }
     preview
 }
 
-/// What nobody permits to be sent to Keystone of the Secrets among these objects, in the words of the condition.
-pub fn unpermitted(resource: &PlacementApi, settings: &Settings, objects: &[Value]) -> Option<String> {
+/// What nobody permits to be sent to Keystone of the Secrets among these objects, in the words of
+/// the condition.
+pub fn unpermitted(
+    resource: &PlacementApi,
+    settings: &Settings,
+    objects: &[Value],
+) -> Option<String> {
     let config = Config::of(resource).ok()?;
-    let objects = objects.iter().map(|object| as_stored(object, &config.namespace)).collect();
+    let objects = objects
+        .iter()
+        .map(|object| as_stored(object, &config.namespace))
+        .collect();
     direct::unpermitted(&config, settings, &Ahead::new(Given::Files(objects)))
 }
 
-/// Looks ahead to the end of a PlacementAPI: what is let go of others' objects, and what has to be asked before more can be said.
-pub fn preview_departure(resource: &PlacementApi, given: Given) -> (Vec<Release>, BTreeSet<Question>) {
+/// Looks ahead to the end of a PlacementAPI: what is let go of others' objects, and what has to be
+/// asked before more can be said.
+pub fn preview_departure(
+    resource: &PlacementApi,
+    given: Given,
+) -> (Vec<Release>, BTreeSet<Question>) {
     let world = Ahead::new(given);
     let releases = departure(resource, &world).releases;
     (releases, std::mem::take(&mut lock(&world.open)))
 }
 
 /// What usually is there where other operators are, and is not among the files.
-fn assume(resource: &PlacementApi, namespace: &str, known: &mut Vec<Value>, assumed: &mut Vec<String>) {
+fn assume(
+    resource: &PlacementApi,
+    namespace: &str,
+    known: &mut Vec<Value>,
+    assumed: &mut Vec<String>,
+) {
     let spec = &resource.spec;
     let has = |kind: Kind, known: &[Value]| known.iter().any(|object| object["kind"] == kind.kind);
     let noauth2 = spec.auth.as_ref().and_then(|auth| given(&auth.strategy)) == Some("noauth2");
-    let external = spec.keystone.as_ref().is_some_and(|keystone| keystone.external.is_some());
+    let external = spec
+        .keystone
+        .as_ref()
+        .is_some_and(|keystone| keystone.external.is_some());
     if !noauth2 && !external && !has(kinds::KEYSTONE_API, known) {
         let address = |endpoint: &str| format!("http://keystone-{endpoint}.{namespace}.svc:5000");
-        assumed.push(format!("no KeystoneAPI is given: it is taken to be at {}", address("internal")));
+        assumed.push(format!(
+            "no KeystoneAPI is given: it is taken to be at {}",
+            address("internal")
+        ));
         known.push(json!({"apiVersion": kinds::KEYSTONE_API.api_version(), "kind": "KeystoneAPI",
             "metadata": {"name": "keystone", "namespace": namespace},
             "status": {"apiEndpoints": {"public": address("public"), "internal": address("internal")}}}));
     }
     if let Some(instance) = given(&spec.database_instance) {
         let cr = format!("mariadb-{instance}");
-        if !known.iter().any(|object| object["kind"] == "Service" && object["metadata"]["labels"]["cr"] == cr) {
+        if !known
+            .iter()
+            .any(|object| object["kind"] == "Service" && object["metadata"]["labels"]["cr"] == cr)
+        {
             assumed.push(format!("no Service of database {instance} is given: it is taken to be {instance}.{namespace}.svc"));
             known.push(json!({"apiVersion": "v1", "kind": "Service",
                 "metadata": {"name": instance, "namespace": namespace, "labels": {"app": "mariadb", "cr": cr}}}));
@@ -177,20 +248,36 @@ struct Ahead {
 
 impl Ahead {
     fn new(given: Given) -> Self {
-        Self { given: Mutex::new(given), made: Mutex::default(), open: Mutex::default() }
+        Self {
+            given: Mutex::new(given),
+            made: Mutex::default(),
+            open: Mutex::default(),
+        }
     }
 
-    /// Makes an object; whether it is a new one. What others have said of it already stays, beside what is taken for granted.
+    /// Makes an object; whether it is a new one. What others have said of it already stays, beside
+    /// what is taken for granted.
     fn make(&self, object: &Manifest) -> bool {
         let key = object.key();
         let mut live = object.body().clone();
-        let all_true = |names: &[&str]| names.iter().map(|name| json!({"type": name, "status": "True"})).collect::<Value>();
+        let all_true = |names: &[&str]| {
+            names
+                .iter()
+                .map(|name| json!({"type": name, "status": "True"}))
+                .collect::<Value>()
+        };
         let granted = match key.kind {
             kinds::JOB => json!({"conditions": all_true(&["Complete"])}),
             kinds::SERVICE => json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}),
-            kinds::MARIADB_DATABASE => json!({"conditions": all_true(&["Ready", "MariaDBDatabaseReady"])}),
-            kinds::MARIADB_ACCOUNT => json!({"conditions": all_true(&["Ready", "MariaDBAccountReady"])}),
-            kinds::KEYSTONE_SERVICE | kinds::KEYSTONE_ENDPOINT => json!({"conditions": all_true(&["Ready"])}),
+            kinds::MARIADB_DATABASE => {
+                json!({"conditions": all_true(&["Ready", "MariaDBDatabaseReady"])})
+            }
+            kinds::MARIADB_ACCOUNT => {
+                json!({"conditions": all_true(&["Ready", "MariaDBAccountReady"])})
+            }
+            kinds::KEYSTONE_SERVICE | kinds::KEYSTONE_ENDPOINT => {
+                json!({"conditions": all_true(&["Ready"])})
+            }
             // Without pods, there is none to wait for.
             kinds::DEPLOYMENT => {
                 live["spec"]["replicas"] = 0.into();
@@ -199,7 +286,9 @@ impl Ahead {
             _ => json!({}),
         };
         let said = match lock(&self.given).seen(&Question::Object(key.clone())) {
-            Some(Seen::Told(found)) => found.first().and_then(|object| object["status"].as_object().cloned()),
+            Some(Seen::Told(found)) => found
+                .first()
+                .and_then(|object| object["status"].as_object().cloned()),
             _ => None,
         };
         let mut status = said.unwrap_or_default();
@@ -207,7 +296,9 @@ impl Ahead {
         status.remove("observedGeneration");
         status.extend(granted.as_object().cloned().unwrap_or_default());
         live["status"] = status.into();
-        lock(&self.made).insert(key.clone(), Arc::new(live)).is_none()
+        lock(&self.made)
+            .insert(key.clone(), Arc::new(live))
+            .is_none()
     }
 
     /// Takes an object away.
@@ -215,7 +306,9 @@ impl Ahead {
         lock(&self.made).remove(key);
         match &mut *lock(&self.given) {
             Given::Files(objects) => objects.retain(|object| !is(object, key)),
-            Given::Cluster { answers, .. } => answers.values_mut().for_each(|objects| objects.retain(|object| !is(object, key))),
+            Given::Cluster { answers, .. } => answers
+                .values_mut()
+                .for_each(|objects| objects.retain(|object| !is(object, key))),
         }
     }
 
@@ -223,7 +316,11 @@ impl Ahead {
     fn claim(&self, key: &ObjectKey, body: &Value) -> bool {
         let mut given = lock(&self.given);
         let mut new = false;
-        for object in given.objects_mut().into_iter().filter(|object| is(object, key)) {
+        for object in given
+            .objects_mut()
+            .into_iter()
+            .filter(|object| is(object, key))
+        {
             let before = object.clone();
             object["metadata"]["finalizers"] = body["metadata"]["finalizers"].clone();
             for (label, value) in body["metadata"]["labels"].as_object().into_iter().flatten() {
@@ -249,7 +346,9 @@ impl World for Ahead {
     fn object(&self, key: &ObjectKey) -> Seen<Option<Arc<Value>>> {
         match self.own(key) {
             Some(own) => Seen::Told(Some(own)),
-            None => self.ask(Question::Object(key.clone())).map(|objects| objects.into_iter().next()),
+            None => self
+                .ask(Question::Object(key.clone()))
+                .map(|objects| objects.into_iter().next()),
         }
     }
 
@@ -262,7 +361,11 @@ impl World for Ahead {
     }
 
     fn all_own(&self, kind: Kind) -> Vec<Arc<Value>> {
-        lock(&self.made).iter().filter(|(key, _)| key.kind == kind).map(|(_, object)| Arc::clone(object)).collect()
+        lock(&self.made)
+            .iter()
+            .filter(|(key, _)| key.kind == kind)
+            .map(|(_, object)| Arc::clone(object))
+            .collect()
     }
 
     fn failure(&self, _key: &ObjectKey) -> Option<Failure> {
@@ -284,14 +387,17 @@ fn matches(question: &Question, object: &Value) -> bool {
         Question::Object(key) => is(object, key),
         Question::Selected(kind, labels) => {
             let mut wanted = labels.split(',').filter_map(|label| label.split_once('='));
-            object["kind"] == kind.kind && wanted.all(|(label, value)| object["metadata"]["labels"][label] == value)
+            object["kind"] == kind.kind
+                && wanted.all(|(label, value)| object["metadata"]["labels"][label] == value)
         }
     }
 }
 
 fn is(object: &Value, key: &ObjectKey) -> bool {
     let metadata = &object["metadata"];
-    object["kind"] == key.kind.kind && metadata["name"] == key.name && metadata["namespace"].as_str() == key.namespace.as_deref()
+    object["kind"] == key.kind.kind
+        && metadata["name"] == key.name
+        && metadata["namespace"].as_str() == key.namespace.as_deref()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -304,11 +410,28 @@ mod tests {
     use super::*;
 
     fn looked(spec: &Value, given: &[Value]) -> (Vec<String>, Vec<String>, Option<String>) {
-        let resource = json!({"metadata": {"name": "placement", "namespace": "cloud"}, "spec": spec});
-        let dice = Dice { user: [1; 2], password: [1; 16] };
-        let preview = preview(&serde_json::from_value(resource).unwrap(), &Settings::default(), Given::Files(given.to_vec()), None, dice);
-        let names = preview.objects.iter().map(|object| format!("{}/{}", object.key().kind.kind, object.key().name));
-        (names.filter(|name| !name.starts_with("Job/")).collect(), preview.assumed, preview.ends)
+        let resource =
+            json!({"metadata": {"name": "placement", "namespace": "cloud"}, "spec": spec});
+        let dice = Dice {
+            user: [1; 2],
+            password: [1; 16],
+        };
+        let preview = preview(
+            &serde_json::from_value(resource).unwrap(),
+            &Settings::default(),
+            Given::Files(given.to_vec()),
+            None,
+            dice,
+        );
+        let names = preview
+            .objects
+            .iter()
+            .map(|object| format!("{}/{}", object.key().kind.kind, object.key().name));
+        (
+            names.filter(|name| !name.starts_with("Job/")).collect(),
+            preview.assumed,
+            preview.ends,
+        )
     }
 
     fn secret(name: &str, values: &Value) -> Value {
@@ -328,7 +451,8 @@ mod tests {
             secret("admin", &json!({"username": "admin", "password": "p"})),
         ]
         .map(|mut secret| {
-            secret["metadata"]["annotations"] = json!({"weft.network/keystone-url": "https://keystone.example.com"});
+            secret["metadata"]["annotations"] =
+                json!({"weft.network/keystone-url": "https://keystone.example.com"});
             secret
         });
         let (objects, assumed, ends) = looked(&spec, &all);
@@ -346,23 +470,47 @@ mod tests {
         let mut unpermitted = all.clone();
         unpermitted[2]["metadata"]["annotations"] = json!({});
         let ends = looked(&spec, &unpermitted).2.unwrap();
-        assert!(ends.starts_with("KeystoneServiceReady: ") && ends.contains("annotate secret admin weft.network/keystone-url="), "{ends}");
+        assert!(
+            ends.starts_with("KeystoneServiceReady: ")
+                && ends.contains("annotate secret admin weft.network/keystone-url="),
+            "{ends}"
+        );
         let (objects, _, ends) = looked(&spec, &all[..2]);
-        assert_eq!((objects.len(), ends.unwrap().as_str()), (1, "InputReady: Input data resources missing: secret/admin"));
+        assert_eq!(
+            (objects.len(), ends.unwrap().as_str()),
+            (1, "InputReady: Input data resources missing: secret/admin")
+        );
     }
 
     #[test]
     fn what_other_operators_do_is_taken_for_done_and_said() {
         let spec = json!({"secret": "osp-secret", "databaseInstance": "openstack"});
-        let (objects, assumed, ends) = looked(&spec, &[secret("osp-secret", &json!({"PlacementPassword": "a"}))]);
+        let (objects, assumed, ends) = looked(
+            &spec,
+            &[secret("osp-secret", &json!({"PlacementPassword": "a"}))],
+        );
         assert_eq!((ends, assumed.len()), (None, 2), "{assumed:?}");
         // Only a Service of that database makes the second one unnecessary.
-        for (kind, cr, is_assumed) in
-            [("Service", "mariadb-openstack", false), ("Service", "mariadb-other", true), ("Pod", "mariadb-openstack", true)]
-        {
+        for (kind, cr, is_assumed) in [
+            ("Service", "mariadb-openstack", false),
+            ("Service", "mariadb-other", true),
+            ("Pod", "mariadb-openstack", true),
+        ] {
             let given = json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": "db", "labels": {"app": "mariadb", "cr": cr}}});
-            let (_, assumed, _) = looked(&spec, &[secret("osp-secret", &json!({"PlacementPassword": "a"})), given]);
-            assert_eq!(assumed.iter().any(|one| one.starts_with("no Service of database openstack")), is_assumed, "{kind} {cr}");
+            let (_, assumed, _) = looked(
+                &spec,
+                &[
+                    secret("osp-secret", &json!({"PlacementPassword": "a"})),
+                    given,
+                ],
+            );
+            assert_eq!(
+                assumed
+                    .iter()
+                    .any(|one| one.starts_with("no Service of database openstack")),
+                is_assumed,
+                "{kind} {cr}"
+            );
         }
         for expected in [
             "MariaDBDatabase/placement",
@@ -371,13 +519,19 @@ mod tests {
             "KeystoneEndpoint/placement",
             "Deployment/placement",
         ] {
-            assert!(objects.iter().any(|object| object == expected), "{expected}: {objects:?}");
+            assert!(
+                objects.iter().any(|object| object == expected),
+                "{expected}: {objects:?}"
+            );
         }
     }
 
     #[test]
     fn a_cluster_is_asked_until_all_is_known_and_what_was_said_there_counts() {
-        let (of, all) = ("cloud", ["MariaDBDatabaseReady", "Ready"].map(|name| json!({"type": name, "status": "True"})));
+        let (of, all) = (
+            "cloud",
+            ["MariaDBDatabaseReady", "Ready"].map(|name| json!({"type": name, "status": "True"})),
+        );
         let owner = json!([{"apiVersion": "placement.openstack.org/v1beta1", "kind": "PlacementAPI", "name": "placement", "uid": "u"}]);
         let there = [
             secret("osp-secret", &json!({"PlacementPassword": "a"})),
@@ -389,26 +543,64 @@ mod tests {
         ]
         .map(|object| as_stored(&object, of));
         let spec = json!({"secret": "osp-secret", "databaseInstance": "openstack", "tls": {"caBundleSecretName": "bundle"}});
-        let resource: PlacementApi =
-            serde_json::from_value(json!({"metadata": {"name": "placement", "namespace": of}, "spec": spec})).unwrap();
-        let served =
-            [kinds::MARIADB_DATABASE, kinds::MARIADB_ACCOUNT, kinds::KEYSTONE_API, kinds::KEYSTONE_SERVICE, kinds::KEYSTONE_ENDPOINT];
-        let facts = Facts { definitions: served.map(|kind| kind.definition()).into(), ..Facts::default() };
+        let resource: PlacementApi = serde_json::from_value(
+            json!({"metadata": {"name": "placement", "namespace": of}, "spec": spec}),
+        )
+        .unwrap();
+        let served = [
+            kinds::MARIADB_DATABASE,
+            kinds::MARIADB_ACCOUNT,
+            kinds::KEYSTONE_API,
+            kinds::KEYSTONE_SERVICE,
+            kinds::KEYSTONE_ENDPOINT,
+        ];
+        let facts = Facts {
+            definitions: served.map(|kind| kind.definition()).into(),
+            ..Facts::default()
+        };
         let mut answers = BTreeMap::new();
         let ahead = loop {
-            let given = Given::Cluster { facts: Box::new(facts.clone()), answers: answers.clone() };
-            let ahead = preview(&resource, &Settings::default(), given, None, Dice { user: [1; 2], password: [1; 16] });
+            let given = Given::Cluster {
+                facts: Box::new(facts.clone()),
+                answers: answers.clone(),
+            };
+            let ahead = preview(
+                &resource,
+                &Settings::default(),
+                given,
+                None,
+                Dice {
+                    user: [1; 2],
+                    password: [1; 16],
+                },
+            );
             if ahead.open.is_empty() {
                 break ahead;
             }
             for question in ahead.open {
-                let found = there.iter().filter(|object| matches(&question, object)).cloned().collect();
-                assert!(answers.insert(question, found).is_none(), "nothing is asked twice");
+                let found = there
+                    .iter()
+                    .filter(|object| matches(&question, object))
+                    .cloned()
+                    .collect();
+                assert!(
+                    answers.insert(question, found).is_none(),
+                    "nothing is asked twice"
+                );
             }
         };
         assert_eq!((ahead.ends, ahead.assumed), (None, vec![]));
-        let files = ahead.objects.iter().find(|object| object.key().name == "placement-config-data").unwrap();
-        let file = String::from_utf8(STANDARD.decode(files.body()["data"]["my.cnf"].as_str().unwrap()).unwrap()).unwrap();
+        let files = ahead
+            .objects
+            .iter()
+            .find(|object| object.key().name == "placement-config-data")
+            .unwrap();
+        let file = String::from_utf8(
+            STANDARD
+                .decode(files.body()["data"]["my.cnf"].as_str().unwrap())
+                .unwrap(),
+        )
+        .unwrap();
         assert!(file.contains("ssl=1"), "the database speaks TLS: {file}");
     }
 }

@@ -1,8 +1,11 @@
-//! What Keystone must hold so that clients find Placement and Placement can ask Keystone: project, user, roles, service, endpoints.
+//! What Keystone must hold so that clients find Placement and Placement can ask Keystone: project,
+//! user, roles, service, endpoints.
 //!
-//! Pure: [`Found`] is what Keystone was found to hold, [`next_for_account`], [`next_for_catalogue`] and [`next_to_remove`] say what is to be done
-//! about it, one [`Change`] at a time, and [`Found::learn`] takes in the answer. Where nothing is left to do, nothing is written. The names, and the
-//! order of a removal, are those of keystone-operator, so what that has registered is found and kept.
+//! Pure: [`Found`] is what Keystone was found to hold, [`next_for_account`], [`next_for_catalogue`]
+//! and [`next_to_remove`] say what is to be done about it, one [`Change`] at a time, and
+//! [`Found::learn`] takes in the answer. Where nothing is left to do, nothing is written. The
+//! names, and the order of a removal, are those of keystone-operator, so what that has registered
+//! is found and kept.
 
 mod address;
 mod change;
@@ -30,7 +33,8 @@ use crate::{Config, url::encoded};
 pub const SERVICE: &str = "placement";
 /// The project whose members the users of services are.
 pub const PROJECT: &str = "service";
-/// The roles of the user in it. Placement's own rules, and those of the services that it asks, need both.
+/// The roles of the user in it. Placement's own rules, and those of the services that it asks, need
+/// both.
 pub const ROLES: [&str; 2] = ["admin", "service"];
 
 /// What is to be registered.
@@ -47,7 +51,8 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// What a resource asks for, with the password from its Secret and the region that Keystone is known by.
+    /// What a resource asks for, with the password from its Secret and the region that Keystone is
+    /// known by.
     pub fn of(config: &Config, password: &str, region: Option<&str>) -> Self {
         Self {
             user: config.service_user().to_owned(),
@@ -60,7 +65,11 @@ impl Wanted {
 
 impl fmt::Debug for Wanted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wanted").field("user", &self.user).field("region", &self.region).field("urls", &self.urls).finish_non_exhaustive()
+        f.debug_struct("Wanted")
+            .field("user", &self.user)
+            .field("region", &self.region)
+            .field("urls", &self.urls)
+            .finish_non_exhaustive()
     }
 }
 
@@ -148,24 +157,37 @@ pub enum FoundError {
         there: String,
     },
     /// There is not just one region, and none is named.
-    #[error("spec.keystone.external.region is missing: Keystone has {0}: name the one that Placement belongs to")]
+    #[error(
+        "spec.keystone.external.region is missing: Keystone has {0}: name the one that Placement belongs to"
+    )]
     WhichRegion(String),
     /// An answer is not what Keystone says.
     #[error("what Keystone says of its {0} has no id: is this the address of a Keystone?")]
     NoId(&'static str),
 }
 
-/// Where something is found: the path below the address of the API, and the field of the answer that has the list.
+/// Where something is found: the path below the address of the API, and the field of the answer
+/// that has the list.
 pub type Query = (String, &'static str);
 
 /// Where the project is found.
 pub fn project_query(domain: &str) -> Query {
-    (format!("/projects?name={PROJECT}&domain_id={}", encoded(domain)), "projects")
+    (
+        format!("/projects?name={PROJECT}&domain_id={}", encoded(domain)),
+        "projects",
+    )
 }
 
 /// Where the user is found.
 pub fn user_query(wanted: &Wanted, domain: &str) -> Query {
-    (format!("/users?name={}&domain_id={}", encoded(&wanted.user), encoded(domain)), "users")
+    (
+        format!(
+            "/users?name={}&domain_id={}",
+            encoded(&wanted.user),
+            encoded(domain)
+        ),
+        "users",
+    )
 }
 
 /// Where a role is found.
@@ -175,17 +197,30 @@ pub fn role_query(role: &str) -> Query {
 
 /// Where the service is found.
 pub fn service_query() -> Query {
-    (format!("/services?name={SERVICE}&type={SERVICE}"), "services")
+    (
+        format!("/services?name={SERVICE}&type={SERVICE}"),
+        "services",
+    )
 }
 
 /// Where the endpoints of a service are found.
 pub fn endpoint_query(service: &str) -> Query {
-    (format!("/endpoints?service_id={}", encoded(service)), "endpoints")
+    (
+        format!("/endpoints?service_id={}", encoded(service)),
+        "endpoints",
+    )
 }
 
 /// Where the roles are found that a user has in a project.
 pub fn grant_query(project: &str, user: &str) -> Query {
-    (format!("/projects/{}/users/{}/roles", encoded(project), encoded(user)), "roles")
+    (
+        format!(
+            "/projects/{}/users/{}/roles",
+            encoded(project),
+            encoded(user)
+        ),
+        "roles",
+    )
 }
 
 impl Found {
@@ -194,7 +229,9 @@ impl Found {
     /// # Errors
     /// There are several.
     pub fn projects(&mut self, list: &[Value]) -> Result<(), FoundError> {
-        self.project = single(list, "projects named service", "project")?.map(|project| id(project, "project")).transpose()?;
+        self.project = single(list, "projects named service", "project")?
+            .map(|project| id(project, "project"))
+            .transpose()?;
         Ok(())
     }
 
@@ -204,7 +241,14 @@ impl Found {
     /// There are several.
     pub fn users(&mut self, list: &[Value]) -> Result<(), FoundError> {
         let user = single(list, "users of the same name", "user")?;
-        self.user = user.map(|user| Ok(User { id: id(user, "user")?, enabled: user["enabled"] != false })).transpose()?;
+        self.user = user
+            .map(|user| {
+                Ok(User {
+                    id: id(user, "user")?,
+                    enabled: user["enabled"] != false,
+                })
+            })
+            .transpose()?;
         Ok(())
     }
 
@@ -221,7 +265,11 @@ impl Found {
 
     /// Takes in the roles that the user has in the project.
     pub fn grants(&mut self, list: &[Value]) {
-        self.granted = list.iter().filter_map(|role| role["id"].as_str()).map(str::to_owned).collect();
+        self.granted = list
+            .iter()
+            .filter_map(|role| role["id"].as_str())
+            .map(str::to_owned)
+            .collect();
     }
 
     /// Takes in the services of that name and type.
@@ -230,8 +278,14 @@ impl Found {
     /// There are several.
     pub fn services(&mut self, list: &[Value]) -> Result<(), FoundError> {
         let service = single(list, "services of name and type placement", "service")?;
-        self.service =
-            service.map(|service| Ok(Service { id: id(service, "service")?, enabled: service["enabled"] != false })).transpose()?;
+        self.service = service
+            .map(|service| {
+                Ok(Service {
+                    id: id(service, "service")?,
+                    enabled: service["enabled"] != false,
+                })
+            })
+            .transpose()?;
         Ok(())
     }
 
@@ -249,11 +303,23 @@ impl Found {
     /// # Errors
     /// Ours is not among them, or none is named and there is not just one.
     pub fn regions(&mut self, wanted: &Wanted, list: &[Value]) -> Result<(), FoundError> {
-        let ids: Vec<_> = list.iter().filter_map(|region| region["id"].as_str()).collect();
-        let there = if ids.is_empty() { "none".to_owned() } else { ids.join(", ") };
+        let ids: Vec<_> = list
+            .iter()
+            .filter_map(|region| region["id"].as_str())
+            .collect();
+        let there = if ids.is_empty() {
+            "none".to_owned()
+        } else {
+            ids.join(", ")
+        };
         self.region = match (wanted.region.as_deref(), ids.as_slice()) {
             (Some(asked), all) if all.contains(&asked) => asked.to_owned(),
-            (Some(asked), _) => return Err(FoundError::NoSuchRegion { asked: asked.to_owned(), there }),
+            (Some(asked), _) => {
+                return Err(FoundError::NoSuchRegion {
+                    asked: asked.to_owned(),
+                    there,
+                });
+            }
             (None, [only]) => (*only).to_owned(),
             (None, _) => return Err(FoundError::WhichRegion(there)),
         };
@@ -268,7 +334,10 @@ impl Found {
         match change {
             Change::CreateProject => self.project = Some(id(&answer["project"], "project")?),
             Change::CreateUser { .. } => {
-                self.user = Some(User { id: id(&answer["user"], "user")?, enabled: true });
+                self.user = Some(User {
+                    id: id(&answer["user"], "user")?,
+                    enabled: true,
+                });
                 self.knows_password = true;
             }
             Change::SetPassword { .. } => {
@@ -276,18 +345,33 @@ impl Found {
                 self.user.iter_mut().for_each(|user| user.enabled = true);
             }
             Change::CreateRole(role) => {
-                self.roles.insert((*role).to_owned(), id(&answer["role"], "role")?);
+                self.roles
+                    .insert((*role).to_owned(), id(&answer["role"], "role")?);
             }
             Change::Grant { role, .. } => self.granted.extend(self.roles.get(*role).cloned()),
-            Change::CreateService => self.service = Some(Service { id: id(&answer["service"], "service")?, enabled: true }),
-            Change::EnableService { .. } => self.service.iter_mut().for_each(|service| service.enabled = true),
+            Change::CreateService => {
+                self.service = Some(Service {
+                    id: id(&answer["service"], "service")?,
+                    enabled: true,
+                })
+            }
+            Change::EnableService { .. } => self
+                .service
+                .iter_mut()
+                .for_each(|service| service.enabled = true),
             Change::CreateEndpoint { .. } => self.endpoints.push(endpoint(&answer["endpoint"])?),
             Change::ChangeEndpoint { id, to, .. } => {
-                for endpoint in self.endpoints.iter_mut().filter(|endpoint| endpoint.id == *id) {
+                for endpoint in self
+                    .endpoints
+                    .iter_mut()
+                    .filter(|endpoint| endpoint.id == *id)
+                {
                     (endpoint.url, endpoint.enabled) = (to.clone(), true);
                 }
             }
-            Change::DeleteEndpoint { id, .. } => self.endpoints.retain(|endpoint| endpoint.id != *id),
+            Change::DeleteEndpoint { id, .. } => {
+                self.endpoints.retain(|endpoint| endpoint.id != *id)
+            }
             Change::DeleteUser { .. } => self.user = None,
             Change::DeleteService { .. } => self.service = None,
         }
@@ -296,22 +380,36 @@ impl Found {
 
     /// The endpoints of ours: in our region, of the interfaces that we register.
     fn ours(&self) -> impl Iterator<Item = &Endpoint> {
-        self.endpoints.iter().filter(|endpoint| endpoint.region == self.region && ENDPOINTS.contains(&endpoint.interface.as_str()))
+        self.endpoints.iter().filter(|endpoint| {
+            endpoint.region == self.region && ENDPOINTS.contains(&endpoint.interface.as_str())
+        })
     }
 }
 
 /// What is to be done so that the service's user can log in with its password and has its roles.
 pub fn next_for_account(wanted: &Wanted, found: &Found) -> Option<Change> {
-    let Some(project) = &found.project else { return Some(Change::CreateProject) };
-    let Some(user) = &found.user else { return Some(Change::CreateUser { project: project.clone() }) };
+    let Some(project) = &found.project else {
+        return Some(Change::CreateProject);
+    };
+    let Some(user) = &found.user else {
+        return Some(Change::CreateUser {
+            project: project.clone(),
+        });
+    };
     if !user.enabled || !found.knows_password {
-        return Some(Change::SetPassword { user: user.id.clone(), name: wanted.user.clone() });
+        return Some(Change::SetPassword {
+            user: user.id.clone(),
+            name: wanted.user.clone(),
+        });
     }
     ROLES.iter().find_map(|role| match found.roles.get(*role) {
         None => Some(Change::CreateRole(role)),
-        Some(id) if !found.granted.contains(id) => {
-            Some(Change::Grant { role, id: id.clone(), project: project.clone(), user: user.id.clone() })
-        }
+        Some(id) if !found.granted.contains(id) => Some(Change::Grant {
+            role,
+            id: id.clone(),
+            project: project.clone(),
+            user: user.id.clone(),
+        }),
         Some(_) => None,
     })
 }
@@ -321,54 +419,98 @@ pub fn next_for_account(wanted: &Wanted, found: &Found) -> Option<Change> {
 /// # Errors
 /// There are several endpoints where one is meant.
 pub fn next_for_catalogue(wanted: &Wanted, found: &Found) -> Result<Option<Change>, FoundError> {
-    let Some(service) = &found.service else { return Ok(Some(Change::CreateService)) };
+    let Some(service) = &found.service else {
+        return Ok(Some(Change::CreateService));
+    };
     if !service.enabled {
-        return Ok(Some(Change::EnableService { service: service.id.clone() }));
+        return Ok(Some(Change::EnableService {
+            service: service.id.clone(),
+        }));
     }
     for (interface, url) in ENDPOINTS.into_iter().zip(&wanted.urls) {
-        let there: Vec<_> = found.ours().filter(|endpoint| endpoint.interface == interface).collect();
+        let there: Vec<_> = found
+            .ours()
+            .filter(|endpoint| endpoint.interface == interface)
+            .collect();
         match there.as_slice() {
             [] => {
-                let (service, region, url) = (service.id.clone(), found.region.clone(), url.clone());
-                return Ok(Some(Change::CreateEndpoint { service, interface, region, url }));
+                let (service, region, url) =
+                    (service.id.clone(), found.region.clone(), url.clone());
+                return Ok(Some(Change::CreateEndpoint {
+                    service,
+                    interface,
+                    region,
+                    url,
+                }));
             }
             [one] if one.url != *url || !one.enabled => {
                 let (id, from, to) = (one.id.clone(), one.url.clone(), url.clone());
-                return Ok(Some(Change::ChangeEndpoint { id, interface, from, to }));
+                return Ok(Some(Change::ChangeEndpoint {
+                    id,
+                    interface,
+                    from,
+                    to,
+                }));
             }
             [_] => {}
             several => {
                 let ids = several.iter().map(|endpoint| endpoint.id.as_str());
-                let what = format!("{interface} endpoints of Placement in region {}", found.region);
-                return Err(FoundError::Several { what, count: several.len(), ids: joined(ids), command: "endpoint" });
+                let what = format!(
+                    "{interface} endpoints of Placement in region {}",
+                    found.region
+                );
+                return Err(FoundError::Several {
+                    what,
+                    count: several.len(),
+                    ids: joined(ids),
+                    command: "endpoint",
+                });
             }
         }
     }
     Ok(None)
 }
 
-/// What is to be removed. The user and the service serve other regions too, and go with the last endpoint; the project and the roles belong to all
-/// services, and stay.
+/// What is to be removed. The user and the service serve other regions too, and go with the last
+/// endpoint; the project and the roles belong to all services, and stay.
 pub fn next_to_remove(wanted: &Wanted, found: &Found) -> Option<Change> {
     if let Some(endpoint) = found.ours().next() {
-        return Some(Change::DeleteEndpoint { id: endpoint.id.clone(), interface: endpoint.interface.clone(), url: endpoint.url.clone() });
+        return Some(Change::DeleteEndpoint {
+            id: endpoint.id.clone(),
+            interface: endpoint.interface.clone(),
+            url: endpoint.url.clone(),
+        });
     }
     if !found.endpoints.is_empty() {
         return None;
     }
     if let Some(user) = &found.user {
-        return Some(Change::DeleteUser { user: user.id.clone(), name: wanted.user.clone() });
+        return Some(Change::DeleteUser {
+            user: user.id.clone(),
+            name: wanted.user.clone(),
+        });
     }
-    found.service.as_ref().map(|service| Change::DeleteService { service: service.id.clone() })
+    found.service.as_ref().map(|service| Change::DeleteService {
+        service: service.id.clone(),
+    })
 }
 
-fn single<'a>(list: &'a [Value], what: &str, command: &'static str) -> Result<Option<&'a Value>, FoundError> {
+fn single<'a>(
+    list: &'a [Value],
+    what: &str,
+    command: &'static str,
+) -> Result<Option<&'a Value>, FoundError> {
     match list {
         [] => Ok(None),
         [one] => Ok(Some(one)),
         several => {
             let ids = joined(several.iter().filter_map(|one| one["id"].as_str()));
-            Err(FoundError::Several { what: what.to_owned(), count: several.len(), ids, command })
+            Err(FoundError::Several {
+                what: what.to_owned(),
+                count: several.len(),
+                ids,
+                command,
+            })
         }
     }
 }
@@ -378,13 +520,26 @@ fn joined<'a>(ids: impl Iterator<Item = &'a str>) -> String {
 }
 
 fn id(object: &Value, what: &'static str) -> Result<String, FoundError> {
-    object["id"].as_str().map(str::to_owned).ok_or(FoundError::NoId(what))
+    object["id"]
+        .as_str()
+        .map(str::to_owned)
+        .ok_or(FoundError::NoId(what))
 }
 
 fn endpoint(object: &Value) -> Result<Endpoint, FoundError> {
     let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
     let (interface, url) = (text("interface"), text("url"));
     // `region` is what it was called in the second version of the API.
-    let region = if object["region_id"].is_string() { text("region_id") } else { text("region") };
-    Ok(Endpoint { id: id(object, "endpoints")?, interface, region, url, enabled: object["enabled"] != false })
+    let region = if object["region_id"].is_string() {
+        text("region_id")
+    } else {
+        text("region")
+    };
+    Ok(Endpoint {
+        id: id(object, "endpoints")?,
+        interface,
+        region,
+        url,
+        enabled: object["enabled"] != false,
+    })
 }

@@ -5,8 +5,14 @@ use weft_api::placement::PlacementApiStatus;
 
 use crate::assess::{Assessment, Found};
 
-/// What status says then. `generation` is that of the resource that was assessed; what was not found out keeps its value.
-pub fn status(before: &PlacementApiStatus, assessment: &Assessment, generation: i64, now: Timestamp) -> PlacementApiStatus {
+/// What status says then. `generation` is that of the resource that was assessed; what was not
+/// found out keeps its value.
+pub fn status(
+    before: &PlacementApiStatus,
+    assessment: &Assessment,
+    generation: i64,
+    now: Timestamp,
+) -> PlacementApiStatus {
     let Found {
         input_hash,
         applied_hash,
@@ -31,10 +37,15 @@ pub fn status(before: &PlacementApiStatus, assessment: &Assessment, generation: 
         conditions: assessment.steps.conditions(&before.conditions, now),
         database_hostname: database_hostname.or_else(|| before.database_hostname.clone()),
         // None is said by no field, as placement-operator has it.
-        network_attachments: network_attachments.map_or_else(|| before.network_attachments.clone(), |all| (!all.is_empty()).then_some(all)),
+        network_attachments: network_attachments.map_or_else(
+            || before.network_attachments.clone(),
+            |all| (!all.is_empty()).then_some(all),
+        ),
         observed_generation: Some(generation),
         last_applied_topology: topology.unwrap_or_else(|| before.last_applied_topology.clone()),
-        application_credential_secret: credential.unwrap_or_else(|| before.application_credential_secret.clone()),
-        applied_input_secret_hash: applied_hash.or_else(|| before.applied_input_secret_hash.clone()),
+        application_credential_secret: credential
+            .unwrap_or_else(|| before.application_credential_secret.clone()),
+        applied_input_secret_hash: applied_hash
+            .or_else(|| before.applied_input_secret_hash.clone()),
     }
 }

@@ -1,11 +1,12 @@
-//! What is wrong with a specification: the rules of the schema once more, for objects that are older than it or come from a file, and what a schema
-//! cannot say.
+//! What is wrong with a specification: the rules of the schema once more, for objects that are
+//! older than it or come from a file, and what a schema cannot say.
 
 use std::{collections::BTreeSet, net::IpAddr};
 
 use regex::Regex;
 use weft_api::placement::{
-    CredentialsSecret, Database, ENDPOINTS, Keystone, POLICY_FILE, PlacementApiSpec, ProbeOverride, RoutedOverride, SecretKey, patterns,
+    CredentialsSecret, Database, ENDPOINTS, Keystone, POLICY_FILE, PlacementApiSpec, ProbeOverride,
+    RoutedOverride, SecretKey, patterns,
 };
 use weft_operands::{
     problems::{Problems, given},
@@ -23,7 +24,8 @@ const URL: &str = "must be a web address, for example https://placement.example:
 
 const KEYSTONE_URL: &str = "must be a web address, for example https://keystone.example:5000";
 
-/// How long the name of a PlacementAPI is at most: a Job has it in its name, and Jobs have 63 characters.
+/// How long the name of a PlacementAPI is at most: a Job has it in its name, and Jobs have 63
+/// characters.
 pub const NAME_LENGTH: usize = 55;
 
 /// Who asks Keystone, and for whom.
@@ -39,7 +41,9 @@ pub enum Registration {
 
 /// Who registers the service.
 pub fn registration(keystone: Option<&Keystone>) -> Registration {
-    let Some(keystone) = keystone else { return Registration::Operator };
+    let Some(keystone) = keystone else {
+        return Registration::Operator;
+    };
     match (given(&keystone.registration), &keystone.external) {
         (Some("Direct"), _) => Registration::Direct,
         (Some("None"), _) | (None, Some(_)) => Registration::None,
@@ -83,7 +87,10 @@ pub fn validate(name: &str, namespace: &str, spec: &PlacementApiSpec) -> Vec<Pro
         );
     }
     if misspelt_network_attachments.is_some() {
-        problems.push("spec.networkAttachents", "networkAttachents is misspelt: the field is networkAttachments");
+        problems.push(
+            "spec.networkAttachents",
+            "networkAttachents is misspelt: the field is networkAttachments",
+        );
     }
     text(
         &mut problems,
@@ -92,26 +99,51 @@ pub fn validate(name: &str, namespace: &str, spec: &PlacementApiSpec) -> Vec<Pro
         patterns::IMAGE,
         "must be the reference of an image, for example quay.io/example/placement-api:v1, without blanks",
     );
-    if let Some(seconds) = api_timeout.filter(|seconds| *seconds != 0 && !(10..=86400).contains(seconds)) {
-        let limit = if seconds > 86400 { "should be less than or equal to 86400, a day" } else { "must be 10 or more, or 0 for 60" };
+    if let Some(seconds) =
+        api_timeout.filter(|seconds| *seconds != 0 && !(10..=86400).contains(seconds))
+    {
+        let limit = if seconds > 86400 {
+            "should be less than or equal to 86400, a day"
+        } else {
+            "must be 10 or more, or 0 for 60"
+        };
         problems.push("spec.apiTimeout", format!("{seconds} {limit}"));
     }
     if let Some(replicas) = replicas.filter(|replicas| !(0..=32).contains(replicas)) {
-        problems.push("spec.replicas", format!("{replicas} should be less than or equal to 32, and not negative"));
+        problems.push(
+            "spec.replicas",
+            format!("{replicas} should be less than or equal to 32, and not negative"),
+        );
     }
-    text(&mut problems, "spec.serviceUser", service_user, patterns::ONE_LINE, "must be one line without control characters");
-    for (field, value) in
-        [("spec.databaseInstance", database_instance), ("spec.databaseAccount", database_account), ("spec.secret", secret)]
-    {
+    text(
+        &mut problems,
+        "spec.serviceUser",
+        service_user,
+        patterns::ONE_LINE,
+        "must be one line without control characters",
+    );
+    for (field, value) in [
+        ("spec.databaseInstance", database_instance),
+        ("spec.databaseAccount", database_account),
+        ("spec.secret", secret),
+    ] {
         problems.text(field, value, is_object_name, OBJECT);
     }
     if let Some(selectors) = password_selectors {
-        text(&mut problems, "spec.passwordSelectors.service", &selectors.service, patterns::SECRET_KEY, KEY);
+        text(
+            &mut problems,
+            "spec.passwordSelectors.service",
+            &selectors.service,
+            patterns::SECRET_KEY,
+            KEY,
+        );
     }
 
     let strategy = auth.as_ref().and_then(|auth| given(&auth.strategy));
     let noauth2 = strategy == Some("noauth2");
-    let credential = auth.as_ref().and_then(|auth| given(&auth.application_credential_secret));
+    let credential = auth
+        .as_ref()
+        .and_then(|auth| given(&auth.application_credential_secret));
     match (given(database_instance), database) {
         (None, None) => problems.push(
             "spec.databaseInstance",
@@ -125,44 +157,95 @@ pub fn validate(name: &str, namespace: &str, spec: &PlacementApiSpec) -> Vec<Pro
     }
     let nobody_registers = registration(keystone_.as_ref()) == Registration::None;
     if given(secret).is_none() && !noauth2 && !(nobody_registers && credential.is_some()) {
-        problems.push("spec.secret", "is missing: name the Secret that holds the password of the service's user in Keystone");
+        problems.push(
+            "spec.secret",
+            "is missing: name the Secret that holds the password of the service's user in Keystone",
+        );
     }
     if noauth2 && keystone_.is_some() {
-        problems.push("spec.keystone", "with auth.strategy noauth2 there is no Keystone: remove keystone, or auth.strategy");
+        problems.push(
+            "spec.keystone",
+            "with auth.strategy noauth2 there is no Keystone: remove keystone, or auth.strategy",
+        );
     }
     if let Some(auth) = auth {
-        problems.text("spec.auth.applicationCredentialSecret", &auth.application_credential_secret, is_object_name, OBJECT);
+        problems.text(
+            "spec.auth.applicationCredentialSecret",
+            &auth.application_credential_secret,
+            is_object_name,
+            OBJECT,
+        );
         if noauth2 && credential.is_some() {
             problems.push(
                 "spec.auth.applicationCredentialSecret",
                 "with auth.strategy noauth2 there are no credentials: remove applicationCredentialSecret, or auth.strategy",
             );
         }
-        one_of(&mut problems, "spec.auth.strategy", strategy, &["keystone", "noauth2"]);
+        one_of(
+            &mut problems,
+            "spec.auth.strategy",
+            strategy,
+            &["keystone", "noauth2"],
+        );
     }
-    let bundle = tls.as_ref().and_then(|tls| given(&tls.ca_bundle_secret_name));
-    if database.as_ref().is_some_and(|database| database.tls == Some(true)) && bundle.is_none() {
+    let bundle = tls
+        .as_ref()
+        .and_then(|tls| given(&tls.ca_bundle_secret_name));
+    if database
+        .as_ref()
+        .is_some_and(|database| database.tls == Some(true))
+        && bundle.is_none()
+    {
         problems.push(
             "spec.database.tls",
             "the certificate of the database is verified by a bundle: name its Secret in tls.caBundleSecretName",
         );
     }
     if let Some(complaint) = custom_service_config.as_deref().and_then(ini::complaint) {
-        problems.push("spec.customServiceConfig", format!("Placement cannot read this: {complaint}"));
+        problems.push(
+            "spec.customServiceConfig",
+            format!("Placement cannot read this: {complaint}"),
+        );
     }
-    for file in default_config_overwrite.iter().flatten().map(|(file, _)| file).filter(|file| *file != POLICY_FILE) {
-        problems.push("spec.defaultConfigOverwrite", format!("Invalid value: {file:?}: Only the following keys are valid: policy.yaml"));
+    for file in default_config_overwrite
+        .iter()
+        .flatten()
+        .map(|(file, _)| file)
+        .filter(|file| *file != POLICY_FILE)
+    {
+        problems.push(
+            "spec.defaultConfigOverwrite",
+            format!("Invalid value: {file:?}: Only the following keys are valid: policy.yaml"),
+        );
     }
-    attachments(&mut problems, network_attachments.as_deref().unwrap_or_default());
+    attachments(
+        &mut problems,
+        network_attachments.as_deref().unwrap_or_default(),
+    );
     if let Some(tls) = tls {
-        problems.text("spec.tls.caBundleSecretName", &tls.ca_bundle_secret_name, is_object_name, OBJECT);
-        let certificates = tls.api.iter().flat_map(|api| [("internal", &api.internal), ("public", &api.public)]);
+        problems.text(
+            "spec.tls.caBundleSecretName",
+            &tls.ca_bundle_secret_name,
+            is_object_name,
+            OBJECT,
+        );
+        let certificates = tls
+            .api
+            .iter()
+            .flat_map(|api| [("internal", &api.internal), ("public", &api.public)]);
         let mut count = 0;
         for (endpoint, certificate) in certificates {
-            let secret = certificate.as_ref().map(|certificate| &certificate.secret_name);
+            let secret = certificate
+                .as_ref()
+                .map(|certificate| &certificate.secret_name);
             count += usize::from(secret.and_then(given).is_some());
             if let Some(secret) = secret {
-                problems.text(&format!("spec.tls.api.{endpoint}.secretName"), secret, is_object_name, OBJECT);
+                problems.text(
+                    &format!("spec.tls.api.{endpoint}.secretName"),
+                    secret,
+                    is_object_name,
+                    OBJECT,
+                );
             }
         }
         if count == 1 {
@@ -173,7 +256,16 @@ pub fn validate(name: &str, namespace: &str, spec: &PlacementApiSpec) -> Vec<Pro
         }
     }
     if let Some(topology) = topology_ref {
-        if problems.text("spec.topologyRef.name", &topology.name, is_object_name, OBJECT).is_none() && given(&topology.name).is_none() {
+        if problems
+            .text(
+                "spec.topologyRef.name",
+                &topology.name,
+                is_object_name,
+                OBJECT,
+            )
+            .is_none()
+            && given(&topology.name).is_none()
+        {
             problems.push("spec.topologyRef.name", "is missing: name the Topology");
         }
         if given(&topology.namespace).is_some_and(|other| other != namespace) {
@@ -195,11 +287,21 @@ pub fn validate(name: &str, namespace: &str, spec: &PlacementApiSpec) -> Vec<Pro
             ]
         });
         for (name, changed) in probes {
-            changed.iter().for_each(|changed| probe(&mut problems, &format!("spec.override.probes.{name}"), changed));
+            changed.iter().for_each(|changed| {
+                probe(
+                    &mut problems,
+                    &format!("spec.override.probes.{name}"),
+                    changed,
+                )
+            });
         }
     }
-    database.iter().for_each(|database| own_database(&mut problems, database));
-    keystone_.iter().for_each(|asked| keystone(&mut problems, asked));
+    database
+        .iter()
+        .for_each(|database| own_database(&mut problems, database));
+    keystone_
+        .iter()
+        .for_each(|asked| keystone(&mut problems, asked));
     problems.into_vec()
 }
 
@@ -208,7 +310,13 @@ fn fits(pattern: &str, text: &str) -> bool {
     Regex::new(pattern).is_ok_and(|pattern| pattern.is_match(text))
 }
 
-fn text(problems: &mut Problems, field: &str, text: &Option<String>, pattern: &str, complaint: &str) {
+fn text(
+    problems: &mut Problems,
+    field: &str,
+    text: &Option<String>,
+    pattern: &str,
+    complaint: &str,
+) {
     if let Some(text) = given(text).filter(|text| !fits(pattern, text)) {
         problems.push(field, format!("{text:?} {complaint}"));
     }
@@ -217,7 +325,13 @@ fn text(problems: &mut Problems, field: &str, text: &Option<String>, pattern: &s
 fn one_of(problems: &mut Problems, field: &str, value: Option<&str>, allowed: &[&str]) {
     if let Some(value) = value.filter(|value| !allowed.contains(value)) {
         let allowed: Vec<_> = allowed.iter().map(|word| format!("{word:?}")).collect();
-        problems.push(field, format!("{value:?} is not one of the supported values: {}", allowed.join(", ")));
+        problems.push(
+            field,
+            format!(
+                "{value:?} is not one of the supported values: {}",
+                allowed.join(", ")
+            ),
+        );
     }
 }
 
@@ -231,7 +345,10 @@ fn attachments(problems: &mut Problems, names: &[String]) {
             );
         }
         if !seen.insert(name) {
-            problems.push("spec.networkAttachments", format!("{name:?}: names a network twice: a pod is attached to a network once"));
+            problems.push(
+                "spec.networkAttachments",
+                format!("{name:?}: names a network twice: a pod is attached to a network once"),
+            );
         }
     }
 }
@@ -244,12 +361,30 @@ fn routed(problems: &mut Problems, endpoint: &str, service: &RoutedOverride) {
         );
     }
     let path = format!("spec.override.service.{endpoint}");
-    text(problems, &format!("{path}.endpointURL"), &service.endpoint_url, patterns::WEB_ADDRESS, URL);
+    text(
+        problems,
+        &format!("{path}.endpointURL"),
+        &service.endpoint_url,
+        patterns::WEB_ADDRESS,
+        URL,
+    );
     let Some(changed) = &service.spec else { return };
     let types = ["ClusterIP", "NodePort", "LoadBalancer", "ExternalName"];
-    one_of(problems, &format!("{path}.spec.type"), given(&changed.type_), &types);
-    for (index, range) in changed.load_balancer_source_ranges.iter().flatten().enumerate() {
-        let block = range.split_once('/').and_then(|(address, length)| Some((address.parse::<IpAddr>().ok()?, length.parse::<u8>().ok()?)));
+    one_of(
+        problems,
+        &format!("{path}.spec.type"),
+        given(&changed.type_),
+        &types,
+    );
+    for (index, range) in changed
+        .load_balancer_source_ranges
+        .iter()
+        .flatten()
+        .enumerate()
+    {
+        let block = range.split_once('/').and_then(|(address, length)| {
+            Some((address.parse::<IpAddr>().ok()?, length.parse::<u8>().ok()?))
+        });
         if block.is_none_or(|(address, length)| length > if address.is_ipv4() { 32 } else { 128 }) {
             problems.push(
                 &format!("{path}.spec.loadBalancerSourceRanges[{index}]"),
@@ -261,10 +396,16 @@ fn routed(problems: &mut Problems, endpoint: &str, service: &RoutedOverride) {
 
 fn probe(problems: &mut Problems, path: &str, probe: &ProbeOverride) {
     if let Some(wrong) = given(&probe.path).filter(|path| !path.starts_with('/')) {
-        problems.push(&format!("{path}.path"), format!("{wrong:?}: path must start with '/' if specified"));
+        problems.push(
+            &format!("{path}.path"),
+            format!("{wrong:?}: path must start with '/' if specified"),
+        );
     }
     let exec = given(&probe.type_) == Some("Exec");
-    let command = probe.command.as_ref().is_some_and(|command| !command.is_empty());
+    let command = probe
+        .command
+        .as_ref()
+        .is_some_and(|command| !command.is_empty());
     if exec != command {
         let message = if exec {
             "command is required for exec probe type"
@@ -280,21 +421,41 @@ fn probe(problems: &mut Problems, path: &str, probe: &ProbeOverride) {
         ("failureThreshold", probe.failure_threshold, 1),
     ] {
         if let Some(value) = value.filter(|value| *value < least) {
-            problems.push(&format!("{path}.{field}"), format!("{value} should be greater than or equal to {least}"));
+            problems.push(
+                &format!("{path}.{field}"),
+                format!("{value} should be greater than or equal to {least}"),
+            );
         }
     }
 }
 
 fn own_database(problems: &mut Problems, database: &Database) {
-    let Database { url_secret, host, port, name, credentials_secret, tls } = database;
+    let Database {
+        url_secret,
+        host,
+        port,
+        name,
+        credentials_secret,
+        tls,
+    } = database;
     let host_given = given(host);
     if url_secret.is_none() && host_given.is_none() {
-        problems.push("spec.database", "needs urlSecret, or host and credentialsSecret");
+        problems.push(
+            "spec.database",
+            "needs urlSecret, or host and credentialsSecret",
+        );
     }
     if host_given.is_some() && url_secret.is_none() && credentials_secret.is_none() {
-        problems.push("spec.database.credentialsSecret", "is missing: name the Secret with user and password of the database");
+        problems.push(
+            "spec.database.credentialsSecret",
+            "is missing: name the Secret with user and password of the database",
+        );
     }
-    let more = host_given.is_some() || port.is_some() || given(name).is_some() || credentials_secret.is_some() || *tls == Some(true);
+    let more = host_given.is_some()
+        || port.is_some()
+        || given(name).is_some()
+        || credentials_secret.is_some()
+        || *tls == Some(true);
     if url_secret.is_some() && more {
         problems.push(
             "spec.database.urlSecret",
@@ -303,19 +464,49 @@ fn own_database(problems: &mut Problems, database: &Database) {
     }
     if let Some(SecretKey { name, key }) = url_secret {
         secret_name(problems, "spec.database.urlSecret.name", name);
-        text(problems, "spec.database.urlSecret.key", key, patterns::SECRET_KEY, KEY);
+        text(
+            problems,
+            "spec.database.urlSecret.key",
+            key,
+            patterns::SECRET_KEY,
+            KEY,
+        );
     }
-    if let Some(host) = host_given.filter(|host| host.parse::<IpAddr>().is_err() && !fits(patterns::DNS_NAME, host)) {
-        problems.push("spec.database.host", format!("{host:?} must be an IP address or a DNS name, for example db.example.com"));
+    if let Some(host) =
+        host_given.filter(|host| host.parse::<IpAddr>().is_err() && !fits(patterns::DNS_NAME, host))
+    {
+        problems.push(
+            "spec.database.host",
+            format!("{host:?} must be an IP address or a DNS name, for example db.example.com"),
+        );
     }
-    text(problems, "spec.database.name", name, patterns::DATABASE_NAME, "must be the name of a database: letters, digits and '_'");
-    credentials(problems, "spec.database.credentialsSecret", credentials_secret.as_ref());
+    text(
+        problems,
+        "spec.database.name",
+        name,
+        patterns::DATABASE_NAME,
+        "must be the name of a database: letters, digits and '_'",
+    );
+    credentials(
+        problems,
+        "spec.database.credentialsSecret",
+        credentials_secret.as_ref(),
+    );
 }
 
 fn keystone(problems: &mut Problems, keystone: &Keystone) {
-    let Keystone { external, registration, admin_secret } = keystone;
+    let Keystone {
+        external,
+        registration,
+        admin_secret,
+    } = keystone;
     let registration = given(registration);
-    one_of(problems, "spec.keystone.registration", registration, &["Operator", "Direct", "None"]);
+    one_of(
+        problems,
+        "spec.keystone.registration",
+        registration,
+        &["Operator", "Direct", "None"],
+    );
     if registration == Some("Operator") && external.is_some() {
         problems.push(
             "spec.keystone.registration",
@@ -334,16 +525,52 @@ fn keystone(problems: &mut Problems, keystone: &Keystone) {
     if let Err(error) = external.auth_url.parse::<Address>() {
         problems.push(&format!("{path}.authURL"), error.to_string());
     }
-    text(problems, &format!("{path}.wwwAuthenticateURI"), &external.www_authenticate_uri, patterns::WEB_ADDRESS, KEYSTONE_URL);
-    text(problems, &format!("{path}.region"), &external.region, patterns::ONE_LINE, "must be one line without control characters");
-    problems.text(&format!("{path}.caBundleSecretName"), &external.ca_bundle_secret_name, is_object_name, OBJECT);
+    text(
+        problems,
+        &format!("{path}.wwwAuthenticateURI"),
+        &external.www_authenticate_uri,
+        patterns::WEB_ADDRESS,
+        KEYSTONE_URL,
+    );
+    text(
+        problems,
+        &format!("{path}.region"),
+        &external.region,
+        patterns::ONE_LINE,
+        "must be one line without control characters",
+    );
+    problems.text(
+        &format!("{path}.caBundleSecretName"),
+        &external.ca_bundle_secret_name,
+        is_object_name,
+        OBJECT,
+    );
 }
 
 fn credentials(problems: &mut Problems, path: &str, secret: Option<&CredentialsSecret>) {
-    let Some(CredentialsSecret { name, user_key, password_key }) = secret else { return };
+    let Some(CredentialsSecret {
+        name,
+        user_key,
+        password_key,
+    }) = secret
+    else {
+        return;
+    };
     secret_name(problems, &format!("{path}.name"), name);
-    text(problems, &format!("{path}.userKey"), user_key, patterns::SECRET_KEY, KEY);
-    text(problems, &format!("{path}.passwordKey"), password_key, patterns::SECRET_KEY, KEY);
+    text(
+        problems,
+        &format!("{path}.userKey"),
+        user_key,
+        patterns::SECRET_KEY,
+        KEY,
+    );
+    text(
+        problems,
+        &format!("{path}.passwordKey"),
+        password_key,
+        patterns::SECRET_KEY,
+        KEY,
+    );
 }
 
 fn secret_name(problems: &mut Problems, field: &str, name: &str) {
@@ -383,7 +610,11 @@ mod tests {
     }
 
     fn found(spec: &Value) -> Vec<Problem> {
-        validate("placement", "default", &serde_json::from_value(spec.clone()).unwrap())
+        validate(
+            "placement",
+            "default",
+            &serde_json::from_value(spec.clone()).unwrap(),
+        )
     }
 
     #[test]
@@ -400,7 +631,9 @@ mod tests {
             // A key of a map stands in brackets where the API server names it.
             let field = case.field.replace("[public]", ".public");
             assert!(
-                problems.iter().any(|problem| problem.field == field && problem.message.contains(&case.message)),
+                problems.iter().any(
+                    |problem| problem.field == field && problem.message.contains(&case.message)
+                ),
                 "{field} {}: {problems:#?}",
                 case.spec
             );
@@ -411,7 +644,10 @@ mod tests {
     fn a_long_name_is_refused() {
         let spec = serde_json::from_value(cases().accepted[0].spec.clone()).unwrap();
         assert_eq!(validate(&"a".repeat(NAME_LENGTH), "default", &spec), vec![]);
-        assert_eq!(validate(&"a".repeat(NAME_LENGTH + 1), "default", &spec)[0].field, "metadata.name");
+        assert_eq!(
+            validate(&"a".repeat(NAME_LENGTH + 1), "default", &spec)[0].field,
+            "metadata.name"
+        );
     }
 
     #[test]

@@ -1,7 +1,9 @@
-//! What an assessment looks at: the objects in the namespace of the PlacementAPI, its own and others'.
+//! What an assessment looks at: the objects in the namespace of the PlacementAPI, its own and
+//! others'.
 //!
-//! The operator answers from what its watches have told, and watches whatever is asked for: so that a Secret is looked at is all that is needed to
-//! hear of its changes. A preview answers from what it has read.
+//! The operator answers from what its watches have told, and watches whatever is asked for: so that
+//! a Secret is looked at is all that is needed to hear of its changes. A preview answers from what
+//! it has read.
 
 use std::sync::Arc;
 
@@ -58,12 +60,14 @@ impl Question {
     }
 }
 
-/// The cluster as far as a PlacementAPI depends on it. Namespaces are those of the keys; a selector is of labels.
+/// The cluster as far as a PlacementAPI depends on it. Namespaces are those of the keys; a selector
+/// is of labels.
 pub trait World {
     /// An object of somebody else's, whole.
     fn object(&self, key: &ObjectKey) -> Seen<Option<Arc<Value>>>;
 
-    /// The objects of a kind in the namespace that a label selector chooses, whosever they are; all if it is empty. By name.
+    /// The objects of a kind in the namespace that a label selector chooses, whosever they are; all
+    /// if it is empty. By name.
     fn selected(&self, kind: Kind, labels: &str) -> Seen<Vec<Arc<Value>>>;
 
     /// An object that was made for this PlacementAPI, if it is there.
@@ -102,7 +106,9 @@ pub enum SecretError {
         name: String,
     },
     /// The value is empty, or nothing but blanks.
-    #[error("field '{key}' of secret/{name} is empty, and a value is needed there: write it into the Secret")]
+    #[error(
+        "field '{key}' of secret/{name} is empty, and a value is needed there: write it into the Secret"
+    )]
     Empty {
         /// the key
         key: String,
@@ -118,7 +124,9 @@ pub enum SecretError {
         name: String,
     },
     /// The value begins or ends with a blank, which is no part of an id or of an address.
-    #[error("field '{key}' of secret/{name} begins or ends with a blank: write the Secret without it")]
+    #[error(
+        "field '{key}' of secret/{name} begins or ends with a blank: write the Secret without it"
+    )]
     Blank {
         /// the key
         key: String,
@@ -133,7 +141,13 @@ pub enum SecretError {
 impl Secret {
     /// A Secret as the API server has it.
     pub fn new(object: Arc<Value>) -> Self {
-        Self { name: object["metadata"]["name"].as_str().unwrap_or_default().to_owned(), object }
+        Self {
+            name: object["metadata"]["name"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
+            object,
+        }
     }
 
     /// Its name.
@@ -157,23 +171,33 @@ impl Secret {
     /// # Errors
     /// There is no such key, or nothing under it.
     pub fn bytes(&self, key: &str) -> Result<Vec<u8>, SecretError> {
-        let missing = || SecretError::NoKey { key: key.to_owned(), name: self.name.clone() };
+        let missing = || SecretError::NoKey {
+            key: key.to_owned(),
+            name: self.name.clone(),
+        };
         let encoded = self.object["data"][key].as_str().ok_or_else(missing)?;
         // The API server takes no other.
         let value = STANDARD.decode(encoded).map_err(|_| missing())?;
         if value.iter().all(u8::is_ascii_whitespace) {
-            return Err(SecretError::Empty { key: key.to_owned(), name: self.name.clone() });
+            return Err(SecretError::Empty {
+                key: key.to_owned(),
+                name: self.name.clone(),
+            });
         }
         Ok(value)
     }
 
-    /// The text under a key, for example a password: blanks are part of it, a control character is in none. It is refused here, before anybody is told of
-    /// the value: a password with a line break would be set in Keystone, and then fit into no file.
+    /// The text under a key, for example a password: blanks are part of it, a control character is
+    /// in none. It is refused here, before anybody is told of the value: a password with a line
+    /// break would be set in Keystone, and then fit into no file.
     ///
     /// # Errors
     /// There is no such key, nothing under it, or no such text.
     pub fn text(&self, key: &str) -> Result<String, SecretError> {
-        let text = String::from_utf8(self.bytes(key)?).map_err(|_| SecretError::NoText { key: key.to_owned(), name: self.name.clone() })?;
+        let text = String::from_utf8(self.bytes(key)?).map_err(|_| SecretError::NoText {
+            key: key.to_owned(),
+            name: self.name.clone(),
+        })?;
         refuse_control(&text, &format!("field '{key}' of secret/{}", self.name))?;
         Ok(text)
     }
@@ -184,7 +208,14 @@ impl Secret {
     /// As [`text`](Self::text), or there is one.
     pub fn word(&self, key: &str) -> Result<String, SecretError> {
         let text = self.text(key)?;
-        if text.trim() == text { Ok(text) } else { Err(SecretError::Blank { key: key.to_owned(), name: self.name.clone() }) }
+        if text.trim() == text {
+            Ok(text)
+        } else {
+            Err(SecretError::Blank {
+                key: key.to_owned(),
+                name: self.name.clone(),
+            })
+        }
     }
 }
 

@@ -1,7 +1,9 @@
-//! How an object in the cluster differs from what Weft wants of it: in values, and in who answers for them.
+//! How an object in the cluster differs from what Weft wants of it: in values, and in who answers
+//! for them.
 //!
-//! The live object says itself, in `managedFields`, which fields Weft applied last and which somebody else set since. So nothing
-//! needs to be remembered, and defaults that the API server fills in are no differences: nobody owns them.
+//! The live object says itself, in `managedFields`, which fields Weft applied last and which
+//! somebody else set since. So nothing needs to be remembered, and defaults that the API server
+//! fills in are no differences: nobody owns them.
 
 use serde_json::Value;
 
@@ -11,9 +13,18 @@ use crate::{
     kinds,
 };
 
-/// The parts of an object that Weft answers for: additions by others in here are drift. Elsewhere (labels and annotations of
-/// the object itself, status) other people's additions are their own.
-pub(crate) const GUARDED: [&str; 8] = ["spec", "data", "binaryData", "rules", "subjects", "roleRef", "aggregationRule", "webhooks"];
+/// The parts of an object that Weft answers for: additions by others in here are drift. Elsewhere
+/// (labels and annotations of the object itself, status) other people's additions are their own.
+pub(crate) const GUARDED: [&str; 8] = [
+    "spec",
+    "data",
+    "binaryData",
+    "rules",
+    "subjects",
+    "roleRef",
+    "aggregationRule",
+    "webhooks",
+];
 
 /// Stands for a value of a Secret.
 const HIDDEN: &str = "***";
@@ -54,7 +65,8 @@ pub enum What {
         /// what it is
         live: Value,
     },
-    /// It has the right value, but Weft does not own it: it would stay when Weft wants it no longer.
+    /// It has the right value, but Weft does not own it: it would stay when Weft wants it no
+    /// longer.
     Unowned,
 }
 
@@ -63,7 +75,9 @@ impl std::fmt::Display for Difference {
         let path = &self.path;
         match &self.what {
             What::Missing { desired } => write!(f, "+ {path}: {}", brief(desired)),
-            What::Changed { live, desired } => write!(f, "~ {path}: {} -> {}", brief(live), brief(desired)),
+            What::Changed { live, desired } => {
+                write!(f, "~ {path}: {} -> {}", brief(live), brief(desired))
+            }
             What::Added { live, by } => write!(f, "- {path}: {} (added by {by})", brief(live)),
             What::Dropped { live } => write!(f, "- {path}: {}", brief(live)),
             What::Unowned => write!(f, "= {path}: same value, ownership moves to Weft"),
@@ -84,13 +98,16 @@ pub(crate) fn shortened(value: &Value, characters: usize) -> String {
     }
 }
 
-/// Every difference between the body of an apply and the live object, seen as `manager`. Empty: an apply would change nothing.
+/// Every difference between the body of an apply and the live object, seen as `manager`. Empty: an
+/// apply would change nothing.
 pub fn compare(kind: Kind, desired: &Value, live: &Value, manager: &str) -> Vec<Difference> {
     let nothing = Value::Null;
     let ours = fields::applied_by(live, manager);
     let mut found = Found::default();
     for (field, wanted) in desired.as_object().into_iter().flatten() {
-        let Some(below) = own_root(field, wanted) else { continue };
+        let Some(below) = own_root(field, wanted) else {
+            continue;
+        };
         let node = ours.and_then(|ours| ours.get(format!("f:{field}")));
         found.wanted(field, &below, live.get(field).unwrap_or(&nothing), node);
     }
@@ -104,7 +121,13 @@ pub fn compare(kind: Kind, desired: &Value, live: &Value, manager: &str) -> Vec<
             for root in GUARDED {
                 let key = format!("f:{root}");
                 if let (Some(theirs), Some(value)) = (entry["fieldsV1"].get(&key), live.get(root)) {
-                    found.added(root, theirs, ours.and_then(|ours| ours.get(&key)).unwrap_or(&empty), value, by);
+                    found.added(
+                        root,
+                        theirs,
+                        ours.and_then(|ours| ours.get(&key)).unwrap_or(&empty),
+                        value,
+                        by,
+                    );
                 }
             }
         }
@@ -115,13 +138,19 @@ pub fn compare(kind: Kind, desired: &Value, live: &Value, manager: &str) -> Vec<
     found.differences
 }
 
-/// Where a pod template changes, for a workload that replaces its pods then: the paths, without `spec.template.`.
+/// Where a pod template changes, for a workload that replaces its pods then: the paths, without
+/// `spec.template.`.
 pub fn pod_template_changes(kind: Kind, differences: &[Difference]) -> Vec<String> {
     if !matches!(kind, kinds::DAEMON_SET | kinds::DEPLOYMENT) {
         return Vec::new();
     }
-    let changed = differences.iter().filter(|difference| difference.what != What::Unowned);
-    changed.filter_map(|difference| difference.path.strip_prefix("spec.template.")).map(str::to_owned).collect()
+    let changed = differences
+        .iter()
+        .filter(|difference| difference.what != What::Unowned);
+    changed
+        .filter_map(|difference| difference.path.strip_prefix("spec.template."))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// What a Secret holds is nobody's business: differences go into logs and onto screens.
@@ -143,7 +172,12 @@ fn own_root(field: &str, wanted: &Value) -> Option<Value> {
         "metadata" => {
             let mut metadata = wanted.clone();
             if let Some(map) = metadata.as_object_mut() {
-                map.retain(|key, _| matches!(key.as_str(), "labels" | "annotations" | "ownerReferences" | "finalizers"));
+                map.retain(|key, _| {
+                    matches!(
+                        key.as_str(),
+                        "labels" | "annotations" | "ownerReferences" | "finalizers"
+                    )
+                });
             }
             Some(metadata)
         }
@@ -182,13 +216,26 @@ impl Found {
     fn push(&mut self, path: &str, what: What) {
         // Two others may have added the same field.
         if !self.differences.iter().any(|known| known.path == path) {
-            self.differences.push(Difference { path: path.to_owned(), what });
+            self.differences.push(Difference {
+                path: path.to_owned(),
+                what,
+            });
         }
     }
 
     fn add(&mut self, path: &str, live: &Value, by: &str) {
-        if !self.differences.iter().any(|known| known.path == path && matches!(known.what, What::Added { .. })) {
-            self.differences.push(Difference { path: path.to_owned(), what: What::Added { live: live.clone(), by: by.to_owned() } });
+        if !self
+            .differences
+            .iter()
+            .any(|known| known.path == path && matches!(known.what, What::Added { .. }))
+        {
+            self.differences.push(Difference {
+                path: path.to_owned(),
+                what: What::Added {
+                    live: live.clone(),
+                    by: by.to_owned(),
+                },
+            });
         }
     }
 
@@ -198,13 +245,30 @@ impl Found {
             (_, Value::Null) if ours.is_some() && is_zero(desired) && !keeps_zero(path) => {}
             // Of a list that is merged by keys its elements are owned, and an empty one has none.
             (Value::Array(items), Value::Null) if items.is_empty() => {}
-            (_, Value::Null) => self.push(path, What::Missing { desired: desired.clone() }),
+            (_, Value::Null) => self.push(
+                path,
+                What::Missing {
+                    desired: desired.clone(),
+                },
+            ),
             (Value::Object(map), Value::Object(_)) if !map.is_empty() => {
-                let owns_children = ours.is_some_and(|node| node.as_object().is_some_and(|node| !node.is_empty()));
+                let owns_children =
+                    ours.is_some_and(|node| node.as_object().is_some_and(|node| !node.is_empty()));
                 for (key, wanted) in map {
                     let child = format!("f:{key}");
-                    let node = ours.and_then(|node| if owns_children { node.get(&child) } else { Some(node) });
-                    self.wanted(&Selector::Field(key).path(path), wanted, live.get(key).unwrap_or(&Value::Null), node);
+                    let node = ours.and_then(|node| {
+                        if owns_children {
+                            node.get(&child)
+                        } else {
+                            Some(node)
+                        }
+                    });
+                    self.wanted(
+                        &Selector::Field(key).path(path),
+                        wanted,
+                        live.get(key).unwrap_or(&Value::Null),
+                        node,
+                    );
                 }
             }
             // A set, of which each owner has its own elements: those of others stay.
@@ -213,7 +277,12 @@ impl Found {
                     let at = format!("{path}[={}]", item.as_str().unwrap_or_default());
                     let owned = ours.is_some_and(|node| node.get(format!("v:{item}")).is_some());
                     match there.contains(item) {
-                        false => self.push(&at, What::Missing { desired: item.clone() }),
+                        false => self.push(
+                            &at,
+                            What::Missing {
+                                desired: item.clone(),
+                            },
+                        ),
                         true if !owned => self.push(&at, What::Unowned),
                         true => {}
                     }
@@ -225,13 +294,25 @@ impl Found {
                     self.wanted_element(path, item, live, node);
                 }
             }
-            _ if !same(path, desired, live) => self.push(path, What::Changed { live: live.clone(), desired: desired.clone() }),
+            _ if !same(path, desired, live) => self.push(
+                path,
+                What::Changed {
+                    live: live.clone(),
+                    desired: desired.clone(),
+                },
+            ),
             _ if ours.is_none() => self.push(path, What::Unowned),
             _ => {}
         }
     }
 
-    fn wanted_element(&mut self, path: &str, item: &Value, live: &Value, node: Option<&serde_json::Map<String, Value>>) {
+    fn wanted_element(
+        &mut self,
+        path: &str,
+        item: &Value,
+        live: &Value,
+        node: Option<&serde_json::Map<String, Value>>,
+    ) {
         let only = Value::Array(vec![item.clone()]);
         let owned = node.into_iter().flatten().find_map(|(key, child)| {
             let selector = Selector::parse(key)?;
@@ -241,11 +322,23 @@ impl Found {
         match owned {
             Some((selector, child)) => match selector.of(live) {
                 Some(found) => self.wanted(&selector.path(path), item, found, Some(child)),
-                None => self.push(&selector.path(path), What::Missing { desired: item.clone() }),
+                None => self.push(
+                    &selector.path(path),
+                    What::Missing {
+                        desired: item.clone(),
+                    },
+                ),
             },
             None => {
-                let name = node.and_then(|node| item_keys(item, node)).unwrap_or_else(|| item_name(item));
-                self.push(&format!("{path}[{name}]"), What::Missing { desired: item.clone() });
+                let name = node
+                    .and_then(|node| item_keys(item, node))
+                    .unwrap_or_else(|| item_name(item));
+                self.push(
+                    &format!("{path}[{name}]"),
+                    What::Missing {
+                        desired: item.clone(),
+                    },
+                );
             }
         }
     }
@@ -253,11 +346,20 @@ impl Found {
     /// What we applied once and want no longer.
     fn dropped(&mut self, path: &str, ours: &Value, desired: &Value, live: &Value) {
         for (key, child) in ours.as_object().into_iter().flatten() {
-            let Some(selector) = Selector::parse(key) else { continue };
-            let Some(value) = selector.of(live) else { continue };
+            let Some(selector) = Selector::parse(key) else {
+                continue;
+            };
+            let Some(value) = selector.of(live) else {
+                continue;
+            };
             match selector.of(desired) {
                 Some(wanted) => self.dropped(&selector.path(path), child, wanted, value),
-                None => self.push(&selector.path(path), What::Dropped { live: value.clone() }),
+                None => self.push(
+                    &selector.path(path),
+                    What::Dropped {
+                        live: value.clone(),
+                    },
+                ),
             }
         }
     }
@@ -265,33 +367,62 @@ impl Found {
     /// What others own and we do not.
     fn added(&mut self, path: &str, theirs: &Value, ours: &Value, live: &Value, by: &str) {
         for (key, child) in theirs.as_object().into_iter().flatten() {
-            let Some(selector) = Selector::parse(key) else { continue };
-            let Some(value) = selector.of(live) else { continue };
+            let Some(selector) = Selector::parse(key) else {
+                continue;
+            };
+            let Some(value) = selector.of(live) else {
+                continue;
+            };
             let path = selector.path(path);
             match ours.get(key) {
                 Some(ours) => self.added(&path, child, ours, value, by),
                 None if left_alone(&path) => {}
                 // A map on the way to a field that is left alone: look at what else is in it.
-                None if leads_to_left_alone(&path, child) => self.added(&path, child, &Value::Null, value, by),
-                // Elements with owners of their own, where we own nothing of the list any more: they stay when ours are applied, also if
-                // the list as a whole is known to differ already.
-                None if child.as_object().is_some_and(|child| !child.is_empty()) => self.add(&path, value, by),
-                None => self.push(&path, What::Added { live: value.clone(), by: by.to_owned() }),
+                None if leads_to_left_alone(&path, child) => {
+                    self.added(&path, child, &Value::Null, value, by)
+                }
+                // Elements with owners of their own, where we own nothing of the list any more:
+                // they stay when ours are applied, also if the list as a whole is known to differ
+                // already.
+                None if child.as_object().is_some_and(|child| !child.is_empty()) => {
+                    self.add(&path, value, by)
+                }
+                None => self.push(
+                    &path,
+                    What::Added {
+                        live: value.clone(),
+                        by: by.to_owned(),
+                    },
+                ),
             }
         }
     }
 }
 
-/// Whether the list is one of elements with owners of their own (list type map or set); else it is owned as a whole.
+/// Whether the list is one of elements with owners of their own (list type map or set); else it is
+/// owned as a whole.
 fn is_list_of_elements(node: Option<&Value>) -> bool {
-    node.and_then(Value::as_object).is_some_and(|node| node.keys().any(|key| key.starts_with("k:") || key.starts_with("v:")))
+    node.and_then(Value::as_object).is_some_and(|node| {
+        node.keys()
+            .any(|key| key.starts_with("k:") || key.starts_with("v:"))
+    })
 }
 
-/// An element by the keys that the API server knows the others of its list by; `None` if it does not have all of them.
+/// An element by the keys that the API server knows the others of its list by; `None` if it does
+/// not have all of them.
 fn item_keys(item: &Value, others: &serde_json::Map<String, Value>) -> Option<String> {
-    let keys: serde_json::Map<String, Value> = others.keys().find_map(|key| serde_json::from_str(key.strip_prefix("k:")?).ok())?;
-    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let pairs: Option<Vec<_>> = keys.keys().map(|key| Some(format!("{key}={}", text(item.get(key)?)))).collect();
+    let keys: serde_json::Map<String, Value> = others
+        .keys()
+        .find_map(|key| serde_json::from_str(key.strip_prefix("k:")?).ok())?;
+    let text = |value: &Value| {
+        value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned)
+    };
+    let pairs: Option<Vec<_>> = keys
+        .keys()
+        .map(|key| Some(format!("{key}={}", text(item.get(key)?))))
+        .collect();
     pairs.map(|pairs| pairs.join(","))
 }
 
@@ -302,22 +433,33 @@ fn item_name(item: &Value) -> String {
         .unwrap_or_else(|| brief(item))
 }
 
-/// Whether the live value is the wanted one, whatever the API server filled in besides, and however it writes quantities.
+/// Whether the live value is the wanted one, whatever the API server filled in besides, and however
+/// it writes quantities.
 fn same(path: &str, desired: &Value, live: &Value) -> bool {
     match (desired, live) {
-        (Value::Object(desired), Value::Object(live)) => desired
-            .iter()
-            .all(|(key, wanted)| live.get(key).map_or_else(|| is_zero(wanted), |found| same(&format!("{path}.{key}"), wanted, found))),
+        (Value::Object(desired), Value::Object(live)) => desired.iter().all(|(key, wanted)| {
+            live.get(key).map_or_else(
+                || is_zero(wanted),
+                |found| same(&format!("{path}.{key}"), wanted, found),
+            )
+        }),
         (Value::Array(desired), Value::Array(live)) => {
-            desired.len() == live.len() && desired.iter().zip(live).all(|(wanted, found)| same(path, wanted, found))
+            desired.len() == live.len()
+                && desired
+                    .iter()
+                    .zip(live)
+                    .all(|(wanted, found)| same(path, wanted, found))
         }
         _ if desired == live => true,
-        _ if holds_quantities(path) => matches!((quantity_of(desired), quantity_of(live)), (Some(a), Some(b)) if a == b),
+        _ if holds_quantities(path) => {
+            matches!((quantity_of(desired), quantity_of(live)), (Some(a), Some(b)) if a == b)
+        }
         _ => false,
     }
 }
 
-/// Fields of which the API server keeps zero and false (pointers in k8s.io/api): they say something else when they are left out.
+/// Fields of which the API server keeps zero and false (pointers in k8s.io/api): they say something
+/// else when they are left out.
 const KEEP_ZERO: [&str; 11] = [
     "securityContext.allowPrivilegeEscalation",
     "securityContext.privileged",
@@ -338,12 +480,14 @@ pub(crate) fn keeps_zero(path: &str) -> bool {
 
 /// Whether a path ends in this field, and not in one whose name only ends so.
 pub(crate) fn is_at(path: &str, field: &str) -> bool {
-    let begins_inside_a_name = field.starts_with("Probe") || field.starts_with("trategy") || field.starts_with(']');
-    path.strip_suffix(field).is_some_and(|above| begins_inside_a_name || above.is_empty() || above.ends_with('.'))
+    let begins_inside_a_name =
+        field.starts_with("Probe") || field.starts_with("trategy") || field.starts_with(']');
+    path.strip_suffix(field)
+        .is_some_and(|above| begins_inside_a_name || above.is_empty() || above.ends_with('.'))
 }
 
-/// Whether the API server leaves such a value out when it writes the object (`omitempty` of Go's JSON): an empty text, list or
-/// map, zero, false. The field is still owned.
+/// Whether the API server leaves such a value out when it writes the object (`omitempty` of Go's
+/// JSON): an empty text, list or map, zero, false. The field is still owned.
 fn is_zero(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -356,19 +500,26 @@ fn is_zero(value: &Value) -> bool {
 }
 
 fn holds_quantities(path: &str) -> bool {
-    [".requests.", ".limits.", ".capacity.", ".hard."].iter().any(|part| path.contains(part))
+    [".requests.", ".limits.", ".capacity.", ".hard."]
+        .iter()
+        .any(|part| path.contains(part))
         || path.ends_with(".sizeLimit")
         || path.ends_with(".divisor")
 }
 
 fn quantity_of(value: &Value) -> Option<i128> {
-    value.as_str().map_or_else(|| quantity(&value.to_string()), quantity)
+    value
+        .as_str()
+        .map_or_else(|| quantity(&value.to_string()), quantity)
 }
 
-/// A quantity in billionths, exactly (apimachinery, `resource.Quantity`): the API server rewrites `0.1` as `100m`. `None` for what is
-/// none, and for what is finer than a billionth or beyond 10^20.
+/// A quantity in billionths, exactly (apimachinery, `resource.Quantity`): the API server rewrites
+/// `0.1` as `100m`. `None` for what is none, and for what is finer than a billionth or beyond
+/// 10^20.
 pub fn quantity(text: &str) -> Option<i128> {
-    let digits = text.find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-')).unwrap_or(text.len());
+    let digits = text
+        .find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-'))
+        .unwrap_or(text.len());
     let (number, suffix) = text.split_at(digits);
     let scale: i128 = match suffix {
         "n" => 1,
@@ -393,7 +544,9 @@ pub fn quantity(text: &str) -> Option<i128> {
         }
     };
     let (whole, part) = number.split_once('.').unwrap_or((number, ""));
-    let places = u32::try_from(part.len()).ok().filter(|places| *places <= 9)?;
+    let places = u32::try_from(part.len())
+        .ok()
+        .filter(|places| *places <= 9)?;
     let all: i128 = format!("{whole}{part}").parse().ok()?;
     all.checked_mul(scale).map(|all| all / 10_i128.pow(places))
 }
@@ -425,7 +578,10 @@ mod tests {
     }
 
     fn differences(desired: &Value, live: &Value) -> Vec<String> {
-        compare(kinds::DAEMON_SET, desired, live, ME).iter().map(ToString::to_string).collect()
+        compare(kinds::DAEMON_SET, desired, live, ME)
+            .iter()
+            .map(ToString::to_string)
+            .collect()
     }
 
     #[test]
@@ -443,10 +599,17 @@ mod tests {
         let mut desired = desired();
         desired["metadata"]["finalizers"] = json!(["a/mine"]);
         let same = "= metadata.finalizers[=a/mine]: same value, ownership moves to Weft";
-        assert_eq!(differences(&desired, &with(json!(["b/theirs", "a/mine"]))), [same]);
-        assert_eq!(differences(&desired, &with(json!(["b/theirs"]))), ["+ metadata.finalizers[=a/mine]: \"a/mine\""]);
+        assert_eq!(
+            differences(&desired, &with(json!(["b/theirs", "a/mine"]))),
+            [same]
+        );
+        assert_eq!(
+            differences(&desired, &with(json!(["b/theirs"]))),
+            ["+ metadata.finalizers[=a/mine]: \"a/mine\""]
+        );
         let mut owned = with(json!(["b/theirs", "a/mine"]));
-        owned["metadata"]["managedFields"][0]["fieldsV1"]["f:metadata"]["f:finalizers"] = json!({".": {}, "v:\"a/mine\"": {}});
+        owned["metadata"]["managedFields"][0]["fieldsV1"]["f:metadata"]["f:finalizers"] =
+            json!({".": {}, "v:\"a/mine\"": {}});
         assert_eq!(differences(&desired, &owned), Vec::<String>::new());
     }
 
@@ -461,7 +624,10 @@ mod tests {
         desired["spec"]["template"]["spec"]["securityContext"] = json!({});
         for live in [json!({}), json!({"runAsUser": 0})] {
             let found = compare(kinds::DAEMON_SET, &desired, &with(live), ME);
-            assert!(found.iter().any(|one| one.what == What::Unowned), "{found:?}");
+            assert!(
+                found.iter().any(|one| one.what == What::Unowned),
+                "{found:?}"
+            );
         }
     }
 
@@ -472,15 +638,20 @@ mod tests {
         changed["metadata"]["labels"] = json!({});
         assert_eq!(
             differences(&desired(), &changed),
-            ["+ metadata.labels.app: \"d\"", "~ spec.template.spec.containers[name=c].image: \"evil\" -> \"i\""]
+            [
+                "+ metadata.labels.app: \"d\"",
+                "~ spec.template.spec.containers[name=c].image: \"evil\" -> \"i\""
+            ]
         );
     }
 
     #[test]
     fn elements_that_replaced_ours_are_known_to_be_added() {
         let mut replaced = live();
-        replaced["spec"]["template"]["spec"]["containers"][0]["ports"] = json!([{"containerPort": 1, "protocol": "TCP"}]);
-        let ours = &mut replaced["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]["f:template"]["f:spec"]["f:containers"]["k:{\"name\":\"c\"}"];
+        replaced["spec"]["template"]["spec"]["containers"][0]["ports"] =
+            json!([{"containerPort": 1, "protocol": "TCP"}]);
+        let ours = &mut replaced["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]["f:template"]
+            ["f:spec"]["f:containers"]["k:{\"name\":\"c\"}"];
         ours.as_object_mut().unwrap().remove("f:ports");
         let theirs = json!({"f:spec": {"f:template": {"f:spec": {"f:containers": {"k:{\"name\":\"c\"}": {"f:ports": {"k:{\"containerPort\":1,\"protocol\":\"TCP\"}": {".": {}}}}}}}}});
         replaced["metadata"]["managedFields"]
@@ -488,7 +659,12 @@ mod tests {
             .unwrap()
             .push(json!({"manager": "somebody", "operation": "Update", "fieldsV1": theirs}));
         let found = compare(kinds::DAEMON_SET, &desired(), &replaced, ME);
-        assert!(found.iter().any(|one| matches!(one.what, What::Added { .. })), "else an apply would leave them: {found:?}");
+        assert!(
+            found
+                .iter()
+                .any(|one| matches!(one.what, What::Added { .. })),
+            "else an apply would leave them: {found:?}"
+        );
     }
 
     #[test]
@@ -498,7 +674,10 @@ mod tests {
             .as_object_mut()
             .unwrap()
             .remove("f:image");
-        assert_eq!(differences(&desired(), &live), ["= spec.template.spec.containers[name=c].image: same value, ownership moves to Weft"]);
+        assert_eq!(
+            differences(&desired(), &live),
+            ["= spec.template.spec.containers[name=c].image: same value, ownership moves to Weft"]
+        );
     }
 
     #[test]
@@ -512,11 +691,18 @@ mod tests {
 
     #[test]
     fn a_missing_element_is_named_by_the_keys_of_the_others() {
-        let others = |text: &str| serde_json::from_str::<serde_json::Map<String, Value>>(text).unwrap();
+        let others =
+            |text: &str| serde_json::from_str::<serde_json::Map<String, Value>>(text).unwrap();
         let mounts = others(r#"{"k:{\"mountPath\":\"/a\"}": {}}"#);
-        assert_eq!(item_keys(&json!({"name": "v", "mountPath": "/b"}), &mounts).as_deref(), Some("mountPath=/b"));
+        assert_eq!(
+            item_keys(&json!({"name": "v", "mountPath": "/b"}), &mounts).as_deref(),
+            Some("mountPath=/b")
+        );
         let ports = others(r#"{"k:{\"port\":1,\"protocol\":\"TCP\"}": {}}"#);
-        assert_eq!(item_keys(&json!({"name": "p", "port": 2, "protocol": "UDP"}), &ports).as_deref(), Some("port=2,protocol=UDP"));
+        assert_eq!(
+            item_keys(&json!({"name": "p", "port": 2, "protocol": "UDP"}), &ports).as_deref(),
+            Some("port=2,protocol=UDP")
+        );
         assert_eq!(item_keys(&json!({"name": "p", "port": 2}), &ports), None);
     }
 
@@ -531,15 +717,23 @@ mod tests {
     fn additions_inside_what_we_answer_for_are_seen_and_others_metadata_is_theirs() {
         let mut live = live();
         live["metadata"]["annotations"] = json!({"theirs": "yes"});
-        live["spec"]["template"]["metadata"] = json!({"annotations": {"kubectl.kubernetes.io/restartedAt": "now", "evil": "1"}});
-        live["spec"]["template"]["spec"]["containers"].as_array_mut().unwrap().push(json!({"name": "side", "image": "x"}));
-        live["spec"]["template"]["spec"]["containers"][0]["env"] = json!([{"name": "E", "value": "1"}]);
+        live["spec"]["template"]["metadata"] =
+            json!({"annotations": {"kubectl.kubernetes.io/restartedAt": "now", "evil": "1"}});
+        live["spec"]["template"]["spec"]["containers"]
+            .as_array_mut()
+            .unwrap()
+            .push(json!({"name": "side", "image": "x"}));
+        live["spec"]["template"]["spec"]["containers"][0]["env"] =
+            json!([{"name": "E", "value": "1"}]);
         live["metadata"]["managedFields"].as_array_mut().unwrap().push(json!({"manager": "kubectl", "operation": "Update", "fieldsV1": {
             "f:metadata": {"f:annotations": {"f:theirs": {}}},
             "f:spec": {"f:template": {"f:metadata": {"f:annotations": {".": {}, "f:kubectl.kubernetes.io/restartedAt": {}, "f:evil": {}}},
                 "f:spec": {"f:containers": {"k:{\"name\":\"c\"}": {"f:env": {".": {}, "k:{\"name\":\"E\"}": {".": {}, "f:name": {}, "f:value": {}}}}, "k:{\"name\":\"side\"}": {".": {}, "f:name": {}, "f:image": {}}}}}}}}));
         assert_eq!(
-            compare(kinds::DAEMON_SET, &desired(), &live, ME).iter().map(|d| d.path.as_str()).collect::<Vec<_>>(),
+            compare(kinds::DAEMON_SET, &desired(), &live, ME)
+                .iter()
+                .map(|d| d.path.as_str())
+                .collect::<Vec<_>>(),
             [
                 "spec.template.metadata.annotations.evil",
                 "spec.template.spec.containers[name=c].env",
@@ -551,8 +745,14 @@ mod tests {
     #[test]
     fn what_we_want_no_longer_is_dropped() {
         let mut wanted = desired();
-        wanted["spec"]["template"]["spec"]["containers"][0].as_object_mut().unwrap().remove("args");
-        assert_eq!(differences(&wanted, &live()), ["- spec.template.spec.containers[name=c].args: [\"a\",\"b\"]"]);
+        wanted["spec"]["template"]["spec"]["containers"][0]
+            .as_object_mut()
+            .unwrap()
+            .remove("args");
+        assert_eq!(
+            differences(&wanted, &live()),
+            ["- spec.template.spec.containers[name=c].args: [\"a\",\"b\"]"]
+        );
     }
 
     #[test]
@@ -562,7 +762,10 @@ mod tests {
                 {"manager": ME, "operation": "Apply", "fieldsV1": {"f:webhooks": {"k:{\"name\":\"w\"}": {".": {}, "f:name": {}, "f:rules": {}}}}},
                 {"manager": "kubemacpool", "operation": "Update", "fieldsV1": {"f:webhooks": {"k:{\"name\":\"w\"}": {"f:clientConfig": {"f:caBundle": {}}}}}}]},
             "webhooks": [{"name": "w", "clientConfig": {"caBundle": "x"}, "rules": [{"operations": ["CREATE"], "scope": "*"}]}]});
-        assert_eq!(compare(kinds::MUTATING_WEBHOOK_CONFIGURATION, &desired, &live, ME), []);
+        assert_eq!(
+            compare(kinds::MUTATING_WEBHOOK_CONFIGURATION, &desired, &live, ME),
+            []
+        );
     }
 
     #[test]
@@ -571,7 +774,10 @@ mod tests {
         let desired = json!({"apiVersion": "v1", "data": {"a": "new", "b": "new", "c": "kept"}, "kind": "Secret", "type": "Opaque"});
         let live = json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "data": {"a": "old", "c": "kept", "d": "theirs", "e": "dropped"},
             "metadata": {"managedFields": [entry(ME, "Apply", json!({"f:a": {}, "f:c": {}, "f:e": {}})), entry("x", "Update", json!({"f:d": {}}))]}});
-        let lines: Vec<_> = compare(kinds::SECRET, &desired, &live, ME).iter().map(ToString::to_string).collect();
+        let lines: Vec<_> = compare(kinds::SECRET, &desired, &live, ME)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         assert_eq!(
             lines,
             [
@@ -584,7 +790,10 @@ mod tests {
         );
         let nothing = json!({"type": "Opaque"});
         let whole = compare(kinds::SECRET, &json!({"data": {"a": "new"}}), &nothing, ME);
-        assert_eq!(whole.iter().map(ToString::to_string).collect::<Vec<_>>(), [r#"+ data: "***""#]);
+        assert_eq!(
+            whole.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            [r#"+ data: "***""#]
+        );
     }
 
     #[test]
@@ -592,20 +801,64 @@ mod tests {
         assert_eq!(quantity("0.1"), quantity("100m"));
         assert_eq!(quantity("1Gi"), quantity("1024Mi"));
         assert_ne!(quantity("1G"), quantity("1Gi"));
-        let decimal = [("1n", -9), ("1u", -6), ("1m", -3), ("1", 0), ("1k", 3), ("1M", 6), ("1G", 9), ("1T", 12), ("1P", 15), ("1E", 18)];
+        let decimal = [
+            ("1n", -9),
+            ("1u", -6),
+            ("1m", -3),
+            ("1", 0),
+            ("1k", 3),
+            ("1M", 6),
+            ("1G", 9),
+            ("1T", 12),
+            ("1P", 15),
+            ("1E", 18),
+        ];
         for (text, exponent) in decimal {
-            assert_eq!(quantity(text), Some(10_i128.pow(u32::try_from(9 + exponent).unwrap())), "{text}");
+            assert_eq!(
+                quantity(text),
+                Some(10_i128.pow(u32::try_from(9 + exponent).unwrap())),
+                "{text}"
+            );
             assert_eq!(quantity(text), quantity(&format!("1e{exponent}")), "{text}");
-            assert_eq!(quantity(text), quantity(&format!("+1E{exponent}")), "{text}");
+            assert_eq!(
+                quantity(text),
+                quantity(&format!("+1E{exponent}")),
+                "{text}"
+            );
         }
-        for (text, shift) in [("1Ki", 10), ("1Mi", 20), ("1Gi", 30), ("1Ti", 40), ("1Pi", 50), ("1Ei", 60)] {
+        for (text, shift) in [
+            ("1Ki", 10),
+            ("1Mi", 20),
+            ("1Gi", 30),
+            ("1Ti", 40),
+            ("1Pi", 50),
+            ("1Ei", 60),
+        ] {
             assert_eq!(quantity(text), Some(1_000_000_000 << shift), "{text}");
         }
-        assert_eq!((quantity("-1.5"), quantity("0.000000001")), (Some(-1_500_000_000), Some(1)));
-        for wrong in ["", "1 Gi", "Gi", "1gi", "1e", "x", "1.2.3", "1e-10", "0.0000000001", "9999999999999999999E"] {
+        assert_eq!(
+            (quantity("-1.5"), quantity("0.000000001")),
+            (Some(-1_500_000_000), Some(1))
+        );
+        for wrong in [
+            "",
+            "1 Gi",
+            "Gi",
+            "1gi",
+            "1e",
+            "x",
+            "1.2.3",
+            "1e-10",
+            "0.0000000001",
+            "9999999999999999999E",
+        ] {
             assert_eq!(quantity(wrong), None, "{wrong:?}");
         }
-        assert!(same("spec.resources.requests.cpu", &json!("1"), &json!("1000m")));
+        assert!(same(
+            "spec.resources.requests.cpu",
+            &json!("1"),
+            &json!("1000m")
+        ));
         assert!(!same("data.value", &json!("1"), &json!("1000m")));
     }
 }

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-/// Conditions of a namespace that is being deleted which say, while they are True, what holds it up.
+/// Conditions of a namespace that is being deleted which say, while they are True, what holds it
+/// up.
 const OF_NAMESPACES: [&str; 5] = [
     "NamespaceDeletionDiscoveryFailure",
     "NamespaceDeletionGroupVersionParsingFailure",
@@ -11,28 +12,52 @@ const OF_NAMESPACES: [&str; 5] = [
     "NamespaceFinalizersRemaining",
 ];
 
-/// What an object that has a `deletionTimestamp` waits for, in words that follow "it waits for": finalizers, the contents of a namespace, the grace period
-/// of a pod. `but` is a finalizer that is not named, as of whoever asks. `object` should be as the API server has it now, with `spec` and `status`.
+/// What an object that has a `deletionTimestamp` waits for, in words that follow "it waits for":
+/// finalizers, the contents of a namespace, the grace period of a pod. `but` is a finalizer that is
+/// not named, as of whoever asks. `object` should be as the API server has it now, with `spec` and
+/// `status`.
 pub fn waits_for(object: &Value, but: Option<&str>) -> String {
-    let texts =
-        |list: &Value| -> Vec<String> { list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect() };
+    let texts = |list: &Value| -> Vec<String> {
+        list.as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect()
+    };
     let mut reasons = Vec::new();
-    let (collected, others): (Vec<_>, Vec<_>) =
-        texts(&object["metadata"]["finalizers"]).into_iter().filter(|name| Some(name.as_str()) != but).partition(|name| is_collected(name));
+    let (collected, others): (Vec<_>, Vec<_>) = texts(&object["metadata"]["finalizers"])
+        .into_iter()
+        .filter(|name| Some(name.as_str()) != but)
+        .partition(|name| is_collected(name));
     if !collected.is_empty() {
-        reasons.push(format!("the garbage collector to deal with what it owns ({})", collected.join(", ")));
+        reasons.push(format!(
+            "the garbage collector to deal with what it owns ({})",
+            collected.join(", ")
+        ));
     }
     if !others.is_empty() {
-        reasons.push(format!("whoever answers for its finalizers {}", others.join(", ")));
+        reasons.push(format!(
+            "whoever answers for its finalizers {}",
+            others.join(", ")
+        ));
     }
     if object["kind"] == "Namespace" {
-        let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
-        let hold = conditions.filter(|one| one["status"] == "True" && OF_NAMESPACES.iter().any(|name| one["type"] == *name));
+        let conditions = object["status"]["conditions"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        let hold = conditions.filter(|one| {
+            one["status"] == "True" && OF_NAMESPACES.iter().any(|name| one["type"] == *name)
+        });
         let messages: Vec<_> = hold.filter_map(|one| one["message"].as_str()).collect();
         let mut holders = texts(&object["spec"]["finalizers"]);
         holders.retain(|name| name != "kubernetes");
         if !holders.is_empty() {
-            reasons.push(format!("whoever answers for its spec.finalizers {}", holders.join(", ")));
+            reasons.push(format!(
+                "whoever answers for its spec.finalizers {}",
+                holders.join(", ")
+            ));
         }
         if !messages.is_empty() {
             reasons.push(format!("what is in it to be gone: {}", messages.join("; ")));
@@ -41,7 +66,9 @@ pub fn waits_for(object: &Value, but: Option<&str>) -> String {
         }
     }
     match object["metadata"]["deletionGracePeriodSeconds"].as_i64() {
-        Some(seconds @ 1..) if reasons.is_empty() => format!("its end, for which it has {seconds} s"),
+        Some(seconds @ 1..) if reasons.is_empty() => {
+            format!("its end, for which it has {seconds} s")
+        }
         _ if reasons.is_empty() => "the API server to remove it".to_owned(),
         _ => reasons.join(", and for "),
     }
@@ -63,16 +90,35 @@ mod tests {
             (json!({}), "the API server to remove it"),
             (json!({"finalizers": null}), "the API server to remove it"),
             (json!({"finalizers": []}), "the API server to remove it"),
-            (json!({"finalizers": ["example.com/a", "example.com/b"]}), "whoever answers for its finalizers example.com/a, example.com/b"),
-            (json!({"finalizers": ["foregroundDeletion"]}), "the garbage collector to deal with what it owns (foregroundDeletion)"),
+            (
+                json!({"finalizers": ["example.com/a", "example.com/b"]}),
+                "whoever answers for its finalizers example.com/a, example.com/b",
+            ),
+            (
+                json!({"finalizers": ["foregroundDeletion"]}),
+                "the garbage collector to deal with what it owns (foregroundDeletion)",
+            ),
             (
                 json!({"finalizers": ["orphan", "example.com/a"], "deletionGracePeriodSeconds": 30}),
                 "the garbage collector to deal with what it owns (orphan), and for whoever answers for its finalizers example.com/a",
             ),
-            (json!({"deletionGracePeriodSeconds": 30}), "its end, for which it has 30 s"),
-            (json!({"deletionGracePeriodSeconds": 0, "finalizers": ["weft/own"]}), "the API server to remove it"),
+            (
+                json!({"deletionGracePeriodSeconds": 30}),
+                "its end, for which it has 30 s",
+            ),
+            (
+                json!({"deletionGracePeriodSeconds": 0, "finalizers": ["weft/own"]}),
+                "the API server to remove it",
+            ),
         ] {
-            assert_eq!(waits_for(&json!({"kind": "Pod", "metadata": metadata}), Some("weft/own")), waits, "{metadata}");
+            assert_eq!(
+                waits_for(
+                    &json!({"kind": "Pod", "metadata": metadata}),
+                    Some("weft/own")
+                ),
+                waits,
+                "{metadata}"
+            );
         }
     }
 
@@ -80,7 +126,10 @@ mod tests {
     fn a_namespace_waits_for_what_its_conditions_say() {
         let namespace = |spec: Value, conditions: Value| json!({"kind": "Namespace", "metadata": {"name": "n"}, "spec": spec, "status": {"conditions": conditions}});
         let kubernetes = json!({"finalizers": ["kubernetes"]});
-        assert_eq!(waits_for(&namespace(kubernetes.clone(), json!(null)), None), "what is in it to be gone");
+        assert_eq!(
+            waits_for(&namespace(kubernetes.clone(), json!(null)), None),
+            "what is in it to be gone"
+        );
         let conditions = json!([
             {"type": "NamespaceDeletionContentFailure", "status": "False", "message": "All content successfully deleted, may be waiting on finalization"},
             {"type": "NamespaceContentRemaining", "status": "True", "message": "Some resources are remaining: configmaps. has 1 resource instances"},
@@ -92,6 +141,9 @@ mod tests {
             "what is in it to be gone: Some resources are remaining: configmaps. has 1 resource instances; Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances"
         );
         let held = json!({"finalizers": ["kubernetes", "example.com/hold"]});
-        assert_eq!(waits_for(&namespace(held, json!([])), None), "whoever answers for its spec.finalizers example.com/hold");
+        assert_eq!(
+            waits_for(&namespace(held, json!([])), None),
+            "whoever answers for its spec.finalizers example.com/hold"
+        );
     }
 }

@@ -1,25 +1,30 @@
-//! What is held back: objects that are not as they should be and are left so, because their resource asks for that.
+//! What is held back: objects that are not as they should be and are left so, because their
+//! resource asks for that.
 //!
-//! Whether a difference is drift or a change of wish, the live object cannot tell: a field that Weft applied and somebody has deleted
-//! looks like one that is wanted for the first time. So under `Report` the inventory has a digest of what was applied last of each
-//! object. Wanted as before, and different: that is drift.
+//! Whether a difference is drift or a change of wish, the live object cannot tell: a field that
+//! Weft applied and somebody has deleted looks like one that is wanted for the first time. So under
+//! `Report` the inventory has a digest of what was applied last of each object. Wanted as before,
+//! and different: that is drift.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use weft_api::{DriftedField, DriftedObject};
 
-use crate::{Difference, DriftPolicy, Inventory, Manifest, ObjectKey, Step, Unit, What, compare::shortened};
+use crate::{
+    Difference, DriftPolicy, Inventory, Manifest, ObjectKey, Step, Unit, What, compare::shortened,
+};
 
-/// Annotation on a resource: as long as it is there, nothing is written in its name but its status. The value is `true`.
+/// Annotation on a resource: as long as it is there, nothing is written in its name but its status.
+/// The value is `true`.
 pub const PAUSE_ANNOTATION: &str = "weft.network/pause";
 
-/// How many objects status lists, how many fields of each, and how many characters of a value: so that status stays small, however much
-/// has been changed.
+/// How many objects status lists, how many fields of each, and how many characters of a value: so
+/// that status stays small, however much has been changed.
 const LISTED: (usize, usize, usize) = (10, 5, 100);
 
-/// What the pause annotation of a resource says, unless it is absent or `false`. Other texts than `true` count as it: whoever writes
-/// `yes` wants a pause, and nothing is lost by one.
+/// What the pause annotation of a resource says, unless it is absent or `false`. Other texts than
+/// `true` count as it: whoever writes `yes` wants a pause, and nothing is lost by one.
 pub fn pause(resource: &Value) -> Option<&str> {
     let value = resource["metadata"]["annotations"][PAUSE_ANNOTATION].as_str()?;
     (value != "false").then_some(value)
@@ -31,7 +36,8 @@ pub enum Hold {
     /// None: all are.
     #[default]
     Nothing,
-    /// Those that would put drift right. Here are the objects that are wanted just as they were applied last, with the digests of that.
+    /// Those that would put drift right. Here are the objects that are wanted just as they were
+    /// applied last, with the digests of that.
     Drift(BTreeMap<ObjectKey, String>),
     /// All that write. Here is what there was of the resource before.
     Everything(BTreeSet<ObjectKey>),
@@ -39,11 +45,21 @@ pub enum Hold {
 
 impl Hold {
     /// What a resource asks for that leads to these units.
-    pub fn of(resource: &Value, policy: DriftPolicy, inventory: &Inventory, units: &[Unit]) -> Self {
+    pub fn of(
+        resource: &Value,
+        policy: DriftPolicy,
+        inventory: &Inventory,
+        units: &[Unit],
+    ) -> Self {
         match policy {
-            // Before Weft has decided anything, the inventory lists what the original may have left.
-            _ if pause(resource).is_some() && inventory.decided.is_none() => Self::Everything(BTreeSet::new()),
-            _ if pause(resource).is_some() => Self::Everything(inventory.objects.keys().cloned().collect()),
+            // Before Weft has decided anything, the inventory lists what the original may have
+            // left.
+            _ if pause(resource).is_some() && inventory.decided.is_none() => {
+                Self::Everything(BTreeSet::new())
+            }
+            _ if pause(resource).is_some() => {
+                Self::Everything(inventory.objects.keys().cloned().collect())
+            }
             DriftPolicy::Repair => Self::Nothing,
             DriftPolicy::Report => {
                 let objects = units.iter().flat_map(|unit| &unit.objects);
@@ -64,8 +80,8 @@ impl Hold {
         }
     }
 
-    /// Whether this object was there before, and a step that makes it anew would be held back: then it is worth a look whether it has only
-    /// lost its label.
+    /// Whether this object was there before, and a step that makes it anew would be held back: then
+    /// it is worth a look whether it has only lost its label.
     pub fn expects(&self, object: &ObjectKey) -> bool {
         match self {
             Self::Nothing => false,
@@ -75,7 +91,12 @@ impl Hold {
     }
 
     /// How the object deviates, if that is left so.
-    pub fn holds(&self, manifest: &Manifest, step: &Step, live: Option<&Value>) -> Option<Deviation> {
+    pub fn holds(
+        &self,
+        manifest: &Manifest,
+        step: &Step,
+        live: Option<&Value>,
+    ) -> Option<Deviation> {
         match self {
             Self::Nothing => return None,
             Self::Drift(unchanged) if !unchanged.contains_key(manifest.key()) => return None,
@@ -167,10 +188,23 @@ impl Drift {
             Deviation::BeingDeleted => ("BeingDeleted", Vec::new()),
             Deviation::Pending => ("Pending", Vec::new()),
             Deviation::Unwanted => ("Unwanted", Vec::new()),
-            Deviation::Changed(differences) => ("Changed", visible(differences).take(LISTED.1).map(field).collect()),
+            Deviation::Changed(differences) => (
+                "Changed",
+                visible(differences).take(LISTED.1).map(field).collect(),
+            ),
         };
-        let ObjectKey { kind, namespace, name } = self.object.clone();
-        DriftedObject { kind: kind.kind.to_owned(), namespace, name, state: state.to_owned(), fields }
+        let ObjectKey {
+            kind,
+            namespace,
+            name,
+        } = self.object.clone();
+        DriftedObject {
+            kind: kind.kind.to_owned(),
+            namespace,
+            name,
+            state: state.to_owned(),
+            fields,
+        }
     }
 }
 
@@ -189,18 +223,41 @@ pub fn listed(drift: &[Drift]) -> Vec<DriftedObject> {
 }
 
 fn visible(differences: &[Difference]) -> impl Iterator<Item = &Difference> {
-    differences.iter().filter(|difference| difference.what != What::Unowned)
+    differences
+        .iter()
+        .filter(|difference| difference.what != What::Unowned)
 }
 
 fn field(difference: &Difference) -> DriftedField {
     let text = |value: &Value| Some(shortened(value, LISTED.2));
     let path = difference.path.clone();
     match &difference.what {
-        What::Missing { desired } => DriftedField { path, desired: text(desired), ..Default::default() },
-        What::Changed { live, desired } => DriftedField { path, desired: text(desired), actual: text(live), ..Default::default() },
-        What::Added { live, by } => DriftedField { path, actual: text(live), added_by: Some(by.clone()), ..Default::default() },
-        What::Dropped { live } => DriftedField { path, actual: text(live), ..Default::default() },
-        What::Unowned => DriftedField { path, ..Default::default() },
+        What::Missing { desired } => DriftedField {
+            path,
+            desired: text(desired),
+            ..Default::default()
+        },
+        What::Changed { live, desired } => DriftedField {
+            path,
+            desired: text(desired),
+            actual: text(live),
+            ..Default::default()
+        },
+        What::Added { live, by } => DriftedField {
+            path,
+            actual: text(live),
+            added_by: Some(by.clone()),
+            ..Default::default()
+        },
+        What::Dropped { live } => DriftedField {
+            path,
+            actual: text(live),
+            ..Default::default()
+        },
+        What::Unowned => DriftedField {
+            path,
+            ..Default::default()
+        },
     }
 }
 
@@ -212,7 +269,12 @@ mod tests {
     use serde_json::json;
 
     fn owner() -> Owner {
-        Owner { kind: kinds::NETWORK_ADDONS_CONFIG, name: "cluster".into(), uid: None, manager: "weft/addons".into() }
+        Owner {
+            kind: kinds::NETWORK_ADDONS_CONFIG,
+            name: "cluster".into(),
+            uid: None,
+            manager: "weft/addons".into(),
+        }
     }
 
     fn manifest(data: &Value) -> Manifest {
@@ -236,8 +298,19 @@ mod tests {
 
     /// Drift is reported, and this is what was applied last.
     fn report(applied: &Manifest, wanted: &Manifest) -> Hold {
-        let inventory = Inventory { applied: [(applied.key().clone(), applied.hash())].into(), ..Inventory::default() };
-        Hold::of(&json!({}), DriftPolicy::Report, &inventory, &[Unit { name: "u".into(), objects: vec![wanted.clone()] }])
+        let inventory = Inventory {
+            applied: [(applied.key().clone(), applied.hash())].into(),
+            ..Inventory::default()
+        };
+        Hold::of(
+            &json!({}),
+            DriftPolicy::Report,
+            &inventory,
+            &[Unit {
+                name: "u".into(),
+                objects: vec![wanted.clone()],
+            }],
+        )
     }
 
     fn held(hold: &Hold, manifest: &Manifest, live: Option<&Value>) -> Option<Deviation> {
@@ -247,15 +320,35 @@ mod tests {
     #[test]
     fn each_kind_of_difference_lists_what_is_known_of_it() {
         let shown = |what: What| {
-            let field = field(&Difference { path: "spec.x".into(), what });
+            let field = field(&Difference {
+                path: "spec.x".into(),
+                what,
+            });
             assert_eq!(field.path, "spec.x");
             (field.desired, field.actual, field.added_by)
         };
         let (one, two, by) = (json!(1), json!(2), || Some("kubectl".to_owned()));
         let text = |text: &str| Some(text.to_owned());
-        assert_eq!(shown(What::Missing { desired: one.clone() }), (text("1"), None, None));
-        assert_eq!(shown(What::Changed { live: two.clone(), desired: one.clone() }), (text("1"), text("2"), None));
-        assert_eq!(shown(What::Added { live: two.clone(), by: "kubectl".into() }), (None, text("2"), by()));
+        assert_eq!(
+            shown(What::Missing {
+                desired: one.clone()
+            }),
+            (text("1"), None, None)
+        );
+        assert_eq!(
+            shown(What::Changed {
+                live: two.clone(),
+                desired: one.clone()
+            }),
+            (text("1"), text("2"), None)
+        );
+        assert_eq!(
+            shown(What::Added {
+                live: two.clone(),
+                by: "kubectl".into()
+            }),
+            (None, text("2"), by())
+        );
         assert_eq!(shown(What::Dropped { live: two }), (None, text("2"), None));
         assert_eq!(shown(What::Unowned), (None, None, None));
     }
@@ -265,17 +358,31 @@ mod tests {
         let before = manifest(&json!({"a": "1"}));
         let same = report(&before, &before);
         let edited = live(&json!({"a": "1"}), &json!({"a": "2"}));
-        assert!(matches!(held(&same, &before, Some(&edited)), Some(Deviation::Changed(_))));
+        assert!(matches!(
+            held(&same, &before, Some(&edited)),
+            Some(Deviation::Changed(_))
+        ));
         assert_eq!(held(&same, &before, None), Some(Deviation::Missing));
         // A deleted field, which its owners tell as little as one that was never there.
-        assert!(matches!(held(&same, &before, Some(&live(&json!({"a": "1"}), &json!({})))), Some(Deviation::Changed(_))));
+        assert!(matches!(
+            held(&same, &before, Some(&live(&json!({"a": "1"}), &json!({})))),
+            Some(Deviation::Changed(_))
+        ));
         let anew = manifest(&json!({"a": "3"}));
         let new = report(&before, &anew);
         assert_eq!(held(&new, &anew, Some(&edited)), None);
         assert_eq!(held(&new, &anew, None), None);
         assert_eq!((new.unchanged().len(), same.unchanged().len()), (0, 1));
         assert_eq!(held(&Hold::Nothing, &before, None), None);
-        assert_eq!(held(&same, &before, Some(&live(&json!({"a": "1"}), &json!({"a": "1"})))), None, "nothing differs");
+        assert_eq!(
+            held(
+                &same,
+                &before,
+                Some(&live(&json!({"a": "1"}), &json!({"a": "1"})))
+            ),
+            None,
+            "nothing differs"
+        );
     }
 
     #[test]
@@ -283,50 +390,99 @@ mod tests {
         let map = manifest(&json!({"a": "1"}));
         let mut going = live(&json!({"a": "1"}), &json!({"a": "1"}));
         going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-        assert_eq!(held(&report(&map, &map), &map, Some(&going)), Some(Deviation::BeingDeleted));
+        assert_eq!(
+            held(&report(&map, &map), &map, Some(&going)),
+            Some(Deviation::BeingDeleted)
+        );
         assert_eq!(held(&Hold::Nothing, &map, Some(&going)), None);
     }
 
     #[test]
     fn a_pause_holds_back_every_write_and_a_policy_no_agreement() {
         let map = manifest(&json!({"a": "1"}));
-        assert_eq!(held(&Hold::Everything(BTreeSet::new()), &map, None), Some(Deviation::Pending));
-        assert_eq!(held(&Hold::Everything([map.key().clone()].into()), &map, None), Some(Deviation::Missing));
+        assert_eq!(
+            held(&Hold::Everything(BTreeSet::new()), &map, None),
+            Some(Deviation::Pending)
+        );
+        assert_eq!(
+            held(&Hold::Everything([map.key().clone()].into()), &map, None),
+            Some(Deviation::Missing)
+        );
         let theirs = json!({"metadata": {"annotations": {"weft.network/adopt": "true"}}, "data": {"a": "1"}});
-        assert!(matches!(held(&Hold::Everything(BTreeSet::new()), &map, Some(&theirs)), Some(Deviation::Changed(_))));
-        assert_eq!(held(&report(&map, &map), &map, Some(&theirs)), None, "its owner has agreed");
+        assert!(matches!(
+            held(&Hold::Everything(BTreeSet::new()), &map, Some(&theirs)),
+            Some(Deviation::Changed(_))
+        ));
+        assert_eq!(
+            held(&report(&map, &map), &map, Some(&theirs)),
+            None,
+            "its owner has agreed"
+        );
     }
 
     #[test]
     fn the_annotation_pauses_unless_it_says_false() {
-        let resource = |value: Value| json!({"metadata": {"annotations": {PAUSE_ANNOTATION: value}}});
+        let resource =
+            |value: Value| json!({"metadata": {"annotations": {PAUSE_ANNOTATION: value}}});
         assert_eq!(pause(&resource(json!("true"))), Some("true"));
         assert_eq!(pause(&resource(json!("yes"))), Some("yes"));
         assert_eq!(pause(&resource(json!("false"))), None);
         assert_eq!(pause(&json!({"metadata": {}})), None);
         let inventory = Inventory::default();
-        assert_eq!(Hold::of(&resource(json!("true")), DriftPolicy::Report, &inventory, &[]), Hold::Everything(BTreeSet::new()));
-        assert_eq!(Hold::of(&resource(json!("false")), DriftPolicy::Report, &inventory, &[]), Hold::Drift(BTreeMap::new()));
-        assert_eq!(Hold::of(&json!({}), DriftPolicy::Repair, &inventory, &[]), Hold::Nothing);
+        assert_eq!(
+            Hold::of(
+                &resource(json!("true")),
+                DriftPolicy::Report,
+                &inventory,
+                &[]
+            ),
+            Hold::Everything(BTreeSet::new())
+        );
+        assert_eq!(
+            Hold::of(
+                &resource(json!("false")),
+                DriftPolicy::Report,
+                &inventory,
+                &[]
+            ),
+            Hold::Drift(BTreeMap::new())
+        );
+        assert_eq!(
+            Hold::of(&json!({}), DriftPolicy::Repair, &inventory, &[]),
+            Hold::Nothing
+        );
     }
 
     #[test]
     fn status_lists_a_few_and_hides_what_is_secret() {
-        let secret =
-            |value: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "n"}, "data": {"k": value}});
+        let secret = |value: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "n"}, "data": {"k": value}});
         let mut found = secret("bXk=");
         found["metadata"]["managedFields"] = json!([{"manager": "weft/addons", "operation": "Apply", "fieldsV1": {"f:data": {"f:k": {}}}}]);
         let wanted = Manifest::new(secret("eW91cg==")).unwrap();
         let deviation = held(&Hold::Everything(BTreeSet::new()), &wanted, Some(&found)).unwrap();
-        let drift = Drift { unit: "u".into(), object: wanted.key().clone(), deviation };
+        let drift = Drift {
+            unit: "u".into(),
+            object: wanted.key().clone(),
+            deviation,
+        };
         let all = listed(std::slice::from_ref(&drift));
         assert_eq!(
             serde_json::to_value(&all).unwrap(),
             json!([{"kind": "Secret", "namespace": "n", "name": "s", "state": "Changed", "fields": [{"path": "data.k", "desired": "\"***\"", "actual": "\"***\""}]}])
         );
         let long = "x".repeat(1000);
-        let fields = (0..50).map(|n| Difference { path: format!("spec.f{n}"), what: What::Missing { desired: json!(long) } }).collect();
-        let large = Drift { deviation: Deviation::Changed(fields), ..drift };
+        let fields = (0..50)
+            .map(|n| Difference {
+                path: format!("spec.f{n}"),
+                what: What::Missing {
+                    desired: json!(long),
+                },
+            })
+            .collect();
+        let large = Drift {
+            deviation: Deviation::Changed(fields),
+            ..drift
+        };
         let many = vec![large; 500];
         let size = serde_json::to_string(&listed(&many)).unwrap().len();
         assert!(size < 10_000, "{size}");
@@ -338,7 +494,10 @@ mod tests {
         let what = |what| Drift {
             unit: String::new(),
             object: ObjectKey::new(kinds::CONFIG_MAP, "n", "c"),
-            deviation: Deviation::Changed(vec![Difference { path: "data.a".into(), what }]),
+            deviation: Deviation::Changed(vec![Difference {
+                path: "data.a".into(),
+                what,
+            }]),
         };
         assert!(!what(What::Unowned).is_visible());
         assert!(what(What::Dropped { live: json!(1) }).is_visible());

@@ -1,7 +1,8 @@
 //! Text from outside, made safe to show on a terminal.
 //!
-//! A pod's termination message, a key in a file or an answer of the API server may hold control characters. A terminal would obey them: it would
-//! hide lines, rename its window or type into its own input. So Weft escapes them in everything that it shows to people, and in everything that it
+//! A pod's termination message, a key in a file or an answer of the API server may hold control
+//! characters. A terminal would obey them: it would hide lines, rename its window or type into its
+//! own input. So Weft escapes them in everything that it shows to people, and in everything that it
 //! writes into conditions and events, which other programs show.
 
 use std::{
@@ -11,13 +12,17 @@ use std::{
 
 use serde_json::Value;
 
-/// The same text with each control character in a form that a person can see and a terminal does not obey.
+/// The same text with each control character in a form that a person can see and a terminal does
+/// not obey.
 ///
-/// ESC becomes `^[` and a carriage return `\r`, as kubectl writes them. The other control characters below the blank become a caret and a letter (BEL is
-/// `^G`). DEL, the control characters U+0080 to U+009F and the characters that reorder text (U+202A to U+202E, U+2066 to U+2069) become `\u` and
-/// four hexadecimal digits. Line breaks and tabs stay, since layout needs them.
+/// ESC becomes `^[` and a carriage return `\r`, as kubectl writes them. The other control
+/// characters below the blank become a caret and a letter (BEL is `^G`). DEL, the control
+/// characters U+0080 to U+009F and the characters that reorder text (U+202A to U+202E, U+2066 to
+/// U+2069) become `\u` and four hexadecimal digits. Line breaks and tabs stay, since layout needs
+/// them.
 ///
-/// Escaping twice changes nothing more. JSON stays the same data: a serialiser leaves only the last group as it is, and the form of these is JSON's own.
+/// Escaping twice changes nothing more. JSON stays the same data: a serialiser leaves only the last
+/// group as it is, and the form of these is JSON's own.
 pub fn text(raw: &str) -> Cow<'_, str> {
     if !raw.contains(is_unsafe) {
         return Cow::Borrowed(raw);
@@ -56,13 +61,14 @@ pub fn strings(value: &mut Value) {
     }
 }
 
-/// Passes on text as [`text`] shows it, for logs: no event can forget to escape one of its fields. Each write has to be whole characters; what is not
-/// UTF-8 becomes U+FFFD.
+/// Passes on text as [`text`] shows it, for logs: no event can forget to escape one of its fields.
+/// Each write has to be whole characters; what is not UTF-8 becomes U+FFFD.
 pub struct Writer<W>(pub W);
 
 impl<W: Write> Write for Writer<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write_all(text(&String::from_utf8_lossy(bytes)).as_bytes())?;
+        self.0
+            .write_all(text(&String::from_utf8_lossy(bytes)).as_bytes())?;
         Ok(bytes.len())
     }
 
@@ -92,9 +98,18 @@ mod tests {
             ("\x1b[2J\x1b]0;title\x07", "^[[2J^[]0;title^G"),
             ("a\rb\r\n", "a\\rb\\r\n"),
             ("\0\x08\x0b\x0c\x0e\x1f", "^@^H^K^L^N^_"),
-            ("\x7f\u{80}\u{9b}31m\u{9f}", "\\u007f\\u0080\\u009b31m\\u009f"),
-            ("\u{202a}\u{202e}\u{2066}\u{2069}", "\\u202a\\u202e\\u2066\\u2069"),
-            ("two\nlines\tand \u{200f}שלום, für 日本 ^[ \\r", "two\nlines\tand \u{200f}שלום, für 日本 ^[ \\r"),
+            (
+                "\x7f\u{80}\u{9b}31m\u{9f}",
+                "\\u007f\\u0080\\u009b31m\\u009f",
+            ),
+            (
+                "\u{202a}\u{202e}\u{2066}\u{2069}",
+                "\\u202a\\u202e\\u2066\\u2069",
+            ),
+            (
+                "two\nlines\tand \u{200f}שלום, für 日本 ^[ \\r",
+                "two\nlines\tand \u{200f}שלום, für 日本 ^[ \\r",
+            ),
         ] {
             assert_eq!(text(raw), shown);
         }
@@ -106,7 +121,10 @@ mod tests {
     fn all_strings_of_a_value_are_escaped_and_nothing_else() {
         let mut value = json!({"a\x1b": ["\x1b", {"b": "\u{9b}"}], "c": 1, "d": null, "e": true});
         strings(&mut value);
-        assert_eq!(value, json!({"a\x1b": ["^[", {"b": "\\u009b"}], "c": 1, "d": null, "e": true}));
+        assert_eq!(
+            value,
+            json!({"a\x1b": ["^[", {"b": "\\u009b"}], "c": 1, "d": null, "e": true})
+        );
     }
 
     #[test]
@@ -114,7 +132,10 @@ mod tests {
         let mut written = Writer(Vec::new());
         written.write_all("a\x1bb\u{9b}\n".as_bytes()).unwrap();
         written.write_all(b"\xff").unwrap();
-        assert_eq!(String::from_utf8(written.0).unwrap(), "a^[b\\u009b\n\u{fffd}");
+        assert_eq!(
+            String::from_utf8(written.0).unwrap(),
+            "a^[b\\u009b\n\u{fffd}"
+        );
     }
 
     proptest! {

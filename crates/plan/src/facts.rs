@@ -1,4 +1,5 @@
-//! What is known of the cluster as far as decisions depend on it, and how it is read from the API server's objects.
+//! What is known of the cluster as far as decisions depend on it, and how it is read from the API
+//! server's objects.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,25 +14,29 @@ use crate::{Kind, NodeNetwork, OWNER_LABEL, kinds, rollout::PodView};
 /// What is known of the cluster. Watched, so that what is installed later is noticed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// The kinds that the cluster serves beside those of Kubernetes, by the names of their definitions, as far as anything depends on
-    /// them: for example `certificates.cert-manager.io`.
+    /// The kinds that the cluster serves beside those of Kubernetes, by the names of their
+    /// definitions, as far as anything depends on them: for example `certificates.cert-manager.io`.
     pub definitions: BTreeSet<String>,
-    /// The TCP ports where API servers listen, behind the Service `kubernetes`. Empty if that is not known.
+    /// The TCP ports where API servers listen, behind the Service `kubernetes`. Empty if that is
+    /// not known.
     pub api_server_ports: BTreeSet<u16>,
     /// The nodes by name.
     pub nodes: BTreeMap<String, Node>,
     /// Whether nodes may not be listed: that there are none in `nodes` then says nothing.
     pub nodes_unknown: bool,
-    /// What nodes tell of their networks, by the node's name: those that the default network's pods have come to, once they have started there.
+    /// What nodes tell of their networks, by the node's name: those that the default network's pods
+    /// have come to, once they have started there.
     pub node_networks: BTreeMap<String, NodeNetwork>,
-    /// The MTU of the network of the operator's own host, as it was when the operator started; `None` if it is not on the host's network, or if
-    /// that has no default route.
+    /// The MTU of the network of the operator's own host, as it was when the operator started;
+    /// `None` if it is not on the host's network, or if that has no default route.
     pub host_mtu: Option<u32>,
     /// How OpenShift's own network operator is configured, where it is at work.
     pub openshift_network: Option<OpenShiftNetwork>,
-    /// Whether the cluster came with a service proxy, as kubeadm installs it: the DaemonSet `kube-system/kube-proxy`.
+    /// Whether the cluster came with a service proxy, as kubeadm installs it: the DaemonSet
+    /// `kube-system/kube-proxy`.
     pub foreign_kube_proxy: bool,
-    /// How a Flannel of another owner is configured: the ConfigMap `kube-flannel/kube-flannel-cfg`, as kube-flannel.yml has it.
+    /// How a Flannel of another owner is configured: the ConfigMap `kube-flannel/kube-flannel-cfg`,
+    /// as kube-flannel.yml has it.
     pub foreign_flannel: Option<ForeignFlannel>,
     /// The NMStates of others, by name: those without the label of a resource of Weft's.
     pub foreign_nmstates: BTreeSet<String>,
@@ -56,7 +61,12 @@ pub struct ForeignFlannel {
 impl ForeignFlannel {
     /// Reads the ConfigMap's data. A part that cannot be read says nothing.
     fn of(data: &Value) -> Self {
-        let file = |name: &str| data[name].as_str().and_then(|text| serde_json::from_str(text).ok()).unwrap_or(Value::Null);
+        let file = |name: &str| {
+            data[name]
+                .as_str()
+                .and_then(|text| serde_json::from_str(text).ok())
+                .unwrap_or(Value::Null)
+        };
         let (net, cni) = (file("net-conf.json"), file("cni-conf.json"));
         let backend = &net["Backend"];
         let text = |value: &Value| value.as_str().map(str::to_owned);
@@ -70,14 +80,16 @@ impl ForeignFlannel {
     }
 }
 
-/// The object `cluster` of the kind `Network.operator.openshift.io`: OpenShift's Cluster Network Operator follows it.
+/// The object `cluster` of the kind `Network.operator.openshift.io`: OpenShift's Cluster Network
+/// Operator follows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenShiftNetwork {
     /// `spec.disableMultiNetwork`: it deploys no Multus, and there shall be none.
     pub multi_network_is_disabled: bool,
 }
 
-/// What a node says of itself (`status.nodeInfo`, `status.addresses`), what it was given, and what its labels tell.
+/// What a node says of itself (`status.nodeInfo`, `status.addresses`), what it was given, and what
+/// its labels tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
     /// For example `containerd://1.7.27` or `cri-o://1.32.1`.
@@ -90,7 +102,8 @@ pub struct Node {
     pub operating_system: String,
     /// Whether it carries MicroK8s' label: its kubelet does not tell.
     pub is_microk8s: bool,
-    /// `spec.podCIDRs`: the ranges that the controller-manager gave it, at most one a family; empty while it has none.
+    /// `spec.podCIDRs`: the ranges that the controller-manager gave it, at most one a family; empty
+    /// while it has none.
     pub pod_cidrs: Vec<String>,
     /// Its IP addresses in `status.addresses`.
     pub addresses: Vec<IpAddr>,
@@ -132,23 +145,49 @@ pub struct Selection {
 
 impl Fact {
     /// All of them.
-    pub const ALL: [Fact; 7] =
-        [Fact::Definitions, Fact::ApiServer, Fact::Nodes, Fact::OpenShiftNetwork, Fact::KubeProxy, Fact::Flannel, Fact::NmStates];
+    pub const ALL: [Fact; 7] = [
+        Fact::Definitions,
+        Fact::ApiServer,
+        Fact::Nodes,
+        Fact::OpenShiftNetwork,
+        Fact::KubeProxy,
+        Fact::Flannel,
+        Fact::NmStates,
+    ];
 
     /// What to watch.
     pub fn objects(self) -> Selection {
-        let all = |kind| Selection { kind, namespace: None, labels: "", fields: "", metadata_only: false };
+        let all = |kind| Selection {
+            kind,
+            namespace: None,
+            labels: "",
+            fields: "",
+            metadata_only: false,
+        };
         match self {
-            Fact::Definitions => Selection { metadata_only: true, ..all(kinds::CUSTOM_RESOURCE_DEFINITION) },
-            Fact::ApiServer => {
-                Selection { namespace: Some("default"), labels: "kubernetes.io/service-name=kubernetes", ..all(kinds::ENDPOINT_SLICE) }
-            }
+            Fact::Definitions => Selection {
+                metadata_only: true,
+                ..all(kinds::CUSTOM_RESOURCE_DEFINITION)
+            },
+            Fact::ApiServer => Selection {
+                namespace: Some("default"),
+                labels: "kubernetes.io/service-name=kubernetes",
+                ..all(kinds::ENDPOINT_SLICE)
+            },
             Fact::Nodes => all(kinds::NODE),
-            Fact::OpenShiftNetwork => Selection { fields: "metadata.name=cluster", ..all(kinds::OPENSHIFT_NETWORK) },
-            Fact::NmStates => Selection { metadata_only: true, ..all(kinds::NMSTATE) },
-            Fact::Flannel => {
-                Selection { namespace: Some("kube-flannel"), fields: "metadata.name=kube-flannel-cfg", ..all(kinds::CONFIG_MAP) }
-            }
+            Fact::OpenShiftNetwork => Selection {
+                fields: "metadata.name=cluster",
+                ..all(kinds::OPENSHIFT_NETWORK)
+            },
+            Fact::NmStates => Selection {
+                metadata_only: true,
+                ..all(kinds::NMSTATE)
+            },
+            Fact::Flannel => Selection {
+                namespace: Some("kube-flannel"),
+                fields: "metadata.name=kube-flannel-cfg",
+                ..all(kinds::CONFIG_MAP)
+            },
             Fact::KubeProxy => Selection {
                 namespace: Some("kube-system"),
                 fields: "metadata.name=kube-proxy",
@@ -158,14 +197,17 @@ impl Fact {
         }
     }
 
-    /// What is worth keeping of an object, which may be much larger. Null: nothing, it is of no interest.
+    /// What is worth keeping of an object, which may be much larger. Null: nothing, it is of no
+    /// interest.
     pub fn view(self, object: &Value) -> Value {
         match self {
             // One that is being deleted takes its objects along, and no new ones.
             Fact::Definitions if !object["metadata"]["deletionTimestamp"].is_null() => Value::Null,
             // Another generation may allow what this one refuses.
             Fact::Definitions => match object["metadata"]["name"].as_str() {
-                Some(name) if matters(name) => json!({"generation": object["metadata"]["generation"]}),
+                Some(name) if matters(name) => {
+                    json!({"generation": object["metadata"]["generation"]})
+                }
                 _ => Value::Null,
             },
             Fact::ApiServer => object["ports"].clone(),
@@ -184,7 +226,8 @@ impl Fact {
                 })
             }
             Fact::OpenShiftNetwork => Value::Bool(object["spec"]["disableMultiNetwork"] == true),
-            // One that is being deleted goes on until its pods are gone, but nobody has it any more.
+            // One that is being deleted goes on until its pods are gone, but nobody has it any
+            // more.
             Fact::KubeProxy if !object["metadata"]["deletionTimestamp"].is_null() => Value::Null,
             Fact::KubeProxy => Value::Bool(true),
             Fact::Flannel if !object["metadata"]["labels"][OWNER_LABEL].is_null() => Value::Null,
@@ -199,12 +242,17 @@ impl Fact {
 /// The IP addresses of a node; it has names there, too.
 fn addresses(node: &Value) -> Vec<&Value> {
     let all = node["status"]["addresses"].as_array().into_iter().flatten();
-    all.filter(|address| matches!(address["type"].as_str(), Some("InternalIP" | "ExternalIP"))).map(|address| &address["address"]).collect()
+    all.filter(|address| matches!(address["type"].as_str(), Some("InternalIP" | "ExternalIP")))
+        .map(|address| &address["address"])
+        .collect()
 }
 
 /// Whether anything depends on the definition of this name.
 fn matters(definition: &str) -> bool {
-    definition == OPENSHIFT || kinds::ALL.iter().any(|kind| kind.is_optional() && kind.definition() == definition)
+    definition == OPENSHIFT
+        || kinds::ALL
+            .iter()
+            .any(|kind| kind.is_optional() && kind.definition() == definition)
 }
 
 /// The label of MicroK8s' nodes.
@@ -214,13 +262,21 @@ const MICROK8S: &str = "microk8s.io/cluster";
 pub const OPENSHIFT: &str = "clusterversions.config.openshift.io";
 
 impl Facts {
-    /// Of clusters that differ in which kinds they serve: none beside those of Kubernetes, all that others bring, and those of OpenShift
-    /// too. Together they lead to everything that Weft may ever have to write.
+    /// Of clusters that differ in which kinds they serve: none beside those of Kubernetes, all that
+    /// others bring, and those of OpenShift too. Together they lead to everything that Weft may
+    /// ever have to write.
     pub fn of_every_sort_of_cluster() -> [Self; 3] {
-        let optional: BTreeSet<String> = kinds::ALL.iter().filter(|kind| kind.is_optional()).map(Kind::definition).collect();
+        let optional: BTreeSet<String> = kinds::ALL
+            .iter()
+            .filter(|kind| kind.is_optional())
+            .map(Kind::definition)
+            .collect();
         let mut openshift = optional.clone();
         openshift.insert(OPENSHIFT.to_owned());
-        [BTreeSet::new(), optional, openshift].map(|definitions| Self { definitions, ..Self::default() })
+        [BTreeSet::new(), optional, openshift].map(|definitions| Self {
+            definitions,
+            ..Self::default()
+        })
     }
 
     /// Adds what a [`Fact::view`] of the object of this name tells.
@@ -229,8 +285,13 @@ impl Facts {
         match fact {
             Fact::Definitions => drop(self.definitions.insert(name.to_owned())),
             Fact::ApiServer => {
-                let ports = view.as_array().into_iter().flatten().filter(|port| port["protocol"].as_str().unwrap_or("TCP") == "TCP");
-                self.api_server_ports.extend(ports.filter_map(|port| u16::try_from(port["port"].as_u64()?).ok()));
+                let ports = view
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter(|port| port["protocol"].as_str().unwrap_or("TCP") == "TCP");
+                self.api_server_ports
+                    .extend(ports.filter_map(|port| u16::try_from(port["port"].as_u64()?).ok()));
             }
             Fact::Nodes => {
                 let info = &view["nodeInfo"];
@@ -240,32 +301,54 @@ impl Facts {
                     os_image: text(&info["osImage"]),
                     operating_system: text(&info["operatingSystem"]),
                     is_microk8s: view[MICROK8S] == "true",
-                    pod_cidrs: view["podCIDRs"].as_array().into_iter().flatten().map(text).collect(),
-                    addresses: view["addresses"].as_array().into_iter().flatten().filter_map(|ip| ip.as_str()?.parse().ok()).collect(),
+                    pod_cidrs: view["podCIDRs"]
+                        .as_array()
+                        .into_iter()
+                        .flatten()
+                        .map(text)
+                        .collect(),
+                    addresses: view["addresses"]
+                        .as_array()
+                        .into_iter()
+                        .flatten()
+                        .filter_map(|ip| ip.as_str()?.parse().ok())
+                        .collect(),
                 };
                 self.nodes.insert(name.to_owned(), node);
             }
             Fact::KubeProxy => self.foreign_kube_proxy = true,
             Fact::NmStates => drop(self.foreign_nmstates.insert(name.to_owned())),
             Fact::Flannel => self.foreign_flannel = serde_json::from_value(view.clone()).ok(),
-            Fact::OpenShiftNetwork => self.openshift_network = Some(OpenShiftNetwork { multi_network_is_disabled: *view == true }),
+            Fact::OpenShiftNetwork => {
+                self.openshift_network = Some(OpenShiftNetwork {
+                    multi_network_is_disabled: *view == true,
+                })
+            }
         }
     }
 
-    /// Adds what the pods of these namespaces tell of their nodes' networks. Where two tell of one node, one being replaced by the other, the later one counts.
+    /// Adds what the pods of these namespaces tell of their nodes' networks. Where two tell of one
+    /// node, one being replaced by the other, the later one counts.
     pub fn hear<'a>(&mut self, pods: impl IntoIterator<Item = &'a PodView>, namespaces: &[&str]) {
         let mut latest: BTreeMap<&str, &PodView> = BTreeMap::new();
         let rank = |pod: &PodView| (!pod.deleting, pod.since, pod.uid.clone());
-        let believed = |pod: &&PodView| pod.node_network.is_some() && namespaces.contains(&&*pod.namespace);
+        let believed =
+            |pod: &&PodView| pod.node_network.is_some() && namespaces.contains(&&*pod.namespace);
         for pod in pods.into_iter().filter(believed) {
-            let Some(node) = pod.node.as_deref() else { continue };
+            let Some(node) = pod.node.as_deref() else {
+                continue;
+            };
             let known = latest.entry(node).or_insert(pod);
             if rank(pod) > rank(known) {
                 *known = pod;
             }
         }
-        self.node_networks =
-            latest.into_iter().filter_map(|(node, pod)| Some((node.to_owned(), (**pod.node_network.as_ref()?).clone()))).collect();
+        self.node_networks = latest
+            .into_iter()
+            .filter_map(|(node, pod)| {
+                Some((node.to_owned(), (**pod.node_network.as_ref()?).clone()))
+            })
+            .collect();
     }
 
     /// Whether this is OpenShift 4.
@@ -289,7 +372,11 @@ mod tests {
         for (fact, object) in objects {
             let view = fact.view(object);
             if !view.is_null() {
-                facts.add(*fact, object["metadata"]["name"].as_str().unwrap_or_default(), &view);
+                facts.add(
+                    *fact,
+                    object["metadata"]["name"].as_str().unwrap_or_default(),
+                    &view,
+                );
             }
         }
         facts
@@ -298,9 +385,20 @@ mod tests {
     #[test]
     fn what_a_cluster_serves_is_known_by_its_definitions() {
         let definition = |name: &str| (Fact::Definitions, json!({"metadata": {"name": name}}));
-        let plain = facts(&[definition("certificates.cert-manager.io"), definition("widgets.example.com")]);
-        assert_eq!(plain.definitions, ["certificates.cert-manager.io".to_owned()].into(), "of the others nothing is kept");
-        assert!(plain.serves(kinds::CERTIFICATE) && !plain.serves(kinds::ISSUER) && plain.serves(kinds::CONFIG_MAP));
+        let plain = facts(&[
+            definition("certificates.cert-manager.io"),
+            definition("widgets.example.com"),
+        ]);
+        assert_eq!(
+            plain.definitions,
+            ["certificates.cert-manager.io".to_owned()].into(),
+            "of the others nothing is kept"
+        );
+        assert!(
+            plain.serves(kinds::CERTIFICATE)
+                && !plain.serves(kinds::ISSUER)
+                && plain.serves(kinds::CONFIG_MAP)
+        );
         assert!(!plain.is_openshift());
         assert!(facts(&[definition("clusterversions.config.openshift.io")]).is_openshift());
         let mut going = definition("certificates.cert-manager.io");
@@ -310,60 +408,120 @@ mod tests {
 
     #[test]
     fn an_nmstate_that_weft_made_is_nobody_elses() {
-        let nmstate = |name: &str, labels: Value| (Fact::NmStates, json!({"metadata": {"name": name, "labels": labels}}));
-        let found = facts(&[nmstate("theirs", json!({"a": "b"})), nmstate("ours", json!({OWNER_LABEL: "networkaddonsconfig.cluster"}))]);
+        let nmstate = |name: &str, labels: Value| {
+            (
+                Fact::NmStates,
+                json!({"metadata": {"name": name, "labels": labels}}),
+            )
+        };
+        let found = facts(&[
+            nmstate("theirs", json!({"a": "b"})),
+            nmstate("ours", json!({OWNER_LABEL: "networkaddonsconfig.cluster"})),
+        ]);
         assert_eq!(found.foreign_nmstates, ["theirs".to_owned()].into());
     }
 
     #[test]
     fn every_port_of_every_api_server_counts() {
         let slice = |port: u16| json!({"metadata": {"name": "kubernetes"}, "ports": [{"name": "https", "protocol": "TCP", "port": port}]});
-        assert_eq!(facts(&[(Fact::ApiServer, slice(6443)), (Fact::ApiServer, slice(443))]).api_server_ports, [443, 6443].into());
+        assert_eq!(
+            facts(&[
+                (Fact::ApiServer, slice(6443)),
+                (Fact::ApiServer, slice(443))
+            ])
+            .api_server_ports,
+            [443, 6443].into()
+        );
     }
 
     #[test]
     fn a_node_says_what_it_runs() {
         let info = json!({"containerRuntimeVersion": "containerd://1.7.27", "kubeletVersion": "v1.32.1+k3s1", "osImage": "Talos (v1.10.3)", "operatingSystem": "linux"});
-        let facts = facts(&[(Fact::Nodes, json!({"metadata": {"name": "n"}, "status": {"nodeInfo": info}}))]);
+        let facts = facts(&[(
+            Fact::Nodes,
+            json!({"metadata": {"name": "n"}, "status": {"nodeInfo": info}}),
+        )]);
         assert_eq!(facts.nodes["n"].container_runtime, "containerd://1.7.27");
         assert_eq!(facts.nodes["n"].kubelet_version, "v1.32.1+k3s1");
-        assert_eq!((&*facts.nodes["n"].os_image, &*facts.nodes["n"].operating_system), ("Talos (v1.10.3)", "linux"));
+        assert_eq!(
+            (
+                &*facts.nodes["n"].os_image,
+                &*facts.nodes["n"].operating_system
+            ),
+            ("Talos (v1.10.3)", "linux")
+        );
         assert!(facts.nodes["n"].pod_cidrs.is_empty() && facts.nodes["n"].addresses.is_empty());
     }
 
     #[test]
     fn a_node_has_addresses_and_ranges_for_its_pods() {
         let address = |kind: &str, address: &str| json!({"type": kind, "address": address});
-        let addresses = [address("InternalIP", "192.0.2.7"), address("Hostname", "n"), address("ExternalIP", "2001:db8::7")];
-        let spec = json!({"podCIDR": "10.244.3.0/24", "podCIDRs": ["10.244.3.0/24", "fd00:3::/64"]});
-        let facts = facts(&[(Fact::Nodes, json!({"metadata": {"name": "n"}, "spec": spec, "status": {"addresses": addresses}}))]);
-        assert_eq!(facts.nodes["n"].addresses, ["192.0.2.7".parse::<IpAddr>().unwrap(), "2001:db8::7".parse().unwrap()]);
+        let addresses = [
+            address("InternalIP", "192.0.2.7"),
+            address("Hostname", "n"),
+            address("ExternalIP", "2001:db8::7"),
+        ];
+        let spec =
+            json!({"podCIDR": "10.244.3.0/24", "podCIDRs": ["10.244.3.0/24", "fd00:3::/64"]});
+        let facts = facts(&[(
+            Fact::Nodes,
+            json!({"metadata": {"name": "n"}, "spec": spec, "status": {"addresses": addresses}}),
+        )]);
+        assert_eq!(
+            facts.nodes["n"].addresses,
+            [
+                "192.0.2.7".parse::<IpAddr>().unwrap(),
+                "2001:db8::7".parse().unwrap()
+            ]
+        );
         assert_eq!(facts.nodes["n"].pod_cidrs, ["10.244.3.0/24", "fd00:3::/64"]);
     }
 
     #[test]
     fn of_two_pods_on_a_node_the_one_that_stays_tells() {
         let pod = |name: &str, node: &str, mtu: u32, deleting: bool| {
-            let told = NodeNetwork { mtu: Some(mtu), ..NodeNetwork::default() };
+            let told = NodeNetwork {
+                mtu: Some(mtu),
+                ..NodeNetwork::default()
+            };
             let mut metadata = json!({"uid": name, "namespace": "n", "name": name, "creationTimestamp": "2026-01-01T00:00:00Z"});
             if deleting {
                 metadata["deletionTimestamp"] = "2026-01-02T00:00:00Z".into();
             }
             let status = json!({"initContainerStatuses": [{"state": {"terminated": {"message": told.to_line()}}}]});
-            PodView::of(&json!({"metadata": metadata, "spec": {"nodeName": node}, "status": status})).unwrap()
+            PodView::of(
+                &json!({"metadata": metadata, "spec": {"nodeName": node}, "status": status}),
+            )
+            .unwrap()
         };
         let silent = PodView::of(&json!({"metadata": {"uid": "s", "namespace": "n", "name": "s"}, "spec": {"nodeName": "c"}})).unwrap();
         let mut facts = Facts::default();
         let mut strange = pod("3", "b", 600, false);
         strange.namespace = "somebody-elses".to_owned();
-        facts.hear(&[pod("1", "a", 1400, true), pod("0", "a", 1500, false), pod("2", "b", 9000, true), silent, strange], &["n"]);
-        let told: Vec<_> = facts.node_networks.iter().map(|(node, told)| (node.as_str(), told.mtu)).collect();
+        facts.hear(
+            &[
+                pod("1", "a", 1400, true),
+                pod("0", "a", 1500, false),
+                pod("2", "b", 9000, true),
+                silent,
+                strange,
+            ],
+            &["n"],
+        );
+        let told: Vec<_> = facts
+            .node_networks
+            .iter()
+            .map(|(node, told)| (node.as_str(), told.mtu))
+            .collect();
         assert_eq!(told, [("a", Some(1500)), ("b", Some(9000))]);
     }
 
     #[test]
     fn a_service_proxy_that_came_with_the_cluster_is_known_until_it_is_deleted() {
-        let mut proxy = (Fact::KubeProxy, json!({"metadata": {"name": "kube-proxy", "namespace": "kube-system"}}));
+        let mut proxy = (
+            Fact::KubeProxy,
+            json!({"metadata": {"name": "kube-proxy", "namespace": "kube-system"}}),
+        );
         assert!(facts(std::slice::from_ref(&proxy)).foreign_kube_proxy);
         proxy.1["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
         assert!(!facts(&[proxy]).foreign_kube_proxy);
@@ -374,21 +532,47 @@ mod tests {
         let net = r#"{"Network": "10.244.0.0/16", "EnableNFTables": false, "Backend": {"Type": "vxlan", "VNI": 7}}"#;
         let cni = r#"{"name": "cbr0", "plugins": [{"type": "flannel", "delegate": {}}, {"type": "portmap"}]}"#;
         let mut map = json!({"metadata": {"name": "kube-flannel-cfg"}, "data": {"net-conf.json": net, "cni-conf.json": cni}});
-        let found = facts(&[(Fact::Flannel, map.clone())]).foreign_flannel.unwrap();
+        let found = facts(&[(Fact::Flannel, map.clone())])
+            .foreign_flannel
+            .unwrap();
         let text = |text: &str| Some(text.to_owned());
-        let expected =
-            ForeignFlannel { backend: text("vxlan"), port: None, vni: Some(7), enable_nf_tables: Some(false), cni_plugin: text("flannel") };
+        let expected = ForeignFlannel {
+            backend: text("vxlan"),
+            port: None,
+            vni: Some(7),
+            enable_nf_tables: Some(false),
+            cni_plugin: text("flannel"),
+        };
         assert_eq!(found, expected);
         map["metadata"]["labels"] = json!({OWNER_LABEL: "networkconfig.default"});
-        assert_eq!(facts(&[(Fact::Flannel, map)]).foreign_flannel, None, "Weft's own");
+        assert_eq!(
+            facts(&[(Fact::Flannel, map)]).foreign_flannel,
+            None,
+            "Weft's own"
+        );
     }
 
     #[test]
     fn openshifts_own_network_operator_is_known_by_its_configuration() {
-        let network =
-            |spec: Value| facts(&[(Fact::OpenShiftNetwork, json!({"metadata": {"name": "cluster"}, "spec": spec}))]).openshift_network;
-        assert_eq!(network(json!({})), Some(OpenShiftNetwork { multi_network_is_disabled: false }));
-        assert_eq!(network(json!({"disableMultiNetwork": true})), Some(OpenShiftNetwork { multi_network_is_disabled: true }));
+        let network = |spec: Value| {
+            facts(&[(
+                Fact::OpenShiftNetwork,
+                json!({"metadata": {"name": "cluster"}, "spec": spec}),
+            )])
+            .openshift_network
+        };
+        assert_eq!(
+            network(json!({})),
+            Some(OpenShiftNetwork {
+                multi_network_is_disabled: false
+            })
+        );
+        assert_eq!(
+            network(json!({"disableMultiNetwork": true})),
+            Some(OpenShiftNetwork {
+                multi_network_is_disabled: true
+            })
+        );
         assert_eq!(facts(&[]).openshift_network, None);
     }
 }

@@ -1,8 +1,9 @@
 //! `metadata.managedFields`: who owns which field, as server-side apply keeps it.
 //!
-//! A `fieldsV1` value is a tree: `f:name` is a field, `k:{"name":"x"}` the element of a list with these keys, `v:"x"` an element
-//! of a set, `.` the node itself. A node without children is a leaf: a scalar, or a map or list that is owned as a whole.
-//! (Kubernetes documentation, "Server-Side Apply"; structured-merge-diff, `fieldpath`.)
+//! A `fieldsV1` value is a tree: `f:name` is a field, `k:{"name":"x"}` the element of a list with
+//! these keys, `v:"x"` an element of a set, `.` the node itself. A node without children is a leaf:
+//! a scalar, or a map or list that is owned as a whole. (Kubernetes documentation, "Server-Side
+//! Apply"; structured-merge-diff, `fieldpath`.)
 
 use serde_json::{Map, Value};
 
@@ -11,15 +12,23 @@ const APPLY: &str = "Apply";
 
 /// The tree of fields that `manager` has applied to this object, if it ever has.
 pub(crate) fn applied_by<'a>(live: &'a Value, manager: &str) -> Option<&'a Value> {
-    entries(live).find(|entry| is_ours(entry, manager)).map(|entry| &entry["fieldsV1"])
+    entries(live)
+        .find(|entry| is_ours(entry, manager))
+        .map(|entry| &entry["fieldsV1"])
 }
 
 /// The entries of everybody but `manager`, those of status and other subresources left out.
-pub(crate) fn entries_of_others<'a>(live: &'a Value, manager: &str) -> impl Iterator<Item = &'a Value> {
-    entries(live).filter(move |entry| !is_ours(entry, manager) && entry["subresource"].as_str().unwrap_or_default().is_empty())
+pub(crate) fn entries_of_others<'a>(
+    live: &'a Value,
+    manager: &str,
+) -> impl Iterator<Item = &'a Value> {
+    entries(live).filter(move |entry| {
+        !is_ours(entry, manager) && entry["subresource"].as_str().unwrap_or_default().is_empty()
+    })
 }
 
-/// Whether the horizontal autoscaler sets this object's replicas: it writes through the scale subresource.
+/// Whether the horizontal autoscaler sets this object's replicas: it writes through the scale
+/// subresource.
 pub(crate) fn is_autoscaled(live: &Value) -> bool {
     entries(live).any(|entry| {
         entry["subresource"] == "scale"
@@ -29,15 +38,21 @@ pub(crate) fn is_autoscaled(live: &Value) -> bool {
 }
 
 fn entries(live: &Value) -> impl Iterator<Item = &Value> {
-    live.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten()
+    live.pointer("/metadata/managedFields")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
 }
 
 fn is_ours(entry: &Value, manager: &str) -> bool {
-    entry["manager"] == manager && entry["operation"] == APPLY && entry["subresource"].as_str().unwrap_or_default().is_empty()
+    entry["manager"] == manager
+        && entry["operation"] == APPLY
+        && entry["subresource"].as_str().unwrap_or_default().is_empty()
 }
 
-/// `managedFields` as they are after everything under `roots` that others own has become `manager`'s: the next apply by
-/// `manager` then removes what it does not name. Entries of subresources, and what others own elsewhere, stay as they are.
+/// `managedFields` as they are after everything under `roots` that others own has become
+/// `manager`'s: the next apply by `manager` then removes what it does not name. Entries of
+/// subresources, and what others own elsewhere, stay as they are.
 pub(crate) fn taken_over(live: &Value, manager: &str, roots: &[&str]) -> Value {
     let mut ours = Value::Object(Map::new());
     let mut rest = Vec::new();
@@ -73,9 +88,15 @@ pub(crate) fn taken_over(live: &Value, manager: &str, roots: &[&str]) -> Value {
 }
 
 fn merge(into: &mut Value, from: &Value) {
-    let (Value::Object(into), Value::Object(from)) = (into, from) else { return };
+    let (Value::Object(into), Value::Object(from)) = (into, from) else {
+        return;
+    };
     for (key, value) in from {
-        merge(into.entry(key.clone()).or_insert_with(|| Value::Object(Map::new())), value);
+        merge(
+            into.entry(key.clone())
+                .or_insert_with(|| Value::Object(Map::new())),
+            value,
+        );
     }
 }
 
@@ -100,27 +121,38 @@ impl<'a> Selector<'a> {
         }
     }
 
-    /// The value that is selected. In a body as it is applied a key may be missing where the API server has a default for
-    /// it (`protocol` of a port), so a missing key matches anything.
+    /// The value that is selected. In a body as it is applied a key may be missing where the API
+    /// server has a default for it (`protocol` of a port), so a missing key matches anything.
     pub(crate) fn of<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         match self {
             Self::Field(name) => value.get(name),
-            Self::Keys(keys) => {
-                value.as_array()?.iter().find(|item| keys.iter().all(|(key, wanted)| item.get(key).is_none_or(|found| found == wanted)))
-            }
+            Self::Keys(keys) => value.as_array()?.iter().find(|item| {
+                keys.iter()
+                    .all(|(key, wanted)| item.get(key).is_none_or(|found| found == wanted))
+            }),
             Self::Item(wanted) => value.as_array()?.iter().find(|item| *item == wanted),
         }
     }
 
     /// The path of what is selected, for people: `spec.containers[name=c]`.
     pub(crate) fn path(&self, above: &str) -> String {
-        let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let plain = |value: &Value| {
+            value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned)
+        };
         match self {
             Self::Field(name) if above.is_empty() => (*name).to_owned(),
             Self::Field(name) if name.contains(['.', '/']) => format!("{above}[{name}]"),
             Self::Field(name) => format!("{above}.{name}"),
             Self::Keys(keys) => {
-                format!("{above}[{}]", keys.iter().map(|(key, value)| format!("{key}={}", plain(value))).collect::<Vec<_>>().join(","))
+                format!(
+                    "{above}[{}]",
+                    keys.iter()
+                        .map(|(key, value)| format!("{key}={}", plain(value)))
+                        .collect::<Vec<_>>()
+                        .join(",")
+                )
             }
             Self::Item(item) => format!("{above}[={}]", plain(item)),
         }

@@ -1,7 +1,8 @@
 //! What Weft has in the cluster for a resource: the names, so that nothing is ever left over.
 //!
-//! Before the first write of a pass the inventory holds old and new names together; when everything is applied and pruned,
-//! just the new ones. A crash in between leaves too many names, which cost a look each, never too few.
+//! Before the first write of a pass the inventory holds old and new names together; when everything
+//! is applied and pruned, just the new ones. A crash in between leaves too many names, which cost a
+//! look each, never too few.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,13 +17,14 @@ pub struct Inventory {
     pub objects: BTreeMap<ObjectKey, String>,
     /// Objects that operands make, which go when the resource goes.
     pub made_by_operands: BTreeSet<ObjectKey>,
-    /// A digest of what was applied last of each object, where drift is only reported (see [`crate::drift`]). An object that is about to
-    /// be applied in another form has none: after a crash it counts as wanted anew.
+    /// A digest of what was applied last of each object, where drift is only reported (see
+    /// [`crate::drift`]). An object that is about to be applied in another form has none: after a
+    /// crash it counts as wanted anew.
     pub applied: BTreeMap<ObjectKey, String>,
     /// The complete configuration that was decided on, see [`crate::Decision::decided`].
     pub decided: Option<Value>,
-    /// Whether the record of that configuration has been written, where its absence says something (see
-    /// [`crate::Domain::is_forced_without_record`]).
+    /// Whether the record of that configuration has been written, where its absence says something
+    /// (see [`crate::Domain::is_forced_without_record`]).
     pub recorded: bool,
 }
 
@@ -60,7 +62,14 @@ impl Inventory {
 
     /// What is in the cluster once these units are.
     pub fn of(units: &[Unit], made_by_operands: &[ObjectKey], decided: Value) -> Self {
-        let objects = units.iter().flat_map(|unit| unit.objects.iter().map(|object| (object.key().clone(), unit.name.clone()))).collect();
+        let objects = units
+            .iter()
+            .flat_map(|unit| {
+                unit.objects
+                    .iter()
+                    .map(|object| (object.key().clone(), unit.name.clone()))
+            })
+            .collect();
         Self {
             objects,
             made_by_operands: made_by_operands.iter().cloned().collect(),
@@ -84,24 +93,46 @@ impl Inventory {
     /// What of it belongs to these units.
     #[must_use]
     pub fn of_units(&self, wanted: impl Fn(&str) -> bool) -> Self {
-        let objects = self.objects.iter().filter(|(_, unit)| wanted(unit)).map(|(key, unit)| (key.clone(), unit.clone())).collect();
-        Self { objects, ..self.clone() }
+        let objects = self
+            .objects
+            .iter()
+            .filter(|(_, unit)| wanted(unit))
+            .map(|(key, unit)| (key.clone(), unit.clone()))
+            .collect();
+        Self {
+            objects,
+            ..self.clone()
+        }
     }
 
     /// What is in this inventory and has to go, where the other is what is wanted.
     ///
-    /// What somebody else makes from now on under the same name is theirs. What went with its kind is gone already. And what a unit had
-    /// before stays until the unit is what it should be: `held` names those that are not.
-    pub fn surplus(&self, wanted: &Inventory, facts: &Facts, held: impl Fn(&str) -> bool) -> Vec<ObjectKey> {
+    /// What somebody else makes from now on under the same name is theirs. What went with its kind
+    /// is gone already. And what a unit had before stays until the unit is what it should be:
+    /// `held` names those that are not.
+    pub fn surplus(
+        &self,
+        wanted: &Inventory,
+        facts: &Facts,
+        held: impl Fn(&str) -> bool,
+    ) -> Vec<ObjectKey> {
         let is_surplus = |(key, unit): &(&ObjectKey, &String)| {
-            !wanted.objects.contains_key(*key) && !wanted.made_by_operands.contains(*key) && facts.serves(key.kind) && !held(unit)
+            !wanted.objects.contains_key(*key)
+                && !wanted.made_by_operands.contains(*key)
+                && facts.serves(key.kind)
+                && !held(unit)
         };
-        self.objects.iter().filter(is_surplus).map(|(key, _)| key.clone()).collect()
+        self.objects
+            .iter()
+            .filter(is_surplus)
+            .map(|(key, _)| key.clone())
+            .collect()
     }
 
     /// The `data` of the ConfigMap.
     pub fn to_data(&self) -> Value {
-        let mut data = json!({ OBJECTS: text(&self.objects), MADE_BY_OPERANDS: text(&self.made_by_operands) });
+        let mut data =
+            json!({ OBJECTS: text(&self.objects), MADE_BY_OPERANDS: text(&self.made_by_operands) });
         if !self.applied.is_empty() {
             data[APPLIED] = text(&self.applied);
         }
@@ -134,9 +165,19 @@ fn text<T: serde::Serialize>(value: &T) -> Value {
     serde_json::to_string_pretty(value).map_or(Value::Null, Value::String)
 }
 
-fn read<T: serde::de::DeserializeOwned>(data: &Value, key: &'static str) -> Result<Option<T>, InventoryError> {
-    let Some(text) = data[key].as_str() else { return Ok(None) };
-    serde_json::from_str(text).map(Some).map_err(|e| InventoryError::Unreadable { key, why: e.to_string() })
+fn read<T: serde::de::DeserializeOwned>(
+    data: &Value,
+    key: &'static str,
+) -> Result<Option<T>, InventoryError> {
+    let Some(text) = data[key].as_str() else {
+        return Ok(None);
+    };
+    serde_json::from_str(text)
+        .map(Some)
+        .map_err(|e| InventoryError::Unreadable {
+            key,
+            why: e.to_string(),
+        })
 }
 
 #[cfg(test)]
@@ -152,21 +193,40 @@ mod tests {
     #[test]
     fn it_survives_its_config_map() {
         let inventory = Inventory {
-            objects: [(key("a"), "multus".to_owned()), (ObjectKey::new(kinds::CLUSTER_ROLE, "", "b"), "ovs".to_owned())].into(),
+            objects: [
+                (key("a"), "multus".to_owned()),
+                (
+                    ObjectKey::new(kinds::CLUSTER_ROLE, "", "b"),
+                    "ovs".to_owned(),
+                ),
+            ]
+            .into(),
             made_by_operands: [key("s")].into(),
             applied: [(key("a"), "0123".to_owned())].into(),
             decided: Some(json!({"range": "02:00"})),
             recorded: true,
         };
-        assert_eq!(Inventory::from_data(&inventory.to_data()).unwrap(), inventory);
-        assert_eq!(Inventory::from_data(&json!({})).unwrap(), Inventory::default());
+        assert_eq!(
+            Inventory::from_data(&inventory.to_data()).unwrap(),
+            inventory
+        );
+        assert_eq!(
+            Inventory::from_data(&json!({})).unwrap(),
+            Inventory::default()
+        );
         assert!(Inventory::from_data(&json!({"objects": "{"})).is_err());
     }
 
     #[test]
     fn before_the_first_write_it_holds_old_and_new() {
-        let old = Inventory { objects: [(key("a"), "x".to_owned()), (key("b"), "x".to_owned())].into(), ..Default::default() };
-        let new = Inventory { objects: [(key("b"), "x".to_owned()), (key("c"), "x".to_owned())].into(), ..Default::default() };
+        let old = Inventory {
+            objects: [(key("a"), "x".to_owned()), (key("b"), "x".to_owned())].into(),
+            ..Default::default()
+        };
+        let new = Inventory {
+            objects: [(key("b"), "x".to_owned()), (key("c"), "x".to_owned())].into(),
+            ..Default::default()
+        };
         assert_eq!(old.clone().and(&new).objects.len(), 3);
         assert_eq!(old.surplus(&new, &Facts::default(), |_| false), [key("a")]);
     }
@@ -174,16 +234,33 @@ mod tests {
     #[test]
     fn what_is_held_handed_over_or_gone_with_its_kind_is_no_surplus() {
         let issuer = ObjectKey::new(kinds::ISSUER, "n", "i");
-        let old = Inventory { objects: [(key("a"), "x".to_owned()), (issuer.clone(), "x".to_owned())].into(), ..Default::default() };
+        let old = Inventory {
+            objects: [(key("a"), "x".to_owned()), (issuer.clone(), "x".to_owned())].into(),
+            ..Default::default()
+        };
         let none = Inventory::default();
-        let served = Facts { definitions: [kinds::ISSUER.definition()].into(), ..Facts::default() };
+        let served = Facts {
+            definitions: [kinds::ISSUER.definition()].into(),
+            ..Facts::default()
+        };
         assert_eq!(
             old.surplus(&none, &served, |_| false),
-            [issuer.clone(), key("a")].into_iter().collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>()
+            [issuer.clone(), key("a")]
+                .into_iter()
+                .collect::<BTreeSet<_>>()
+                .into_iter()
+                .collect::<Vec<_>>()
         );
-        assert_eq!(old.surplus(&none, &Facts::default(), |_| false), [key("a")], "nobody serves it");
+        assert_eq!(
+            old.surplus(&none, &Facts::default(), |_| false),
+            [key("a")],
+            "nobody serves it"
+        );
         assert_eq!(old.surplus(&none, &served, |unit| unit == "x"), []);
-        let handed_over = Inventory { made_by_operands: [key("a")].into(), ..Default::default() };
+        let handed_over = Inventory {
+            made_by_operands: [key("a")].into(),
+            ..Default::default()
+        };
         assert_eq!(old.surplus(&handed_over, &served, |_| false), [issuer]);
     }
 }

@@ -1,10 +1,12 @@
-//! The kinds of objects that Weft reads and writes, known at compile time: no discovery request is ever made for them.
+//! The kinds of objects that Weft reads and writes, known at compile time: no discovery request is
+//! ever made for them.
 
 use std::fmt;
 
 /// A kind of Kubernetes object in the one API version that Weft uses.
 ///
-/// The version is how we talk about an object, not what it is: there is one `Kind` for a group and a kind.
+/// The version is how we talk about an object, not what it is: there is one `Kind` for a group and
+/// a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Kind {
     /// API group, empty for the core group.
@@ -22,10 +24,15 @@ pub struct Kind {
 impl Kind {
     /// `group/version`, or just the version for the core group.
     pub fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
+        if self.group.is_empty() {
+            self.version.to_owned()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
     }
 
-    /// Whether a cluster may lack it: then it comes and goes with its definition, see [`Kind::definition`].
+    /// Whether a cluster may lack it: then it comes and goes with its definition, see
+    /// [`Kind::definition`].
     pub fn is_optional(&self) -> bool {
         kinds::OPTIONAL_GROUPS.contains(&self.group)
     }
@@ -43,7 +50,10 @@ impl Kind {
 
     /// The kind of this group and name.
     pub fn find_in_group(group: &str, kind: &str) -> Option<Kind> {
-        kinds::ALL.iter().copied().find(|k| k.kind == kind && k.group == group)
+        kinds::ALL
+            .iter()
+            .copied()
+            .find(|k| k.kind == kind && k.group == group)
     }
 }
 
@@ -86,7 +96,11 @@ pub mod kinds {
     ];
 
     /// What the API server asks before it takes an object: with a server, or by rules of its own.
-    pub const ADMISSION: [Kind; 3] = [MUTATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOK_CONFIGURATION, VALIDATING_ADMISSION_POLICY];
+    pub const ADMISSION: [Kind; 3] = [
+        MUTATING_WEBHOOK_CONFIGURATION,
+        VALIDATING_WEBHOOK_CONFIGURATION,
+        VALIDATING_ADMISSION_POLICY,
+    ];
 
     kinds! {
         NAMESPACE = "", "v1", "Namespace", "namespaces", false;
@@ -142,17 +156,28 @@ mod tests {
 
     #[test]
     fn every_cluster_serves_the_kinds_of_kubernetes_itself() {
-        let of_kubernetes = |kind: &Kind| !kind.group.contains('.') || kind.group.ends_with(".k8s.io");
-        let served = [kinds::NETWORK_ADDONS_CONFIG, kinds::NETWORK_CONFIG, kinds::PLACEMENT_API];
+        let of_kubernetes =
+            |kind: &Kind| !kind.group.contains('.') || kind.group.ends_with(".k8s.io");
+        let served = [
+            kinds::NETWORK_ADDONS_CONFIG,
+            kinds::NETWORK_CONFIG,
+            kinds::PLACEMENT_API,
+        ];
         for kind in kinds::ALL.iter().filter(|kind| !served.contains(kind)) {
             assert_eq!(kind.is_optional(), !of_kubernetes(kind), "{kind}");
         }
-        assert_eq!(kinds::CERTIFICATE.definition(), "certificates.cert-manager.io");
+        assert_eq!(
+            kinds::CERTIFICATE.definition(),
+            "certificates.cert-manager.io"
+        );
     }
 
     #[test]
     fn a_kind_is_found_in_any_version_of_its_group() {
-        assert_eq!(Kind::find("apps/v1beta2", "DaemonSet"), Some(kinds::DAEMON_SET));
+        assert_eq!(
+            Kind::find("apps/v1beta2", "DaemonSet"),
+            Some(kinds::DAEMON_SET)
+        );
         assert_eq!(Kind::find("v1", "ConfigMap"), Some(kinds::CONFIG_MAP));
         assert_eq!(Kind::find("extensions/v1beta1", "DaemonSet"), None);
     }

@@ -1,7 +1,9 @@
-//! What a change would do: object identity, inventory, comparison of desired and live, rollout and conditions. Pure.
+//! What a change would do: object identity, inventory, comparison of desired and live, rollout and
+//! conditions. Pure.
 //!
-//! Nothing in this crate reads a clock, a file or a socket: what it needs is handed to it, so that `weft plan`, the operator and
-//! the tests run the same code. A domain (add-ons, cluster network, ...) implements [`Domain`]; everything else here is common.
+//! Nothing in this crate reads a clock, a file or a socket: what it needs is handed to it, so that
+//! `weft plan`, the operator and the tests run the same code. A domain (add-ons, cluster network,
+//! ...) implements [`Domain`]; everything else here is common.
 
 mod applied;
 mod certificate;
@@ -31,7 +33,9 @@ pub use certificate::{Certificate, Lifetime, Lifetimes, LifetimesError};
 pub use choice::NotAChoice;
 pub use compare::{Difference, What, compare, pod_template_changes, quantity};
 pub use conditions::{conditions, own_condition};
-pub use domain::{Decision, Domain, DriftPolicy, FieldChange, Input, LogLevel, Notice, Problem, Refusal, Wait};
+pub use domain::{
+    Decision, Domain, DriftPolicy, FieldChange, Input, LogLevel, Notice, Problem, Refusal, Wait,
+};
 pub use drift::{Deviation, Drift, Hold, PAUSE_ANNOTATION};
 pub use facts::{Fact, Facts, ForeignFlannel, Node, OPENSHIFT, OpenShiftNetwork, Selection};
 pub use inventory::{Inventory, InventoryError};
@@ -41,7 +45,7 @@ pub use object::{Manifest, ManifestError, ObjectKey, canonical, parse_yaml};
 pub use process::{ProcessSettings, ServerTls};
 pub use rest::is_at_rest;
 pub use step::{
-    ADOPT_ANNOTATION, OWNER_LABEL, Owner, Step, effective_body, is_immutable, is_kept_for_ever, leave_patch, manager, owned, release_patch,
-    step, take_patch,
+    ADOPT_ANNOTATION, OWNER_LABEL, Owner, Step, effective_body, is_immutable, is_kept_for_ever,
+    leave_patch, manager, owned, release_patch, step, take_patch,
 };
 pub use unit::{Mode, Stage, Unit};

@@ -1,17 +1,20 @@
-//! What a node tells of its own network: one line of JSON, written on the node as the termination message of a container, and read by the
-//! operator from the pod's status. So no permission is needed on the node for it, and nobody has to poll.
+//! What a node tells of its own network: one line of JSON, written on the node as the termination
+//! message of a container, and read by the operator from the pod's status. So no permission is
+//! needed on the node for it, and nobody has to poll.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The kubelet keeps this many bytes of a container's termination message (`MaxContainerTerminationMessageLength`).
+/// The kubelet keeps this many bytes of a container's termination message
+/// (`MaxContainerTerminationMessageLength`).
 pub const LIMIT: usize = 4096;
 
 /// What a node tells of its own network.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeNetwork {
-    /// The MTU of the host's network, in bytes: the smallest of all default routes. `None` if it could not be found out.
+    /// The MTU of the host's network, in bytes: the smallest of all default routes. `None` if it
+    /// could not be found out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
     /// The route that this MTU is from; if there is none, why.
@@ -22,7 +25,8 @@ pub struct NodeNetwork {
     pub pod_cidrs: Vec<String>,
     /// CNI plugins that the configuration needs and that the node lacks.
     pub missing_plugins: Vec<String>,
-    /// Other CNI configurations in the directory that the container runtime reads first, and so instead of this one.
+    /// Other CNI configurations in the directory that the container runtime reads first, and so
+    /// instead of this one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shadowed_by: Vec<String>,
     /// The CNI configuration file, if it is there as it should be.
@@ -46,11 +50,18 @@ impl NodeNetwork {
             }
             keep /= 2;
             short.shadowed_by.truncate(keep / 64);
-            for text in [Some(&mut short.mtu_from), short.error.as_mut()].into_iter().flatten() {
+            for text in [Some(&mut short.mtu_from), short.error.as_mut()]
+                .into_iter()
+                .flatten()
+            {
                 truncate(text, keep);
             }
             if keep == 0 {
-                return serde_json::to_string(&Self { mtu: self.mtu, ..Self::default() }).unwrap_or_default();
+                return serde_json::to_string(&Self {
+                    mtu: self.mtu,
+                    ..Self::default()
+                })
+                .unwrap_or_default();
             }
         }
     }
@@ -58,20 +69,29 @@ impl NodeNetwork {
     /// Reads what [`NodeNetwork::to_line`] wrote; `None` if it is anything else.
     pub fn parse(line: &str) -> Option<Self> {
         let line = line.trim();
-        line.starts_with('{').then(|| serde_json::from_str(line).ok())?
+        line.starts_with('{')
+            .then(|| serde_json::from_str(line).ok())?
     }
 
-    /// What a pod's init containers tell, if they do: now, or in their last run while they wait for the next.
+    /// What a pod's init containers tell, if they do: now, or in their last run while they wait for
+    /// the next.
     pub fn of_pod(pod: &Value) -> Option<Self> {
         let containers = pod["status"]["initContainerStatuses"].as_array()?;
-        let states = containers.iter().flat_map(|container| [&container["state"], &container["lastState"]]);
-        states.filter_map(|state| state["terminated"]["message"].as_str()).find_map(Self::parse)
+        let states = containers
+            .iter()
+            .flat_map(|container| [&container["state"], &container["lastState"]]);
+        states
+            .filter_map(|state| state["terminated"]["message"].as_str())
+            .find_map(Self::parse)
     }
 }
 
 fn truncate(text: &mut String, bytes: usize) {
     if text.len() > bytes {
-        let end = (0..=bytes).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+        let end = (0..=bytes)
+            .rev()
+            .find(|end| text.is_char_boundary(*end))
+            .unwrap_or_default();
         text.truncate(end);
         text.push('…');
     }
@@ -103,20 +123,38 @@ mod tests {
 
     #[test]
     fn other_messages_are_no_reports() {
-        for other in ["", "Error", "{}", r#"{"mtu":1500}"#, r#"{"mtu":"x","podCIDRs":[],"missingPlugins":[]}"#, "[1]", "null"] {
+        for other in [
+            "",
+            "Error",
+            "{}",
+            r#"{"mtu":1500}"#,
+            r#"{"mtu":"x","podCIDRs":[],"missingPlugins":[]}"#,
+            "[1]",
+            "null",
+        ] {
             assert_eq!(NodeNetwork::parse(other), None, "{other}");
         }
     }
 
     #[test]
     fn a_pod_tells_by_its_init_container_also_while_that_waits_to_run_again() {
-        let told = NodeNetwork { mtu: Some(9000), ..NodeNetwork::default() };
+        let told = NodeNetwork {
+            mtu: Some(9000),
+            ..NodeNetwork::default()
+        };
         let terminated = json!({"terminated": {"exitCode": 0, "message": told.to_line()}});
         let pod = |container: Value| json!({"status": {"initContainerStatuses": [{"name": "other", "state": {"terminated": {"message": "done"}}}, container]}});
-        assert_eq!(NodeNetwork::of_pod(&pod(json!({"state": terminated}))), Some(told.clone()));
-        let waits = json!({"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": terminated});
+        assert_eq!(
+            NodeNetwork::of_pod(&pod(json!({"state": terminated}))),
+            Some(told.clone())
+        );
+        let waits =
+            json!({"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": terminated});
         assert_eq!(NodeNetwork::of_pod(&pod(waits)), Some(told));
-        assert_eq!(NodeNetwork::of_pod(&pod(json!({"state": {"running": {}}}))), None);
+        assert_eq!(
+            NodeNetwork::of_pod(&pod(json!({"state": {"running": {}}}))),
+            None
+        );
         assert_eq!(NodeNetwork::of_pod(&json!({})), None);
     }
 

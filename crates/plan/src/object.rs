@@ -10,8 +10,8 @@ use crate::{Kind, Mode};
 
 /// Which object of a cluster is meant, whatever version it is written in.
 ///
-/// Its text form, as in an inventory, is `DaemonSet.apps/namespace/name`; objects without a namespace have two slashes,
-/// `ClusterRole.rbac.authorization.k8s.io//name`.
+/// Its text form, as in an inventory, is `DaemonSet.apps/namespace/name`; objects without a
+/// namespace have two slashes, `ClusterRole.rbac.authorization.k8s.io//name`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectKey {
     /// What it is.
@@ -25,14 +25,26 @@ pub struct ObjectKey {
 impl ObjectKey {
     /// An object in a namespace, or of the whole cluster where the kind has no namespaces.
     pub fn new(kind: Kind, namespace: &str, name: &str) -> Self {
-        Self { kind, namespace: kind.namespaced.then(|| namespace.to_owned()), name: name.to_owned() }
+        Self {
+            kind,
+            namespace: kind.namespaced.then(|| namespace.to_owned()),
+            name: name.to_owned(),
+        }
     }
 
-    /// The key of an object as the API server returns it, or `None` if its kind is not one of ours or it has no name.
+    /// The key of an object as the API server returns it, or `None` if its kind is not one of ours
+    /// or it has no name.
     pub fn of(object: &Value) -> Option<Self> {
         let kind = Kind::find(object["apiVersion"].as_str()?, object["kind"].as_str()?)?;
         let name = object.pointer("/metadata/name")?.as_str()?;
-        Some(Self::new(kind, object.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default(), name))
+        Some(Self::new(
+            kind,
+            object
+                .pointer("/metadata/namespace")
+                .and_then(Value::as_str)
+                .unwrap_or_default(),
+            name,
+        ))
     }
 
     /// For people: `DaemonSet cluster-network-addons/multus`.
@@ -46,7 +58,13 @@ impl ObjectKey {
 
 impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}/{}", self.kind, self.namespace.as_deref().unwrap_or_default(), self.name)
+        write!(
+            f,
+            "{}/{}/{}",
+            self.kind,
+            self.namespace.as_deref().unwrap_or_default(),
+            self.name
+        )
     }
 }
 
@@ -56,7 +74,8 @@ impl FromStr for ObjectKey {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let unreadable = || ManifestError::Key(text.to_owned());
         let mut parts = text.splitn(3, '/');
-        let (Some(kind), Some(namespace), Some(name)) = (parts.next(), parts.next(), parts.next()) else {
+        let (Some(kind), Some(namespace), Some(name)) = (parts.next(), parts.next(), parts.next())
+        else {
             return Err(unreadable());
         };
         let (kind, group) = kind.split_once('.').unwrap_or((kind, ""));
@@ -76,11 +95,14 @@ impl Serialize for ObjectKey {
 
 impl<'de> Deserialize<'de> for ObjectKey {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(serde::de::Error::custom)
     }
 }
 
-/// What is wrong with a manifest. Manifests are ours, so each of these is a defect of Weft, found by its tests.
+/// What is wrong with a manifest. Manifests are ours, so each of these is a defect of Weft, found
+/// by its tests.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
     /// The text is not YAML.
@@ -117,7 +139,8 @@ pub enum ManifestError {
 
 /// One object as Weft wants it: the body of a server-side apply.
 ///
-/// It holds exactly the fields that Weft answers for, no nulls, no status, nothing that the server assigns.
+/// It holds exactly the fields that Weft answers for, no nulls, no status, nothing that the server
+/// assigns.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Manifest {
     key: ObjectKey,
@@ -129,17 +152,29 @@ impl Manifest {
     /// Reads a complete object. Nulls are dropped: in an apply they would mean nothing.
     pub fn new(mut body: Value) -> Result<Self, ManifestError> {
         drop_nulls(&mut body);
-        let text = |field: &str| body.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text = |field: &str| {
+            body.get(field)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
         let (api_version, kind) = (text("apiVersion"), text("kind"));
         let Some(kind) = Kind::find(&api_version, &kind) else {
             return Err(ManifestError::UnknownKind { api_version, kind });
         };
         let key = ObjectKey::of(&body).ok_or(ManifestError::Unnamed(kind.kind))?;
-        let namespace = body.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default();
+        let namespace = body
+            .pointer("/metadata/namespace")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         if kind.namespaced == namespace.is_empty() {
             return Err(ManifestError::Scope(key.human()));
         }
-        Ok(Self { key, body, mode: Mode::default() })
+        Ok(Self {
+            key,
+            body,
+            mode: Mode::default(),
+        })
     }
 
     /// The same object under another [`Mode`].
@@ -193,11 +228,16 @@ impl Manifest {
         self.body["metadata"]["ownerReferences"] = Value::Array(vec![owner]);
     }
 
-    /// Edits one part of the body through a type, for example the list of strings at `/spec/dnsNames`.
+    /// Edits one part of the body through a type, for example the list of strings at
+    /// `/spec/dnsNames`.
     ///
     /// # Errors
     /// The part is not there or is not a `T`, or the edit fails.
-    pub fn edit<T, E>(&mut self, pointer: &str, edit: impl FnOnce(&mut T) -> Result<(), E>) -> Result<(), ManifestError>
+    pub fn edit<T, E>(
+        &mut self,
+        pointer: &str,
+        edit: impl FnOnce(&mut T) -> Result<(), E>,
+    ) -> Result<(), ManifestError>
     where
         T: DeserializeOwned + Serialize,
         E: fmt::Display,
@@ -212,16 +252,25 @@ impl Manifest {
     /// # Errors
     /// The part is not there or is not a `T`.
     pub fn part<T: DeserializeOwned>(&self, pointer: &str) -> Result<T, ManifestError> {
-        let part = self.body.pointer(pointer).ok_or_else(|| self.part_failed(pointer, &"there is no such part"))?;
+        let part = self
+            .body
+            .pointer(pointer)
+            .ok_or_else(|| self.part_failed(pointer, &"there is no such part"))?;
         serde_json::from_value(part.clone()).map_err(|error| self.part_failed(pointer, &error))
     }
 
-    /// Puts another value in the place of a part of the body; fields that are null are left out. Does nothing where there is no such part.
+    /// Puts another value in the place of a part of the body; fields that are null are left out.
+    /// Does nothing where there is no such part.
     ///
     /// # Errors
     /// The value is not JSON.
-    pub fn set_part<T: Serialize>(&mut self, pointer: &str, value: &T) -> Result<(), ManifestError> {
-        let mut value = serde_json::to_value(value).map_err(|error| self.part_failed(pointer, &error))?;
+    pub fn set_part<T: Serialize>(
+        &mut self,
+        pointer: &str,
+        value: &T,
+    ) -> Result<(), ManifestError> {
+        let mut value =
+            serde_json::to_value(value).map_err(|error| self.part_failed(pointer, &error))?;
         drop_nulls(&mut value);
         if let Some(part) = self.body.pointer_mut(pointer) {
             *part = value;
@@ -231,17 +280,23 @@ impl Manifest {
 
     /// Why a part of the body cannot be what was asked for.
     pub fn part_failed(&self, pointer: &str, why: &dyn fmt::Display) -> ManifestError {
-        ManifestError::Part { object: self.key.human(), pointer: pointer.to_owned(), why: why.to_string() }
+        ManifestError::Part {
+            object: self.key.human(),
+            pointer: pointer.to_owned(),
+            why: why.to_string(),
+        }
     }
 
-    /// A short digest of the body: equal bodies have equal digests, whatever the order of their keys.
+    /// A short digest of the body: equal bodies have equal digests, whatever the order of their
+    /// keys.
     pub fn hash(&self) -> String {
         digest(canonical(&self.body).as_bytes())
     }
 }
 
-/// The text of a value with all fields in alphabetical order. By itself serde_json keeps the order of insertion as soon as any crate of the program asks for
-/// that (its feature `preserve_order`, which nmstate has), and what is compared or digested must not depend on it.
+/// The text of a value with all fields in alphabetical order. By itself serde_json keeps the order
+/// of insertion as soon as any crate of the program asks for that (its feature `preserve_order`,
+/// which nmstate has), and what is compared or digested must not depend on it.
 pub fn canonical(value: &Value) -> String {
     let mut sorted = value.clone();
     sorted.sort_all_objects();
@@ -250,7 +305,11 @@ pub fn canonical(value: &Value) -> String {
 
 /// The first 16 hex digits of a SHA-256: enough to notice a change, short enough for an annotation.
 pub(crate) fn digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(bytes)
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 /// Reads a file of one or more YAML documents into manifests; empty documents are skipped.
@@ -258,8 +317,13 @@ pub(crate) fn digest(bytes: &[u8]) -> String {
 /// # Errors
 /// The text is not YAML, or a document is not a [`Manifest`].
 pub fn parse_yaml(text: &str) -> Result<Vec<Manifest>, ManifestError> {
-    let documents: Vec<Value> = serde_saphyr::from_multiple(text).map_err(|e| ManifestError::Yaml(e.to_string()))?;
-    documents.into_iter().filter(|document| !document.is_null()).map(Manifest::new).collect()
+    let documents: Vec<Value> =
+        serde_saphyr::from_multiple(text).map_err(|e| ManifestError::Yaml(e.to_string()))?;
+    documents
+        .into_iter()
+        .filter(|document| !document.is_null())
+        .map(Manifest::new)
+        .collect()
 }
 
 fn drop_nulls(value: &mut Value) {
@@ -284,12 +348,17 @@ mod tests {
     #[test]
     fn a_digest_does_not_depend_on_the_order_of_fields() {
         let read = |text: &str| Manifest::new(serde_json::from_str(text).unwrap()).unwrap();
-        let one =
-            read(r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "n"}, "data": {"a": "1", "b": "2"}}"#);
-        let other =
-            read(r#"{"kind": "ConfigMap", "data": {"b": "2", "a": "1"}, "metadata": {"namespace": "n", "name": "a"}, "apiVersion": "v1"}"#);
+        let one = read(
+            r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "n"}, "data": {"a": "1", "b": "2"}}"#,
+        );
+        let other = read(
+            r#"{"kind": "ConfigMap", "data": {"b": "2", "a": "1"}, "metadata": {"namespace": "n", "name": "a"}, "apiVersion": "v1"}"#,
+        );
         assert_eq!(one.hash(), other.hash());
-        assert_eq!(canonical(&json!({"b": [{"d": 1, "c": 2}], "a": null})), r#"{"a":null,"b":[{"c":2,"d":1}]}"#);
+        assert_eq!(
+            canonical(&json!({"b": [{"d": 1, "c": 2}], "a": null})),
+            r#"{"a":null,"b":[{"c":2,"d":1}]}"#
+        );
     }
 
     #[test]
@@ -301,7 +370,13 @@ mod tests {
         ] {
             assert_eq!(key.to_string().parse::<ObjectKey>().unwrap(), key);
         }
-        for wrong in ["", "DaemonSet/ns/x", "ConfigMap//x", "ClusterRole.rbac.authorization.k8s.io/ns/x", "ConfigMap/ns/"] {
+        for wrong in [
+            "",
+            "DaemonSet/ns/x",
+            "ConfigMap//x",
+            "ClusterRole.rbac.authorization.k8s.io/ns/x",
+            "ConfigMap/ns/",
+        ] {
             assert!(wrong.parse::<ObjectKey>().is_err(), "{wrong:?}");
         }
     }
@@ -328,8 +403,18 @@ mod tests {
 
     #[test]
     fn a_manifest_without_its_namespace_is_refused() {
-        assert!(Manifest::new(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}})).is_err());
+        assert!(
+            Manifest::new(
+                json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}})
+            )
+            .is_err()
+        );
         assert!(Manifest::new(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a", "namespace": "b"}})).is_err());
-        assert!(Manifest::new(json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}})).is_err());
+        assert!(
+            Manifest::new(
+                json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}})
+            )
+            .is_err()
+        );
     }
 }

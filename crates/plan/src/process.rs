@@ -18,23 +18,33 @@ pub struct ProcessSettings {
 pub struct ServerTls {
     /// The lowest version, by OpenShift's name, for example `VersionTLS12`.
     pub min_version: String,
-    /// Cipher suites up to TLS 1.2 by their IANA names, for example `TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256`.
+    /// Cipher suites up to TLS 1.2 by their IANA names, for example
+    /// `TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256`.
     pub cipher_suites: Vec<String>,
-    /// Key exchange groups, by OpenShift's names, best first, for example `secp256r1`. None: what the library prefers.
+    /// Key exchange groups, by OpenShift's names, best first, for example `secp256r1`. None: what
+    /// the library prefers.
     pub groups: Vec<String>,
 }
 
 impl Default for ServerTls {
     /// TLS 1.3 only.
     fn default() -> Self {
-        Self { min_version: "VersionTLS13".to_owned(), cipher_suites: Vec::new(), groups: Vec::new() }
+        Self {
+            min_version: "VersionTLS13".to_owned(),
+            cipher_suites: Vec::new(),
+            groups: Vec::new(),
+        }
     }
 }
 
 impl ProcessSettings {
-    /// What several domains in one process ask for together: the most talkative level, and the TLS settings of the first that has any.
+    /// What several domains in one process ask for together: the most talkative level, and the TLS
+    /// settings of the first that has any.
     pub fn together(settings: &BTreeMap<&'static str, ProcessSettings>) -> Self {
-        Self { log_level: settings.values().filter_map(|one| one.log_level).min(), tls: settings.values().find_map(|one| one.tls.clone()) }
+        Self {
+            log_level: settings.values().filter_map(|one| one.log_level).min(),
+            tls: settings.values().find_map(|one| one.tls.clone()),
+        }
     }
 }
 
@@ -44,9 +54,22 @@ mod tests {
 
     #[test]
     fn the_most_talkative_level_counts() {
-        let with = |log_level| ProcessSettings { log_level, ..Default::default() };
-        let all = [("a", with(None)), ("b", with(Some(LogLevel::Error))), ("c", with(Some(LogLevel::Debug)))];
-        assert_eq!(ProcessSettings::together(&all.into()).log_level, Some(LogLevel::Debug));
-        assert_eq!(ProcessSettings::together(&[("a", with(None))].into()), ProcessSettings::default());
+        let with = |log_level| ProcessSettings {
+            log_level,
+            ..Default::default()
+        };
+        let all = [
+            ("a", with(None)),
+            ("b", with(Some(LogLevel::Error))),
+            ("c", with(Some(LogLevel::Debug))),
+        ];
+        assert_eq!(
+            ProcessSettings::together(&all.into()).log_level,
+            Some(LogLevel::Debug)
+        );
+        assert_eq!(
+            ProcessSettings::together(&[("a", with(None))].into()),
+            ProcessSettings::default()
+        );
     }
 }

@@ -11,8 +11,8 @@ pub struct Report {
     pub generation: i64,
     /// Why the resource is refused; the units are then those of the last good configuration.
     pub refusal: Option<Refusal>,
-    /// The complete configuration that is in force, every default filled in: while a resource is refused, the last good one. `None` if it
-    /// could not be found out.
+    /// The complete configuration that is in force, every default filled in: while a resource is
+    /// refused, the last good one. `None` if it could not be found out.
     pub effective: Option<Value>,
     /// What keeps Weft from writing at all, for example the original's operator that still runs.
     pub blocked: Option<Blocked>,
@@ -26,7 +26,8 @@ pub struct Report {
     pub starting: bool,
     /// One entry a unit, in the domain's order.
     pub units: Vec<UnitReport>,
-    /// What is on its way out: objects that are to be deleted and are still there, or could not be deleted.
+    /// What is on its way out: objects that are to be deleted and are still there, or could not be
+    /// deleted.
     pub removals: Vec<Removal>,
     /// What the user should know and that is no error.
     pub notices: Vec<Notice>,
@@ -84,13 +85,17 @@ pub struct Failure {
 pub enum FailureClass {
     /// The cluster lacks what the unit needs: waits until it is there, which facts tell.
     Absent,
-    /// It can never succeed as it is: waits for a change of what it is made from. Weft watches all of that.
+    /// It can never succeed as it is: waits for a change of what it is made from. Weft watches all
+    /// of that.
     Invalid,
-    /// Somebody has deleted the object, and finalizers still hold it: waits for its end, which a watch tells.
+    /// Somebody has deleted the object, and finalizers still hold it: waits for its end, which a
+    /// watch tells.
     Leaving,
-    /// Something refuses it that Weft cannot watch, for example an admission policy: tried again, ever more seldom.
+    /// Something refuses it that Weft cannot watch, for example an admission policy: tried again,
+    /// ever more seldom.
     Refused,
-    /// The object belongs to somebody else: waits for a change of it. Tried again slowly while it cannot be watched.
+    /// The object belongs to somebody else: waits for a change of it. Tried again slowly while it
+    /// cannot be watched.
     Foreign,
     /// A permission is missing: tried again slowly, RBAC cannot be watched.
     Forbidden,

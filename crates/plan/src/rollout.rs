@@ -17,14 +17,16 @@ pub enum Rollout {
     Ready,
     /// On its way. The message says how far, and what the pods say.
     Progressing {
-        /// For people, for example `awaiting 1 node (2 of 3 ready): pod x on node-2: ImagePullBackOff`.
+        /// For people, for example
+        /// `awaiting 1 node (2 of 3 ready): pod x on node-2: ImagePullBackOff`.
         message: String,
         /// When this turns into [`Rollout::Stuck`] if nothing changes.
         deadline: Option<Timestamp>,
     },
     /// A pod's own trouble has lasted past the [`DEADLINE`].
     Stuck {
-        /// What kubelet or scheduler call it, for example `ImagePullBackOff`, `CrashLoopBackOff`, `Unschedulable`.
+        /// What kubelet or scheduler call it, for example `ImagePullBackOff`, `CrashLoopBackOff`,
+        /// `Unschedulable`.
         cause: String,
         /// For people.
         message: String,
@@ -42,17 +44,20 @@ pub struct PodView {
     pub name: String,
     /// `metadata.labels`
     pub labels: BTreeMap<String, String>,
-    /// The DaemonSet or Deployment that made it, by its owner references, whether it still exists or not.
+    /// The DaemonSet or Deployment that made it, by its owner references, whether it still exists
+    /// or not.
     pub workload: Option<ObjectKey>,
     /// Where it runs, once scheduled.
     pub node: Option<String>,
-    /// Since when it is not ready: when its condition `Ready` last changed, else `metadata.creationTimestamp`.
+    /// Since when it is not ready: when its condition `Ready` last changed, else
+    /// `metadata.creationTimestamp`.
     pub since: Option<Timestamp>,
     /// Being deleted.
     pub deleting: bool,
     /// What keeps it from being ready, if it says so.
     pub trouble: Option<Trouble>,
-    /// What it tells of its node's network, if it does. (Boxed: few pods do, and there may be many.)
+    /// What it tells of its node's network, if it does. (Boxed: few pods do, and there may be
+    /// many.)
     pub node_network: Option<Box<NodeNetwork>>,
 }
 
@@ -97,7 +102,11 @@ fn workload_of(pod: &Value) -> Option<ObjectKey> {
     let (namespace, name) = (pod["namespace"].as_str()?, owner["name"].as_str()?);
     match owner["kind"].as_str()? {
         "DaemonSet" => Some(ObjectKey::new(kinds::DAEMON_SET, namespace, name)),
-        "ReplicaSet" => Some(ObjectKey::new(kinds::DEPLOYMENT, namespace, name.rsplit_once('-')?.0)),
+        "ReplicaSet" => Some(ObjectKey::new(
+            kinds::DEPLOYMENT,
+            namespace,
+            name.rsplit_once('-')?.0,
+        )),
         _ => None,
     }
 }
@@ -105,9 +114,13 @@ fn workload_of(pod: &Value) -> Option<ObjectKey> {
 /// A pod that has run for days has been in trouble only since it stopped to be ready.
 fn not_ready_since(pod: &Value) -> Option<Timestamp> {
     let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-    let changed = conditions.find(|condition| condition["type"] == "Ready").map(|condition| &condition["lastTransitionTime"]);
+    let changed = conditions
+        .find(|condition| condition["type"] == "Ready")
+        .map(|condition| &condition["lastTransitionTime"]);
     let time = |value: &Value| value.as_str().and_then(|text| text.parse().ok());
-    changed.and_then(time).or_else(|| time(&pod["metadata"]["creationTimestamp"]))
+    changed
+        .and_then(time)
+        .or_else(|| time(&pod["metadata"]["creationTimestamp"]))
 }
 
 /// Reasons of a waiting container that are part of every start.
@@ -115,49 +128,91 @@ const STARTING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
 
 fn trouble(pod: &Value) -> Option<Trouble> {
     let status = &pod["status"];
-    let containers = ["initContainerStatuses", "containerStatuses"].iter().flat_map(|list| status[*list].as_array().into_iter().flatten());
+    let containers = ["initContainerStatuses", "containerStatuses"]
+        .iter()
+        .flat_map(|list| status[*list].as_array().into_iter().flatten());
     for container in containers {
         let name = container["name"].as_str().unwrap_or_default();
         let waiting = &container["state"]["waiting"];
-        let Some(reason) = waiting["reason"].as_str().filter(|reason| !STARTING.contains(reason)) else { continue };
+        let Some(reason) = waiting["reason"]
+            .as_str()
+            .filter(|reason| !STARTING.contains(reason))
+        else {
+            continue;
+        };
         let mut message = format!("container {name}");
-        if let Some(detail) = waiting["message"].as_str().filter(|detail| !detail.is_empty()) {
+        if let Some(detail) = waiting["message"]
+            .as_str()
+            .filter(|detail| !detail.is_empty())
+        {
             message = format!("{message}: {}", one_line(detail));
         }
         let last = &container["lastState"]["terminated"];
         if let Some(code) = last["exitCode"].as_i64() {
-            let detail = last["message"].as_str().or(last["reason"].as_str()).unwrap_or_default();
+            let detail = last["message"]
+                .as_str()
+                .or(last["reason"].as_str())
+                .unwrap_or_default();
             let told = NodeNetwork::parse(detail).and_then(|told| told.error);
             let detail = told.map_or_else(|| end_of(detail), |error| one_line(&error));
-            message = format!("{message}; last exit code {code} {detail}").trim_end().to_owned();
+            message = format!("{message}; last exit code {code} {detail}")
+                .trim_end()
+                .to_owned();
         }
-        return Some(Trouble { reason: reason.to_owned(), message });
+        return Some(Trouble {
+            reason: reason.to_owned(),
+            message,
+        });
     }
-    let unscheduled =
-        status["conditions"].as_array().into_iter().flatten().find(|c| c["type"] == "PodScheduled" && c["status"] == "False")?;
+    let unscheduled = status["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find(|c| c["type"] == "PodScheduled" && c["status"] == "False")?;
     Some(Trouble {
-        reason: unscheduled["reason"].as_str().unwrap_or("Unschedulable").to_owned(),
+        reason: unscheduled["reason"]
+            .as_str()
+            .unwrap_or("Unschedulable")
+            .to_owned(),
         message: one_line(unscheduled["message"].as_str().unwrap_or_default()),
     })
 }
 
-/// What a pod that has failed, and is not started again, has left: which container it was, and the end of its log.
+/// What a pod that has failed, and is not started again, has left: which container it was, and the
+/// end of its log.
 pub fn last_words(pod: &Value) -> Option<Trouble> {
     let status = &pod["status"];
     if status["phase"] != "Failed" {
         return None;
     }
-    let lists = ["initContainerStatuses", "containerStatuses"].iter().flat_map(|list| status[*list].as_array().into_iter().flatten());
-    let mut ended = lists.filter_map(|container| Some((container, container["state"]["terminated"]["exitCode"].as_i64()?)));
+    let lists = ["initContainerStatuses", "containerStatuses"]
+        .iter()
+        .flat_map(|list| status[*list].as_array().into_iter().flatten());
+    let mut ended = lists.filter_map(|container| {
+        Some((
+            container,
+            container["state"]["terminated"]["exitCode"].as_i64()?,
+        ))
+    });
     let Some((container, code)) = ended.find(|(_, code)| *code != 0) else {
         // The node is gone, or needed its memory: then the pod has words of its own.
         let text = |field: &str| status[field].as_str().map(one_line).unwrap_or_default();
-        return Some(Trouble { reason: text("reason"), message: text("message") });
+        return Some(Trouble {
+            reason: text("reason"),
+            message: text("message"),
+        });
     };
     let terminated = &container["state"]["terminated"];
     let text = |field: &str| terminated[field].as_str().unwrap_or_default();
-    let message = format!("container {}: exit code {code} {}", container["name"].as_str().unwrap_or_default(), end_of(text("message")));
-    Some(Trouble { reason: one_line(text("reason")), message: message.trim_end().to_owned() })
+    let message = format!(
+        "container {}: exit code {code} {}",
+        container["name"].as_str().unwrap_or_default(),
+        end_of(text("message"))
+    );
+    Some(Trouble {
+        reason: one_line(text("reason")),
+        message: message.trim_end().to_owned(),
+    })
 }
 
 /// How many characters of one text are told.
@@ -171,7 +226,8 @@ fn one_line(text: &str) -> String {
     }
 }
 
-/// The same of what a container has left, mostly the end of its log (`FallbackToLogsOnError`): what it failed for stands last.
+/// The same of what a container has left, mostly the end of its log (`FallbackToLogsOnError`): what
+/// it failed for stands last.
 fn end_of(text: &str) -> String {
     let text = words(text);
     match text.char_indices().rev().nth(TOLD) {
@@ -186,50 +242,99 @@ fn words(text: &str) -> String {
 
 /// Where a DaemonSet, a Deployment or a resource of another domain stands.
 ///
-/// `missing` are Secrets and ConfigMaps that the pod template names and that do not exist: without them it is not ready,
-/// whatever its pods say. `now` decides only between progressing and stuck.
-pub fn rollout<'a>(workload: &Value, pods: impl IntoIterator<Item = &'a PodView>, missing: &[ObjectKey], now: Timestamp) -> Rollout {
+/// `missing` are Secrets and ConfigMaps that the pod template names and that do not exist: without
+/// them it is not ready, whatever its pods say. `now` decides only between progressing and stuck.
+pub fn rollout<'a>(
+    workload: &Value,
+    pods: impl IntoIterator<Item = &'a PodView>,
+    missing: &[ObjectKey],
+    now: Timestamp,
+) -> Rollout {
     if workload["kind"] == kinds::NMSTATE.kind {
         return of_resource(workload, now);
     }
     let Some(behind) = behind(workload).or_else(|| missing_inputs(missing)) else {
         return Rollout::Ready;
     };
-    let troubled =
-        pods.into_iter().filter(|pod| !pod.deleting && belongs(pod, workload)).filter_map(|pod| Some((pod, pod.trouble.as_ref()?)));
+    let troubled = pods
+        .into_iter()
+        .filter(|pod| !pod.deleting && belongs(pod, workload))
+        .filter_map(|pod| Some((pod, pod.trouble.as_ref()?)));
     // The oldest trouble first: it is the one that reaches the deadline first, and a stable choice.
     let Some((pod, trouble)) = troubled.min_by_key(|(pod, _)| (pod.since, pod.name.clone())) else {
-        return Rollout::Progressing { message: behind, deadline: None };
+        return Rollout::Progressing {
+            message: behind,
+            deadline: None,
+        };
     };
-    let node = pod.node.as_deref().map(|node| format!(" on {node}")).unwrap_or_default();
-    let message = format!("{behind}: pod {}{node}: {}: {}", pod.name, trouble.reason, trouble.message);
-    let deadline = pod.since.map(|since| since.saturating_add(DEADLINE).unwrap_or(Timestamp::MAX));
+    let node = pod
+        .node
+        .as_deref()
+        .map(|node| format!(" on {node}"))
+        .unwrap_or_default();
+    let message = format!(
+        "{behind}: pod {}{node}: {}: {}",
+        pod.name, trouble.reason, trouble.message
+    );
+    let deadline = pod
+        .since
+        .map(|since| since.saturating_add(DEADLINE).unwrap_or(Timestamp::MAX));
     match deadline {
-        Some(deadline) if deadline <= now => Rollout::Stuck { cause: trouble.reason.clone(), message },
+        Some(deadline) if deadline <= now => Rollout::Stuck {
+            cause: trouble.reason.clone(),
+            message,
+        },
         deadline => Rollout::Progressing { message, deadline },
     }
 }
 
-/// Where a resource stands that another domain of Weft serves, as its status says of its current generation.
+/// Where a resource stands that another domain of Weft serves, as its status says of its current
+/// generation.
 fn of_resource(resource: &Value, now: Timestamp) -> Rollout {
-    let generation = resource["metadata"]["generation"].as_i64().unwrap_or_default();
-    let is_current = |condition: &&Value| condition["observedGeneration"].as_i64().is_some_and(|observed| observed >= generation);
-    let conditions = resource["status"]["conditions"].as_array().into_iter().flatten().filter(is_current);
-    let is_true = |name: &str| conditions.clone().find(|condition| condition["type"] == name && condition["status"] == "True");
-    let text = |condition: &Value, field: &str| one_line(condition[field].as_str().unwrap_or_default());
+    let generation = resource["metadata"]["generation"]
+        .as_i64()
+        .unwrap_or_default();
+    let is_current = |condition: &&Value| {
+        condition["observedGeneration"]
+            .as_i64()
+            .is_some_and(|observed| observed >= generation)
+    };
+    let conditions = resource["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(is_current);
+    let is_true = |name: &str| {
+        conditions
+            .clone()
+            .find(|condition| condition["type"] == name && condition["status"] == "True")
+    };
+    let text =
+        |condition: &Value, field: &str| one_line(condition[field].as_str().unwrap_or_default());
     if let Some(degraded) = is_true("Degraded") {
-        return Rollout::Stuck { cause: text(degraded, "reason"), message: text(degraded, "message") };
+        return Rollout::Stuck {
+            cause: text(degraded, "reason"),
+            message: text(degraded, "message"),
+        };
     }
     if is_true("Available").is_some() {
         return Rollout::Ready;
     }
     if let Some(progressing) = is_true("Progressing") {
-        return Rollout::Progressing { message: text(progressing, "message"), deadline: None };
+        return Rollout::Progressing {
+            message: text(progressing, "message"),
+            deadline: None,
+        };
     }
     let message = "no operator has said anything about it yet: is one installed that serves it, and does it run?".to_owned();
-    let created: Option<Timestamp> = resource["metadata"]["creationTimestamp"].as_str().and_then(|text| text.parse().ok());
+    let created: Option<Timestamp> = resource["metadata"]["creationTimestamp"]
+        .as_str()
+        .and_then(|text| text.parse().ok());
     match created.map(|created| created.saturating_add(DEADLINE).unwrap_or(Timestamp::MAX)) {
-        Some(deadline) if deadline <= now => Rollout::Stuck { cause: "NotServed".to_owned(), message },
+        Some(deadline) if deadline <= now => Rollout::Stuck {
+            cause: "NotServed".to_owned(),
+            message,
+        },
         deadline => Rollout::Progressing { message, deadline },
     }
 }
@@ -239,28 +344,59 @@ fn missing_inputs(missing: &[ObjectKey]) -> Option<String> {
     (!names.is_empty()).then(|| format!("waits for {} (does not exist)", names.join(", ")))
 }
 
-/// What the workload's own status lacks, in the words of the original operator, or `None` if nothing does.
+/// What the workload's own status lacks, in the words of the original operator, or `None` if
+/// nothing does.
 fn behind(workload: &Value) -> Option<String> {
-    let (status, generation) = (&workload["status"], workload["metadata"]["generation"].as_i64().unwrap_or_default());
+    let (status, generation) = (
+        &workload["status"],
+        workload["metadata"]["generation"]
+            .as_i64()
+            .unwrap_or_default(),
+    );
     let count = |field: &str| status[field].as_i64().unwrap_or_default();
     let observed = count("observedGeneration");
     if observed < generation {
-        return Some(format!("update is being processed (generation {generation}, observed generation {observed})"));
+        return Some(format!(
+            "update is being processed (generation {generation}, observed generation {observed})"
+        ));
     }
     let (desired, updated, available) = if workload["kind"] == "DaemonSet" {
-        (count("desiredNumberScheduled"), count("updatedNumberScheduled"), count("numberAvailable"))
+        (
+            count("desiredNumberScheduled"),
+            count("updatedNumberScheduled"),
+            count("numberAvailable"),
+        )
     } else {
-        (workload["spec"]["replicas"].as_i64().unwrap_or(1), count("updatedReplicas"), count("availableReplicas"))
+        (
+            workload["spec"]["replicas"].as_i64().unwrap_or(1),
+            count("updatedReplicas"),
+            count("availableReplicas"),
+        )
     };
     // Pods of the previous template that still run, beyond what is desired.
-    let old = if workload["kind"] == "Deployment" { count("replicas") - updated } else { 0 };
+    let old = if workload["kind"] == "Deployment" {
+        count("replicas") - updated
+    } else {
+        0
+    };
     if updated < desired {
-        Some(format!("update is rolling out ({updated} out of {desired} updated)"))
+        Some(format!(
+            "update is rolling out ({updated} out of {desired} updated)"
+        ))
     } else if available < desired {
-        let unit = if workload["kind"] == "DaemonSet" { "nodes" } else { "replicas" };
-        Some(format!("is not available (awaiting {} {unit})", desired - available))
+        let unit = if workload["kind"] == "DaemonSet" {
+            "nodes"
+        } else {
+            "replicas"
+        };
+        Some(format!(
+            "is not available (awaiting {} {unit})",
+            desired - available
+        ))
     } else if old > 0 {
-        Some(format!("update is rolling out ({old} old replicas still run)"))
+        Some(format!(
+            "update is rolling out ({old} old replicas still run)"
+        ))
     } else {
         None
     }
@@ -268,17 +404,27 @@ fn behind(workload: &Value) -> Option<String> {
 
 /// Whether the pod matches the workload's selector.
 fn belongs(pod: &PodView, workload: &Value) -> bool {
-    let namespace = workload["metadata"]["namespace"].as_str().unwrap_or_default();
-    let labels = workload.pointer("/spec/selector/matchLabels").and_then(Value::as_object);
+    let namespace = workload["metadata"]["namespace"]
+        .as_str()
+        .unwrap_or_default();
+    let labels = workload
+        .pointer("/spec/selector/matchLabels")
+        .and_then(Value::as_object);
     pod.namespace == namespace
-        && labels
-            .is_some_and(|labels| !labels.is_empty() && labels.iter().all(|(k, v)| pod.labels.get(k).map(String::as_str) == v.as_str()))
+        && labels.is_some_and(|labels| {
+            !labels.is_empty()
+                && labels
+                    .iter()
+                    .all(|(k, v)| pod.labels.get(k).map(String::as_str) == v.as_str())
+        })
 }
 
 /// The Secrets and ConfigMaps of its own namespace that a workload's pods cannot start without.
 pub fn inputs(workload: &Value) -> Vec<ObjectKey> {
     use crate::kinds::{CONFIG_MAP, SECRET};
-    let namespace = workload["metadata"]["namespace"].as_str().unwrap_or_default();
+    let namespace = workload["metadata"]["namespace"]
+        .as_str()
+        .unwrap_or_default();
     let pod = &workload["spec"]["template"]["spec"];
     let needed = |reference: &Value| reference["optional"].as_bool() != Some(true);
     let mut names: Vec<(crate::Kind, String)> = Vec::new();
@@ -291,19 +437,29 @@ pub fn inputs(workload: &Value) -> Vec<ObjectKey> {
         add(SECRET, &volume["secret"], "secretName");
         add(CONFIG_MAP, &volume["configMap"], "name");
     }
-    for container in ["initContainers", "containers"].iter().flat_map(|list| pod[*list].as_array().into_iter().flatten()) {
+    for container in ["initContainers", "containers"]
+        .iter()
+        .flat_map(|list| pod[*list].as_array().into_iter().flatten())
+    {
         for source in container["envFrom"].as_array().into_iter().flatten() {
             add(SECRET, &source["secretRef"], "name");
             add(CONFIG_MAP, &source["configMapRef"], "name");
         }
         for variable in container["env"].as_array().into_iter().flatten() {
             add(SECRET, &variable["valueFrom"]["secretKeyRef"], "name");
-            add(CONFIG_MAP, &variable["valueFrom"]["configMapKeyRef"], "name");
+            add(
+                CONFIG_MAP,
+                &variable["valueFrom"]["configMapKeyRef"],
+                "name",
+            );
         }
     }
     names.sort_unstable();
     names.dedup();
-    names.into_iter().map(|(kind, name)| ObjectKey::new(kind, namespace, &name)).collect()
+    names
+        .into_iter()
+        .map(|(kind, name)| ObjectKey::new(kind, namespace, &name))
+        .collect()
 }
 
 #[cfg(test)]
@@ -333,56 +489,88 @@ mod tests {
     fn a_pod_knows_its_workload() {
         let of = |kind: &str, name: &str| {
             let owner = json!({"kind": kind, "name": name, "controller": true});
-            let pod =
-                json!({"metadata": {"uid": "u", "namespace": "n", "name": "p", "ownerReferences": [{"kind": "X", "name": "x"}, owner]}});
+            let pod = json!({"metadata": {"uid": "u", "namespace": "n", "name": "p", "ownerReferences": [{"kind": "X", "name": "x"}, owner]}});
             PodView::of(&pod).unwrap().workload
         };
-        assert_eq!(of("DaemonSet", "a-b"), Some(ObjectKey::new(kinds::DAEMON_SET, "n", "a-b")));
-        assert_eq!(of("ReplicaSet", "a-b-5d8f"), Some(ObjectKey::new(kinds::DEPLOYMENT, "n", "a-b")));
+        assert_eq!(
+            of("DaemonSet", "a-b"),
+            Some(ObjectKey::new(kinds::DAEMON_SET, "n", "a-b"))
+        );
+        assert_eq!(
+            of("ReplicaSet", "a-b-5d8f"),
+            Some(ObjectKey::new(kinds::DEPLOYMENT, "n", "a-b"))
+        );
         assert_eq!(of("Job", "a-b"), None);
         assert_eq!(pod(json!({})).workload, None);
     }
 
     #[test]
     fn of_a_long_log_the_end_is_told() {
-        let log = format!("{}\nF0101 no such kernel module: ip_vs, für immer\n", "I0101 all is well\n".repeat(99));
+        let log = format!(
+            "{}\nF0101 no such kernel module: ip_vs, für immer\n",
+            "I0101 all is well\n".repeat(99)
+        );
         let ended = json!({"name": "c", "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": {"exitCode": 1, "message": log}}});
-        let message = pod(json!({"containerStatuses": [ended]})).trouble.unwrap().message;
-        assert!(message.starts_with("container c; last exit code 1 …"), "{message}");
-        assert!(message.ends_with("F0101 no such kernel module: ip_vs, für immer"), "{message}");
-        assert_eq!(message.chars().count(), "container c; last exit code 1 …".chars().count() + TOLD);
+        let message = pod(json!({"containerStatuses": [ended]}))
+            .trouble
+            .unwrap()
+            .message;
+        assert!(
+            message.starts_with("container c; last exit code 1 …"),
+            "{message}"
+        );
+        assert!(
+            message.ends_with("F0101 no such kernel module: ip_vs, für immer"),
+            "{message}"
+        );
+        assert_eq!(
+            message.chars().count(),
+            "container c; last exit code 1 …".chars().count() + TOLD
+        );
     }
 
     #[test]
     fn a_daemon_set_without_nodes_is_ready() {
         assert_eq!(
-            rollout(&daemon_set(json!({"observedGeneration": 2, "desiredNumberScheduled": 0})), [], &[], Timestamp::MIN),
+            rollout(
+                &daemon_set(json!({"observedGeneration": 2, "desiredNumberScheduled": 0})),
+                [],
+                &[],
+                Timestamp::MIN
+            ),
             Rollout::Ready
         );
     }
 
     #[test]
     fn the_cause_is_the_pods_own_and_becomes_stuck_after_the_deadline() {
-        let workload =
-            daemon_set(json!({"observedGeneration": 2, "desiredNumberScheduled": 3, "updatedNumberScheduled": 3, "numberAvailable": 2}));
+        let workload = daemon_set(
+            json!({"observedGeneration": 2, "desiredNumberScheduled": 3, "updatedNumberScheduled": 3, "numberAvailable": 2}),
+        );
         let pod = pod(
             json!({"containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image \"x\""}}}]}),
         );
         let early = rollout(&workload, [&pod], &[], at("2026-01-01T00:01:59Z"));
-        let Rollout::Progressing { message, deadline } = early else { panic!("{early:?}") };
+        let Rollout::Progressing { message, deadline } = early else {
+            panic!("{early:?}")
+        };
         assert_eq!(
             message,
             "is not available (awaiting 1 nodes): pod d-1 on node-2: ImagePullBackOff: container c: Back-off pulling image \"x\""
         );
         assert_eq!(deadline, Some(at("2026-01-01T00:02:00Z")));
         let late = rollout(&workload, [&pod], &[], at("2026-01-01T00:02:00Z"));
-        assert!(matches!(late, Rollout::Stuck { ref cause, .. } if cause == "ImagePullBackOff"), "{late:?}");
+        assert!(
+            matches!(late, Rollout::Stuck { ref cause, .. } if cause == "ImagePullBackOff"),
+            "{late:?}"
+        );
     }
 
     #[test]
     fn an_old_pod_is_in_trouble_since_it_stopped_to_be_ready() {
-        let workload =
-            daemon_set(json!({"observedGeneration": 2, "desiredNumberScheduled": 3, "updatedNumberScheduled": 3, "numberAvailable": 2}));
+        let workload = daemon_set(
+            json!({"observedGeneration": 2, "desiredNumberScheduled": 3, "updatedNumberScheduled": 3, "numberAvailable": 2}),
+        );
         let pod = pod(json!({
             "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": "2026-03-01T00:00:00Z"}],
             "containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}],
@@ -392,24 +580,40 @@ mod tests {
             matches!(state, Rollout::Progressing { deadline: Some(deadline), .. } if deadline == at("2026-03-01T00:02:00Z")),
             "{state:?}"
         );
-        assert!(matches!(rollout(&workload, [&pod], &[], at("2026-03-01T00:02:00Z")), Rollout::Stuck { .. }));
+        assert!(matches!(
+            rollout(&workload, [&pod], &[], at("2026-03-01T00:02:00Z")),
+            Rollout::Stuck { .. }
+        ));
     }
 
     #[test]
     fn a_starting_container_is_no_trouble_and_an_unschedulable_pod_is() {
         assert_eq!(pod(json!({"containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "ContainerCreating"}}}]})).trouble, None);
-        let unschedulable =
-            pod(json!({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}]}));
-        assert_eq!(unschedulable.trouble, Some(Trouble { reason: "Unschedulable".into(), message: "0/3 nodes".into() }));
+        let unschedulable = pod(
+            json!({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}]}),
+        );
+        assert_eq!(
+            unschedulable.trouble,
+            Some(Trouble {
+                reason: "Unschedulable".into(),
+                message: "0/3 nodes".into()
+            })
+        );
     }
 
     #[test]
     fn of_a_report_people_get_the_error() {
-        let told = NodeNetwork { error: Some("CNI plugin bridge is missing".to_owned()), ..NodeNetwork::default() };
+        let told = NodeNetwork {
+            error: Some("CNI plugin bridge is missing".to_owned()),
+            ..NodeNetwork::default()
+        };
         let container = json!({"name": "install-cni", "state": {"waiting": {"reason": "CrashLoopBackOff"}},
                                "lastState": {"terminated": {"exitCode": 1, "message": told.to_line()}}});
         let pod = pod(json!({"initContainerStatuses": [container]}));
-        assert_eq!(pod.trouble.unwrap().message, "container install-cni; last exit code 1 CNI plugin bridge is missing");
+        assert_eq!(
+            pod.trouble.unwrap().message,
+            "container install-cni; last exit code 1 CNI plugin bridge is missing"
+        );
         assert_eq!(pod.node_network.map(|told| *told), Some(told));
     }
 
@@ -430,7 +634,13 @@ mod tests {
         let workload = json!({"metadata": {"namespace": "n"}, "spec": {"template": {"spec": {
             "volumes": [{"name": "a", "secret": {"secretName": "s"}}, {"name": "b", "configMap": {"name": "c", "optional": true}}],
             "containers": [{"env": [{"name": "X", "valueFrom": {"configMapKeyRef": {"name": "m", "key": "k"}}}], "envFrom": [{"secretRef": {"name": "s"}}]}]}}}});
-        assert_eq!(inputs(&workload), [ObjectKey::new(kinds::CONFIG_MAP, "n", "m"), ObjectKey::new(kinds::SECRET, "n", "s")]);
+        assert_eq!(
+            inputs(&workload),
+            [
+                ObjectKey::new(kinds::CONFIG_MAP, "n", "m"),
+                ObjectKey::new(kinds::SECRET, "n", "s")
+            ]
+        );
     }
 
     #[test]
@@ -438,14 +648,41 @@ mod tests {
         let with = |condition: Value| json!({"kind": "NMState", "metadata": {"name": "n", "generation": 2, "creationTimestamp": "2026-01-01T00:00:00Z"}, "status": {"conditions": [condition]}});
         let said = |name: &str, generation: i64| json!({"type": name, "status": "True", "reason": "R", "message": "why", "observedGeneration": generation});
         let (early, late) = (at("2026-01-01T00:00:01Z"), at("2026-01-01T01:00:00Z"));
-        assert_eq!(rollout(&with(said("Available", 2)), [], &[], late), Rollout::Ready);
+        assert_eq!(
+            rollout(&with(said("Available", 2)), [], &[], late),
+            Rollout::Ready
+        );
         let stuck = rollout(&with(said("Degraded", 2)), [], &[], early);
-        assert_eq!(stuck, Rollout::Stuck { cause: "R".into(), message: "why".into() });
+        assert_eq!(
+            stuck,
+            Rollout::Stuck {
+                cause: "R".into(),
+                message: "why".into()
+            }
+        );
         let underway = rollout(&with(said("Progressing", 2)), [], &[], late);
-        assert_eq!(underway, Rollout::Progressing { message: "why".into(), deadline: None });
+        assert_eq!(
+            underway,
+            Rollout::Progressing {
+                message: "why".into(),
+                deadline: None
+            }
+        );
         let outdated = rollout(&with(said("Available", 1)), [], &[], early);
-        assert!(matches!(outdated, Rollout::Progressing { deadline: Some(_), .. }), "{outdated:?}");
+        assert!(
+            matches!(
+                outdated,
+                Rollout::Progressing {
+                    deadline: Some(_),
+                    ..
+                }
+            ),
+            "{outdated:?}"
+        );
         let nobody = rollout(&with(json!({})), [], &[], late);
-        assert!(matches!(nobody, Rollout::Stuck { ref cause, .. } if cause == "NotServed"), "{nobody:?}");
+        assert!(
+            matches!(nobody, Rollout::Stuck { ref cause, .. } if cause == "NotServed"),
+            "{nobody:?}"
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! The changes that a take-over makes to an object.
 //!
-//! Before the apply, everything that Weft answers for becomes its own ([`take_patch`]). So the apply removes each field that Weft does not want, and leaves
-//! equal fields as they are. The owner references are replaced as a whole.
+//! Before the apply, everything that Weft answers for becomes its own ([`take_patch`]). So the
+//! apply removes each field that Weft does not want, and leaves equal fields as they are. The owner
+//! references are replaced as a whole.
 
 use serde_json::Value;
 
@@ -19,27 +20,54 @@ pub(crate) fn differences(manifest: &Manifest, live: &Value, owner: &Owner) -> V
     let mut taken = live.clone();
     taken["metadata"]["managedFields"] = patch["metadata"]["managedFields"].clone();
     let kind = manifest.key().kind;
-    let mut differences = compare(kind, &effective_body(manifest, live, &owner.manager), &taken, &owner.manager);
+    let mut differences = compare(
+        kind,
+        &effective_body(manifest, live, &owner.manager),
+        &taken,
+        &owner.manager,
+    );
     differences.retain(|difference| match &difference.what {
         // The API server leaves these out when it writes the object.
-        What::Missing { desired } if *desired == false && !keeps_zero(&difference.path) || *desired == "" => false,
-        What::Dropped { live } => !left_alone(&difference.path) && !is_default(&difference.path, live),
+        What::Missing { desired }
+            if *desired == false && !keeps_zero(&difference.path) || *desired == "" =>
+        {
+            false
+        }
+        What::Dropped { live } => {
+            !left_alone(&difference.path) && !is_default(&difference.path, live)
+        }
         _ => !difference.path.starts_with(OWNER_REFERENCES),
     });
-    let owners = |object: &Value| object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+    let owners = |object: &Value| {
+        object["metadata"]["ownerReferences"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default()
+    };
     let (before, after) = (owners(live), owners(manifest.body()));
     let what = match (before.is_empty(), after.is_empty()) {
         _ if before == after => None,
-        (true, _) => Some(What::Missing { desired: after.into() }),
-        (false, true) => Some(What::Dropped { live: before.into() }),
-        (false, false) => Some(What::Changed { live: before.into(), desired: after.into() }),
+        (true, _) => Some(What::Missing {
+            desired: after.into(),
+        }),
+        (false, true) => Some(What::Dropped {
+            live: before.into(),
+        }),
+        (false, false) => Some(What::Changed {
+            live: before.into(),
+            desired: after.into(),
+        }),
     };
-    differences.extend(what.map(|what| Difference { path: OWNER_REFERENCES.to_owned(), what }));
+    differences.extend(what.map(|what| Difference {
+        path: OWNER_REFERENCES.to_owned(),
+        what,
+    }));
     differences
 }
 
-/// The values that the API server fills in (`SetDefaults` in k8s.io/kubernetes/pkg/apis/*/v1/defaults.go). An original that writes by `update` owns
-/// them, too, because the API server notes owners after it has filled them in.
+/// The values that the API server fills in (`SetDefaults` in
+/// k8s.io/kubernetes/pkg/apis/*/v1/defaults.go). An original that writes by `update` owns them,
+/// too, because the API server notes owners after it has filled them in.
 const DEFAULTS: &[(&str, &str)] = &[
     ("terminationMessagePath", r#""/dev/termination-log""#),
     ("terminationMessagePolicy", r#""File""#),
@@ -86,14 +114,19 @@ const DEFAULTS: &[(&str, &str)] = &[
 
 fn is_default(path: &str, value: &Value) -> bool {
     match value {
-        Value::Object(map) if !map.is_empty() => map.iter().all(|(key, value)| is_default(&format!("{path}.{key}"), value)),
+        Value::Object(map) if !map.is_empty() => map
+            .iter()
+            .all(|(key, value)| is_default(&format!("{path}.{key}"), value)),
         // The old name of serviceAccountName, which the API server keeps equal.
         _ if path.ends_with("template.spec.serviceAccount") => true,
         Value::Bool(false) => true,
-        Value::Number(port) if path.ends_with("].targetPort") => path.contains(&format!("[port={port},")),
-        _ => DEFAULTS
-            .iter()
-            .any(|(field, default)| is_at(path, field) && serde_json::from_str::<Value>(default).is_ok_and(|default| default == *value)),
+        Value::Number(port) if path.ends_with("].targetPort") => {
+            path.contains(&format!("[port={port},"))
+        }
+        _ => DEFAULTS.iter().any(|(field, default)| {
+            is_at(path, field)
+                && serde_json::from_str::<Value>(default).is_ok_and(|default| default == *value)
+        }),
     }
 }
 
@@ -105,7 +138,12 @@ mod tests {
     use serde_json::json;
 
     fn owner() -> Owner {
-        Owner { kind: kinds::NETWORK_ADDONS_CONFIG, name: "cluster".into(), uid: Some("u".into()), manager: "weft/addons".into() }
+        Owner {
+            kind: kinds::NETWORK_ADDONS_CONFIG,
+            name: "cluster".into(),
+            uid: Some("u".into()),
+            manager: "weft/addons".into(),
+        }
     }
 
     fn reference(block: bool) -> Value {
@@ -113,7 +151,10 @@ mod tests {
     }
 
     fn found(manifest: &Value, live: &Value) -> Vec<String> {
-        differences(&Manifest::new(manifest.clone()).unwrap(), live, &owner()).iter().map(ToString::to_string).collect()
+        differences(&Manifest::new(manifest.clone()).unwrap(), live, &owner())
+            .iter()
+            .map(ToString::to_string)
+            .collect()
     }
 
     fn manifest() -> Value {
@@ -145,7 +186,11 @@ mod tests {
                 format!("+ metadata.labels[{OWNER_LABEL}]: \"networkaddonsconfig.cluster\""),
                 "~ spec.template.spec.containers[name=c].image: \"old\" -> \"new\"".to_owned(),
                 "- spec.template.spec.containers[name=c].command: [\"x\"]".to_owned(),
-                format!("~ metadata.ownerReferences: {:.160}… -> {:.160}…", owner(true), owner(false)),
+                format!(
+                    "~ metadata.ownerReferences: {:.160}… -> {:.160}…",
+                    owner(true),
+                    owner(false)
+                ),
             ]
         );
     }
@@ -157,45 +202,88 @@ mod tests {
         container["securityContext"] = json!({"allowPrivilegeEscalation": false});
         container["stdin"] = false.into();
         let mut live = original();
-        live["spec"]["template"]["spec"]["containers"][0]["securityContext"] = json!({"privileged": true});
+        live["spec"]["template"]["spec"]["containers"][0]["securityContext"] =
+            json!({"privileged": true});
         let found = found(&wanted, &live);
-        assert!(found.iter().any(|line| line.ends_with("securityContext.allowPrivilegeEscalation: false")), "{found:#?}");
-        assert!(!found.iter().any(|line| line.contains("stdin")), "{found:#?}");
+        assert!(
+            found
+                .iter()
+                .any(|line| line.ends_with("securityContext.allowPrivilegeEscalation: false")),
+            "{found:#?}"
+        );
+        assert!(
+            !found.iter().any(|line| line.contains("stdin")),
+            "{found:#?}"
+        );
     }
 
     #[test]
     fn a_target_port_of_the_same_number_is_the_default() {
-        let at = |port: &str, value: i64| is_default(&format!("spec.ports[port={port},protocol=TCP].targetPort"), &json!(value));
+        let at = |port: &str, value: i64| {
+            is_default(
+                &format!("spec.ports[port={port},protocol=TCP].targetPort"),
+                &json!(value),
+            )
+        };
         assert!(at("8778", 8778) && !at("8778", 877) && !at("443", 8443));
     }
 
     #[test]
     fn an_owner_that_goes_is_a_difference() {
         let mut outlives = manifest();
-        outlives["metadata"].as_object_mut().unwrap().remove("ownerReferences");
-        assert!(found(&outlives, &original()).iter().any(|line| line.starts_with("- metadata.ownerReferences: ")));
+        outlives["metadata"]
+            .as_object_mut()
+            .unwrap()
+            .remove("ownerReferences");
+        assert!(
+            found(&outlives, &original())
+                .iter()
+                .any(|line| line.starts_with("- metadata.ownerReferences: "))
+        );
         let mut nobodys = original();
-        nobodys["metadata"].as_object_mut().unwrap().remove("ownerReferences");
-        assert!(found(&manifest(), &nobodys).iter().any(|line| line.starts_with("+ metadata.ownerReferences: ")));
-        assert!(!found(&outlives, &nobodys).iter().any(|line| line.contains("ownerReferences")));
+        nobodys["metadata"]
+            .as_object_mut()
+            .unwrap()
+            .remove("ownerReferences");
+        assert!(
+            found(&manifest(), &nobodys)
+                .iter()
+                .any(|line| line.starts_with("+ metadata.ownerReferences: "))
+        );
+        assert!(
+            !found(&outlives, &nobodys)
+                .iter()
+                .any(|line| line.contains("ownerReferences"))
+        );
     }
 
     #[test]
     fn an_empty_text_that_the_server_leaves_out_is_no_difference() {
         let mut wanted = manifest();
-        wanted["spec"]["template"]["spec"]["containers"][0]["env"] = json!([{"name": "E", "value": ""}]);
+        wanted["spec"]["template"]["spec"]["containers"][0]["env"] =
+            json!([{"name": "E", "value": ""}]);
         let mut live = original();
         live["spec"]["template"]["spec"]["containers"][0]["env"] = json!([{"name": "E"}]);
-        let fields =
-            &mut live["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]["f:template"]["f:spec"]["f:containers"]["k:{\"name\":\"c\"}"];
+        let fields = &mut live["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]["f:template"]
+            ["f:spec"]["f:containers"]["k:{\"name\":\"c\"}"];
         fields["f:env"] = json!({".": {}, "k:{\"name\":\"E\"}": {".": {}, "f:name": {}}});
-        assert!(!found(&wanted, &live).iter().any(|line| line.contains("env")), "{:?}", found(&wanted, &live));
+        assert!(
+            !found(&wanted, &live)
+                .iter()
+                .any(|line| line.contains("env")),
+            "{:?}",
+            found(&wanted, &live)
+        );
     }
 
     #[test]
     fn a_value_that_is_no_default_is_a_difference() {
         let mut other = original();
         other["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"] = json!("10%");
-        assert!(found(&manifest(), &other).iter().any(|line| line.starts_with("- spec.updateStrategy: ")));
+        assert!(
+            found(&manifest(), &other)
+                .iter()
+                .any(|line| line.starts_with("- spec.updateStrategy: "))
+        );
     }
 }

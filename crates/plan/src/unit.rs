@@ -21,7 +21,8 @@ pub enum Mode {
     CreateOnly,
 }
 
-/// The order of work inside a unit: a later stage starts when the ones before are done. Removal goes the other way.
+/// The order of work inside a unit: a later stage starts when the ones before are done. Removal
+/// goes the other way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// Namespaces, which everything else lives in.
@@ -42,18 +43,30 @@ pub enum Stage {
 
 impl Stage {
     /// All stages, in the order of work.
-    pub const ALL: [Stage; 7] =
-        [Stage::Namespace, Stage::Definition, Stage::Access, Stage::Binding, Stage::Config, Stage::Workload, Stage::Webhook];
+    pub const ALL: [Stage; 7] = [
+        Stage::Namespace,
+        Stage::Definition,
+        Stage::Access,
+        Stage::Binding,
+        Stage::Config,
+        Stage::Workload,
+        Stage::Webhook,
+    ];
 
     /// When objects of this kind are applied.
     pub fn of(kind: Kind) -> Stage {
         match kind {
             kinds::NAMESPACE => Stage::Namespace,
             kinds::CUSTOM_RESOURCE_DEFINITION => Stage::Definition,
-            kinds::SERVICE_ACCOUNT | kinds::ROLE | kinds::CLUSTER_ROLE | kinds::SECURITY_CONTEXT_CONSTRAINTS => Stage::Access,
+            kinds::SERVICE_ACCOUNT
+            | kinds::ROLE
+            | kinds::CLUSTER_ROLE
+            | kinds::SECURITY_CONTEXT_CONSTRAINTS => Stage::Access,
             kinds::ROLE_BINDING | kinds::CLUSTER_ROLE_BINDING => Stage::Binding,
             kinds::DAEMON_SET | kinds::DEPLOYMENT => Stage::Workload,
-            kinds::MUTATING_WEBHOOK_CONFIGURATION | kinds::VALIDATING_WEBHOOK_CONFIGURATION => Stage::Webhook,
+            kinds::MUTATING_WEBHOOK_CONFIGURATION | kinds::VALIDATING_WEBHOOK_CONFIGURATION => {
+                Stage::Webhook
+            }
             _ => Stage::Config,
         }
     }

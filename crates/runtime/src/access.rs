@@ -15,8 +15,8 @@ use crate::{
     cluster::{Cluster, Error},
 };
 
-/// Reviews of unknown tokens in flight at once: far fewer than there are connections, so that an API server that answers slowly does not
-/// fill all places with strangers.
+/// Reviews of unknown tokens in flight at once: far fewer than there are connections, so that an
+/// API server that answers slowly does not fill all places with strangers.
 const IN_FLIGHT: usize = 8;
 
 /// What a client may do.
@@ -33,7 +33,8 @@ pub enum Verdict {
 /// Why there is no verdict.
 #[derive(Debug, thiserror::Error)]
 pub enum Unanswered {
-    /// The API server was not asked: too many unknown tokens have come. The next one may come after this time.
+    /// The API server was not asked: too many unknown tokens have come. The next one may come after
+    /// this time.
     #[error("too many unknown tokens")]
     TooMany(Duration),
     /// The API server does not answer, or does not let us ask.
@@ -41,11 +42,13 @@ pub enum Unanswered {
     Failed(#[from] Error),
 }
 
-/// Asks the API server who somebody is (TokenReview) and whether they may get a path (SubjectAccessReview), as the filter of
-/// controller-runtime's metrics server does. Answers are remembered for a short time, and questions about unknown tokens are limited:
-/// nobody makes the operator flood the API server.
+/// Asks the API server who somebody is (TokenReview) and whether they may get a path
+/// (SubjectAccessReview), as the filter of controller-runtime's metrics server does. Answers are
+/// remembered for a short time, and questions about unknown tokens are limited: nobody makes the
+/// operator flood the API server.
 ///
-/// No token is refused for its looks: API servers also know bootstrap tokens, static ones, and whatever their webhooks know.
+/// No token is refused for its looks: API servers also know bootstrap tokens, static ones, and
+/// whatever their webhooks know.
 pub struct Access {
     cluster: Cluster,
     path: &'static str,
@@ -56,7 +59,12 @@ pub struct Access {
 impl Access {
     /// To this path.
     pub fn new(cluster: Cluster, path: &'static str) -> Self {
-        Self { cluster, path, memory: Mutex::default(), strangers: Semaphore::new(IN_FLIGHT) }
+        Self {
+            cluster,
+            path,
+            memory: Mutex::default(),
+            strangers: Semaphore::new(IN_FLIGHT),
+        }
     }
 
     /// What whoever has this token and asks from this address may do.
@@ -72,8 +80,13 @@ impl Access {
         };
         let _in_flight = if is_stranger {
             // Before the limit by time: what is not asked does not count.
-            let permit = self.strangers.try_acquire().map_err(|_| Unanswered::TooMany(Duration::from_secs(1)))?;
-            self.memory().admit(from, Instant::now()).map_err(Unanswered::TooMany)?;
+            let permit = self
+                .strangers
+                .try_acquire()
+                .map_err(|_| Unanswered::TooMany(Duration::from_secs(1)))?;
+            self.memory()
+                .admit(from, Instant::now())
+                .map_err(Unanswered::TooMany)?;
             Some(permit)
         } else {
             None
@@ -89,7 +102,10 @@ impl Access {
 
     async fn ask(&self, token: &str) -> Result<Verdict, Error> {
         let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}});
-        let review = self.cluster.review("/apis/authentication.k8s.io/v1/tokenreviews", &review).await?;
+        let review = self
+            .cluster
+            .review("/apis/authentication.k8s.io/v1/tokenreviews", &review)
+            .await?;
         if review["status"]["authenticated"] != true {
             return Ok(Verdict::Unauthenticated);
         }
@@ -101,7 +117,13 @@ impl Access {
             }
         }
         let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec});
-        let review = self.cluster.review("/apis/authorization.k8s.io/v1/subjectaccessreviews", &review).await?;
+        let review = self
+            .cluster
+            .review(
+                "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+                &review,
+            )
+            .await?;
         Ok(match review["status"]["allowed"] {
             Value::Bool(true) => Verdict::Allowed,
             _ => Verdict::Denied(user["username"].as_str().unwrap_or_default().to_owned()),

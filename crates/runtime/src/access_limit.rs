@@ -1,4 +1,5 @@
-//! What is remembered of those who ask for metrics, and how often the API server is asked about tokens that nobody knows.
+//! What is remembered of those who ask for metrics, and how often the API server is asked about
+//! tokens that nobody knows.
 //!
 //! Pure: the time is an argument.
 
@@ -13,18 +14,26 @@ use crate::access::Verdict;
 /// The digest of a token.
 pub(crate) type Key = [u8; 32];
 
-/// How long a verdict counts. A token that is revoked, or a right that is taken away, works no longer than this.
+/// How long a verdict counts. A token that is revoked, or a right that is taken away, works no
+/// longer than this.
 const ALLOWED: Duration = Duration::from_secs(60);
 /// How long a refusal counts: a client that has just got the right need not wait long.
 const REFUSED: Duration = Duration::from_secs(10);
 /// How many tokens of each sort, allowed and refused, are remembered.
 const REMEMBERED: usize = 64;
 
-/// Questions about unknown tokens from one address: so many at once, then one a second. A Prometheus comes with one token for each of
-/// its jobs, and with a new one every hour.
-const ADDRESS: Rate = Rate { burst: 5.0, per_second: 1.0 };
-/// The same from all addresses together. An API server answers thousands of reviews a second; a webhook behind it may be slower.
-const ALL: Rate = Rate { burst: 20.0, per_second: 10.0 };
+/// Questions about unknown tokens from one address: so many at once, then one a second. A
+/// Prometheus comes with one token for each of its jobs, and with a new one every hour.
+const ADDRESS: Rate = Rate {
+    burst: 5.0,
+    per_second: 1.0,
+};
+/// The same from all addresses together. An API server answers thousands of reviews a second; a
+/// webhook behind it may be slower.
+const ALL: Rate = Rate {
+    burst: 20.0,
+    per_second: 10.0,
+};
 
 /// What the memory says of a token.
 #[derive(Debug, PartialEq, Eq)]
@@ -37,7 +46,8 @@ pub(crate) enum Look {
     Stranger,
 }
 
-/// Verdicts, and limits. Tokens that were allowed are kept apart from all others, so that no number of bad tokens pushes them out.
+/// Verdicts, and limits. Tokens that were allowed are kept apart from all others, so that no number
+/// of bad tokens pushes them out.
 #[derive(Default)]
 pub(crate) struct Memory {
     /// Until when each counts. Later it only says that the token was allowed.
@@ -58,12 +68,18 @@ impl Memory {
         }
     }
 
-    /// Whether the API server may be asked about an unknown token from this address; else, after which time it may.
+    /// Whether the API server may be asked about an unknown token from this address; else, after
+    /// which time it may.
     pub(crate) fn admit(&mut self, from: IpAddr, now: Instant) -> Result<(), Duration> {
-        // An address whose bucket is full again is like one that never came. So only as many are kept as have asked in the last few seconds.
+        // An address whose bucket is full again is like one that never came. So only as many are
+        // kept as have asked in the last few seconds.
         self.addresses.retain(|_, bucket| !bucket.is_full(now));
         let all = self.all.get_or_insert_with(|| Bucket::full(ALL, now));
-        let mut address = self.addresses.get(&from).cloned().unwrap_or_else(|| Bucket::full(ADDRESS, now));
+        let mut address = self
+            .addresses
+            .get(&from)
+            .cloned()
+            .unwrap_or_else(|| Bucket::full(ADDRESS, now));
         // A question that the one limit refuses does not count for the other one.
         let pause = address.pause(now).max(all.pause(now));
         if !pause.is_zero() {
@@ -92,7 +108,10 @@ impl Memory {
 /// Forgets what ends first.
 fn make_room<T>(known: &mut HashMap<Key, T>, until: impl Fn(&T) -> Instant) {
     while known.len() >= REMEMBERED
-        && let Some(oldest) = known.iter().min_by_key(|(_, one)| until(one)).map(|(key, _)| *key)
+        && let Some(oldest) = known
+            .iter()
+            .min_by_key(|(_, one)| until(one))
+            .map(|(key, _)| *key)
     {
         known.remove(&oldest);
     }
@@ -114,7 +133,11 @@ struct Bucket {
 
 impl Bucket {
     fn full(rate: Rate, now: Instant) -> Self {
-        Self { rate, left: rate.burst, at: now }
+        Self {
+            rate,
+            left: rate.burst,
+            at: now,
+        }
     }
 
     fn left(&self, now: Instant) -> f64 {
@@ -153,8 +176,14 @@ mod tests {
     }
 
     /// How many questions of these are admitted.
-    fn admitted(memory: &mut Memory, from: impl IntoIterator<Item = IpAddr>, now: Instant) -> usize {
-        from.into_iter().filter(|from| memory.admit(*from, now).is_ok()).count()
+    fn admitted(
+        memory: &mut Memory,
+        from: impl IntoIterator<Item = IpAddr>,
+        now: Instant,
+    ) -> usize {
+        from.into_iter()
+            .filter(|from| memory.admit(*from, now).is_ok())
+            .count()
     }
 
     #[test]
@@ -165,9 +194,18 @@ mod tests {
         memory.learn(key(2), &denied, start);
         memory.learn(key(3), &Verdict::Unauthenticated, start);
         let just_before = |time: Duration| start + time - Duration::from_millis(1);
-        assert_eq!(memory.look(&key(1), just_before(ALLOWED)), Look::Known(Verdict::Allowed));
-        assert_eq!(memory.look(&key(2), just_before(REFUSED)), Look::Known(denied));
-        assert_eq!(memory.look(&key(3), just_before(REFUSED)), Look::Known(Verdict::Unauthenticated));
+        assert_eq!(
+            memory.look(&key(1), just_before(ALLOWED)),
+            Look::Known(Verdict::Allowed)
+        );
+        assert_eq!(
+            memory.look(&key(2), just_before(REFUSED)),
+            Look::Known(denied)
+        );
+        assert_eq!(
+            memory.look(&key(3), just_before(REFUSED)),
+            Look::Known(Verdict::Unauthenticated)
+        );
         assert_eq!(memory.look(&key(1), start + ALLOWED), Look::Ask);
         assert_eq!(memory.look(&key(2), start + REFUSED), Look::Stranger);
         assert_eq!(memory.look(&key(4), start), Look::Stranger);
@@ -182,7 +220,11 @@ mod tests {
         }
         assert_eq!(memory.refused.len(), REMEMBERED);
         assert_eq!(memory.look(&key(0), start), Look::Known(Verdict::Allowed));
-        assert_eq!(memory.look(&key(0), start + 2 * ALLOWED), Look::Ask, "its next question is not limited");
+        assert_eq!(
+            memory.look(&key(0), start + 2 * ALLOWED),
+            Look::Ask,
+            "its next question is not limited"
+        );
     }
 
     #[test]
@@ -190,18 +232,32 @@ mod tests {
         let (mut memory, start) = (Memory::default(), Instant::now());
         memory.learn(key(0), &Verdict::Allowed, start);
         memory.learn(key(0), &Verdict::Unauthenticated, start + ALLOWED);
-        assert_eq!(memory.look(&key(0), start + ALLOWED), Look::Known(Verdict::Unauthenticated));
-        assert_eq!(memory.look(&key(0), start + ALLOWED + REFUSED), Look::Stranger);
+        assert_eq!(
+            memory.look(&key(0), start + ALLOWED),
+            Look::Known(Verdict::Unauthenticated)
+        );
+        assert_eq!(
+            memory.look(&key(0), start + ALLOWED + REFUSED),
+            Look::Stranger
+        );
     }
 
     #[test]
     fn the_memory_of_allowed_tokens_is_limited() {
         let (mut memory, start) = (Memory::default(), Instant::now());
         for number in 0..1000 {
-            memory.learn(key(number), &Verdict::Allowed, start + Duration::from_millis(number as u64));
+            memory.learn(
+                key(number),
+                &Verdict::Allowed,
+                start + Duration::from_millis(number as u64),
+            );
         }
         assert_eq!(memory.allowed.len(), REMEMBERED);
-        assert_eq!(memory.look(&key(999), start), Look::Known(Verdict::Allowed), "the newest stay");
+        assert_eq!(
+            memory.look(&key(999), start),
+            Look::Known(Verdict::Allowed),
+            "the newest stay"
+        );
     }
 
     #[test]
@@ -211,17 +267,36 @@ mod tests {
         assert_eq!(admitted(&mut memory, flood(), start), 5);
         assert_eq!(memory.admit(address(1), start), Err(Duration::from_secs(1)));
         assert_eq!(memory.admit(address(2), start), Ok(()));
-        assert_eq!(admitted(&mut memory, flood(), start + Duration::from_secs(3)), 3);
+        assert_eq!(
+            admitted(&mut memory, flood(), start + Duration::from_secs(3)),
+            3
+        );
     }
 
     #[test]
     fn questions_from_many_addresses_are_limited_together() {
         let (mut memory, start) = (Memory::default(), Instant::now());
         assert_eq!(admitted(&mut memory, (0..1000).map(address), start), 20);
-        assert_eq!(memory.admit(address(5000), start), Err(Duration::from_millis(100)));
-        assert_eq!(admitted(&mut memory, (1000..2000).map(address), start + Duration::from_secs(1)), 10);
-        assert!(memory.addresses.len() <= 30, "refused addresses are not kept: {}", memory.addresses.len());
-        memory.admit(address(0), start + Duration::from_secs(60)).expect("a full bucket");
+        assert_eq!(
+            memory.admit(address(5000), start),
+            Err(Duration::from_millis(100))
+        );
+        assert_eq!(
+            admitted(
+                &mut memory,
+                (1000..2000).map(address),
+                start + Duration::from_secs(1)
+            ),
+            10
+        );
+        assert!(
+            memory.addresses.len() <= 30,
+            "refused addresses are not kept: {}",
+            memory.addresses.len()
+        );
+        memory
+            .admit(address(0), start + Duration::from_secs(60))
+            .expect("a full bucket");
         assert_eq!(memory.addresses.len(), 1, "old addresses are forgotten");
     }
 }

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use rand::Rng;
 
-/// What has not failed for so long since its last pause works. (A watch of a quiet kind gives no other sign of it. No attempt at
-/// anything takes so long.)
+/// What has not failed for so long since its last pause works. (A watch of a quiet kind gives no
+/// other sign of it. No attempt at anything takes so long.)
 const STEADY: Duration = Duration::from_secs(60);
 
 /// Pauses from `first` to `most`, doubling.
@@ -21,7 +21,12 @@ pub struct Backoff {
 impl Backoff {
     /// No failure yet.
     pub fn new(first: Duration, most: Duration) -> Self {
-        Self { first, most, failures: 0, resumed: None }
+        Self {
+            first,
+            most,
+            failures: 0,
+            resumed: None,
+        }
     }
 
     /// The pause after one more failure: between half and all of the current step.
@@ -33,7 +38,10 @@ impl Backoff {
         if self.resumed.is_some_and(|resumed| now > resumed + STEADY) {
             self.failures = 0;
         }
-        let step = self.first.saturating_mul(1_u32.checked_shl(self.failures).unwrap_or(u32::MAX)).min(self.most);
+        let step = self
+            .first
+            .saturating_mul(1_u32.checked_shl(self.failures).unwrap_or(u32::MAX))
+            .min(self.most);
         self.failures = self.failures.saturating_add(1).min(31);
         let pause = step.mul_f64(rand::rng().random_range(0.5..=1.0));
         self.resumed = Some(now + pause);
@@ -58,7 +66,11 @@ mod tests {
         let mut backoff = Backoff::new(FIRST, MOST);
         let pauses: Vec<_> = (0..100).map(|_| backoff.next_pause()).collect();
         assert!(pauses[0] <= FIRST);
-        assert!(pauses[10..].iter().all(|pause| (MOST / 2..=MOST).contains(pause)));
+        assert!(
+            pauses[10..]
+                .iter()
+                .all(|pause| (MOST / 2..=MOST).contains(pause))
+        );
         backoff.reset();
         assert!(backoff.next_pause() <= FIRST);
     }

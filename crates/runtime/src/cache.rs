@@ -1,11 +1,13 @@
-//! What this replica knows of the cluster: the objects that are Weft's, and the few others that it looks at.
+//! What this replica knows of the cluster: the objects that are Weft's, and the few others that it
+//! looks at.
 //!
-//! A plain struct with no I/O: watches feed it, own writes are put in as they are answered, so a reader never sees an object as
-//! it was before a write of ours. resourceVersions of one kind are compared as numbers (Kubernetes API concepts, "Resource
-//! versions"; what KEP-5647 does for the built-in controllers).
+//! A plain struct with no I/O: watches feed it, own writes are put in as they are answered, so a
+//! reader never sees an object as it was before a write of ours. resourceVersions of one kind are
+//! compared as numbers (Kubernetes API concepts, "Resource versions"; what KEP-5647 does for the
+//! built-in controllers).
 //!
-//! Objects are kept as text and read when they are looked at: managed fields make most of an object, and as a tree they take ten times
-//! the memory.
+//! Objects are kept as text and read when they are looked at: managed fields make most of an
+//! object, and as a tree they take ten times the memory.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -26,13 +28,16 @@ pub enum Source {
     Pods,
     /// Workloads of this kind and name anywhere: an operator of the domain, Weft's or another.
     Operators(Kind, &'static str),
-    /// Of all objects of this kind those by which another operator has the API server ask about what Weft writes.
+    /// Of all objects of this kind those by which another operator has the API server ask about
+    /// what Weft writes.
     Admission(Kind),
     /// What facts of the cluster are made from. Only the parts that matter are kept.
     Fact(Fact),
-    /// One object that a workload or a decision depends on, whosever it is: its metadata, or all of it.
+    /// One object that a workload or a decision depends on, whosever it is: its metadata, or all of
+    /// it.
     Named(ObjectKey),
-    /// The objects of this kind in one namespace, or everywhere, that a label selector chooses, whosever they are; all if that is empty.
+    /// The objects of this kind in one namespace, or everywhere, that a label selector chooses,
+    /// whosever they are; all if that is empty.
     Selected(Kind, Option<String>, String),
 }
 
@@ -76,7 +81,8 @@ pub enum Change {
     Applied(Value),
     /// An object is gone.
     Deleted(Value),
-    /// The API server's data has gone back in time: the versions that are known say nothing any more.
+    /// The API server's data has gone back in time: the versions that are known say nothing any
+    /// more.
     Rewound,
     /// All objects that are there follow.
     Restarted,
@@ -99,14 +105,16 @@ pub struct Cache {
     node_reporters: Vec<&'static str>,
     /// Which objects of [`Source::Admission`] are kept.
     admission: Option<fn(&Value) -> bool>,
-    /// Of which of the objects with Weft's label more than the identity is kept; `None` while that is not known.
+    /// Of which of the objects with Weft's label more than the identity is kept; `None` while that
+    /// is not known.
     wanted: Option<HashSet<ObjectKey>>,
     /// Kinds that a cluster may lack and that no stream tells of.
     unwatched: Vec<Kind>,
 }
 
-/// Up to this size, in bytes, an object with Weft's label is kept whole while it is not known which are wanted. Weft's own are smaller,
-/// but anybody who may write objects in a namespace may put the label on large ones.
+/// Up to this size, in bytes, an object with Weft's label is kept whole while it is not known which
+/// are wanted. Weft's own are smaller, but anybody who may write objects in a namespace may put the
+/// label on large ones.
 const SMALL: usize = 32 * 1024;
 
 #[derive(Default)]
@@ -132,14 +140,23 @@ struct Known {
 
 impl Known {
     fn new(object: &Value) -> Self {
-        let uid = object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
-        Self { version: version(object), uid, text: Some(object.to_string().into()) }
+        let uid = object["metadata"]["uid"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        Self {
+            version: version(object),
+            uid,
+            text: Some(object.to_string().into()),
+        }
     }
 
     /// The object, if more than its identity is kept.
     fn object(&self) -> Option<Arc<Value>> {
         // It was written from a value.
-        self.text.as_ref().map(|text| Arc::new(serde_json::from_str(text).unwrap_or_default()))
+        self.text
+            .as_ref()
+            .map(|text| Arc::new(serde_json::from_str(text).unwrap_or_default()))
     }
 
     fn size(&self) -> usize {
@@ -168,7 +185,8 @@ impl Cache {
         (self.stores, self.pods, self.listed_pods, self.wanted) = Default::default();
     }
 
-    /// Notes for which kinds that a cluster may lack there is no stream: their definitions alone say whether they are served.
+    /// Notes for which kinds that a cluster may lack there is no stream: their definitions alone
+    /// say whether they are served.
     pub fn set_unwatched(&mut self, kinds: Vec<Kind>) {
         self.unwatched = kinds;
     }
@@ -185,7 +203,11 @@ impl Cache {
 
     /// Whether every stream has listed everything at least once.
     pub fn is_complete(&self) -> bool {
-        !self.stores.is_empty() && self.stores.values().all(|store| store.complete || store.silence == Some(Silence::NotServed))
+        !self.stores.is_empty()
+            && self
+                .stores
+                .values()
+                .all(|store| store.complete || store.silence == Some(Silence::NotServed))
     }
 
     /// Whether this stream has listed everything at least once.
@@ -193,21 +215,32 @@ impl Cache {
         self.stores.get(source).is_some_and(|store| store.complete)
     }
 
-    /// Whether enough is known to act: every stream has spoken or may not, those of single objects aside. The resources themselves must
-    /// be known.
+    /// Whether enough is known to act: every stream has spoken or may not, those of single objects
+    /// aside. The resources themselves must be known.
     pub fn may_act(&self) -> bool {
         let counts = |source: &Source| !source.is_of_others();
-        !self.stores.is_empty() && self.stores.iter().filter(|(source, _)| counts(source)).all(|(source, store)| store.is_settled(source))
+        !self.stores.is_empty()
+            && self
+                .stores
+                .iter()
+                .filter(|(source, _)| counts(source))
+                .all(|(source, store)| store.is_settled(source))
     }
 
     /// Whether enough is known to speak, too: nothing more is to be expected soon.
     pub fn is_settled(&self) -> bool {
-        !self.stores.is_empty() && self.stores.iter().all(|(source, store)| store.is_settled(source))
+        !self.stores.is_empty()
+            && self
+                .stores
+                .iter()
+                .all(|(source, store)| store.is_settled(source))
     }
 
     /// Notes that a stream tells nothing, or that it speaks again. Returns whether that is new.
     pub fn silence(&mut self, source: &Source, why: Option<Silence>) -> bool {
-        let Some(store) = self.stores.get_mut(source) else { return false };
+        let Some(store) = self.stores.get_mut(source) else {
+            return false;
+        };
         let new = store.silence != why;
         store.silence = why;
         new
@@ -220,13 +253,24 @@ impl Cache {
 
     /// Whether all objects of Weft's of this kind and place are known.
     pub fn sees_all_like(&self, key: &ObjectKey) -> bool {
-        let sources = [Source::Owned(key.kind, key.namespace.clone()), Source::Owned(key.kind, None)];
-        sources.iter().filter_map(|source| self.stores.get(source)).any(|store| store.complete && store.silence.is_none())
+        let sources = [
+            Source::Owned(key.kind, key.namespace.clone()),
+            Source::Owned(key.kind, None),
+        ];
+        sources
+            .iter()
+            .filter_map(|source| self.stores.get(source))
+            .any(|store| store.complete && store.silence.is_none())
     }
 
     /// Whether objects of Weft's of this kind and place cannot be watched, and why.
     pub fn blind_to(&self, key: &ObjectKey) -> Option<&str> {
-        [Source::Owned(key.kind, key.namespace.clone()), Source::Owned(key.kind, None)].iter().find_map(|source| self.refusal(source))
+        [
+            Source::Owned(key.kind, key.namespace.clone()),
+            Source::Owned(key.kind, None),
+        ]
+        .iter()
+        .find_map(|source| self.refusal(source))
     }
 
     /// Takes in what a stream says. Returns whether anything is different now.
@@ -234,19 +278,27 @@ impl Cache {
         if *source == Source::Pods {
             return self.feed_pod(change);
         }
-        let Some(store) = self.stores.get_mut(source) else { return false };
+        let Some(store) = self.stores.get_mut(source) else {
+            return false;
+        };
         if let Source::Fact(fact) = source {
             return store.feed_fact(*fact, change);
         }
-        let is_wanted =
-            |object: &Value| !matches!(source, Source::Admission(_)) || self.admission.is_some_and(|is_theirs| is_theirs(object));
+        let is_wanted = |object: &Value| {
+            !matches!(source, Source::Admission(_))
+                || self.admission.is_some_and(|is_theirs| is_theirs(object))
+        };
         match change {
             // One that is somebody else's from now on is gone.
             Change::Applied(object) if !is_wanted(&object) => store.feed(Change::Deleted(object)),
             Change::Listed(object) if !is_wanted(&object) => false,
             change => {
                 let key = match &change {
-                    Change::Applied(object) | Change::Listed(object) if matches!(source, Source::Owned(..)) => ObjectKey::of(object),
+                    Change::Applied(object) | Change::Listed(object)
+                        if matches!(source, Source::Owned(..)) =>
+                    {
+                        ObjectKey::of(object)
+                    }
                     _ => None,
                 };
                 let new = store.feed(change);
@@ -261,8 +313,8 @@ impl Cache {
         }
     }
 
-    /// Notes which of the objects with Weft's label matter. Of each other one only the identity is kept: anybody who may write objects in
-    /// a namespace may put the label on them.
+    /// Notes which of the objects with Weft's label matter. Of each other one only the identity is
+    /// kept: anybody who may write objects in a namespace may put the label on them.
     pub fn want(&mut self, wanted: HashSet<ObjectKey>) {
         for (source, store) in &mut self.stores {
             if matches!(source, Source::Owned(..)) {
@@ -276,11 +328,22 @@ impl Cache {
         self.wanted = Some(wanted);
     }
 
-    /// Takes in what a list at this resourceVersion has found beside a stream, which may lag behind it, or be ahead: then the list is
-    /// of no use.
+    /// Takes in what a list at this resourceVersion has found beside a stream, which may lag behind
+    /// it, or be ahead: then the list is of no use.
     pub fn looked(&mut self, source: &Source, objects: Vec<Value>, version: u64) {
-        let Some(store) = self.stores.get_mut(source).filter(|store| store.told <= version) else { return };
-        store.objects.retain(|_, known| known.version > version || objects.iter().any(|object| object["metadata"]["uid"] == *known.uid));
+        let Some(store) = self
+            .stores
+            .get_mut(source)
+            .filter(|store| store.told <= version)
+        else {
+            return;
+        };
+        store.objects.retain(|_, known| {
+            known.version > version
+                || objects
+                    .iter()
+                    .any(|object| object["metadata"]["uid"] == *known.uid)
+        });
         for object in objects {
             store.put(object);
         }
@@ -289,13 +352,18 @@ impl Cache {
     fn feed_pod(&mut self, change: Change) -> bool {
         match change {
             Change::Applied(pod) | Change::Listed(pod) => {
-                let Some(view) = PodView::of(&pod) else { return false };
+                let Some(view) = PodView::of(&pod) else {
+                    return false;
+                };
                 if let Some(listed) = &mut self.listed_pods {
                     listed.insert(view.uid.clone());
                 }
                 self.pods.insert(view.uid.clone(), view.clone()).as_ref() != Some(&view)
             }
-            Change::Deleted(pod) => pod.pointer("/metadata/uid").and_then(Value::as_str).is_some_and(|uid| self.pods.remove(uid).is_some()),
+            Change::Deleted(pod) => pod
+                .pointer("/metadata/uid")
+                .and_then(Value::as_str)
+                .is_some_and(|uid| self.pods.remove(uid).is_some()),
             // Pods are known by their uids, and each list takes out those that are not on it.
             Change::Rewound => false,
             Change::Restarted => {
@@ -306,7 +374,10 @@ impl Cache {
                 let listed = self.listed_pods.take().unwrap_or_default();
                 let before = self.pods.len();
                 self.pods.retain(|uid, _| listed.contains(uid));
-                let first = !std::mem::replace(&mut self.stores.entry(Source::Pods).or_default().complete, true);
+                let first = !std::mem::replace(
+                    &mut self.stores.entry(Source::Pods).or_default().complete,
+                    true,
+                );
                 first || before != self.pods.len()
             }
         }
@@ -319,33 +390,61 @@ impl Cache {
 
     /// An object that is Weft's. What could be seen once and may not be seen any more is not known.
     pub fn owned(&self, key: &ObjectKey) -> Option<Arc<Value>> {
-        let sources = [Source::Owned(key.kind, key.namespace.clone()), Source::Owned(key.kind, None)];
-        sources.iter().find_map(|source| self.stores.get(source).filter(|store| store.refusal().is_none())?.objects.get(key)?.object())
+        let sources = [
+            Source::Owned(key.kind, key.namespace.clone()),
+            Source::Owned(key.kind, None),
+        ];
+        sources.iter().find_map(|source| {
+            self.stores
+                .get(source)
+                .filter(|store| store.refusal().is_none())?
+                .objects
+                .get(key)?
+                .object()
+        })
     }
 
     /// The resources of this kind that have an inventory in this namespace, by their names.
     pub fn inventories(&self, kind: Kind, namespace: &str) -> Vec<String> {
         let prefix = Inventory::config_map_name(kind, "");
-        let sources = [Source::Owned(kinds::CONFIG_MAP, Some(namespace.to_owned())), Source::Owned(kinds::CONFIG_MAP, None)];
-        let keys = sources.iter().filter_map(|source| self.stores.get(source)).flat_map(|store| store.objects.keys());
+        let sources = [
+            Source::Owned(kinds::CONFIG_MAP, Some(namespace.to_owned())),
+            Source::Owned(kinds::CONFIG_MAP, None),
+        ];
+        let keys = sources
+            .iter()
+            .filter_map(|source| self.stores.get(source))
+            .flat_map(|store| store.objects.keys());
         let there = keys.filter(|key| key.namespace.as_deref() == Some(namespace));
-        there.filter_map(|key| key.name.strip_prefix(&prefix).map(str::to_owned)).collect()
+        there
+            .filter_map(|key| key.name.strip_prefix(&prefix).map(str::to_owned))
+            .collect()
     }
 
     /// The resources of the domain.
     pub fn resources(&self) -> Vec<Arc<Value>> {
-        self.stores.get(&Source::Resources).map(|store| store.objects.values().filter_map(Known::object).collect()).unwrap_or_default()
+        self.stores
+            .get(&Source::Resources)
+            .map(|store| store.objects.values().filter_map(Known::object).collect())
+            .unwrap_or_default()
     }
 
     /// Workloads that may be operators of the domain, and what may be left of them.
     pub fn operators(&self) -> Vec<Arc<Value>> {
-        let stores = self.stores.iter().filter(|(source, _)| source.is_of_operators());
-        stores.flat_map(|(_, store)| store.objects.values().filter_map(Known::object)).collect()
+        let stores = self
+            .stores
+            .iter()
+            .filter(|(source, _)| source.is_of_operators());
+        stores
+            .flat_map(|(_, store)| store.objects.values().filter_map(Known::object))
+            .collect()
     }
 
     /// Why it cannot be seen whether there is another operator, if that is so.
     pub fn blind_to_operators(&self) -> Option<&str> {
-        self.stores.iter().find_map(|(source, store)| source.is_of_operators().then(|| store.refusal()).flatten())
+        self.stores
+            .iter()
+            .find_map(|(source, store)| source.is_of_operators().then(|| store.refusal()).flatten())
     }
 
     /// Which kinds the cluster serves beside those of Kubernetes, by their definitions.
@@ -353,17 +452,27 @@ impl Cache {
         self.facts_of(|fact| fact == Fact::Definitions)
     }
 
-    /// What is known of the cluster. A kind that a cluster may lack counts as served once its own stream has told what there is: who
-    /// acts on it then knows what Weft has of it, and the API server is ready to take more. A kind that is never watched counts as served as soon
-    /// as its definition is there.
+    /// What is known of the cluster. A kind that a cluster may lack counts as served once its own
+    /// stream has told what there is: who acts on it then knows what Weft has of it, and the API
+    /// server is ready to take more. A kind that is never watched counts as served as soon as its
+    /// definition is there.
     pub fn facts(&self) -> Facts {
         let mut facts = self.facts_of(|_| true);
         facts.nodes_unknown = self.refusal(&Source::Fact(Fact::Nodes)).is_some();
         facts.host_mtu = self.host_mtu;
         facts.hear(self.pods.values(), &self.node_reporters);
-        let has_told = |(source, store): &(&Source, &Store)| store.is_settled(source) && store.silence != Some(Silence::NotServed);
-        let told: HashSet<_> = self.stores.iter().filter(has_told).filter_map(|(source, _)| source.kind()).collect();
-        let is_unknown = |kind: &&Kind| kind.is_optional() && !told.contains(kind) && !self.unwatched.contains(kind);
+        let has_told = |(source, store): &(&Source, &Store)| {
+            store.is_settled(source) && store.silence != Some(Silence::NotServed)
+        };
+        let told: HashSet<_> = self
+            .stores
+            .iter()
+            .filter(has_told)
+            .filter_map(|(source, _)| source.kind())
+            .collect();
+        let is_unknown = |kind: &&Kind| {
+            kind.is_optional() && !told.contains(kind) && !self.unwatched.contains(kind)
+        };
         for kind in kinds::ALL.iter().filter(is_unknown) {
             facts.definitions.remove(&kind.definition());
         }
@@ -376,7 +485,10 @@ impl Cache {
             if let Source::Fact(fact) = source
                 && wanted(*fact)
             {
-                let objects = store.objects.iter().filter_map(|(key, known)| Some((key, known.object()?)));
+                let objects = store
+                    .objects
+                    .iter()
+                    .filter_map(|(key, known)| Some((key, known.object()?)));
                 objects.for_each(|(key, object)| facts.add(*fact, &key.name, &object["view"]));
             }
         }
@@ -385,7 +497,9 @@ impl Cache {
 
     /// What is known of others' objects.
     pub fn look(&self, source: &Source) -> Look {
-        let Some(store) = self.stores.get(source) else { return Look::Unknown };
+        let Some(store) = self.stores.get(source) else {
+            return Look::Unknown;
+        };
         match &store.silence {
             Some(Silence::Refused(why)) => Look::Refused(why.clone()),
             Some(Silence::NotServed) => Look::NotServed,
@@ -396,10 +510,14 @@ impl Cache {
 
     /// All objects of Weft's of a kind in a namespace, by name.
     pub fn owned_of(&self, kind: Kind, namespace: &str) -> Vec<Arc<Value>> {
-        self.stores.get(&Source::Owned(kind, Some(namespace.to_owned()))).map(Store::sorted).unwrap_or_default()
+        self.stores
+            .get(&Source::Owned(kind, Some(namespace.to_owned())))
+            .map(Store::sorted)
+            .unwrap_or_default()
     }
 
-    /// Whether an object that is watched by name exists; `None` if it is not watched, or not yet known.
+    /// Whether an object that is watched by name exists; `None` if it is not watched, or not yet
+    /// known.
     pub fn exists(&self, key: &ObjectKey) -> Option<bool> {
         let store = self.stores.get(&Source::Named(key.clone()))?;
         store.complete.then(|| store.objects.contains_key(key))
@@ -408,9 +526,11 @@ impl Cache {
     /// What a watch by name tells of an object, whosever it is.
     pub fn by_name(&self, key: &ObjectKey) -> ByName {
         match self.stores.get(&Source::Named(key.clone())) {
-            Some(store) if store.complete && store.silence.is_none() => {
-                store.objects.get(key).and_then(Known::object).map_or(ByName::Gone, ByName::There)
-            }
+            Some(store) if store.complete && store.silence.is_none() => store
+                .objects
+                .get(key)
+                .and_then(Known::object)
+                .map_or(ByName::Gone, ByName::There),
             _ => ByName::Unknown,
         }
     }
@@ -421,21 +541,37 @@ impl Cache {
             ByName::There(object) => Some(object),
             ByName::Gone | ByName::Unknown => None,
         };
-        self.owned(key).or_else(by_name).filter(|object| !object["metadata"]["deletionTimestamp"].is_null())
+        self.owned(key)
+            .or_else(by_name)
+            .filter(|object| !object["metadata"]["deletionTimestamp"].is_null())
     }
 
     /// The generation of the definition of a kind, if the cluster may lack it and facts tell of it.
     pub fn definition_of(&self, kind: Kind) -> Option<i64> {
         let key = ObjectKey::new(kinds::CUSTOM_RESOURCE_DEFINITION, "", &kind.definition());
-        self.stores.get(&Source::Fact(Fact::Definitions))?.objects.get(&key)?.object()?["view"]["generation"].as_i64()
+        self.stores
+            .get(&Source::Fact(Fact::Definitions))?
+            .objects
+            .get(&key)?
+            .object()?["view"]["generation"]
+            .as_i64()
     }
 
     /// Puts in what the API server answered to a write of ours.
     pub fn wrote(&mut self, object: &Value) {
-        let Some(key) = ObjectKey::of(object) else { return };
+        let Some(key) = ObjectKey::of(object) else {
+            return;
+        };
         let by_name = Source::Named(key.clone());
-        for source in [Source::Owned(key.kind, key.namespace.clone()), Source::Owned(key.kind, None), Source::Resources, by_name] {
-            let Some(store) = self.stores.get_mut(&source) else { continue };
+        for source in [
+            Source::Owned(key.kind, key.namespace.clone()),
+            Source::Owned(key.kind, None),
+            Source::Resources,
+            by_name,
+        ] {
+            let Some(store) = self.stores.get_mut(&source) else {
+                continue;
+            };
             let right = match source {
                 Source::Named(_) => true,
                 // Of somebody else's object that we wrote something on, its stream will never tell.
@@ -459,7 +595,10 @@ impl Cache {
 
     /// Takes out what is known to be gone: deleted by us, or not found where it should be.
     pub fn gone(&mut self, key: &ObjectKey, uid: &str) {
-        for source in [Source::Owned(key.kind, key.namespace.clone()), Source::Owned(key.kind, None)] {
+        for source in [
+            Source::Owned(key.kind, key.namespace.clone()),
+            Source::Owned(key.kind, None),
+        ] {
             if let Some(store) = self.stores.get_mut(&source) {
                 if store.objects.get(key).is_some_and(|known| known.uid == uid) {
                     store.objects.remove(key);
@@ -483,7 +622,12 @@ impl Source {
         match self {
             Self::Owned(kind, _) => Some(*kind),
             Self::Fact(fact) => Some(fact.objects().kind),
-            Self::Resources | Self::Pods | Self::Operators(..) | Self::Admission(_) | Self::Named(_) | Self::Selected(..) => None,
+            Self::Resources
+            | Self::Pods
+            | Self::Operators(..)
+            | Self::Admission(_)
+            | Self::Named(_)
+            | Self::Selected(..) => None,
         }
     }
 
@@ -492,7 +636,8 @@ impl Source {
         matches!(self, Self::Operators(..) | Self::Admission(_))
     }
 
-    /// Whether it tells of others' objects that something single depends on: that holds up nothing else.
+    /// Whether it tells of others' objects that something single depends on: that holds up nothing
+    /// else.
     pub(crate) fn is_of_others(&self) -> bool {
         matches!(self, Self::Named(_) | Self::Selected(..))
     }
@@ -506,7 +651,9 @@ impl Store {
     fn sorted(&self) -> Vec<Arc<Value>> {
         let mut all: Vec<_> = self.objects.iter().collect();
         all.sort_by_key(|(key, _)| *key);
-        all.into_iter().filter_map(|(_, known)| known.object()).collect()
+        all.into_iter()
+            .filter_map(|(_, known)| known.object())
+            .collect()
     }
 
     fn refusal(&self) -> Option<&str> {
@@ -517,7 +664,8 @@ impl Store {
     }
 
     fn feed(&mut self, change: Change) -> bool {
-        if let Change::Applied(object) | Change::Deleted(object) | Change::Listed(object) = &change {
+        if let Change::Applied(object) | Change::Deleted(object) | Change::Listed(object) = &change
+        {
             self.told = self.told.max(version(object));
         }
         match change {
@@ -525,7 +673,9 @@ impl Store {
             Change::Deleted(object) => self.take(&object),
             Change::Rewound => {
                 // The list that follows is the truth: each object on it is newer than version 0.
-                self.objects.values_mut().for_each(|known| known.version = 0);
+                self.objects
+                    .values_mut()
+                    .for_each(|known| known.version = 0);
                 self.told = 0;
                 self.buried.clear();
                 false
@@ -551,8 +701,8 @@ impl Store {
         }
     }
 
-    /// Keeps the view of a fact alone, if there is any; what is the same to it is no news. (Nodes say every few minutes that they are
-    /// alive.)
+    /// Keeps the view of a fact alone, if there is any; what is the same to it is no news. (Nodes
+    /// say every few minutes that they are alive.)
     fn feed_fact(&mut self, fact: Fact, change: Change) -> bool {
         let reduced = |object: &Value| {
             let metadata = &object["metadata"];
@@ -560,24 +710,32 @@ impl Store {
             json!({"apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": identity, "view": fact.view(object)})
         };
         let change = match change {
-            Change::Applied(object) if fact.view(&object).is_null() => Change::Deleted(reduced(&object)),
+            Change::Applied(object) if fact.view(&object).is_null() => {
+                Change::Deleted(reduced(&object))
+            }
             Change::Listed(object) if fact.view(&object).is_null() => return false,
             Change::Applied(object) => Change::Applied(reduced(&object)),
             Change::Listed(object) => Change::Listed(reduced(&object)),
             other => other,
         };
         let known = match &change {
-            Change::Applied(object) | Change::Listed(object) => {
-                ObjectKey::of(object).and_then(|key| self.objects.get(&key)?.object()).is_some_and(|known| known["view"] == object["view"])
-            }
+            Change::Applied(object) | Change::Listed(object) => ObjectKey::of(object)
+                .and_then(|key| self.objects.get(&key)?.object())
+                .is_some_and(|known| known["view"] == object["view"]),
             _ => false,
         };
         self.feed(change) && !known
     }
 
     fn put(&mut self, mut object: Value) -> bool {
-        let Some(key) = ObjectKey::of(&object) else { return false };
-        if self.buried.get(&key).is_some_and(|uid| object["metadata"]["uid"] == uid.as_str()) {
+        let Some(key) = ObjectKey::of(&object) else {
+            return false;
+        };
+        if self
+            .buried
+            .get(&key)
+            .is_some_and(|uid| object["metadata"]["uid"] == uid.as_str())
+        {
             return false;
         }
         if let Some(known) = self.objects.get(&key)
@@ -585,7 +743,10 @@ impl Store {
         {
             return false;
         }
-        if let Some(annotations) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+        if let Some(annotations) = object
+            .pointer_mut("/metadata/annotations")
+            .and_then(Value::as_object_mut)
+        {
             // As large as the object, and nothing reads it.
             annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
         }
@@ -594,22 +755,36 @@ impl Store {
     }
 
     fn take(&mut self, object: &Value) -> bool {
-        let Some(key) = ObjectKey::of(object) else { return false };
-        if self.buried.get(&key).is_some_and(|uid| object["metadata"]["uid"] == uid.as_str()) {
+        let Some(key) = ObjectKey::of(object) else {
+            return false;
+        };
+        if self
+            .buried
+            .get(&key)
+            .is_some_and(|uid| object["metadata"]["uid"] == uid.as_str())
+        {
             self.buried.remove(&key);
             return false;
         }
-        // A write of ours may have been put in before this news came: a new object of that name, or the same one with our label
-        // again. (To a watch by label, an object that loses it is deleted. The version is that of the deletion or of the loss.)
-        let outdated = self.objects.get(&key).is_none_or(|known| known.version > version(object));
+        // A write of ours may have been put in before this news came: a new object of that name, or
+        // the same one with our label again. (To a watch by label, an object that loses it is
+        // deleted. The version is that of the deletion or of the loss.)
+        let outdated = self
+            .objects
+            .get(&key)
+            .is_none_or(|known| known.version > version(object));
         !outdated && self.objects.remove(&key).is_some()
     }
 }
 
-/// The resourceVersion of an object or a list, 0 if it has none. (They are numbers, and grow with every write: Kubernetes API
-/// concepts, "Resource versions".)
+/// The resourceVersion of an object or a list, 0 if it has none. (They are numbers, and grow with
+/// every write: Kubernetes API concepts, "Resource versions".)
 pub(crate) fn version(object: &Value) -> u64 {
-    object.pointer("/metadata/resourceVersion").and_then(Value::as_str).and_then(|text| text.parse().ok()).unwrap_or_default()
+    object
+        .pointer("/metadata/resourceVersion")
+        .and_then(Value::as_str)
+        .and_then(|text| text.parse().ok())
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -623,17 +798,32 @@ mod tests {
         let mut cache = Cache::default();
         cache.expect(definitions.clone());
         cache.feed(&definitions, Change::Restarted);
-        assert!(!cache.feed(&definitions, Change::Listed(definition(1, "widgets.example.com"))), "nothing depends on it");
-        assert!(cache.feed(&definitions, Change::Listed(definition(2, "issuers.cert-manager.io"))));
+        assert!(
+            !cache.feed(
+                &definitions,
+                Change::Listed(definition(1, "widgets.example.com"))
+            ),
+            "nothing depends on it"
+        );
+        assert!(cache.feed(
+            &definitions,
+            Change::Listed(definition(2, "issuers.cert-manager.io"))
+        ));
         cache.feed(&definitions, Change::Complete);
         let serves = |cache: &Cache| cache.facts().serves(kinds::ISSUER);
-        assert!(cache.definitions().serves(kinds::ISSUER) && !serves(&cache), "nobody watches it yet");
+        assert!(
+            cache.definitions().serves(kinds::ISSUER) && !serves(&cache),
+            "nobody watches it yet"
+        );
 
         let issuers = Source::Owned(kinds::ISSUER, Some("n".into()));
         cache.expect(issuers.clone());
         assert!(!cache.may_act());
         cache.silence(&issuers, Some(Silence::NotServed));
-        assert!(cache.may_act() && cache.is_complete() && !serves(&cache), "the API server is not ready for it");
+        assert!(
+            cache.may_act() && cache.is_complete() && !serves(&cache),
+            "the API server is not ready for it"
+        );
         cache.silence(&issuers, None);
         cache.feed(&issuers, Change::Complete);
         assert!(cache.may_act() && serves(&cache));
@@ -647,7 +837,8 @@ mod tests {
     #[test]
     fn a_kind_that_is_never_watched_is_served_by_its_definition() {
         let definitions = Source::Fact(Fact::Definitions);
-        let metadata = json!({"name": "issuers.cert-manager.io", "uid": "u", "resourceVersion": "1"});
+        let metadata =
+            json!({"name": "issuers.cert-manager.io", "uid": "u", "resourceVersion": "1"});
         let mut cache = Cache::default();
         cache.set_unwatched(vec![kinds::ISSUER]);
         cache.expect(definitions.clone());
@@ -664,9 +855,15 @@ mod tests {
         cache.wrote(&object(5, "a"));
         assert!(!cache.is_settled());
         assert!(cache.silence(&source(), Some(Silence::Refused("forbidden".into()))));
-        assert!(!cache.silence(&source(), Some(Silence::Refused("forbidden".into()))), "that is no news");
+        assert!(
+            !cache.silence(&source(), Some(Silence::Refused("forbidden".into()))),
+            "that is no news"
+        );
         assert!(cache.is_settled() && !cache.is_complete());
-        assert_eq!((known(&cache), cache.blind_to(&key())), (None, Some("forbidden")));
+        assert_eq!(
+            (known(&cache), cache.blind_to(&key())),
+            (None, Some("forbidden"))
+        );
         assert!(cache.silence(&source(), None));
         assert_eq!((known(&cache), cache.blind_to(&key())), (Some(5), None));
     }
@@ -678,7 +875,11 @@ mod tests {
         cache.expect(source.clone());
         cache.wrote(&object(4, "a"));
         cache.feed(&source, Change::Complete);
-        assert_eq!(cache.look(&source), Look::Told(Vec::new()), "only the stream knows what is chosen");
+        assert_eq!(
+            cache.look(&source),
+            Look::Told(Vec::new()),
+            "only the stream knows what is chosen"
+        );
         cache.feed(&source, Change::Applied(object(5, "a")));
         cache.wrote(&object(6, "a"));
         let known = |cache: &Cache| match cache.look(&source) {
@@ -701,10 +902,19 @@ mod tests {
         let mut cache = Cache::default();
         cache.expect(source.clone());
         assert!(cache.feed(&source, Change::Applied(node(1, "containerd://1"))));
-        assert!(!cache.feed(&source, Change::Applied(node(2, "containerd://1"))), "it is alive, which is no news");
+        assert!(
+            !cache.feed(&source, Change::Applied(node(2, "containerd://1"))),
+            "it is alive, which is no news"
+        );
         assert!(cache.feed(&source, Change::Applied(node(3, "containerd://2"))));
         assert_eq!(cache.facts().nodes["n"].container_runtime, "containerd://2");
-        assert!(!cache.stores[&source].objects.values().any(|known| known.text.as_ref().unwrap().contains("large")));
+        assert!(
+            !cache.stores[&source].objects.values().any(|known| known
+                .text
+                .as_ref()
+                .unwrap()
+                .contains("large"))
+        );
         assert!(cache.feed(&source, Change::Deleted(node(4, "containerd://2"))));
         assert!(cache.facts().nodes.is_empty() && !cache.facts().nodes_unknown);
         cache.silence(&source, Some(Silence::Refused("forbidden".into())));
@@ -718,7 +928,10 @@ mod tests {
         cache.feed(&source(), Change::Complete);
         cache.expect(Source::Named(key()));
         assert!(cache.may_act() && !cache.is_settled());
-        cache.silence(&Source::Named(key()), Some(Silence::Refused("no answer".into())));
+        cache.silence(
+            &Source::Named(key()),
+            Some(Silence::Refused("no answer".into())),
+        );
         assert!(cache.may_act() && cache.is_settled());
     }
 
@@ -726,9 +939,17 @@ mod tests {
     fn a_watch_by_name_tells_nothing_while_it_may_not_look() {
         let by_name = Source::Named(key());
         let mut cache = cache();
-        assert_eq!(cache.by_name(&key()), ByName::Unknown, "there is no such watch");
+        assert_eq!(
+            cache.by_name(&key()),
+            ByName::Unknown,
+            "there is no such watch"
+        );
         cache.expect(by_name.clone());
-        assert_eq!(cache.by_name(&key()), ByName::Unknown, "it has not answered yet");
+        assert_eq!(
+            cache.by_name(&key()),
+            ByName::Unknown,
+            "it has not answered yet"
+        );
         cache.feed(&by_name, Change::Complete);
         assert_eq!(cache.by_name(&key()), ByName::Gone);
         let theirs = object(5, "a");
@@ -760,15 +981,17 @@ mod tests {
     fn another_generation_of_a_definition_is_news() {
         let definitions = Source::Fact(Fact::Definitions);
         let definition = |version: u64, generation: i64| {
-            let metadata =
-                json!({"name": "issuers.cert-manager.io", "uid": "u", "resourceVersion": version.to_string(), "generation": generation});
+            let metadata = json!({"name": "issuers.cert-manager.io", "uid": "u", "resourceVersion": version.to_string(), "generation": generation});
             json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": metadata})
         };
         let mut cache = Cache::default();
         cache.expect(definitions.clone());
         assert_eq!(cache.definition_of(kinds::ISSUER), None);
         assert!(cache.feed(&definitions, Change::Applied(definition(1, 1))));
-        assert!(!cache.feed(&definitions, Change::Applied(definition(2, 1))), "its status changed");
+        assert!(
+            !cache.feed(&definitions, Change::Applied(definition(2, 1))),
+            "its status changed"
+        );
         assert_eq!(cache.definition_of(kinds::ISSUER), Some(1));
         assert!(cache.feed(&definitions, Change::Applied(definition(3, 2))));
         assert_eq!(cache.definition_of(kinds::ISSUER), Some(2));
@@ -805,7 +1028,9 @@ mod tests {
                 "metadata": {"name": "h", "uid": "u", "resourceVersion": version.to_string(), "labels": {"of": label}}})
         };
         let mut cache = Cache::default();
-        cache.set_admission(Some(|object| object["metadata"]["labels"]["of"] == "theirs"));
+        cache.set_admission(Some(|object| {
+            object["metadata"]["labels"]["of"] == "theirs"
+        }));
         cache.expect(source.clone());
         cache.feed(&source, Change::Restarted);
         assert!(!cache.feed(&source, Change::Listed(hook(1, "mine"))));
@@ -813,7 +1038,10 @@ mod tests {
         assert_eq!(cache.operators().len(), 0);
         assert!(cache.feed(&source, Change::Applied(hook(2, "theirs"))));
         assert_eq!(cache.operators().len(), 1);
-        assert!(cache.feed(&source, Change::Applied(hook(3, "mine"))), "it is another one's now");
+        assert!(
+            cache.feed(&source, Change::Applied(hook(3, "mine"))),
+            "it is another one's now"
+        );
         assert_eq!(cache.operators().len(), 0);
     }
 
@@ -840,12 +1068,21 @@ mod tests {
         assert!(!cache.feed(&source(), Change::Applied(object(9, "a"))));
         assert_eq!(known(&cache), Some(10));
         cache.gone(&key(), "a");
-        assert!(!cache.feed(&source(), Change::Applied(object(10, "a"))), "an object that we deleted");
+        assert!(
+            !cache.feed(&source(), Change::Applied(object(10, "a"))),
+            "an object that we deleted"
+        );
         assert_eq!(known(&cache), None);
         cache.wrote(&object(12, "b"));
-        assert!(!cache.feed(&source(), Change::Deleted(object(11, "a"))), "the end of its predecessor");
+        assert!(
+            !cache.feed(&source(), Change::Deleted(object(11, "a"))),
+            "the end of its predecessor"
+        );
         assert_eq!(known(&cache), Some(12));
-        assert!(!cache.feed(&source(), Change::Deleted(object(11, "b"))), "it had lost our label, and we put it back since");
+        assert!(
+            !cache.feed(&source(), Change::Deleted(object(11, "b"))),
+            "it had lost our label, and we put it back since"
+        );
         assert!(cache.feed(&source(), Change::Deleted(object(13, "b"))));
         assert_eq!(known(&cache), None);
     }
@@ -869,7 +1106,11 @@ mod tests {
         assert!(!cache.is_complete());
         cache.feed(&source(), Change::Applied(object(1, "a")));
         cache.feed(&source(), Change::Restarted);
-        assert_eq!(known(&cache), Some(1), "nothing is forgotten before the list is whole");
+        assert_eq!(
+            known(&cache),
+            Some(1),
+            "nothing is forgotten before the list is whole"
+        );
         assert!(cache.feed(&source(), Change::Complete));
         assert!(cache.is_complete());
         assert_eq!(known(&cache), None);
@@ -887,7 +1128,10 @@ mod tests {
         assert!(cache.feed(&source(), Change::Listed(object(50, "a"))));
         cache.feed(&source(), Change::Complete);
         assert_eq!(known(&cache), Some(50));
-        assert!(cache.feed(&source(), Change::Applied(object(51, "a"))), "events of the restored data count");
+        assert!(
+            cache.feed(&source(), Change::Applied(object(51, "a"))),
+            "events of the restored data count"
+        );
         cache.gone(&key(), "a");
         cache.feed(&source(), Change::Rewound);
         cache.feed(&source(), Change::Restarted);
@@ -910,8 +1154,17 @@ mod tests {
         assert!(cache.feed(&source(), Change::Listed(large("weft-inventory-x", 1))));
         cache.feed(&source(), Change::Listed(object(1, "a")));
         cache.feed(&source(), Change::Complete);
-        let size = |cache: &Cache| cache.stores[&source()].objects.values().map(Known::size).sum::<usize>();
-        assert!(size(&cache) < 2 * SMALL && cache.owned(&key("hostile")).is_none(), "while nothing is known, large objects are not kept");
+        let size = |cache: &Cache| {
+            cache.stores[&source()]
+                .objects
+                .values()
+                .map(Known::size)
+                .sum::<usize>()
+        };
+        assert!(
+            size(&cache) < 2 * SMALL && cache.owned(&key("hostile")).is_none(),
+            "while nothing is known, large objects are not kept"
+        );
         assert!(known(&cache).is_some() && cache.owned(&key("weft-inventory-x")).is_some());
         cache.want(HashSet::from([key("wanted")]));
         assert_eq!(known(&cache), None, "nobody wants it");
@@ -920,7 +1173,10 @@ mod tests {
         let before = size(&cache);
         assert!(cache.feed(&source(), Change::Applied(large("hostile", 3))));
         assert_eq!(size(&cache), before);
-        assert!(!cache.feed(&source(), Change::Applied(large("hostile", 3))), "its version is known");
+        assert!(
+            !cache.feed(&source(), Change::Applied(large("hostile", 3))),
+            "its version is known"
+        );
     }
 
     #[test]
@@ -945,10 +1201,19 @@ mod tests {
         cache.set_node_reporters(vec!["n"]);
         assert!(cache.feed(&Source::Pods, Change::Applied(pod(9000))));
         assert!(!cache.feed(&Source::Pods, Change::Applied(pod(9000))));
-        assert_eq!((cache.facts().node_networks["node-1"].mtu, cache.facts().host_mtu), (Some(9000), Some(1500)));
+        assert_eq!(
+            (
+                cache.facts().node_networks["node-1"].mtu,
+                cache.facts().host_mtu
+            ),
+            (Some(9000), Some(1500))
+        );
         assert!(cache.feed(&Source::Pods, Change::Applied(pod(1400))));
         assert_eq!(cache.facts().node_networks["node-1"].mtu, Some(1400));
-        assert!(cache.feed(&Source::Pods, Change::Deleted(pod(1400))) && cache.facts().node_networks.is_empty());
+        assert!(
+            cache.feed(&Source::Pods, Change::Deleted(pod(1400)))
+                && cache.facts().node_networks.is_empty()
+        );
     }
 
     #[test]
@@ -963,7 +1228,11 @@ mod tests {
         assert!(feed(Change::Complete));
         feed(Change::Restarted);
         feed(Change::Listed(pod("b")));
-        assert_eq!(cache.pods().count(), 2, "a teardown that saw none would go on as if all had ended");
+        assert_eq!(
+            cache.pods().count(),
+            2,
+            "a teardown that saw none would go on as if all had ended"
+        );
         assert!(cache.feed(&Source::Pods, Change::Complete));
         assert_eq!(cache.pods().count(), 1);
     }

@@ -1,10 +1,11 @@
-//! One way to accept connections, to limit what each of them costs, and to serve one HTTP request on it. Every port of the operator
-//! goes through here.
+//! One way to accept connections, to limit what each of them costs, and to serve one HTTP request
+//! on it. Every port of the operator goes through here.
 //!
-//! Anybody in the cluster may connect, so a connection is cheap and short: its head is small, one deadline counts from accept to the
-//! last byte of the head, and the number of connections is limited. A new connection never waits for a place. When all places are
-//! taken, the oldest connection that has not asked anything yet loses its place: clients that hold connections open and say nothing
-//! push out each other, while a probe or a scrape asks as soon as it is connected.
+//! Anybody in the cluster may connect, so a connection is cheap and short: its head is small, one
+//! deadline counts from accept to the last byte of the head, and the number of connections is
+//! limited. A new connection never waits for a place. When all places are taken, the oldest
+//! connection that has not asked anything yet loses its place: clients that hold connections open
+//! and say nothing push out each other, while a probe or a scrape asks as soon as it is connected.
 
 use std::{
     collections::BTreeMap,
@@ -32,7 +33,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// How long no connection is accepted after that failed, for example because there are no file descriptors left.
+/// How long no connection is accepted after that failed, for example because there are no file
+/// descriptors left.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// What connections may cost.
@@ -57,11 +59,21 @@ pub(crate) trait Endpoint: Send + Sync + 'static {
     fn open(&self, stream: TcpStream) -> impl Future<Output = io::Result<Self::Stream>> + Send;
 
     /// Answers a request from this address.
-    fn answer(&self, request: Request<Incoming>, from: IpAddr) -> impl Future<Output = Response<Full<Bytes>>> + Send;
+    fn answer(
+        &self,
+        request: Request<Incoming>,
+        from: IpAddr,
+    ) -> impl Future<Output = Response<Full<Bytes>>> + Send;
 }
 
 /// Serves until `stop`. `what` is served, for the log.
-pub(crate) async fn serve(listener: TcpListener, what: &'static str, endpoint: impl Endpoint, limits: Limits, stop: CancellationToken) {
+pub(crate) async fn serve(
+    listener: TcpListener,
+    what: &'static str,
+    endpoint: impl Endpoint,
+    limits: Limits,
+    stop: CancellationToken,
+) {
     let (endpoint, places) = (Arc::new(endpoint), Places::default());
     loop {
         let accepted = tokio::select! {
@@ -71,7 +83,8 @@ pub(crate) async fn serve(listener: TcpListener, what: &'static str, endpoint: i
         match accepted {
             Ok((stream, from)) => {
                 let (place, lost) = places.take(limits.connections);
-                let connection = connection(Arc::clone(&endpoint), stream, from.ip(), limits, place);
+                let connection =
+                    connection(Arc::clone(&endpoint), stream, from.ip(), limits, place);
                 tokio::spawn(async move {
                     let ended = tokio::select! {
                         ended = timeout(limits.lifetime, connection) => ended.unwrap_or(Err("it took too long".into())),
@@ -109,8 +122,10 @@ async fn connection<E: Endpoint>(
         Ok::<_, Infallible>(endpoint.answer(request, from).await)
     });
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(deadline.saturating_duration_since(Instant::now()));
-    // One request a connection: the next one is accepted by the limits, and shakes hands by the settings, as they are then.
+    http.timer(TokioTimer::new())
+        .header_read_timeout(deadline.saturating_duration_since(Instant::now()));
+    // One request a connection: the next one is accepted by the limits, and shakes hands by the
+    // settings, as they are then.
     http.keep_alive(false).max_buf_size(limits.head_size);
     http.serve_connection(TokioIo::new(stream), service).await?;
     Ok(())
@@ -139,21 +154,41 @@ impl Places {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for a new connection, and what completes if that loses it later. Where all are taken, the oldest connection that has not
-    /// asked anything loses its place, or the oldest of all.
+    /// A place for a new connection, and what completes if that loses it later. Where all are
+    /// taken, the oldest connection that has not asked anything loses its place, or the oldest of
+    /// all.
     fn take(&self, most: usize) -> (Place, oneshot::Receiver<()>) {
         let mut taken = self.lock();
         while taken.connections.len() >= most {
-            let silent = taken.connections.iter().find(|(_, connection)| !connection.asked).map(|(number, _)| *number);
+            let silent = taken
+                .connections
+                .iter()
+                .find(|(_, connection)| !connection.asked)
+                .map(|(number, _)| *number);
             match silent {
                 Some(number) => taken.connections.remove(&number),
-                None => taken.connections.pop_first().map(|(_, connection)| connection),
+                None => taken
+                    .connections
+                    .pop_first()
+                    .map(|(_, connection)| connection),
             };
         }
         taken.last += 1;
         let (number, (keep, lost)) = (taken.last, oneshot::channel());
-        taken.connections.insert(number, Connection { asked: false, _keep: keep });
-        (Place { places: self.clone(), number }, lost)
+        taken.connections.insert(
+            number,
+            Connection {
+                asked: false,
+                _keep: keep,
+            },
+        );
+        (
+            Place {
+                places: self.clone(),
+                number,
+            },
+            lost,
+        )
     }
 }
 
@@ -179,7 +214,12 @@ impl Drop for Place {
 
 /// A plain text.
 pub(crate) fn text(status: StatusCode, text: impl Into<String>) -> Response<Full<Bytes>> {
-    with(Response::builder().status(status).header(header::CONTENT_TYPE, "text/plain; charset=utf-8"), text.into())
+    with(
+        Response::builder()
+            .status(status)
+            .header(header::CONTENT_TYPE, "text/plain; charset=utf-8"),
+        text.into(),
+    )
 }
 
 /// A body of another type. All parts of the head are Weft's own, and valid.
@@ -196,8 +236,12 @@ mod tests {
 
     use super::*;
 
-    const LIMITS: Limits =
-        Limits { connections: 8, head: Duration::from_secs(3600), lifetime: Duration::from_secs(3600), head_size: 8 * 1024 };
+    const LIMITS: Limits = Limits {
+        connections: 8,
+        head: Duration::from_secs(3600),
+        lifetime: Duration::from_secs(3600),
+        head_size: 8 * 1024,
+    };
     const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: weft\r\n\r\n";
     const HELD: &[u8] = b"GET /held HTTP/1.1\r\nHost: weft\r\n\r\n";
 
@@ -228,9 +272,23 @@ mod tests {
     impl Server {
         async fn start(limits: Limits) -> Self {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-            let (address, stop, release) = (listener.local_addr().unwrap(), CancellationToken::new(), CancellationToken::new());
-            tokio::spawn(serve(listener, "tests", Yes(release.clone()), limits, stop.clone()));
-            Self { address, stop, release }
+            let (address, stop, release) = (
+                listener.local_addr().unwrap(),
+                CancellationToken::new(),
+                CancellationToken::new(),
+            );
+            tokio::spawn(serve(
+                listener,
+                "tests",
+                Yes(release.clone()),
+                limits,
+                stop.clone(),
+            ));
+            Self {
+                address,
+                stop,
+                release,
+            }
         }
 
         async fn connect(&self) -> TcpStream {
@@ -244,7 +302,8 @@ mod tests {
         }
     }
 
-    /// What comes until the server closes the connection. A connection that is cut off while something of ours is unread is reset.
+    /// What comes until the server closes the connection. A connection that is cut off while
+    /// something of ours is unread is reset.
     async fn rest(stream: &mut TcpStream) -> String {
         let mut all = Vec::new();
         let _ = stream.read_to_end(&mut all).await;
@@ -269,7 +328,10 @@ mod tests {
         }
         let newest = &mut idle[last - 1];
         newest.write_all(REQUEST).await.unwrap();
-        assert!(rest(newest).await.starts_with("HTTP/1.1 200 "), "the newest one may still ask");
+        assert!(
+            rest(newest).await.starts_with("HTTP/1.1 200 "),
+            "the newest one may still ask"
+        );
     }
 
     #[tokio::test]
@@ -305,7 +367,10 @@ mod tests {
     async fn a_head_that_is_too_large_is_refused_while_it_is_sent() {
         let server = Server::start(LIMITS).await;
         let mut stream = server.connect().await;
-        stream.write_all(b"GET / HTTP/1.1\r\nHost: weft\r\nX-Large: ").await.unwrap();
+        stream
+            .write_all(b"GET / HTTP/1.1\r\nHost: weft\r\nX-Large: ")
+            .await
+            .unwrap();
         let piece = [b'a'; 1024];
         // More than the buffers of any socket hold; a server that reads on takes all of it.
         let mut sent = 0;
@@ -318,7 +383,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_head_that_comes_byte_by_byte_is_cut_off_at_the_deadline() {
-        let server = Server::start(Limits { head: Duration::from_millis(100), ..LIMITS }).await;
+        let server = Server::start(Limits {
+            head: Duration::from_millis(100),
+            ..LIMITS
+        })
+        .await;
         let (mut silent, mut slow) = (server.connect().await, server.connect().await);
         // Each byte comes early enough to renew a limit that counts from the last one.
         while slow.write_all(b"G").await.is_ok() {
@@ -329,7 +398,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_without_an_answer_ends_with_its_lifetime() {
-        let server = Server::start(Limits { lifetime: Duration::from_millis(100), ..LIMITS }).await;
+        let server = Server::start(Limits {
+            lifetime: Duration::from_millis(100),
+            ..LIMITS
+        })
+        .await;
         assert_eq!(server.ask(HELD).await, "");
     }
 

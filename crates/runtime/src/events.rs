@@ -1,4 +1,5 @@
-//! Events: one for each change that a person watching would want to know, in the words of the original operators.
+//! Events: one for each change that a person watching would want to know, in the words of the
+//! original operators.
 
 use std::{
     collections::HashMap,
@@ -27,13 +28,15 @@ pub struct Note {
     pub message: String,
 }
 
-/// How long after an event an equal one counts as another of it: as long as kube's recorder remembers.
+/// How long after an event an equal one counts as another of it: as long as kube's recorder
+/// remembers.
 const SERIES: Duration = Duration::from_secs(6 * 60);
 
 /// Who tells events; clones are the same one.
 ///
-/// Equal ones that come soon after one another become one with a count. kube's recorder takes all of a reason for equal and would go on to show the
-/// message of the first; so each message has a recorder of its own.
+/// Equal ones that come soon after one another become one with a count. kube's recorder takes all
+/// of a reason for equal and would go on to show the message of the first; so each message has a
+/// recorder of its own.
 #[derive(Clone)]
 pub struct Teller {
     client: Client,
@@ -44,16 +47,25 @@ pub struct Teller {
 impl Teller {
     /// For a domain, and this replica of its operator.
     pub fn new(client: Client, domain: &str, instance: &str) -> Self {
-        let reporter = Reporter { controller: format!("weft-{domain}"), instance: Some(instance.to_owned()) };
-        Self { client, reporter, recorders: Arc::default() }
+        let reporter = Reporter {
+            controller: format!("weft-{domain}"),
+            instance: Some(instance.to_owned()),
+        };
+        Self {
+            client,
+            reporter,
+            recorders: Arc::default(),
+        }
     }
 
-    /// Publishes events about a cluster-scoped object, given by name and uid. Nobody waits for that.
+    /// Publishes events about a cluster-scoped object, given by name and uid. Nobody waits for
+    /// that.
     pub fn tell(&self, kind: Kind, (name, uid): (String, String), notes: Vec<Note>) {
         self.tell_of(&ObjectKey::new(kind, "", &name), uid, notes);
     }
 
-    /// Publishes events about an object of this uid, in its namespace, one after the other. Nobody waits for that.
+    /// Publishes events about an object of this uid, in its namespace, one after the other. Nobody
+    /// waits for that.
     pub fn tell_of(&self, object: &ObjectKey, uid: String, notes: Vec<Note>) {
         let kind = object.kind;
         let reference = ObjectReference {
@@ -76,7 +88,11 @@ impl Teller {
         let message = noted(&note.message);
         let recorder = self.recorder(&message);
         let event = Event {
-            type_: if note.warning { EventType::Warning } else { EventType::Normal },
+            type_: if note.warning {
+                EventType::Warning
+            } else {
+                EventType::Normal
+            },
             reason: note.reason,
             note: Some(message),
             action: "Reconcile".to_owned(),
@@ -91,56 +107,101 @@ impl Teller {
 
     /// The recorder of a message. Those that were not asked for in a while are forgotten.
     fn recorder(&self, message: &str) -> Recorder {
-        let mut recorders = self.recorders.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recorders = self
+            .recorders
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         recorders.retain(|_, (_, last)| last.elapsed() < SERIES);
-        let new = || (Recorder::new(self.client.clone(), self.reporter.clone()), Instant::now());
+        let new = || {
+            (
+                Recorder::new(self.client.clone(), self.reporter.clone()),
+                Instant::now(),
+            )
+        };
         let (recorder, last) = recorders.entry(message.to_owned()).or_insert_with(new);
         *last = Instant::now();
         recorder.clone()
     }
 }
 
-/// Publishes what is new in a status. Nobody waits for that, and an event that cannot be published is only logged: status has it all.
+/// Publishes what is new in a status. Nobody waits for that, and an event that cannot be published
+/// is only logged: status has it all.
 pub fn publish(controller: &Controller, resource: &Value, status: &Value) {
     let notes = notes(&resource["status"], status);
-    let text = |field: &str| resource["metadata"][field].as_str().unwrap_or_default().to_owned();
-    controller.teller.tell(controller.domain.resource(), (text("name"), text("uid")), notes);
+    let text = |field: &str| {
+        resource["metadata"][field]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    controller.teller.tell(
+        controller.domain.resource(),
+        (text("name"), text("uid")),
+        notes,
+    );
 }
 
-/// What changed between two statuses that is worth an event. A condition that stays the same says nothing again, however
-/// often its message is refined.
+/// What changed between two statuses that is worth an event. A condition that stays the same says
+/// nothing again, however often its message is refined.
 fn notes(before: &Value, after: &Value) -> Vec<Note> {
     let text = |value: &Value, field: &str| value[field].as_str().unwrap_or_default().to_owned();
     let turned = |name: &str| {
         let now = condition(after, name).filter(|now| now["status"] == "True")?;
         let before = condition(before, name);
-        let new = before.is_none_or(|before| before["status"] != "True" || before["reason"] != now["reason"]);
+        let new = before
+            .is_none_or(|before| before["status"] != "True" || before["reason"] != now["reason"]);
         new.then(|| (text(now, "reason"), text(now, "message")))
     };
     let mut notes = Vec::new();
     let generation = |status: &Value| status["observedGeneration"].as_i64().unwrap_or_default();
     // A deletion raises the generation too, and is no news to who asked for it.
-    if condition(after, "Progressing").is_some_and(|progressing| progressing["reason"] == "Removing") {
+    if condition(after, "Progressing")
+        .is_some_and(|progressing| progressing["reason"] == "Removing")
+    {
         return notes;
     }
     if generation(before) != 0 && generation(after) > generation(before) {
-        notes.push(Note { warning: false, reason: "Modified".to_owned(), message: "Config spec was modified".to_owned() });
+        notes.push(Note {
+            warning: false,
+            reason: "Modified".to_owned(),
+            message: "Config spec was modified".to_owned(),
+        });
     }
     if let Some((reason, message)) = turned("Degraded") {
-        notes.push(Note { warning: true, reason: format!("Failed: {reason}"), message: format!("Operator failed: {message}") });
+        notes.push(Note {
+            warning: true,
+            reason: format!("Failed: {reason}"),
+            message: format!("Operator failed: {message}"),
+        });
     }
     if turned("Progressing").is_some() {
-        notes.push(Note { warning: false, reason: "Progressing".to_owned(), message: "Operator is progressing".to_owned() });
+        notes.push(Note {
+            warning: false,
+            reason: "Progressing".to_owned(),
+            message: "Operator is progressing".to_owned(),
+        });
     }
     if turned("Available").is_some() {
-        notes.push(Note { warning: false, reason: "Available".to_owned(), message: "All applied components are available".to_owned() });
+        notes.push(Note {
+            warning: false,
+            reason: "Available".to_owned(),
+            message: "All applied components are available".to_owned(),
+        });
     }
     if let Some((reason, message)) = turned("Blocked") {
-        notes.push(Note { warning: true, reason, message });
+        notes.push(Note {
+            warning: true,
+            reason,
+            message,
+        });
     }
     for (condition, warning) in [("Paused", false), ("Drifted", true)] {
         if let Some((_, message)) = turned(condition) {
-            notes.push(Note { warning, reason: condition.to_owned(), message });
+            notes.push(Note {
+                warning,
+                reason: condition.to_owned(),
+                message,
+            });
         }
     }
     notes
@@ -150,7 +211,10 @@ fn notes(before: &Value, after: &Value) -> Vec<Note> {
 fn noted(message: &str) -> String {
     let mut text = escape::text(message).into_owned();
     if text.len() > 1000 {
-        let cut = (0..=1000).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+        let cut = (0..=1000)
+            .rev()
+            .find(|at| text.is_char_boundary(*at))
+            .unwrap_or_default();
         text.truncate(cut);
         text.push('…');
     }
@@ -171,7 +235,10 @@ mod tests {
     }
 
     fn reasons(before: &Value, after: &Value) -> Vec<String> {
-        notes(before, after).into_iter().map(|note| note.reason).collect()
+        notes(before, after)
+            .into_iter()
+            .map(|note| note.reason)
+            .collect()
     }
 
     #[test]
@@ -182,8 +249,22 @@ mod tests {
 
     #[test]
     fn a_change_is_said_once() {
-        let working = status(1, &[("Available", "False", "Startup"), ("Progressing", "True", "Deploying"), ("Degraded", "False", "")]);
-        let ready = status(1, &[("Available", "True", ""), ("Progressing", "False", ""), ("Degraded", "False", "")]);
+        let working = status(
+            1,
+            &[
+                ("Available", "False", "Startup"),
+                ("Progressing", "True", "Deploying"),
+                ("Degraded", "False", ""),
+            ],
+        );
+        let ready = status(
+            1,
+            &[
+                ("Available", "True", ""),
+                ("Progressing", "False", ""),
+                ("Degraded", "False", ""),
+            ],
+        );
         let failed = status(
             2,
             &[
@@ -194,17 +275,33 @@ mod tests {
         );
         assert_eq!(reasons(&json!({}), &working), ["Progressing"]);
         assert_eq!(reasons(&working, &working), Vec::<String>::new());
-        assert_eq!(reasons(&json!({}), &ready), ["Available"], "also when nothing was ever seen to progress");
-        assert_eq!(reasons(&ready, &failed), ["Modified", "Failed: FailedToValidate"]);
+        assert_eq!(
+            reasons(&json!({}), &ready),
+            ["Available"],
+            "also when nothing was ever seen to progress"
+        );
+        assert_eq!(
+            reasons(&ready, &failed),
+            ["Modified", "Failed: FailedToValidate"]
+        );
         assert_eq!(reasons(&failed, &failed), Vec::<String>::new());
         let mut drifted = ready.clone();
         drifted["conditions"]
             .as_array_mut()
             .into_iter()
-            .for_each(|all| all.push(json!({"type": "Drifted", "status": "True", "reason": "Reported"})));
+            .for_each(|all| {
+                all.push(json!({"type": "Drifted", "status": "True", "reason": "Reported"}))
+            });
         assert_eq!(reasons(&ready, &drifted), ["Drifted"]);
         assert_eq!(reasons(&drifted, &drifted), Vec::<String>::new());
-        let removing = status(3, &[("Available", "False", "Removing"), ("Progressing", "True", "Removing"), ("Degraded", "False", "")]);
+        let removing = status(
+            3,
+            &[
+                ("Available", "False", "Removing"),
+                ("Progressing", "True", "Removing"),
+                ("Degraded", "False", ""),
+            ],
+        );
         assert_eq!(reasons(&ready, &removing), Vec::<String>::new());
     }
 }

@@ -16,8 +16,15 @@ pub(crate) enum Format {
 impl Format {
     /// The format to answer a request in, by its `Accept` header.
     pub fn of(request: &HeaderMap) -> Self {
-        let mut accepted = request.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-        if accepted.any(|types| types.contains("application/openmetrics-text")) { Self::OpenMetrics } else { Self::Prometheus }
+        let mut accepted = request
+            .get_all(header::ACCEPT)
+            .iter()
+            .filter_map(|value| value.to_str().ok());
+        if accepted.any(|types| types.contains("application/openmetrics-text")) {
+            Self::OpenMetrics
+        } else {
+            Self::Prometheus
+        }
     }
 
     /// The value of the header `Content-Type`.
@@ -37,16 +44,23 @@ impl Format {
     }
 }
 
-/// Translates OpenMetrics text into Prometheus' text format 0.0.4. There, a counter's family is called as its samples, with `_total`, a whole number has no
-/// decimal point, and neither units nor the end are marked. (Prometheus documentation, "Exposition formats".)
+/// Translates OpenMetrics text into Prometheus' text format 0.0.4. There, a counter's family is
+/// called as its samples, with `_total`, a whole number has no decimal point, and neither units nor
+/// the end are marked. (Prometheus documentation, "Exposition formats".)
 fn prometheus(open_metrics: &str) -> String {
-    let types = open_metrics.lines().filter_map(|line| line.strip_prefix("# TYPE "));
-    let counters: HashSet<&str> = types.filter_map(|line| line.strip_suffix(" counter")).collect();
+    let types = open_metrics
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE "));
+    let counters: HashSet<&str> = types
+        .filter_map(|line| line.strip_suffix(" counter"))
+        .collect();
     let mut text = String::with_capacity(open_metrics.len());
     for line in open_metrics.lines() {
         let translated = match line.strip_prefix("# ") {
             Some(comment) => family(comment, &counters),
-            None => line.rsplit_once(' ').map(|(series, value)| format!("{} {}", bound(series), plain(value))),
+            None => line
+                .rsplit_once(' ')
+                .map(|(series, value)| format!("{} {}", bound(series), plain(value))),
         };
         if let Some(line) = translated {
             text.push_str(&line);
@@ -60,14 +74,20 @@ fn prometheus(open_metrics: &str) -> String {
 fn family(comment: &str, counters: &HashSet<&str>) -> Option<String> {
     let mut words = comment.splitn(3, ' ');
     let (keyword, name, rest) = (words.next()?, words.next()?, words.next()?);
-    let suffix = if counters.contains(name) { "_total" } else { "" };
+    let suffix = if counters.contains(name) {
+        "_total"
+    } else {
+        ""
+    };
     matches!(keyword, "HELP" | "TYPE").then(|| format!("# {keyword} {name}{suffix} {rest}"))
 }
 
 /// A series, the bound of a histogram's bucket without a decimal point that says nothing.
 fn bound(series: &str) -> String {
     match series.rsplit_once(r#"le=""#) {
-        Some((before, bound)) if before.contains("_bucket{") => format!("{before}le=\"{}", bound.replace(".0\"", "\"")),
+        Some((before, bound)) if before.contains("_bucket{") => {
+            format!("{before}le=\"{}", bound.replace(".0\"", "\""))
+        }
         _ => series.to_owned(),
     }
 }
@@ -86,7 +106,10 @@ mod tests {
         let open_metrics = "# HELP ready Whether it is ready.\n# TYPE ready gauge\nready 1.0\nready{a=\"1.0\"} 0.5\n# HELP writes Writes.\n# TYPE writes counter\nwrites_total{kind=\"Pod\"} 3\n# HELP took_seconds Time.\n# TYPE took_seconds histogram\n# UNIT took_seconds seconds\ntook_seconds_sum 0.0\ntook_seconds_bucket{le=\"2.0\"} 4\ntook_seconds_bucket{le=\"+Inf\"} 4\n# EOF\n";
         let expected = "# HELP ready Whether it is ready.\n# TYPE ready gauge\nready 1\nready{a=\"1.0\"} 0.5\n# HELP writes_total Writes.\n# TYPE writes_total counter\nwrites_total{kind=\"Pod\"} 3\n# HELP took_seconds Time.\n# TYPE took_seconds histogram\ntook_seconds_sum 0\ntook_seconds_bucket{le=\"2\"} 4\ntook_seconds_bucket{le=\"+Inf\"} 4\n";
         assert_eq!(Format::Prometheus.text(open_metrics.to_owned()), expected);
-        assert_eq!(Format::OpenMetrics.text(open_metrics.to_owned()), open_metrics);
+        assert_eq!(
+            Format::OpenMetrics.text(open_metrics.to_owned()),
+            open_metrics
+        );
     }
 
     #[test]
@@ -96,7 +119,12 @@ mod tests {
             headers.insert(header::ACCEPT, accept.parse().unwrap());
             Format::of(&headers)
         };
-        assert_eq!(of("application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.6,*/*;q=0.1"), Format::OpenMetrics);
+        assert_eq!(
+            of(
+                "application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.6,*/*;q=0.1"
+            ),
+            Format::OpenMetrics
+        );
         assert_eq!(of("*/*"), Format::Prometheus);
         assert_eq!(Format::of(&HeaderMap::new()), Format::Prometheus);
     }

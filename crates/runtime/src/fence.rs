@@ -1,7 +1,9 @@
-//! A gate in front of the API server that lets writes through only while this replica is the leader.
+//! A gate in front of the API server that lets writes through only while this replica is the
+//! leader.
 //!
-//! A process that was stopped (a paused machine, SIGSTOP) and wakes after its lease has passed still believes what it believed
-//! before. So the lease's end is checked where requests leave, at the last moment, not where decisions are made.
+//! A process that was stopped (a paused machine, SIGSTOP) and wakes after its lease has passed
+//! still believes what it believed before. So the lease's end is checked where requests leave, at
+//! the last moment, not where decisions are made.
 
 use std::{
     pin::Pin,
@@ -39,24 +41,36 @@ impl Fence {
 
     /// Whether a write may pass now.
     pub fn is_open(&self) -> bool {
-        self.lock().is_some_and(|deadline| Instant::now() < deadline)
+        self.lock()
+            .is_some_and(|deadline| Instant::now() < deadline)
     }
 
-    /// The request with a body that ends with an error if the fence is closed when it is sent: between the decision to send a request
-    /// and its last byte a connection may have to be made, and the process may be stopped.
+    /// The request with a body that ends with an error if the fence is closed when it is sent:
+    /// between the decision to send a request and its last byte a connection may have to be made,
+    /// and the process may be stopped.
     pub fn guard<B>(&self, request: Request<B>) -> Request<Guarded<B>> {
         let fence = (!Self::is_harmless(&request)).then(|| self.clone());
         request.map(|body| Guarded { body, fence })
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
-        self.open_until.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open_until
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The lease itself is how a leader is found, and is guarded by its resourceVersion. Reviews are questions, though they are posted.
+    /// The lease itself is how a leader is found, and is guarded by its resourceVersion. Reviews
+    /// are questions, though they are posted.
     fn is_harmless<B>(request: &Request<B>) -> bool {
-        const HARMLESS: [&str; 3] = ["/apis/coordination.k8s.io/", "/apis/authentication.k8s.io/", "/apis/authorization.k8s.io/"];
-        request.method() == Method::GET || HARMLESS.iter().any(|group| request.uri().path().starts_with(group))
+        const HARMLESS: [&str; 3] = [
+            "/apis/coordination.k8s.io/",
+            "/apis/authentication.k8s.io/",
+            "/apis/authorization.k8s.io/",
+        ];
+        request.method() == Method::GET
+            || HARMLESS
+                .iter()
+                .any(|group| request.uri().path().starts_with(group))
     }
 
     fn stops<B>(&self, request: &Request<B>) -> bool {
@@ -78,11 +92,16 @@ where
     type Data = B::Data;
     type Error = BoxError;
 
-    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, BoxError>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, BoxError>>> {
         match &self.fence {
             // The API server drops a request whose body is shorter than announced.
             Some(fence) if !fence.is_open() => Poll::Ready(Some(Err(Closed.into()))),
-            _ => Pin::new(&mut self.body).poll_frame(context).map_err(Into::into),
+            _ => Pin::new(&mut self.body)
+                .poll_frame(context)
+                .map_err(Into::into),
         }
     }
 
@@ -99,7 +118,10 @@ impl<S> Layer<S> for Fence {
     type Service = Fenced<S>;
 
     fn layer(&self, inner: S) -> Fenced<S> {
-        Fenced { inner, fence: self.clone() }
+        Fenced {
+            inner,
+            fence: self.clone(),
+        }
     }
 }
 
@@ -123,7 +145,11 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        if self.fence.stops(&request) { Either::Right(ready(Err(Closed.into()))) } else { Either::Left(self.inner.call(request)) }
+        if self.fence.stops(&request) {
+            Either::Right(ready(Err(Closed.into())))
+        } else {
+            Either::Left(self.inner.call(request))
+        }
     }
 }
 
@@ -135,7 +161,11 @@ mod tests {
     use std::time::Duration;
 
     fn request(method: Method, path: &str) -> Request<()> {
-        Request::builder().method(method).uri(path).body(()).unwrap()
+        Request::builder()
+            .method(method)
+            .uri(path)
+            .body(())
+            .unwrap()
     }
 
     #[test]
@@ -144,11 +174,26 @@ mod tests {
         let write = request(Method::PATCH, "/api/v1/namespaces/n/configmaps/c");
         assert!(fence.stops(&write));
         assert!(!fence.stops(&request(Method::GET, "/api/v1/pods")));
-        assert!(fence.stops(&request(Method::PATCH, "/api/v1/namespaces/leases/configmaps/c")), "a namespace of that name");
-        assert!(!fence.stops(&request(Method::PUT, "/apis/coordination.k8s.io/v1/namespaces/n/leases/weft-addons")));
+        assert!(
+            fence.stops(&request(
+                Method::PATCH,
+                "/api/v1/namespaces/leases/configmaps/c"
+            )),
+            "a namespace of that name"
+        );
+        assert!(!fence.stops(&request(
+            Method::PUT,
+            "/apis/coordination.k8s.io/v1/namespaces/n/leases/weft-addons"
+        )));
         // Whoever asks a replica that does not lead for its metrics.
-        assert!(!fence.stops(&request(Method::POST, "/apis/authentication.k8s.io/v1/tokenreviews")));
-        assert!(!fence.stops(&request(Method::POST, "/apis/authorization.k8s.io/v1/subjectaccessreviews")));
+        assert!(!fence.stops(&request(
+            Method::POST,
+            "/apis/authentication.k8s.io/v1/tokenreviews"
+        )));
+        assert!(!fence.stops(&request(
+            Method::POST,
+            "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+        )));
         fence.open_until(Instant::now() + Duration::from_secs(60));
         assert!(!fence.stops(&write));
         fence.open_until(Instant::now());
@@ -160,11 +205,27 @@ mod tests {
         let fence = Fence::default();
         fence.open_until(Instant::now() + Duration::from_secs(60));
         let guarded = |method| {
-            let request = Request::builder().method(method).uri("/api/v1/namespaces/n/configmaps/c");
-            fence.guard(request.body(kube::client::Body::from(b"{}".to_vec())).unwrap()).into_body()
+            let request = Request::builder()
+                .method(method)
+                .uri("/api/v1/namespaces/n/configmaps/c");
+            fence
+                .guard(
+                    request
+                        .body(kube::client::Body::from(b"{}".to_vec()))
+                        .unwrap(),
+                )
+                .into_body()
         };
-        let (sent, stopped, read) = (guarded(Method::PATCH), guarded(Method::PATCH), guarded(Method::GET));
-        assert_eq!(stopped.size_hint().exact(), Some(2), "the API server waits for as much");
+        let (sent, stopped, read) = (
+            guarded(Method::PATCH),
+            guarded(Method::PATCH),
+            guarded(Method::GET),
+        );
+        assert_eq!(
+            stopped.size_hint().exact(),
+            Some(2),
+            "the API server waits for as much"
+        );
         assert_eq!(sent.collect().await.unwrap().to_bytes(), "{}");
         fence.close();
         assert!(stopped.collect().await.unwrap_err().is::<Closed>());

@@ -1,10 +1,11 @@
 //! Memory that a pass has used for a moment goes back to the system.
 
-/// Gives free pages back. glibc keeps them in case they are needed soon; an operator waits most of the time, and a sixth of what it had
-/// allocated was such pages.
+/// Gives free pages back. glibc keeps them in case they are needed soon; an operator waits most of
+/// the time, and a sixth of what it had allocated was such pages.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub fn give_back() {
-    // SAFETY: `malloc_trim` has no preconditions; it looks at free memory alone, under the allocator's own locks (malloc_trim(3)).
+    // SAFETY: `malloc_trim` has no preconditions; it looks at free memory alone, under the
+    // allocator's own locks (malloc_trim(3)).
     #[allow(unsafe_code)]
     unsafe {
         libc::malloc_trim(0);

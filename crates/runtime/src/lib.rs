@@ -1,4 +1,5 @@
-//! The shell over the Kubernetes client: watches, apply, inventory, status, events, leader lease, metrics and shutdown.
+//! The shell over the Kubernetes client: watches, apply, inventory, status, events, leader lease,
+//! metrics and shutdown.
 
 mod access;
 mod access_limit;

@@ -81,13 +81,40 @@ impl Default for Metrics {
             gauges: Arc::default(),
             families: Arc::default(),
         };
-        let mut registry = metrics.registry.lock().unwrap_or_else(PoisonError::into_inner);
-        registry.register("weft_watch_failures", "Watches that failed and were started again", metrics.watch_failures.clone());
-        registry.register("weft_writes", "Writes to the API server that succeeded", metrics.writes.clone());
-        registry.register("weft_passes", "Passes over a resource, by outcome", metrics.passes.clone());
-        registry.register("weft_pass_seconds", "How long passes over a resource took", metrics.pass_seconds.clone());
-        registry.register("weft_leading", "1 while this replica is the leader of the domain", metrics.leading.clone());
-        registry.register("weft_drifted_objects", "Objects that are not as they should be and are left so", metrics.drifted.clone());
+        let mut registry = metrics
+            .registry
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        registry.register(
+            "weft_watch_failures",
+            "Watches that failed and were started again",
+            metrics.watch_failures.clone(),
+        );
+        registry.register(
+            "weft_writes",
+            "Writes to the API server that succeeded",
+            metrics.writes.clone(),
+        );
+        registry.register(
+            "weft_passes",
+            "Passes over a resource, by outcome",
+            metrics.passes.clone(),
+        );
+        registry.register(
+            "weft_pass_seconds",
+            "How long passes over a resource took",
+            metrics.pass_seconds.clone(),
+        );
+        registry.register(
+            "weft_leading",
+            "1 while this replica is the leader of the domain",
+            metrics.leading.clone(),
+        );
+        registry.register(
+            "weft_drifted_objects",
+            "Objects that are not as they should be and are left so",
+            metrics.drifted.clone(),
+        );
         drop(registry);
         metrics
     }
@@ -96,32 +123,50 @@ impl Default for Metrics {
 impl Metrics {
     /// A watch of this kind failed.
     pub fn watch_failed(&self, kind: Kind) {
-        self.watch_failures.get_or_create(&KindLabel { kind: kind.to_string() }).inc();
+        self.watch_failures
+            .get_or_create(&KindLabel {
+                kind: kind.to_string(),
+            })
+            .inc();
     }
 
     /// A write succeeded; `operation` is `apply`, `delete` or `status`.
     pub fn wrote(&self, domain: &'static str, operation: &'static str, kind: Kind) {
-        self.writes.get_or_create(&WriteLabel { domain, operation, kind: kind.to_string() }).inc();
+        self.writes
+            .get_or_create(&WriteLabel {
+                domain,
+                operation,
+                kind: kind.to_string(),
+            })
+            .inc();
     }
 
     /// A pass ended; `outcome` is `ok`, `failed`, `refused`, `blocked`, `paused` or `panic`.
     pub fn passed(&self, domain: &'static str, outcome: &'static str) {
-        self.passes.get_or_create(&PassLabel { domain, outcome }).inc();
+        self.passes
+            .get_or_create(&PassLabel { domain, outcome })
+            .inc();
     }
 
     /// So long took a pass.
     pub fn took(&self, domain: &'static str, pass: Duration) {
-        self.pass_seconds.get_or_create(&DomainLabel { domain }).observe(pass.as_secs_f64());
+        self.pass_seconds
+            .get_or_create(&DomainLabel { domain })
+            .observe(pass.as_secs_f64());
     }
 
     /// Whether this replica leads the domain.
     pub fn leads(&self, domain: &'static str, leads: bool) {
-        self.leading.get_or_create(&DomainLabel { domain }).set(leads.into());
+        self.leading
+            .get_or_create(&DomainLabel { domain })
+            .set(leads.into());
     }
 
     /// How many objects of the domain are not as they should be and are left so.
     pub fn drifted(&self, domain: &'static str, objects: usize) {
-        self.drifted.get_or_create(&DomainLabel { domain }).set(i64::try_from(objects).unwrap_or(i64::MAX));
+        self.drifted
+            .get_or_create(&DomainLabel { domain })
+            .set(i64::try_from(objects).unwrap_or(i64::MAX));
     }
 
     /// Sets a gauge of a domain, under the name that the original's users know.
@@ -129,23 +174,39 @@ impl Metrics {
         let mut gauges = self.gauges.lock().unwrap_or_else(PoisonError::into_inner);
         let gauge = gauges.entry(name).or_insert_with(|| {
             let gauge = Gauge::default();
-            self.registry.lock().unwrap_or_else(PoisonError::into_inner).register(name, help, gauge.clone());
+            self.registry
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .register(name, help, gauge.clone());
             gauge
         });
         gauge.set(value);
     }
 
-    /// Sets a gauge with labels, under the name that the original's users know: these are all that there are, others go.
+    /// Sets a gauge with labels, under the name that the original's users know: these are all that
+    /// there are, others go.
     pub fn set_all(&self, name: &'static str, help: &'static str, values: HashMap<Labels, i64>) {
         self.set_where(name, help, |_| true, values);
     }
 
     /// The same of those whose labels are among `these`: others stay.
-    pub fn set_where(&self, name: &'static str, help: &'static str, these: impl Fn(&Labels) -> bool, values: HashMap<Labels, i64>) {
+    pub fn set_where(
+        &self,
+        name: &'static str,
+        help: &'static str,
+        these: impl Fn(&Labels) -> bool,
+        values: HashMap<Labels, i64>,
+    ) {
         let mut families = self.families.lock().unwrap_or_else(PoisonError::into_inner);
-        let Labelled { family, labels: known } = families.entry(name).or_insert_with(|| {
+        let Labelled {
+            family,
+            labels: known,
+        } = families.entry(name).or_insert_with(|| {
             let labelled = Labelled::default();
-            self.registry.lock().unwrap_or_else(PoisonError::into_inner).register(name, help, labelled.family.clone());
+            self.registry
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .register(name, help, labelled.family.clone());
             labelled
         });
         known.retain(|labels| {
@@ -164,7 +225,10 @@ impl Metrics {
     /// The answer to a request with these headers: everything, in the format that the client reads.
     pub(crate) fn answer(&self, request: &HeaderMap) -> Response<Full<Bytes>> {
         let format = Format::of(request);
-        with(Response::builder().header(header::CONTENT_TYPE, format.content_type()), format.text(self.text()))
+        with(
+            Response::builder().header(header::CONTENT_TYPE, format.content_type()),
+            format.text(self.text()),
+        )
     }
 
     /// Everything in the OpenMetrics text format.

@@ -25,7 +25,12 @@ use crate::{
 /// The one path.
 const PATH: &str = "/metrics";
 /// The answer may wait for two answers of the API server. A token may be several kilobytes.
-const LIMITS: Limits = Limits { connections: 32, head: Duration::from_secs(10), lifetime: Duration::from_secs(60), head_size: 16 * 1024 };
+const LIMITS: Limits = Limits {
+    connections: 32,
+    head: Duration::from_secs(10),
+    lifetime: Duration::from_secs(60),
+    head_size: 16 * 1024,
+};
 
 /// A server of metrics.
 pub struct MetricsServer {
@@ -37,8 +42,17 @@ pub struct MetricsServer {
 
 impl MetricsServer {
     /// Serves these numbers. `settings` are looked at before each handshake.
-    pub fn new(cluster: Cluster, metrics: Metrics, settings: watch::Receiver<ProcessSettings>) -> Self {
-        Self { access: Access::new(cluster, PATH), metrics, identity: Identity::default(), settings }
+    pub fn new(
+        cluster: Cluster,
+        metrics: Metrics,
+        settings: watch::Receiver<ProcessSettings>,
+    ) -> Self {
+        Self {
+            access: Access::new(cluster, PATH),
+            metrics,
+            identity: Identity::default(),
+            settings,
+        }
     }
 
     /// Serves until `stop`.
@@ -52,10 +66,13 @@ impl Endpoint for MetricsServer {
 
     async fn open(&self, stream: TcpStream) -> io::Result<Self::Stream> {
         let tls = self.settings.borrow().tls.clone().unwrap_or_default();
-        let config = self.identity.config(&tls, Timestamp::now()).map_err(|error| {
-            tracing::warn!(%error, "metrics cannot be served");
-            io::Error::other(error)
-        })?;
+        let config = self
+            .identity
+            .config(&tls, Timestamp::now())
+            .map_err(|error| {
+                tracing::warn!(%error, "metrics cannot be served");
+                io::Error::other(error)
+            })?;
         TlsAcceptor::from(Arc::new(config)).accept(stream).await
     }
 
@@ -66,7 +83,11 @@ impl Endpoint for MetricsServer {
         if request.method() != Method::GET {
             return text(StatusCode::METHOD_NOT_ALLOWED, "GET only\n");
         }
-        let token = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(bearer);
+        let token = request
+            .headers()
+            .get(header::AUTHORIZATION)
+            .and_then(|value| value.to_str().ok())
+            .and_then(bearer);
         let verdict = match token {
             Some(token) => self.access.check(token, from).await,
             None => Ok(Verdict::Unauthenticated),
@@ -74,20 +95,35 @@ impl Endpoint for MetricsServer {
         match verdict {
             Ok(Verdict::Allowed) => self.metrics.answer(request.headers()),
             Ok(Verdict::Unauthenticated) => {
-                let builder = Response::builder().status(StatusCode::UNAUTHORIZED).header(header::WWW_AUTHENTICATE, "Bearer");
-                with(builder, "a bearer token of this cluster is needed\n".to_owned())
+                let builder = Response::builder()
+                    .status(StatusCode::UNAUTHORIZED)
+                    .header(header::WWW_AUTHENTICATE, "Bearer");
+                with(
+                    builder,
+                    "a bearer token of this cluster is needed\n".to_owned(),
+                )
             }
             Ok(Verdict::Denied(user)) => text(
                 StatusCode::FORBIDDEN,
-                format!("{user:?} may not get the non-resource URL {PATH}: no ClusterRole that is bound to it permits that\n"),
+                format!(
+                    "{user:?} may not get the non-resource URL {PATH}: no ClusterRole that is bound to it permits that\n"
+                ),
             ),
             Err(Unanswered::TooMany(pause)) => {
-                let builder = Response::builder().status(StatusCode::TOO_MANY_REQUESTS).header(header::RETRY_AFTER, pause.as_secs() + 1);
-                with(builder, "too many tokens that are not known yet: try again later\n".to_owned())
+                let builder = Response::builder()
+                    .status(StatusCode::TOO_MANY_REQUESTS)
+                    .header(header::RETRY_AFTER, pause.as_secs() + 1);
+                with(
+                    builder,
+                    "too many tokens that are not known yet: try again later\n".to_owned(),
+                )
             }
             Err(Unanswered::Failed(error)) => {
                 tracing::warn!(%error, "who asks for metrics could not be found out");
-                text(StatusCode::SERVICE_UNAVAILABLE, "the API server could not be asked who you are\n")
+                text(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "the API server could not be asked who you are\n",
+                )
             }
         }
     }
@@ -100,7 +136,10 @@ pub async fn tell_shortcomings(mut settings: watch::Receiver<ProcessSettings>) {
         let tls = settings.borrow_and_update().tls.clone().unwrap_or_default();
         if tls != told {
             for shortcoming in tls::shortcomings(&tls) {
-                tracing::info!(tls.min_version, "tlsSecurityProfile, for the metrics of this operator: {shortcoming}");
+                tracing::info!(
+                    tls.min_version,
+                    "tlsSecurityProfile, for the metrics of this operator: {shortcoming}"
+                );
             }
             told = tls;
         }

@@ -1,5 +1,5 @@
-//! When what has failed is tried again. Each object has a pause of its own: one that fails is not asked for again at every event, and
-//! slows no other.
+//! When what has failed is tried again. Each object has a pause of its own: one that fails is not
+//! asked for again at every event, and slows no other.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -18,16 +18,19 @@ use crate::backoff::Backoff;
 /// How long an API server may go by an older definition of a kind than the one that it tells of.
 pub const SETTLING: Duration = Duration::from_secs(60);
 
-/// The first and the longest pause after a failure of this class. What waits for people is tried again too, since what they change
-/// (a role, an admission policy) cannot be watched: soon at first, as they try things out. Where a watch tells of every change that may help,
-/// there is no pause to wait for, see [`Retries::failed`].
+/// The first and the longest pause after a failure of this class. What waits for people is tried
+/// again too, since what they change (a role, an admission policy) cannot be watched: soon at
+/// first, as they try things out. Where a watch tells of every change that may help, there is no
+/// pause to wait for, see [`Retries::failed`].
 fn bounds(class: FailureClass) -> (Duration, Duration) {
     let (first, longest) = match class {
         FailureClass::Conflict => (50, 5_000),
         FailureClass::Transient => (500, 15_000),
-        FailureClass::Absent | FailureClass::Invalid | FailureClass::Leaving | FailureClass::Forbidden | FailureClass::Foreign => {
-            (1_000, 30_000)
-        }
+        FailureClass::Absent
+        | FailureClass::Invalid
+        | FailureClass::Leaving
+        | FailureClass::Forbidden
+        | FailureClass::Foreign => (1_000, 30_000),
         FailureClass::Refused => (1_000, 300_000),
         FailureClass::Bug => (1_000, 60_000),
     };
@@ -51,18 +54,23 @@ pub struct Pause {
 }
 
 impl Pause {
-    /// After a failure, given the pause after the failure before it. An attempt that came early, because of an event, makes the
-    /// pause no longer.
+    /// After a failure, given the pause after the failure before it. An attempt that came early,
+    /// because of an event, makes the pause no longer.
     pub fn after(before: Option<Self>, class: FailureClass) -> Self {
         let now = Instant::now();
         match before {
             Some(before) if before.class == class && before.until > now => before,
             before => {
                 let (first, longest) = bounds(class);
-                let mut backoff =
-                    before.filter(|before| before.class == class).map_or_else(|| Backoff::new(first, longest), |before| before.backoff);
+                let mut backoff = before
+                    .filter(|before| before.class == class)
+                    .map_or_else(|| Backoff::new(first, longest), |before| before.backoff);
                 let until = now + backoff.next_pause();
-                Self { class, backoff, until }
+                Self {
+                    class,
+                    backoff,
+                    until,
+                }
             }
         }
     }
@@ -82,12 +90,14 @@ pub struct Attempt {
     pub step: Step,
     /// The generation of the definition of its kind, if the cluster may lack that.
     pub definition: Option<i64>,
-    /// Which specification the object has in the cluster: the API server checks some fields against the old ones.
+    /// Which specification the object has in the cluster: the API server checks some fields against
+    /// the old ones.
     pub live: Option<String>,
 }
 
 impl Attempt {
-    /// Whether this is the same as before, as far as it depends on Weft: whoever tries it again needs a reason.
+    /// Whether this is the same as before, as far as it depends on Weft: whoever tries it again
+    /// needs a reason.
     fn is_like(&self, before: &Self) -> bool {
         self.step == before.step && self.manifest == before.manifest
     }
@@ -113,37 +123,61 @@ impl Retries {
     /// The last failure to do just this, if it is too soon to try again.
     pub fn too_soon(&self, attempt: &Attempt) -> Option<Failure> {
         let objects = self.lock();
-        let failed = objects.get(attempt.manifest.key()).filter(|failed| attempt.is_like(&failed.attempt))?;
-        let is_the_same = attempt.definition == failed.attempt.definition && attempt.live == failed.attempt.live;
+        let failed = objects
+            .get(attempt.manifest.key())
+            .filter(|failed| attempt.is_like(&failed.attempt))?;
+        let is_the_same =
+            attempt.definition == failed.attempt.definition && attempt.live == failed.attempt.live;
         let waits = match &failed.pause {
-            Some(pause) => Instant::now() < pause.until() && (is_the_same || failed.failure.class != FailureClass::Invalid),
+            Some(pause) => {
+                Instant::now() < pause.until()
+                    && (is_the_same || failed.failure.class != FailureClass::Invalid)
+            }
             None => is_the_same,
         };
         waits.then(|| failed.failure.clone())
     }
 
-    /// Notes that an attempt has failed. The next one comes after a pause; where the failure only ends with news of what the attempt is made
-    /// from, or of the object, it comes with these.
+    /// Notes that an attempt has failed. The next one comes after a pause; where the failure only
+    /// ends with news of what the attempt is made from, or of the object, it comes with these.
     pub fn failed(&self, attempt: &Attempt, failure: &Failure) {
         let before = self.lock().remove(attempt.manifest.key());
-        let first = before.as_ref().filter(|before| before.attempt == *attempt).map_or_else(Instant::now, |before| before.first);
+        let first = before
+            .as_ref()
+            .filter(|before| before.attempt == *attempt)
+            .map_or_else(Instant::now, |before| before.first);
         let comes_with_news = match failure.class {
             FailureClass::Invalid => attempt.definition.is_none() || first.elapsed() >= SETTLING,
             class => class == FailureClass::Leaving,
         };
-        let pause = (!comes_with_news).then(|| Pause::after(before.and_then(|before| before.pause), failure.class));
-        self.put(Failed { attempt: attempt.clone(), first, failure: failure.clone(), pause });
+        let pause = (!comes_with_news)
+            .then(|| Pause::after(before.and_then(|before| before.pause), failure.class));
+        self.put(Failed {
+            attempt: attempt.clone(),
+            first,
+            failure: failure.clone(),
+            pause,
+        });
     }
 
-    /// Notes a failure that somebody else's object leads to, and that a watch of that object tells when to try again.
+    /// Notes a failure that somebody else's object leads to, and that a watch of that object tells
+    /// when to try again.
     pub fn waits(&self, attempt: &Attempt, failure: &Failure) {
-        self.put(Failed { attempt: attempt.clone(), first: Instant::now(), failure: failure.clone(), pause: None });
+        self.put(Failed {
+            attempt: attempt.clone(),
+            first: Instant::now(),
+            failure: failure.clone(),
+            pause: None,
+        });
     }
 
     /// Notes that somebody else's object, which was in the way, is so no longer.
     pub fn is_free(&self, object: &ObjectKey) {
         let mut objects = self.lock();
-        if objects.get(object).is_some_and(|failed| failed.failure.class == FailureClass::Foreign) {
+        if objects
+            .get(object)
+            .is_some_and(|failed| failed.failure.class == FailureClass::Foreign)
+        {
             objects.remove(object);
         }
     }
@@ -151,7 +185,9 @@ impl Retries {
     /// Notes that nothing tells of somebody else's object: what waits for news of it gets none.
     pub fn is_unwatched(&self, object: &ObjectKey) {
         let mut objects = self.lock();
-        if objects.get(object).is_some_and(|failed| failed.failure.class == FailureClass::Foreign && failed.pause.is_none()) {
+        if objects.get(object).is_some_and(|failed| {
+            failed.failure.class == FailureClass::Foreign && failed.pause.is_none()
+        }) {
             objects.remove(object);
         }
     }
@@ -166,14 +202,16 @@ impl Retries {
         self.lock().contains_key(object)
     }
 
-    /// When this object is tried again; `None` if it has not failed, comes with news, or is being tried.
+    /// When this object is tried again; `None` if it has not failed, comes with news, or is being
+    /// tried.
     pub fn due(&self, object: &ObjectKey) -> Option<Instant> {
         let until = self.lock().get(object)?.pause.as_ref().map(Pause::until);
         until.filter(|_| !self.is_under_way(object))
     }
 
     fn put(&self, failed: Failed) {
-        self.lock().insert(failed.attempt.manifest.key().clone(), failed);
+        self.lock()
+            .insert(failed.attempt.manifest.key().clone(), failed);
     }
 
     /// Notes that an attempt at this object goes on after its pass.
@@ -218,11 +256,20 @@ mod tests {
     }
 
     fn attempt(value: &str) -> Attempt {
-        Attempt { manifest: manifest(value), step: Step::Create, definition: None, live: None }
+        Attempt {
+            manifest: manifest(value),
+            step: Step::Create,
+            definition: None,
+            live: None,
+        }
     }
 
     fn failure(class: FailureClass) -> Failure {
-        Failure { object: manifest("").key().clone(), class, message: "no".into() }
+        Failure {
+            object: manifest("").key().clone(),
+            class,
+            message: "no".into(),
+        }
     }
 
     #[test]
@@ -232,8 +279,18 @@ mod tests {
         retries.failed(&attempt("a"), &refused);
         assert_eq!(retries.too_soon(&attempt("a")), Some(refused));
         assert_eq!(retries.too_soon(&attempt("b")), None, "another body");
-        let change = Attempt { step: Step::Change { differences: vec![], take: false }, ..attempt("a") };
-        assert_eq!(retries.too_soon(&change), None, "the object is there by now");
+        let change = Attempt {
+            step: Step::Change {
+                differences: vec![],
+                take: false,
+            },
+            ..attempt("a")
+        };
+        assert_eq!(
+            retries.too_soon(&change),
+            None,
+            "the object is there by now"
+        );
         assert!(retries.due(manifest("a").key()).is_some());
         retries.done(manifest("a").key());
         assert!(!retries.has_failed(manifest("a").key()));
@@ -242,14 +299,29 @@ mod tests {
     #[test]
     fn an_invalid_object_waits_for_a_change_and_for_no_timer() {
         let (retries, invalid) = (Retries::default(), failure(FailureClass::Invalid));
-        let before = Attempt { live: Some("1".into()), ..attempt("a") };
+        let before = Attempt {
+            live: Some("1".into()),
+            ..attempt("a")
+        };
         retries.failed(&before, &invalid);
         assert_eq!(retries.too_soon(&before), Some(invalid));
         assert_eq!(retries.due(manifest("a").key()), None);
         assert!(retries.has_failed(manifest("a").key()));
         let changes = [
-            ("the body", Attempt { manifest: manifest("b"), ..before.clone() }),
-            ("the object", Attempt { live: Some("2".into()), ..before.clone() }),
+            (
+                "the body",
+                Attempt {
+                    manifest: manifest("b"),
+                    ..before.clone()
+                },
+            ),
+            (
+                "the object",
+                Attempt {
+                    live: Some("2".into()),
+                    ..before.clone()
+                },
+            ),
         ];
         for (what, after) in changes {
             assert_eq!(retries.too_soon(&after), None, "{what} is another one");
@@ -259,10 +331,16 @@ mod tests {
     #[test]
     fn a_new_definition_is_tried_at_once_and_for_a_while() {
         let (retries, invalid) = (Retries::default(), failure(FailureClass::Invalid));
-        let by = |definition| Attempt { definition: Some(definition), ..attempt("a") };
+        let by = |definition| Attempt {
+            definition: Some(definition),
+            ..attempt("a")
+        };
         let key = manifest("a").key().clone();
         retries.failed(&by(1), &invalid);
-        assert!(retries.due(&key).is_some(), "the API server may go by an older definition still");
+        assert!(
+            retries.due(&key).is_some(),
+            "the API server may go by an older definition still"
+        );
         assert!(retries.too_soon(&by(1)).is_some());
         assert_eq!(retries.too_soon(&by(2)), None);
         if let Some(long_ago) = Instant::now().checked_sub(SETTLING) {
@@ -278,7 +356,10 @@ mod tests {
     fn a_pause_is_ended_by_no_change_of_the_live_object() {
         let retries = Retries::default();
         retries.failed(&attempt("a"), &failure(FailureClass::Refused));
-        let later = Attempt { live: Some("2".into()), ..attempt("a") };
+        let later = Attempt {
+            live: Some("2".into()),
+            ..attempt("a")
+        };
         assert!(retries.too_soon(&later).is_some());
     }
 
@@ -289,9 +370,16 @@ mod tests {
         retries.failed(&attempt("a"), &foreign);
         assert!(retries.due(&key).is_some(), "nobody watches it yet");
         retries.waits(&attempt("a"), &foreign);
-        assert_eq!((retries.due(&key), retries.too_soon(&attempt("a"))), (None, Some(foreign.clone())));
+        assert_eq!(
+            (retries.due(&key), retries.too_soon(&attempt("a"))),
+            (None, Some(foreign.clone()))
+        );
         retries.is_unwatched(&key);
-        assert_eq!(retries.too_soon(&attempt("a")), None, "nobody tells of it any more");
+        assert_eq!(
+            retries.too_soon(&attempt("a")),
+            None,
+            "nobody tells of it any more"
+        );
         retries.failed(&attempt("a"), &foreign);
         retries.is_unwatched(&key);
         assert!(retries.due(&key).is_some());
@@ -299,7 +387,10 @@ mod tests {
         assert_eq!(retries.too_soon(&attempt("a")), None);
         retries.failed(&attempt("a"), &failure(FailureClass::Forbidden));
         retries.is_free(&key);
-        assert!(retries.too_soon(&attempt("a")).is_some(), "it was not in the way");
+        assert!(
+            retries.too_soon(&attempt("a")).is_some(),
+            "it was not in the way"
+        );
     }
 
     #[test]

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use futures::FutureExt;
 use tokio::sync::Notify;
 
-/// Signals that the API server's data is older than data that was seen before, as after etcd was restored from a snapshot.
+/// Signals that the API server's data is older than data that was seen before, as after etcd was
+/// restored from a snapshot.
 ///
-/// Everything that is remembered of the cluster is then of a future that never happens: versions, generations and what was written. A watch that
-/// is resumed at a version of that future gets no event until the data has caught up. So whoever is signalled starts over.
+/// Everything that is remembered of the cluster is then of a future that never happens: versions,
+/// generations and what was written. A watch that is resumed at a version of that future gets no
+/// event until the data has caught up. So whoever is signalled starts over.
 #[derive(Clone, Debug, Default)]
 pub struct Rewind(Arc<Notify>);
 

@@ -1,4 +1,5 @@
-//! The port of the probes: `/healthz` and `/readyz`, and `/metrics` where that is to be read by anybody.
+//! The port of the probes: `/healthz` and `/readyz`, and `/metrics` where that is to be read by
+//! anybody.
 
 use std::{io, net::IpAddr, time::Duration};
 
@@ -15,7 +16,12 @@ use crate::{
 };
 
 /// A kubelet asks at once, and each answer is there at once.
-const LIMITS: Limits = Limits { connections: 64, head: Duration::from_secs(10), lifetime: Duration::from_secs(10), head_size: 8 * 1024 };
+const LIMITS: Limits = Limits {
+    connections: 64,
+    head: Duration::from_secs(10),
+    lifetime: Duration::from_secs(10),
+    head_size: 8 * 1024,
+};
 
 /// What the probes look at.
 #[derive(Clone)]
@@ -55,11 +61,19 @@ impl Endpoint for Probes {
 impl Probes {
     /// Ready once every watch has listed everything.
     fn ready(&self) -> Response<Full<Bytes>> {
-        let waiting: Vec<_> = self.caches.iter().filter(|(_, shared)| !shared.lock().is_complete()).map(|(domain, _)| *domain).collect();
+        let waiting: Vec<_> = self
+            .caches
+            .iter()
+            .filter(|(_, shared)| !shared.lock().is_complete())
+            .map(|(domain, _)| *domain)
+            .collect();
         if waiting.is_empty() {
             text(StatusCode::OK, "ok\n")
         } else {
-            text(StatusCode::SERVICE_UNAVAILABLE, format!("not everything is known yet: {}\n", waiting.join(", ")))
+            text(
+                StatusCode::SERVICE_UNAVAILABLE,
+                format!("not everything is known yet: {}\n", waiting.join(", ")),
+            )
         }
     }
 }

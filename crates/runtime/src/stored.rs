@@ -1,9 +1,12 @@
-//! What Weft keeps in the operator's namespace about a resource: its inventory, and the record of the original operator.
+//! What Weft keeps in the operator's namespace about a resource: its inventory, and the record of
+//! the original operator.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use weft_plan::{Domain, Inventory, InventoryError, Manifest, OWNER_LABEL, ObjectKey, Owner, kinds};
+use weft_plan::{
+    Domain, Inventory, InventoryError, Manifest, OWNER_LABEL, ObjectKey, Owner, kinds,
+};
 
 use crate::{cluster::Error, objects::Objects};
 
@@ -36,60 +39,109 @@ pub enum StoredError {
 
 /// Where the inventory of a resource is.
 pub fn inventory_key(namespace: &str, owner: &Owner) -> ObjectKey {
-    ObjectKey::new(kinds::CONFIG_MAP, namespace, &Inventory::config_map_name(owner.kind, &owner.name))
+    ObjectKey::new(
+        kinds::CONFIG_MAP,
+        namespace,
+        &Inventory::config_map_name(owner.kind, &owner.name),
+    )
 }
 
 /// Reads what is stored.
 ///
 /// # Errors
-/// It cannot be read, or is damaged: then nothing may be written, since something might be left over.
+/// It cannot be read, or is damaged: then nothing may be written, since something might be left
+/// over.
 pub async fn read(objects: &Objects, namespace: &str) -> Result<Stored, StoredError> {
     let key = inventory_key(namespace, &objects.owner);
     let (map, record) = futures::join!(objects.live(&key), record(objects));
     let inventory = match map? {
-        Some(map) => {
-            Inventory::from_data(&map["data"]).map_err(|why| StoredError::Damaged { name: format!("{namespace}/{}", key.name), why })?
-        }
-        // Nothing is Weft's yet. What another operator has left and nobody needs is to go with the first pass.
-        None => Inventory { objects: objects.domain.obsolete().into_iter().collect(), ..Inventory::default() },
+        Some(map) => Inventory::from_data(&map["data"]).map_err(|why| StoredError::Damaged {
+            name: format!("{namespace}/{}", key.name),
+            why,
+        })?,
+        // Nothing is Weft's yet. What another operator has left and nobody needs is to go with the
+        // first pass.
+        None => Inventory {
+            objects: objects.domain.obsolete().into_iter().collect(),
+            ..Inventory::default()
+        },
     };
-    Ok(Stored { inventory, record: record? })
+    Ok(Stored {
+        inventory,
+        record: record?,
+    })
 }
 
 async fn record(objects: &Objects) -> Result<Option<String>, Error> {
-    let Some((key, field)) = objects.domain.record(&objects.owner.name) else { return Ok(None) };
-    let text = |map: Option<Arc<Value>>| map.and_then(|map| map["data"][field].as_str().map(str::to_owned));
+    let Some((key, field)) = objects.domain.record(&objects.owner.name) else {
+        return Ok(None);
+    };
+    let text = |map: Option<Arc<Value>>| {
+        map.and_then(|map| map["data"][field].as_str().map(str::to_owned))
+    };
     let own = text(objects.live(&key).await?);
-    match objects.domain.original_record(&objects.owner.name).filter(|_| own.is_none()) {
+    match objects
+        .domain
+        .original_record(&objects.owner.name)
+        .filter(|_| own.is_none())
+    {
         Some(original) => Ok(text(objects.live(&original).await?)),
         None => Ok(own),
     }
 }
 
 /// Makes the stored inventory this one.
-pub async fn write_inventory(objects: &Objects, namespace: &str, inventory: &Inventory) -> Result<(), Error> {
-    write(objects, &inventory_key(namespace, &objects.owner), inventory.to_data(), &Value::Null).await
+pub async fn write_inventory(
+    objects: &Objects,
+    namespace: &str,
+    inventory: &Inventory,
+) -> Result<(), Error> {
+    write(
+        objects,
+        &inventory_key(namespace, &objects.owner),
+        inventory.to_data(),
+        &Value::Null,
+    )
+    .await
 }
 
-/// Makes the record of the last applied configuration this one. The resource owns that of the original, and ceases to: the record goes with the rest of
-/// Weft's notes, or when users delete it on purpose.
+/// Makes the record of the last applied configuration this one. The resource owns that of the
+/// original, and ceases to: the record goes with the rest of Weft's notes, or when users delete it
+/// on purpose.
 pub async fn write_record(objects: &Objects, record: &Manifest) -> Result<(), Error> {
     if let Some(live) = objects.live(record.key()).await?
-        && live["metadata"]["ownerReferences"].as_array().is_some_and(|owners| !owners.is_empty())
+        && live["metadata"]["ownerReferences"]
+            .as_array()
+            .is_some_and(|owners| !owners.is_empty())
     {
         let metadata = &live["metadata"];
         let patch = json!({"metadata": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"], "ownerReferences": null}});
-        let patched = objects.cluster.merge_patch(record.key(), "", &patch, &objects.owner.manager).await?;
+        let patched = objects
+            .cluster
+            .merge_patch(record.key(), "", &patch, &objects.owner.manager)
+            .await?;
         if objects.has_label(&patched) {
             objects.remember(&patched);
         }
     }
-    write(objects, record.key(), record.body()["data"].clone(), &record.body()["metadata"]["labels"]).await
+    write(
+        objects,
+        record.key(),
+        record.body()["data"].clone(),
+        &record.body()["metadata"]["labels"],
+    )
+    .await
 }
 
-/// Both are Weft's own notes: applied with force, whoever touched them, and only when they differ. And only over what we know: a new
-/// leader whose watch lags would forget names that the leader before it had added.
-async fn write(objects: &Objects, key: &ObjectKey, data: Value, labels: &Value) -> Result<(), Error> {
+/// Both are Weft's own notes: applied with force, whoever touched them, and only when they differ.
+/// And only over what we know: a new leader whose watch lags would forget names that the leader
+/// before it had added.
+async fn write(
+    objects: &Objects,
+    key: &ObjectKey,
+    data: Value,
+    labels: &Value,
+) -> Result<(), Error> {
     let mut labels = labels.as_object().cloned().unwrap_or_default();
     labels.insert(OWNER_LABEL.to_owned(), objects.owner.label().into());
     let mut body = json!({
@@ -103,7 +155,9 @@ async fn write(objects: &Objects, key: &ObjectKey, data: Value, labels: &Value) 
         None => objects.cluster.get(key).await?.map(Arc::new),
     };
     if let Some(known) = &known {
-        let has_labels = labels.iter().all(|(label, value)| known["metadata"]["labels"][label] == *value);
+        let has_labels = labels
+            .iter()
+            .all(|(label, value)| known["metadata"]["labels"][label] == *value);
         if known["data"] == body["data"] && has_labels {
             return Ok(());
         }
@@ -117,14 +171,17 @@ async fn write(objects: &Objects, key: &ObjectKey, data: Value, labels: &Value) 
     if matches!(&written, Err(error) if error.is_conflict()) {
         let newest = cluster.get(key).await?;
         match (&newest, &known) {
-            // No watch tells of it: the original's record, or a label was taken off. `read` has looked at it.
+            // No watch tells of it: the original's record, or a label was taken off. `read` has
+            // looked at it.
             (Some(newest), None) if !objects.has_label(newest) => {
                 body["metadata"]["resourceVersion"] = newest["metadata"]["resourceVersion"].clone();
                 written = cluster.apply(key, &body, manager).await;
             }
             // The next attempt begins with what is there.
             (Some(newest), _) => objects.remember(newest),
-            (None, Some(known)) => objects.forget(key, known["metadata"]["uid"].as_str().unwrap_or_default()),
+            (None, Some(known)) => {
+                objects.forget(key, known["metadata"]["uid"].as_str().unwrap_or_default())
+            }
             (None, None) => {}
         }
     }
@@ -135,9 +192,14 @@ async fn write(objects: &Objects, key: &ObjectKey, data: Value, labels: &Value) 
 /// Deletes inventory and record, last of all when a resource goes.
 pub async fn forget(objects: &Objects, domain: &dyn Domain, namespace: &str) -> Result<(), Error> {
     let record = domain.record(&objects.owner.name).map(|(key, _)| key);
-    for key in record.into_iter().chain([inventory_key(namespace, &objects.owner)]) {
+    for key in record
+        .into_iter()
+        .chain([inventory_key(namespace, &objects.owner)])
+    {
         if let Some(live) = objects.live(&key).await? {
-            objects.delete(&key, live["metadata"]["uid"].as_str().unwrap_or_default()).await?;
+            objects
+                .delete(&key, live["metadata"]["uid"].as_str().unwrap_or_default())
+                .await?;
         }
     }
     Ok(())

@@ -1,12 +1,15 @@
-//! Follows the objects that a selection chooses: lists them, watches from there, and lists again where a watch cannot go on.
+//! Follows the objects that a selection chooses: lists them, watches from there, and lists again
+//! where a watch cannot go on.
 //!
 //! Guarantees:
 //! - A refused or expired watch lists again at once. A list that succeeds proves access.
-//! - A list is the truth. If its resourceVersion is lower than one seen before, the API server's data went back in time, as after etcd
-//!   was restored from a snapshot: [`News::Rewound`] says so before the list.
-//! - A refusal counts as [passing](Failed::passing) until it has lasted for two minutes: an API server that has just started
-//!   refuses requests until it knows all roles.
-//! - Each kind of failure has a backoff of its own: time without any answer makes the pause after the first answer no longer.
+//! - A list is the truth. If its resourceVersion is lower than one seen before, the API server's
+//!   data went back in time, as after etcd was restored from a snapshot: [`News::Rewound`] says so
+//!   before the list.
+//! - A refusal counts as [passing](Failed::passing) until it has lasted for two minutes: an API
+//!   server that has just started refuses requests until it knows all roles.
+//! - Each kind of failure has a backoff of its own: time without any answer makes the pause after
+//!   the first answer no longer.
 
 use std::{convert::Infallible, fmt::Debug, time::Duration};
 
@@ -26,7 +29,8 @@ const ANSWER: Duration = Duration::from_secs(30);
 const WATCH: Duration = Duration::from_secs(290);
 /// How long a watch may be silent: past its own end the connection is dead.
 const SILENCE: Duration = Duration::from_secs(295);
-/// A watch that ends sooner than this is worth a pause: the API server would be asked without end otherwise.
+/// A watch that ends sooner than this is worth a pause: the API server would be asked without end
+/// otherwise.
 const BRIEF: Duration = Duration::from_secs(1);
 /// How long a refusal may last until it counts.
 const PASSING: Duration = Duration::from_secs(120);
@@ -42,8 +46,9 @@ pub struct Selection {
     pub fields: String,
     /// Objects in a page of a list. Small pages keep the peak of memory small.
     pub page: u32,
-    /// Whether a watch that breaks before its time is followed by a list. Without another way to notice that the API server's data
-    /// went back in time, a watch must not be resumed: it would be silent until the data has caught up.
+    /// Whether a watch that breaks before its time is followed by a list. Without another way to
+    /// notice that the API server's data went back in time, a watch must not be resumed: it would
+    /// be silent until the data has caught up.
     pub list_after_break: bool,
     /// The longest pause while the API server does not know the kind.
     pub longest_absence: Duration,
@@ -52,7 +57,8 @@ pub struct Selection {
 /// What a stream reports.
 #[derive(Debug)]
 pub enum News<K> {
-    /// The API server's data is older than what was seen before: versions seen so far say nothing any more.
+    /// The API server's data is older than what was seen before: versions seen so far say nothing
+    /// any more.
     Rewound,
     /// All objects that are there follow.
     Restarted,
@@ -89,17 +95,31 @@ impl Failed {
             kube::Error::Api(status) => (Some(status.code), status.message.clone()),
             other => (None, other.to_string()),
         };
-        Self { code, why, passing: false, pause: Duration::ZERO }
+        Self {
+            code,
+            why,
+            passing: false,
+            pause: Duration::ZERO,
+        }
     }
 
     fn silent(what: &str) -> Self {
         let why = format!("no answer to a {what} within {} s", ANSWER.as_secs());
-        Self { code: None, why, passing: false, pause: Duration::ZERO }
+        Self {
+            code: None,
+            why,
+            passing: false,
+            pause: Duration::ZERO,
+        }
     }
 }
 
 /// Follows the selected objects for ever and reports what it finds.
-pub async fn follow<K>(api: Api<K>, selection: Selection, mut report: impl FnMut(News<K>)) -> Infallible
+pub async fn follow<K>(
+    api: Api<K>,
+    selection: Selection,
+    mut report: impl FnMut(News<K>),
+) -> Infallible
 where
     K: Resource + Clone + DeserializeOwned + Debug,
 {
@@ -113,16 +133,26 @@ where
             }
         };
         course.listed(&mut report);
-        while watch(&api, &selection, &mut version, &mut course, &mut report).await == Next::Resume {}
+        while watch(&api, &selection, &mut version, &mut course, &mut report).await == Next::Resume
+        {
+        }
     }
 }
 
 /// Lists all objects, page by page. Returns the list's resourceVersion.
-async fn list<K>(api: &Api<K>, selection: &Selection, course: &mut Course, report: &mut impl FnMut(News<K>)) -> Result<String, Failed>
+async fn list<K>(
+    api: &Api<K>,
+    selection: &Selection,
+    course: &mut Course,
+    report: &mut impl FnMut(News<K>),
+) -> Result<String, Failed>
 where
     K: Clone + DeserializeOwned + Debug,
 {
-    let mut params = ListParams::default().labels(&selection.labels).fields(&selection.fields).limit(selection.page);
+    let mut params = ListParams::default()
+        .labels(&selection.labels)
+        .fields(&selection.fields)
+        .limit(selection.page);
     let mut first = true;
     loop {
         let page = match timeout(ANSWER, api.list(&params)).await {
@@ -137,7 +167,9 @@ where
             report(News::Restarted);
             first = false;
         }
-        page.items.into_iter().for_each(|object| report(News::Listed(object)));
+        page.items
+            .into_iter()
+            .for_each(|object| report(News::Listed(object)));
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),
             None => {
@@ -156,13 +188,26 @@ enum Next {
 }
 
 /// Watches until the watch ends.
-async fn watch<K>(api: &Api<K>, selection: &Selection, version: &mut String, course: &mut Course, report: &mut impl FnMut(News<K>)) -> Next
+async fn watch<K>(
+    api: &Api<K>,
+    selection: &Selection,
+    version: &mut String,
+    course: &mut Course,
+    report: &mut impl FnMut(News<K>),
+) -> Next
 where
     K: Resource + Clone + DeserializeOwned + Debug,
 {
     let seconds = u32::try_from(WATCH.as_secs()).unwrap_or(u32::MAX);
-    let params = WatchParams::default().labels(&selection.labels).fields(&selection.fields).timeout(seconds);
-    let after_break = if selection.list_after_break { Next::List } else { Next::Resume };
+    let params = WatchParams::default()
+        .labels(&selection.labels)
+        .fields(&selection.fields)
+        .timeout(seconds);
+    let after_break = if selection.list_after_break {
+        Next::List
+    } else {
+        Next::Resume
+    };
     let began = Instant::now();
     let stream = match timeout(ANSWER, api.watch(&params, version)).await {
         Ok(Ok(stream)) => stream,
@@ -171,14 +216,19 @@ where
                 Ok(Err(error)) => Failed::new(&error),
                 _ => Failed::silent("watch"),
             };
-            return course.watch_failed(failed, report).await.unwrap_or(after_break);
+            return course
+                .watch_failed(failed, report)
+                .await
+                .unwrap_or(after_break);
         }
     };
     course.watches(report);
     let mut stream = std::pin::pin!(stream);
     loop {
         let (object, is_there) = match timeout(SILENCE, stream.next()).await {
-            Ok(Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)))) => (object, true),
+            Ok(Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)))) => {
+                (object, true)
+            }
             Ok(Some(Ok(WatchEvent::Deleted(object)))) => (object, false),
             Ok(Some(Ok(WatchEvent::Bookmark(bookmark)))) => {
                 *version = bookmark.metadata.resource_version;
@@ -186,10 +236,23 @@ where
                 continue;
             }
             Ok(Some(Ok(WatchEvent::Error(status)))) => {
-                let failed = Failed { code: Some(status.code), why: status.message, passing: false, pause: Duration::ZERO };
-                return course.watch_failed(failed, report).await.unwrap_or(after_break);
+                let failed = Failed {
+                    code: Some(status.code),
+                    why: status.message,
+                    passing: false,
+                    pause: Duration::ZERO,
+                };
+                return course
+                    .watch_failed(failed, report)
+                    .await
+                    .unwrap_or(after_break);
             }
-            Ok(Some(Err(error))) => return course.watch_failed(Failed::new(&error), report).await.unwrap_or(after_break),
+            Ok(Some(Err(error))) => {
+                return course
+                    .watch_failed(Failed::new(&error), report)
+                    .await
+                    .unwrap_or(after_break);
+            }
             Ok(None) | Err(_) => {
                 if began.elapsed() < BRIEF {
                     course.rest().await;
@@ -198,15 +261,22 @@ where
                 return if in_time { Next::Resume } else { after_break };
             }
         };
-        let Some(now) = object.meta().resource_version.clone() else { return Next::List };
+        let Some(now) = object.meta().resource_version.clone() else {
+            return Next::List;
+        };
         *version = now;
         course.seen(version);
         course.works();
-        report(if is_there { News::Applied(object) } else { News::Deleted(object) });
+        report(if is_there {
+            News::Applied(object)
+        } else {
+            News::Deleted(object)
+        });
     }
 }
 
-/// What a stream remembers from list to list: versions, refusals, and the pauses after each kind of failure.
+/// What a stream remembers from list to list: versions, refusals, and the pauses after each kind of
+/// failure.
 struct Course {
     /// The highest resourceVersion that the API server has mentioned.
     highest: u64,
@@ -242,14 +312,18 @@ impl Course {
         }
     }
 
-    /// Notes a resourceVersion. (They are numbers, and grow with every write: Kubernetes API concepts, "Resource versions".)
+    /// Notes a resourceVersion. (They are numbers, and grow with every write: Kubernetes API
+    /// concepts, "Resource versions".)
     fn seen(&mut self, version: &str) {
         self.highest = self.highest.max(version.parse().unwrap_or_default());
     }
 
-    /// Notes the resourceVersion of a list. Returns whether it is lower than one that was seen before.
+    /// Notes the resourceVersion of a list. Returns whether it is lower than one that was seen
+    /// before.
     fn is_rewound_to(&mut self, version: &str) -> bool {
-        let Ok(version) = version.parse::<u64>() else { return false };
+        let Ok(version) = version.parse::<u64>() else {
+            return false;
+        };
         let rewound = version < self.highest;
         self.highest = version;
         rewound
@@ -299,9 +373,13 @@ impl Course {
         self.report(failed, report).await;
     }
 
-    /// Handles the failure of a watch: reports it unless a list may help, and pauses. Returns what to do next; `None` means to go on as after any
-    /// break.
-    async fn watch_failed<K>(&mut self, mut failed: Failed, report: &mut impl FnMut(News<K>)) -> Option<Next> {
+    /// Handles the failure of a watch: reports it unless a list may help, and pauses. Returns what
+    /// to do next; `None` means to go on as after any break.
+    async fn watch_failed<K>(
+        &mut self,
+        mut failed: Failed,
+        report: &mut impl FnMut(News<K>),
+    ) -> Option<Next> {
         let next = matches!(failed.code, Some(403 | 404 | 410)).then_some(Next::List);
         let first = !std::mem::replace(&mut self.watch_is_refused, failed.code == Some(403));
         if next.is_none() {

@@ -1,7 +1,7 @@
 //! What is kept of the objects of a kind where whole objects would be too much: a view of each.
 //!
-//! As the [`cache`](crate::cache), it is fed by a watch and by the answers to own writes, so that a reader never sees an object as it was before
-//! a write of ours.
+//! As the [`cache`](crate::cache), it is fed by a watch and by the answers to own writes, so that a
+//! reader never sees an object as it was before a write of ours.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -60,7 +60,16 @@ struct Viewed<V> {
 impl<V: PartialEq> Views<V> {
     /// Nothing yet. `view` says what is kept of an object; of some, nothing.
     pub fn new(view: fn(&Value) -> Option<V>, bell: Bell) -> Self {
-        Self { view, bell, known: Mutex::new(Known { objects: BTreeMap::new(), listed: None, complete: false, buried: HashMap::new() }) }
+        Self {
+            view,
+            bell,
+            known: Mutex::new(Known {
+                objects: BTreeMap::new(),
+                listed: None,
+                complete: false,
+                buried: HashMap::new(),
+            }),
+        }
     }
 
     /// Looks at what is known. Never hold this across an await.
@@ -81,7 +90,11 @@ impl<V: PartialEq> Views<V> {
     /// Takes out an object that we have deleted.
     pub fn deleted(&self, name: &str, uid: &str) {
         let mut known = self.lock();
-        if known.objects.get(name).is_some_and(|viewed| viewed.uid == uid) {
+        if known
+            .objects
+            .get(name)
+            .is_some_and(|viewed| viewed.uid == uid)
+        {
             known.objects.remove(name);
         }
         known.buried.insert(name.to_owned(), uid.to_owned());
@@ -114,7 +127,9 @@ impl<V: PartialEq> Known<V> {
 
     /// The views, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &V)> {
-        self.objects.iter().filter_map(|(name, viewed)| Some((name.as_str(), viewed.view.as_ref()?)))
+        self.objects
+            .iter()
+            .filter_map(|(name, viewed)| Some((name.as_str(), viewed.view.as_ref()?)))
     }
 
     /// One of them.
@@ -122,10 +137,17 @@ impl<V: PartialEq> Known<V> {
         self.objects.get(name)?.view.as_ref()
     }
 
-    /// Whether all of a list, which was right at this resourceVersion, is known as it was then or later.
+    /// Whether all of a list, which was right at this resourceVersion, is known as it was then or
+    /// later.
     pub fn has_caught_up(&self, list: &[Value], at: u64) -> bool {
-        let uids: HashSet<_> = list.iter().filter_map(|object| object["metadata"]["uid"].as_str()).collect();
-        let nothing_gone = self.objects.values().all(|viewed| viewed.version > at || uids.contains(viewed.uid.as_str()));
+        let uids: HashSet<_> = list
+            .iter()
+            .filter_map(|object| object["metadata"]["uid"].as_str())
+            .collect();
+        let nothing_gone = self
+            .objects
+            .values()
+            .all(|viewed| viewed.version > at || uids.contains(viewed.uid.as_str()));
         let is_known = |object: &Value| match self.objects.get(name(object)) {
             Some(viewed) => viewed.version >= version(object),
             None => self.buried.contains_key(name(object)),
@@ -139,7 +161,9 @@ impl<V: PartialEq> Known<V> {
             Change::Deleted(object) => self.remove(&object),
             Change::Rewound => {
                 // The list that follows is the truth: each object on it is newer than version 0.
-                self.objects.values_mut().for_each(|viewed| viewed.version = 0);
+                self.objects
+                    .values_mut()
+                    .for_each(|viewed| viewed.version = 0);
                 self.buried.clear();
                 false
             }
@@ -168,11 +192,21 @@ impl<V: PartialEq> Known<V> {
     fn put(&mut self, object: &Value, view: Option<V>) -> bool {
         let (name, uid, version) = (name(object), uid(object), version(object));
         if self.buried.get(name).is_some_and(|buried| buried == uid)
-            || self.objects.get(name).is_some_and(|viewed| viewed.version >= version)
+            || self
+                .objects
+                .get(name)
+                .is_some_and(|viewed| viewed.version >= version)
         {
             return false;
         }
-        let before = self.objects.insert(name.to_owned(), Viewed { version, uid: uid.to_owned(), view });
+        let before = self.objects.insert(
+            name.to_owned(),
+            Viewed {
+                version,
+                uid: uid.to_owned(),
+                view,
+            },
+        );
         let now = self.objects.get(name).and_then(|now| now.view.as_ref());
         match before {
             Some(before) => before.view.as_ref() != now || before.uid != uid && now.is_some(),
@@ -186,8 +220,15 @@ impl<V: PartialEq> Known<V> {
             self.buried.remove(name);
             return false;
         }
-        let outdated = self.objects.get(name).is_none_or(|viewed| viewed.version > version(object));
-        !outdated && self.objects.remove(name).is_some_and(|gone| gone.view.is_some())
+        let outdated = self
+            .objects
+            .get(name)
+            .is_none_or(|viewed| viewed.version > version(object));
+        !outdated
+            && self
+                .objects
+                .remove(name)
+                .is_some_and(|gone| gone.view.is_some())
     }
 }
 
@@ -210,7 +251,10 @@ mod tests {
     }
 
     fn views() -> Views<i64> {
-        let views = Views::new(|object| object["value"].as_i64().filter(|value| *value >= 0), Bell::default());
+        let views = Views::new(
+            |object| object["value"].as_i64().filter(|value| *value >= 0),
+            Bell::default(),
+        );
         views.take(Change::Restarted);
         views.take(Change::Listed(object("a", "1", 5, 1)));
         views.take(Change::Complete);
@@ -249,7 +293,11 @@ mod tests {
         views.wrote(&object("b", "3", 13, 13));
         views.take(Change::Listed(object("a", "2", 12, 12)));
         views.take(Change::Complete);
-        assert_eq!(views.lock().iter().count(), 2, "what was written while a list was read is not in it");
+        assert_eq!(
+            views.lock().iter().count(),
+            2,
+            "what was written while a list was read is not in it"
+        );
     }
 
     #[test]
@@ -267,10 +315,21 @@ mod tests {
     fn it_is_known_whether_a_watch_lags_behind_a_list() {
         let views = views();
         assert!(views.lock().has_caught_up(&[object("a", "1", 5, 0)], 5));
-        assert!(!views.lock().has_caught_up(&[object("a", "1", 6, 0)], 6), "a change");
-        assert!(!views.lock().has_caught_up(&[object("a", "1", 5, 0), object("b", "2", 6, 0)], 6), "a new one");
+        assert!(
+            !views.lock().has_caught_up(&[object("a", "1", 6, 0)], 6),
+            "a change"
+        );
+        assert!(
+            !views
+                .lock()
+                .has_caught_up(&[object("a", "1", 5, 0), object("b", "2", 6, 0)], 6),
+            "a new one"
+        );
         assert!(!views.lock().has_caught_up(&[], 6), "a deletion");
         views.take(Change::Applied(object("b", "2", 8, 0)));
-        assert!(views.lock().has_caught_up(&[object("a", "1", 5, 0)], 7), "it is ahead");
+        assert!(
+            views.lock().has_caught_up(&[object("a", "1", 5, 0)], 7),
+            "it is ahead"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! One stream a kind, each with a backoff of its own: a kind that is missing or forbidden never slows another.
+//! One stream a kind, each with a backoff of its own: a kind that is missing or forbidden never
+//! slows another.
 
 use std::{
     fmt::Debug,
@@ -38,7 +39,10 @@ impl Shared {
     /// An empty cache whose streams signal this when the API server's data has gone back in time.
     #[must_use]
     pub fn with_rewind(rewind: Rewind) -> Self {
-        Self { rewind, ..Self::default() }
+        Self {
+            rewind,
+            ..Self::default()
+        }
     }
 
     /// The signal that the API server's data has gone back in time.
@@ -49,7 +53,10 @@ impl Shared {
     /// Forgets everything that was seen, and who wants to know of changes.
     pub fn start_over(&self) {
         self.lock().start_over();
-        self.bells.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.bells
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
     }
 
     /// Looks into the cache. Never hold this across an await.
@@ -65,12 +72,19 @@ impl Shared {
     /// Says that something is different.
     pub fn ring(&self) {
         self.changed.notify_one();
-        self.bells.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(Bell::ring);
+        self.bells
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .for_each(Bell::ring);
     }
 
     /// Rings this bell, too, whenever something is different.
     pub fn ring_also(&self, bell: Bell) {
-        self.bells.lock().unwrap_or_else(PoisonError::into_inner).push(bell);
+        self.bells
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(bell);
     }
 }
 
@@ -92,8 +106,9 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// How many objects a page of a list has. Managed fields and statuses make objects large, and whoever may write objects in a namespace can
-    /// make those that users fill as large as the API server allows (1.5 MB): few of these at once.
+    /// How many objects a page of a list has. Managed fields and statuses make objects large, and
+    /// whoever may write objects in a namespace can make those that users fill as large as the API
+    /// server allows (1.5 MB): few of these at once.
     fn page(&self) -> u32 {
         match self.kind {
             _ if self.metadata_only => 100,
@@ -103,7 +118,8 @@ impl Watch {
         }
     }
 
-    /// Whether a cluster may lack what is watched. The resource itself is what the operator is there for.
+    /// Whether a cluster may lack what is watched. The resource itself is what the operator is
+    /// there for.
     pub fn is_optional(&self) -> bool {
         self.kind.is_optional() && self.source != Source::Resources
     }
@@ -129,13 +145,25 @@ struct Feed<'a> {
 
 /// Watches for ever, into the cache.
 pub async fn run(watch: Watch, client: Client, shared: Shared, metrics: Metrics) {
-    follow(&watch, client, &Feed { watch: &watch, shared: &shared }, &metrics).await;
+    follow(
+        &watch,
+        client,
+        &Feed {
+            watch: &watch,
+            shared: &shared,
+        },
+        &metrics,
+    )
+    .await;
 }
 
 /// Watches for ever, starting over with growing pauses when the stream fails.
 pub async fn follow(watch: &Watch, client: Client, sink: &impl Sink, metrics: &Metrics) {
     let kind = watch.kind;
-    let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(kind.group, kind.version, kind.kind), kind.plural);
+    let resource = ApiResource::from_gvk_with_plural(
+        &GroupVersionKind::gvk(kind.group, kind.version, kind.kind),
+        kind.plural,
+    );
     if watch.metadata_only {
         let api: Api<PartialObjectMeta<DynamicObject>> = api(watch, client, &resource);
         feed(watch, api, sink, metrics).await;
@@ -155,7 +183,8 @@ where
         fields: watch.fields.clone(),
         page: watch.page(),
         list_after_break: false,
-        // A definition that is missing is waited for; its arrival is noticed by another watch where the cluster may lack it.
+        // A definition that is missing is waited for; its arrival is noticed by another watch where
+        // the cluster may lack it.
         longest_absence: Duration::from_secs(if watch.is_optional() { 30 } else { 1 }),
     };
     let never = stream::follow(api, selection, |news| match news {
@@ -195,8 +224,9 @@ impl Sink for Feed<'_> {
         }
     }
 
-    /// Notes why a stream is not to be waited for: a missing permission lasts until somebody changes a role; and what a single workload
-    /// looks at, or what not every cluster has, holds up nothing else, whatever keeps us from a first look.
+    /// Notes why a stream is not to be waited for: a missing permission lasts until somebody
+    /// changes a role; and what a single workload looks at, or what not every cluster has, holds up
+    /// nothing else, whatever keeps us from a first look.
     fn failed(&self, failed: Failed) {
         let (watch, mut cache) = (self.watch, self.shared.lock());
         let dispensable = watch.source.is_of_others() || watch.is_optional();

@@ -60,44 +60,72 @@ impl Web {
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         tcp.set_connect_timeout(Some(CONNECT));
-        let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(tcp)?);
+        let mut connector =
+            TimeoutConnector::new(config.rustls_https_connector_with_connector(tcp)?);
         connector.set_connect_timeout(Some(CONNECT));
-        Ok(Self { http: Client::builder(TokioExecutor::new()).pool_idle_timeout(IDLE).build(connector) })
+        Ok(Self {
+            http: Client::builder(TokioExecutor::new())
+                .pool_idle_timeout(IDLE)
+                .build(connector),
+        })
     }
 
-    /// Sends a request and returns the whole answer, whatever its status. Redirections are not followed.
+    /// Sends a request and returns the whole answer, whatever its status. Redirections are not
+    /// followed.
     ///
     /// # Errors
     /// There is none.
     pub async fn send(&self, request: Request<Vec<u8>>) -> Result<Response<Bytes>, WebError> {
         let answer = async {
-            let answer = self.http.request(request.map(|body| Full::new(body.into()))).await.map_err(|error| failed(&error))?;
+            let answer = self
+                .http
+                .request(request.map(|body| Full::new(body.into())))
+                .await
+                .map_err(|error| failed(&error))?;
             let (head, body) = answer.into_parts();
-            let body = Limited::new(body, LONGEST).collect().await.map_err(|error| WebError::Connection(error.to_string()))?;
+            let body = Limited::new(body, LONGEST)
+                .collect()
+                .await
+                .map_err(|error| WebError::Connection(error.to_string()))?;
             Ok(Response::from_parts(head, body.to_bytes()))
         };
-        tokio::time::timeout(REQUEST, answer).await.unwrap_or(Err(WebError::Timeout))
+        tokio::time::timeout(REQUEST, answer)
+            .await
+            .unwrap_or(Err(WebError::Timeout))
     }
 }
 
 fn certificates(bundle: &[u8]) -> Result<Vec<Vec<u8>>, WebError> {
-    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(bundle).map(|one| one.map(|der| der.to_vec())).collect();
-    all.ok().filter(|all| !all.is_empty()).ok_or(WebError::Bundle)
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(bundle)
+        .map(|one| one.map(|der| der.to_vec()))
+        .collect();
+    all.ok()
+        .filter(|all| !all.is_empty())
+        .ok_or(WebError::Bundle)
 }
 
-/// hyper's own words say no more than "client error (Connect)": the cause is at the end of the chain.
+/// hyper's own words say no more than "client error (Connect)": the cause is at the end of the
+/// chain.
 fn failed(error: &hyper_util::client::legacy::Error) -> WebError {
     let mut last: &(dyn Error + 'static) = error;
     while let Some(cause) = cause(last) {
         last = cause;
     }
-    if last.is::<rustls::Error>() { WebError::Certificate(last.to_string()) } else { WebError::Connection(last.to_string()) }
+    if last.is::<rustls::Error>() {
+        WebError::Certificate(last.to_string())
+    } else {
+        WebError::Connection(last.to_string())
+    }
 }
 
-/// An error of the system that holds another one names the cause of that as its own, and not that itself.
+/// An error of the system that holds another one names the cause of that as its own, and not that
+/// itself.
 fn cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
-    let held = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
-    held.map(|held| held as &(dyn Error + 'static)).or_else(|| error.source())
+    let held = error
+        .downcast_ref::<std::io::Error>()
+        .and_then(std::io::Error::get_ref);
+    held.map(|held| held as &(dyn Error + 'static))
+        .or_else(|| error.source())
 }
 
 #[cfg(test)]
@@ -110,19 +138,32 @@ mod tests {
 
     use super::*;
 
-    /// A server that answers everything with 418, at `https://localhost:PORT`, and its certificate in PEM form.
+    /// A server that answers everything with 418, at `https://localhost:PORT`, and its certificate
+    /// in PEM form.
     async fn server() -> (String, String) {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-        let config = builder.with_no_client_auth().with_single_cert(vec![made.cert.der().clone()], key.into()).unwrap();
+        let builder = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap();
+        let config = builder
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key.into())
+            .unwrap();
         let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
-        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-        let url = format!("https://localhost:{}/", listener.local_addr().unwrap().port());
+        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0))
+            .await
+            .unwrap();
+        let url = format!(
+            "https://localhost:{}/",
+            listener.local_addr().unwrap().port()
+        );
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let Ok(mut stream) = acceptor.accept(stream).await else { continue };
+                let Ok(mut stream) = acceptor.accept(stream).await else {
+                    continue;
+                };
                 let _ = stream.read(&mut [0; 4096]).await;
                 let _ = stream.write_all(b"HTTP/1.1 418 I'm a teapot\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}").await;
             }
@@ -138,23 +179,44 @@ mod tests {
     async fn a_server_is_verified_by_the_bundle() {
         let (url, certificate) = server().await;
         let (_, another) = server().await;
-        let answer = Web::new(Some(certificate.as_bytes())).unwrap().send(get(&url)).await.unwrap();
-        assert_eq!((answer.status().as_u16(), answer.body().as_ref()), (418, b"{}".as_slice()), "whatever the status, it is the answer");
+        let answer = Web::new(Some(certificate.as_bytes()))
+            .unwrap()
+            .send(get(&url))
+            .await
+            .unwrap();
+        assert_eq!(
+            (answer.status().as_u16(), answer.body().as_ref()),
+            (418, b"{}".as_slice()),
+            "whatever the status, it is the answer"
+        );
         let both = Web::new(Some((another.clone() + &certificate).as_bytes())).unwrap();
         assert!(both.send(get(&url)).await.is_ok());
-        let wrong = Web::new(Some(another.as_bytes())).unwrap().send(get(&url)).await.unwrap_err();
+        let wrong = Web::new(Some(another.as_bytes()))
+            .unwrap()
+            .send(get(&url))
+            .await
+            .unwrap_err();
         assert!(matches!(wrong, WebError::Certificate(_)), "{wrong}");
     }
 
     #[tokio::test]
     async fn what_is_no_bundle_and_where_nobody_answers_is_said() {
-        assert!(matches!(Web::new(Some(b"no certificate")), Err(WebError::Bundle)));
+        assert!(matches!(
+            Web::new(Some(b"no certificate")),
+            Err(WebError::Bundle)
+        ));
         let (url, certificate) = server().await;
         let web = Web::new(Some(certificate.as_bytes())).unwrap();
         // Port 1 of loopback: nobody listens.
         let refused = web.send(get("http://127.0.0.1:1/")).await.unwrap_err();
-        assert!(matches!(&refused, WebError::Connection(why) if why.contains("refused")), "{refused}");
-        let plain = web.send(get(&url.replace("https", "http"))).await.unwrap_err();
+        assert!(
+            matches!(&refused, WebError::Connection(why) if why.contains("refused")),
+            "{refused}"
+        );
+        let plain = web
+            .send(get(&url.replace("https", "http")))
+            .await
+            .unwrap_err();
         assert!(matches!(plain, WebError::Connection(_)), "{plain}");
     }
 }

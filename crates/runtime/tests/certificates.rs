@@ -14,8 +14,8 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use weft_api::Condition;
 use weft_plan::{
-    Certificate, Decision, Domain, DriftPolicy, Input, Kind, Lifetimes, Manifest, ObjectKey, Owner, Refusal, Unit, kinds, owned,
-    report::Report,
+    Certificate, Decision, Domain, DriftPolicy, Input, Kind, Lifetimes, Manifest, ObjectKey, Owner,
+    Refusal, Unit, kinds, owned, report::Report,
 };
 use weft_runtime::{
     cluster::Cluster,
@@ -48,7 +48,9 @@ fn units() -> Vec<Unit> {
     let hooks = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "hooks"}, "webhooks": [hook]});
     vec![Unit {
         name: "hooks".into(),
-        objects: [secret("serving"), secret("authority"), hooks].map(|body| Manifest::new(body).unwrap()).to_vec(),
+        objects: [secret("serving"), secret("authority"), hooks]
+            .map(|body| Manifest::new(body).unwrap())
+            .to_vec(),
     }]
 }
 
@@ -139,37 +141,78 @@ async fn a_certificate_is_renewed_when_it_is_time() {
     let control_plane = ControlPlane::builder().api_only().start().await.unwrap();
     let cluster = Cluster::new(control_plane.client());
     let definition = serde_json::to_string(&weft_api::addons::crd()).unwrap();
-    control_plane.kubectl_with_input(&["apply", "--server-side", "-f", "-"], &definition).await.unwrap();
+    control_plane
+        .kubectl_with_input(&["apply", "--server-side", "-f", "-"], &definition)
+        .await
+        .unwrap();
     let resource = json!({"apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"}}).to_string();
-    wait("the resource is made", async || control_plane.kubectl_with_input(&["apply", "-f", "-"], &resource).await.ok()).await;
+    wait("the resource is made", async || {
+        control_plane
+            .kubectl_with_input(&["apply", "-f", "-"], &resource)
+            .await
+            .ok()
+    })
+    .await;
 
     // What a pass of 60 days ago, less a moment, has left.
     let mut before = units();
     let age = SignedDuration::from_hours(60 * 24) - LEFT;
-    let due = weft_certificates::fill(&certificate(), &BTreeMap::new(), &mut before, Timestamp::now() - age).unwrap();
+    let due = weft_certificates::fill(
+        &certificate(),
+        &BTreeMap::new(),
+        &mut before,
+        Timestamp::now() - age,
+    )
+    .unwrap();
     let key = ObjectKey::new(kinds::NETWORK_ADDONS_CONFIG, "", "cluster");
     let owner = Owner::of(&Hooks, &cluster.get(&key).await.unwrap().unwrap());
-    for object in owned(before, &owner, |_| false).iter().flat_map(|unit| &unit.objects) {
-        cluster.apply_new(object.key(), object.body(), &owner.manager).await.unwrap();
+    for object in owned(before, &owner, |_| false)
+        .iter()
+        .flat_map(|unit| &unit.objects)
+    {
+        cluster
+            .apply_new(object.key(), object.body(), &owner.manager)
+            .await
+            .unwrap();
     }
     let get = async |key: ObjectKey| cluster.get(&key).await.unwrap().unwrap();
     let (serving, authority) = (get(secret("serving")).await, get(secret("authority")).await);
 
     let (_leading, is_leading) = watch::channel(true);
     let stop = CancellationToken::new();
-    let config = Config { namespace: NAMESPACE.into(), instance: "test".into() };
-    let controller = Controller::new(Arc::new(Hooks), cluster.clone(), Shared::default(), Metrics::default(), config);
+    let config = Config {
+        namespace: NAMESPACE.into(),
+        instance: "test".into(),
+    };
+    let controller = Controller::new(
+        Arc::new(Hooks),
+        cluster.clone(),
+        Shared::default(),
+        Metrics::default(),
+        config,
+    );
     let running = tokio::spawn(controller.run(is_leading, stop.clone()));
     wait("it is Available", async || {
         let resource = get(key.clone()).await;
-        let mut conditions = resource["status"]["conditions"].as_array().into_iter().flatten();
-        conditions.any(|condition| condition["type"] == "Available" && condition["status"] == "True").then_some(())
+        let mut conditions = resource["status"]["conditions"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        conditions
+            .any(|condition| condition["type"] == "Available" && condition["status"] == "True")
+            .then_some(())
     })
     .await;
     let early = get(secret("serving")).await;
-    assert!(early == serving || Timestamp::now() >= due, "renewed before it was time");
+    assert!(
+        early == serving || Timestamp::now() >= due,
+        "renewed before it was time"
+    );
 
-    let renewed = wait("it is renewed", async || Some(get(secret("serving")).await).filter(|now| now["data"] != serving["data"])).await;
+    let renewed = wait("it is renewed", async || {
+        Some(get(secret("serving")).await).filter(|now| now["data"] != serving["data"])
+    })
+    .await;
     assert!(Timestamp::now() >= due);
     assert_ne!(renewed["data"]["tls.key"], serving["data"]["tls.key"]);
     assert_eq!(renewed["data"]["ca.crt"], serving["data"]["ca.crt"]);

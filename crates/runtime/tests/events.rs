@@ -11,14 +11,30 @@ use weft_runtime::events::{Note, Teller};
 use weft_testenv::{ControlPlane, wait::wait_until};
 
 fn note(message: &str) -> Note {
-    Note { warning: true, reason: "DBReady".to_owned(), message: message.to_owned() }
+    Note {
+        warning: true,
+        reason: "DBReady".to_owned(),
+        message: message.to_owned(),
+    }
 }
 
 /// Each message, and how often it was told.
 async fn told(client: &Client) -> BTreeMap<String, i32> {
-    let events = Api::<Event>::namespaced(client.clone(), "default").list(&ListParams::default()).await.unwrap();
-    let ours = events.items.into_iter().filter(|event| event.reason.as_deref() == Some("DBReady"));
-    ours.map(|event| (event.note.unwrap(), event.series.map_or(1, |series| series.count))).collect()
+    let events = Api::<Event>::namespaced(client.clone(), "default")
+        .list(&ListParams::default())
+        .await
+        .unwrap();
+    let ours = events
+        .items
+        .into_iter()
+        .filter(|event| event.reason.as_deref() == Some("DBReady"));
+    ours.map(|event| {
+        (
+            event.note.unwrap(),
+            event.series.map_or(1, |series| series.count),
+        )
+    })
+    .collect()
 }
 
 #[tokio::test]
@@ -27,7 +43,13 @@ async fn equal_events_are_counted_and_others_of_the_same_reason_are_shown() {
     let client = control_plane.client();
     let teller = Teller::new(client.clone(), "placement", "replica");
     let about = ObjectKey::new(kinds::CONFIG_MAP, "default", "about");
-    teller.tell_of(&about, "uid".to_owned(), ["no host", "no user", "no host", "no host"].map(note).into());
+    teller.tell_of(
+        &about,
+        "uid".to_owned(),
+        ["no host", "no user", "no host", "no host"]
+            .map(note)
+            .into(),
+    );
     let expected = BTreeMap::from([("no host".to_owned(), 3), ("no user".to_owned(), 1)]);
     wait_until("all are told", async || match told(&client).await {
         told if told == expected => Ok(()),

@@ -11,7 +11,10 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use weft_api::Condition;
-use weft_plan::{Decision, Domain, DriftPolicy, Input, Kind, Manifest, ObjectKey, Refusal, Unit, kinds, report::Report};
+use weft_plan::{
+    Decision, Domain, DriftPolicy, Input, Kind, Manifest, ObjectKey, Refusal, Unit, kinds,
+    report::Report,
+};
 use weft_runtime::{
     cluster::Cluster,
     controller::{Config, Controller},
@@ -60,7 +63,10 @@ impl Domain for Fragile {
         let policy = spec["imagePullPolicy"].clone();
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("made-for-{}", name.as_str().unwrap()), "namespace": "default"},
             "data": {"policy": policy}});
-        let unit = Unit { name: "map".into(), objects: vec![Manifest::new(map).unwrap()] };
+        let unit = Unit {
+            name: "map".into(),
+            objects: vec![Manifest::new(map).unwrap()],
+        };
         Ok(Decision {
             units: vec![unit],
             decided: spec.clone(),
@@ -96,7 +102,11 @@ async fn wait_condition(cluster: &Cluster, name: &str, kind: &str, reason: &str)
     let deadline = Instant::now() + PATIENCE;
     loop {
         let resource = cluster.get(&key).await.unwrap().unwrap();
-        let condition = resource["status"]["conditions"].as_array().into_iter().flatten().find(|condition| condition["type"] == kind);
+        let condition = resource["status"]["conditions"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .find(|condition| condition["type"] == kind);
         if let Some(condition) = condition
             && condition["status"] == "True"
             && condition["reason"].as_str().unwrap_or_default() == reason
@@ -104,7 +114,11 @@ async fn wait_condition(cluster: &Cluster, name: &str, kind: &str, reason: &str)
         {
             return condition.clone();
         }
-        assert!(Instant::now() < deadline, "{name} is not {kind}: {:#}", resource["status"]);
+        assert!(
+            Instant::now() < deadline,
+            "{name} is not {kind}: {:#}",
+            resource["status"]
+        );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -127,12 +141,31 @@ async fn a_panic_in_a_pass_becomes_a_condition() {
     // Without the rule that there is one resource and its name is `cluster`: this domain has two.
     let mut definition = serde_json::to_value(weft_api::addons::crd()).unwrap();
     without_rules(&mut definition);
-    control_plane.kubectl_with_input(&["apply", "--server-side", "-f", "-"], &definition.to_string()).await.unwrap();
+    control_plane
+        .kubectl_with_input(
+            &["apply", "--server-side", "-f", "-"],
+            &definition.to_string(),
+        )
+        .await
+        .unwrap();
 
     let (_leading, is_leading) = watch::channel(true);
-    let (metrics, shared, stop) = (Metrics::default(), Shared::default(), CancellationToken::new());
-    let config = Config { namespace: "default".into(), instance: "test".into() };
-    let controller = Controller::new(Arc::new(Fragile), cluster.clone(), shared, metrics.clone(), config);
+    let (metrics, shared, stop) = (
+        Metrics::default(),
+        Shared::default(),
+        CancellationToken::new(),
+    );
+    let config = Config {
+        namespace: "default".into(),
+        instance: "test".into(),
+    };
+    let controller = Controller::new(
+        Arc::new(Fragile),
+        cluster.clone(),
+        shared,
+        metrics.clone(),
+        config,
+    );
     let running = tokio::spawn(controller.run(is_leading, stop.clone()));
 
     let resource = |name: &str, spec: Value| {
@@ -141,24 +174,46 @@ async fn a_panic_in_a_pass_becomes_a_condition() {
     let apply = async |name: &str, spec: Value| {
         let deadline = Instant::now() + PATIENCE;
         // Served a moment after it is established.
-        while let Err(error) = control_plane.kubectl_with_input(&["apply", "-f", "-"], &resource(name, spec.clone())).await {
+        while let Err(error) = control_plane
+            .kubectl_with_input(&["apply", "-f", "-"], &resource(name, spec.clone()))
+            .await
+        {
             assert!(Instant::now() < deadline, "{error}");
         }
     };
     apply("broken", json!({"ovs": {}})).await;
     let condition = wait_condition(&cluster, "broken", "Degraded", "InternalError").await;
     let message = condition["message"].as_str().unwrap();
-    assert!(message.contains("a defect of Weft, please report it") && message.contains("the bottom has fallen out"), "{message}");
+    assert!(
+        message.contains("a defect of Weft, please report it")
+            && message.contains("the bottom has fallen out"),
+        "{message}"
+    );
     // The other resource, and later this one, are served as if nothing had been.
     apply("whole", json!({"imagePullPolicy": "Always"})).await;
     wait_condition(&cluster, "whole", "Available", "").await;
     apply("broken", json!({"imagePullPolicy": "Never"})).await;
     wait_condition(&cluster, "broken", "Available", "").await;
     for (name, policy) in [("whole", "Always"), ("broken", "Never")] {
-        let map = cluster.get(&ObjectKey::new(kinds::CONFIG_MAP, "default", &format!("made-for-{name}"))).await.unwrap().unwrap();
+        let map = cluster
+            .get(&ObjectKey::new(
+                kinds::CONFIG_MAP,
+                "default",
+                &format!("made-for-{name}"),
+            ))
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(map["data"]["policy"], policy);
     }
-    assert!(metrics.text().lines().any(|line| line.starts_with("weft_passes_total") && line.contains("panic")), "{}", metrics.text());
+    assert!(
+        metrics
+            .text()
+            .lines()
+            .any(|line| line.starts_with("weft_passes_total") && line.contains("panic")),
+        "{}",
+        metrics.text()
+    );
     assert!(!running.is_finished());
     stop.cancel();
     running.await.unwrap();

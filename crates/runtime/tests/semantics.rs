@@ -1,5 +1,5 @@
-//! What the engine relies on in the API server, each shown on the real one. Should a version of Kubernetes answer differently, it
-//! fails here first, with the name of the assumption.
+//! What the engine relies on in the API server, each shown on the real one. Should a version of
+//! Kubernetes answer differently, it fails here first, with the name of the assumption.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
@@ -21,7 +21,11 @@ fn map(name: &str, data: Value) -> Value {
 }
 
 fn version(object: &Value) -> u64 {
-    object["metadata"]["resourceVersion"].as_str().unwrap().parse().expect("resourceVersions are numbers")
+    object["metadata"]["resourceVersion"]
+        .as_str()
+        .unwrap()
+        .parse()
+        .expect("resourceVersions are numbers")
 }
 
 fn code(result: Result<impl std::fmt::Debug, Error>) -> u16 {
@@ -32,7 +36,12 @@ fn code(result: Result<impl std::fmt::Debug, Error>) -> u16 {
 }
 
 fn owner() -> Owner {
-    Owner { kind: kinds::NETWORK_ADDONS_CONFIG, name: "cluster".into(), uid: None, manager: ME.into() }
+    Owner {
+        kind: kinds::NETWORK_ADDONS_CONFIG,
+        name: "cluster".into(),
+        uid: None,
+        manager: ME.into(),
+    }
 }
 
 #[tokio::test]
@@ -53,22 +62,47 @@ async fn an_apply_that_changes_nothing_is_no_write(cluster: &Cluster) {
     let body = map("same", json!({"a": "1"}));
     let first = cluster.apply(&key("same"), &body, ME).await.unwrap();
     let second = cluster.apply(&key("same"), &body, ME).await.unwrap();
-    assert_eq!(version(&first), version(&second), "an apply that changes nothing keeps the resourceVersion");
+    assert_eq!(
+        version(&first),
+        version(&second),
+        "an apply that changes nothing keeps the resourceVersion"
+    );
 }
 
 async fn additions_go_once_their_ownership_is_ours(cluster: &Cluster) {
     let body = map("added", json!({"a": "1"}));
     cluster.apply(&key("added"), &body, ME).await.unwrap();
     let added = json!({"metadata": {"labels": {"theirs": "1"}}, "data": {"b": "2"}});
-    cluster.merge_patch(&key("added"), "", &added, THEM).await.unwrap();
+    cluster
+        .merge_patch(&key("added"), "", &added, THEM)
+        .await
+        .unwrap();
     let kept = cluster.apply(&key("added"), &body, ME).await.unwrap();
-    assert_eq!(kept["data"], json!({"a": "1", "b": "2"}), "an apply alone leaves what others added");
+    assert_eq!(
+        kept["data"],
+        json!({"a": "1", "b": "2"}),
+        "an apply alone leaves what others added"
+    );
 
-    let taken = cluster.merge_patch(&key("added"), "", &take_patch(&kept, &owner(), false), ME).await.unwrap();
-    assert_eq!(taken["data"], kept["data"], "moving ownership changes no content");
+    let taken = cluster
+        .merge_patch(&key("added"), "", &take_patch(&kept, &owner(), false), ME)
+        .await
+        .unwrap();
+    assert_eq!(
+        taken["data"], kept["data"],
+        "moving ownership changes no content"
+    );
     let clean = cluster.apply(&key("added"), &body, ME).await.unwrap();
-    assert_eq!(clean["data"], json!({"a": "1"}), "what is ours and not applied goes");
-    assert_eq!(clean["metadata"]["labels"], json!({"theirs": "1"}), "what is theirs by right stays");
+    assert_eq!(
+        clean["data"],
+        json!({"a": "1"}),
+        "what is ours and not applied goes"
+    );
+    assert_eq!(
+        clean["metadata"]["labels"],
+        json!({"theirs": "1"}),
+        "what is theirs by right stays"
+    );
     let again = cluster.apply(&key("added"), &body, ME).await.unwrap();
     assert_eq!(version(&clean), version(&again));
 }
@@ -83,47 +117,129 @@ async fn elements_of_lists_too(cluster: &Cluster) {
         {"name": "c", "image": "i", "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]}, {"name": "side", "image": "i"}]}}}});
     let live = cluster.merge_patch(&key, "", &added, THEM).await.unwrap();
     assert_eq!(live["metadata"]["generation"], 2);
-    cluster.merge_patch(&key, "", &take_patch(&live, &owner(), false), ME).await.unwrap();
+    cluster
+        .merge_patch(&key, "", &take_patch(&live, &owner(), false), ME)
+        .await
+        .unwrap();
     let clean = cluster.apply(&key, &body, ME).await.unwrap();
-    assert_eq!(clean["spec"], first["spec"], "containers and environment variables that others added go");
+    assert_eq!(
+        clean["spec"], first["spec"],
+        "containers and environment variables that others added go"
+    );
 }
 
 async fn an_apply_for_a_certain_object_makes_no_other(cluster: &Cluster) {
     let mut body = map("gone", json!({"a": "1"}));
     let first = cluster.apply(&key("gone"), &body, ME).await.unwrap();
     let uid = first["metadata"]["uid"].as_str().unwrap().to_owned();
-    assert_eq!(cluster.delete(&key("gone"), "00000000-0000-0000-0000-000000000000").await.unwrap(), None);
-    assert!(cluster.get(&key("gone")).await.unwrap().is_some(), "a deletion with another uid deletes nothing");
+    assert_eq!(
+        cluster
+            .delete(&key("gone"), "00000000-0000-0000-0000-000000000000")
+            .await
+            .unwrap(),
+        None
+    );
+    assert!(
+        cluster.get(&key("gone")).await.unwrap().is_some(),
+        "a deletion with another uid deletes nothing"
+    );
     assert_eq!(cluster.delete(&key("gone"), &uid).await.unwrap(), None);
     assert!(cluster.get(&key("gone")).await.unwrap().is_none());
     body["metadata"]["uid"] = uid.into();
-    assert_eq!(code(cluster.apply(&key("gone"), &body, ME).await), 409, "a uid in the body keeps an apply from creating");
+    assert_eq!(
+        code(cluster.apply(&key("gone"), &body, ME).await),
+        409,
+        "a uid in the body keeps an apply from creating"
+    );
     assert!(cluster.get(&key("gone")).await.unwrap().is_none());
 }
 
 async fn a_write_on_old_knowledge_is_refused(cluster: &Cluster) {
-    let first = cluster.apply(&key("old"), &map("old", json!({"a": "1"})), ME).await.unwrap();
-    cluster.merge_patch(&key("old"), "", &json!({"data": {"a": "2"}}), THEM).await.unwrap();
+    let first = cluster
+        .apply(&key("old"), &map("old", json!({"a": "1"})), ME)
+        .await
+        .unwrap();
+    cluster
+        .merge_patch(&key("old"), "", &json!({"data": {"a": "2"}}), THEM)
+        .await
+        .unwrap();
     let stale = json!({"metadata": {"resourceVersion": first["metadata"]["resourceVersion"]}, "data": {"a": "3"}});
-    assert_eq!(code(cluster.merge_patch(&key("old"), "", &stale, ME).await), 409, "a merge patch with an old resourceVersion");
-    assert_eq!(code(cluster.replace(&key("old"), &first, ME).await), 409, "a PUT with an old resourceVersion");
+    assert_eq!(
+        code(cluster.merge_patch(&key("old"), "", &stale, ME).await),
+        409,
+        "a merge patch with an old resourceVersion"
+    );
+    assert_eq!(
+        code(cluster.replace(&key("old"), &first, ME).await),
+        409,
+        "a PUT with an old resourceVersion"
+    );
     let mut apply = map("old", json!({"a": "3"}));
     apply["metadata"]["resourceVersion"] = first["metadata"]["resourceVersion"].clone();
-    assert_eq!(code(cluster.apply(&key("old"), &apply, ME).await), 409, "an apply with an old resourceVersion, force or not");
-    assert_eq!(cluster.get(&key("old")).await.unwrap().unwrap()["data"]["a"], "2");
+    assert_eq!(
+        code(cluster.apply(&key("old"), &apply, ME).await),
+        409,
+        "an apply with an old resourceVersion, force or not"
+    );
+    assert_eq!(
+        cluster.get(&key("old")).await.unwrap().unwrap()["data"]["a"],
+        "2"
+    );
 }
 
 async fn an_apply_of_what_must_be_new_takes_nothing(cluster: &Cluster) {
-    cluster.create(&key("theirs"), &map("theirs", json!({"a": "1"})), THEM).await.unwrap();
-    assert_eq!(code(cluster.create(&key("theirs"), &map("theirs", json!({"a": "1"})), ME).await), 409);
-    assert_eq!(code(cluster.apply_new(&key("theirs"), &map("theirs", json!({"a": "1"})), ME).await), 409, "the same contents");
-    assert_eq!(code(cluster.apply_new(&key("theirs"), &map("theirs", json!({"b": "2"})), ME).await), 409, "fields that nobody has");
-    assert_eq!(cluster.get(&key("theirs")).await.unwrap().unwrap()["data"], json!({"a": "1"}));
+    cluster
+        .create(&key("theirs"), &map("theirs", json!({"a": "1"})), THEM)
+        .await
+        .unwrap();
+    assert_eq!(
+        code(
+            cluster
+                .create(&key("theirs"), &map("theirs", json!({"a": "1"})), ME)
+                .await
+        ),
+        409
+    );
+    assert_eq!(
+        code(
+            cluster
+                .apply_new(&key("theirs"), &map("theirs", json!({"a": "1"})), ME)
+                .await
+        ),
+        409,
+        "the same contents"
+    );
+    assert_eq!(
+        code(
+            cluster
+                .apply_new(&key("theirs"), &map("theirs", json!({"b": "2"})), ME)
+                .await
+        ),
+        409,
+        "fields that nobody has"
+    );
+    assert_eq!(
+        cluster.get(&key("theirs")).await.unwrap().unwrap()["data"],
+        json!({"a": "1"})
+    );
 
-    let new = cluster.apply_new(&key("new"), &map("new", json!({"a": "1"})), ME).await.unwrap();
-    assert!(version(&new) > 1, "no object has the version that stands for none");
+    let new = cluster
+        .apply_new(&key("new"), &map("new", json!({"a": "1"})), ME)
+        .await
+        .unwrap();
+    assert!(
+        version(&new) > 1,
+        "no object has the version that stands for none"
+    );
     assert_eq!(new["metadata"]["managedFields"][0]["operation"], "Apply");
-    assert_eq!(code(cluster.apply_new(&key("new"), &map("new", json!({"a": "1"})), ME).await), 409);
+    assert_eq!(
+        code(
+            cluster
+                .apply_new(&key("new"), &map("new", json!({"a": "1"})), ME)
+                .await
+        ),
+        409
+    );
     // Another storage strategy, and one that other paths of the API server serve.
     let role = ObjectKey::new(kinds::CLUSTER_ROLE, "", "new");
     let body = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "new"}, "rules": []});
@@ -144,16 +260,33 @@ async fn an_apply_of_what_must_be_new_takes_nothing(cluster: &Cluster) {
 async fn versions_of_a_kind_grow(cluster: &Cluster) {
     let mut last = 0;
     for n in 0..5 {
-        let object = cluster.apply(&key("grows"), &map("grows", json!({"n": n.to_string()})), ME).await.unwrap();
+        let object = cluster
+            .apply(
+                &key("grows"),
+                &map("grows", json!({"n": n.to_string()})),
+                ME,
+            )
+            .await
+            .unwrap();
         assert!(version(&object) > last);
         last = version(&object);
     }
-    let (items, list) = cluster.list_metadata(kinds::CONFIG_MAP, Some("default"), "").await.unwrap();
-    assert!(list >= last && items.iter().all(|item| version(item) <= list), "a list is as new as its newest object");
+    let (items, list) = cluster
+        .list_metadata(kinds::CONFIG_MAP, Some("default"), "")
+        .await
+        .unwrap();
+    assert!(
+        list >= last && items.iter().all(|item| version(item) <= list),
+        "a list is as new as its newest object"
+    );
 }
 
-/// And the deletion is as new as the write that took the label off, so that a cache can tell it from an older one.
-async fn a_watch_by_label_calls_the_loss_of_the_label_a_deletion(cluster: &Cluster, client: Client) {
+/// And the deletion is as new as the write that took the label off, so that a cache can tell it
+/// from an older one.
+async fn a_watch_by_label_calls_the_loss_of_the_label_a_deletion(
+    cluster: &Cluster,
+    client: Client,
+) {
     use futures::TryStreamExt;
     use k8s_openapi::api::core::v1::ConfigMap;
     use kube::api::{Api, WatchEvent, WatchParams};
@@ -163,14 +296,57 @@ async fn a_watch_by_label_calls_the_loss_of_the_label_a_deletion(cluster: &Clust
     let applied = cluster.apply(&key("labelled"), &body, ME).await.unwrap();
     let maps: Api<ConfigMap> = Api::namespaced(client, "default");
     let since = applied["metadata"]["resourceVersion"].as_str().unwrap();
-    let watch = maps.watch(&WatchParams::default().labels("ours=yes").disable_bookmarks(), since).await.unwrap();
+    let watch = maps
+        .watch(
+            &WatchParams::default()
+                .labels("ours=yes")
+                .disable_bookmarks(),
+            since,
+        )
+        .await
+        .unwrap();
     let mut watch = std::pin::pin!(watch);
-    let unlabelled = cluster.merge_patch(&key("labelled"), "", &json!({"metadata": {"labels": {"ours": null}}}), THEM).await.unwrap();
-    let Some(WatchEvent::Deleted(lost)) = watch.try_next().await.unwrap() else { panic!("a deletion") };
-    assert_eq!(lost.metadata.resource_version.unwrap().parse::<u64>().unwrap(), version(&unlabelled));
+    let unlabelled = cluster
+        .merge_patch(
+            &key("labelled"),
+            "",
+            &json!({"metadata": {"labels": {"ours": null}}}),
+            THEM,
+        )
+        .await
+        .unwrap();
+    let Some(WatchEvent::Deleted(lost)) = watch.try_next().await.unwrap() else {
+        panic!("a deletion")
+    };
+    assert_eq!(
+        lost.metadata
+            .resource_version
+            .unwrap()
+            .parse::<u64>()
+            .unwrap(),
+        version(&unlabelled)
+    );
     let labelled = cluster.apply(&key("labelled"), &body, ME).await.unwrap();
-    let Some(WatchEvent::Added(_)) = watch.try_next().await.unwrap() else { panic!("an addition") };
-    cluster.delete(&key("labelled"), labelled["metadata"]["uid"].as_str().unwrap()).await.unwrap();
-    let Some(WatchEvent::Deleted(gone)) = watch.try_next().await.unwrap() else { panic!("a deletion") };
-    assert!(gone.metadata.resource_version.unwrap().parse::<u64>().unwrap() > version(&labelled), "newer than the last write");
+    let Some(WatchEvent::Added(_)) = watch.try_next().await.unwrap() else {
+        panic!("an addition")
+    };
+    cluster
+        .delete(
+            &key("labelled"),
+            labelled["metadata"]["uid"].as_str().unwrap(),
+        )
+        .await
+        .unwrap();
+    let Some(WatchEvent::Deleted(gone)) = watch.try_next().await.unwrap() else {
+        panic!("a deletion")
+    };
+    assert!(
+        gone.metadata
+            .resource_version
+            .unwrap()
+            .parse::<u64>()
+            .unwrap()
+            > version(&labelled),
+        "newer than the last write"
+    );
 }

@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 use jiff::Timestamp;
 use serde::Deserialize;
 
-/// Who, what and when of every request, no bodies. One event a request: at its end, or for a watch when its answer
-/// starts, so that an open watch is there too.
+/// Who, what and when of every request, no bodies. One event a request: at its end, or for a watch
+/// when its answer starts, so that an open watch is there too.
 pub(crate) const POLICY: &str = "apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -19,12 +19,13 @@ rules:
 /// A request as the API server saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditEvent {
-    /// Identifies the request; equals [`Recorded::audit_id`](crate::proxy::Recorded::audit_id) of the proxy.
+    /// Identifies the request; equals [`Recorded::audit_id`](crate::proxy::Recorded::audit_id) of
+    /// the proxy.
     pub id: String,
     /// `kubernetes-admin`, `system:serviceaccount:<namespace>:<name>`, and so on.
     pub user: String,
-    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`; the HTTP method in lower case for paths that
-    /// are no resources.
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`; the HTTP
+    /// method in lower case for paths that are no resources.
     pub verb: String,
     /// API group, empty for the core group and for paths that are no resources.
     pub group: String,
@@ -34,7 +35,8 @@ pub struct AuditEvent {
     pub subresource: String,
     /// Empty for cluster-scoped objects.
     pub namespace: String,
-    /// Empty for list, watch and deletecollection, and for a create that leaves the name to the API server.
+    /// Empty for list, watch and deletecollection, and for a create that leaves the name to the API
+    /// server.
     pub name: String,
     /// Path with query.
     pub uri: String,
@@ -53,20 +55,30 @@ pub struct AuditEvent {
 impl AuditEvent {
     /// Does it change something stored? Dry runs and reviews (of tokens, of access) do not.
     pub fn is_write(&self) -> bool {
-        crate::proxy::is_write(&self.verb, &self.group, self.uri.split_once('?').map_or("", |(_, query)| query))
+        crate::proxy::is_write(
+            &self.verb,
+            &self.group,
+            self.uri.split_once('?').map_or("", |(_, query)| query),
+        )
     }
 }
 
-/// Reads the whole log, or what it has of this user. A line that is still being written is left out.
+/// Reads the whole log, or what it has of this user. A line that is still being written is left
+/// out.
 pub(crate) fn read(log: &Path, user: Option<&str>) -> Result<Vec<AuditEvent>> {
-    let text = std::fs::read_to_string(log).with_context(|| format!("cannot read {}", log.display()))?;
+    let text =
+        std::fs::read_to_string(log).with_context(|| format!("cannot read {}", log.display()))?;
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let mut seen = HashSet::new();
     let mut events = vec![];
     let named = user.map(|user| format!("\"username\":{}", serde_json::Value::from(user)));
     // Most lines are about other users, and reading them as JSON takes most of the time.
-    for line in whole.lines().filter(|line| named.as_ref().is_none_or(|named| line.contains(named))) {
-        let raw: Raw = serde_json::from_str(line).with_context(|| format!("not an audit event: {line}"))?;
+    for line in whole
+        .lines()
+        .filter(|line| named.as_ref().is_none_or(|named| line.contains(named)))
+    {
+        let raw: Raw =
+            serde_json::from_str(line).with_context(|| format!("not an audit event: {line}"))?;
         if user.is_none_or(|user| raw.user.username == user) && seen.insert(raw.audit_id.clone()) {
             events.push(raw.into_event()?);
         }
@@ -99,16 +111,20 @@ struct RawUser {
     username: String,
 }
 
-/// Cuts off the last line if it has no end: the API server was killed while it wrote, and would go on in that line when it is started again. Without a log,
-/// nothing is done.
+/// Cuts off the last line if it has no end: the API server was killed while it wrote, and would go
+/// on in that line when it is started again. Without a log, nothing is done.
 pub(crate) fn end_with_whole_line(log: &Path) -> Result<()> {
     if !log.exists() {
         return Ok(());
     }
     let written = std::fs::read(log).with_context(|| format!("cannot read {}", log.display()))?;
-    let whole = written.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    let whole = written
+        .iter()
+        .rposition(|byte| *byte == b'\n')
+        .map_or(0, |end| end + 1);
     let file = std::fs::OpenOptions::new().write(true).open(log)?;
-    file.set_len(whole as u64).with_context(|| format!("cannot shorten {}", log.display()))
+    file.set_len(whole as u64)
+        .with_context(|| format!("cannot shorten {}", log.display()))
 }
 
 #[derive(Default, Deserialize)]
@@ -130,7 +146,13 @@ struct RawStatus {
 
 impl Raw {
     fn into_event(self) -> Result<AuditEvent> {
-        let RawObject { resource, namespace, name, api_group: group, subresource } = self.object_ref;
+        let RawObject {
+            resource,
+            namespace,
+            name,
+            api_group: group,
+            subresource,
+        } = self.object_ref;
         Ok(AuditEvent {
             id: self.audit_id,
             user: self.user.username,

@@ -1,5 +1,6 @@
-//! A backup of etcd and its restoration, with etcd's own tools and by the procedure that etcd and Kubernetes document: revisions go back in time, and
-//! all programs of the control plane are started again.
+//! A backup of etcd and its restoration, with etcd's own tools and by the procedure that etcd and
+//! Kubernetes document: revisions go back in time, and all programs of the control plane are
+//! started again.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,10 +45,15 @@ impl ControlPlane {
     pub async fn revision(&self) -> Result<u64> {
         let maps: Api<ConfigMap> = Api::namespaced(self.client(), "default");
         let list = maps.list_metadata(&ListParams::default().limit(1)).await?;
-        Ok(list.metadata.resource_version.context("a list has no resourceVersion")?.parse()?)
+        Ok(list
+            .metadata
+            .resource_version
+            .context("a list has no resourceVersion")?
+            .parse()?)
     }
 
-    /// Raises the cluster's resourceVersion by at least this count, and leaves everything as it is: each ConfigMap that it creates, it deletes.
+    /// Raises the cluster's resourceVersion by at least this count, and leaves everything as it is:
+    /// each ConfigMap that it creates, it deletes.
     ///
     /// # Errors
     /// The API server refuses.
@@ -57,38 +63,57 @@ impl ControlPlane {
             let maps = maps.clone();
             async move {
                 let name = format!("spent-revision-{number}");
-                let map = ConfigMap { metadata: ObjectMeta { name: Some(name.clone()), ..Default::default() }, ..Default::default() };
+                let map = ConfigMap {
+                    metadata: ObjectMeta {
+                        name: Some(name.clone()),
+                        ..Default::default()
+                    },
+                    ..Default::default()
+                };
                 maps.create(&PostParams::default(), &map).await?;
                 maps.delete(&name, &DeleteParams::default()).await?;
                 anyhow::Ok(())
             }
         };
-        stream::iter(0..count.div_ceil(2)).map(spend).buffer_unordered(AT_ONCE).try_collect().await
+        stream::iter(0..count.div_ceil(2))
+            .map(spend)
+            .buffer_unordered(AT_ONCE)
+            .try_collect()
+            .await
     }
 
-    /// Saves what etcd holds, by `etcdctl snapshot save`. [`restore`](Self::restore) brings it back.
+    /// Saves what etcd holds, by `etcdctl snapshot save`. [`restore`](Self::restore) brings it
+    /// back.
     ///
     /// # Errors
-    /// The control plane has real nodes, the tools cannot be built, or etcdctl failed: the error holds its stderr.
+    /// The control plane has real nodes, the tools cannot be built, or etcdctl failed: the error
+    /// holds its stderr.
     pub async fn snapshot(&self) -> Result<EtcdSnapshot> {
         let etcd = self.reachable_etcd()?;
         let revision = self.revision().await?;
         let folder = self.dir().join(FOLDER);
-        fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        fs::create_dir_all(&folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
         let file = folder.join(format!("{revision}.db"));
-        let arguments = [format!("--endpoints=http://127.0.0.1:{}", etcd.port), "snapshot".into(), "save".into(), path(&file)];
+        let arguments = [
+            format!("--endpoints=http://127.0.0.1:{}", etcd.port),
+            "snapshot".into(),
+            "save".into(),
+            path(&file),
+        ];
         self.run_etcd_tool("etcdctl", &arguments).await?;
         Ok(EtcdSnapshot { file, revision })
     }
 
-    /// Brings back what etcd held when the snapshot was saved: ends all programs, replaces etcd's data by `etcdutl snapshot restore`, and starts them
-    /// again on the same ports, with the same certificates and keys. The cluster's resourceVersion goes back to that of the snapshot (there is no
-    /// `--bump-revision`). Returns when the API server is ready again and all nodes are Ready. Tokens stay valid if their ServiceAccount is in the
-    /// snapshot.
+    /// Brings back what etcd held when the snapshot was saved: ends all programs, replaces etcd's
+    /// data by `etcdutl snapshot restore`, and starts them again on the same ports, with the same
+    /// certificates and keys. The cluster's resourceVersion goes back to that of the snapshot
+    /// (there is no `--bump-revision`). Returns when the API server is ready again and all nodes
+    /// are Ready. Tokens stay valid if their ServiceAccount is in the snapshot.
     ///
     /// # Errors
-    /// The control plane has real nodes, etcdutl failed (the error holds its stderr), or a program ended or is not ready within two minutes (the error
-    /// shows the end of its log).
+    /// The control plane has real nodes, etcdutl failed (the error holds its stderr), or a program
+    /// ended or is not ready within two minutes (the error shows the end of its log).
     pub async fn restore(&self, snapshot: &EtcdSnapshot) -> Result<()> {
         let etcd = self.reachable_etcd()?;
         let _one_at_a_time = self.restart.lock().await;
@@ -101,10 +126,19 @@ impl ControlPlane {
         if had_kwok {
             self.start_kwok(true).await?;
         }
-        if has_controllers { self.wait_until_usable().await } else { Ok(()) }
+        if has_controllers {
+            self.wait_until_usable().await
+        } else {
+            Ok(())
+        }
     }
 
-    async fn restore_under(&self, processes: &mut [Process], etcd: &Etcd, snapshot: &EtcdSnapshot) -> Result<()> {
+    async fn restore_under(
+        &self,
+        processes: &mut [Process],
+        etcd: &Etcd,
+        snapshot: &EtcdSnapshot,
+    ) -> Result<()> {
         // The last one first: without etcd the API server would go on trying.
         processes.iter_mut().rev().for_each(Process::stop);
         audit::end_with_whole_line(&self.dir().join("audit.log"))?;
@@ -120,11 +154,15 @@ impl ControlPlane {
         ];
         self.run_etcd_tool("etcdutl", &arguments).await?;
         let deadline = Instant::now() + START_TIMEOUT;
-        let [server_of_data, api_server, others @ ..] = processes else { bail!("etcd and kube-apiserver do not run") };
+        let [server_of_data, api_server, others @ ..] = processes else {
+            bail!("etcd and kube-apiserver do not run")
+        };
         server_of_data.start_again()?;
         server_of_data.wait_listening(etcd.port, deadline).await?;
         api_server.start_again()?;
-        api_server.wait_listening(etcd.api_server_port, deadline).await?;
+        api_server
+            .wait_listening(etcd.api_server_port, deadline)
+            .await?;
         wait_ready(&self.client, api_server, deadline).await?;
         others.iter_mut().try_for_each(Process::start_again)
     }
@@ -138,10 +176,21 @@ impl ControlPlane {
     async fn run_etcd_tool(&self, name: &'static str, arguments: &[String]) -> Result<()> {
         let programs = self.programs().clone();
         let program = tokio::task::spawn_blocking(move || programs.etcd_tool(name)).await??;
-        let command = tokio::process::Command::new(program).args(arguments).stdin(Stdio::null()).kill_on_drop(true).output();
-        let output = command.await.with_context(|| format!("cannot run {name}"))?;
+        let command = tokio::process::Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output();
+        let output = command
+            .await
+            .with_context(|| format!("cannot run {name}"))?;
         if !output.status.success() {
-            bail!("{name} {}: {}: {}", arguments.join(" "), output.status, String::from_utf8_lossy(&output.stderr).trim_end());
+            bail!(
+                "{name} {}: {}: {}",
+                arguments.join(" "),
+                output.status,
+                String::from_utf8_lossy(&output.stderr).trim_end()
+            );
         }
         Ok(())
     }

@@ -26,7 +26,8 @@ const KWOK: &str = "kwok";
 /// A start takes 3 s on two idle cores; this is for busy ones.
 pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Between two looks whether it is ready: each of them runs all the checks of a server that is busy with its start.
+/// Between two looks whether it is ready: each of them runs all the checks of a server that is busy
+/// with its start.
 pub(crate) const PAUSE: Duration = Duration::from_millis(100);
 
 /// Chooses what a [`ControlPlane`] consists of.
@@ -44,11 +45,20 @@ pub struct Builder {
 
 impl Builder {
     pub(crate) fn new() -> Self {
-        Self { api_only: false, nodes: 1, prefix: "node-", audit: false, garbage_collector: true, stages: vec![], dir: None, site: None }
+        Self {
+            api_only: false,
+            nodes: 1,
+            prefix: "node-",
+            audit: false,
+            garbage_collector: true,
+            stages: vec![],
+            dir: None,
+            site: None,
+        }
     }
 
-    /// Only etcd and kube-apiserver: enough for schema, admission, apply and RBAC. Nothing is garbage collected and no
-    /// workload gets pods. Sets the nodes to 0.
+    /// Only etcd and kube-apiserver: enough for schema, admission, apply and RBAC. Nothing is
+    /// garbage collected and no workload gets pods. Sets the nodes to 0.
     #[must_use]
     pub fn api_only(mut self) -> Self {
         self.api_only = true;
@@ -77,8 +87,9 @@ impl Builder {
         self
     }
 
-    /// Whether the controller manager removes what has lost its owner; on by default. Its metadata informers watch every kind from a time on
-    /// that nobody can choose, so what is to be counted at the API server is counted without.
+    /// Whether the controller manager removes what has lost its owner; on by default. Its metadata
+    /// informers watch every kind from a time on that nobody can choose, so what is to be counted
+    /// at the API server is counted without.
     #[must_use]
     pub fn garbage_collector(mut self, runs: bool) -> Self {
         self.garbage_collector = runs;
@@ -92,7 +103,8 @@ impl Builder {
         self
     }
 
-    /// Keeps everything in this folder instead of a temporary one. It is made if need be and removed at the end.
+    /// Keeps everything in this folder instead of a temporary one. It is made if need be and
+    /// removed at the end.
     #[must_use]
     pub fn dir(mut self, dir: impl Into<PathBuf>) -> Self {
         self.dir = Some(dir.into());
@@ -105,11 +117,13 @@ impl Builder {
         self
     }
 
-    /// Starts the programs, building them first if they are not there (see [`Programs::find`]). Returns when the API
-    /// server is ready and, unless [`api_only`](Self::api_only), all nodes are Ready and pods can be created.
+    /// Starts the programs, building them first if they are not there (see [`Programs::find`]).
+    /// Returns when the API server is ready and, unless [`api_only`](Self::api_only), all nodes are
+    /// Ready and pods can be created.
     ///
     /// # Errors
-    /// A program is missing, ended or is not ready within two minutes; the error shows the end of its log.
+    /// A program is missing, ended or is not ready within two minutes; the error shows the end of
+    /// its log.
     pub async fn start(self) -> Result<ControlPlane> {
         let programs = tokio::task::spawn_blocking(Programs::find).await??;
         let mut attempts = 3;
@@ -118,7 +132,8 @@ impl Builder {
             match self.start_once(&programs).await {
                 Ok(control_plane) => return Ok(control_plane),
                 // Somebody else took one of the free ports first.
-                Err(error) if attempts > 0 && format!("{error:#}").contains("address already in use") => {}
+                Err(error)
+                    if attempts > 0 && format!("{error:#}").contains("address already in use") => {}
                 Err(error) => return Err(error),
             }
         }
@@ -135,7 +150,12 @@ impl Builder {
         if !self.api_only {
             control_plane.start_controllers(self).await?;
             for index in 1..=self.nodes {
-                nodes::create(&control_plane.client, &format!("{}{index}", self.prefix), &[]).await?;
+                nodes::create(
+                    &control_plane.client,
+                    &format!("{}{index}", self.prefix),
+                    &[],
+                )
+                .await?;
             }
             control_plane.wait_until_usable().await?;
         }
@@ -150,7 +170,10 @@ impl ControlPlane {
         let deadline = Instant::now() + START_TIMEOUT;
         let path = dir.path().to_owned();
         let authority = Authority::new()?;
-        let serving = authority.serving(&[addresses::API_SERVER, host_lab::addresses::API_SERVER].map(|address| address.to_string()))?;
+        let serving = authority.serving(
+            &[addresses::API_SERVER, host_lab::addresses::API_SERVER]
+                .map(|address| address.to_string()),
+        )?;
         dir.write("ca.crt", &authority.pem())?;
         dir.write("apiserver.crt", &serving.certificate)?;
         dir.write("apiserver.key", &serving.key)?;
@@ -158,8 +181,12 @@ impl ControlPlane {
         dir.write("service-account.key", &private)?;
         dir.write("service-account.pub", &public)?;
         dir.write("audit-policy.yaml", audit::POLICY)?;
-        let tokens: BTreeMap<_, _> = [ADMIN, CONTROLLER_MANAGER, SCHEDULER, KWOK].map(|user| (pki::token(), user)).into();
-        let lines = tokens.iter().map(|(token, user)| format!("{token},{user},{user},\"system:masters\"\n"));
+        let tokens: BTreeMap<_, _> = [ADMIN, CONTROLLER_MANAGER, SCHEDULER, KWOK]
+            .map(|user| (pki::token(), user))
+            .into();
+        let lines = tokens
+            .iter()
+            .map(|(token, user)| format!("{token},{user},{user},\"system:masters\"\n"));
         dir.write("tokens.csv", &lines.collect::<String>())?;
 
         let start = |program: &str, args| match site {
@@ -167,7 +194,10 @@ impl ControlPlane {
             None => Process::start(&programs.get(program)?, args, &path),
         };
         let (etcd_port, peer_port) = (free_port()?, free_port()?);
-        let (etcd_url, peer_url) = (format!("http://127.0.0.1:{etcd_port}"), format!("http://127.0.0.1:{peer_port}"));
+        let (etcd_url, peer_url) = (
+            format!("http://127.0.0.1:{etcd_port}"),
+            format!("http://127.0.0.1:{peer_port}"),
+        );
         let (port, url) = match site {
             Some(site) => (addresses::API_SERVER_PORT, site.url.clone()),
             None => {
@@ -199,7 +229,10 @@ impl ControlPlane {
             format!("--tls-private-key-file={}", file("apiserver.key")),
             "--service-account-issuer=https://kubernetes.default.svc".into(),
             format!("--service-account-key-file={}", file("service-account.pub")),
-            format!("--service-account-signing-key-file={}", file("service-account.key")),
+            format!(
+                "--service-account-signing-key-file={}",
+                file("service-account.key")
+            ),
             format!("--token-auth-file={}", file("tokens.csv")),
             // Network add-ons are privileged DaemonSets.
             "--allow-privileged=true".into(),
@@ -226,7 +259,10 @@ impl ControlPlane {
         server.wait_listening(port, deadline).await?;
 
         let admin = token_of(&tokens, ADMIN)?;
-        let kubeconfig = dir.write("kubeconfig", &pki::kubeconfig(&url, &authority.pem(), ADMIN, admin))?;
+        let kubeconfig = dir.write(
+            "kubeconfig",
+            &pki::kubeconfig(&url, &authority.pem(), ADMIN, admin),
+        )?;
         let client = client_from(&kubeconfig).await?;
         wait_ready(&client, &mut server, deadline).await?;
         Ok(Self {
@@ -239,7 +275,11 @@ impl ControlPlane {
             kwok: Mutex::default(),
             restart: tokio::sync::Mutex::default(),
             processes: Mutex::new(vec![etcd, server]),
-            etcd: site.is_none().then_some(Etcd { port: etcd_port, peer_url, api_server_port: port }),
+            etcd: site.is_none().then_some(Etcd {
+                port: etcd_port,
+                peer_url,
+                api_server_port: port,
+            }),
             dir,
         })
     }
@@ -250,8 +290,19 @@ impl ControlPlane {
         let path = self.dir.path().to_owned();
         let file = |name: &str| path.join(name).display().to_string();
         let kwok = site.is_none().then_some((KWOK, "kwok"));
-        for (user, name) in [(CONTROLLER_MANAGER, "controller-manager"), (SCHEDULER, "scheduler")].into_iter().chain(kwok) {
-            let content = pki::kubeconfig(&url, &self.authority.pem(), user, token_of(&self.tokens, user)?);
+        for (user, name) in [
+            (CONTROLLER_MANAGER, "controller-manager"),
+            (SCHEDULER, "scheduler"),
+        ]
+        .into_iter()
+        .chain(kwok)
+        {
+            let content = pki::kubeconfig(
+                &url,
+                &self.authority.pem(),
+                user,
+                token_of(&self.tokens, user)?,
+            );
             self.dir.write(&format!("{name}.kubeconfig"), &content)?;
         }
         let mut manager = vec![
@@ -259,15 +310,28 @@ impl ControlPlane {
             // No port: nobody asks them for metrics or health.
             "--secure-port=0".into(),
             "--leader-elect=false".into(),
-            format!("--service-account-private-key-file={}", file("service-account.key")),
+            format!(
+                "--service-account-private-key-file={}",
+                file("service-account.key")
+            ),
             format!("--root-ca-file={}", file("ca.crt")),
             "--use-service-account-credentials=false".into(),
-            if choice.garbage_collector { "--controllers=*".into() } else { "--controllers=*,-garbage-collector-controller".into() },
+            if choice.garbage_collector {
+                "--controllers=*".into()
+            } else {
+                "--controllers=*,-garbage-collector-controller".into()
+            },
         ];
         manager.extend(site.iter().flat_map(|site| site.controller_manager_args()));
-        let scheduler =
-            vec![format!("--kubeconfig={}", file("scheduler.kubeconfig")), "--secure-port=0".into(), "--leader-elect=false".into()];
-        for (program, args) in [("kube-controller-manager", manager), ("kube-scheduler", scheduler)] {
+        let scheduler = vec![
+            format!("--kubeconfig={}", file("scheduler.kubeconfig")),
+            "--secure-port=0".into(),
+            "--leader-elect=false".into(),
+        ];
+        for (program, args) in [
+            ("kube-controller-manager", manager),
+            ("kube-scheduler", scheduler),
+        ] {
             let program = self.programs.get(program)?;
             let process = match site {
                 Some(site) => Process::start_in(&site.network, &program, args, &path)?,
@@ -275,17 +339,27 @@ impl ControlPlane {
             };
             self.lock_processes().push(process);
         }
-        if site.is_some() { Ok(()) } else { self.set_stages(&choice.stages).await }
+        if site.is_some() {
+            Ok(())
+        } else {
+            self.set_stages(&choice.stages).await
+        }
     }
 
     pub(crate) async fn wait_until_usable(&self) -> Result<()> {
         let deadline = Instant::now() + START_TIMEOUT;
-        // Pods are refused until the controller manager has made the ServiceAccount that they run as.
+        // Pods are refused until the controller manager has made the ServiceAccount that they run
+        // as.
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), "default");
-        while accounts.get_opt("default").await?.is_none() || !nodes::all_ready(&self.client).await? {
+        while accounts.get_opt("default").await?.is_none()
+            || !nodes::all_ready(&self.client).await?
+        {
             self.check_running()?;
             if Instant::now() > deadline {
-                bail!("nodes are not Ready in time; logs: {}", self.dir.path().display());
+                bail!(
+                    "nodes are not Ready in time; logs: {}",
+                    self.dir.path().display()
+                );
             }
             tokio::time::sleep(PAUSE).await;
         }

@@ -23,7 +23,8 @@ use crate::programs::Programs;
 use crate::stages::{self, Stage};
 use crate::workdir::{WorkDir, write_private};
 
-/// User of [`ControlPlane::client`] and [`ControlPlane::kubeconfig`], in the group `system:masters`.
+/// User of [`ControlPlane::client`] and [`ControlPlane::kubeconfig`], in the group
+/// `system:masters`.
 pub const ADMIN: &str = "kubernetes-admin";
 
 /// How etcd and its API server are reached on loopback.
@@ -46,7 +47,8 @@ pub struct ControlPlane {
     pub(crate) kwok: Mutex<Option<Process>>,
     /// Held while kwok is replaced, or etcd restored.
     pub(crate) restart: tokio::sync::Mutex<()>,
-    /// In the order of their start: etcd, kube-apiserver, and the others. Ended before `dir` goes, and the last one first.
+    /// In the order of their start: etcd, kube-apiserver, and the others. Ended before `dir` goes,
+    /// and the last one first.
     pub(crate) processes: Mutex<Vec<Process>>,
     /// How etcd is reached; none where it is in a network namespace.
     pub(crate) etcd: Option<Etcd>,
@@ -64,16 +66,21 @@ impl ControlPlane {
     }
 
     pub(crate) fn lock_processes(&self) -> std::sync::MutexGuard<'_, Vec<Process>> {
-        self.processes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.processes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Replaces what pods do: pods that no stage selects any more become Ready, those selected by a new one follow it.
+    /// Replaces what pods do: pods that no stage selects any more become Ready, those selected by a
+    /// new one follow it.
     ///
     /// # Errors
     /// kwok cannot be restarted, or this control plane was made with [`Builder::api_only`].
     pub async fn set_stages(&self, stages: &[Stage]) -> Result<()> {
         if !self.dir.path().join("kwok.kubeconfig").exists() {
-            bail!("there are no kwok nodes in this control plane: it was made with api_only(), or has real nodes");
+            bail!(
+                "there are no kwok nodes in this control plane: it was made with api_only(), or has real nodes"
+            );
         }
         let builtin = std::fs::read_to_string(self.programs.get("stages.yaml")?)?;
         let config = stages::config(&builtin, stages)?;
@@ -81,7 +88,8 @@ impl ControlPlane {
         self.dir.write("stages.yaml", &config)?;
         let old = self.lock_kwok().take();
         let again = old.is_some();
-        // It must have ended before the leases go: otherwise it takes them again, and the next kwok waits until they expire.
+        // It must have ended before the leases go: otherwise it takes them again, and the next kwok
+        // waits until they expire.
         drop(old);
         self.start_kwok(again).await
     }
@@ -89,19 +97,29 @@ impl ControlPlane {
     /// Starts kwok with the stages in the folder. `again`: after another kwok, which has ended.
     pub(crate) async fn start_kwok(&self, again: bool) -> Result<()> {
         if again {
-            // This kwok has another identity, and would wait until the leases of the one before it expire.
+            // This kwok has another identity, and would wait until the leases of the one before it
+            // expire.
             let leases: Api<Lease> = Api::namespaced(self.client.clone(), "kube-node-lease");
-            leases.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
+            leases
+                .delete_collection(&DeleteParams::default(), &ListParams::default())
+                .await?;
         }
         let args = vec![
-            format!("--kubeconfig={}", self.dir.path().join("kwok.kubeconfig").display()),
+            format!(
+                "--kubeconfig={}",
+                self.dir.path().join("kwok.kubeconfig").display()
+            ),
             format!("--config={}", self.dir.path().join("stages.yaml").display()),
             "--manage-all-nodes=true".into(),
             "--node-lease-duration-seconds=40".into(),
             "--cidr=10.244.0.1/16".into(),
             "--node-ip=10.0.0.1".into(),
         ];
-        *self.lock_kwok() = Some(Process::start(&self.programs.get("kwok")?, args, self.dir.path())?);
+        *self.lock_kwok() = Some(Process::start(
+            &self.programs.get("kwok")?,
+            args,
+            self.dir.path(),
+        )?);
         Ok(())
     }
 
@@ -114,7 +132,10 @@ impl ControlPlane {
         let deadline = Instant::now() + START_TIMEOUT;
         while !nodes::all_ready(&self.client).await? {
             if Instant::now() > deadline {
-                bail!("node {name} is not Ready in time; log: {}", self.dir.path().join("kwok.log").display());
+                bail!(
+                    "node {name} is not Ready in time; log: {}",
+                    self.dir.path().join("kwok.log").display()
+                );
             }
             tokio::time::sleep(PAUSE).await;
         }
@@ -149,7 +170,11 @@ impl ControlPlane {
     /// Name and pid of its processes.
     pub fn processes(&self) -> Vec<(String, u32)> {
         let (processes, kwok) = (self.lock_processes(), self.lock_kwok());
-        processes.iter().chain(kwok.as_ref()).map(|process| (process.name().to_owned(), process.pid())).collect()
+        processes
+            .iter()
+            .chain(kwok.as_ref())
+            .map(|process| (process.name().to_owned(), process.pid()))
+            .collect()
     }
 
     /// Are all of its processes running?
@@ -157,8 +182,12 @@ impl ControlPlane {
     /// # Errors
     /// One has ended; the error shows the end of its log.
     pub fn check_running(&self) -> Result<()> {
-        self.lock_processes().iter_mut().try_for_each(Process::check_running)?;
-        self.lock_kwok().as_mut().map_or(Ok(()), Process::check_running)
+        self.lock_processes()
+            .iter_mut()
+            .try_for_each(Process::check_running)?;
+        self.lock_kwok()
+            .as_mut()
+            .map_or(Ok(()), Process::check_running)
     }
 
     /// Certificate authority of the API server's and of the proxies' certificates, PEM.
@@ -186,7 +215,12 @@ impl ControlPlane {
     ///
     /// # Errors
     /// As [`kubectl`](Self::kubectl).
-    pub async fn kubectl_as(&self, kubeconfig: &Path, args: &[&str], input: &str) -> Result<String> {
+    pub async fn kubectl_as(
+        &self,
+        kubeconfig: &Path,
+        args: &[&str],
+        input: &str,
+    ) -> Result<String> {
         let mut child = tokio::process::Command::new(self.programs.get("kubectl")?)
             .args(args)
             .envs(GO_RUNTIME)
@@ -205,12 +239,18 @@ impl ControlPlane {
         let ((), output) = tokio::join!(write, child.wait_with_output());
         let output = output?;
         if !output.status.success() {
-            bail!("kubectl {}: {}: {}", args.join(" "), output.status, String::from_utf8_lossy(&output.stderr).trim_end());
+            bail!(
+                "kubectl {}: {}: {}",
+                args.join(" "),
+                output.status,
+                String::from_utf8_lossy(&output.stderr).trim_end()
+            );
         }
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// A real token of a ServiceAccount, valid for a day (by `TokenRequest`, as the kubelet gets one for a pod).
+    /// A real token of a ServiceAccount, valid for a day (by `TokenRequest`, as the kubelet gets
+    /// one for a pod).
     ///
     /// # Errors
     /// The ServiceAccount does not exist.
@@ -218,42 +258,70 @@ impl ControlPlane {
         self.token(namespace, name, None).await
     }
 
-    async fn token(&self, namespace: &str, name: &str, bound_object_ref: Option<BoundObjectReference>) -> Result<String> {
+    async fn token(
+        &self,
+        namespace: &str,
+        name: &str,
+        bound_object_ref: Option<BoundObjectReference>,
+    ) -> Result<String> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), namespace);
-        let spec = TokenRequestSpec { bound_object_ref, expiration_seconds: Some(86_400), ..Default::default() };
-        let request = TokenRequest { spec: Some(spec), ..Default::default() };
+        let spec = TokenRequestSpec {
+            bound_object_ref,
+            expiration_seconds: Some(86_400),
+            ..Default::default()
+        };
+        let request = TokenRequest {
+            spec: Some(spec),
+            ..Default::default()
+        };
         let answer = accounts
             .create_token_request(name, &PostParams::default(), &request)
             .await
             .with_context(|| format!("no token for the ServiceAccount {namespace}/{name}"))?;
-        answer.status.and_then(|status| status.token).context("a TokenRequest was answered without a token")
+        answer
+            .status
+            .and_then(|status| status.token)
+            .context("a TokenRequest was answered without a token")
     }
 
-    /// Writes a kubeconfig with a real token of a ServiceAccount and returns its path: what runs with it has the rights that RBAC
-    /// gives this ServiceAccount, no more.
+    /// Writes a kubeconfig with a real token of a ServiceAccount and returns its path: what runs
+    /// with it has the rights that RBAC gives this ServiceAccount, no more.
     ///
     /// # Errors
     /// The ServiceAccount does not exist.
     pub async fn service_account_kubeconfig(&self, namespace: &str, name: &str) -> Result<PathBuf> {
-        self.service_account_kubeconfig_via(&self.url, namespace, name).await
+        self.service_account_kubeconfig_via(&self.url, namespace, name)
+            .await
     }
 
     /// The same for another server: [`Proxy::url`](crate::proxy::Proxy::url).
     ///
     /// # Errors
     /// The ServiceAccount does not exist.
-    pub async fn service_account_kubeconfig_via(&self, server: &str, namespace: &str, name: &str) -> Result<PathBuf> {
+    pub async fn service_account_kubeconfig_via(
+        &self,
+        server: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<PathBuf> {
         let token = self.service_account_token(namespace, name).await?;
         let user = format!("system:serviceaccount:{namespace}:{name}");
         self.write_kubeconfig(server, &user, &token)
     }
 
-    /// Writes a kubeconfig for a server with a token of a ServiceAccount that is bound to a node, and returns its path. The token has the claim by
-    /// which the API server knows the node (`authentication.kubernetes.io/node-name`), as the kubelet's tokens for pods have.
+    /// Writes a kubeconfig for a server with a token of a ServiceAccount that is bound to a node,
+    /// and returns its path. The token has the claim by which the API server knows the node
+    /// (`authentication.kubernetes.io/node-name`), as the kubelet's tokens for pods have.
     ///
     /// # Errors
     /// ServiceAccount or node do not exist.
-    pub async fn node_kubeconfig_via(&self, server: &str, namespace: &str, name: &str, node: &str) -> Result<PathBuf> {
+    pub async fn node_kubeconfig_via(
+        &self,
+        server: &str,
+        namespace: &str,
+        name: &str,
+        node: &str,
+    ) -> Result<PathBuf> {
         let object = Api::<Node>::all(self.client.clone()).get(node).await?;
         let reference = BoundObjectReference {
             api_version: Some("v1".into()),
@@ -262,17 +330,26 @@ impl ControlPlane {
             uid: object.metadata.uid,
         };
         let token = self.token(namespace, name, Some(reference)).await?;
-        self.write_kubeconfig(server, &format!("system:serviceaccount:{namespace}:{name}:{node}"), &token)
+        self.write_kubeconfig(
+            server,
+            &format!("system:serviceaccount:{namespace}:{name}:{node}"),
+            &token,
+        )
     }
 
-    /// Writes a kubeconfig with the token that the kubelet would give this pod and returns its path. It is bound to the pod: it names the
-    /// pod and its node, and ends with the pod.
+    /// Writes a kubeconfig with the token that the kubelet would give this pod and returns its
+    /// path. It is bound to the pod: it names the pod and its node, and ends with the pod.
     ///
     /// # Errors
     /// The pod or its ServiceAccount does not exist.
     pub async fn pod_kubeconfig(&self, namespace: &str, name: &str) -> Result<PathBuf> {
-        let pod = Api::<Pod>::namespaced(self.client.clone(), namespace).get(name).await?;
-        let account = pod.spec.and_then(|spec| spec.service_account_name).context("the pod has no ServiceAccount")?;
+        let pod = Api::<Pod>::namespaced(self.client.clone(), namespace)
+            .get(name)
+            .await?;
+        let account = pod
+            .spec
+            .and_then(|spec| spec.service_account_name)
+            .context("the pod has no ServiceAccount")?;
         let reference = BoundObjectReference {
             api_version: Some("v1".into()),
             kind: Some("Pod".into()),
@@ -293,11 +370,18 @@ impl ControlPlane {
 
     fn write_kubeconfig(&self, server: &str, user: &str, token: &str) -> Result<PathBuf> {
         let port = server.rsplit(':').next().unwrap_or_default();
-        let path = self.dir.path().join(format!("{}-{port}.kubeconfig", user.replace(':', "-")));
-        write_private(&path, &pki::kubeconfig(server, &self.authority.pem(), user, token))
+        let path = self
+            .dir
+            .path()
+            .join(format!("{}-{port}.kubeconfig", user.replace(':', "-")));
+        write_private(
+            &path,
+            &pki::kubeconfig(server, &self.authority.pem(), user, token),
+        )
     }
 
-    /// Every request so far, as the API server saw it, in the order in which they ended (watches: began to be answered).
+    /// Every request so far, as the API server saw it, in the order in which they ended (watches:
+    /// began to be answered).
     ///
     /// # Errors
     /// It was not started with [`Builder::audit`].
@@ -314,7 +398,8 @@ impl ControlPlane {
     }
 
     fn audited(&self, user: Option<&str>) -> Result<Vec<AuditEvent>> {
-        audit::read(&self.dir.path().join("audit.log"), user).context("start the control plane with .audit(true)")
+        audit::read(&self.dir.path().join("audit.log"), user)
+            .context("start the control plane with .audit(true)")
     }
 
     /// Whether data and logs stay when it ends.
@@ -327,7 +412,10 @@ impl ControlPlane {
     }
 
     pub(crate) fn tokens(&self) -> BTreeMap<String, String> {
-        self.tokens.iter().map(|(token, user)| (token.clone(), (*user).to_owned())).collect()
+        self.tokens
+            .iter()
+            .map(|(token, user)| (token.clone(), (*user).to_owned()))
+            .collect()
     }
 }
 
@@ -342,26 +430,35 @@ impl Drop for ControlPlane {
     }
 }
 
-/// A client for a kubeconfig file. Unlike kube's default it does not send a request again that was answered with 429, 503 or 504
-/// (kube goes on for minutes): a test shall see what is there.
+/// A client for a kubeconfig file. Unlike kube's default it does not send a request again that was
+/// answered with 429, 503 or 504 (kube goes on for minutes): a test shall see what is there.
 ///
 /// # Errors
 /// The file cannot be read or names no usable cluster.
 pub async fn client_from(kubeconfig: &Path) -> Result<kube::Client> {
-    // Several TLS libraries may be linked; kube takes the process-wide one. It fails if there is one already.
+    // Several TLS libraries may be linked; kube takes the process-wide one. It fails if there is
+    // one already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let config = Kubeconfig::read_from(kubeconfig)?;
-    let mut config = kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
+    let mut config =
+        kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
     config.default_retry = false;
     Ok(kube::Client::try_from(config)?)
 }
 
 /// Waits until the API server says that it is ready.
-pub(crate) async fn wait_ready(client: &kube::Client, server: &mut Process, deadline: Instant) -> Result<()> {
+pub(crate) async fn wait_ready(
+    client: &kube::Client,
+    server: &mut Process,
+    deadline: Instant,
+) -> Result<()> {
     while !is_ready(client).await {
         server.check_running()?;
         if Instant::now() > deadline {
-            bail!("kube-apiserver is not ready in time; its log: {}", server.log().display());
+            bail!(
+                "kube-apiserver is not ready in time; its log: {}",
+                server.log().display()
+            );
         }
         tokio::time::sleep(PAUSE).await;
     }
@@ -372,10 +469,18 @@ async fn is_ready(client: &kube::Client) -> bool {
     let Ok(request) = http::Request::get("/readyz").body(vec![]) else {
         return false;
     };
-    client.request_text(request).await.is_ok_and(|text| text == "ok")
+    client
+        .request_text(request)
+        .await
+        .is_ok_and(|text| text == "ok")
 }
 
-pub(crate) fn token_of<'a>(tokens: &'a BTreeMap<String, &'static str>, user: &str) -> Result<&'a str> {
+pub(crate) fn token_of<'a>(
+    tokens: &'a BTreeMap<String, &'static str>,
+    user: &str,
+) -> Result<&'a str> {
     let found = tokens.iter().find(|(_, name)| **name == user);
-    found.map(|(token, _)| token.as_str()).with_context(|| format!("no token of {user}"))
+    found
+        .map(|(token, _)| token.as_str())
+        .with_context(|| format!("no token of {user}"))
 }

@@ -12,16 +12,24 @@ const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/definit
 /// # Errors
 /// They cannot be fetched, or it is none of those that `scripts/definitions` lists.
 pub fn definition(name: &str) -> Result<String> {
-    let output = Command::new(SCRIPT).output().with_context(|| format!("cannot run {SCRIPT}"))?;
+    let output = Command::new(SCRIPT)
+        .output()
+        .with_context(|| format!("cannot run {SCRIPT}"))?;
     if !output.status.success() {
-        bail!("{SCRIPT} failed ({}): {}", output.status, String::from_utf8_lossy(&output.stderr));
+        bail!(
+            "{SCRIPT} failed ({}): {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
     let folder = PathBuf::from(String::from_utf8(output.stdout)?.trim());
     let path = folder.join(format!("{name}.yaml"));
-    std::fs::read_to_string(&path).with_context(|| format!("{}: add {name} to {SCRIPT}", path.display()))
+    std::fs::read_to_string(&path)
+        .with_context(|| format!("{}: add {name} to {SCRIPT}", path.display()))
 }
 
-/// The definitions of operators that tests play: not theirs but written for tests, with the same fields, types and defaults.
+/// The definitions of operators that tests play: not theirs but written for tests, with the same
+/// fields, types and defaults.
 pub mod played {
     /// MariaDBDatabase and MariaDBAccount, of mariadb-operator.
     pub const MARIADB: &str = include_str!("../definitions/mariadb.yaml");

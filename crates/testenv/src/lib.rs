@@ -1,7 +1,9 @@
-//! A real Kubernetes control plane on loopback for tests and for the demo, and faults between its clients and its API server.
+//! A real Kubernetes control plane on loopback for tests and for the demo, and faults between its
+//! clients and its API server.
 //!
-//! etcd, kube-apiserver, kube-controller-manager, kube-scheduler, and kwok, which plays the nodes: no container runs, pods become Ready
-//! by themselves, or get stuck as the test wants. Up in 3 s, gone with its owner, however that ends. Linux only.
+//! etcd, kube-apiserver, kube-controller-manager, kube-scheduler, and kwok, which plays the nodes:
+//! no container runs, pods become Ready by themselves, or get stuck as the test wants. Up in 3 s,
+//! gone with its owner, however that ends. Linux only.
 //!
 //! ```no_run
 //! use weft_testenv::{ControlPlane, Pods, Stage, Stuck, proxy::{Fault, Match, Proxy}};

@@ -14,8 +14,9 @@ use weft_testenv::{ControlPlane, Pods, Programs, Stage, host_lab, services};
 
 use supervisor::State;
 
-/// A real Kubernetes control plane: API server, etcd, controller manager, scheduler. Its nodes are played by kwok, where no
-/// containers run and pods become Ready by themselves; or they are real ones, in namespaces of this machine (--real-nodes).
+/// A real Kubernetes control plane: API server, etcd, controller manager, scheduler. Its nodes are
+/// played by kwok, where no containers run and pods become Ready by themselves; or they are real
+/// ones, in namespaces of this machine (--real-nodes).
 #[derive(Parser)]
 #[command(version)]
 struct Cli {
@@ -69,9 +70,15 @@ struct Up {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=26), conflicts_with_all = ["nodes", "api_only", "pods_ready_after"])]
     real_nodes: Option<u8>,
     /// MTU of the network card of all real nodes but the first one, in bytes
-    #[arg(long, value_name = "BYTES", requires = "real_nodes", default_value_t = 1500)]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        requires = "real_nodes",
+        default_value_t = 1500
+    )]
     mtu: u16,
-    /// Archive of images that the real nodes have from the start; those of the tests are there in any case
+    /// Archive of images that the real nodes have from the start; those of the tests are there in
+    /// any case
     #[arg(long, value_name = "FILE", requires = "real_nodes")]
     image: Vec<PathBuf>,
     /// Write an audit log of every request: DIR/audit.log
@@ -86,7 +93,8 @@ struct Up {
 
 #[derive(Args)]
 struct Folder {
-    /// Where its data, logs and kubeconfig are while it runs [default: cluster/ in weft's cache folder]
+    /// Where its data, logs and kubeconfig are while it runs [default: cluster/ in weft's cache
+    /// folder]
     #[arg(long)]
     dir: Option<PathBuf>,
 }
@@ -96,7 +104,11 @@ impl Folder {
         if let Some(dir) = &self.dir {
             return std::path::absolute(dir).context("--dir");
         }
-        let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let variable = |name: &str| {
+            std::env::var_os(name)
+                .filter(|value| !value.is_empty())
+                .map(PathBuf::from)
+        };
         let cache = variable("WEFT_CACHE")
             .or_else(|| Some(variable("XDG_CACHE_HOME")?.join("weft")))
             .or_else(|| Some(variable("HOME")?.join(".cache/weft")))
@@ -128,20 +140,36 @@ fn run(cli: &Cli) -> Result<()> {
             let started = Instant::now();
             let state = supervisor::detach(&dir)?;
             print_up(&state, started.elapsed());
-            println!("It runs in the background. End it with: weft-testenv down{}", dir_option(&up.folder));
+            println!(
+                "It runs in the background. End it with: weft-testenv down{}",
+                dir_option(&up.folder)
+            );
             Ok(())
         }
-        Command::Up(up) => tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(serve(up)),
+        Command::Up(up) => tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?
+            .block_on(serve(up)),
         Command::Down(folder) => supervisor::down(&folder.path()?),
         Command::Status(folder) => supervisor::status(&folder.path()?),
         Command::Env(folder) => {
             print_env(&State::running(&folder.path()?)?);
             Ok(())
         }
-        Command::Probe { hosts: true, .. } => told(&host_lab::capabilities::missing(), "hosts with a NetworkManager cannot run here"),
-        Command::Probe { services: true, .. } => told(&services::missing(), "Placement, Keystone, MariaDB and Apache cannot run here"),
+        Command::Probe { hosts: true, .. } => told(
+            &host_lab::capabilities::missing(),
+            "hosts with a NetworkManager cannot run here",
+        ),
+        Command::Probe { services: true, .. } => told(
+            &services::missing(),
+            "Placement, Keystone, MariaDB and Apache cannot run here",
+        ),
         Command::Probe { .. } => probe(),
-        Command::Node { name, command, folder } => supervisor::run_on(&folder.path()?, name, command),
+        Command::Node {
+            name,
+            command,
+            folder,
+        } => supervisor::run_on(&folder.path()?, name, command),
     }
 }
 
@@ -209,23 +237,38 @@ async fn start(up: &Up, dir: &Path) -> Result<Cluster> {
         let mut lab = Lab::builder().dir(dir).audit(up.audit);
         for (index, letter) in (0..nodes).zip('a'..='z') {
             let node = NodeOptions::new(format!("node-{letter}")).data_nic();
-            lab = lab.node(if index == 0 { node.control_plane() } else { node.mtu(up.mtu) });
+            lab = lab.node(if index == 0 {
+                node.control_plane()
+            } else {
+                node.mtu(up.mtu)
+            });
         }
-        for archive in [images::tools()?, images::flannel()?, images::kube_proxy()?, images::cni_plugins()?]
-            .iter()
-            .chain(images::multus()?.iter())
-            .chain(&up.image)
+        for archive in [
+            images::tools()?,
+            images::flannel()?,
+            images::kube_proxy()?,
+            images::cni_plugins()?,
+        ]
+        .iter()
+        .chain(images::multus()?.iter())
+        .chain(&up.image)
         {
             lab = lab.image(archive);
         }
         return Ok(Cluster::Real(Box::new(lab.start().await?)));
     }
-    let mut builder = ControlPlane::builder().dir(dir).nodes(up.nodes).audit(up.audit);
+    let mut builder = ControlPlane::builder()
+        .dir(dir)
+        .nodes(up.nodes)
+        .audit(up.audit);
     if up.api_only {
         builder = builder.api_only();
     }
     if let Some(delay) = up.pods_ready_after {
-        builder = builder.stage(Stage::ready_after(Pods::all(), Duration::from_millis(delay)));
+        builder = builder.stage(Stage::ready_after(
+            Pods::all(),
+            Duration::from_millis(delay),
+        ));
     }
     Ok(Cluster::Kwok(Box::new(builder.start().await?)))
 }
@@ -249,7 +292,11 @@ fn told(missing: &[String], problem: &'static str) -> Result<()> {
 }
 
 fn print_up(state: &State, took: Duration) {
-    println!("The control plane is up in {:.1} s: {}", took.as_secs_f64(), state.url);
+    println!(
+        "The control plane is up in {:.1} s: {}",
+        took.as_secs_f64(),
+        state.url
+    );
     print_env(state);
 }
 
@@ -260,12 +307,20 @@ fn print_env(state: &State) {
 }
 
 fn dir_option(folder: &Folder) -> String {
-    folder.dir.as_deref().map(|dir| format!(" --dir {}", quoted(dir))).unwrap_or_default()
+    folder
+        .dir
+        .as_deref()
+        .map(|dir| format!(" --dir {}", quoted(dir)))
+        .unwrap_or_default()
 }
 
 /// For a POSIX shell.
 fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
-    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+    if text.chars().all(plain) {
+        text
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
 }

@@ -1,9 +1,13 @@
-//! The control plane's certificate authority, keys and tokens. Fresh for each control plane, worthless afterwards.
+//! The control plane's certificate authority, keys and tokens. Fresh for each control plane,
+//! worthless afterwards.
 
 use anyhow::Result;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair, KeyUsagePurpose,
+};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
@@ -21,30 +25,57 @@ pub(crate) struct Signed {
 impl Authority {
     pub(crate) fn new() -> Result<Self> {
         let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, "weft-testenv");
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "weft-testenv");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
-        Ok(Self { issuer: CertifiedIssuer::self_signed(params, KeyPair::generate()?)? })
+        params.key_usages = vec![
+            KeyUsagePurpose::KeyCertSign,
+            KeyUsagePurpose::DigitalSignature,
+        ];
+        Ok(Self {
+            issuer: CertifiedIssuer::self_signed(params, KeyPair::generate()?)?,
+        })
     }
 
     pub(crate) fn pem(&self) -> String {
         self.issuer.pem()
     }
 
-    /// For a server on loopback and at these further addresses, under the names by which clients of a cluster call it.
+    /// For a server on loopback and at these further addresses, under the names by which clients of
+    /// a cluster call it.
     pub(crate) fn serving(&self, addresses: &[String]) -> Result<Signed> {
-        let names = ["127.0.0.1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "10.96.0.1"];
-        let mut params = CertificateParams::new(names.map(String::from).iter().chain(addresses).cloned().collect::<Vec<_>>())?;
-        params.distinguished_name.push(DnType::CommonName, "kube-apiserver");
+        let names = [
+            "127.0.0.1",
+            "localhost",
+            "kubernetes",
+            "kubernetes.default",
+            "kubernetes.default.svc",
+            "10.96.0.1",
+        ];
+        let mut params = CertificateParams::new(
+            names
+                .map(String::from)
+                .iter()
+                .chain(addresses)
+                .cloned()
+                .collect::<Vec<_>>(),
+        )?;
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "kube-apiserver");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         self.sign(params)
     }
 
-    /// For a client: Kubernetes takes the common name for the user, and the organization for its group.
+    /// For a client: Kubernetes takes the common name for the user, and the organization for its
+    /// group.
     pub(crate) fn client(&self, user: &str, group: &str) -> Result<Signed> {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, user);
-        params.distinguished_name.push(DnType::OrganizationName, group);
+        params
+            .distinguished_name
+            .push(DnType::OrganizationName, group);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         self.sign(params)
     }
@@ -52,7 +83,10 @@ impl Authority {
     fn sign(&self, mut params: CertificateParams) -> Result<Signed> {
         params.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate()?;
-        Ok(Signed { certificate: params.signed_by(&key, &self.issuer)?.pem(), key: key.serialize_pem() })
+        Ok(Signed {
+            certificate: params.signed_by(&key, &self.issuer)?.pem(),
+            key: key.serialize_pem(),
+        })
     }
 }
 
@@ -80,13 +114,15 @@ pub(crate) fn client_config(ca_pem: &str) -> Result<rustls::ClientConfig> {
         .with_no_client_auth())
 }
 
-/// Named explicitly: with no process-wide default, rustls panics as soon as two providers are linked.
+/// Named explicitly: with no process-wide default, rustls panics as soon as two providers are
+/// linked.
 fn provider() -> std::sync::Arc<rustls::crypto::CryptoProvider> {
     std::sync::Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// Key pair that signs and verifies ServiceAccount tokens: ECDSA P-256, private (PKCS#8) and public, both PEM.
-/// (kube-apiserver takes RSA or ECDSA; generating RSA takes seconds in a debug build.)
+/// Key pair that signs and verifies ServiceAccount tokens: ECDSA P-256, private (PKCS#8) and
+/// public, both PEM. (kube-apiserver takes RSA or ECDSA; generating RSA takes seconds in a debug
+/// build.)
 pub(crate) fn service_account_keys() -> Result<(String, String)> {
     let pair = KeyPair::generate()?;
     Ok((pair.serialize_pem(), pair.public_key_pem()))

@@ -1,8 +1,9 @@
 //! Child processes that never outlive us.
 //!
-//! Drop ends them on a normal end and on a panic. A parent that is killed runs no Drop: for that case each child asks the
-//! kernel for SIGKILL when its parent dies (`prctl(2)`, `PR_SET_PDEATHSIG`), by way of `setpriv` of util-linux, so
-//! that no unsafe code is needed between fork and exec.
+//! Drop ends them on a normal end and on a panic. A parent that is killed runs no Drop: for that
+//! case each child asks the kernel for SIGKILL when its parent dies (`prctl(2)`,
+//! `PR_SET_PDEATHSIG`), by way of `setpriv` of util-linux, so that no unsafe code is needed between
+//! fork and exec.
 
 use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener};
@@ -15,8 +16,9 @@ use std::{fs, io, thread};
 
 use anyhow::{Context, Result, anyhow, bail};
 
-/// Settings of the Go runtime (<https://pkg.go.dev/runtime#hdr-Environment_Variables>): memory is only collected near this limit. The API
-/// server takes up to half a gigabyte more for that, and a sixth less of the processor.
+/// Settings of the Go runtime (<https://pkg.go.dev/runtime#hdr-Environment_Variables>): memory is
+/// only collected near this limit. The API server takes up to half a gigabyte more for that, and a
+/// sixth less of the processor.
 pub(crate) const GO_RUNTIME: [(&str, &str); 2] = [("GOGC", "off"), ("GOMEMLIMIT", "700MiB")];
 
 /// A running program with a log file. Killed on drop.
@@ -32,7 +34,11 @@ pub(crate) struct Process {
 impl Process {
     /// Starts `program`; its output goes to `<log_folder>/<name>.log`.
     pub(crate) fn start(program: &Path, args: Vec<String>, log_folder: &Path) -> Result<Self> {
-        let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = program
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         let mut command = bound_command(program);
         command.args(&args).envs(GO_RUNTIME);
         let mut process = Self::spawn(name, command, log_folder)?;
@@ -47,30 +53,56 @@ impl Process {
         let _ = self.child.wait();
     }
 
-    /// Starts it again after [`stop`](Self::stop), with the arguments of its first start. Its output is added to the same log.
+    /// Starts it again after [`stop`](Self::stop), with the arguments of its first start. Its
+    /// output is added to the same log.
     ///
     /// # Errors
     /// It was not started by [`start`](Self::start), or cannot be started.
     pub(crate) fn start_again(&mut self) -> Result<()> {
-        let (program, args) = self.launch.clone().with_context(|| format!("{} cannot be started again", self.name))?;
-        let log_folder = self.log.parent().with_context(|| format!("{} is in no folder", self.log.display()))?.to_owned();
+        let (program, args) = self
+            .launch
+            .clone()
+            .with_context(|| format!("{} cannot be started again", self.name))?;
+        let log_folder = self
+            .log
+            .parent()
+            .with_context(|| format!("{} is in no folder", self.log.display()))?
+            .to_owned();
         *self = Self::start(&program, args, &log_folder)?;
         Ok(())
     }
 
     /// The same in a network namespace, by its file (`/proc/<pid>/ns/net`).
-    pub(crate) fn start_in(network: &Path, program: &Path, args: Vec<String>, log_folder: &Path) -> Result<Self> {
-        let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    pub(crate) fn start_in(
+        network: &Path,
+        program: &Path,
+        args: Vec<String>,
+        log_folder: &Path,
+    ) -> Result<Self> {
+        let name = program
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         // Without other namespaces nsenter does not fork: the pid is that of the program.
         let mut command = bound_command(Path::new("nsenter"));
-        command.arg(format!("--net={}", network.display())).arg("--").arg(program).args(args).envs(GO_RUNTIME);
+        command
+            .arg(format!("--net={}", network.display()))
+            .arg("--")
+            .arg(program)
+            .args(args)
+            .envs(GO_RUNTIME);
         Self::spawn(name, command, log_folder)
     }
 
     /// Runs a command made by [`bound_command`].
     pub(crate) fn spawn(name: String, mut command: Command, log_folder: &Path) -> Result<Self> {
         let log = log_folder.join(format!("{name}.log"));
-        let output = File::options().create(true).append(true).open(&log).with_context(|| format!("cannot write {}", log.display()))?;
+        let output = File::options()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .with_context(|| format!("cannot write {}", log.display()))?;
         command
             .current_dir(log_folder)
             .stdin(Stdio::null())
@@ -84,7 +116,12 @@ impl Process {
             }
             _ => anyhow!("cannot start {name}: {error}"),
         })?;
-        Ok(Self { name, child, log, launch: None })
+        Ok(Self {
+            name,
+            child,
+            log,
+            launch: None,
+        })
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -104,7 +141,12 @@ impl Process {
         let Some(status) = self.child.try_wait()? else {
             return Ok(());
         };
-        bail!("{} ended with {status}; its log {} ends with:\n{}", self.name, self.log.display(), end_of(&self.log))
+        bail!(
+            "{} ended with {status}; its log {} ends with:\n{}",
+            self.name,
+            self.log.display(),
+            end_of(&self.log)
+        )
     }
 
     /// How it ended; nothing while it runs.
@@ -112,10 +154,12 @@ impl Process {
         Ok(self.child.try_wait()?)
     }
 
-    /// Is the listener on this port this very process? Another program may have taken the port between our choice and its
-    /// bind, and nobody wants to write into a stranger's etcd.
+    /// Is the listener on this port this very process? Another program may have taken the port
+    /// between our choice and its bind, and nobody wants to write into a stranger's etcd.
     pub(crate) fn listens_on(&self, port: u16) -> bool {
-        listeners(self.pid(), port).iter().any(|inode| owns_socket(self.pid(), inode))
+        listeners(self.pid(), port)
+            .iter()
+            .any(|inode| owns_socket(self.pid(), inode))
     }
 
     /// Waits until it listens on the port.
@@ -123,7 +167,11 @@ impl Process {
         while !self.listens_on(port) {
             self.check_running()?;
             if Instant::now() > deadline {
-                bail!("{} does not listen on port {port} in time; its log: {}", self.name, self.log.display());
+                bail!(
+                    "{} does not listen on port {port} in time; its log: {}",
+                    self.name,
+                    self.log.display()
+                );
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -145,16 +193,16 @@ pub(crate) fn end_of(log: &Path) -> String {
     last.join("\n")
 }
 
-/// A command whose process the kernel ends when this one ends, however that is. Start it with [`spawn_bound`]; the pid of the
-/// child is that of the program.
+/// A command whose process the kernel ends when this one ends, however that is. Start it with
+/// [`spawn_bound`]; the pid of the child is that of the program.
 pub fn bound_command(program: &Path) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "--"]).arg(program);
     command
 }
 
-/// Spawns on one thread that lives as long as the process: the kernel sends the parent death signal when the *thread* that
-/// forked ends, and a test's thread ends with the test.
+/// Spawns on one thread that lives as long as the process: the kernel sends the parent death signal
+/// when the *thread* that forked ends, and a test's thread ends with the test.
 ///
 /// # Errors
 /// As [`Command::spawn`].
@@ -179,8 +227,9 @@ pub fn spawn_bound(command: Command) -> io::Result<Child> {
 
 /// A loopback port that is free right now.
 ///
-/// Taken from below the kernel's range for outgoing connections (`ip_local_port_range`, from 32768 by default), so
-/// that no connection of another process takes it in the moment until the program binds it.
+/// Taken from below the kernel's range for outgoing connections (`ip_local_port_range`, from 32768
+/// by default), so that no connection of another process takes it in the moment until the program
+/// binds it.
 pub(crate) fn free_port() -> Result<u16> {
     for _ in 0..200 {
         let port = rand::random_range(10_000..32_000);
@@ -191,14 +240,22 @@ pub(crate) fn free_port() -> Result<u16> {
     bail!("no free TCP port found on 127.0.0.1 between 10000 and 32000")
 }
 
-/// Inodes of the sockets that listen on this port, in the network namespace of the process (`proc_net_tcp(5)`: the second field
-/// is the address, both parts hexadecimal; state 0A is LISTEN, the tenth field is the inode). A listener of Go on 0.0.0.0 is one of IPv6.
+/// Inodes of the sockets that listen on this port, in the network namespace of the process
+/// (`proc_net_tcp(5)`: the second field is the address, both parts hexadecimal; state 0A is LISTEN,
+/// the tenth field is the inode). A listener of Go on 0.0.0.0 is one of IPv6.
 fn listeners(pid: u32, port: u16) -> Vec<String> {
     let port = format!(":{port:04X}");
-    let tables = ["tcp", "tcp6"].map(|table| fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default());
-    let lines = tables.iter().flat_map(|table| table.lines().skip(1)).map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let tables = ["tcp", "tcp6"]
+        .map(|table| fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default());
+    let lines = tables
+        .iter()
+        .flat_map(|table| table.lines().skip(1))
+        .map(|line| line.split_whitespace().collect::<Vec<_>>());
     lines
-        .filter(|fields| fields.get(1).is_some_and(|local| local.ends_with(&port)) && fields.get(3) == Some(&"0A"))
+        .filter(|fields| {
+            fields.get(1).is_some_and(|local| local.ends_with(&port))
+                && fields.get(3) == Some(&"0A")
+        })
         .filter_map(|fields| fields.get(9).map(ToString::to_string))
         .collect()
 }
@@ -208,7 +265,9 @@ fn owns_socket(pid: u32, inode: &str) -> bool {
     let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else {
         return false;
     };
-    descriptors.flatten().any(|descriptor| fs::read_link(descriptor.path()).is_ok_and(|target| target == socket))
+    descriptors
+        .flatten()
+        .any(|descriptor| fs::read_link(descriptor.path()).is_ok_and(|target| target == socket))
 }
 
 #[cfg(test)]
@@ -220,20 +279,33 @@ mod tests {
     fn a_listener_is_told_from_a_strangers() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let inodes = listeners(std::process::id(), listener.local_addr().unwrap().port());
-        assert!(inodes.iter().any(|inode| owns_socket(std::process::id(), inode)));
-        assert!(!inodes.iter().any(|inode| owns_socket(1, inode)), "init is not us");
+        assert!(
+            inodes
+                .iter()
+                .any(|inode| owns_socket(std::process::id(), inode))
+        );
+        assert!(
+            !inodes.iter().any(|inode| owns_socket(1, inode)),
+            "init is not us"
+        );
     }
 
     #[test]
     fn a_dropped_process_is_gone_and_its_death_is_reported_with_its_log() {
         let folder = tempfile::tempdir().unwrap();
-        let sleep = Process::start(Path::new("/bin/sleep"), vec!["1000".into()], folder.path()).unwrap();
+        let sleep =
+            Process::start(Path::new("/bin/sleep"), vec!["1000".into()], folder.path()).unwrap();
         let proc = PathBuf::from(format!("/proc/{}", sleep.pid()));
         assert!(proc.exists());
         drop(sleep);
         assert!(!proc.exists());
 
-        let mut failing = Process::start(Path::new("/bin/ls"), vec!["--no-such-option".into()], folder.path()).unwrap();
+        let mut failing = Process::start(
+            Path::new("/bin/ls"),
+            vec!["--no-such-option".into()],
+            folder.path(),
+        )
+        .unwrap();
         failing.child.wait().unwrap();
         let error = failing.check_running().unwrap_err().to_string();
         assert!(error.contains("no-such-option"), "{error}");

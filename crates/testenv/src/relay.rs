@@ -1,4 +1,5 @@
-//! A way for TCP connections between this machine's loopback and a network namespace of a lab, in either direction.
+//! A way for TCP connections between this machine's loopback and a network namespace of a lab, in
+//! either direction.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -24,9 +25,14 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    /// Goes on to `target` from inside a namespace, or from this machine's own. A socket belongs to the namespace it was made in: the listener
-    /// to the one where it was bound, those that the thread makes to this one.
-    pub(crate) fn start(listener: TcpListener, target: SocketAddr, namespace: Option<&Path>) -> Result<Self> {
+    /// Goes on to `target` from inside a namespace, or from this machine's own. A socket belongs to
+    /// the namespace it was made in: the listener to the one where it was bound, those that the
+    /// thread makes to this one.
+    pub(crate) fn start(
+        listener: TcpListener,
+        target: SocketAddr,
+        namespace: Option<&Path>,
+    ) -> Result<Self> {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let namespace = namespace.map(open).transpose()?;
@@ -34,7 +40,9 @@ impl Relay {
         let (stop, stopped) = oneshot::channel();
         let (started, result) = mpsc::channel();
         let thread = std::thread::spawn(move || {
-            let runtime = namespace.map_or(Ok(()), |namespace| enter(&namespace)).and_then(|()| runtime());
+            let runtime = namespace
+                .map_or(Ok(()), |namespace| enter(&namespace))
+                .and_then(|()| runtime());
             match runtime {
                 Ok(runtime) => {
                     let _ = started.send(Ok(()));
@@ -45,8 +53,15 @@ impl Relay {
                 }
             }
         });
-        result.recv()?.context("cannot go on from the network namespace")?;
-        Ok(Self { address, cut, stop: Some(stop), thread: Some(thread) })
+        result
+            .recv()?
+            .context("cannot go on from the network namespace")?;
+        Ok(Self {
+            address,
+            cut,
+            stop: Some(stop),
+            thread: Some(thread),
+        })
     }
 
     /// The port that it listens on.
@@ -54,7 +69,8 @@ impl Relay {
         self.address.port()
     }
 
-    /// Ends what this client has open, and takes nothing more from it, so that no request of its goes through; or lets it through again.
+    /// Ends what this client has open, and takes nothing more from it, so that no request of its
+    /// goes through; or lets it through again.
     pub(crate) fn cut(&self, client: IpAddr, cut: bool) {
         self.cut.send_modify(|clients| {
             if cut {
@@ -69,7 +85,9 @@ impl Relay {
 /// A listener inside a namespace, whoever uses it.
 pub(crate) fn listen_in(namespace: &Path, address: SocketAddr) -> Result<TcpListener> {
     let namespace = open(namespace)?;
-    let bound = std::thread::spawn(move || enter(&namespace).and_then(|()| TcpListener::bind(address))).join();
+    let bound =
+        std::thread::spawn(move || enter(&namespace).and_then(|()| TcpListener::bind(address)))
+            .join();
     bound
         .map_err(|_| anyhow::anyhow!("the listening thread panicked"))?
         .with_context(|| format!("cannot listen on {address} in the namespace"))
@@ -81,14 +99,22 @@ fn open(namespace: &Path) -> Result<File> {
 
 /// For good, the calling thread.
 fn enter(namespace: &File) -> std::io::Result<()> {
-    Ok(move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?)
+    Ok(move_into_link_name_space(
+        namespace.as_fd(),
+        Some(LinkNameSpaceType::Network),
+    )?)
 }
 
 fn runtime() -> std::io::Result<Runtime> {
     runtime::Builder::new_current_thread().enable_all().build()
 }
 
-async fn serve(listener: TcpListener, target: SocketAddr, cuts: watch::Receiver<BTreeSet<IpAddr>>, mut stopped: oneshot::Receiver<()>) {
+async fn serve(
+    listener: TcpListener,
+    target: SocketAddr,
+    cuts: watch::Receiver<BTreeSet<IpAddr>>,
+    mut stopped: oneshot::Receiver<()>,
+) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else {
         return;
     };

@@ -1,7 +1,9 @@
-//! What kwok's pods do: Ready at once by default, Ready later, or stuck like a real pod with the kubelet's own reasons.
+//! What kwok's pods do: Ready at once by default, Ready later, or stuck like a real pod with the
+//! kubelet's own reasons.
 //!
-//! kwok plays the kubelet by "stages": a selector on the object, a delay and a status to patch. The selectors made here
-//! exclude each other, because kwok draws lots between stages that match the same pod.
+//! kwok plays the kubelet by "stages": a selector on the object, a delay and a status to patch. The
+//! selectors made here exclude each other, because kwok draws lots between stages that match the
+//! same pod.
 
 use std::time::Duration;
 
@@ -18,28 +20,38 @@ pub struct Pods {
 impl Pods {
     /// All pods.
     pub fn all() -> Self {
-        Self { condition: "true".into() }
+        Self {
+            condition: "true".into(),
+        }
     }
 
     /// Pods whose name matches a regular expression (of jq: `^multus-`).
     pub fn named(regex: &str) -> Self {
-        Self { condition: format!(".metadata.name | test({})", quoted(regex)) }
+        Self {
+            condition: format!(".metadata.name | test({})", quoted(regex)),
+        }
     }
 
     /// Pods with this label.
     pub fn labelled(key: &str, value: &str) -> Self {
-        Self { condition: format!(".metadata.labels[{}] == {}", quoted(key), quoted(value)) }
+        Self {
+            condition: format!(".metadata.labels[{}] == {}", quoted(key), quoted(value)),
+        }
     }
 
-    /// Pods with a container whose image matches a regular expression: the way to have a workload fail and recover
-    /// by a change of its image, as in life.
+    /// Pods with a container whose image matches a regular expression: the way to have a workload
+    /// fail and recover by a change of its image, as in life.
     pub fn with_image(regex: &str) -> Self {
-        Self { condition: format!("[.spec.containers[].image | test({})] | any", quoted(regex)) }
+        Self {
+            condition: format!("[.spec.containers[].image | test({})] | any", quoted(regex)),
+        }
     }
 
     /// Pods bound to this node.
     pub fn on_node(name: &str) -> Self {
-        Self { condition: format!(".spec.nodeName == {}", quoted(name)) }
+        Self {
+            condition: format!(".spec.nodeName == {}", quoted(name)),
+        }
     }
 }
 
@@ -48,15 +60,18 @@ impl Pods {
 pub enum Stuck {
     /// Phase Pending, containers waiting with reason `ImagePullBackOff`.
     ImagePullBackOff,
-    /// Phase Running, containers waiting with reason `CrashLoopBackOff`, restarted four times, last exit code 1.
+    /// Phase Running, containers waiting with reason `CrashLoopBackOff`, restarted four times, last
+    /// exit code 1.
     CrashLoopBackOff,
     /// Phase Pending, containers waiting with reason `ContainerCreating`.
     Pending,
-    /// Phase Running, containers running, condition Ready False: a readiness probe that does not succeed.
+    /// Phase Running, containers running, condition Ready False: a readiness probe that does not
+    /// succeed.
     Unready,
 }
 
-/// What some pods do instead of becoming Ready at once. Of several stages that select a pod, the first counts.
+/// What some pods do instead of becoming Ready at once. Of several stages that select a pod, the
+/// first counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stage(Kind);
 
@@ -73,13 +88,15 @@ impl Stage {
         Self(Kind::ReadyAfter(pods, delay))
     }
 
-    /// These pods get into this state and stay there, also if they were Ready before, until the stages are changed by
-    /// [`ControlPlane::set_stages`](crate::ControlPlane::set_stages) or the pod is replaced by one that is not selected.
+    /// These pods get into this state and stay there, also if they were Ready before, until the
+    /// stages are changed by [`ControlPlane::set_stages`](crate::ControlPlane::set_stages) or the
+    /// pod is replaced by one that is not selected.
     pub fn stuck(pods: Pods, state: Stuck) -> Self {
         Self(Kind::Stuck(pods, state))
     }
 
-    /// Any other kwok Stage documents (`kwok.x-k8s.io/v1alpha1`), as they are. Keep its selector apart from the others'.
+    /// Any other kwok Stage documents (`kwok.x-k8s.io/v1alpha1`), as they are. Keep its selector
+    /// apart from the others'.
     pub fn yaml(documents: &str) -> Self {
         Self(Kind::Yaml(documents.into()))
     }
@@ -88,8 +105,13 @@ impl Stage {
 /// kwok's configuration: its own stages (`builtin`, YAML documents) with `stages` on top.
 pub(crate) fn config(builtin: &str, stages: &[Stage]) -> Result<String> {
     let mut documents = parse(builtin).context("stages.yaml of kwok")?;
-    let Some(ready) = documents.iter().position(|stage| stage["metadata"]["name"] == "pod-ready") else {
-        bail!("stages.yaml of kwok has no stage `pod-ready`: was it made by another version of scripts/control-plane?");
+    let Some(ready) = documents
+        .iter()
+        .position(|stage| stage["metadata"]["name"] == "pod-ready")
+    else {
+        bail!(
+            "stages.yaml of kwok has no stage `pod-ready`: was it made by another version of scripts/control-plane?"
+        );
     };
     let mut ready = documents.remove(ready);
     // By kwok only Pending pods become Ready; here also those that crashed or were unready.
@@ -109,7 +131,8 @@ pub(crate) fn config(builtin: &str, stages: &[Stage]) -> Result<String> {
             Kind::Stuck(pods, state) => (stuck(*state), pods),
             Kind::ReadyAfter(pods, delay) => {
                 let mut stage = ready.clone();
-                stage["spec"]["delay"] = json!({"durationMilliseconds": u64::try_from(delay.as_millis())?});
+                stage["spec"]["delay"] =
+                    json!({"durationMilliseconds": u64::try_from(delay.as_millis())?});
                 (stage, pods)
             }
         };
@@ -126,41 +149,60 @@ pub(crate) fn config(builtin: &str, stages: &[Stage]) -> Result<String> {
     }
     documents.push(ready);
     // JSON is YAML.
-    Ok(documents.iter().map(|stage| format!("---\n{stage}\n")).collect())
+    Ok(documents
+        .iter()
+        .map(|stage| format!("---\n{stage}\n"))
+        .collect())
 }
 
 fn parse(yaml: &str) -> Result<Vec<Value>> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(yaml)?;
-    Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
+    Ok(documents
+        .into_iter()
+        .filter(|document| !document.is_null())
+        .collect())
 }
 
 fn requirements(stage: &mut Value) -> Result<&mut Vec<Value>> {
-    stage["spec"]["selector"]["matchExpressions"].as_array_mut().context("a stage of kwok without matchExpressions")
+    stage["spec"]["selector"]["matchExpressions"]
+        .as_array_mut()
+        .context("a stage of kwok without matchExpressions")
 }
 
-/// kwok compares the results of the jq expression with the values; a boolean compares as its text, an error as no result.
+/// kwok compares the results of the jq expression with the values; a boolean compares as its text,
+/// an error as no result.
 fn select(stage: &mut Value, operator: &str, pods: &Pods) -> Result<()> {
-    requirements(stage)?.push(json!({"key": pods.condition, "operator": operator, "values": ["true"]}));
+    requirements(stage)?
+        .push(json!({"key": pods.condition, "operator": operator, "values": ["true"]}));
     Ok(())
 }
 
-/// A string literal of jq. Its escapes are those of JSON, and a backslash, with which an interpolation would begin, is one.
+/// A string literal of jq. Its escapes are those of JSON, and a backslash, with which an
+/// interpolation would begin, is one.
 fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
 fn stuck(state: Stuck) -> Value {
-    let waiting = |reason: &str, message: &str| format!("{{ waiting: {{ reason: {reason}, message: {{{{ {message} | Quote }}}} }} }}");
+    let waiting = |reason: &str, message: &str| {
+        format!("{{ waiting: {{ reason: {reason}, message: {{{{ {message} | Quote }}}} }} }}")
+    };
     let (phase, container, extra, already) = match state {
         Stuck::ImagePullBackOff => (
             "Pending",
-            waiting("ImagePullBackOff", r#"printf "Back-off pulling image %q" .image"#),
+            waiting(
+                "ImagePullBackOff",
+                r#"printf "Back-off pulling image %q" .image"#,
+            ),
             "restartCount: 0",
             r#".status.containerStatuses[0].state.waiting.reason == "ImagePullBackOff""#,
         ),
         Stuck::CrashLoopBackOff => (
             "Running",
-            waiting("CrashLoopBackOff", r#"printf "back-off 1m20s restarting failed container=%s" .name"#),
+            waiting(
+                "CrashLoopBackOff",
+                r#"printf "back-off 1m20s restarting failed container=%s" .name"#,
+            ),
             "restartCount: 4\n  lastState: { terminated: { exitCode: 1, reason: Error, startedAt: {{ $now | Quote }}, finishedAt: {{ $now | Quote }} } }",
             r#".status.containerStatuses[0].state.waiting.reason == "CrashLoopBackOff""#,
         ),
@@ -178,7 +220,9 @@ fn stuck(state: Stuck) -> Value {
         ),
     };
     let condition = |kind: &str, status: &str, reason: &str| {
-        format!("- {{ type: {kind}, status: {status:?}, lastTransitionTime: {{{{ $now | Quote }}}}{reason} }}\n")
+        format!(
+            "- {{ type: {kind}, status: {status:?}, lastTransitionTime: {{{{ $now | Quote }}}}{reason} }}\n"
+        )
     };
     let not_ready = ", reason: ContainersNotReady, message: containers with unready status";
     let template = [
@@ -219,24 +263,51 @@ mod tests {
 
     #[test]
     fn no_two_stages_select_one_pod() {
-        let stages =
-            [Stage::stuck(Pods::named("^a"), Stuck::Pending), Stage::ready_after(Pods::labelled("app", "b"), Duration::from_secs(3))];
+        let stages = [
+            Stage::stuck(Pods::named("^a"), Stuck::Pending),
+            Stage::ready_after(Pods::labelled("app", "b"), Duration::from_secs(3)),
+        ];
         let documents = parse(&config(READY, &stages).unwrap()).unwrap();
         let selects = |stage: &Value, operator: &str| -> Vec<String> {
-            let all = stage["spec"]["selector"]["matchExpressions"].as_array().unwrap();
-            let of = all.iter().filter(|one| one["operator"] == operator && one["values"] == json!(["true"]));
-            of.map(|one| one["key"].as_str().unwrap().to_owned()).filter(|key| key.contains(".metadata.")).collect()
+            let all = stage["spec"]["selector"]["matchExpressions"]
+                .as_array()
+                .unwrap();
+            let of = all
+                .iter()
+                .filter(|one| one["operator"] == operator && one["values"] == json!(["true"]));
+            of.map(|one| one["key"].as_str().unwrap().to_owned())
+                .filter(|key| key.contains(".metadata."))
+                .collect()
         };
-        let (a, b) = (r#".metadata.name | test("^a")"#, r#".metadata.labels["app"] == "b""#);
-        let [first, second, ready] = documents.as_slice() else { panic!("{documents:?}") };
-        assert_eq!((selects(first, "In"), selects(first, "NotIn")), (vec![a.into()], vec![]));
-        assert_eq!((selects(second, "In"), selects(second, "NotIn")), (vec![b.into()], vec![a.into()]));
-        assert_eq!((selects(ready, "In"), selects(ready, "NotIn")), (vec![], vec![a.into(), b.into()]));
+        let (a, b) = (
+            r#".metadata.name | test("^a")"#,
+            r#".metadata.labels["app"] == "b""#,
+        );
+        let [first, second, ready] = documents.as_slice() else {
+            panic!("{documents:?}")
+        };
+        assert_eq!(
+            (selects(first, "In"), selects(first, "NotIn")),
+            (vec![a.into()], vec![])
+        );
+        assert_eq!(
+            (selects(second, "In"), selects(second, "NotIn")),
+            (vec![b.into()], vec![a.into()])
+        );
+        assert_eq!(
+            (selects(ready, "In"), selects(ready, "NotIn")),
+            (vec![], vec![a.into(), b.into()])
+        );
         assert_eq!(second["spec"]["delay"]["durationMilliseconds"], 3000);
     }
 
     #[test]
     fn stages_of_another_make_are_refused() {
-        assert!(config("kind: Stage", &[]).unwrap_err().to_string().contains("pod-ready"));
+        assert!(
+            config("kind: Stage", &[])
+                .unwrap_err()
+                .to_string()
+                .contains("pod-ready")
+        );
     }
 }

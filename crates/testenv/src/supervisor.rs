@@ -1,5 +1,5 @@
-//! A control plane in the background: one process of ours is the parent of all its programs. They die with it, so this one
-//! is all that must be ended.
+//! A control plane in the background: one process of ours is the parent of all its programs. They
+//! die with it, so this one is all that must be ended.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
@@ -24,7 +24,11 @@ struct Identity {
 
 impl Identity {
     fn of(name: &str, pid: u32) -> Option<Self> {
-        Some(Self { name: name.into(), pid, started: start_time(pid)? })
+        Some(Self {
+            name: name.into(),
+            pid,
+            started: start_time(pid)?,
+        })
     }
 
     fn runs(&self) -> bool {
@@ -32,8 +36,8 @@ impl Identity {
     }
 }
 
-/// Field 22 of `/proc/<pid>/stat` (`proc_pid_stat(5)`); the second field, the name in parentheses, may hold anything. None if there is no
-/// such process, or if it is a zombie (state Z).
+/// Field 22 of `/proc/<pid>/stat` (`proc_pid_stat(5)`); the second field, the name in parentheses,
+/// may hold anything. None if there is no such process, or if it is a zombie (state Z).
 fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = stat.rsplit_once(") ")?.1.split(' ');
@@ -56,8 +60,12 @@ const FILE: &str = "state.json";
 impl State {
     pub(crate) fn of(control_plane: &ControlPlane, processes: Vec<(String, u32)>) -> Result<Self> {
         Ok(Self {
-            supervisor: Identity::of("weft-testenv", std::process::id()).context("/proc is not mounted")?,
-            processes: processes.iter().filter_map(|(name, pid)| Identity::of(name, *pid)).collect(),
+            supervisor: Identity::of("weft-testenv", std::process::id())
+                .context("/proc is not mounted")?,
+            processes: processes
+                .iter()
+                .filter_map(|(name, pid)| Identity::of(name, *pid))
+                .collect(),
             url: control_plane.url().to_owned(),
             kubeconfig: control_plane.kubeconfig().to_owned(),
             programs: control_plane.programs().folders().to_vec(),
@@ -77,22 +85,35 @@ impl State {
     /// The control plane that runs in this folder.
     pub(crate) fn running(dir: &Path) -> Result<Self> {
         let state = Self::load(dir).filter(|state| state.supervisor.runs());
-        state.with_context(|| format!("no control plane runs in {}: start one with weft-testenv up", dir.display()))
+        state.with_context(|| {
+            format!(
+                "no control plane runs in {}: start one with weft-testenv up",
+                dir.display()
+            )
+        })
     }
 }
 
-/// Starts this program again in the background, with the same arguments but for `--detach`, and waits until its control plane
-/// is up.
+/// Starts this program again in the background, with the same arguments but for `--detach`, and
+/// waits until its control plane is up.
 pub(crate) fn detach(dir: &Path) -> Result<State> {
     if let Ok(state) = State::running(dir) {
-        bail!("a control plane runs in {} already (pid {}): end it with weft-testenv down", dir.display(), state.supervisor.pid);
+        bail!(
+            "a control plane runs in {} already (pid {}): end it with weft-testenv down",
+            dir.display(),
+            state.supervisor.pid
+        );
     }
     // Beside the folder: inside, it would go with it.
     let log = dir.with_extension("log");
     fs::create_dir_all(dir.parent().unwrap_or(dir))?;
     let output = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
     let mut child = Command::new(std::env::current_exe()?)
-        .args(std::env::args_os().skip(1).filter(|argument| argument != "--detach"))
+        .args(
+            std::env::args_os()
+                .skip(1)
+                .filter(|argument| argument != "--detach"),
+        )
         .stdin(Stdio::null())
         .stdout(output.try_clone()?)
         .stderr(output)
@@ -120,7 +141,10 @@ pub(crate) fn down(dir: &Path) -> Result<()> {
     for (signal, patience) in [(Signal::TERM, 10), (Signal::KILL, 10)] {
         let deadline = Instant::now() + Duration::from_secs(patience);
         if state.supervisor.runs() {
-            let pid = i32::try_from(state.supervisor.pid).ok().and_then(Pid::from_raw).context("not a pid")?;
+            let pid = i32::try_from(state.supervisor.pid)
+                .ok()
+                .and_then(Pid::from_raw)
+                .context("not a pid")?;
             // It may end by itself in this very moment.
             let _ = kill_process(pid, signal);
         }
@@ -135,16 +159,31 @@ pub(crate) fn down(dir: &Path) -> Result<()> {
             sleep(Duration::from_millis(20));
         }
     }
-    let left = state.processes.iter().filter(|process| process.runs()).map(|process| format!("{} ({})", process.name, process.pid));
-    bail!("these processes do not end: {}", left.collect::<Vec<_>>().join(", "))
+    let left = state
+        .processes
+        .iter()
+        .filter(|process| process.runs())
+        .map(|process| format!("{} ({})", process.name, process.pid));
+    bail!(
+        "these processes do not end: {}",
+        left.collect::<Vec<_>>().join(", ")
+    )
 }
 
 /// Runs a command on a real node, with this terminal, and fails if it does.
 pub(crate) fn run_on(dir: &Path, node: &str, command: &[String]) -> Result<()> {
     let state = State::running(dir)?;
     let name = format!("{node}: init");
-    let init = state.processes.iter().find(|process| process.name == name && process.runs());
-    let init = init.with_context(|| format!("no real node {node} runs in {}: `weft-testenv status` lists what does", dir.display()))?;
+    let init = state
+        .processes
+        .iter()
+        .find(|process| process.name == name && process.runs());
+    let init = init.with_context(|| {
+        format!(
+            "no real node {node} runs in {}: `weft-testenv status` lists what does",
+            dir.display()
+        )
+    })?;
     let mut enter = lab::enter(init.pid);
     Err(enter.args(command).exec()).context("cannot run nsenter, of util-linux")
 }
@@ -154,7 +193,12 @@ pub(crate) fn status(dir: &Path) -> Result<()> {
     let state = State::running(dir)?;
     println!("{}  (folder {})", state.url, dir.display());
     for process in std::iter::once(&state.supervisor).chain(&state.processes) {
-        println!("  {:<24} pid {:<8} {}", process.name, process.pid, if process.runs() { "running" } else { "ended" });
+        println!(
+            "  {:<24} pid {:<8} {}",
+            process.name,
+            process.pid,
+            if process.runs() { "running" } else { "ended" }
+        );
     }
     Ok(())
 }

@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A child process that is to be killed at a certain moment, known before the child is started: set the hook first, start
-/// the child, then tell which one it is.
+/// A child process that is to be killed at a certain moment, known before the child is started: set
+/// the hook first, start the child, then tell which one it is.
 ///
 /// ```no_run
 /// # fn example(proxy: &weft_testenv::proxy::Proxy) -> std::io::Result<()> {
@@ -29,7 +29,8 @@ impl Victim {
         Self::default()
     }
 
-    /// This child. Whoever waits for it must do so after the kill, so that the pid is not another's by then.
+    /// This child. Whoever waits for it must do so after the kill, so that the pid is not another's
+    /// by then.
     pub fn is(&self, child: &Child) {
         // The first one counts.
         let _ = self.0.set(Pid::from_child(child));

@@ -11,8 +11,9 @@ use crate::{backup, lab};
 /// Name of the file that is locked as long as the owner of the folder lives.
 const LOCK: &str = "lock";
 
-/// Data, logs and kubeconfigs of one control plane. Removed on drop, but what helps to find a cause is kept on a panic, after
-/// a failed start, or if the environment variable `WEFT_TESTENV_KEEP` is set.
+/// Data, logs and kubeconfigs of one control plane. Removed on drop, but what helps to find a cause
+/// is kept on a panic, after a failed start, or if the environment variable `WEFT_TESTENV_KEEP` is
+/// set.
 #[derive(Debug)]
 pub(crate) struct WorkDir {
     path: PathBuf,
@@ -26,19 +27,27 @@ impl WorkDir {
     pub(crate) fn temporary() -> Result<Self> {
         let parent = std::env::temp_dir();
         remove_orphans(&parent);
-        let path = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&parent)?.keep();
-        // It gets its name when it is locked already: another start may be looking for orphans right now.
+        let path = tempfile::Builder::new()
+            .prefix(PREFIX)
+            .tempdir_in(&parent)?
+            .keep();
+        // It gets its name when it is locked already: another start may be looking for orphans
+        // right now.
         let mut folder = Self::own(&path, &path.join("lock.new"))?;
         folder.temporary = true;
         fs::rename(path.join("lock.new"), path.join(LOCK))?;
         Ok(folder)
     }
 
-    /// A folder chosen by a person; made if it is not there. Data of an earlier control plane in it is removed.
+    /// A folder chosen by a person; made if it is not there. Data of an earlier control plane in it
+    /// is removed.
     pub(crate) fn at(path: &Path) -> Result<Self> {
         fs::create_dir_all(path).with_context(|| format!("cannot create {}", path.display()))?;
         if fs::read_dir(path)?.next().is_some() && !path.join(LOCK).exists() {
-            bail!("{} holds something else already, and would be removed at the end: choose an empty folder or a new one", path.display());
+            bail!(
+                "{} holds something else already, and would be removed at the end: choose an empty folder or a new one",
+                path.display()
+            );
         }
         let folder = Self::own(&path.canonicalize()?, &path.join(LOCK))?;
         remove_data(&folder.path);
@@ -46,11 +55,21 @@ impl WorkDir {
     }
 
     fn own(path: &Path, lock: &Path) -> Result<Self> {
-        let lock = File::create(lock).with_context(|| format!("cannot write {}", lock.display()))?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive)
-            .with_context(|| format!("another control plane lives in {}: end it first, or choose another folder", path.display()))?;
+        let lock =
+            File::create(lock).with_context(|| format!("cannot write {}", lock.display()))?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).with_context(|| {
+            format!(
+                "another control plane lives in {}: end it first, or choose another folder",
+                path.display()
+            )
+        })?;
         let keep = std::env::var_os("WEFT_TESTENV_KEEP").is_some();
-        Ok(Self { path: path.to_owned(), keep, temporary: false, _lock: lock })
+        Ok(Self {
+            path: path.to_owned(),
+            keep,
+            temporary: false,
+            _lock: lock,
+        })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -66,8 +85,14 @@ impl WorkDir {
 pub(crate) fn write_private(path: &Path, content: &str) -> Result<PathBuf> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
-    let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    file.write_all(content.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
+    let mut file = File::options()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(content.as_bytes())
+        .with_context(|| format!("cannot write {}", path.display()))?;
     Ok(path.to_owned())
 }
 
@@ -79,7 +104,10 @@ impl Drop for WorkDir {
                 // Without a lock it is not taken for an orphan by the next start.
                 let _ = fs::remove_file(self.path.join(LOCK));
             }
-            eprintln!("weft-testenv: the logs of the control plane are kept in {}", self.path.display());
+            eprintln!(
+                "weft-testenv: the logs of the control plane are kept in {}",
+                self.path.display()
+            );
         } else {
             let _ = fs::remove_dir_all(&self.path);
         }
@@ -94,7 +122,11 @@ fn remove_data(path: &Path) {
     for folder in ["etcd", backup::FOLDER, "kubectl-cache"] {
         let _ = fs::remove_dir_all(path.join(folder));
     }
-    for node in fs::read_dir(path.join("nodes")).into_iter().flatten().flatten() {
+    for node in fs::read_dir(path.join("nodes"))
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
         let _ = fs::remove_dir_all(node.path().join("root"));
     }
     // Of the command line: what is running.
@@ -106,7 +138,10 @@ fn remove_orphans(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else {
         return;
     };
-    for entry in entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX)) {
+    for entry in entries
+        .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX))
+    {
         let Ok(lock) = File::open(entry.path().join(LOCK)) else {
             continue;
         };
@@ -126,7 +161,12 @@ mod tests {
     fn a_folder_with_something_else_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("thesis.tex"), "").unwrap();
-        assert!(WorkDir::at(folder.path()).unwrap_err().to_string().contains("holds something else"));
+        assert!(
+            WorkDir::at(folder.path())
+                .unwrap_err()
+                .to_string()
+                .contains("holds something else")
+        );
         assert!(folder.path().join("thesis.tex").exists());
     }
 
@@ -136,7 +176,10 @@ mod tests {
         let path = parent.path().join("weft-testenv-x");
         let owned = WorkDir::at(&path).unwrap();
         let error = WorkDir::at(&path).unwrap_err();
-        assert!(format!("{error:#}").contains("another control plane lives in"), "{error:#}");
+        assert!(
+            format!("{error:#}").contains("another control plane lives in"),
+            "{error:#}"
+        );
         remove_orphans(parent.path());
         assert!(path.exists(), "its owner lives");
         // As after SIGKILL: the lock is released, Drop did not run.

@@ -1,4 +1,5 @@
-//! Real nodes: they come up without a network, carry packets once one is there, and leave nothing behind. `make test-nodes`.
+//! Real nodes: they come up without a network, carry packets once one is there, and leave nothing
+//! behind. `make test-nodes`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use std::collections::BTreeSet;
@@ -21,8 +22,14 @@ async fn node_object(lab: &Lab, name: &str) -> NodeObject {
 
 /// Status and message of the condition Ready.
 fn ready(node: &NodeObject) -> Option<(String, String)> {
-    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.filter(|condition| condition.type_ == "Ready").map(|c| (c.status.clone(), c.message.clone().unwrap_or_default())).next()
+    let conditions = node
+        .status
+        .iter()
+        .flat_map(|status| status.conditions.iter().flatten());
+    conditions
+        .filter(|condition| condition.type_ == "Ready")
+        .map(|c| (c.status.clone(), c.message.clone().unwrap_or_default()))
+        .next()
 }
 
 /// Repeats until it succeeds; panics with the last error after a minute.
@@ -38,7 +45,12 @@ async fn eventually<T>(mut attempt: impl AsyncFnMut() -> Result<T>) -> T {
 }
 
 fn pod_ranges(object: &NodeObject) -> Vec<String> {
-    object.spec.iter().flat_map(|spec| spec.pod_cidrs.iter().flatten()).cloned().collect()
+    object
+        .spec
+        .iter()
+        .flat_map(|spec| spec.pod_cidrs.iter().flatten())
+        .cloned()
+        .collect()
 }
 
 /// What a network provider does, by hand: a bridge on each node, and routes to the others' pods.
@@ -46,7 +58,11 @@ async fn install_network(lab: &Lab) {
     let mut routes = String::new();
     for node in lab.nodes() {
         let ranges = pod_ranges(&node_object(lab, node.name()).await);
-        assert_eq!(ranges.len(), node.addresses().len(), "a range for each address family");
+        assert_eq!(
+            ranges.len(),
+            node.addresses().len(),
+            "a range for each address family"
+        );
         for (range, address) in ranges.iter().zip(node.addresses()) {
             routes += &format!("route add {range} via {address}\n");
         }
@@ -59,17 +75,31 @@ async fn install_network(lab: &Lab) {
             }},
             {"type": "portmap", "capabilities": {"portMappings": true}},
         ]});
-        // containerd takes notice of a rename inside the folder, but not of a file that is moved there from outside.
+        // containerd takes notice of a rename inside the folder, but not of a file that is moved
+        // there from outside.
         fs::write(node.file("/etc/cni/net.d/.new"), config.to_string()).unwrap();
-        fs::rename(node.file("/etc/cni/net.d/.new"), node.file("/etc/cni/net.d/10-by-hand.conflist")).unwrap();
+        fs::rename(
+            node.file("/etc/cni/net.d/.new"),
+            node.file("/etc/cni/net.d/10-by-hand.conflist"),
+        )
+        .unwrap();
     }
     // The API server's place has no pods, but answers to them.
     lab.ip(&routes).unwrap();
     for node in lab.nodes() {
-        let others: Vec<_> =
-            routes.lines().filter(|route| !node.addresses().iter().any(|own| route.ends_with(&format!(" {own}")))).collect();
+        let others: Vec<_> = routes
+            .lines()
+            .filter(|route| {
+                !node
+                    .addresses()
+                    .iter()
+                    .any(|own| route.ends_with(&format!(" {own}")))
+            })
+            .collect();
         for route in others {
-            node.exec(&[&["ip"], route.split(' ').collect::<Vec<_>>().as_slice()].concat()).await.unwrap();
+            node.exec(&[&["ip"], route.split(' ').collect::<Vec<_>>().as_slice()].concat())
+                .await
+                .unwrap();
         }
     }
 }
@@ -92,7 +122,9 @@ fn pod(name: &str, node: &str, host_network: bool) -> String {
 }
 
 async fn wait_ready(lab: &Lab, what: &str) {
-    lab.kubectl(&["wait", what, "--for=condition=Ready", "--timeout=60s"]).await.unwrap();
+    lab.kubectl(&["wait", what, "--for=condition=Ready", "--timeout=60s"])
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -107,64 +139,162 @@ async fn two_nodes_without_a_network_get_one_and_pods_talk() {
 
     // Registered by kubelets of their own rights, and NotReady for want of a network.
     for name in ["node-a", "node-b"] {
-        let (status, message) =
-            eventually(async || ready(&node_object(&lab, name).await).ok_or_else(|| anyhow::anyhow!("no condition"))).await;
+        let (status, message) = eventually(async || {
+            ready(&node_object(&lab, name).await).ok_or_else(|| anyhow::anyhow!("no condition"))
+        })
+        .await;
         assert_eq!(status, "False", "{message}");
         assert!(message.contains("cni plugin not initialized"), "{message}");
         let node = lab.node(name).unwrap();
-        let kubectl = format!("--kubeconfig={}", node.file("/etc/kubernetes/kubelet.conf").display());
-        assert!(fs::metadata(kubectl.trim_start_matches("--kubeconfig=")).is_ok(), "as kubeadm has it");
-        assert!(node.exec(&["ls", "/etc/cni/net.d"]).await.unwrap().is_empty());
-        assert!(node.exec(&["ls", "/opt/cni/bin"]).await.unwrap().contains("host-local"));
+        let kubectl = format!(
+            "--kubeconfig={}",
+            node.file("/etc/kubernetes/kubelet.conf").display()
+        );
+        assert!(
+            fs::metadata(kubectl.trim_start_matches("--kubeconfig=")).is_ok(),
+            "as kubeadm has it"
+        );
+        assert!(
+            node.exec(&["ls", "/etc/cni/net.d"])
+                .await
+                .unwrap()
+                .is_empty()
+        );
+        assert!(
+            node.exec(&["ls", "/opt/cni/bin"])
+                .await
+                .unwrap()
+                .contains("host-local")
+        );
     }
-    let mtu = async |node: &str, card: &str| lab.node(node).unwrap().exec(&["cat", &format!("/sys/class/net/{card}/mtu")]).await.unwrap();
-    assert_eq!((mtu("node-a", "eth0").await.trim(), mtu("node-b", "eth0").await.trim()), ("1500", "1400"));
+    let mtu = async |node: &str, card: &str| {
+        lab.node(node)
+            .unwrap()
+            .exec(&["cat", &format!("/sys/class/net/{card}/mtu")])
+            .await
+            .unwrap()
+    };
+    assert_eq!(
+        (
+            mtu("node-a", "eth0").await.trim(),
+            mtu("node-b", "eth0").await.trim()
+        ),
+        ("1500", "1400")
+    );
     assert_eq!(mtu("node-b", "eth1").await.trim(), "1500", "a second card");
     let labels = node_object(&lab, "node-a").await.metadata.labels.unwrap();
     assert!(labels.contains_key("node-role.kubernetes.io/control-plane"));
 
     // A pod on the host's network needs none, and reaches the API server at the lab's address.
-    lab.control_plane().kubectl_with_input(&["apply", "-f", "-"], &pod("host", "node-b", true)).await.unwrap();
+    lab.control_plane()
+        .kubectl_with_input(&["apply", "-f", "-"], &pod("host", "node-b", true))
+        .await
+        .unwrap();
     wait_ready(&lab, "pod/host").await;
     let request = "printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 5 172.31.0.1 6443";
-    let answer = lab.exec_in_pod("default", "host", &["sh", "-c", request]).await.unwrap();
-    assert!(answer.contains("HTTPS server"), "it speaks TLS, and says so: {answer}");
+    let answer = lab
+        .exec_in_pod("default", "host", &["sh", "-c", request])
+        .await
+        .unwrap();
+    assert!(
+        answer.contains("HTTPS server"),
+        "it speaks TLS, and says so: {answer}"
+    );
 
     install_network(&lab).await;
     wait_ready(&lab, "nodes/node-a").await;
     wait_ready(&lab, "nodes/node-b").await;
     for (name, node) in [("a", "node-a"), ("b", "node-b")] {
-        lab.control_plane().kubectl_with_input(&["apply", "-f", "-"], &pod(name, node, false)).await.unwrap();
+        lab.control_plane()
+            .kubectl_with_input(&["apply", "-f", "-"], &pod(name, node, false))
+            .await
+            .unwrap();
     }
     wait_ready(&lab, "pod/a").await;
     wait_ready(&lab, "pod/b").await;
-    let ips = lab.kubectl(&["get", "pod", "b", "-o", "jsonpath={.status.podIPs[*].ip}"]).await.unwrap();
-    assert_eq!(ips.split(' ').count(), lab.nodes()[0].addresses().len(), "{ips}");
+    let ips = lab
+        .kubectl(&["get", "pod", "b", "-o", "jsonpath={.status.podIPs[*].ip}"])
+        .await
+        .unwrap();
+    assert_eq!(
+        ips.split(' ').count(),
+        lab.nodes()[0].addresses().len(),
+        "{ips}"
+    );
     for ip in ips.split(' ') {
-        lab.exec_in_pod("default", "a", &["ping", "-c", "1", "-W", "5", ip]).await.unwrap();
-        let url = if ip.contains(':') { format!("http://[{ip}]:8080/") } else { format!("http://{ip}:8080/") };
-        assert_eq!(lab.exec_in_pod("default", "a", &["wget", "-q", "-O", "-", &url]).await.unwrap(), "b on node-b\n");
+        lab.exec_in_pod("default", "a", &["ping", "-c", "1", "-W", "5", ip])
+            .await
+            .unwrap();
+        let url = if ip.contains(':') {
+            format!("http://[{ip}]:8080/")
+        } else {
+            format!("http://{ip}:8080/")
+        };
+        assert_eq!(
+            lab.exec_in_pod("default", "a", &["wget", "-q", "-O", "-", &url])
+                .await
+                .unwrap(),
+            "b on node-b\n"
+        );
     }
     // A program that fails in a pod or on a node is an error with its words.
-    let error = lab.exec_in_pod("default", "a", &["ls", "/no-such-file"]).await.unwrap_err();
+    let error = lab
+        .exec_in_pod("default", "a", &["ls", "/no-such-file"])
+        .await
+        .unwrap_err();
     assert!(error.to_string().contains("no-such-file"), "{error:#}");
-    let error = lab.nodes()[0].exec(&["ls", "/no-such-file"]).await.unwrap_err();
-    assert!(error.to_string().contains("no-such-file") && error.to_string().contains("node-a"), "{error:#}");
+    let error = lab.nodes()[0]
+        .exec(&["ls", "/no-such-file"])
+        .await
+        .unwrap_err();
+    assert!(
+        error.to_string().contains("no-such-file") && error.to_string().contains("node-a"),
+        "{error:#}"
+    );
 
     // A pod whose process is killed comes back, and so does the kubelet.
-    let pid = lab.node("node-b").unwrap().exec(&["pgrep", "-f", "^httpd -f"]).await.unwrap();
+    let pid = lab
+        .node("node-b")
+        .unwrap()
+        .exec(&["pgrep", "-f", "^httpd -f"])
+        .await
+        .unwrap();
     let killed: Vec<_> = pid.split_whitespace().collect();
-    lab.node("node-b").unwrap().exec(&[&["kill", "-9"], killed.as_slice()].concat()).await.unwrap();
+    lab.node("node-b")
+        .unwrap()
+        .exec(&[&["kill", "-9"], killed.as_slice()].concat())
+        .await
+        .unwrap();
     eventually(async || {
-        let restarts = lab.kubectl(&["get", "pod", "b", "-o", "jsonpath={.status.containerStatuses[0].restartCount}"]).await?;
+        let restarts = lab
+            .kubectl(&[
+                "get",
+                "pod",
+                "b",
+                "-o",
+                "jsonpath={.status.containerStatuses[0].restartCount}",
+            ])
+            .await?;
         anyhow::ensure!(restarts != "0", "not restarted yet");
         Ok(())
     })
     .await;
-    let kubelet = lab.node("node-a").unwrap().exec(&["cat", "/run/kubelet.pid"]).await.unwrap();
-    lab.node("node-a").unwrap().exec(&["kill", "-9", kubelet.trim()]).await.unwrap();
+    let kubelet = lab
+        .node("node-a")
+        .unwrap()
+        .exec(&["cat", "/run/kubelet.pid"])
+        .await
+        .unwrap();
+    lab.node("node-a")
+        .unwrap()
+        .exec(&["kill", "-9", kubelet.trim()])
+        .await
+        .unwrap();
     eventually(async || {
-        let again = lab.node("node-a")?.exec(&["cat", "/run/kubelet.pid"]).await?;
+        let again = lab
+            .node("node-a")?
+            .exec(&["cat", "/run/kubelet.pid"])
+            .await?;
         anyhow::ensure!(again != kubelet, "not started again yet");
         lab.exec_in_pod("default", "a", &["true"]).await
     })
@@ -187,8 +317,12 @@ impl Traces {
     fn of(networks: &BTreeSet<PathBuf>, cgroup: &str, folder: &Path) -> Self {
         let mut traces = Self::default();
         for process in fs::read_dir("/proc").unwrap().flatten() {
-            if fs::read_link(process.path().join("ns/net")).is_ok_and(|network| networks.contains(&network)) {
-                traces.processes.insert(fs::read_to_string(process.path().join("comm")).unwrap_or_default());
+            if fs::read_link(process.path().join("ns/net"))
+                .is_ok_and(|network| networks.contains(&network))
+            {
+                traces
+                    .processes
+                    .insert(fs::read_to_string(process.path().join("comm")).unwrap_or_default());
             }
         }
         for hierarchy in fs::read_dir("/sys/fs/cgroup").unwrap().flatten() {
@@ -199,9 +333,19 @@ impl Traces {
         }
         let folder = folder.display().to_string();
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
-        traces.mounts.extend(mounts.lines().filter(|line| line.contains(&folder)).map(str::to_owned));
-        let links = fs::read_dir("/sys/class/net").unwrap().flatten().map(|link| link.file_name().to_string_lossy().into_owned());
-        traces.links.extend(links.filter(|link| link.starts_with("port") || link.starts_with("br0") || link.starts_with("cni")));
+        traces.mounts.extend(
+            mounts
+                .lines()
+                .filter(|line| line.contains(&folder))
+                .map(str::to_owned),
+        );
+        let links = fs::read_dir("/sys/class/net")
+            .unwrap()
+            .flatten()
+            .map(|link| link.file_name().to_string_lossy().into_owned());
+        traces.links.extend(links.filter(|link| {
+            link.starts_with("port") || link.starts_with("br0") || link.starts_with("cni")
+        }));
         traces
     }
 }
@@ -213,8 +357,15 @@ fn network_of(pid: u32) -> PathBuf {
 /// The namespaces of a lab, by its processes.
 fn networks(pids: impl IntoIterator<Item = u32>) -> BTreeSet<PathBuf> {
     let ours = network_of(std::process::id());
-    let all: BTreeSet<_> = pids.into_iter().map(network_of).filter(|network| *network != ours).collect();
-    assert!(all.len() >= 2, "the control plane's and the nodes': {all:?}");
+    let all: BTreeSet<_> = pids
+        .into_iter()
+        .map(network_of)
+        .filter(|network| *network != ours)
+        .collect();
+    assert!(
+        all.len() >= 2,
+        "the control plane's and the nodes': {all:?}"
+    );
     all
 }
 
@@ -223,9 +374,15 @@ async fn leaves_nothing_behind(lab: Lab) {
     let networks = networks(lab.processes().into_iter().map(|(_, pid)| pid));
     let cgroup = fs::read_to_string(folder.join("cgroups")).unwrap();
     let before = Traces::of(&networks, &cgroup, &folder);
-    assert!(before.processes.contains("kubelet\n") && before.processes.contains("httpd\n"), "{before:#?}");
+    assert!(
+        before.processes.contains("kubelet\n") && before.processes.contains("httpd\n"),
+        "{before:#?}"
+    );
     assert!(!before.cgroups.is_empty(), "{before:#?}");
-    assert!(before.mounts.is_empty() && before.links.is_empty(), "nothing of it is seen outside, even while it runs: {before:#?}");
+    assert!(
+        before.mounts.is_empty() && before.links.is_empty(),
+        "nothing of it is seen outside, even while it runs: {before:#?}"
+    );
     drop(lab);
     assert_eq!(Traces::of(&networks, &cgroup, &folder), Traces::default());
     assert!(!folder.exists(), "its folder goes with it");
@@ -244,8 +401,13 @@ async fn a_killed_lab_leaves_no_process_and_its_groups_go_with_the_next_start() 
     let mut lines = BufReader::new(up.stdout.take().unwrap()).lines();
     let last = lines.find(|line| line.as_ref().is_ok_and(|line| line.starts_with("Ctrl-C")));
     assert!(last.is_some(), "it is up");
-    let state: serde_json::Value = serde_json::from_slice(&fs::read(folder.join("state.json")).unwrap()).unwrap();
-    let pids = state["processes"].as_array().unwrap().iter().map(|process| u32::try_from(process["pid"].as_u64().unwrap()).unwrap());
+    let state: serde_json::Value =
+        serde_json::from_slice(&fs::read(folder.join("state.json")).unwrap()).unwrap();
+    let pids = state["processes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|process| u32::try_from(process["pid"].as_u64().unwrap()).unwrap());
     let networks = networks(pids);
     let cgroup = fs::read_to_string(folder.join("cgroups")).unwrap();
 
@@ -257,8 +419,16 @@ async fn a_killed_lab_leaves_no_process_and_its_groups_go_with_the_next_start() 
         Ok(())
     })
     .await;
-    let down = Command::new(env!("CARGO_BIN_EXE_weft-testenv")).args(["down", "--dir"]).arg(&folder).output().unwrap();
-    assert!(down.status.success(), "{}", String::from_utf8_lossy(&down.stderr));
+    let down = Command::new(env!("CARGO_BIN_EXE_weft-testenv"))
+        .args(["down", "--dir"])
+        .arg(&folder)
+        .output()
+        .unwrap();
+    assert!(
+        down.status.success(),
+        "{}",
+        String::from_utf8_lossy(&down.stderr)
+    );
     assert_eq!(Traces::of(&networks, &cgroup, &folder), Traces::default());
 }
 
@@ -266,12 +436,40 @@ async fn a_killed_lab_leaves_no_process_and_its_groups_go_with_the_next_start() 
 fn what_a_machine_cannot_do_is_named() {
     let run = |wrapper: &[&str]| {
         let mut command = Command::new(wrapper[0]);
-        let output = command.args(&wrapper[1..]).arg(env!("CARGO_BIN_EXE_weft-testenv")).arg("probe").output().unwrap();
-        (output.status.success(), String::from_utf8(output.stdout).unwrap())
+        let output = command
+            .args(&wrapper[1..])
+            .arg(env!("CARGO_BIN_EXE_weft-testenv"))
+            .arg("probe")
+            .output()
+            .unwrap();
+        (
+            output.status.success(),
+            String::from_utf8(output.stdout).unwrap(),
+        )
     };
     assert_eq!(run(&["env"]), (true, String::new()), "these tests run here");
-    let without = run(&["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin", "--"]);
-    assert_eq!(without, (false, "no new network, mount and PID namespaces can be made\n".to_owned()));
-    let (ok, text) = run(&["unshare", "--mount", "sh", "-c", "umount -R /sys/fs/cgroup/cpuset && exec \"$0\" \"$@\""]);
-    assert!(!ok && text.contains("cgroup v1") && text.contains("cpuset") && !text.contains("memory"), "{text}");
+    let without = run(&[
+        "setpriv",
+        "--bounding-set=-sys_admin",
+        "--inh-caps=-sys_admin",
+        "--",
+    ]);
+    assert_eq!(
+        without,
+        (
+            false,
+            "no new network, mount and PID namespaces can be made\n".to_owned()
+        )
+    );
+    let (ok, text) = run(&[
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        "umount -R /sys/fs/cgroup/cpuset && exec \"$0\" \"$@\"",
+    ]);
+    assert!(
+        !ok && text.contains("cgroup v1") && text.contains("cpuset") && !text.contains("memory"),
+        "{text}"
+    );
 }

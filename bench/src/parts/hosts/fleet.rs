@@ -1,6 +1,7 @@
-//! A fleet of simulated agents against the real API server and the real operator: one process, in which each agent is the real one's code (its
-//! `serve`), a token of its own node, and a [recorded](super::recorded) host. The process runs on a host of the lab, from where it reaches the API
-//! server as an agent does.
+//! A fleet of simulated agents against the real API server and the real operator: one process, in
+//! which each agent is the real one's code (its `serve`), a token of its own node, and a
+//! [recorded](super::recorded) host. The process runs on a host of the lab, from where it reaches
+//! the API server as an agent does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -31,7 +32,8 @@ use crate::wait;
 const PATIENCE: Duration = Duration::from_secs(900);
 /// Of each host; a node with some pods on secondary networks.
 const INTERFACES: usize = 20;
-/// The API server sends a bookmark a minute to each watch (`bookmarkFrequency` of its cacher); those are counted in one such minute, and left out.
+/// The API server sends a bookmark a minute to each watch (`bookmarkFrequency` of its cacher);
+/// those are counted in one such minute, and left out.
 const QUIET: Duration = Duration::from_secs(60);
 
 /// What the process is told.
@@ -43,23 +45,45 @@ struct Fleet {
 }
 
 pub async fn measure(agents: u32) -> Result<Vec<Figure>> {
-    let weft = Installation::without_agents(HostLab::builder().hosts(1).audit(true).garbage_collector(false)).await?;
+    let weft = Installation::without_agents(
+        HostLab::builder()
+            .hosts(1)
+            .audit(true)
+            .garbage_collector(false),
+    )
+    .await?;
     without_limit(&weft).await?;
     let host = &weft.lab().hosts()[0];
     let record = record(host).await?;
     let nodes: Vec<String> = (1..=agents).map(|number| format!("sim-{number}")).collect();
     create_nodes(&weft, &nodes).await?;
-    let fleet = Fleet { agents: kubeconfigs(&weft, &nodes).await?, record };
+    let fleet = Fleet {
+        agents: kubeconfigs(&weft, &nodes).await?,
+        record,
+    };
     let file = weft.lab().control_plane().dir().join("fleet.json");
     std::fs::write(&file, serde_json::to_vec(&fleet)?)?;
 
     let started = Instant::now();
-    let mut process = host.start_program(&std::env::current_exe()?, &["--fleet", &file.display().to_string()], &[])?;
+    let mut process = host.start_program(
+        &std::env::current_exe()?,
+        &["--fleet", &file.display().to_string()],
+        &[],
+    )?;
     wait::until_for(PATIENCE, "all agents report", async || {
         process.check_running()?;
-        // By the audit log: the reports themselves are megabytes, and to list them again and again would be most of the API server's work.
-        let is_report = |event: &AuditEvent| event.resource == "nodenetworkstates" && event.subresource == "status" && event.code == 200;
-        let reported: BTreeSet<String> = writes(&weft)?.into_iter().filter(is_report).map(|event| event.name).collect();
+        // By the audit log: the reports themselves are megabytes, and to list them again and again
+        // would be most of the API server's work.
+        let is_report = |event: &AuditEvent| {
+            event.resource == "nodenetworkstates"
+                && event.subresource == "status"
+                && event.code == 200
+        };
+        let reported: BTreeSet<String> = writes(&weft)?
+            .into_iter()
+            .filter(is_report)
+            .map(|event| event.name)
+            .collect();
         tokio::time::sleep(Duration::from_millis(500)).await;
         Ok((reported.len() >= nodes.len()).then_some(()))
     })
@@ -74,19 +98,30 @@ pub async fn measure(agents: u32) -> Result<Vec<Figure>> {
     wait::until_for(PATIENCE, "the policy is Available", async || {
         process.check_running()?;
         let policy = weft.get("nncp", "br-fleet").await?.unwrap_or_default();
-        let conditions = policy["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        Ok(conditions.iter().any(|condition| condition["type"] == "Available" && condition["status"] == "True").then_some(()))
+        let conditions = policy["status"]["conditions"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        Ok(conditions
+            .iter()
+            .any(|condition| condition["type"] == "Available" && condition["status"] == "True")
+            .then_some(()))
     })
     .await?;
     let available = started.elapsed().as_secs_f64();
     super::quiet(&weft).await?;
     let (after, took) = (watch_events(&weft.lab().client()).await?, started.elapsed());
     let written = writes_since(&weft, since)?;
-    let accepted: Vec<_> = written.iter().filter(|event| event.code < 400).cloned().collect();
+    let accepted: Vec<_> = written
+        .iter()
+        .filter(|event| event.code < 400)
+        .cloned()
+        .collect();
 
     let since = Timestamp::now();
     tokio::time::sleep(QUIET).await;
-    let bookmarks = (watch_events(&weft.lab().client()).await? - after) * took.as_secs_f64() / QUIET.as_secs_f64();
+    let bookmarks = (watch_events(&weft.lab().client()).await? - after) * took.as_secs_f64()
+        / QUIET.as_secs_f64();
     let idle = writes_since(&weft, since)?;
     process.check_running()?;
     let (n, size) = (f64::from(agents), fleet.record.to_string().len() / 1024);
@@ -117,7 +152,9 @@ pub async fn measure(agents: u32) -> Result<Vec<Figure>> {
 /// A real host, by the agent's own words.
 async fn record(host: &Host) -> Result<Value> {
     let pairs = (INTERFACES - 4) / 2;
-    let commands: String = (0..pairs).map(|pair| format!("link add card{pair}a type veth peer name card{pair}b\n")).collect();
+    let commands: String = (0..pairs)
+        .map(|pair| format!("link add card{pair}a type veth peer name card{pair}b\n"))
+        .collect();
     host.ip(&commands).await?;
     let program = agent::program()?.display().to_string();
     let shown: Value = serde_json::from_str(&host.exec(&[&program, "show", "--json"]).await?)?;
@@ -136,9 +173,14 @@ async fn create_nodes(weft: &Installation, nodes: &[String]) -> Result<()> {
     })
     .await?;
     // The first host has no agent: a policy for all nodes would wait for it.
-    weft.lab().kubectl(&["label", "node", "node-1", "kubernetes.io/os-"]).await?;
+    weft.lab()
+        .kubectl(&["label", "node", "node-1", "kubernetes.io/os-"])
+        .await?;
     wait::until_for(PATIENCE, "the agent's pods are Ready", async || {
-        let set = rest.get("/apis/apps/v1/namespaces/nmstate/daemonsets/nmstate-handler").await?.unwrap_or_default();
+        let set = rest
+            .get("/apis/apps/v1/namespaces/nmstate/daemonsets/nmstate-handler")
+            .await?
+            .unwrap_or_default();
         let status = |field: &str| set["status"][field].as_u64().unwrap_or_default();
         let all = nodes.len() as u64;
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -148,11 +190,17 @@ async fn create_nodes(weft: &Installation, nodes: &[String]) -> Result<()> {
 }
 
 async fn kubeconfigs(weft: &Installation, nodes: &[String]) -> Result<Vec<(String, PathBuf)>> {
-    let server = format!("https://{}:{}", addresses::API_SERVER, addresses::API_SERVER_PORT);
+    let server = format!(
+        "https://{}:{}",
+        addresses::API_SERVER,
+        addresses::API_SERVER_PORT
+    );
     let control_plane = weft.lab().control_plane();
     stream::iter(nodes)
         .map(async |node| {
-            let file = control_plane.node_kubeconfig_via(&server, agent::NAMESPACE, agent::SERVICE_ACCOUNT, node).await?;
+            let file = control_plane
+                .node_kubeconfig_via(&server, agent::NAMESPACE, agent::SERVICE_ACCOUNT, node)
+                .await?;
             anyhow::Ok((node.clone(), file))
         })
         .buffered(16)
@@ -171,7 +219,11 @@ pub async fn run(file: &Path) -> Result<()> {
             node,
             namespace: agent::NAMESPACE.to_owned(),
             extent: Extent::default(),
-            prober: Prober { cluster: None, dns_host: DNS_HOST.to_owned(), window: WINDOW },
+            prober: Prober {
+                cluster: None,
+                dns_host: DNS_HOST.to_owned(),
+                window: WINDOW,
+            },
         };
         agents.spawn(async move {
             let config = cluster::config(Some(&kubeconfig)).await?;
@@ -187,7 +239,9 @@ pub async fn run(file: &Path) -> Result<()> {
 /// Writes to enactments and states since a moment.
 fn writes_since(weft: &Installation, since: Timestamp) -> Result<Vec<AuditEvent>> {
     let all = writes(weft)?.into_iter();
-    Ok(all.filter(|event| event.received >= since && is_of_a_node(event)).collect())
+    Ok(all
+        .filter(|event| event.received >= since && is_of_a_node(event))
+        .collect())
 }
 
 fn count(events: &[AuditEvent]) -> Result<f64> {
@@ -199,14 +253,23 @@ fn distribution(events: &[AuditEvent]) -> String {
     let mut of_nodes = BTreeMap::<&str, Vec<&AuditEvent>>::new();
     for event in events {
         // An enactment is named <node>.<policy>.
-        of_nodes.entry(event.name.split('.').next().unwrap_or_default()).or_default().push(event);
+        of_nodes
+            .entry(event.name.split('.').next().unwrap_or_default())
+            .or_default()
+            .push(event);
     }
     let mut nodes = BTreeMap::<usize, usize>::new();
     for writes in of_nodes.values() {
         *nodes.entry(writes.len()).or_default() += 1;
     }
-    let counts: Vec<_> = nodes.iter().map(|(writes, nodes)| format!("{writes} by {nodes} nodes")).collect();
-    let most = of_nodes.values().max_by_key(|writes| writes.len()).map(|writes| kinds(writes));
+    let counts: Vec<_> = nodes
+        .iter()
+        .map(|(writes, nodes)| format!("{writes} by {nodes} nodes"))
+        .collect();
+    let most = of_nodes
+        .values()
+        .max_by_key(|writes| writes.len())
+        .map(|writes| kinds(writes));
     format!("{}; most: {}", counts.join(", "), most.unwrap_or_default())
 }
 
@@ -217,6 +280,9 @@ fn listed(events: &[AuditEvent]) -> String {
 /// Of a process, in MiB.
 fn resident(pid: u32) -> Result<f64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .context("no VmRSS")?;
     Ok(line.trim().trim_end_matches(" kB").parse::<f64>()? / 1024.0)
 }

@@ -1,4 +1,5 @@
-//! From a change on the host to its NodeNetworkState: by the clock of this program, from the end of `ip addr add` to the event of a watch.
+//! From a change on the host to its NodeNetworkState: by the clock of this program, from the end of
+//! `ip addr add` to the event of a watch.
 
 use std::time::Instant;
 
@@ -13,7 +14,8 @@ const SIZES: [(usize, usize, f64); 3] = [(20, 100, 1.0), (200, 40, 3.0), (1000, 
 pub async fn measure() -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
     for (interfaces, changes, limit) in SIZES {
-        let what = format!("host changed: visible in NodeNetworkState, p99, {interfaces} interfaces");
+        let what =
+            format!("host changed: visible in NodeNetworkState, p99, {interfaces} interfaces");
         let measured = measure_with(interfaces, changes).await;
         figures.push(match measured {
             Ok(mut times) => {
@@ -41,7 +43,8 @@ async fn measure_with(interfaces: usize, changes: usize) -> Result<Vec<f64>> {
     let mut times = Vec::new();
     for change in 1..=changes {
         let address = format!("198.51.100.{change}");
-        host.ip(&format!("addr add {address}/32 dev eth1\n")).await?;
+        host.ip(&format!("addr add {address}/32 dev eth1\n"))
+            .await?;
         let started = Instant::now();
         reports.wait_for(&format!("\"{address}\"")).await?;
         times.push(started.elapsed().as_secs_f64());

@@ -17,16 +17,33 @@ pub async fn measure(seconds: u32) -> Result<Vec<Figure>> {
     quiet(&weft).await?;
     let since = Timestamp::now();
     tokio::time::sleep(Duration::from_secs(seconds.into())).await;
-    let written = writes(&weft)?.into_iter().filter(|event| event.received >= since).count();
+    let written = writes(&weft)?
+        .into_iter()
+        .filter(|event| event.received >= since)
+        .count();
     let all = weft.lab().control_plane().audit_events()?;
-    let ours = all.iter().filter(|event| event.received >= since && event.user.starts_with("system:serviceaccount:nmstate:"));
+    let ours = all.iter().filter(|event| {
+        event.received >= since && event.user.starts_with("system:serviceaccount:nmstate:")
+    });
     // A watch is ended by the server after some minutes, and begun again.
-    let requests: Vec<_> = ours.filter(|event| !audit::is_lease(event) && event.verb != "watch").collect();
-    let seen: Vec<_> = requests.iter().map(|event| format!("{} {}", event.verb, audit::path(event))).collect();
+    let requests: Vec<_> = ours
+        .filter(|event| !audit::is_lease(event) && event.verb != "watch")
+        .collect();
+    let seen: Vec<_> = requests
+        .iter()
+        .map(|event| format!("{} {}", event.verb, audit::path(event)))
+        .collect();
     Ok(vec![
-        Figure::new(format!("nothing changes on 3 hosts for {seconds} s: writes"), Unit::Count, count(written)).at_most(0.0),
         Figure::new(
-            format!("nothing changes on 3 hosts for {seconds} s: requests but watches and the lease"),
+            format!("nothing changes on 3 hosts for {seconds} s: writes"),
+            Unit::Count,
+            count(written),
+        )
+        .at_most(0.0),
+        Figure::new(
+            format!(
+                "nothing changes on 3 hosts for {seconds} s: requests but watches and the lease"
+            ),
             Unit::Count,
             count(requests.len()),
         )

@@ -1,4 +1,5 @@
-//! The nodes' networks, on hosts with a real NetworkManager each and with the agents' release binary.
+//! The nodes' networks, on hosts with a real NetworkManager each and with the agents' release
+//! binary.
 
 pub mod apply;
 pub mod fleet;
@@ -26,30 +27,41 @@ pub async fn start(builder: HostLabBuilder) -> Result<Installation> {
     for host in weft.lab().hosts() {
         wait::until("the host reports", async || {
             let state = weft.get("nns", host.name()).await?.unwrap_or_default();
-            Ok(state["status"]["currentState"]["interfaces"].is_array().then_some(()))
+            Ok(state["status"]["currentState"]["interfaces"]
+                .is_array()
+                .then_some(()))
         })
         .await?;
     }
     Ok(weft)
 }
 
-/// One host, with this many interfaces in all: its cards, and pairs of veth that NetworkManager takes for cards.
+/// One host, with this many interfaces in all: its cards, and pairs of veth that NetworkManager
+/// takes for cards.
 pub async fn start_with_interfaces(interfaces: usize) -> Result<Installation> {
     let weft = Installation::without_agents(HostLab::builder().hosts(1).audit(true)).await?;
     let host = &weft.lab().hosts()[0];
     // lo, eth0, eth1, eth2
     let pairs = interfaces.saturating_sub(4) / 2;
-    let commands: String = (0..pairs).map(|pair| format!("link add card{pair}a type veth peer name card{pair}b\n")).collect();
+    let commands: String = (0..pairs)
+        .map(|pair| format!("link add card{pair}a type veth peer name card{pair}b\n"))
+        .collect();
     host.ip(&commands).await?;
     let name = host.name().to_owned();
     let mut weft = weft;
     weft.start_agent(&name).await?;
     let least = interfaces - 1;
-    let reported = wait::until_for(Duration::from_secs(300), "all interfaces are reported", async || {
-        let state = weft.get("nns", &name).await?.unwrap_or_default();
-        let count = state["status"]["currentState"]["interfaces"].as_array().map_or(0, Vec::len);
-        Ok((count >= least).then_some(count))
-    });
+    let reported = wait::until_for(
+        Duration::from_secs(300),
+        "all interfaces are reported",
+        async || {
+            let state = weft.get("nns", &name).await?.unwrap_or_default();
+            let count = state["status"]["currentState"]["interfaces"]
+                .as_array()
+                .map_or(0, Vec::len);
+            Ok((count >= least).then_some(count))
+        },
+    );
     reported.await?;
     Ok(weft)
 }
@@ -68,11 +80,15 @@ impl Reports {
         let config = watcher::Config::default().fields(&format!("metadata.name={}", host.name()));
         let events = watcher::watcher(weft.api("nns")?, config);
         let stream = events.filter_map(async |event| match event {
-            Ok(Event::Apply(object) | Event::InitApply(object)) => Some(serde_json::to_value(object).map_err(Into::into)),
+            Ok(Event::Apply(object) | Event::InitApply(object)) => {
+                Some(serde_json::to_value(object).map_err(Into::into))
+            }
             Ok(_) => None,
             Err(error) => Some(Err(error.into())),
         });
-        Ok(Self { stream: stream.boxed() })
+        Ok(Self {
+            stream: stream.boxed(),
+        })
     }
 
     /// Takes reports until one has this text in the state.
@@ -88,17 +104,25 @@ impl Reports {
             }
             bail!("the watch has ended")
         };
-        tokio::time::timeout(Duration::from_secs(120), wait).await.with_context(|| format!("{text} is not reported within two minutes"))?
+        tokio::time::timeout(Duration::from_secs(120), wait)
+            .await
+            .with_context(|| format!("{text} is not reported within two minutes"))?
     }
 }
 
 /// The agents' and the operator's writes to objects of nmstate.io so far.
 pub fn writes(weft: &Installation) -> Result<Vec<AuditEvent>> {
     let events = weft.lab().control_plane().audit_events()?;
-    Ok(events.into_iter().filter(|event| event.group == "nmstate.io" && event.is_write() && event.user != weft_testenv::ADMIN).collect())
+    Ok(events
+        .into_iter()
+        .filter(|event| {
+            event.group == "nmstate.io" && event.is_write() && event.user != weft_testenv::ADMIN
+        })
+        .collect())
 }
 
-/// Whether a write is about one node: its enactments, its state. Policies and NMState tell of all nodes together.
+/// Whether a write is about one node: its enactments, its state. Policies and NMState tell of all
+/// nodes together.
 pub fn is_of_a_node(event: &AuditEvent) -> bool {
     ["nodenetworkconfigurationenactments", "nodenetworkstates"].contains(&&*event.resource)
 }
@@ -129,7 +153,13 @@ pub fn bridge(name: &str, max_unavailable: &str) -> Value {
 
 /// Lets all nodes be changed at once: by default half of them may, whatever a policy says.
 pub async fn without_limit(weft: &Installation) -> Result<()> {
-    weft.patch("nmstate", "nmstate", &json!({"spec": {"maxUnavailable": "100%"}})).await.map(drop)
+    weft.patch(
+        "nmstate",
+        "nmstate",
+        &json!({"spec": {"maxUnavailable": "100%"}}),
+    )
+    .await
+    .map(drop)
 }
 
 /// Waits until a policy is Available in its latest generation.
@@ -137,9 +167,15 @@ pub async fn available(weft: &Installation, policy: &str) -> Result<()> {
     let mut last = Value::Null;
     let found = wait::until("the policy is Available", async || {
         let object = weft.get("nncp", policy).await?.unwrap_or_default();
-        let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        let is = |condition: &Value| condition["type"] == "Available" && condition["status"] == "True";
-        let holds = conditions.iter().any(|condition| is(condition) && condition["observedGeneration"] == object["metadata"]["generation"]);
+        let conditions = object["status"]["conditions"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        let is =
+            |condition: &Value| condition["type"] == "Available" && condition["status"] == "True";
+        let holds = conditions.iter().any(|condition| {
+            is(condition) && condition["observedGeneration"] == object["metadata"]["generation"]
+        });
         last = object["status"].clone();
         Ok(holds.then_some(()))
     })

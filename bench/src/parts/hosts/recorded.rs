@@ -1,4 +1,5 @@
-//! A host that was recorded: what a simulated agent has in place of a real one, and all that it has in place of one.
+//! A host that was recorded: what a simulated agent has in place of a real one, and all that it has
+//! in place of one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,7 +32,10 @@ impl Recorded {
     /// From a state in nmstate's form, and the changes that it will tell of.
     pub fn new(state: &Value) -> (Arc<Self>, Changes) {
         let (tell, told) = mpsc::unbounded();
-        let inner = Mutex::new(Inner { state: state.clone(), before: None });
+        let inner = Mutex::new(Inner {
+            state: state.clone(),
+            before: None,
+        });
         (Arc::new(Self { inner, tell }), told.boxed())
     }
 
@@ -43,20 +47,43 @@ impl Recorded {
     }
 
     fn read(&self) -> Result<Retrieved> {
-        let state = self.inner.lock().unwrap_or_else(PoisonError::into_inner).state.clone();
-        let names = state["interfaces"].as_array().into_iter().flatten().filter_map(|interface| interface["name"].as_str());
+        let state = self
+            .inner
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .state
+            .clone();
+        let names = state["interfaces"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|interface| interface["name"].as_str());
         let indexes: BTreeMap<_, _> = names.map(str::to_owned).zip(1..).collect();
         let state: NetworkState = serde_json::from_value(state).context("a recorded state")?;
-        Ok(Retrieved { state, backend: Backend::NetworkManager { version: "1.42.4".to_owned() }, indexes })
+        Ok(Retrieved {
+            state,
+            backend: Backend::NetworkManager {
+                version: "1.42.4".to_owned(),
+            },
+            indexes,
+        })
     }
 }
 
 impl Host for Recorded {
     fn retrieve(&self, _query: Query) -> BoxFuture<'_, Result<Retrieved, HostError>> {
-        ready(self.read().map_err(|error| HostError::Panicked(format!("{error:#}")))).boxed()
+        ready(
+            self.read()
+                .map_err(|error| HostError::Panicked(format!("{error:#}"))),
+        )
+        .boxed()
     }
 
-    fn apply(&self, desired: NetworkState, options: ApplyOptions) -> BoxFuture<'_, Result<(), HostError>> {
+    fn apply(
+        &self,
+        desired: NetworkState,
+        options: ApplyOptions,
+    ) -> BoxFuture<'_, Result<(), HostError>> {
         let desired = serde_json::to_value(&desired).unwrap_or_default();
         self.change(|inner| {
             if !options.commit {
@@ -71,7 +98,12 @@ impl Host for Recorded {
 
     fn checkpoints(&self) -> BoxFuture<'_, Result<Vec<String>, HostError>> {
         let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        ready(Ok(inner.before.iter().map(|_| CHECKPOINT.to_owned()).collect())).boxed()
+        ready(Ok(inner
+            .before
+            .iter()
+            .map(|_| CHECKPOINT.to_owned())
+            .collect()))
+        .boxed()
     }
 
     fn commit(&self, _checkpoint: String) -> BoxFuture<'_, Result<(), HostError>> {
@@ -97,11 +129,17 @@ impl Host for Recorded {
         ready(Err(HostError::Links(format!("there is no {}", port.name)))).boxed()
     }
 
-    fn ovsdb(&self, _operations: Vec<Value>) -> BoxFuture<'_, Result<Option<Vec<Value>>, HostError>> {
+    fn ovsdb(
+        &self,
+        _operations: Vec<Value>,
+    ) -> BoxFuture<'_, Result<Option<Vec<Value>>, HostError>> {
         ready(Ok(None)).boxed()
     }
 
-    fn configured(&self, _links: Vec<String>) -> BoxFuture<'_, Result<BTreeSet<String>, HostError>> {
+    fn configured(
+        &self,
+        _links: Vec<String>,
+    ) -> BoxFuture<'_, Result<BTreeSet<String>, HostError>> {
         ready(Ok(BTreeSet::new())).boxed()
     }
 
@@ -110,17 +148,26 @@ impl Host for Recorded {
     }
 
     /// Everything answers it.
-    fn reach<'a>(&'a self, _peer: &'a Peer, _servers: &'a [String]) -> BoxFuture<'a, Result<(), String>> {
+    fn reach<'a>(
+        &'a self,
+        _peer: &'a Peer,
+        _servers: &'a [String],
+    ) -> BoxFuture<'a, Result<(), String>> {
         ready(Ok(())).boxed()
     }
 }
 
 /// An interface of the name is changed in what is wanted of it; else it is new.
 fn take_over(interfaces: &mut Value, wanted: &Value) {
-    let Some(list) = interfaces.as_array_mut() else { return };
+    let Some(list) = interfaces.as_array_mut() else {
+        return;
+    };
     if wanted["state"] == "absent" {
         list.retain(|interface| interface["name"] != wanted["name"]);
-    } else if let Some(found) = list.iter_mut().find(|interface| interface["name"] == wanted["name"]) {
+    } else if let Some(found) = list
+        .iter_mut()
+        .find(|interface| interface["name"] == wanted["name"])
+    {
         merge(found, wanted);
     } else {
         list.push(wanted.clone());
@@ -147,15 +194,41 @@ mod tests {
 
     #[test]
     fn what_is_applied_is_there_and_goes_with_a_rollback() {
-        let (host, _changes) = Recorded::new(&json!({"interfaces": [{"name": "eth1", "type": "ethernet", "state": "up", "mtu": 1500}]}));
-        let desired = NetworkState::new_from_json(r#"{"interfaces": [{"name": "br1", "type": "linux-bridge", "state": "up"}]}"#).unwrap();
+        let (host, _changes) = Recorded::new(
+            &json!({"interfaces": [{"name": "eth1", "type": "ethernet", "state": "up", "mtu": 1500}]}),
+        );
+        let desired = NetworkState::new_from_json(
+            r#"{"interfaces": [{"name": "br1", "type": "linux-bridge", "state": "up"}]}"#,
+        )
+        .unwrap();
         let second = std::time::Duration::from_secs(1);
-        let options = ApplyOptions { commit: false, checkpoint: second, verify: true, memory_only: false, limit: second };
-        host.apply(desired, options).now_or_never().unwrap().unwrap();
+        let options = ApplyOptions {
+            commit: false,
+            checkpoint: second,
+            verify: true,
+            memory_only: false,
+            limit: second,
+        };
+        host.apply(desired, options)
+            .now_or_never()
+            .unwrap()
+            .unwrap();
         assert_eq!(host.read().unwrap().indexes.len(), 2);
-        assert_eq!(host.checkpoints().now_or_never().unwrap().unwrap(), [CHECKPOINT]);
-        host.rollback(CHECKPOINT.to_owned()).now_or_never().unwrap().unwrap();
+        assert_eq!(
+            host.checkpoints().now_or_never().unwrap().unwrap(),
+            [CHECKPOINT]
+        );
+        host.rollback(CHECKPOINT.to_owned())
+            .now_or_never()
+            .unwrap()
+            .unwrap();
         assert_eq!(host.read().unwrap().indexes.len(), 1);
-        assert!(host.checkpoints().now_or_never().unwrap().unwrap().is_empty());
+        assert!(
+            host.checkpoints()
+                .now_or_never()
+                .unwrap()
+                .unwrap()
+                .is_empty()
+        );
     }
 }

@@ -5,7 +5,9 @@ use serde_json::{Map, Value};
 use weft_operands::pod::{Workload, containers};
 use weft_plan::{Manifest, ManifestError, ObjectKey, kinds};
 
-use crate::{Image, Settings, components::monitoring, mac::MacRange, overlay::Overlay, validate::SelfSign};
+use crate::{
+    Image, Settings, components::monitoring, mac::MacRange, overlay::Overlay, validate::SelfSign,
+};
 
 const FILES: [&str; 5] = [
     include_str!("../../../../components/kubemacpool/rbac.yaml"),
@@ -20,12 +22,16 @@ const RANGE_CONFIG: &str = "kubemacpool-mac-range-config";
 const CERT_MANAGER: &str = "kubemacpool-cert-manager";
 const MANAGER: &str = "kubemacpool-mac-controller-manager";
 
-pub(crate) fn objects(overlay: &Overlay<'_>, range: &MacRange) -> Result<Vec<Manifest>, ManifestError> {
+pub(crate) fn objects(
+    overlay: &Overlay<'_>,
+    range: &MacRange,
+) -> Result<Vec<Manifest>, ManifestError> {
     let Overlay { effective, .. } = overlay;
     let mut objects = overlay.load(&FILES)?;
     if monitoring::is_served(overlay.facts) {
         let mut more = overlay.load(&[MONITORING])?;
-        more.iter_mut().try_for_each(|object| monitoring::adapt(object, overlay.settings))?;
+        more.iter_mut()
+            .try_for_each(|object| monitoring::adapt(object, overlay.settings))?;
         objects.extend(more);
     }
     for object in &mut objects {
@@ -34,15 +40,22 @@ pub(crate) fn objects(overlay: &Overlay<'_>, range: &MacRange) -> Result<Vec<Man
             overlay.without_user(object)?;
         }
         match object.key().name.as_str() {
-            // No hash of it on the pods: KubeMacPool watches this ConfigMap, and a restart would cost it its pool for minutes.
+            // No hash of it on the pods: KubeMacPool watches this ConfigMap, and a restart would
+            // cost it its pool for minutes.
             RANGE_CONFIG => object.edit("/data", |data: &mut Map<String, Value>| {
                 data.insert("RANGE_START".into(), range.start().to_string().into());
                 data.insert("RANGE_END".into(), range.end().to_string().into());
                 Ok::<_, String>(())
             })?,
-            CERT_MANAGER => object.edit_pods(|pod| containers(pod).try_for_each(|container| rotation(container, &effective.self_sign)))?,
+            CERT_MANAGER => object.edit_pods(|pod| {
+                containers(pod).try_for_each(|container| rotation(container, &effective.self_sign))
+            })?,
             MANAGER => object.edit_pods(|pod| {
-                containers(pod).for_each(|container| effective.tls.set_arguments(container.args.get_or_insert_default()));
+                containers(pod).for_each(|container| {
+                    effective
+                        .tls
+                        .set_arguments(container.args.get_or_insert_default())
+                });
                 Ok::<_, String>(())
             })?,
             _ => {}
@@ -69,7 +82,10 @@ fn rotation(container: &mut Container, self_sign: &SelfSign) -> Result<(), Strin
     Ok(())
 }
 
-/// The Secrets that its certificate manager makes: the CA's is named after the webhook configuration, the server's after the service.
+/// The Secrets that its certificate manager makes: the CA's is named after the webhook
+/// configuration, the server's after the service.
 pub(crate) fn made_by_it(settings: &Settings) -> Vec<ObjectKey> {
-    ["kubemacpool-mutator-ca", "kubemacpool-service"].map(|name| ObjectKey::new(kinds::SECRET, &settings.namespace, name)).to_vec()
+    ["kubemacpool-mutator-ca", "kubemacpool-service"]
+        .map(|name| ObjectKey::new(kinds::SECRET, &settings.namespace, name))
+        .to_vec()
 }

@@ -20,8 +20,10 @@ const FILES: [&str; 5] = [
     include_str!("../../../../components/kubevirt-ipam-controller/webhook.yaml"),
 ];
 /// The certificate of the webhook, by who makes it.
-const OF_WEFT: &str = include_str!("../../../../components/kubevirt-ipam-controller/certificate.yaml");
-const OF_CERT_MANAGER: &str = include_str!("../../../../components/kubevirt-ipam-controller/cert-manager.yaml");
+const OF_WEFT: &str =
+    include_str!("../../../../components/kubevirt-ipam-controller/certificate.yaml");
+const OF_CERT_MANAGER: &str =
+    include_str!("../../../../components/kubevirt-ipam-controller/cert-manager.yaml");
 
 const SERVICE: &str = "kubevirt-ipam-controller-webhook-service";
 const SECRET: &str = "webhook-server-cert";
@@ -53,12 +55,23 @@ impl Source {
     }
 }
 
-pub(crate) fn objects(overlay: &Overlay<'_>, controller: &IpamController) -> Result<Vec<Manifest>, ManifestError> {
+pub(crate) fn objects(
+    overlay: &Overlay<'_>,
+    controller: &IpamController,
+) -> Result<Vec<Manifest>, ManifestError> {
     let mut objects = overlay.load(&FILES)?;
-    for object in objects.iter_mut().filter(|object| object.key().kind == kinds::DEPLOYMENT) {
-        overlay.workload(object, &[("manager", Image::KubevirtIpamController)], &overlay.effective.infra)?;
+    for object in objects
+        .iter_mut()
+        .filter(|object| object.key().kind == kinds::DEPLOYMENT)
+    {
+        overlay.workload(
+            object,
+            &[("manager", Image::KubevirtIpamController)],
+            &overlay.effective.infra,
+        )?;
         object.edit_pods(|pod| {
-            containers(pod).for_each(|container| arguments(container, controller, &overlay.effective.tls));
+            containers(pod)
+                .for_each(|container| arguments(container, controller, &overlay.effective.tls));
             Ok::<_, String>(())
         })?;
     }
@@ -78,14 +91,22 @@ pub(crate) fn objects(overlay: &Overlay<'_>, controller: &IpamController) -> Res
 
 fn arguments(container: &mut Container, controller: &IpamController, tls: &Tls) {
     let args = container.args.get_or_insert_default();
-    args.extend(controller.nad_namespace.iter().map(|namespace| format!("--default-network-nad-namespace={namespace}")));
+    args.extend(
+        controller
+            .nad_namespace
+            .iter()
+            .map(|namespace| format!("--default-network-nad-namespace={namespace}")),
+    );
     tls.set_arguments(args);
 }
 
 /// OpenShift has the definition of IPAMClaim already, and chooses the user of the pods.
 fn for_openshift(objects: &mut Vec<Manifest>) {
     objects.retain(|object| object.key().kind != kinds::CUSTOM_RESOURCE_DEFINITION);
-    for object in objects.iter_mut().filter(|object| object.key().kind == kinds::DEPLOYMENT) {
+    for object in objects
+        .iter_mut()
+        .filter(|object| object.key().kind == kinds::DEPLOYMENT)
+    {
         object.set_pod_annotation("openshift.io/required-scc", "restricted-v2");
     }
 }
@@ -99,7 +120,10 @@ fn by_cert_manager(objects: &mut [Manifest], settings: &Settings) -> Result<(), 
                 Ok::<_, String>(())
             })?,
             kinds::MUTATING_WEBHOOK_CONFIGURATION => {
-                object.set_annotation("cert-manager.io/inject-ca-from", &format!("{}/{CERTIFICATE}", settings.namespace));
+                object.set_annotation(
+                    "cert-manager.io/inject-ca-from",
+                    &format!("{}/{CERTIFICATE}", settings.namespace),
+                );
             }
             _ => {}
         }
@@ -111,16 +135,26 @@ fn by_cert_manager(objects: &mut [Manifest], settings: &Settings) -> Result<(), 
 fn by_service_ca(objects: &mut [Manifest]) -> Result<(), ManifestError> {
     for object in objects {
         match object.key().kind {
-            kinds::SERVICE => object.set_annotation("service.beta.openshift.io/serving-cert-secret-name", SERVICE),
-            kinds::MUTATING_WEBHOOK_CONFIGURATION => object.set_annotation("service.beta.openshift.io/inject-cabundle", "true"),
+            kinds::SERVICE => object.set_annotation(
+                "service.beta.openshift.io/serving-cert-secret-name",
+                SERVICE,
+            ),
+            kinds::MUTATING_WEBHOOK_CONFIGURATION => {
+                object.set_annotation("service.beta.openshift.io/inject-cabundle", "true")
+            }
             kinds::DEPLOYMENT => object.edit_pods(|pod| {
                 set_mount_path(pod, CERTIFICATE_VOLUME, OPENSHIFT_CERTIFICATES)?;
-                for arg in containers(pod).flat_map(|container| container.args.iter_mut().flatten()) {
+                for arg in containers(pod).flat_map(|container| container.args.iter_mut().flatten())
+                {
                     if arg.starts_with("--certificates-dir=") {
                         *arg = format!("--certificates-dir={OPENSHIFT_CERTIFICATES}");
                     }
                 }
-                let secrets = pod.volumes.iter_mut().flatten().filter_map(|volume| volume.secret.as_mut());
+                let secrets = pod
+                    .volumes
+                    .iter_mut()
+                    .flatten()
+                    .filter_map(|volume| volume.secret.as_mut());
                 secrets.for_each(|secret| secret.secret_name = Some(SERVICE.to_owned()));
                 Ok::<_, String>(())
             })?,
@@ -131,19 +165,31 @@ fn by_service_ca(objects: &mut [Manifest]) -> Result<(), ManifestError> {
 }
 
 /// The webhook's serving certificate, if Weft makes it.
-pub(crate) fn certificate(controller: &IpamController, settings: &Settings, facts: &Facts) -> Option<Certificate> {
+pub(crate) fn certificate(
+    controller: &IpamController,
+    settings: &Settings,
+    facts: &Facts,
+) -> Option<Certificate> {
     let secret = |name| ObjectKey::new(kinds::SECRET, &settings.namespace, name);
     (Source::of(controller, facts) == Source::Weft).then(|| Certificate {
         secret: secret(SECRET),
         authority: secret(AUTHORITY),
         dns_names: Certificate::service_names(SERVICE, &settings.namespace),
-        trusted_by: vec![ObjectKey::new(kinds::MUTATING_WEBHOOK_CONFIGURATION, "", WEBHOOK)],
+        trusted_by: vec![ObjectKey::new(
+            kinds::MUTATING_WEBHOOK_CONFIGURATION,
+            "",
+            WEBHOOK,
+        )],
         lifetimes: Lifetimes::default(),
     })
 }
 
 /// The Secret that somebody else makes.
-pub(crate) fn made_by_others(controller: &IpamController, settings: &Settings, facts: &Facts) -> Option<ObjectKey> {
+pub(crate) fn made_by_others(
+    controller: &IpamController,
+    settings: &Settings,
+    facts: &Facts,
+) -> Option<ObjectKey> {
     let name = match Source::of(controller, facts) {
         Source::Weft => return None,
         Source::CertManager => SECRET,
@@ -153,9 +199,15 @@ pub(crate) fn made_by_others(controller: &IpamController, settings: &Settings, f
 }
 
 /// What is missing of cert-manager, where it is to make the certificate.
-pub(crate) fn lacks(controller: &IpamController, settings: &Settings, facts: &Facts) -> Option<(ObjectKey, String)> {
+pub(crate) fn lacks(
+    controller: &IpamController,
+    settings: &Settings,
+    facts: &Facts,
+) -> Option<(ObjectKey, String)> {
     let [issuer, certificate] = of_cert_manager(settings);
-    let missing = [certificate, issuer].into_iter().find(|key| !facts.serves(key.kind));
+    let missing = [certificate, issuer]
+        .into_iter()
+        .find(|key| !facts.serves(key.kind));
     let missing = missing.filter(|_| Source::of(controller, facts) == Source::CertManager)?;
     let message = format!(
         "the cluster does not have {}: install cert-manager, and Weft goes on by itself; or have Weft make the certificate: spec.kubevirtIpamController.certificateProvider: Weft",
@@ -166,7 +218,8 @@ pub(crate) fn lacks(controller: &IpamController, settings: &Settings, facts: &Fa
 
 /// The objects of cert-manager. The operator that Weft replaces always has them.
 pub(crate) fn of_cert_manager(settings: &Settings) -> [ObjectKey; 2] {
-    [(kinds::ISSUER, ISSUER), (kinds::CERTIFICATE, CERTIFICATE)].map(|(kind, name)| ObjectKey::new(kind, &settings.namespace, name))
+    [(kinds::ISSUER, ISSUER), (kinds::CERTIFICATE, CERTIFICATE)]
+        .map(|(kind, name)| ObjectKey::new(kind, &settings.namespace, name))
 }
 
 /// Whether cert-manager has made this Secret for the webhook
@@ -189,7 +242,10 @@ mod tests {
 
     fn ipam(more: Value) -> Value {
         let mut resource = resource(json!({"kubevirtIpamController": {}}));
-        resource["spec"].as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        resource["spec"]
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
         resource
     }
 
@@ -204,10 +260,15 @@ mod tests {
     #[test]
     fn namespace_and_tls_are_arguments() {
         let fixed = ["--leader-elect", "--certificates-dir="];
-        assert_eq!(args(&ipam(json!({}))), json!([fixed[0], fixed[1], "--tls-min-version=VersionTLS13"]));
+        assert_eq!(
+            args(&ipam(json!({}))),
+            json!([fixed[0], fixed[1], "--tls-min-version=VersionTLS13"])
+        );
         let profile = json!({"custom": {"minTLSVersion": "VersionTLS12", "ciphers": ["ECDHE-RSA-AES128-GCM-SHA256"]}});
         assert_eq!(
-            args(&ipam(json!({"kubevirtIpamController": {"defaultNetworkNADNamespace": "ovn"}, "tlsSecurityProfile": profile}))),
+            args(&ipam(
+                json!({"kubevirtIpamController": {"defaultNetworkNADNamespace": "ovn"}, "tlsSecurityProfile": profile})
+            )),
             json!([
                 fixed[0],
                 fixed[1],
@@ -221,70 +282,128 @@ mod tests {
     #[test]
     fn the_webhook_is_served_under_the_name_that_it_is_called_by() {
         let decision = decide(&ipam(json!({})));
-        let webhook = object(&decision, "MutatingWebhookConfiguration", "kubevirt-ipam-controller-mutating-webhook-configuration");
+        let webhook = object(
+            &decision,
+            "MutatingWebhookConfiguration",
+            "kubevirt-ipam-controller-mutating-webhook-configuration",
+        );
         let called = &webhook["webhooks"][0]["clientConfig"]["service"];
-        assert_eq!((&called["name"], &called["namespace"]), (&json!(SERVICE), &json!("cluster-network-addons")));
+        assert_eq!(
+            (&called["name"], &called["namespace"]),
+            (&json!(SERVICE), &json!("cluster-network-addons"))
+        );
         let service = object(&decision, "Service", SERVICE);
-        let labels = &object(&decision, "Deployment", MANAGER)["spec"]["template"]["metadata"]["labels"];
+        let labels =
+            &object(&decision, "Deployment", MANAGER)["spec"]["template"]["metadata"]["labels"];
         for (label, value) in service["spec"]["selector"].as_object().unwrap() {
             assert_eq!(labels[label], *value);
         }
         // The default port of a webhook's Service.
-        assert_eq!(service["spec"]["ports"], json!([{"port": 443, "protocol": "TCP", "targetPort": 9443}]));
-        assert_eq!(pod(&decision)["containers"][0]["ports"][0]["containerPort"], 9443);
+        assert_eq!(
+            service["spec"]["ports"],
+            json!([{"port": 443, "protocol": "TCP", "targetPort": 9443}])
+        );
+        assert_eq!(
+            pod(&decision)["containers"][0]["ports"][0]["containerPort"],
+            9443
+        );
     }
 
     #[test]
     fn it_waits_for_its_certificate() {
         let secret = ObjectKey::new(kinds::SECRET, "cluster-network-addons", SECRET);
-        assert_eq!(rollout::inputs(object(&decide(&ipam(json!({}))), "Deployment", MANAGER)), [secret]);
+        assert_eq!(
+            rollout::inputs(object(&decide(&ipam(json!({}))), "Deployment", MANAGER)),
+            [secret]
+        );
     }
 
     fn with_cert_manager() -> Facts {
-        Facts { definitions: [kinds::CERTIFICATE, kinds::ISSUER].map(|kind| kind.definition()).into(), ..Facts::default() }
+        Facts {
+            definitions: [kinds::CERTIFICATE, kinds::ISSUER]
+                .map(|kind| kind.definition())
+                .into(),
+            ..Facts::default()
+        }
     }
 
     #[test]
     fn cert_manager_makes_the_certificate_where_it_is_asked_to() {
-        let resource = ipam(json!({"kubevirtIpamController": {"certificateProvider": "CertManager"}}));
+        let resource =
+            ipam(json!({"kubevirtIpamController": {"certificateProvider": "CertManager"}}));
         let decision = decide_knowing(&with_cert_manager(), &resource);
-        assert_eq!((&decision.certificates[..], &decision.waits[..]), (&[][..], &[][..]));
-        assert!(objects(&decision).all(|object| object.key().kind != kinds::SECRET), "it writes the Secret itself");
-        assert_eq!(decision.made_by_operands, [ObjectKey::new(kinds::SECRET, "cluster-network-addons", SECRET)]);
+        assert_eq!(
+            (&decision.certificates[..], &decision.waits[..]),
+            (&[][..], &[][..])
+        );
+        assert!(
+            objects(&decision).all(|object| object.key().kind != kinds::SECRET),
+            "it writes the Secret itself"
+        );
+        assert_eq!(
+            decision.made_by_operands,
+            [ObjectKey::new(
+                kinds::SECRET,
+                "cluster-network-addons",
+                SECRET
+            )]
+        );
         let certificate = &object(&decision, "Certificate", CERTIFICATE)["spec"];
         assert_eq!(certificate["secretName"], SECRET);
         let by_weft = decide(&ipam(json!({}))).certificates[0].clone();
         assert_eq!(certificate["dnsNames"], json!(by_weft.dns_names));
         assert_eq!(certificate["issuerRef"]["name"], ISSUER);
-        assert_eq!(object(&decision, "Issuer", ISSUER)["spec"], json!({"selfSigned": {}}));
+        assert_eq!(
+            object(&decision, "Issuer", ISSUER)["spec"],
+            json!({"selfSigned": {}})
+        );
         let webhook = object(&decision, "MutatingWebhookConfiguration", WEBHOOK);
-        assert_eq!(webhook["metadata"]["annotations"]["cert-manager.io/inject-ca-from"], format!("cluster-network-addons/{CERTIFICATE}"));
+        assert_eq!(
+            webhook["metadata"]["annotations"]["cert-manager.io/inject-ca-from"],
+            format!("cluster-network-addons/{CERTIFICATE}")
+        );
     }
 
     #[test]
     fn without_cert_manager_it_waits_and_says_so() {
-        let resource = ipam(json!({"kubevirtIpamController": {"certificateProvider": "CertManager"}}));
+        let resource =
+            ipam(json!({"kubevirtIpamController": {"certificateProvider": "CertManager"}}));
         let waits = decide(&resource).waits;
         assert_eq!(waits.len(), 1);
         assert_eq!(
             (&*waits[0].unit, waits[0].object.human()),
-            ("kubevirtIpamController", format!("Certificate cluster-network-addons/{CERTIFICATE}"))
+            (
+                "kubevirtIpamController",
+                format!("Certificate cluster-network-addons/{CERTIFICATE}")
+            )
         );
         assert!(
-            waits[0].message.contains("install cert-manager") && waits[0].message.contains("certificateProvider: Weft"),
+            waits[0].message.contains("install cert-manager")
+                && waits[0].message.contains("certificateProvider: Weft"),
             "{}",
             waits[0].message
         );
-        assert_eq!(decide_knowing(&with_cert_manager(), &ipam(json!({}))).waits, [], "it is there, and not asked for");
+        assert_eq!(
+            decide_knowing(&with_cert_manager(), &ipam(json!({}))).waits,
+            [],
+            "it is there, and not asked for"
+        );
     }
 
     #[test]
     fn a_provider_that_is_named_is_used_on_openshift_too() {
-        let provided = |provider: &str| decide_on_openshift(&ipam(json!({"kubevirtIpamController": {"certificateProvider": provider}})));
+        let provided = |provider: &str| {
+            decide_on_openshift(&ipam(
+                json!({"kubevirtIpamController": {"certificateProvider": provider}}),
+            ))
+        };
         let weft = provided("Weft");
         assert_eq!(weft.certificates.len(), 1);
         assert_eq!(pod(&weft)["volumes"][0]["secret"]["secretName"], SECRET);
-        assert_eq!(object(&weft, "Service", SERVICE)["metadata"]["annotations"], Value::Null);
+        assert_eq!(
+            object(&weft, "Service", SERVICE)["metadata"]["annotations"],
+            Value::Null
+        );
         assert_eq!(provided("CertManager").waits.len(), 1);
     }
 
@@ -292,23 +411,55 @@ mod tests {
     fn the_secret_of_cert_manager_is_known() {
         let settings = Settings::default();
         let secret = |name: &str, certificate: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": "cluster-network-addons", "name": name, "annotations": {"cert-manager.io/certificate-name": certificate}}});
-        assert!(is_made_by_cert_manager(&settings, &secret(SECRET, CERTIFICATE)));
-        assert!(!is_made_by_cert_manager(&settings, &secret(SECRET, "another")));
-        assert!(!is_made_by_cert_manager(&settings, &secret("another", CERTIFICATE)));
+        assert!(is_made_by_cert_manager(
+            &settings,
+            &secret(SECRET, CERTIFICATE)
+        ));
+        assert!(!is_made_by_cert_manager(
+            &settings,
+            &secret(SECRET, "another")
+        ));
+        assert!(!is_made_by_cert_manager(
+            &settings,
+            &secret("another", CERTIFICATE)
+        ));
     }
 
     #[test]
     fn on_openshift_the_certificate_comes_from_the_service_ca() {
         let decision = decide_on_openshift(&ipam(json!({})));
-        assert!(objects(&decision).all(|object| object.key().name != "ipamclaims.k8s.cni.cncf.io"), "it is there already");
-        let annotations = |kind, name| object(&decision, kind, name)["metadata"]["annotations"].clone();
-        assert_eq!(annotations("Service", SERVICE), json!({"service.beta.openshift.io/serving-cert-secret-name": SERVICE}));
-        assert_eq!(annotations("MutatingWebhookConfiguration", WEBHOOK), json!({"service.beta.openshift.io/inject-cabundle": "true"}));
+        assert!(
+            objects(&decision).all(|object| object.key().name != "ipamclaims.k8s.cni.cncf.io"),
+            "it is there already"
+        );
+        let annotations =
+            |kind, name| object(&decision, kind, name)["metadata"]["annotations"].clone();
+        assert_eq!(
+            annotations("Service", SERVICE),
+            json!({"service.beta.openshift.io/serving-cert-secret-name": SERVICE})
+        );
+        assert_eq!(
+            annotations("MutatingWebhookConfiguration", WEBHOOK),
+            json!({"service.beta.openshift.io/inject-cabundle": "true"})
+        );
         let pod = pod(&decision);
         assert_eq!(pod["volumes"][0]["secret"]["secretName"], SERVICE);
-        assert_eq!(pod["containers"][0]["volumeMounts"][0]["mountPath"], OPENSHIFT_CERTIFICATES);
-        assert_eq!(pod["containers"][0]["args"][1], "--certificates-dir=/etc/ipam-controller/certificates");
-        assert_eq!(decision.made_by_operands, [ObjectKey::new(kinds::SECRET, "cluster-network-addons", SERVICE)]);
+        assert_eq!(
+            pod["containers"][0]["volumeMounts"][0]["mountPath"],
+            OPENSHIFT_CERTIFICATES
+        );
+        assert_eq!(
+            pod["containers"][0]["args"][1],
+            "--certificates-dir=/etc/ipam-controller/certificates"
+        );
+        assert_eq!(
+            decision.made_by_operands,
+            [ObjectKey::new(
+                kinds::SECRET,
+                "cluster-network-addons",
+                SERVICE
+            )]
+        );
         assert_eq!(decision.certificates, []);
     }
 }

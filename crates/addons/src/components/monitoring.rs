@@ -1,4 +1,5 @@
-//! What Prometheus Operator is told, while its definitions are there: where metrics are, and which alerts follow from them.
+//! What Prometheus Operator is told, while its definitions are there: where metrics are, and which
+//! alerts follow from them.
 
 use k8s_openapi::api::rbac::v1::Subject;
 use serde_json::Value;
@@ -17,7 +18,8 @@ pub(crate) fn is_served(facts: &Facts) -> bool {
     facts.serves(kinds::SERVICE_MONITOR) && facts.serves(kinds::PROMETHEUS_RULE)
 }
 
-/// Whether the operator can be found where its add-ons are: its Service must be in its own namespace.
+/// Whether the operator can be found where its add-ons are: its Service must be in its own
+/// namespace.
 fn is_beside_the_operands(settings: &Settings) -> bool {
     settings.operator_namespace == settings.namespace
 }
@@ -28,12 +30,20 @@ pub(crate) fn objects(overlay: &Overlay<'_>) -> Result<Vec<Manifest>, ManifestEr
         return Ok(Vec::new());
     }
     let mut objects = overlay.load(&FILES)?;
-    objects.iter_mut().try_for_each(|object| adapt(object, overlay.settings))?;
-    for object in objects.iter_mut().filter(|object| object.key().kind == kinds::SERVICE_MONITOR) {
-        object.edit("/spec/namespaceSelector/matchNames", |names: &mut Vec<String>| {
-            *names = vec![overlay.settings.namespace.clone()];
-            Ok::<_, std::convert::Infallible>(())
-        })?;
+    objects
+        .iter_mut()
+        .try_for_each(|object| adapt(object, overlay.settings))?;
+    for object in objects
+        .iter_mut()
+        .filter(|object| object.key().kind == kinds::SERVICE_MONITOR)
+    {
+        object.edit(
+            "/spec/namespaceSelector/matchNames",
+            |names: &mut Vec<String>| {
+                *names = vec![overlay.settings.namespace.clone()];
+                Ok::<_, std::convert::Infallible>(())
+            },
+        )?;
     }
     Ok(objects)
 }
@@ -44,10 +54,14 @@ pub(crate) fn notice(settings: &Settings, facts: &Facts) -> Option<Notice> {
         "the operator is in the namespace {}, where Weft makes no objects: have its metrics scraped by a ServiceMonitor of your own",
         settings.operator_namespace
     );
-    (is_served(facts) && !is_beside_the_operands(settings)).then(|| Notice { about: "monitoring".to_owned(), message })
+    (is_served(facts) && !is_beside_the_operands(settings)).then(|| Notice {
+        about: "monitoring".to_owned(),
+        message,
+    })
 }
 
-/// Writes who reads metrics, which namespace they are about, and where the runbooks are into a manifest.
+/// Writes who reads metrics, which namespace they are about, and where the runbooks are into a
+/// manifest.
 pub(crate) fn adapt(object: &mut Manifest, settings: &Settings) -> Result<(), ManifestError> {
     match object.key().kind {
         kinds::ROLE_BINDING => object.edit("/subjects/0", |reader: &mut Subject| {
@@ -56,10 +70,16 @@ pub(crate) fn adapt(object: &mut Manifest, settings: &Settings) -> Result<(), Ma
             Ok::<_, std::convert::Infallible>(())
         }),
         kinds::PROMETHEUS_RULE => object.edit("/spec/groups", |groups: &mut Vec<Value>| {
-            for rule in groups.iter_mut().filter_map(|group| group["rules"].as_array_mut()).flatten() {
+            for rule in groups
+                .iter_mut()
+                .filter_map(|group| group["rules"].as_array_mut())
+                .flatten()
+            {
                 // The name of a namespace needs no quoting.
                 let expression = rule["expr"].as_str().ok_or("a rule has no expression")?;
-                rule["expr"] = expression.replace(&of(DEFAULT_NAMESPACE), &of(&settings.namespace)).into();
+                rule["expr"] = expression
+                    .replace(&of(DEFAULT_NAMESPACE), &of(&settings.namespace))
+                    .into();
                 if let Some(alert) = rule["alert"].as_str() {
                     let runbook = settings.monitoring.runbook(alert);
                     rule["annotations"]["runbook_url"] = runbook.into();

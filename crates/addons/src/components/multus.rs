@@ -25,15 +25,28 @@ const DAEMON_CONFIG: &str = "daemon-config.json";
 pub(crate) fn objects(overlay: &Overlay<'_>) -> Result<Vec<Manifest>, ManifestError> {
     let mut objects = overlay.load(&FILES)?;
     let paths = &overlay.effective.host_paths;
-    for object in objects.iter_mut().filter(|object| object.key().kind == kinds::CONFIG_MAP) {
-        object.edit("/data", |data: &mut Map<String, Value>| configure(data, paths))?;
+    for object in objects
+        .iter_mut()
+        .filter(|object| object.key().kind == kinds::CONFIG_MAP)
+    {
+        object.edit("/data", |data: &mut Map<String, Value>| {
+            configure(data, paths)
+        })?;
     }
-    // The pods of the original have read the configuration that the manifest holds: without a hash of it, they need no restart when Weft
-    // takes over. Taken before the labels are set: a new version of the operator alone restarts nothing.
-    let config = objects.iter().find(|object| object.key().kind == kinds::CONFIG_MAP).filter(|_| changes(paths)).map(Manifest::hash);
+    // The pods of the original have read the configuration that the manifest holds: without a hash
+    // of it, they need no restart when Weft takes over. Taken before the labels are set: a new
+    // version of the operator alone restarts nothing.
+    let config = objects
+        .iter()
+        .find(|object| object.key().kind == kinds::CONFIG_MAP)
+        .filter(|_| changes(paths))
+        .map(Manifest::hash);
     for object in &mut objects {
         if object.key().kind == kinds::DAEMON_SET {
-            let images = [("install-multus-binary", Image::Multus), (DAEMON, Image::Multus)];
+            let images = [
+                ("install-multus-binary", Image::Multus),
+                (DAEMON, Image::Multus),
+            ];
             overlay.workload(object, &images, &overlay.effective.workloads)?;
             object.edit_pods(|pod| mount(pod, paths))?;
             if let Some(hash) = &config {
@@ -50,28 +63,45 @@ fn changes(paths: &HostPaths) -> bool {
     paths.cni_bin_dir != Preset::default().paths().cni_bin_dir
 }
 
-/// Tells the daemon where the plugins are that it calls for a pod's networks, if not where it looks by itself.
+/// Tells the daemon where the plugins are that it calls for a pod's networks, if not where it looks
+/// by itself.
 fn configure(data: &mut Map<String, Value>, paths: &HostPaths) -> Result<(), String> {
     if !changes(paths) {
         return Ok(());
     }
-    let text = data.get(DAEMON_CONFIG).and_then(Value::as_str).ok_or_else(|| format!("there is no {DAEMON_CONFIG}"))?;
-    let mut config: Map<String, Value> = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let text = data
+        .get(DAEMON_CONFIG)
+        .and_then(Value::as_str)
+        .ok_or_else(|| format!("there is no {DAEMON_CONFIG}"))?;
+    let mut config: Map<String, Value> =
+        serde_json::from_str(text).map_err(|error| error.to_string())?;
     config.insert("binDir".to_owned(), paths.cni_bin_dir.clone().into());
-    data.insert(DAEMON_CONFIG.to_owned(), serde_json::to_string_pretty(&config).map_err(|error| error.to_string())?.into());
+    data.insert(
+        DAEMON_CONFIG.to_owned(),
+        serde_json::to_string_pretty(&config)
+            .map_err(|error| error.to_string())?
+            .into(),
+    );
     Ok(())
 }
 
-/// Mounts the folders of the nodes. Inside, the paths stay what the daemon expects, but for that of the plugins: it runs them after a
-/// chroot to the host, so it must be the same there.
+/// Mounts the folders of the nodes. Inside, the paths stay what the daemon expects, but for that of
+/// the plugins: it runs them after a chroot to the host, so it must be the same there.
 fn mount(pod: &mut PodSpec, paths: &HostPaths) -> Result<(), String> {
     set_host_path(pod, PLUGINS_VOLUME, &paths.cni_bin_dir)?;
     set_host_path(pod, "cni", &paths.cni_config_dir)?;
     set_host_path(pod, "host-var-lib-kubelet", &paths.kubelet_dir)?;
     set_host_path(pod, "host-run-netns", &paths.network_namespace_dir)?;
-    let daemon = pod.containers.iter_mut().find(|container| container.name == DAEMON);
-    let mut mounts = daemon.into_iter().flat_map(|container| container.volume_mounts.iter_mut().flatten());
-    let plugins = mounts.find(|mount| mount.name == PLUGINS_VOLUME).ok_or_else(|| format!("{DAEMON} does not mount {PLUGINS_VOLUME}"))?;
+    let daemon = pod
+        .containers
+        .iter_mut()
+        .find(|container| container.name == DAEMON);
+    let mut mounts = daemon
+        .into_iter()
+        .flat_map(|container| container.volume_mounts.iter_mut().flatten());
+    let plugins = mounts
+        .find(|mount| mount.name == PLUGINS_VOLUME)
+        .ok_or_else(|| format!("{DAEMON} does not mount {PLUGINS_VOLUME}"))?;
     paths.cni_bin_dir.clone_into(&mut plugins.mount_path);
     Ok(())
 }
@@ -93,17 +123,28 @@ mod tests {
     }
 
     fn named<'a>(list: &'a Value, name: &str) -> &'a Value {
-        list.as_array().unwrap().iter().find(|one| one["name"] == name).unwrap()
+        list.as_array()
+            .unwrap()
+            .iter()
+            .find(|one| one["name"] == name)
+            .unwrap()
     }
 
     fn config(decision: &Decision) -> Value {
-        serde_json::from_str(object(decision, "ConfigMap", "multus-daemon-config")["data"]["daemon-config.json"].as_str().unwrap()).unwrap()
+        serde_json::from_str(
+            object(decision, "ConfigMap", "multus-daemon-config")["data"]["daemon-config.json"]
+                .as_str()
+                .unwrap(),
+        )
+        .unwrap()
     }
 
     #[test]
     fn the_folders_are_those_of_the_nodes_and_the_daemon_finds_them() {
         let by_default = with(json!({}));
-        let k3s = with(json!({"preset": "K3s", "kubeletDir": "/data/kubelet", "networkNamespaceDir": "/var/run/netns"}));
+        let k3s = with(
+            json!({"preset": "K3s", "kubeletDir": "/data/kubelet", "networkNamespaceDir": "/var/run/netns"}),
+        );
         let bin = "/var/lib/rancher/k3s/data/cni";
         for (volume, path) in [
             ("cnibin", bin),
@@ -112,15 +153,29 @@ mod tests {
             ("host-run-netns", "/var/run/netns"),
             ("hostroot", "/"),
         ] {
-            assert_eq!(named(&pod(&k3s)["volumes"], volume)["hostPath"]["path"], path);
+            assert_eq!(
+                named(&pod(&k3s)["volumes"], volume)["hostPath"]["path"],
+                path
+            );
         }
         let mounts = |pod: &Value, list: &str| pod[list][0]["volumeMounts"].clone();
         let daemon = mounts(pod(&k3s), "containers");
-        assert_eq!(named(&daemon, "cnibin")["mountPath"], bin, "the same inside and outside");
+        assert_eq!(
+            named(&daemon, "cnibin")["mountPath"],
+            bin,
+            "the same inside and outside"
+        );
         for volume in ["cni", "host-var-lib-kubelet", "host-run-netns"] {
-            assert_eq!(named(&daemon, volume), named(&mounts(pod(&by_default), "containers"), volume), "the daemon's own names");
+            assert_eq!(
+                named(&daemon, volume),
+                named(&mounts(pod(&by_default), "containers"), volume),
+                "the daemon's own names"
+            );
         }
-        assert_eq!(mounts(pod(&k3s), "initContainers"), mounts(pod(&by_default), "initContainers"));
+        assert_eq!(
+            mounts(pod(&k3s), "initContainers"),
+            mounts(pod(&by_default), "initContainers")
+        );
         let mut expected = config(&by_default);
         assert_eq!(expected["binDir"], Value::Null);
         expected["binDir"] = bin.into();

@@ -8,7 +8,8 @@ use crate::fill::Effective;
 pub(crate) const UNIT: &str = "nmstate";
 
 const FILE: &str = include_str!("../../../../components/nmstate/of-addons.yaml");
-/// Whether there is something to make: it is asked for, the cluster knows the kind, and nobody else has said how the agent is to be.
+/// Whether there is something to make: it is asked for, the cluster knows the kind, and nobody else
+/// has said how the agent is to be.
 pub(crate) fn is_ours(effective: &Effective, facts: &Facts) -> bool {
     effective.nmstate && facts.serves(kinds::NMSTATE) && facts.foreign_nmstates.is_empty()
 }
@@ -18,8 +19,8 @@ pub(crate) fn objects() -> Result<Vec<Manifest>, ManifestError> {
     parse_yaml(FILE)
 }
 
-/// Why nothing is made though it is asked for: another domain serves it, which may not be installed, or somebody has asked it already. The add-ons
-/// are Available all the same.
+/// Why nothing is made though it is asked for: another domain serves it, which may not be
+/// installed, or somebody has asked it already. The add-ons are Available all the same.
 pub(crate) fn notice(effective: &Effective, facts: &Facts) -> Option<Notice> {
     let message = if !facts.serves(kinds::NMSTATE) {
         format!(
@@ -28,7 +29,13 @@ pub(crate) fn notice(effective: &Effective, facts: &Facts) -> Option<Notice> {
         )
     } else {
         let names: Vec<_> = facts.foreign_nmstates.iter().map(String::as_str).collect();
-        format!("is deployed as NMState {} says, which counts: Weft makes none for this field", names.join(", "))
+        format!(
+            "is deployed as NMState {} says, which counts: Weft makes none for this field",
+            names.join(", ")
+        )
     };
-    (effective.nmstate && !is_ours(effective, facts)).then(|| Notice { about: UNIT.to_owned(), message })
+    (effective.nmstate && !is_ours(effective, facts)).then(|| Notice {
+        about: UNIT.to_owned(),
+        message,
+    })
 }

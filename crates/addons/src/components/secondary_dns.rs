@@ -12,19 +12,43 @@ const FILES: [&str; 3] = [
     include_str!("../../../../components/secondary-dns/deployment.yaml"),
 ];
 
-pub(crate) fn objects(overlay: &Overlay<'_>, dns: &SecondaryDns) -> Result<Vec<Manifest>, ManifestError> {
+pub(crate) fn objects(
+    overlay: &Overlay<'_>,
+    dns: &SecondaryDns,
+) -> Result<Vec<Manifest>, ManifestError> {
     let mut objects = overlay.load(&FILES)?;
-    for object in objects.iter_mut().filter(|object| object.key().kind == kinds::CONFIG_MAP) {
+    for object in objects
+        .iter_mut()
+        .filter(|object| object.key().kind == kinds::CONFIG_MAP)
+    {
         object.edit("/data", |data: &mut Map<String, Value>| {
             // Empty, not absent: the pods name both keys.
-            data.insert("DOMAIN".into(), dns.domain.clone().unwrap_or_default().into());
-            data.insert("NAME_SERVER_IP".into(), dns.name_server_ip.map(|ip| ip.to_string()).unwrap_or_default().into());
+            data.insert(
+                "DOMAIN".into(),
+                dns.domain.clone().unwrap_or_default().into(),
+            );
+            data.insert(
+                "NAME_SERVER_IP".into(),
+                dns.name_server_ip
+                    .map(|ip| ip.to_string())
+                    .unwrap_or_default()
+                    .into(),
+            );
             Ok::<_, String>(())
         })?;
     }
-    let config = objects.iter().find(|object| object.key().kind == kinds::CONFIG_MAP).map(Manifest::hash);
-    for object in objects.iter_mut().filter(|object| object.key().kind == kinds::DEPLOYMENT) {
-        let images = [("secondary-dns", Image::CoreDns), ("status-monitor", Image::KubeSecondaryDns)];
+    let config = objects
+        .iter()
+        .find(|object| object.key().kind == kinds::CONFIG_MAP)
+        .map(Manifest::hash);
+    for object in objects
+        .iter_mut()
+        .filter(|object| object.key().kind == kinds::DEPLOYMENT)
+    {
+        let images = [
+            ("secondary-dns", Image::CoreDns),
+            ("status-monitor", Image::KubeSecondaryDns),
+        ];
         overlay.workload(object, &images, &overlay.effective.infra)?;
         overlay.without_user(object)?;
         if let Some(hash) = &config {
@@ -42,19 +66,31 @@ mod tests {
     use crate::testing::{decide, decide_on_openshift, object, resource};
 
     fn data(dns: Value) -> Value {
-        object(&decide(&resource(json!({"kubeSecondaryDNS": dns}))), "ConfigMap", "secondary-dns")["data"].clone()
+        object(
+            &decide(&resource(json!({"kubeSecondaryDNS": dns}))),
+            "ConfigMap",
+            "secondary-dns",
+        )["data"]
+            .clone()
     }
 
     #[test]
     fn domain_and_name_server_are_values_and_nothing_but() {
         let empty = data(json!({}));
-        assert_eq!((&empty["DOMAIN"], &empty["NAME_SERVER_IP"]), (&json!(""), &json!("")), "both keys are there: the pods name them");
+        assert_eq!(
+            (&empty["DOMAIN"], &empty["NAME_SERVER_IP"]),
+            (&json!(""), &json!("")),
+            "both keys are there: the pods name them"
+        );
         // "1e3" and "true" would be no text if they were written into YAML as they are.
         for domain in ["secondary.example.com", "1e3", "true"] {
             let mut expected = empty.clone();
             expected["DOMAIN"] = domain.into();
             expected["NAME_SERVER_IP"] = "192.0.2.53".into();
-            assert_eq!(data(json!({"domain": domain, "nameServerIP": "192.0.2.53"})), expected);
+            assert_eq!(
+                data(json!({"domain": domain, "nameServerIP": "192.0.2.53"})),
+                expected
+            );
         }
     }
 
@@ -69,16 +105,26 @@ mod tests {
         assert!(before.is_string());
         assert_eq!(hash(json!({"domain": "a.example"})), before);
         assert_ne!(hash(json!({"domain": "b.example"})), before);
-        assert_ne!(hash(json!({"domain": "a.example", "nameServerIP": "192.0.2.53"})), before);
+        assert_ne!(
+            hash(json!({"domain": "a.example", "nameServerIP": "192.0.2.53"})),
+            before
+        );
     }
 
-    /// The lines of a Corefile, each with the names of the blocks that it is in; see <https://coredns.io/manual/configuration/>.
+    /// The lines of a Corefile, each with the names of the blocks that it is in; see
+    /// <https://coredns.io/manual/configuration/>.
     fn directives(corefile: &str) -> Vec<String> {
         let (mut blocks, mut found) = (Vec::new(), Vec::new());
-        for line in corefile.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        for line in corefile
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty())
+        {
             match line.strip_suffix(" {") {
                 Some(opened) => blocks.push(opened),
-                None if line == "}" => assert!(blocks.pop().is_some(), "a block is closed that is not open"),
+                None if line == "}" => {
+                    assert!(blocks.pop().is_some(), "a block is closed that is not open")
+                }
                 None => found.push(format!("{} {line}", blocks.join(" "))),
             }
         }
@@ -102,19 +148,39 @@ mod tests {
             ]
         );
         let decision = decide(&resource);
-        let server = &object(&decision, "Deployment", "secondary-dns")["spec"]["template"]["spec"]["containers"][0];
-        let ports: Vec<_> = server["ports"].as_array().unwrap().iter().map(|port| port["containerPort"].clone()).collect();
+        let server = &object(&decision, "Deployment", "secondary-dns")["spec"]["template"]["spec"]
+            ["containers"][0];
+        let ports: Vec<_> = server["ports"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|port| port["containerPort"].clone())
+            .collect();
         assert_eq!(ports, [5353, 8082, 8083]);
         let policy = object(&decision, "NetworkPolicy", "allow-ingress-to-secondary-dns");
-        assert_eq!(policy["spec"]["ingress"], json!([{"ports": [{"protocol": "UDP", "port": 5353}]}]));
+        assert_eq!(
+            policy["spec"]["ingress"],
+            json!([{"ports": [{"protocol": "UDP", "port": 5353}]}])
+        );
     }
 
     #[test]
     fn openshift_chooses_the_user() {
         let resource = resource(json!({"kubeSecondaryDNS": {}}));
-        let user = |decision| object(&decision, "Deployment", "secondary-dns")["spec"]["template"]["spec"]["securityContext"].clone();
-        let (here, there) = (user(decide(&resource)), user(decide_on_openshift(&resource)));
-        assert_eq!((&here["runAsUser"], &there["runAsUser"]), (&json!(1000), &Value::Null));
-        assert_eq!((&here["runAsNonRoot"], &there["runAsNonRoot"]), (&json!(true), &json!(true)));
+        let user = |decision| {
+            object(&decision, "Deployment", "secondary-dns")["spec"]["template"]["spec"]["securityContext"].clone()
+        };
+        let (here, there) = (
+            user(decide(&resource)),
+            user(decide_on_openshift(&resource)),
+        );
+        assert_eq!(
+            (&here["runAsUser"], &there["runAsUser"]),
+            (&json!(1000), &Value::Null)
+        );
+        assert_eq!(
+            (&here["runAsNonRoot"], &there["runAsNonRoot"]),
+            (&json!(true), &json!(true))
+        );
     }
 }

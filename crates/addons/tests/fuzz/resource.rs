@@ -1,4 +1,5 @@
-//! Whole resources, as the API server might have stored them under any schema: a decision is made or refused, and nothing else.
+//! Whole resources, as the API server might have stored them under any schema: a decision is made
+//! or refused, and nothing else.
 
 use serde_json::{Value, json};
 use weft_addons::FAILED_TO_RENDER;
@@ -10,7 +11,11 @@ fn check(resource: &Value) {
     let decision = match decide(resource, None) {
         Ok(decision) => decision,
         Err(refusal) => {
-            assert_ne!(refusal.reason, FAILED_TO_RENDER, "what is valid can be built: {:?}: {resource}", refusal.problems);
+            assert_ne!(
+                refusal.reason, FAILED_TO_RENDER,
+                "what is valid can be built: {:?}: {resource}",
+                refusal.problems
+            );
             assert!(!refusal.problems.is_empty(), "{resource}");
             return;
         }
@@ -18,7 +23,8 @@ fn check(resource: &Value) {
     let mut again = resource.clone();
     again["spec"] = decision.decided.clone();
     for (resource, what) in [(resource, "asked again"), (&again, "what was decided")] {
-        let same = decide(resource, Some(&decision.decided)).unwrap_or_else(|refusal| panic!("{what}: {:?}: {resource}", refusal.problems));
+        let same = decide(resource, Some(&decision.decided))
+            .unwrap_or_else(|refusal| panic!("{what}: {:?}: {resource}", refusal.problems));
         assert_eq!(same.decided, decision.decided, "{what}: {resource}");
         assert_eq!(same.units, decision.units, "{what}: {resource}");
     }
@@ -134,11 +140,18 @@ fn set(spec: &mut Value, path: &str, value: &Value) {
 #[test]
 fn edited_specifications() {
     let values = values();
-    bolero::check!().with_iterations(3000).with_max_len(24).for_each(|bytes| {
-        let mut spec = json!({});
-        for edit in bytes.chunks_exact(2) {
-            set(&mut spec, FIELDS[usize::from(edit[0]) % FIELDS.len()], &values[usize::from(edit[1]) % values.len()]);
-        }
-        check(&resource(spec));
-    });
+    bolero::check!()
+        .with_iterations(3000)
+        .with_max_len(24)
+        .for_each(|bytes| {
+            let mut spec = json!({});
+            for edit in bytes.chunks_exact(2) {
+                set(
+                    &mut spec,
+                    FIELDS[usize::from(edit[0]) % FIELDS.len()],
+                    &values[usize::from(edit[1]) % values.len()],
+                );
+            }
+            check(&resource(spec));
+        });
 }

@@ -25,7 +25,8 @@ pub struct Wanted {
     pub probes: Vec<Target>,
 }
 
-/// Reads the files, and renders their policies on the state of this host. Selectors of nodes are not looked at: this host is meant.
+/// Reads the files, and renders their policies on the state of this host. Selectors of nodes are
+/// not looked at: this host is meant.
 pub fn read(from: &From, current: &NetworkState) -> Result<Wanted> {
     let current = state::value(current);
     let (mut layers, mut names, mut probes) = (Vec::new(), Vec::new(), Vec::new());
@@ -34,18 +35,30 @@ pub fn read(from: &From, current: &NetworkState) -> Result<Wanted> {
         for (index, document) in documents(file)?.into_iter().enumerate() {
             let at = format!("{name}, document {}", index + 1);
             let layer = match document["kind"].as_str() {
-                Some("NodeNetworkConfigurationPolicy") => policy(&at, &document, &current, &mut probes)?,
+                Some("NodeNetworkConfigurationPolicy") => {
+                    policy(&at, &document, &current, &mut probes)?
+                }
                 Some("NodeNetworkState") => {
                     let desired = &document["spec"]["desiredState"];
                     if !desired.is_object() {
-                        bail!("{at}: spec.desiredState is missing: it says what this host's network should be");
+                        bail!(
+                            "{at}: spec.desiredState is missing: it says what this host's network should be"
+                        );
                     }
-                    Layer { owner: Owner::Node, rank: Rank::Node, state: own(&at, "spec.desiredState", desired)? }
+                    Layer {
+                        owner: Owner::Node,
+                        rank: Rank::Node,
+                        state: own(&at, "spec.desiredState", desired)?,
+                    }
                 }
                 Some(kind) => bail!(
                     "{at}: kind {kind} says nothing of a host's network: a NodeNetworkConfigurationPolicy, a NodeNetworkState or a state in the form of nmstate does"
                 ),
-                None => Layer { owner: Owner::Policy(name.clone()), rank: Rank::Policy(0), state: own(&at, "", &document)? },
+                None => Layer {
+                    owner: Owner::Policy(name.clone()),
+                    rank: Rank::Policy(0),
+                    state: own(&at, "", &document)?,
+                },
             };
             names.push(layer.owner.to_string());
             layers.push(layer);
@@ -56,20 +69,34 @@ pub fn read(from: &From, current: &NetworkState) -> Result<Wanted> {
         bail!("{conflict}");
     }
     if let Some(reference) = secrets::references(&merged.state)?.into_iter().next() {
-        bail!("the state refers to the Secret {}, which only the agent in a cluster can read: put the value in its place", reference.name);
+        bail!(
+            "the state refers to the Secret {}, which only the agent in a cluster can read: put the value in its place",
+            reference.name
+        );
     }
     names.dedup();
-    Ok(Wanted { desired: state::parse(&merged.state)?, what: names.join(", "), probes })
+    Ok(Wanted {
+        desired: state::parse(&merged.state)?,
+        what: names.join(", "),
+        probes,
+    })
 }
 
 fn policy(at: &str, document: &Value, current: &Value, probes: &mut Vec<Target>) -> Result<Layer> {
     let spec: NodeNetworkConfigurationPolicySpec =
         serde_json::from_value(document["spec"].clone()).with_context(|| format!("{at}: spec"))?;
-    let name = document["metadata"]["name"].as_str().unwrap_or("without a name").to_owned();
+    let name = document["metadata"]["name"]
+        .as_str()
+        .unwrap_or("without a name")
+        .to_owned();
     refuse(at, &review::policy(&name, &spec))?;
     probes.extend(spec.probes.iter().flatten().filter_map(Target::of));
     let rendered = render::render(&spec, current).map_err(|error| anyhow!("{at}: {error}"))?;
-    Ok(Layer { owner: Owner::Policy(name), rank: Rank::Policy(spec.priority.unwrap_or_default()), state: rendered.desired })
+    Ok(Layer {
+        owner: Owner::Policy(name),
+        rank: Rank::Policy(spec.priority.unwrap_or_default()),
+        state: rendered.desired,
+    })
 }
 
 /// A state in the form of nmstate, which stands in this field of the document.
@@ -83,20 +110,29 @@ fn refuse(at: &str, problems: &[Problem]) -> Result<()> {
     if problems.is_empty() {
         return Ok(());
     }
-    let lines: Vec<String> = problems.iter().map(|Problem { field, message }| format!("{at}: {field}: {message}")).collect();
+    let lines: Vec<String> = problems
+        .iter()
+        .map(|Problem { field, message }| format!("{at}: {field}: {message}"))
+        .collect();
     bail!("{}", lines.join("\n"))
 }
 
 fn documents(file: &Path) -> Result<Vec<Value>> {
     let text = if file == Path::new("-") {
         let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).context("standard input")?;
+        std::io::stdin()
+            .read_to_string(&mut text)
+            .context("standard input")?;
         text
     } else {
         std::fs::read_to_string(file).with_context(|| file.display().to_string())?
     };
-    let documents: Vec<Value> = serde_saphyr::from_multiple(&text).with_context(|| file.display().to_string())?;
-    let documents: Vec<Value> = documents.into_iter().filter(|document| !document.is_null()).collect();
+    let documents: Vec<Value> =
+        serde_saphyr::from_multiple(&text).with_context(|| file.display().to_string())?;
+    let documents: Vec<Value> = documents
+        .into_iter()
+        .filter(|document| !document.is_null())
+        .collect();
     if documents.is_empty() {
         bail!("{}: there is nothing in it", file.display());
     }

@@ -25,7 +25,13 @@ use crate::{
 #[derive(Args, Clone, Debug)]
 pub struct Common {
     /// Folder for the journal, the history and what the agent knows of pods' ports
-    #[arg(long, global = true, value_name = "DIR", env = "WEFT_AGENT_STATE_DIR", default_value = "/var/lib/weft-agent")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        env = "WEFT_AGENT_STATE_DIR",
+        default_value = "/var/lib/weft-agent"
+    )]
     pub state_dir: PathBuf,
 
     /// Name that is looked up to see whether name servers answer
@@ -40,14 +46,19 @@ pub struct Common {
 impl Common {
     /// Asks what is reachable, without a cluster.
     pub fn prober(&self) -> Prober {
-        Prober { cluster: None, dns_host: self.probe_dns_host.clone(), window: Duration::from_secs(self.probe_seconds) }
+        Prober {
+            cluster: None,
+            dns_host: self.probe_dns_host.clone(),
+            window: Duration::from_secs(self.probe_seconds),
+        }
     }
 }
 
 /// Commands that need no cluster.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Offline {
-    /// Print the network of this host, as it is in NodeNetworkState; all of it, whatever its interfaceFilter and size
+    /// Print the network of this host, as it is in NodeNetworkState; all of it, whatever its
+    /// interfaceFilter and size
     Show {
         /// Only these interfaces
         #[arg(value_name = "INTERFACE")]
@@ -58,12 +69,14 @@ pub enum Offline {
     },
     /// Print what a policy or state would change on this host; nothing is changed
     ///
-    /// Exits with 0 if nothing would change, with 1 if something would, with 2 if that could not be found out.
+    /// Exits with 0 if nothing would change, with 1 if something would, with 2 if that could not be
+    /// found out.
     Plan(From),
     /// Change this host to what a policy or state says
     ///
-    /// The change is made under a checkpoint of NetworkManager. Afterwards the default gateway and the name servers, if they answered before,
-    /// and the probes of the policies must answer; if they do not, or something is not as it should be, everything is rolled back.
+    /// The change is made under a checkpoint of NetworkManager. Afterwards the default gateway and
+    /// the name servers, if they answered before, and the probes of the policies must answer; if
+    /// they do not, or something is not as it should be, everything is rolled back.
     Apply(From),
     /// Take back the last change that was made on this host
     Rollback {
@@ -78,7 +91,8 @@ pub enum Offline {
 /// A file of policies or states.
 #[derive(Args, Clone, Debug)]
 pub struct From {
-    /// NodeNetworkConfigurationPolicies, or states in the form of nmstate; YAML or JSON, several documents are merged; - for standard input
+    /// NodeNetworkConfigurationPolicies, or states in the form of nmstate; YAML or JSON, several
+    /// documents are merged; - for standard input
     #[arg(short, long = "filename", value_name = "FILE", required = true)]
     pub filename: Vec<PathBuf>,
 }
@@ -98,7 +112,8 @@ impl Offline {
     /// For people; what was being changed is rolled back.
     pub async fn run(self, common: &Common) -> Result<u8> {
         // The channel of changes is not needed here.
-        let (machine, _changes) = Machine::start().context("the kernel does not let this process look at the network")?;
+        let (machine, _changes) =
+            Machine::start().context("the kernel does not let this process look at the network")?;
         let host: Arc<dyn Host> = Arc::new(machine);
         match self {
             Self::Show { interfaces, json } => show(&*host, common, &interfaces, json).await,
@@ -113,17 +128,32 @@ impl Offline {
 async fn show(host: &dyn Host, common: &Common, interfaces: &[String], json: bool) -> Result<u8> {
     let places = secrets::places(&StateDir::open(&common.state_dir)?)?;
     let now = host.retrieve(Query::default()).await?;
-    let seen = Observation { state: now.state, backend: now.backend, indexes: now.indexes };
+    let seen = Observation {
+        state: now.state,
+        backend: now.backend,
+        indexes: now.indexes,
+    };
     let mut shown = report(&seen, &Filter::default().budget(usize::MAX), &places).state;
     if !interfaces.is_empty() {
         let all = shown["interfaces"].as_array().cloned().unwrap_or_default();
-        let named = |name: &str| all.iter().filter(|interface| interface["name"] == name).cloned().collect::<Vec<_>>();
+        let named = |name: &str| {
+            all.iter()
+                .filter(|interface| interface["name"] == name)
+                .cloned()
+                .collect::<Vec<_>>()
+        };
         let mut wanted = Vec::new();
         for name in interfaces {
             let found = named(name);
             if found.is_empty() {
-                let names: Vec<&str> = all.iter().filter_map(|interface| interface["name"].as_str()).collect();
-                bail!("there is no interface {name}; there are {}", names.join(", "));
+                let names: Vec<&str> = all
+                    .iter()
+                    .filter_map(|interface| interface["name"].as_str())
+                    .collect();
+                bail!(
+                    "there is no interface {name}; there are {}",
+                    names.join(", ")
+                );
             }
             wanted.extend(found);
         }
@@ -135,50 +165,92 @@ async fn show(host: &dyn Host, common: &Common, interfaces: &[String], json: boo
 
 async fn plan(host: &dyn Host, common: &Common, from: &From) -> Result<u8> {
     let places = secrets::places(&StateDir::open(&common.state_dir)?)?;
-    let now = host.retrieve(Query { secrets: true, ..Query::default() }).await?;
+    let now = host
+        .retrieve(Query {
+            secrets: true,
+            ..Query::default()
+        })
+        .await?;
     let wanted = input::read(from, &now.state)?;
     let desired = state::value(&wanted.desired);
     let current = state::value(&now.state);
     if let Some(refusal) = feasible::refusal(&desired, &current) {
         bail!("{refusal}");
     }
-    wanted.desired.validate(Some(&now.state)).map_err(|error| anyhow::anyhow!("{}", error.msg()))?;
+    wanted
+        .desired
+        .validate(Some(&now.state))
+        .map_err(|error| anyhow::anyhow!("{}", error.msg()))?;
     let differences = removal::changes(&desired, &current);
     if differences.is_empty() {
         output::say("Nothing would change.");
         return Ok(0);
     }
     // Compared in clear, as a password that is another one is a change, too.
-    let secrets = secrets::values(&now.state, &places).into_iter().chain(secrets::values(&wanted.desired, &places)).collect();
+    let secrets = secrets::values(&now.state, &places)
+        .into_iter()
+        .chain(secrets::values(&wanted.desired, &places))
+        .collect();
     output::print_differences(&differences, &desired, &secrets);
     Ok(WOULD_CHANGE)
 }
 
 async fn apply(host: Arc<dyn Host>, common: &Common, from: &From) -> Result<u8> {
-    let now = host.retrieve(Query { secrets: true, ..Query::default() }).await?;
+    let now = host
+        .retrieve(Query {
+            secrets: true,
+            ..Query::default()
+        })
+        .await?;
     let wanted = input::read(from, &now.state)?;
-    let change = Change { desired: wanted.desired, what: wanted.what, probes: wanted.probes, ..Change::default() };
+    let change = Change {
+        desired: wanted.desired,
+        what: wanted.what,
+        probes: wanted.probes,
+        ..Change::default()
+    };
     transact(host, common, change).await
 }
 
 async fn rollback(host: Arc<dyn Host>, common: &Common, number: Option<u64>) -> Result<u8> {
     let dir = StateDir::open(&common.state_dir)?;
     let entries = History::new(&dir)?.entries()?;
-    let mut done = entries.into_iter().filter(|(_, entry)| entry.failure.is_none());
+    let mut done = entries
+        .into_iter()
+        .filter(|(_, entry)| entry.failure.is_none());
     let found = match number {
         Some(wanted) => done
             .find(|(number, _)| *number == wanted)
-            .with_context(|| format!("there is no change {wanted} that was made: see weft-agent history"))?,
-        None => done.next_back().context("no change was made on this host that the agent knows of: see weft-agent history")?,
+            .with_context(|| {
+                format!("there is no change {wanted} that was made: see weft-agent history")
+            })?,
+        None => done.next_back().context(
+            "no change was made on this host that the agent knows of: see weft-agent history",
+        )?,
     };
     let (number, entry) = found;
-    let desired: NetworkState = entry.revert().map_err(|error| anyhow::anyhow!("{}", error.msg()))?;
+    let desired: NetworkState = entry
+        .revert()
+        .map_err(|error| anyhow::anyhow!("{}", error.msg()))?;
     let what = format!("the rollback of change {number}, {}", entry.what);
-    transact(host, common, Change { desired, what, ..Change::default() }).await
+    transact(
+        host,
+        common,
+        Change {
+            desired,
+            what,
+            ..Change::default()
+        },
+    )
+    .await
 }
 
 async fn transact(host: Arc<dyn Host>, common: &Common, change: Change) -> Result<u8> {
-    let transactor = Transactor { host, dir: StateDir::open(&common.state_dir)?, prober: common.prober() };
+    let transactor = Transactor {
+        host,
+        dir: StateDir::open(&common.state_dir)?,
+        prober: common.prober(),
+    };
     match transactor.recover().await {
         Ok(Some(interrupted)) => output::say_aside(&format!("Note: {interrupted}.")),
         Ok(None) => {}
@@ -188,9 +260,14 @@ async fn transact(host: Arc<dyn Host>, common: &Common, change: Change) -> Resul
     match transactor.run(change).await {
         Ok(Done::Nothing) => output::say("Nothing to do: the host is so already."),
         Ok(Done::Changed { probes }) if probes.is_empty() => {
-            output::say(&format!("Changed: {what}. Nothing was reachable before, so no probe could tell whether the network still works."));
+            output::say(&format!(
+                "Changed: {what}. Nothing was reachable before, so no probe could tell whether the network still works."
+            ));
         }
-        Ok(Done::Changed { probes }) => output::say(&format!("Changed: {what}. Still reachable: {}.", probes.join(", "))),
+        Ok(Done::Changed { probes }) => output::say(&format!(
+            "Changed: {what}. Still reachable: {}.",
+            probes.join(", ")
+        )),
         Err(failure) => bail!("{failure}\nThe host is as it was before."),
     }
     Ok(0)
@@ -202,8 +279,15 @@ fn history(common: &Common) -> Result<u8> {
         output::say("Nothing was changed on this host yet.");
     }
     for (number, entry) in entries {
-        let done = if entry.failure.is_some() { "rolled back" } else { "changed    " };
-        output::say(&format!("{number:>4}  {:.0}  {done}  {}", entry.at, entry.what));
+        let done = if entry.failure.is_some() {
+            "rolled back"
+        } else {
+            "changed    "
+        };
+        output::say(&format!(
+            "{number:>4}  {:.0}  {done}  {}",
+            entry.at, entry.what
+        ));
         if let Some(failure) = entry.failure {
             output::say(&format!("      {failure}"));
         }

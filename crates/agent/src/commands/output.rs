@@ -11,7 +11,8 @@ use serde_json::Value;
 use weft_node_network::{drift::Difference, path::text, plan::lines, state::HIDDEN};
 use weft_plan::escape;
 
-/// Prints a line for people to stdout, with control characters of others escaped. A reader that has seen enough ends nothing.
+/// Prints a line for people to stdout, with control characters of others escaped. A reader that has
+/// seen enough ends nothing.
 pub fn say(line: &str) {
     print(&format!("{}\n", escape::text(line)));
 }
@@ -26,7 +27,9 @@ pub fn say_aside(line: &str) {
 fn print(text: &str) {
     let mut stdout = io::stdout().lock();
     // The change of the host counts, not whether somebody reads of it.
-    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    let _ = stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush());
 }
 
 /// A state.
@@ -39,11 +42,21 @@ pub fn print_state(state: &Value, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// What would change, as `weft plan` prints it; where a value is one of these secrets, something else stands in its place.
+/// What would change, as `weft plan` prints it; where a value is one of these secrets, something
+/// else stands in its place.
 pub fn print_differences(differences: &[Difference], desired: &Value, secrets: &BTreeSet<String>) {
     let desired = without(desired, secrets);
-    for Difference { path, wanted, found } in differences {
-        let shown = Difference { path: path.clone(), wanted: without(wanted, secrets), found: without(found, secrets) };
+    for Difference {
+        path,
+        wanted,
+        found,
+    } in differences
+    {
+        let shown = Difference {
+            path: path.clone(),
+            wanted: without(wanted, secrets),
+            found: without(found, secrets),
+        };
         for line in lines(&shown, &desired) {
             let line = escape::text(&line);
             let line = match line.chars().next() {
@@ -59,7 +72,10 @@ pub fn print_differences(differences: &[Difference], desired: &Value, secrets: &
 
 fn without(value: &Value, secrets: &BTreeSet<String>) -> Value {
     match value {
-        Value::Object(map) => map.iter().map(|(key, value)| (key.clone(), without(value, secrets))).collect(),
+        Value::Object(map) => map
+            .iter()
+            .map(|(key, value)| (key.clone(), without(value, secrets)))
+            .collect(),
         Value::Array(list) => list.iter().map(|value| without(value, secrets)).collect(),
         Value::String(_) | Value::Number(_) if secrets.contains(&text(value)) => HIDDEN.into(),
         other => other.clone(),

@@ -19,7 +19,11 @@ pub struct Retries {
 
 impl Default for Retries {
     fn default() -> Self {
-        Self { max: 5, initial: Duration::from_secs(1), longest: Duration::from_secs(30) }
+        Self {
+            max: 5,
+            initial: Duration::from_secs(1),
+            longest: Duration::from_secs(30),
+        }
     }
 }
 
@@ -28,10 +32,17 @@ impl Retries {
     pub fn from_env() -> Self {
         let number = |name: &str| {
             let value = std::env::var(name).ok().filter(|value| !value.is_empty())?;
-            value.parse::<u32>().inspect_err(|error| tracing::warn!(name, value, %error, "not a number: the default counts")).ok()
+            value
+                .parse::<u32>()
+                .inspect_err(
+                    |error| tracing::warn!(name, value, %error, "not a number: the default counts"),
+                )
+                .ok()
         };
         let default = Self::default();
-        let seconds = |name: &str, default: Duration| number(name).map_or(default, |seconds| Duration::from_secs(seconds.into()));
+        let seconds = |name: &str, default: Duration| {
+            number(name).map_or(default, |seconds| Duration::from_secs(seconds.into()))
+        };
         Self {
             max: number("NNCP_MAX_RETRIES").unwrap_or(default.max).max(1),
             initial: seconds("NNCP_INITIAL_BACKOFF_SECONDS", default.initial),
@@ -40,7 +51,9 @@ impl Retries {
     }
 
     pub(super) fn wait(&self, count: u32) -> Duration {
-        self.initial.saturating_mul(2_u32.saturating_pow(count.saturating_sub(1))).min(self.longest)
+        self.initial
+            .saturating_mul(2_u32.saturating_pow(count.saturating_sub(1)))
+            .min(self.longest)
     }
 }
 
@@ -61,21 +74,37 @@ impl Attempts {
     pub fn failed(&mut self, wish: &Wish, retries: Retries, now: Instant) -> (u32, bool) {
         let of = (wish.generation, wish.retry.clone());
         // A process before this one may have tried.
-        let known = wish.status.retry_count.as_ref().and_then(|counts| counts.get(&wish.generation.to_string()).copied());
+        let known = wish
+            .status
+            .retry_count
+            .as_ref()
+            .and_then(|counts| counts.get(&wish.generation.to_string()).copied());
         let earlier = match self.0.get(&wish.policy) {
             Some(tries) if tries.of == of => tries.count,
             Some(_) => 0,
-            None if wish.status.observed_generation == Some(wish.observed) => known.and_then(|count| count.try_into().ok()).unwrap_or(0),
+            None if wish.status.observed_generation == Some(wish.observed) => {
+                known.and_then(|count| count.try_into().ok()).unwrap_or(0)
+            }
             None => 0,
         };
         let count = earlier + 1;
-        self.0.insert(wish.policy.clone(), Tries { of, count, not_before: now + retries.wait(count) });
+        self.0.insert(
+            wish.policy.clone(),
+            Tries {
+                of,
+                count,
+                not_before: now + retries.wait(count),
+            },
+        );
         (count, count < retries.max)
     }
 
     /// How long a policy has to wait for its next try.
     pub fn wait(&self, wish: &Wish, now: Instant) -> Option<Duration> {
-        let tries = self.0.get(&wish.policy).filter(|tries| tries.of.0 == wish.generation && tries.of.1 == wish.retry)?;
+        let tries = self
+            .0
+            .get(&wish.policy)
+            .filter(|tries| tries.of.0 == wish.generation && tries.of.1 == wish.retry)?;
         Some(tries.not_before.saturating_duration_since(now)).filter(|wait| !wait.is_zero())
     }
 
@@ -106,12 +135,19 @@ mod tests {
 
     #[test]
     fn waits_double_and_end() {
-        let retries = Retries { max: 4, initial: Duration::from_secs(1), longest: Duration::from_secs(3) };
+        let retries = Retries {
+            max: 4,
+            initial: Duration::from_secs(1),
+            longest: Duration::from_secs(3),
+        };
         let (mut attempts, now) = (Attempts::default(), Instant::now());
         let wish_1 = wish(1, None);
         for (count, seconds, again) in [(1, 1, true), (2, 2, true), (3, 3, true), (4, 3, false)] {
             assert_eq!(attempts.failed(&wish_1, retries, now), (count, again));
-            assert_eq!(attempts.wait(&wish_1, now), Some(Duration::from_secs(seconds)));
+            assert_eq!(
+                attempts.wait(&wish_1, now),
+                Some(Duration::from_secs(seconds))
+            );
         }
         assert_eq!(attempts.wait(&wish_1, now + Duration::from_secs(3)), None);
     }
@@ -125,7 +161,10 @@ mod tests {
         }
         assert_eq!(attempts.wait(&wish(2, None), now), None);
         assert_eq!(attempts.failed(&wish(2, None), retries, now), (1, true));
-        assert_eq!(attempts.failed(&wish(2, Some("now")), retries, now), (1, true));
+        assert_eq!(
+            attempts.failed(&wish(2, Some("now")), retries, now),
+            (1, true)
+        );
     }
 
     #[test]
@@ -133,6 +172,9 @@ mod tests {
         let mut known = wish(7, None);
         known.status.observed_generation = Some(1);
         known.status.retry_count = Some(BTreeMap::from([("7".into(), 3)]));
-        assert_eq!(Attempts::default().failed(&known, Retries::default(), Instant::now()), (4, true));
+        assert_eq!(
+            Attempts::default().failed(&known, Retries::default(), Instant::now()),
+            (4, true)
+        );
     }
 }

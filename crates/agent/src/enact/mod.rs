@@ -1,7 +1,9 @@
-//! The enactments of a node: merged into one desired state, made so in one transaction, and reported.
+//! The enactments of a node: merged into one desired state, made so in one transaction, and
+//! reported.
 //!
-//! A pass looks at everything anew. What was done is told by the status of the enactments, what a policy may fall back to by the agent's
-//! folder; so a pass after a crash, or with an object that somebody has changed, is a pass like any other.
+//! A pass looks at everything anew. What was done is told by the status of the enactments, what a
+//! policy may fall back to by the agent's folder; so a pass after a crash, or with an object that
+//! somebody has changed, is a pass like any other.
 
 mod attempts;
 mod pass;
@@ -19,7 +21,10 @@ use kube::{
 use nmstate::NetworkState;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use weft_api::node_network::{GROUP, NodeNetworkConfigurationEnactment, NodeNetworkConfigurationEnactmentStatus as Status, enactment};
+use weft_api::node_network::{
+    GROUP, NodeNetworkConfigurationEnactment, NodeNetworkConfigurationEnactmentStatus as Status,
+    enactment,
+};
 
 pub use self::attempts::Retries;
 use self::{
@@ -58,7 +63,8 @@ pub struct Settings {
 /// What there is at the moment.
 #[derive(Clone, Debug)]
 pub struct Inputs<'a> {
-    /// The number of the list that the enactments began with, see [`Listed`](crate::cluster::Listed).
+    /// The number of the list that the enactments began with, see
+    /// [`Listed`](crate::cluster::Listed).
     pub list: u64,
     /// The node's enactments.
     pub enactments: Vec<Arc<NodeNetworkConfigurationEnactment>>,
@@ -96,7 +102,8 @@ pub struct Enactor {
     own_tries: Option<(u32, Instant)>,
     /// The node's own desired state that was made so last.
     own_done: Option<Value>,
-    /// Own writes since the last list: what a watch tells may be older. By the name of the enactment, with its uid.
+    /// Own writes since the last list: what a watch tells may be older. By the name of the
+    /// enactment, with its uid.
     written: BTreeMap<String, (Option<String>, Status)>,
     /// The number of the list that was seen last.
     list: u64,
@@ -129,7 +136,8 @@ impl Enactor {
         Ok(enactor)
     }
 
-    /// Ends what a change has left that did not come to its end. Without NetworkManager it cannot: then it is done when that is back.
+    /// Ends what a change has left that did not come to its end. Without NetworkManager it cannot:
+    /// then it is done when that is back.
     async fn clean_up(&mut self) -> Result<(), state_dir::Error> {
         self.is_unclean = false;
         match self.settings.transactor.recover().await {
@@ -167,11 +175,19 @@ impl Enactor {
                 tracing::error!(%error, "what was applied is not known");
             }
             // What was seen before is no more.
-            return Report { changed: true, again: Some(Duration::ZERO), ..Report::default() };
+            return Report {
+                changed: true,
+                again: Some(Duration::ZERO),
+                ..Report::default()
+            };
         }
         self.away_since = self.away_since.filter(|_| is_away);
         self.forget(inputs);
-        let wishes: Vec<Wish> = inputs.enactments.iter().filter_map(|enactment| Wish::of(enactment, self.status_of(enactment))).collect();
+        let wishes: Vec<Wish> = inputs
+            .enactments
+            .iter()
+            .filter_map(|enactment| Wish::of(enactment, self.status_of(enactment)))
+            .collect();
         pass::Pass::new(self, wishes, inputs).run().await
     }
 
@@ -180,13 +196,24 @@ impl Enactor {
         (*uid == enactment.metadata.uid).then_some(status)
     }
 
-    /// An enactment that is gone: the node keeps what it has, and nobody answers for it any more. Own writes count until the next list.
+    /// An enactment that is gone: the node keeps what it has, and nobody answers for it any more.
+    /// Own writes count until the next list.
     fn forget(&mut self, inputs: &Inputs<'_>) {
         if std::mem::replace(&mut self.list, inputs.list) != inputs.list {
             self.written.clear();
         }
-        self.written.retain(|name, _| inputs.enactments.iter().any(|enactment| enactment.metadata.name.as_ref() == Some(name)));
-        let is_there = |policy: &str| inputs.enactments.iter().any(|enactment| enactment.spec.policy == policy);
+        self.written.retain(|name, _| {
+            inputs
+                .enactments
+                .iter()
+                .any(|enactment| enactment.metadata.name.as_ref() == Some(name))
+        });
+        let is_there = |policy: &str| {
+            inputs
+                .enactments
+                .iter()
+                .any(|enactment| enactment.spec.policy == policy)
+        };
         if self.store.keep(is_there) {
             self.save();
         }
@@ -211,9 +238,23 @@ impl Enactor {
     }
 
     /// Writes a status if it says something new. Whether it is written.
-    async fn write(&mut self, wish: &mut Wish, uid: Option<String>, state: &State, aside: &Aside, mut status: Status) -> bool {
-        for captured in status.captured_states.iter_mut().flat_map(|captures| captures.values_mut()) {
-            match (&mut captured.state, secrets::places(&self.settings.transactor.dir)) {
+    async fn write(
+        &mut self,
+        wish: &mut Wish,
+        uid: Option<String>,
+        state: &State,
+        aside: &Aside,
+        mut status: Status,
+    ) -> bool {
+        for captured in status
+            .captured_states
+            .iter_mut()
+            .flat_map(|captures| captures.values_mut())
+        {
+            match (
+                &mut captured.state,
+                secrets::places(&self.settings.transactor.dir),
+            ) {
                 (Some(state), Ok(places)) => weft_node_network::secrets::hide(state, &places),
                 (state, Err(error)) => {
                     tracing::error!(%error, "what a policy has captured is not told: it may have secrets in it");
@@ -235,9 +276,17 @@ impl Enactor {
             "status": status,
         });
         let api = Api::<NodeNetworkConfigurationEnactment>::all(self.settings.client.clone());
-        match api.patch_status(&wish.name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(&body)).await {
+        match api
+            .patch_status(
+                &wish.name,
+                &PatchParams::apply(MANAGER).force(),
+                &Patch::Apply(&body),
+            )
+            .await
+        {
             Ok(_) => {
-                self.written.insert(wish.name.clone(), (uid, status.clone()));
+                self.written
+                    .insert(wish.name.clone(), (uid, status.clone()));
                 wish.status = status;
                 true
             }

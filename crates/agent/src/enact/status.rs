@@ -1,4 +1,5 @@
-//! The status of an enactment: conditions, reasons and messages of kubernetes-nmstate, and Weft's own beside them.
+//! The status of an enactment: conditions, reasons and messages of kubernetes-nmstate, and Weft's
+//! own beside them.
 
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use weft_api::{
@@ -36,7 +37,10 @@ impl State {
     /// What a status says already.
     pub fn of(status: &Status) -> Option<Self> {
         let message = |type_: &str| {
-            let holds = status.conditions.iter().find(|condition| condition.type_ == type_ && condition.status == "True")?;
+            let holds = status
+                .conditions
+                .iter()
+                .find(|condition| condition.type_ == type_ && condition.status == "True")?;
             Some(holds.message.clone().unwrap_or_default())
         };
         Some(match (message("Progressing"), message("Failing")) {
@@ -47,7 +51,9 @@ impl State {
             (None, None) if message("Aborted").is_some() => Self::Aborted,
             (None, None) => match message("Available")?.as_str() {
                 REVERTED => Self::Available { message: REVERTED },
-                _ => Self::Available { message: RECONCILED },
+                _ => Self::Available {
+                    message: RECONCILED,
+                },
             },
         })
     }
@@ -58,10 +64,24 @@ impl State {
         const F: &str = "False";
         const U: &str = "Unknown";
         match self {
-            Self::Progressing => ([T, U, U, F, F], "ConfigurationProgressing", "Applying desired state".into()),
-            Self::Pending => ([F, F, F, T, F], "MaxUnavailableLimitReached", "Waiting for progressing nodes to finish".into()),
-            Self::Aborted => ([F, F, F, F, T], "ConfigurationAborted", format!("reconciliation of enactment {name} has aborted")),
-            Self::Available { message } => ([F, F, T, F, F], "SuccessfullyConfigured", (*message).into()),
+            Self::Progressing => (
+                [T, U, U, F, F],
+                "ConfigurationProgressing",
+                "Applying desired state".into(),
+            ),
+            Self::Pending => (
+                [F, F, F, T, F],
+                "MaxUnavailableLimitReached",
+                "Waiting for progressing nodes to finish".into(),
+            ),
+            Self::Aborted => (
+                [F, F, F, F, T],
+                "ConfigurationAborted",
+                format!("reconciliation of enactment {name} has aborted"),
+            ),
+            Self::Available { message } => {
+                ([F, F, T, F, F], "SuccessfullyConfigured", (*message).into())
+            }
             Self::Retrying { message } => ([T, T, F, F, F], "Retrying", message.clone()),
             Self::Failed { message } => ([F, T, F, F, F], "FailedToConfigure", message.clone()),
         }
@@ -81,20 +101,34 @@ impl Aside {
     /// What a status says already.
     pub fn of(status: &Status) -> Self {
         let message = |type_: &str| {
-            let holds = status.conditions.iter().find(|condition| condition.type_ == type_ && condition.status == "True")?;
+            let holds = status
+                .conditions
+                .iter()
+                .find(|condition| condition.type_ == type_ && condition.status == "True")?;
             holds.message.clone()
         };
-        Self { drifted: message("Drifted"), conflict: message("Conflict") }
+        Self {
+            drifted: message("Drifted"),
+            conflict: message("Conflict"),
+        }
     }
 }
 
 /// Whether a condition holds.
 pub(super) fn is_true(status: &Status, type_: &str) -> bool {
-    status.conditions.iter().any(|condition| condition.type_ == type_ && condition.status == "True")
+    status
+        .conditions
+        .iter()
+        .any(|condition| condition.type_ == type_ && condition.status == "True")
 }
 
 /// The conditions after those of before: what has not changed keeps its times.
-pub(super) fn conditions(wish: &Wish, state: &State, aside: &Aside, now: Timestamp) -> Vec<Condition> {
+pub(super) fn conditions(
+    wish: &Wish,
+    state: &State,
+    aside: &Aside,
+    now: Timestamp,
+) -> Vec<Condition> {
     let (statuses, reason, message) = state.parts(&wish.name);
     let main = statuses.iter().position(|status| *status == "True");
     let types = ["Progressing", "Failing", "Available", "Pending", "Aborted"];
@@ -102,18 +136,46 @@ pub(super) fn conditions(wish: &Wish, state: &State, aside: &Aside, now: Timesta
     for (index, (type_, status)) in types.into_iter().zip(statuses).enumerate() {
         // The message belongs to the condition that holds; of a retry to both.
         let tells = Some(index) == main || status == "True";
-        wanted.push((type_, status, reason, if tells { message.clone() } else { String::new() }));
+        wanted.push((
+            type_,
+            status,
+            reason,
+            if tells {
+                message.clone()
+            } else {
+                String::new()
+            },
+        ));
     }
-    for (type_, reason, message) in [("Drifted", "HostDiffers", &aside.drifted), ("Conflict", "PoliciesDisagree", &aside.conflict)] {
+    for (type_, reason, message) in [
+        ("Drifted", "HostDiffers", &aside.drifted),
+        ("Conflict", "PoliciesDisagree", &aside.conflict),
+    ] {
         if let Some(message) = message {
             wanted.push((type_, "True", reason, message.clone()));
         }
     }
-    wanted.into_iter().map(|(type_, status, reason, message)| condition(wish, type_, status, reason, message, now)).collect()
+    wanted
+        .into_iter()
+        .map(|(type_, status, reason, message)| {
+            condition(wish, type_, status, reason, message, now)
+        })
+        .collect()
 }
 
-fn condition(wish: &Wish, type_: &str, status: &str, reason: &str, message: String, now: Timestamp) -> Condition {
-    let before = wish.status.conditions.iter().find(|condition| condition.type_ == type_);
+fn condition(
+    wish: &Wish,
+    type_: &str,
+    status: &str,
+    reason: &str,
+    message: String,
+    now: Timestamp,
+) -> Condition {
+    let before = wish
+        .status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == type_);
     let new = Condition {
         type_: type_.to_owned(),
         status: status.to_owned(),
@@ -122,12 +184,22 @@ fn condition(wish: &Wish, type_: &str, status: &str, reason: &str, message: Stri
         observed_generation: Some(wish.observed),
         ..Condition::default()
     };
-    let times = |condition: &Condition| Condition { last_transition_time: None, last_heartbeat_time: None, ..condition.clone() };
+    let times = |condition: &Condition| Condition {
+        last_transition_time: None,
+        last_heartbeat_time: None,
+        ..condition.clone()
+    };
     match before {
         Some(before) if times(before) == new => before.clone(),
         before => {
-            let since = before.filter(|before| before.status == status).and_then(|before| before.last_transition_time.clone());
-            Condition { last_transition_time: since.or(Some(Time(now))), last_heartbeat_time: Some(Time(now)), ..new }
+            let since = before
+                .filter(|before| before.status == status)
+                .and_then(|before| before.last_transition_time.clone());
+            Condition {
+                last_transition_time: since.or(Some(Time(now))),
+                last_heartbeat_time: Some(Time(now)),
+                ..new
+            }
         }
     }
 }
@@ -147,7 +219,11 @@ pub(super) fn outcome(failure: &Failure) -> Outcome {
 
 /// The same for a failure before there is anything to apply.
 pub(super) fn early(phase: &str, message: String) -> Outcome {
-    Outcome { phase: Some(phase.to_owned()), message: Some(escape::text(&message).into_owned()), ..Outcome::default() }
+    Outcome {
+        phase: Some(phase.to_owned()),
+        message: Some(escape::text(&message).into_owned()),
+        ..Outcome::default()
+    }
 }
 
 #[cfg(test)]
@@ -178,47 +254,132 @@ mod tests {
     #[test]
     fn conditions_are_those_of_kubernetes_nmstate() {
         let cases = [
-            (State::Progressing, "True Unknown Unknown False False", "ConfigurationProgressing", "Applying desired state"),
-            (State::Pending, "False False False True False", "MaxUnavailableLimitReached", "Waiting for progressing nodes to finish"),
-            (State::Retrying { message: "again".into() }, "True True False False False", "Retrying", "again"),
-            (State::Failed { message: "why".into() }, "False True False False False", "FailedToConfigure", "why"),
             (
-                State::Available { message: "successfully reconciled" },
+                State::Progressing,
+                "True Unknown Unknown False False",
+                "ConfigurationProgressing",
+                "Applying desired state",
+            ),
+            (
+                State::Pending,
+                "False False False True False",
+                "MaxUnavailableLimitReached",
+                "Waiting for progressing nodes to finish",
+            ),
+            (
+                State::Retrying {
+                    message: "again".into(),
+                },
+                "True True False False False",
+                "Retrying",
+                "again",
+            ),
+            (
+                State::Failed {
+                    message: "why".into(),
+                },
+                "False True False False False",
+                "FailedToConfigure",
+                "why",
+            ),
+            (
+                State::Available {
+                    message: "successfully reconciled",
+                },
                 "False False True False False",
                 "SuccessfullyConfigured",
                 "successfully reconciled",
             ),
-            (State::Aborted, "False False False False True", "ConfigurationAborted", "reconciliation of enactment node-1.p has aborted"),
+            (
+                State::Aborted,
+                "False False False False True",
+                "ConfigurationAborted",
+                "reconciliation of enactment node-1.p has aborted",
+            ),
         ];
         for (state, statuses, reason, message) in cases {
             let conditions = conditions(&wish(Status::default()), &state, &Aside::default(), at(0));
-            assert_eq!(conditions.iter().map(|condition| condition.status.as_str()).collect::<Vec<_>>().join(" "), statuses, "{state:?}");
-            let holds = conditions.iter().find(|condition| condition.status == "True").unwrap();
-            assert_eq!((holds.reason.as_deref(), holds.message.as_deref()), (Some(reason), Some(message)));
-            assert!(conditions.iter().all(|condition| condition.observed_generation == Some(3)));
+            assert_eq!(
+                conditions
+                    .iter()
+                    .map(|condition| condition.status.as_str())
+                    .collect::<Vec<_>>()
+                    .join(" "),
+                statuses,
+                "{state:?}"
+            );
+            let holds = conditions
+                .iter()
+                .find(|condition| condition.status == "True")
+                .unwrap();
+            assert_eq!(
+                (holds.reason.as_deref(), holds.message.as_deref()),
+                (Some(reason), Some(message))
+            );
+            assert!(
+                conditions
+                    .iter()
+                    .all(|condition| condition.observed_generation == Some(3))
+            );
         }
     }
 
     #[test]
     fn control_characters_are_escaped_in_conditions_and_outcomes() {
-        let failed = State::Failed { message: "nmstate says \x1b[2J".into() };
+        let failed = State::Failed {
+            message: "nmstate says \x1b[2J".into(),
+        };
         let first = conditions(&wish(Status::default()), &failed, &Aside::default(), at(10));
         assert_eq!(first[1].message.as_deref(), Some("nmstate says ^[[2J"));
-        let known = wish(Status { conditions: first.clone(), ..Status::default() });
-        assert_eq!(conditions(&known, &failed, &Aside::default(), at(20)), first);
-        let failure = Failure { found: Some("\x07".into()), ..Failure::new(Phase::Verify, "\u{9b}") };
-        assert_eq!((outcome(&failure).found.as_deref(), outcome(&failure).message.as_deref()), (Some("^G"), Some("\\u009b")));
+        let known = wish(Status {
+            conditions: first.clone(),
+            ..Status::default()
+        });
+        assert_eq!(
+            conditions(&known, &failed, &Aside::default(), at(20)),
+            first
+        );
+        let failure = Failure {
+            found: Some("\x07".into()),
+            ..Failure::new(Phase::Verify, "\u{9b}")
+        };
+        assert_eq!(
+            (
+                outcome(&failure).found.as_deref(),
+                outcome(&failure).message.as_deref()
+            ),
+            (Some("^G"), Some("\\u009b"))
+        );
         assert_eq!(early(RENDER, "\x1b".into()).message.as_deref(), Some("^["));
     }
 
     #[test]
     fn what_does_not_change_keeps_its_times() {
-        let done = State::Available { message: "successfully reconciled" };
+        let done = State::Available {
+            message: "successfully reconciled",
+        };
         let first = conditions(&wish(Status::default()), &done, &Aside::default(), at(10));
-        let known = wish(Status { conditions: first.clone(), ..Status::default() });
+        let known = wish(Status {
+            conditions: first.clone(),
+            ..Status::default()
+        });
         assert_eq!(conditions(&known, &done, &Aside::default(), at(20)), first);
-        let drifted = conditions(&known, &done, &Aside { drifted: Some("mtu".into()), conflict: None }, at(20));
+        let drifted = conditions(
+            &known,
+            &done,
+            &Aside {
+                drifted: Some("mtu".into()),
+                conflict: None,
+            },
+            at(20),
+        );
         assert_eq!(drifted[..5], first[..]);
-        assert_eq!((drifted[5].type_.as_str(), drifted[5].last_transition_time.clone()), ("Drifted", Some(Time(at(20)))));
+        assert_eq!(
+            (
+                drifted[5].type_.as_str(),
+                drifted[5].last_transition_time.clone()
+            ),
+            ("Drifted", Some(Time(at(20))))
+        );
     }
 }

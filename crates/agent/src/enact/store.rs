@@ -1,4 +1,5 @@
-//! What was applied on this host for each policy, in the agent's folder: what a policy that may not go on keeps, and the way back.
+//! What was applied on this host for each policy, in the agent's folder: what a policy that may not
+//! go on keeps, and the way back.
 
 use std::collections::BTreeMap;
 
@@ -43,29 +44,47 @@ impl Store {
 
     /// As a file that gets this content together with a change of the host.
     pub fn note(&self) -> Result<Note, serde_json::Error> {
-        Ok(Note { file: FILE.to_owned(), content: serde_json::to_value(self)? })
+        Ok(Note {
+            file: FILE.to_owned(),
+            content: serde_json::to_value(self)?,
+        })
     }
 
     pub fn get(&self, policy: &str) -> Option<&Applied> {
         self.0.get(policy)
     }
 
-    /// A policy is applied on a host that was like this before. What is known of it already, as after a crash, stays: the host is not any more
-    /// as it was before.
+    /// A policy is applied on a host that was like this before. What is known of it already, as
+    /// after a crash, stays: the host is not any more as it was before.
     pub fn applied(&mut self, policy: &str, generation: i64, desired: Value, before: &Value) {
-        if self.0.get(policy).is_some_and(|known| known.generation == generation && known.desired == desired) {
+        if self
+            .0
+            .get(policy)
+            .is_some_and(|known| known.generation == generation && known.desired == desired)
+        {
             return;
         }
         let undo = revert::revert(before, &desired, &state::empty());
         let undo = match self.0.remove(policy) {
             // What an earlier generation has changed goes back to what was there before that one.
             Some(earlier) => {
-                let layer = |priority, state| Layer { owner: Owner::Policy(policy.to_owned()), rank: Rank::Policy(priority), state };
+                let layer = |priority, state| Layer {
+                    owner: Owner::Policy(policy.to_owned()),
+                    rank: Rank::Policy(priority),
+                    state,
+                };
                 merge(&[layer(0, undo), layer(1, earlier.undo)]).state
             }
             None => undo,
         };
-        self.0.insert(policy.to_owned(), Applied { generation, desired, undo });
+        self.0.insert(
+            policy.to_owned(),
+            Applied {
+                generation,
+                desired,
+                undo,
+            },
+        );
     }
 
     /// Forgets policies that nobody answers for any more. Whether there were any.
@@ -90,7 +109,11 @@ mod tests {
         store.applied("p", 2, eth1(4000), &eth1(9000));
         let applied = store.get("p").unwrap();
         assert_eq!(applied.generation, 2);
-        assert_eq!(applied.undo["interfaces"][0]["mtu"], 1500, "{}", applied.undo);
+        assert_eq!(
+            applied.undo["interfaces"][0]["mtu"], 1500,
+            "{}",
+            applied.undo
+        );
         // Once more, as by a process that does not know whether it has done so.
         let known = store.clone();
         store.applied("p", 2, eth1(4000), &eth1(4000));
@@ -105,6 +128,9 @@ mod tests {
         let mut store = Store::default();
         store.applied("p", 1, br1(1500), &json!({"interfaces": []}));
         store.applied("p", 2, br1(1400), &br1(1500));
-        assert_eq!(store.get("p").unwrap().undo["interfaces"][0]["state"], "absent");
+        assert_eq!(
+            store.get("p").unwrap().undo["interfaces"][0]["state"],
+            "absent"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! What one enactment asks of the node, and how far it has got: read from the object itself, so that a new start knows it too.
+//! What one enactment asks of the node, and how far it has got: read from the object itself, so
+//! that a new start knows it too.
 
 use serde_json::Value;
 use weft_api::node_network::{
@@ -46,7 +47,10 @@ pub(super) struct Wish {
 
 impl Wish {
     /// `None` for what kubernetes-nmstate has left, which nobody has decided about.
-    pub fn of(enactment: &NodeNetworkConfigurationEnactment, status: Option<&Status>) -> Option<Self> {
+    pub fn of(
+        enactment: &NodeNetworkConfigurationEnactment,
+        status: Option<&Status>,
+    ) -> Option<Self> {
         let wanted = enactment.spec.wanted.as_ref()?;
         Some(Self {
             name: enactment.metadata.name.clone()?,
@@ -55,8 +59,15 @@ impl Wish {
             generation: wanted.generation,
             decision: wanted.decision,
             retry: wanted.retry.clone(),
-            granted: enactment.spec.granted.as_ref().map(|granted| (granted.generation, granted.spec.clone())),
-            status: status.or(enactment.status.as_ref()).cloned().unwrap_or_default(),
+            granted: enactment
+                .spec
+                .granted
+                .as_ref()
+                .map(|granted| (granted.generation, granted.spec.clone())),
+            status: status
+                .or(enactment.status.as_ref())
+                .cloned()
+                .unwrap_or_default(),
         })
     }
 
@@ -68,17 +79,24 @@ impl Wish {
         self.status.observed_generation == Some(self.observed)
     }
 
-    /// What failed for a reason that may go by itself, an interface that is not there, another policy or NetworkManager, is looked at anew each
-    /// time.
+    /// What failed for a reason that may go by itself, an interface that is not there, another
+    /// policy or NetworkManager, is looked at anew each time.
     pub fn standing(&self) -> Standing {
-        let phase = self.status.outcome.as_ref().and_then(|outcome| outcome.phase.as_deref());
+        let phase = self
+            .status
+            .outcome
+            .as_ref()
+            .and_then(|outcome| outcome.phase.as_deref());
         if !self.is_acknowledged() {
             Standing::Open
         } else if status::is_true(&self.status, "Available") {
             Standing::Done
         } else if status::is_true(&self.status, "Failing")
             && !status::is_true(&self.status, "Progressing")
-            && !matches!(phase, Some(status::RENDER | status::CONFLICT | status::BACKEND))
+            && !matches!(
+                phase,
+                Some(status::RENDER | status::CONFLICT | status::BACKEND)
+            )
         {
             Standing::Failed
         } else {
@@ -88,22 +106,38 @@ impl Wish {
 
     /// Whether this says that it failed for lack of NetworkManager.
     pub fn has_failed_without_backend(&self) -> bool {
-        let phase = self.status.outcome.as_ref().and_then(|outcome| outcome.phase.as_deref());
-        self.is_acknowledged() && phase == Some(status::BACKEND) && !status::is_true(&self.status, "Progressing")
+        let phase = self
+            .status
+            .outcome
+            .as_ref()
+            .and_then(|outcome| outcome.phase.as_deref());
+        self.is_acknowledged()
+            && phase == Some(status::BACKEND)
+            && !status::is_true(&self.status, "Progressing")
     }
 
     /// Whether drift is put right, or only told.
     pub fn corrects_drift(&self) -> bool {
-        self.granted.as_ref().is_none_or(|(_, spec)| spec.drift.as_deref() != Some("report"))
+        self.granted
+            .as_ref()
+            .is_none_or(|(_, spec)| spec.drift.as_deref() != Some("report"))
     }
 
     /// The desired state of what is granted.
     ///
-    /// Captures were carried out on the host as it was: once a bridge has taken the place of a card, the card that has the default route is the
-    /// bridge. So what they made is kept as long as the policy stays the same. Matches of interfaces are looked at each time.
-    pub fn render(&self, applied: Option<&Applied>, current: &Value) -> Result<Rendered, RenderError> {
+    /// Captures were carried out on the host as it was: once a bridge has taken the place of a
+    /// card, the card that has the default route is the bridge. So what they made is kept as long
+    /// as the policy stays the same. Matches of interfaces are looked at each time.
+    pub fn render(
+        &self,
+        applied: Option<&Applied>,
+        current: &Value,
+    ) -> Result<Rendered, RenderError> {
         let Some((generation, spec)) = &self.granted else {
-            return Ok(Rendered { desired: state::empty(), captures: Default::default() });
+            return Ok(Rendered {
+                desired: state::empty(),
+                captures: Default::default(),
+            });
         };
         if spec.capture.is_some() && self.standing() == Standing::Done {
             let captures = || {
@@ -111,14 +145,27 @@ impl Wish {
                     .captured_states
                     .iter()
                     .flatten()
-                    .map(|(name, captured)| (name.clone(), captured.state.clone().unwrap_or_default()))
+                    .map(|(name, captured)| {
+                        (name.clone(), captured.state.clone().unwrap_or_default())
+                    })
                     .collect()
             };
             if let Some(applied) = applied.filter(|applied| applied.generation == *generation) {
-                return Ok(Rendered { desired: applied.desired.clone(), captures: captures() });
+                return Ok(Rendered {
+                    desired: applied.desired.clone(),
+                    captures: captures(),
+                });
             }
-            if let Some(desired) = self.status.desired_state.clone().filter(|_| self.status.policy_generation == Some(*generation)) {
-                return Ok(Rendered { desired, captures: captures() });
+            if let Some(desired) = self
+                .status
+                .desired_state
+                .clone()
+                .filter(|_| self.status.policy_generation == Some(*generation))
+            {
+                return Ok(Rendered {
+                    desired,
+                    captures: captures(),
+                });
             }
         }
         render(spec, current)
@@ -126,9 +173,21 @@ impl Wish {
 
     /// The layer of this policy with this state.
     pub fn layer(&self, state: Value) -> Layer {
-        let priority = self.granted.as_ref().and_then(|(_, spec)| spec.priority).unwrap_or_default();
+        let priority = self
+            .granted
+            .as_ref()
+            .and_then(|(_, spec)| spec.priority)
+            .unwrap_or_default();
         // What takes a policy back gives way to everything that others want.
-        let rank = if self.decision == Decision::Revert { Rank::Policy(i64::MIN) } else { Rank::Policy(priority) };
-        Layer { owner: self.owner(), rank, state }
+        let rank = if self.decision == Decision::Revert {
+            Rank::Policy(i64::MIN)
+        } else {
+            Rank::Policy(priority)
+        };
+        Layer {
+            owner: self.owner(),
+            rank,
+            state,
+        }
     }
 }

@@ -20,7 +20,9 @@ use nmstate::NetworkState;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{ApplyOptions, Backend, Changes, Host, HostError, Query, Retrieved, netlink, network_manager};
+use super::{
+    ApplyOptions, Backend, Changes, Host, HostError, Query, Retrieved, netlink, network_manager,
+};
 use crate::{
     ports::{self, Links, Port, Seen, ovsdb},
     probes::Peer,
@@ -35,19 +37,22 @@ type Job = Box<dyn FnOnce() -> LocalBoxFuture<'static, ()> + Send>;
 
 /// The network namespace that the agent was started in.
 ///
-/// A thread of its own serves it: nmstate's futures cannot move between threads, and its calls without `async` start a runtime of their
-/// own, which panics inside another one.
+/// A thread of its own serves it: nmstate's futures cannot move between threads, and its calls
+/// without `async` start a runtime of their own, which panics inside another one.
 pub struct Machine {
     jobs: mpsc::UnboundedSender<Job>,
 }
 
 impl Machine {
-    /// Begins, in the network namespace of the calling thread, and says from now on what changes there.
+    /// Begins, in the network namespace of the calling thread, and says from now on what changes
+    /// there.
     ///
     /// # Errors
     /// The kernel's socket for changes cannot be opened, or no thread started.
     pub fn start() -> io::Result<(Self, Changes)> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
         // One place: what comes before it is taken is one change, too.
         let (tell, told) = mpsc::channel(1);
         let entered = runtime.enter();
@@ -55,19 +60,25 @@ impl Machine {
         runtime.spawn(network_manager::tell(tell));
         drop(entered);
         let (jobs, mut queue) = mpsc::unbounded_channel::<Job>();
-        thread::Builder::new().name("host".to_owned()).spawn(move || {
-            runtime.block_on(async {
-                while let Some(job) = queue.recv().await {
-                    job().await;
-                }
-            });
-        })?;
+        thread::Builder::new()
+            .name("host".to_owned())
+            .spawn(move || {
+                runtime.block_on(async {
+                    while let Some(job) = queue.recv().await {
+                        job().await;
+                    }
+                });
+            })?;
         let changes = stream::unfold(told, |mut told| async { Some((told.recv().await?, told)) });
         Ok((Self { jobs }, changes.boxed()))
     }
 
     /// Has this done by the thread, and waits for the answer.
-    async fn run<T, F>(&self, limit: Duration, work: impl FnOnce() -> F + Send + 'static) -> Result<T, HostError>
+    async fn run<T, F>(
+        &self,
+        limit: Duration,
+        work: impl FnOnce() -> F + Send + 'static,
+    ) -> Result<T, HostError>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, HostError>> + 'static,
@@ -75,7 +86,9 @@ impl Machine {
         let (answer, answered) = oneshot::channel();
         let job: Job = Box::new(move || {
             async move {
-                let done = AssertUnwindSafe(async { tokio::time::timeout(limit, work()).await }).catch_unwind().await;
+                let done = AssertUnwindSafe(async { tokio::time::timeout(limit, work()).await })
+                    .catch_unwind()
+                    .await;
                 let done = match done {
                     Ok(Ok(done)) => done,
                     Ok(Err(_)) => Err(HostError::TimedOut(limit)),
@@ -94,7 +107,8 @@ impl Machine {
 /// What a panic said.
 fn words(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a word".to_owned())
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "without a word".to_owned())
 }
 
 impl Host for Machine {
@@ -107,12 +121,20 @@ impl Host for Machine {
             state.set_running_config_only(query.configured_only);
             state.retrieve_async().await?;
             let indexes = indexes(&state);
-            Ok(Retrieved { state, backend, indexes })
+            Ok(Retrieved {
+                state,
+                backend,
+                indexes,
+            })
         })
         .boxed()
     }
 
-    fn apply(&self, mut desired: NetworkState, options: ApplyOptions) -> BoxFuture<'_, Result<(), HostError>> {
+    fn apply(
+        &self,
+        mut desired: NetworkState,
+        options: ApplyOptions,
+    ) -> BoxFuture<'_, Result<(), HostError>> {
         self.run(options.limit, move || async move {
             if let Backend::ReadOnly { why } = network_manager::find().await {
                 return Err(HostError::ReadOnly(why));
@@ -132,39 +154,65 @@ impl Host for Machine {
     }
 
     fn commit(&self, checkpoint: String) -> BoxFuture<'_, Result<(), HostError>> {
-        self.run(CHECKPOINT_LIMIT, move || async move { Ok(NetworkState::checkpoint_commit_async(&checkpoint).await?) }).boxed()
+        self.run(CHECKPOINT_LIMIT, move || async move {
+            Ok(NetworkState::checkpoint_commit_async(&checkpoint).await?)
+        })
+        .boxed()
     }
 
     fn rollback(&self, checkpoint: String) -> BoxFuture<'_, Result<(), HostError>> {
-        self.run(CHECKPOINT_LIMIT, move || async move { Ok(NetworkState::checkpoint_rollback_async(&checkpoint).await?) }).boxed()
+        self.run(CHECKPOINT_LIMIT, move || async move {
+            Ok(NetworkState::checkpoint_rollback_async(&checkpoint).await?)
+        })
+        .boxed()
     }
 
     fn links(&self) -> BoxFuture<'_, Result<Seen, HostError>> {
-        self.run(READ_LIMIT, || async { Ok(Links::open()?.list().await?) }).boxed()
+        self.run(READ_LIMIT, || async { Ok(Links::open()?.list().await?) })
+            .boxed()
     }
 
     fn attach(&self, port: Port, bridge: u32) -> BoxFuture<'_, Result<(), HostError>> {
-        self.run(READ_LIMIT, move || async move { Ok(Links::open()?.attach(&port, bridge).await?) }).boxed()
+        self.run(READ_LIMIT, move || async move {
+            Ok(Links::open()?.attach(&port, bridge).await?)
+        })
+        .boxed()
     }
 
-    fn ovsdb(&self, operations: Vec<Value>) -> BoxFuture<'_, Result<Option<Vec<Value>>, HostError>> {
+    fn ovsdb(
+        &self,
+        operations: Vec<Value>,
+    ) -> BoxFuture<'_, Result<Option<Vec<Value>>, HostError>> {
         // It blocks, on a thread of its own, so that changes of the host are told meanwhile.
         self.run(READ_LIMIT, move || async move {
-            let done = tokio::task::spawn_blocking(move || ovsdb::transact(Path::new(ovsdb::SOCKET), &operations)).await;
+            let done = tokio::task::spawn_blocking(move || {
+                ovsdb::transact(Path::new(ovsdb::SOCKET), &operations)
+            })
+            .await;
             Ok(done.map_err(|panic| HostError::Panicked(panic.to_string()))??)
         })
         .boxed()
     }
 
     fn configured(&self, links: Vec<String>) -> BoxFuture<'_, Result<BTreeSet<String>, HostError>> {
-        self.run(READ_LIMIT, move || async move { ports::configured(&zbus::Connection::system().await?, &links).await }).boxed()
+        self.run(READ_LIMIT, move || async move {
+            ports::configured(&zbus::Connection::system().await?, &links).await
+        })
+        .boxed()
     }
 
     fn leave_alone(&self, links: Vec<String>) -> BoxFuture<'_, Result<(), HostError>> {
-        self.run(READ_LIMIT, move || async move { ports::leave_alone(&zbus::Connection::system().await?, &links).await }).boxed()
+        self.run(READ_LIMIT, move || async move {
+            ports::leave_alone(&zbus::Connection::system().await?, &links).await
+        })
+        .boxed()
     }
 
-    fn reach<'a>(&'a self, peer: &'a Peer, servers: &'a [String]) -> BoxFuture<'a, Result<(), String>> {
+    fn reach<'a>(
+        &'a self,
+        peer: &'a Peer,
+        servers: &'a [String],
+    ) -> BoxFuture<'a, Result<(), String>> {
         peer.ask(servers).boxed()
     }
 }
@@ -172,7 +220,11 @@ impl Host for Machine {
 /// The kernel's numbers of the interfaces that it knows; those of OVS alone have none.
 fn indexes(state: &NetworkState) -> BTreeMap<String, u32> {
     use rustix::net::{AddressFamily, SocketType, netdevice::name_to_index, socket};
-    let Ok(socket) = socket(AddressFamily::INET, SocketType::DGRAM, None) else { return BTreeMap::new() };
+    let Ok(socket) = socket(AddressFamily::INET, SocketType::DGRAM, None) else {
+        return BTreeMap::new();
+    };
     let names = state.interfaces.iter().map(nmstate::Interface::name);
-    names.filter_map(|name| Some((name.to_owned(), name_to_index(&socket, name).ok()?))).collect()
+    names
+        .filter_map(|name| Some((name.to_owned(), name_to_index(&socket, name).ok()?)))
+        .collect()
 }

@@ -1,7 +1,8 @@
 //! What the agent asks of the host that it runs on.
 //!
-//! Everything that reads or changes a host's network goes through [`Host`], and that it changed by itself comes as [`Changes`]. An agent
-//! that is simulated for a measurement differs from a real one in these two and in nothing else.
+//! Everything that reads or changes a host's network goes through [`Host`], and that it changed by
+//! itself comes as [`Changes`]. An agent that is simulated for a measurement differs from a real
+//! one in these two and in nothing else.
 
 mod machine;
 mod netlink;
@@ -29,8 +30,8 @@ pub const NMSTATE_VERSION: &str = "2.2.62";
 
 /// A host whose network can be read, and changed where NetworkManager runs.
 ///
-/// Calls are done one after the other, in the order in which they were made: a look never sees half of an apply. A call goes on to its end
-/// also when nobody waits for it any more.
+/// Calls are done one after the other, in the order in which they were made: a look never sees half
+/// of an apply. A call goes on to its end also when nobody waits for it any more.
 pub trait Host: Send + Sync + 'static {
     /// How the network is now.
     ///
@@ -38,11 +39,17 @@ pub trait Host: Send + Sync + 'static {
     /// The kernel or NetworkManager does not answer, or answers with an error.
     fn retrieve(&self, query: Query) -> BoxFuture<'_, Result<Retrieved, HostError>>;
 
-    /// Changes the network to `desired`, under a checkpoint of NetworkManager; what fails is rolled back before this returns.
+    /// Changes the network to `desired`, under a checkpoint of NetworkManager; what fails is rolled
+    /// back before this returns.
     ///
     /// # Errors
-    /// `desired` is invalid or cannot be had; or without NetworkManager, as nothing could be rolled back then.
-    fn apply(&self, desired: NetworkState, options: ApplyOptions) -> BoxFuture<'_, Result<(), HostError>>;
+    /// `desired` is invalid or cannot be had; or without NetworkManager, as nothing could be rolled
+    /// back then.
+    fn apply(
+        &self,
+        desired: NetworkState,
+        options: ApplyOptions,
+    ) -> BoxFuture<'_, Result<(), HostError>>;
 
     /// The checkpoints that NetworkManager holds, as paths on D-Bus; whoever made them.
     ///
@@ -53,13 +60,15 @@ pub trait Host: Send + Sync + 'static {
     /// Keeps what was changed since this checkpoint, and removes it.
     ///
     /// # Errors
-    /// There is no such checkpoint: most often its time is over, and NetworkManager has rolled back.
+    /// There is no such checkpoint: most often its time is over, and NetworkManager has rolled
+    /// back.
     fn commit(&self, checkpoint: String) -> BoxFuture<'_, Result<(), HostError>>;
 
     /// Puts back what was changed since this checkpoint, and removes it.
     ///
     /// # Errors
-    /// There is no such checkpoint: most often its time is over, and NetworkManager has rolled back.
+    /// There is no such checkpoint: most often its time is over, and NetworkManager has rolled
+    /// back.
     fn rollback(&self, checkpoint: String) -> BoxFuture<'_, Result<(), HostError>>;
 
     /// The kernel's links, with what bridges keep of their ports.
@@ -74,31 +83,38 @@ pub trait Host: Send + Sync + 'static {
     /// The kernel refuses: most often port or bridge are gone.
     fn attach(&self, port: Port, bridge: u32) -> BoxFuture<'_, Result<(), HostError>>;
 
-    /// Carries out operations on Open vSwitch's database (RFC 7047, 5.2), all of them or none, and returns their results; `None` on a host without
-    /// Open vSwitch.
+    /// Carries out operations on Open vSwitch's database (RFC 7047, 5.2), all of them or none, and
+    /// returns their results; `None` on a host without Open vSwitch.
     ///
     /// # Errors
     /// The database cannot be asked, or refuses.
-    fn ovsdb(&self, operations: Vec<Value>) -> BoxFuture<'_, Result<Option<Vec<Value>>, HostError>>;
+    fn ovsdb(&self, operations: Vec<Value>)
+    -> BoxFuture<'_, Result<Option<Vec<Value>>, HostError>>;
 
-    /// Those of the links that NetworkManager has set up by a profile: a policy's or a person's, and no CNI plugin's.
+    /// Those of the links that NetworkManager has set up by a profile: a policy's or a person's,
+    /// and no CNI plugin's.
     ///
     /// # Errors
     /// NetworkManager is not there or does not answer.
     fn configured(&self, links: Vec<String>) -> BoxFuture<'_, Result<BTreeSet<String>, HostError>>;
 
-    /// Has NetworkManager leave links alone until it or the link starts anew. What it does not know is none of its business.
+    /// Has NetworkManager leave links alone until it or the link starts anew. What it does not know
+    /// is none of its business.
     ///
     /// # Errors
     /// NetworkManager is not there or does not answer.
     fn leave_alone(&self, links: Vec<String>) -> BoxFuture<'_, Result<(), HostError>>;
 
-    /// Asks once whether something answers over the host's network as it is at this moment: beside other calls, not after them. `servers` are the
-    /// name servers of the host, by its state.
+    /// Asks once whether something answers over the host's network as it is at this moment: beside
+    /// other calls, not after them. `servers` are the name servers of the host, by its state.
     ///
     /// # Errors
     /// What went wrong, in words.
-    fn reach<'a>(&'a self, peer: &'a Peer, servers: &'a [String]) -> BoxFuture<'a, Result<(), String>>;
+    fn reach<'a>(
+        &'a self,
+        peer: &'a Peer,
+        servers: &'a [String],
+    ) -> BoxFuture<'a, Result<(), String>>;
 }
 
 /// What to read.
@@ -106,7 +122,8 @@ pub trait Host: Send + Sync + 'static {
 pub struct Query {
     /// With passwords in clear. What was read so must never leave the process.
     pub secrets: bool,
-    /// Only what was configured: without what DHCP, router advertisements and LLDP neighbours have brought.
+    /// Only what was configured: without what DHCP, router advertisements and LLDP neighbours have
+    /// brought.
     pub configured_only: bool,
 }
 
@@ -139,15 +156,18 @@ pub enum Backend {
 /// How to apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ApplyOptions {
-    /// Whether the checkpoint goes when all is done. Else it stays, for [`Host::commit`] or [`Host::rollback`]; [`Host::checkpoints`] has it.
+    /// Whether the checkpoint goes when all is done. Else it stays, for [`Host::commit`] or
+    /// [`Host::rollback`]; [`Host::checkpoints`] has it.
     pub commit: bool,
-    /// After how long without a commit NetworkManager rolls back by itself. nmstate begins it anew with each step of its own.
+    /// After how long without a commit NetworkManager rolls back by itself. nmstate begins it anew
+    /// with each step of its own.
     pub checkpoint: Duration,
     /// Whether nmstate reads everything back until it is as desired.
     pub verify: bool,
     /// Forgotten at the next boot.
     pub memory_only: bool,
-    /// How long all of it may take. What is not done by then is given up, and NetworkManager rolls back when the checkpoint's time is over.
+    /// How long all of it may take. What is not done by then is given up, and NetworkManager rolls
+    /// back when the checkpoint's time is over.
     pub limit: Duration,
 }
 
@@ -211,7 +231,10 @@ impl From<io::Error> for HostError {
 
 impl From<NmstateError> for HostError {
     fn from(error: NmstateError) -> Self {
-        Self::Nmstate { kind: error.kind(), message: error.msg().to_owned() }
+        Self::Nmstate {
+            kind: error.kind(),
+            message: error.msg().to_owned(),
+        }
     }
 }
 
@@ -239,7 +262,13 @@ mod tests {
     #[test]
     fn the_version_is_the_one_that_is_linked() {
         let lock = include_str!("../../../../Cargo.lock");
-        let version = lock.split("name = \"nmstate\"\nversion = \"").nth(1).unwrap().split('"').next().unwrap();
+        let version = lock
+            .split("name = \"nmstate\"\nversion = \"")
+            .nth(1)
+            .unwrap()
+            .split('"')
+            .next()
+            .unwrap();
         assert_eq!(NMSTATE_VERSION, version);
     }
 }

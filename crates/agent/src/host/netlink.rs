@@ -10,8 +10,9 @@ use tokio::sync::mpsc;
 
 use super::Change;
 
-/// Groups of `linux/rtnetlink.h`: links, addresses, routes and rules of both families, and what sysctls such as `forwarding` say. Not
-/// neighbours: they come and go with each connection, and nothing of them is reported.
+/// Groups of `linux/rtnetlink.h`: links, addresses, routes and rules of both families, and what
+/// sysctls such as `forwarding` say. Not neighbours: they come and go with each connection, and
+/// nothing of them is reported.
 const GROUPS: [u32; 9] = [1, 5, 7, 8, 9, 11, 19, 24, 25];
 const RTM_NEWROUTE: u16 = 24;
 const RTM_DELROUTE: u16 = 25;
@@ -34,7 +35,8 @@ impl Events {
         Ok(Self(socket))
     }
 
-    /// Tells of what matters, for ever. What has not been taken yet is one change together with what comes.
+    /// Tells of what matters, for ever. What has not been taken yet is one change together with
+    /// what comes.
     pub async fn tell(self, changes: mpsc::Sender<Change>) {
         let mut datagram = Vec::with_capacity(1 << 16);
         loop {
@@ -42,7 +44,9 @@ impl Events {
             let change = match self.0.recv(&mut datagram).await {
                 Ok(()) if matters(&datagram) => Change::Kernel,
                 Ok(()) => continue,
-                Err(error) if error.raw_os_error() == Some(Errno::NOBUFS.raw_os_error()) => Change::Lost,
+                Err(error) if error.raw_os_error() == Some(Errno::NOBUFS.raw_os_error()) => {
+                    Change::Lost
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => {
                     tracing::error!(%error, "the kernel's changes cannot be read; only the regular full look is left");
@@ -54,8 +58,8 @@ impl Events {
     }
 }
 
-/// Whether a datagram can have changed what is reported. Routes of routing daemons cannot: nmstate does not read them, and on a router they
-/// change all the time.
+/// Whether a datagram can have changed what is reported. Routes of routing daemons cannot: nmstate
+/// does not read them, and on a router they change all the time.
 fn matters(datagram: &[u8]) -> bool {
     let mut rest = datagram;
     while let Ok(message) = NetlinkBuffer::new_checked(rest) {
@@ -68,7 +72,9 @@ fn matters(datagram: &[u8]) -> bool {
             }
             _ => return true,
         }
-        rest = rest.get((message.length() as usize).next_multiple_of(4)..).unwrap_or_default();
+        rest = rest
+            .get((message.length() as usize).next_multiple_of(4)..)
+            .unwrap_or_default();
     }
     false
 }
@@ -95,7 +101,10 @@ mod tests {
     #[test]
     fn a_buffer_that_was_too_small_is_told() {
         in_namespace(|| {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
             runtime.block_on(async {
                 let events = Events::open().unwrap();
                 // The kernel makes it as small as it can, some kilobytes.

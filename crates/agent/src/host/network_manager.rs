@@ -1,10 +1,14 @@
-//! NetworkManager on D-Bus: whether it is there, which version, its checkpoints, and that something changed.
+//! NetworkManager on D-Bus: whether it is there, which version, its checkpoints, and that something
+//! changed.
 
 use std::time::Duration;
 
 use futures::StreamExt;
 use tokio::sync::mpsc;
-use zbus::{Connection, MatchRule, MessageStream, Proxy, fdo::DBusProxy, message::Type, zvariant::OwnedObjectPath};
+use zbus::{
+    Connection, MatchRule, MessageStream, Proxy, fdo::DBusProxy, message::Type,
+    zvariant::OwnedObjectPath,
+};
 
 use super::{Backend, Change, HostError};
 use crate::pause::Pause;
@@ -13,15 +17,26 @@ const NAME: &str = "org.freedesktop.NetworkManager";
 const PATH: &str = "/org/freedesktop/NetworkManager";
 /// How long a bus that accepts connections may take to answer.
 const LIMIT: Duration = Duration::from_secs(10);
-const WAY_OUT: &str = "start NetworkManager on the host, and see that the agent's pod mounts the host's /run/dbus";
+const WAY_OUT: &str =
+    "start NetworkManager on the host, and see that the agent's pod mounts the host's /run/dbus";
 
-/// Who answers now. A bus would start NetworkManager for whoever calls it, so its name is looked for first.
+/// Who answers now. A bus would start NetworkManager for whoever calls it, so its name is looked
+/// for first.
 pub async fn find() -> Backend {
     match tokio::time::timeout(LIMIT, version()).await {
         Ok(Ok(Some(version))) => Backend::NetworkManager { version },
-        Ok(Ok(None)) => Backend::ReadOnly { why: format!("NetworkManager is not on the system's D-Bus: {WAY_OUT}") },
-        Ok(Err(error)) => Backend::ReadOnly { why: format!("the system's D-Bus cannot be reached ({error}): {WAY_OUT}") },
-        Err(_) => Backend::ReadOnly { why: format!("the system's D-Bus has not answered within {} s: {WAY_OUT}", LIMIT.as_secs()) },
+        Ok(Ok(None)) => Backend::ReadOnly {
+            why: format!("NetworkManager is not on the system's D-Bus: {WAY_OUT}"),
+        },
+        Ok(Err(error)) => Backend::ReadOnly {
+            why: format!("the system's D-Bus cannot be reached ({error}): {WAY_OUT}"),
+        },
+        Err(_) => Backend::ReadOnly {
+            why: format!(
+                "the system's D-Bus has not answered within {} s: {WAY_OUT}",
+                LIMIT.as_secs()
+            ),
+        },
     }
 }
 
@@ -34,12 +49,21 @@ async fn version() -> zbus::Result<Option<String>> {
 }
 
 async fn is_there(bus: &Connection) -> zbus::Result<bool> {
-    Ok(DBusProxy::new(bus).await?.name_has_owner(NAME.try_into()?).await?)
+    Ok(DBusProxy::new(bus)
+        .await?
+        .name_has_owner(NAME.try_into()?)
+        .await?)
 }
 
 async fn manager(bus: &Connection) -> zbus::Result<Proxy<'static>> {
-    let proxy = zbus::proxy::Builder::new(bus).destination(NAME)?.path(PATH)?.interface(NAME)?;
-    proxy.cache_properties(zbus::proxy::CacheProperties::No).build().await
+    let proxy = zbus::proxy::Builder::new(bus)
+        .destination(NAME)?
+        .path(PATH)?
+        .interface(NAME)?;
+    proxy
+        .cache_properties(zbus::proxy::CacheProperties::No)
+        .build()
+        .await
 }
 
 /// See [`super::Host::checkpoints`].
@@ -49,14 +73,19 @@ pub async fn checkpoints() -> Result<Vec<String>, HostError> {
     }
     let paths = async {
         let bus = Connection::system().await?;
-        manager(&bus).await?.get_property::<Vec<OwnedObjectPath>>("Checkpoints").await
+        manager(&bus)
+            .await?
+            .get_property::<Vec<OwnedObjectPath>>("Checkpoints")
+            .await
     };
-    let paths = paths.await.map_err(|error| HostError::Bus(error.to_string()))?;
+    let paths = paths
+        .await
+        .map_err(|error| HostError::Bus(error.to_string()))?;
     Ok(paths.into_iter().map(|path| path.to_string()).collect())
 }
 
-/// Tells of each signal of NetworkManager, and of its coming and going, for ever. A bus that is not there is looked for with growing pauses,
-/// up to half a minute.
+/// Tells of each signal of NetworkManager, and of its coming and going, for ever. A bus that is not
+/// there is looked for with growing pauses, up to half a minute.
 pub async fn tell(changes: mpsc::Sender<Change>) {
     let mut pause = Pause::new(Duration::from_millis(100), Duration::from_secs(30));
     loop {
@@ -71,9 +100,16 @@ pub async fn tell(changes: mpsc::Sender<Change>) {
 /// Listens until the connection ends.
 async fn listen(tell: &mpsc::Sender<Change>, pause: &mut Pause) -> zbus::Result<()> {
     let bus = Connection::system().await?;
-    let signals = MatchRule::builder().msg_type(Type::Signal).sender(NAME)?.path_namespace(PATH)?.build();
+    let signals = MatchRule::builder()
+        .msg_type(Type::Signal)
+        .sender(NAME)?
+        .path_namespace(PATH)?
+        .build();
     let mut signals = MessageStream::for_match_rule(signals, &bus, None).await?;
-    let mut owner = DBusProxy::new(&bus).await?.receive_name_owner_changed_with_args(&[(0, NAME)]).await?;
+    let mut owner = DBusProxy::new(&bus)
+        .await?
+        .receive_name_owner_changed_with_args(&[(0, NAME)])
+        .await?;
     pause.reset();
     // What happened before is not known.
     let _ = tell.try_send(Change::Backend);
@@ -99,13 +135,26 @@ async fn listen(tell: &mpsc::Sender<Change>, pause: &mut Pause) -> zbus::Result<
     Ok(())
 }
 
-/// Whether a signal can have changed what is reported. Radio and traffic counters cannot, and are told all the time.
+/// Whether a signal can have changed what is reported. Radio and traffic counters cannot, and are
+/// told all the time.
 fn matters(signal: &zbus::Message) -> bool {
     let header = signal.header();
-    let about = if header.member().is_some_and(|member| member == "PropertiesChanged") {
-        signal.body().deserialize::<(String, zbus::zvariant::Value<'_>, Vec<String>)>().map(|(about, ..)| about).unwrap_or_default()
+    let about = if header
+        .member()
+        .is_some_and(|member| member == "PropertiesChanged")
+    {
+        signal
+            .body()
+            .deserialize::<(String, zbus::zvariant::Value<'_>, Vec<String>)>()
+            .map(|(about, ..)| about)
+            .unwrap_or_default()
     } else {
-        header.interface().map(ToString::to_string).unwrap_or_default()
+        header
+            .interface()
+            .map(ToString::to_string)
+            .unwrap_or_default()
     };
-    !["AccessPoint", "Device.Statistics", "Device.Wireless"].iter().any(|quiet| about.ends_with(quiet))
+    !["AccessPoint", "Device.Statistics", "Device.Wireless"]
+        .iter()
+        .any(|quiet| about.ends_with(quiet))
 }

@@ -1,4 +1,5 @@
-//! Links as rtnetlink(7) shows and changes them: bridges, the host's ends of pods' veth pairs, and what a bridge keeps of a port.
+//! Links as rtnetlink(7) shows and changes them: bridges, the host's ends of pods' veth pairs, and
+//! what a bridge keeps of a port.
 
 use std::{collections::BTreeMap, io};
 
@@ -9,8 +10,8 @@ use rtnetlink::{
     packet_route::{
         AddressFamily,
         link::{
-            AfSpecBridge, BridgeVlanInfoFlags, InfoBridgePort, InfoKind, InfoPortData, LinkAttribute, LinkExtentMask, LinkFlags, LinkInfo,
-            LinkMessage,
+            AfSpecBridge, BridgeVlanInfoFlags, InfoBridgePort, InfoKind, InfoPortData,
+            LinkAttribute, LinkExtentMask, LinkFlags, LinkInfo, LinkMessage,
         },
     },
 };
@@ -23,7 +24,8 @@ use super::Port;
 pub struct Settings {
     /// VLANs with their flags, as `struct bridge_vlan_info` has them.
     vlans: Vec<(u16, u16)>,
-    /// Attributes of `IFLA_INFO_SLAVE_DATA` (linux/if_link.h, `IFLA_BRPORT_*`) that can be set, with their bytes: cost, isolation, hairpin and so on.
+    /// Attributes of `IFLA_INFO_SLAVE_DATA` (linux/if_link.h, `IFLA_BRPORT_*`) that can be set,
+    /// with their bytes: cost, isolation, hairpin and so on.
     options: Vec<(u16, Vec<u8>)>,
 }
 
@@ -58,11 +60,15 @@ impl Seen {
     }
 
     pub(super) fn bridge(&self, name: &str) -> Option<&Link> {
-        self.0.values().find(|link| link.is_bridge && link.name == name)
+        self.0
+            .values()
+            .find(|link| link.is_bridge && link.name == name)
     }
 
     pub(super) fn pod_end(&self, index: u32, name: &str) -> Option<&Link> {
-        self.0.get(&index).filter(|link| link.is_pod_end && link.name == name)
+        self.0
+            .get(&index)
+            .filter(|link| link.is_pod_end && link.name == name)
     }
 
     /// The host's ends of pods' veth pairs.
@@ -87,15 +93,29 @@ impl Links {
     /// Opens a socket; must be called inside a tokio runtime.
     pub fn open() -> io::Result<Self> {
         let (connection, handle, _) = new_connection()?;
-        Ok(Self { handle, connection: tokio::spawn(connection) })
+        Ok(Self {
+            handle,
+            connection: tokio::spawn(connection),
+        })
     }
 
     /// All links, with what bridges keep of their ports.
     pub async fn list(&self) -> Result<Seen, Error> {
         let links = self.handle.link().get().execute();
-        let mut seen = Seen::new(links.try_filter_map(|message| async move { Ok(link(message)) }).try_collect::<Vec<_>>().await?);
+        let mut seen = Seen::new(
+            links
+                .try_filter_map(|message| async move { Ok(link(message)) })
+                .try_collect::<Vec<_>>()
+                .await?,
+        );
         // VLANs are told in a list of their own, of bridges' ports only.
-        let mut ports = Box::pin(self.handle.link().get().set_filter_mask(AddressFamily::Bridge, vec![LinkExtentMask::Brvlan]).execute());
+        let mut ports = Box::pin(
+            self.handle
+                .link()
+                .get()
+                .set_filter_mask(AddressFamily::Bridge, vec![LinkExtentMask::Brvlan])
+                .execute(),
+        );
         while let Some(message) = ports.try_next().await? {
             if let Some(link) = seen.0.get_mut(&message.header.index) {
                 link.settings.vlans = vlans(&message);
@@ -114,7 +134,8 @@ impl Links {
         if !port.settings.options.is_empty() {
             let mut options = LinkBridgePort::new(port.index);
             for (kind, bytes) in &port.settings.options {
-                options = options.append_info_data(InfoBridgePort::Other(DefaultNla::new(*kind, bytes.clone())));
+                options = options
+                    .append_info_data(InfoBridgePort::Other(DefaultNla::new(*kind, bytes.clone())));
             }
             self.handle.link().change(options.build()).execute().await?;
         }
@@ -133,8 +154,15 @@ impl Links {
         }
         self.handle.link().set(add.build()).execute().await?;
         let now = self.list().await?;
-        let Some(link) = now.pod_end(port.index, &port.name) else { return Ok(()) };
-        let surplus: Vec<_> = link.settings.vlans.iter().filter(|(vlan, _)| !wanted.iter().any(|(kept, _)| kept == vlan)).collect();
+        let Some(link) = now.pod_end(port.index, &port.name) else {
+            return Ok(());
+        };
+        let surplus: Vec<_> = link
+            .settings
+            .vlans
+            .iter()
+            .filter(|(vlan, _)| !wanted.iter().any(|(kept, _)| kept == vlan))
+            .collect();
         if surplus.is_empty() {
             return Ok(());
         }
@@ -142,7 +170,11 @@ impl Links {
         for (vlan, _) in surplus {
             remove = remove.vlan(*vlan, BridgeVlanInfoFlags::empty());
         }
-        self.handle.link().del_with_message(remove.build()).execute().await
+        self.handle
+            .link()
+            .del_with_message(remove.build())
+            .execute()
+            .await
     }
 }
 
@@ -168,7 +200,11 @@ fn link(message: LinkMessage) -> Option<Link> {
                         LinkInfo::Kind(InfoKind::Bridge) => link.is_bridge = true,
                         LinkInfo::Kind(InfoKind::Veth) => is_veth = true,
                         LinkInfo::PortData(InfoPortData::BridgePort(options)) => {
-                            link.settings.options = options.iter().filter(|option| can_be_set(option)).map(bytes).collect();
+                            link.settings.options = options
+                                .iter()
+                                .filter(|option| can_be_set(option))
+                                .map(bytes)
+                                .collect();
                         }
                         _ => {}
                     }
@@ -181,8 +217,8 @@ fn link(message: LinkMessage) -> Option<Link> {
     (!link.name.is_empty()).then_some(link)
 }
 
-/// What the bridge or a protocol works out itself is left out, and so is what newer kernels add: a value that cannot be set makes the kernel
-/// refuse all of them.
+/// What the bridge or a protocol works out itself is left out, and so is what newer kernels add: a
+/// value that cannot be set makes the kernel refuse all of them.
 fn can_be_set(option: &InfoBridgePort) -> bool {
     use InfoBridgePort as Option;
     matches!(
@@ -214,10 +250,13 @@ fn bytes(option: &InfoBridgePort) -> (u16, Vec<u8>) {
 }
 
 fn vlans(message: &LinkMessage) -> Vec<(u16, u16)> {
-    let specs = message.attributes.iter().filter_map(|attribute| match attribute {
-        LinkAttribute::AfSpecBridge(specs) => Some(specs),
-        _ => None,
-    });
+    let specs = message
+        .attributes
+        .iter()
+        .filter_map(|attribute| match attribute {
+            LinkAttribute::AfSpecBridge(specs) => Some(specs),
+            _ => None,
+        });
     let of_port = specs.flatten().filter_map(|spec| match spec {
         AfSpecBridge::VlanInfo(vlan) => Some((vlan.vid, vlan.flags.bits())),
         _ => None,

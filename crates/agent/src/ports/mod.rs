@@ -1,6 +1,8 @@
-//! Pods' ports of Linux bridges: the ends of veth pairs whose other end is in a pod, which a CNI plugin has attached to a bridge that policies
-//! shape. No policy names them, nobody but the CNI plugin knows them, and it acts once. So whoever makes the bridge anew, or drops ports that
-//! are not on a list, cuts the pod off for good, while it goes on looking healthy. The agent remembers them, and puts them back.
+//! Pods' ports of Linux bridges: the ends of veth pairs whose other end is in a pod, which a CNI
+//! plugin has attached to a bridge that policies shape. No policy names them, nobody but the CNI
+//! plugin knows them, and it acts once. So whoever makes the bridge anew, or drops ports that are
+//! not on a list, cuts the pod off for good, while it goes on looking healthy. The agent remembers
+//! them, and puts them back.
 //!
 //! Ports of OVS bridges are rows of a database, and looked after in the same way: [`ovs`].
 
@@ -94,18 +96,26 @@ impl Memory {
         self.ports.values()
     }
 
-    /// The names of what looks like pods' ports of the bridges that policies name, or that are remembered.
+    /// The names of what looks like pods' ports of the bridges that policies name, or that are
+    /// remembered.
     pub fn candidates(&self, seen: &Seen, bridges: &BTreeSet<String>) -> Vec<String> {
-        let known: BTreeSet<&str> = self.ports.values().map(|port| port.bridge.as_str()).collect();
+        let known: BTreeSet<&str> = self
+            .ports
+            .values()
+            .map(|port| port.bridge.as_str())
+            .collect();
         let bridge = |link: &links::Link| link.master.and_then(|master| seen.name(master));
-        let attached = seen.pod_ends().filter(|link| bridge(link).is_some_and(|name| bridges.contains(name) || known.contains(name)));
+        let attached = seen.pod_ends().filter(|link| {
+            bridge(link).is_some_and(|name| bridges.contains(name) || known.contains(name))
+        });
         attached.map(|link| link.name.clone()).collect()
     }
 
-    /// Looks at the links, puts back each port that is known and has lost its bridge while the bridge is there, and remembers how things are.
-    /// `bridges` are those that policies name, beside those remembered; `configured` the links that somebody has configured, which are no
-    /// pods' whatever they look like, or `None` if that is not known: then none is remembered that was not. Nothing is written if nothing
-    /// has changed.
+    /// Looks at the links, puts back each port that is known and has lost its bridge while the
+    /// bridge is there, and remembers how things are. `bridges` are those that policies name,
+    /// beside those remembered; `configured` the links that somebody has configured, which are no
+    /// pods' whatever they look like, or `None` if that is not known: then none is remembered that
+    /// was not. Nothing is written if nothing has changed.
     pub async fn reconcile(
         &mut self,
         dir: &StateDir,
@@ -116,14 +126,23 @@ impl Memory {
         let seen = host.links().await?;
         let mut reattached = Reattached::default();
         for port in self.lost(&seen) {
-            let Some(bridge) = seen.bridge(&port.bridge) else { continue };
-            let attachment = Attachment { port: port.name.clone(), bridge: port.bridge.clone() };
+            let Some(bridge) = seen.bridge(&port.bridge) else {
+                continue;
+            };
+            let attachment = Attachment {
+                port: port.name.clone(),
+                bridge: port.bridge.clone(),
+            };
             match host.attach(port, bridge.index).await {
                 Ok(()) => reattached.done.push(attachment),
                 Err(error) => reattached.failed.push((attachment, error.to_string())),
             }
         }
-        let seen = if reattached.done.is_empty() { seen } else { host.links().await? };
+        let seen = if reattached.done.is_empty() {
+            seen
+        } else {
+            host.links().await?
+        };
         let now = self.after(&seen, bridges, configured);
         if now != *self {
             dir.write(FILE, &now)?;
@@ -132,38 +151,64 @@ impl Memory {
         Ok(reattached)
     }
 
-    /// Known ports that are there, without a bridge or on one that has been made anew, while theirs is there.
+    /// Known ports that are there, without a bridge or on one that has been made anew, while theirs
+    /// is there.
     fn lost(&self, seen: &Seen) -> Vec<Port> {
         let is_lost = |port: &&Port| {
-            let Some(link) = seen.pod_end(port.index, &port.name) else { return false };
+            let Some(link) = seen.pod_end(port.index, &port.name) else {
+                return false;
+            };
             link.master.is_none() && seen.bridge(&port.bridge).is_some()
         };
         self.ports.values().filter(is_lost).cloned().collect()
     }
 
     /// What is to be remembered: how ports are attached, and of those that are not how they were.
-    fn after(&self, seen: &Seen, bridges: &BTreeSet<String>, configured: Option<&BTreeSet<String>>) -> Self {
-        let known: BTreeSet<&str> = self.ports.values().map(|port| port.bridge.as_str()).collect();
+    fn after(
+        &self,
+        seen: &Seen,
+        bridges: &BTreeSet<String>,
+        configured: Option<&BTreeSet<String>>,
+    ) -> Self {
+        let known: BTreeSet<&str> = self
+            .ports
+            .values()
+            .map(|port| port.bridge.as_str())
+            .collect();
         let is_pods = |link: &links::Link| match configured {
             Some(configured) => !configured.contains(&link.name),
             None => self.ports.contains_key(&link.index),
         };
-        let ports = seen.pod_ends().filter(|link| is_pods(link)).filter_map(|link| {
-            let attached = link.master.and_then(|master| seen.name(master)).filter(|name| seen.bridge(name).is_some());
-            let port = match attached {
-                Some(bridge) => (bridges.contains(bridge) || known.contains(bridge)).then(|| Port {
-                    index: link.index,
-                    name: link.name.clone(),
-                    bridge: bridge.to_owned(),
-                    up: link.up,
-                    settings: link.settings.clone(),
-                })?,
-                None if link.master.is_some() => return None,
-                None => self.ports.get(&link.index).filter(|port| port.name == link.name)?.clone(),
-            };
-            Some((port.index, port))
-        });
-        Self { ports: ports.collect() }
+        let ports = seen
+            .pod_ends()
+            .filter(|link| is_pods(link))
+            .filter_map(|link| {
+                let attached = link
+                    .master
+                    .and_then(|master| seen.name(master))
+                    .filter(|name| seen.bridge(name).is_some());
+                let port = match attached {
+                    Some(bridge) => {
+                        (bridges.contains(bridge) || known.contains(bridge)).then(|| Port {
+                            index: link.index,
+                            name: link.name.clone(),
+                            bridge: bridge.to_owned(),
+                            up: link.up,
+                            settings: link.settings.clone(),
+                        })?
+                    }
+                    None if link.master.is_some() => return None,
+                    None => self
+                        .ports
+                        .get(&link.index)
+                        .filter(|port| port.name == link.name)?
+                        .clone(),
+                };
+                Some((port.index, port))
+            });
+        Self {
+            ports: ports.collect(),
+        }
     }
 }
 
@@ -184,7 +229,10 @@ mod tests {
     }
 
     fn bridge(index: u32, name: &str) -> Link {
-        Link { is_bridge: true, ..link(index, name, None) }
+        Link {
+            is_bridge: true,
+            ..link(index, name, None)
+        }
     }
 
     fn named(bridges: &[&str]) -> BTreeSet<String> {
@@ -201,16 +249,36 @@ mod tests {
             link(5, "vethb", Some(2)),
         ]);
         let memory = Memory::default().after(&seen, &named(&["br1"]), Some(&named(&[])));
-        assert_eq!(memory.ports().map(|port| (port.name.as_str(), port.bridge.as_str())).collect::<Vec<_>>(), [("vetha", "br1")]);
+        assert_eq!(
+            memory
+                .ports()
+                .map(|port| (port.name.as_str(), port.bridge.as_str()))
+                .collect::<Vec<_>>(),
+            [("vetha", "br1")]
+        );
     }
 
     #[test]
     fn what_somebody_has_configured_is_no_pods_port() {
         // A card of a node that is itself a container is an end of a veth pair, as a pod's is.
-        let attached = Seen::new([bridge(1, "br1"), link(4, "vetha", Some(1)), link(5, "vethb", Some(1))]);
+        let attached = Seen::new([
+            bridge(1, "br1"),
+            link(4, "vetha", Some(1)),
+            link(5, "vethb", Some(1)),
+        ]);
         let memory = Memory::default().after(&attached, &named(&["br1"]), Some(&named(&["vetha"])));
-        assert_eq!(memory.ports().map(|port| port.name.as_str()).collect::<Vec<_>>(), ["vethb"]);
-        assert_eq!(memory.after(&attached, &named(&["br1"]), None), memory, "who cannot be asked about is neither added nor forgotten");
+        assert_eq!(
+            memory
+                .ports()
+                .map(|port| port.name.as_str())
+                .collect::<Vec<_>>(),
+            ["vethb"]
+        );
+        assert_eq!(
+            memory.after(&attached, &named(&["br1"]), None),
+            memory,
+            "who cannot be asked about is neither added nor forgotten"
+        );
     }
 
     #[test]
@@ -220,7 +288,10 @@ mod tests {
         assert!(memory.lost(&attached).is_empty());
 
         let bridge_gone = Seen::new([link(4, "vetha", None)]);
-        assert!(memory.lost(&bridge_gone).is_empty(), "there is nothing to attach it to");
+        assert!(
+            memory.lost(&bridge_gone).is_empty(),
+            "there is nothing to attach it to"
+        );
         let memory = memory.after(&bridge_gone, &named(&[]), Some(&named(&[])));
         assert_eq!(memory.ports().count(), 1, "it is remembered meanwhile");
 
@@ -234,9 +305,20 @@ mod tests {
         let memory = Memory::default().after(&attached, &named(&["br1"]), Some(&named(&[])));
         let other_index = Seen::new([bridge(1, "br1"), link(5, "vetha", None)]);
         assert!(memory.lost(&other_index).is_empty());
-        assert_eq!(memory.after(&other_index, &named(&["br1"]), Some(&named(&[]))), Memory::default());
-        let moved = Seen::new([bridge(1, "br1"), bridge(2, "br2"), link(4, "vetha", Some(2))]);
+        assert_eq!(
+            memory.after(&other_index, &named(&["br1"]), Some(&named(&[]))),
+            Memory::default()
+        );
+        let moved = Seen::new([
+            bridge(1, "br1"),
+            bridge(2, "br2"),
+            link(4, "vetha", Some(2)),
+        ]);
         assert!(memory.lost(&moved).is_empty());
-        assert_eq!(memory.after(&moved, &named(&["br1"]), Some(&named(&[]))), Memory::default(), "br2 is no policy's");
+        assert_eq!(
+            memory.after(&moved, &named(&["br1"]), Some(&named(&[]))),
+            Memory::default(),
+            "br2 is no policy's"
+        );
     }
 }

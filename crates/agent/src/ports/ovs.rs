@@ -1,8 +1,9 @@
-//! Pods' ports of OVS bridges: rows that ovs-cni has written into Open vSwitch's database once. A change of the bridge leaves them alone, but
-//! they go with its row, and whoever makes the bridge anew, a rollback of its deletion too, does not know of them.
+//! Pods' ports of OVS bridges: rows that ovs-cni has written into Open vSwitch's database once. A
+//! change of the bridge leaves them alone, but they go with its row, and whoever makes the bridge
+//! anew, a rollback of its deletion too, does not know of them.
 //!
-//! What is put back is the host's end of a veth pair that is there. The representor of a virtual function (SR-IOV) outlasts its pod, so
-//! nothing here tells whether one still wants it.
+//! What is put back is the host's end of a veth pair that is there. The representor of a virtual
+//! function (SR-IOV) outlasts its pod, so nothing here tells whether one still wants it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,12 +20,21 @@ const FILE: &str = "ovs-ports.json";
 
 /// `external_ids:owner` of what ovs-cni has written.
 const OWNER: &str = "ovs-cni.network.kubevirt.io";
-/// `external_ids` of a port that was put back. ovs-cni removes a port when its pod goes, and then the device; what is put back in between
-/// nobody would remove.
+/// `external_ids` of a port that was put back. ovs-cni removes a port when its pod goes, and then
+/// the device; what is put back in between nobody would remove.
 const PUT_BACK: &str = "weft.network/put-back";
 
 /// What of a port is its configuration, and does not refer to other rows (ovs-vswitchd.conf.db(5)).
-const PORT_COLUMNS: [&str; 8] = ["cvlans", "external_ids", "mac", "other_config", "protected", "tag", "trunks", "vlan_mode"];
+const PORT_COLUMNS: [&str; 8] = [
+    "cvlans",
+    "external_ids",
+    "mac",
+    "other_config",
+    "protected",
+    "tag",
+    "trunks",
+    "vlan_mode",
+];
 /// The same of an interface.
 const INTERFACE_COLUMNS: [&str; 9] = [
     "external_ids",
@@ -71,18 +81,26 @@ impl Memory {
         self.ports.keys().map(String::as_str)
     }
 
-    /// Looks at Open vSwitch's database, puts back each port that is known and has lost its bridge while bridge and device are there, takes
-    /// out again what was put back for a pod that has gone, and remembers how things are. `bridges` are those that policies name, beside
-    /// those remembered; where there are none, or no Open vSwitch, nobody is asked.
+    /// Looks at Open vSwitch's database, puts back each port that is known and has lost its bridge
+    /// while bridge and device are there, takes out again what was put back for a pod that has
+    /// gone, and remembers how things are. `bridges` are those that policies name, beside those
+    /// remembered; where there are none, or no Open vSwitch, nobody is asked.
     ///
     /// # Errors
     /// The host cannot be asked, or what is known cannot be kept.
-    pub async fn reconcile(&mut self, dir: &StateDir, host: &dyn Host, bridges: &BTreeSet<String>) -> Result<Reattached, Error> {
+    pub async fn reconcile(
+        &mut self,
+        dir: &StateDir,
+        host: &dyn Host,
+        bridges: &BTreeSet<String>,
+    ) -> Result<Reattached, Error> {
         let mut reattached = Reattached::default();
         if bridges.is_empty() && self.ports.is_empty() {
             return Ok(reattached);
         }
-        let Some(mut switch) = Switch::read(host).await? else { return Ok(reattached) };
+        let Some(mut switch) = Switch::read(host).await? else {
+            return Ok(reattached);
+        };
         let seen = host.links().await?;
         let orphans: Vec<Value> = switch.orphans(&seen).map(|row| detach(&row.uuid)).collect();
         let mut is_changed = !orphans.is_empty();
@@ -90,7 +108,10 @@ impl Memory {
             host.ovsdb(orphans).await?;
         }
         for port in self.lost(&switch, &seen) {
-            let attachment = Attachment { port: port.name.clone(), bridge: port.bridge.clone() };
+            let attachment = Attachment {
+                port: port.name.clone(),
+                bridge: port.bridge.clone(),
+            };
             match host.ovsdb(attach(port)).await {
                 Ok(_) => reattached.done.push(attachment),
                 Err(error) => reattached.failed.push((attachment, error.to_string())),
@@ -120,17 +141,37 @@ impl Memory {
 
     /// What is to be remembered: how ports are attached, and of those that are not how they were.
     fn after(&self, switch: &Switch, seen: &Seen, bridges: &BTreeSet<String>) -> Self {
-        let known: BTreeSet<&str> = self.ports.values().map(|port| port.bridge.as_str()).collect();
+        let known: BTreeSet<&str> = self
+            .ports
+            .values()
+            .map(|port| port.bridge.as_str())
+            .collect();
         let port = |index: u32, name: &str| match switch.ports.get(name) {
             Some(row) => {
-                let bridge = row.bridge.as_ref().filter(|bridge| bridges.contains(*bridge) || known.contains(bridge.as_str()))?;
+                let bridge = row.bridge.as_ref().filter(|bridge| {
+                    bridges.contains(*bridge) || known.contains(bridge.as_str())
+                })?;
                 let (port, interface) = (row.port.clone(), row.interface.clone());
-                row.is_pods().then(|| Port { index, name: name.to_owned(), bridge: bridge.clone(), port, interface })
+                row.is_pods().then(|| Port {
+                    index,
+                    name: name.to_owned(),
+                    bridge: bridge.clone(),
+                    port,
+                    interface,
+                })
             }
-            None => self.ports.get(name).filter(|port| port.index == index).cloned(),
+            None => self
+                .ports
+                .get(name)
+                .filter(|port| port.index == index)
+                .cloned(),
         };
-        let ports = seen.pod_ends().filter_map(|link| Some((link.name.clone(), port(link.index, &link.name)?)));
-        Self { ports: ports.collect() }
+        let ports = seen
+            .pod_ends()
+            .filter_map(|link| Some((link.name.clone(), port(link.index, &link.name)?)));
+        Self {
+            ports: ports.collect(),
+        }
     }
 }
 
@@ -152,10 +193,12 @@ struct Row {
 }
 
 impl Row {
-    /// A port that ovs-cni has made for a pod: its tunnels between nodes have no interface in a container.
+    /// A port that ovs-cni has made for a pod: its tunnels between nodes have no interface in a
+    /// container.
     fn is_pods(&self) -> bool {
         let ids = map(&self.port["external_ids"]);
-        ids.get("owner") == Some(&OWNER) && ids.get("contIface").is_some_and(|name| !name.is_empty())
+        ids.get("owner") == Some(&OWNER)
+            && ids.get("contIface").is_some_and(|name| !name.is_empty())
     }
 }
 
@@ -171,40 +214,72 @@ impl Switch {
             select("Port", &["_uuid", "name"], &PORT_COLUMNS),
             select("Interface", &["name"], &INTERFACE_COLUMNS),
         ];
-        Ok(host.ovsdb(operations).await?.map(|results| Self::of(&results)))
+        Ok(host
+            .ovsdb(operations)
+            .await?
+            .map(|results| Self::of(&results)))
     }
 
     fn of(results: &[Value]) -> Self {
-        let rows = |index: usize| results.get(index).and_then(|result| result["rows"].as_array()).into_iter().flatten();
+        let rows = |index: usize| {
+            results
+                .get(index)
+                .and_then(|result| result["rows"].as_array())
+                .into_iter()
+                .flatten()
+        };
         let name = |row: &Value| row["name"].as_str().unwrap_or_default().to_owned();
-        let bridge_of: BTreeMap<&str, String> =
-            rows(0).flat_map(|bridge| references(&bridge["ports"]).into_iter().map(|port| (port, name(bridge)))).collect();
-        let mut interfaces: BTreeMap<String, Columns> = rows(2).map(|row| (name(row), only(row, &INTERFACE_COLUMNS))).collect();
+        let bridge_of: BTreeMap<&str, String> = rows(0)
+            .flat_map(|bridge| {
+                references(&bridge["ports"])
+                    .into_iter()
+                    .map(|port| (port, name(bridge)))
+            })
+            .collect();
+        let mut interfaces: BTreeMap<String, Columns> = rows(2)
+            .map(|row| (name(row), only(row, &INTERFACE_COLUMNS)))
+            .collect();
         let ports = rows(1).filter_map(|row| {
             let uuid = row["_uuid"][1].as_str()?;
             let interface = interfaces.remove(&name(row)).unwrap_or_default();
             let bridge = bridge_of.get(uuid).cloned();
-            Some((name(row), Row { uuid: uuid.to_owned(), bridge, port: only(row, &PORT_COLUMNS), interface }))
+            Some((
+                name(row),
+                Row {
+                    uuid: uuid.to_owned(),
+                    bridge,
+                    port: only(row, &PORT_COLUMNS),
+                    interface,
+                },
+            ))
         });
         let ports = ports.collect();
-        Self { bridges: rows(0).map(name).collect(), ports }
+        Self {
+            bridges: rows(0).map(name).collect(),
+            ports,
+        }
     }
 
     /// Ports that were put back for a pod that was going just then.
     fn orphans<'a>(&'a self, seen: &'a Seen) -> impl Iterator<Item = &'a Row> {
-        let is_orphan =
-            |(name, row): &(&String, &Row)| row.is_pods() && map(&row.port["external_ids"]).contains_key(PUT_BACK) && !seen.is_there(name);
+        let is_orphan = |(name, row): &(&String, &Row)| {
+            row.is_pods()
+                && map(&row.port["external_ids"]).contains_key(PUT_BACK)
+                && !seen.is_there(name)
+        };
         self.ports.iter().filter(is_orphan).map(|(_, row)| row)
     }
 }
 
-/// A port that no bridge has is no more (ovsdb-server(7): rows that nothing refers to, of tables that are no roots).
+/// A port that no bridge has is no more (ovsdb-server(7): rows that nothing refers to, of tables
+/// that are no roots).
 fn detach(port: &str) -> Value {
     let port = json!(["uuid", port]);
     json!({"op": "mutate", "table": "Bridge", "where": [["ports", "includes", port]], "mutations": [["ports", "delete", port]]})
 }
 
-/// Attaches a port to its bridge as it was attached, if the bridge is there and no port has its name.
+/// Attaches a port to its bridge as it was attached, if the bridge is there and no port has its
+/// name.
 fn attach(port: &Port) -> Vec<Value> {
     let row = |columns: &Columns, more: Value| {
         let mut row = columns.clone();
@@ -215,7 +290,10 @@ fn attach(port: &Port) -> Vec<Value> {
     let mut ids = map(&port.port["external_ids"]);
     ids.insert(PUT_BACK, "true");
     let ids: Vec<(&str, &str)> = ids.into_iter().collect();
-    let of_port = row(&port.port, json!({"interfaces": ["named-uuid", "interface"], "external_ids": ["map", ids]}));
+    let of_port = row(
+        &port.port,
+        json!({"interfaces": ["named-uuid", "interface"], "external_ids": ["map", ids]}),
+    );
     let bridge = json!([["name", "==", port.bridge]]);
     vec![
         json!({"op": "wait", "timeout": 0, "table": "Bridge", "where": bridge, "columns": ["name"], "until": "==",
@@ -227,19 +305,27 @@ fn attach(port: &Port) -> Vec<Value> {
 }
 
 fn only(row: &Value, columns: &[&str]) -> Columns {
-    columns.iter().filter_map(|&column| Some((column.to_owned(), row.get(column)?.clone()))).collect()
+    columns
+        .iter()
+        .filter_map(|&column| Some((column.to_owned(), row.get(column)?.clone())))
+        .collect()
 }
 
 /// `["map", [["key", "value"], …]]` (RFC 7047, 5.1).
 fn map(value: &Value) -> BTreeMap<&str, &str> {
     let pairs = value[1].as_array().into_iter().flatten();
-    pairs.filter_map(|pair| Some((pair[0].as_str()?, pair[1].as_str()?))).collect()
+    pairs
+        .filter_map(|pair| Some((pair[0].as_str()?, pair[1].as_str()?)))
+        .collect()
 }
 
 /// `["uuid", "…"]`, or `["set", […]]` of them: one alone stands without its set.
 fn references(value: &Value) -> Vec<&str> {
     let set = value[1].as_array().filter(|_| value[0] == "set");
-    set.map_or_else(|| vec![value], |set| set.iter().collect()).into_iter().filter_map(|reference| reference[1].as_str()).collect()
+    set.map_or_else(|| vec![value], |set| set.iter().collect())
+        .into_iter()
+        .filter_map(|reference| reference[1].as_str())
+        .collect()
 }
 
 #[cfg(test)]
@@ -262,8 +348,15 @@ mod tests {
 
     /// As ovsdb-server answers: `br1` with these ports, each with its `external_ids`.
     fn switch(ports: &[(&str, Value)]) -> Switch {
-        let uuids: Vec<_> = ports.iter().map(|(name, _)| json!(["uuid", format!("of {name}")])).collect();
-        let all = if let [one] = &uuids[..] { one.clone() } else { json!(["set", uuids]) };
+        let uuids: Vec<_> = ports
+            .iter()
+            .map(|(name, _)| json!(["uuid", format!("of {name}")]))
+            .collect();
+        let all = if let [one] = &uuids[..] {
+            one.clone()
+        } else {
+            json!(["set", uuids])
+        };
         let port = |(name, ids): &(&str, Value)| json!({"_uuid": ["uuid", format!("of {name}")], "name": name, "tag": 7, "external_ids": ["map", ids]});
         let interface = |(name, _): &(&str, Value)| json!({"name": name, "type": "", "ofport_request": ["set", []]});
         Switch::of(&[
@@ -274,7 +367,11 @@ mod tests {
     }
 
     fn pods() -> Value {
-        json!([["contIface", "net1"], ["contNetns", "/run/netns/a"], ["owner", OWNER]])
+        json!([
+            ["contIface", "net1"],
+            ["contNetns", "/run/netns/a"],
+            ["owner", OWNER]
+        ])
     }
 
     fn remembered(switch: &Switch, seen: &Seen) -> Memory {
@@ -283,12 +380,30 @@ mod tests {
 
     #[test]
     fn only_what_ovs_cni_has_attached_for_a_pod_is_remembered() {
-        let seen = links(&[(3, "eth1"), (4, "vetha"), (5, "vethb"), (6, "vethc"), (7, "vf0")]);
+        let seen = links(&[
+            (3, "eth1"),
+            (4, "vetha"),
+            (5, "vethb"),
+            (6, "vethc"),
+            (7, "vf0"),
+        ]);
         let tunnel = json!([["contIface", ""], ["owner", OWNER]]);
-        let all =
-            switch(&[("eth1", json!([])), ("vetha", pods()), ("vethb", json!([["owner", "me"]])), ("vethc", tunnel), ("vf0", pods())]);
-        assert_eq!(remembered(&all, &seen).names().collect::<Vec<_>>(), ["vetha"]);
-        assert_eq!(Memory::default().after(&all, &seen, &BTreeSet::new()), Memory::default(), "no policy names the bridge");
+        let all = switch(&[
+            ("eth1", json!([])),
+            ("vetha", pods()),
+            ("vethb", json!([["owner", "me"]])),
+            ("vethc", tunnel),
+            ("vf0", pods()),
+        ]);
+        assert_eq!(
+            remembered(&all, &seen).names().collect::<Vec<_>>(),
+            ["vetha"]
+        );
+        assert_eq!(
+            Memory::default().after(&all, &seen, &BTreeSet::new()),
+            Memory::default(),
+            "no policy names the bridge"
+        );
     }
 
     #[test]
@@ -297,16 +412,29 @@ mod tests {
         let memory = remembered(&attached, &seen);
         assert!(memory.lost(&attached, &seen).is_empty());
         let gone = Switch::default();
-        assert!(memory.lost(&gone, &seen).is_empty(), "there is nothing to attach it to");
-        assert_eq!(memory.after(&gone, &seen, &BTreeSet::new()), memory, "it is remembered meanwhile");
+        assert!(
+            memory.lost(&gone, &seen).is_empty(),
+            "there is nothing to attach it to"
+        );
+        assert_eq!(
+            memory.after(&gone, &seen, &BTreeSet::new()),
+            memory,
+            "it is remembered meanwhile"
+        );
         let anew = switch(&[]);
         let lost = memory.lost(&anew, &seen);
         let operations = attach(lost[0]);
         let (interface, port) = (&operations[1]["row"], &operations[2]["row"]);
-        assert_eq!(*interface, json!({"name": "vetha", "type": "", "ofport_request": ["set", []]}));
+        assert_eq!(
+            *interface,
+            json!({"name": "vetha", "type": "", "ofport_request": ["set", []]})
+        );
         assert_eq!((&port["name"], &port["tag"]), (&json!("vetha"), &json!(7)));
         let ids = map(&port["external_ids"]);
-        assert_eq!((ids["contNetns"], ids["owner"], ids[PUT_BACK]), ("/run/netns/a", OWNER, "true"));
+        assert_eq!(
+            (ids["contNetns"], ids["owner"], ids[PUT_BACK]),
+            ("/run/netns/a", OWNER, "true")
+        );
     }
 
     #[test]
@@ -314,17 +442,30 @@ mod tests {
         let memory = remembered(&switch(&[("vetha", pods())]), &links(&[(4, "vetha")]));
         for seen in [links(&[]), links(&[(5, "vetha")])] {
             assert!(memory.lost(&switch(&[]), &seen).is_empty());
-            assert_eq!(memory.after(&switch(&[]), &seen, &BTreeSet::new()), Memory::default());
+            assert_eq!(
+                memory.after(&switch(&[]), &seen, &BTreeSet::new()),
+                Memory::default()
+            );
         }
     }
 
     #[test]
     fn what_was_put_back_for_a_pod_that_was_going_is_taken_out_again() {
         let mut ids = pods();
-        ids.as_array_mut().into_iter().for_each(|ids| ids.push(json!([PUT_BACK, "true"])));
+        ids.as_array_mut()
+            .into_iter()
+            .for_each(|ids| ids.push(json!([PUT_BACK, "true"])));
         let rows = switch(&[("vetha", ids), ("vethb", pods())]);
-        let orphans = |seen: &Seen| rows.orphans(seen).map(|row| row.uuid.clone()).collect::<Vec<_>>();
+        let orphans = |seen: &Seen| {
+            rows.orphans(seen)
+                .map(|row| row.uuid.clone())
+                .collect::<Vec<_>>()
+        };
         assert_eq!(orphans(&links(&[(4, "vetha")])), Vec::<String>::new());
-        assert_eq!(orphans(&links(&[])), ["of vetha"], "the other is for ovs-cni to remove");
+        assert_eq!(
+            orphans(&links(&[])),
+            ["of vetha"],
+            "the other is for ovs-cni to remove"
+        );
     }
 }

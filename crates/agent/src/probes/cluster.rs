@@ -13,17 +13,29 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Over a connection of its own: one that was open before the change may live on while new ones cannot be made.
+    /// Over a connection of its own: one that was open before the change may live on while new ones
+    /// cannot be made.
     pub(super) async fn answers(&self) -> Result<(), String> {
         self.node().await.map(|_| ())
     }
 
     pub(super) async fn node_is_ready(&self) -> Result<(), String> {
         let node = self.node().await?;
-        let conditions = node.status.and_then(|status| status.conditions).unwrap_or_default();
-        match conditions.into_iter().find(|condition| condition.type_ == "Ready") {
+        let conditions = node
+            .status
+            .and_then(|status| status.conditions)
+            .unwrap_or_default();
+        match conditions
+            .into_iter()
+            .find(|condition| condition.type_ == "Ready")
+        {
             Some(ready) if ready.status == "True" => Ok(()),
-            Some(ready) => Err(format!("node {}: Ready is {}: {}", self.node, ready.status, ready.message.unwrap_or_default())),
+            Some(ready) => Err(format!(
+                "node {}: Ready is {}: {}",
+                self.node,
+                ready.status,
+                ready.message.unwrap_or_default()
+            )),
             None => Err(format!("node {} has no condition Ready", self.node)),
         }
     }
@@ -33,6 +45,9 @@ impl Cluster {
         let mut config = self.config.clone();
         config.default_retry = false;
         let client = Client::try_from(config).map_err(|error| error.to_string())?;
-        Api::<Node>::all(client).get(&self.node).await.map_err(|error| crate::probes::causes(&error))
+        Api::<Node>::all(client)
+            .get(&self.node)
+            .await
+            .map_err(|error| crate::probes::causes(&error))
     }
 }

@@ -1,4 +1,5 @@
-//! Name servers, asked one by one over UDP: the system's resolver would mix in its own configuration, caches and search domains.
+//! Name servers, asked one by one over UDP: the system's resolver would mix in its own
+//! configuration, caches and search domains.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6},
@@ -28,7 +29,10 @@ impl Server {
 
     /// Those of them that are addresses on this host.
     pub(super) fn all(servers: &[String]) -> Vec<Self> {
-        servers.iter().filter_map(|server| Self::parse(server)).collect()
+        servers
+            .iter()
+            .filter_map(|server| Self::parse(server))
+            .collect()
     }
 
     /// `192.0.2.1`, `2001:db8::1`, or with its interface `fe80::1%eth1`.
@@ -38,7 +42,9 @@ impl Server {
             Some((address, interface)) => {
                 let any = socket(AddressFamily::INET, SocketType::DGRAM, None).ok()?;
                 let scope = name_to_index(&any, interface).ok()?;
-                Some(Self(SocketAddrV6::new(address.parse().ok()?, 53, 0, scope).into()))
+                Some(Self(
+                    SocketAddrV6::new(address.parse().ok()?, 53, 0, scope).into(),
+                ))
             }
         }
     }
@@ -50,8 +56,16 @@ pub(super) async fn any_knows(servers: &[Server], name: &str) -> Result<(), Stri
         return Err("the node has no name server".to_owned());
     }
     // The default name has name servers, but no address.
-    let types: &[TYPE] = if name == DNS_HOST { &[TYPE::NS] } else { &[TYPE::A, TYPE::AAAA] };
-    let asked = servers.iter().flat_map(|server| types.iter().map(move |kind| Box::pin(knows(*server, name, *kind))));
+    let types: &[TYPE] = if name == DNS_HOST {
+        &[TYPE::NS]
+    } else {
+        &[TYPE::A, TYPE::AAAA]
+    };
+    let asked = servers.iter().flat_map(|server| {
+        types
+            .iter()
+            .map(move |kind| Box::pin(knows(*server, name, *kind)))
+    });
     select_ok(asked).await.map(|_| ())
 }
 
@@ -61,18 +75,39 @@ async fn knows(Server(server): Server, name: &str, kind: TYPE) -> Result<(), Str
     let mut query = Packet::new_query(id);
     query.set_flags(PacketFlag::RECURSION_DESIRED);
     let question = Name::new(name).map_err(|error| format!("{name} is no name: {error}"))?;
-    query.questions.push(Question::new(question, QTYPE::TYPE(kind), QCLASS::CLASS(CLASS::IN), false));
-    let query = query.build_bytes_vec().map_err(|error| at(&error.to_string()))?;
+    query.questions.push(Question::new(
+        question,
+        QTYPE::TYPE(kind),
+        QCLASS::CLASS(CLASS::IN),
+        false,
+    ));
+    let query = query
+        .build_bytes_vec()
+        .map_err(|error| at(&error.to_string()))?;
 
-    let any: SocketAddr = if server.is_ipv4() { (Ipv4Addr::UNSPECIFIED, 0).into() } else { (Ipv6Addr::UNSPECIFIED, 0).into() };
-    let socket = UdpSocket::bind(any).await.map_err(|error| at(&error.to_string()))?;
+    let any: SocketAddr = if server.is_ipv4() {
+        (Ipv4Addr::UNSPECIFIED, 0).into()
+    } else {
+        (Ipv6Addr::UNSPECIFIED, 0).into()
+    };
+    let socket = UdpSocket::bind(any)
+        .await
+        .map_err(|error| at(&error.to_string()))?;
     // A connected socket takes datagrams of the server only, and hears that there is none.
-    socket.connect(server).await.map_err(|error| at(&error.to_string()))?;
+    socket
+        .connect(server)
+        .await
+        .map_err(|error| at(&error.to_string()))?;
     let mut answer = vec![0; 4096];
     for _ in 0..TRIES {
-        socket.send(&query).await.map_err(|error| at(&error.to_string()))?;
+        socket
+            .send(&query)
+            .await
+            .map_err(|error| at(&error.to_string()))?;
         match timeout(ANSWER, socket.recv(&mut answer)).await {
-            Ok(Ok(length)) => return is_known(&answer[..length], id, name).map_err(|what| at(&what)),
+            Ok(Ok(length)) => {
+                return is_known(&answer[..length], id, name).map_err(|what| at(&what));
+            }
             Ok(Err(error)) => return Err(at(&error.to_string())),
             Err(_) => {}
         }
@@ -87,7 +122,11 @@ fn is_known(answer: &[u8], id: u16, name: &str) -> Result<(), String> {
     }
     match answer.rcode() {
         // What does not fit a datagram is an answer too.
-        RCODE::NoError if !answer.answers.is_empty() || answer.has_flags(PacketFlag::TRUNCATION) => Ok(()),
+        RCODE::NoError
+            if !answer.answers.is_empty() || answer.has_flags(PacketFlag::TRUNCATION) =>
+        {
+            Ok(())
+        }
         RCODE::NoError => Err(format!("{name} has no address")),
         code => Err(format!("{name}: {code:?}")),
     }
@@ -115,10 +154,17 @@ mod tests {
                 if asked.qname.to_string() != "here.example" {
                     *answer.rcode_mut() = RCODE::NameError;
                 } else if asked.qtype == QTYPE::TYPE(TYPE::A) {
-                    let data = RData::A(A { address: Ipv4Addr::LOCALHOST.into() });
-                    answer.answers.push(ResourceRecord::new(asked.qname, CLASS::IN, 1, data));
+                    let data = RData::A(A {
+                        address: Ipv4Addr::LOCALHOST.into(),
+                    });
+                    answer
+                        .answers
+                        .push(ResourceRecord::new(asked.qname, CLASS::IN, 1, data));
                 }
-                socket.send_to(&answer.build_bytes_vec().unwrap(), peer).await.unwrap();
+                socket
+                    .send_to(&answer.build_bytes_vec().unwrap(), peer)
+                    .await
+                    .unwrap();
             }
         });
         server
@@ -132,9 +178,22 @@ mod tests {
         };
         let alive = name_server().await;
         any_knows(&[dead, alive], "here.example").await.unwrap();
-        assert!(any_knows(&[dead], "here.example").await.unwrap_err().contains("refused"));
-        assert!(any_knows(&[alive], "nowhere.example").await.unwrap_err().contains("NameError"));
-        assert_eq!(any_knows(&[], "here.example").await.unwrap_err(), "the node has no name server");
+        assert!(
+            any_knows(&[dead], "here.example")
+                .await
+                .unwrap_err()
+                .contains("refused")
+        );
+        assert!(
+            any_knows(&[alive], "nowhere.example")
+                .await
+                .unwrap_err()
+                .contains("NameError")
+        );
+        assert_eq!(
+            any_knows(&[], "here.example").await.unwrap_err(),
+            "the node has no name server"
+        );
     }
 
     #[test]
@@ -143,8 +202,17 @@ mod tests {
             NetworkState::new_from_yaml("dns-resolver: {running: {server: [192.0.2.1, '2001:db8::1', 'fe80::1%lo', 'fe80::1%nowhere']}}")
                 .unwrap();
         let found = Server::all(&super::super::name_servers(&state));
-        assert_eq!(found[..2], [Server::at("192.0.2.1".parse().unwrap()), Server::at("2001:db8::1".parse().unwrap())]);
-        assert_eq!(found[2], Server(SocketAddrV6::new("fe80::1".parse().unwrap(), 53, 0, 1).into()));
+        assert_eq!(
+            found[..2],
+            [
+                Server::at("192.0.2.1".parse().unwrap()),
+                Server::at("2001:db8::1".parse().unwrap())
+            ]
+        );
+        assert_eq!(
+            found[2],
+            Server(SocketAddrV6::new("fe80::1".parse().unwrap(), 53, 0, 1).into())
+        );
         assert_eq!(found.len(), 3);
     }
 }

@@ -25,10 +25,12 @@ struct Gateway {
     metric: u32,
 }
 
-/// Whether the gateway of the best default route answers: to an echo request or, as many do not answer those, to the kernel's question who has
-/// its address. IPv4 comes first, as the node's own addresses do.
+/// Whether the gateway of the best default route answers: to an echo request or, as many do not
+/// answer those, to the kernel's question who has its address. IPv4 comes first, as the node's own
+/// addresses do.
 pub(super) async fn answers() -> Result<(), String> {
-    let (connection, handle, _) = new_connection().map_err(|error| format!("rtnetlink: {error}"))?;
+    let (connection, handle, _) =
+        new_connection().map_err(|error| format!("rtnetlink: {error}"))?;
     let connection = tokio::spawn(connection);
     let answer = ask(&handle).await;
     connection.abort();
@@ -36,31 +38,61 @@ pub(super) async fn answers() -> Result<(), String> {
 }
 
 async fn ask(handle: &Handle) -> Result<(), String> {
-    let gateway = best(handle).await.map_err(|error| format!("rtnetlink: {error}"))?;
+    let gateway = best(handle)
+        .await
+        .map_err(|error| format!("rtnetlink: {error}"))?;
     let gateway = gateway.ok_or_else(|| "there is no default route with a gateway".to_owned())?;
-    let link = handle.link().get().match_index(gateway.interface).execute().try_next().await;
-    let link = link.ok().flatten().ok_or_else(|| "the interface of the default route is gone".to_owned())?;
-    let name = link.attributes.into_iter().find_map(|attribute| match attribute {
-        rtnetlink::packet_route::link::LinkAttribute::IfName(name) => Some(name),
-        _ => None,
-    });
+    let link = handle
+        .link()
+        .get()
+        .match_index(gateway.interface)
+        .execute()
+        .try_next()
+        .await;
+    let link = link
+        .ok()
+        .flatten()
+        .ok_or_else(|| "the interface of the default route is gone".to_owned())?;
+    let name = link
+        .attributes
+        .into_iter()
+        .find_map(|attribute| match attribute {
+            rtnetlink::packet_route::link::LinkAttribute::IfName(name) => Some(name),
+            _ => None,
+        });
     let name = name.unwrap_or_default();
     match reach::ping(gateway.address, Some((gateway.interface, &name))).await {
         Ok(()) => Ok(()),
         Err(_) if is_neighbour(handle, &gateway).await => Ok(()),
-        Err(_) => Err(format!("gateway {} at {name} answers neither ICMP nor {}", gateway.address, resolution(gateway.address))),
+        Err(_) => Err(format!(
+            "gateway {} at {name} answers neither ICMP nor {}",
+            gateway.address,
+            resolution(gateway.address)
+        )),
     }
 }
 
 fn resolution(address: IpAddr) -> &'static str {
-    if address.is_ipv4() { "ARP" } else { "neighbour discovery" }
+    if address.is_ipv4() {
+        "ARP"
+    } else {
+        "neighbour discovery"
+    }
 }
 
 /// The gateway of the default route with the lowest metric in the main table.
 async fn best(handle: &Handle) -> Result<Option<Gateway>, rtnetlink::Error> {
-    for question in [RouteMessageBuilder::<std::net::Ipv4Addr>::new().build(), RouteMessageBuilder::<std::net::Ipv6Addr>::new().build()] {
-        let routes: Vec<RouteMessage> = handle.route().get(question).execute().try_collect().await?;
-        if let Some(gateway) = routes.iter().filter_map(gateway).min_by_key(|gateway| gateway.metric) {
+    for question in [
+        RouteMessageBuilder::<std::net::Ipv4Addr>::new().build(),
+        RouteMessageBuilder::<std::net::Ipv6Addr>::new().build(),
+    ] {
+        let routes: Vec<RouteMessage> =
+            handle.route().get(question).execute().try_collect().await?;
+        if let Some(gateway) = routes
+            .iter()
+            .filter_map(gateway)
+            .min_by_key(|gateway| gateway.metric)
+        {
             return Ok(Some(gateway));
         }
     }
@@ -70,12 +102,20 @@ async fn best(handle: &Handle) -> Result<Option<Gateway>, rtnetlink::Error> {
 fn gateway(route: &RouteMessage) -> Option<Gateway> {
     let is_default = route.header.destination_prefix_length == 0
         && route.header.kind == RouteType::Unicast
-        && matches!(route.header.address_family, AddressFamily::Inet | AddressFamily::Inet6);
-    let (mut address, mut interface, mut metric, mut table) = (None, None, 0, u32::from(route.header.table));
+        && matches!(
+            route.header.address_family,
+            AddressFamily::Inet | AddressFamily::Inet6
+        );
+    let (mut address, mut interface, mut metric, mut table) =
+        (None, None, 0, u32::from(route.header.table));
     for attribute in &route.attributes {
         match attribute {
-            RouteAttribute::Gateway(RouteAddress::Inet(gateway)) => address = Some(IpAddr::from(*gateway)),
-            RouteAttribute::Gateway(RouteAddress::Inet6(gateway)) => address = Some(IpAddr::from(*gateway)),
+            RouteAttribute::Gateway(RouteAddress::Inet(gateway)) => {
+                address = Some(IpAddr::from(*gateway))
+            }
+            RouteAttribute::Gateway(RouteAddress::Inet6(gateway)) => {
+                address = Some(IpAddr::from(*gateway))
+            }
             RouteAttribute::Oif(index) => interface = Some(*index),
             RouteAttribute::Priority(priority) => metric = *priority,
             RouteAttribute::Table(number) => table = *number,
@@ -84,19 +124,27 @@ fn gateway(route: &RouteMessage) -> Option<Gateway> {
                 let hop = hops.first()?;
                 interface = Some(hop.interface_index);
                 address = hop.attributes.iter().find_map(|attribute| match attribute {
-                    RouteAttribute::Gateway(RouteAddress::Inet(gateway)) => Some(IpAddr::from(*gateway)),
-                    RouteAttribute::Gateway(RouteAddress::Inet6(gateway)) => Some(IpAddr::from(*gateway)),
+                    RouteAttribute::Gateway(RouteAddress::Inet(gateway)) => {
+                        Some(IpAddr::from(*gateway))
+                    }
+                    RouteAttribute::Gateway(RouteAddress::Inet6(gateway)) => {
+                        Some(IpAddr::from(*gateway))
+                    }
                     _ => None,
                 });
             }
             _ => {}
         }
     }
-    (is_default && table == u32::from(RouteHeader::RT_TABLE_MAIN)).then_some(Gateway { address: address?, interface: interface?, metric })
+    (is_default && table == u32::from(RouteHeader::RT_TABLE_MAIN)).then_some(Gateway {
+        address: address?,
+        interface: interface?,
+        metric,
+    })
 }
 
-/// Whether the kernel has just heard from the gateway. An old entry is asked about anew (`NUD_PROBE`): what was true before the change is not
-/// an answer.
+/// Whether the kernel has just heard from the gateway. An old entry is asked about anew
+/// (`NUD_PROBE`): what was true before the change is not an answer.
 async fn is_neighbour(handle: &Handle, gateway: &Gateway) -> bool {
     let deadline = Instant::now() + RESOLUTION;
     let mut asked = false;
@@ -104,9 +152,21 @@ async fn is_neighbour(handle: &Handle, gateway: &Gateway) -> bool {
         match state(handle, gateway).await {
             Some((NeighbourState::Reachable, _)) if asked => return true,
             Some((NeighbourState::Permanent | NeighbourState::Noarp, _)) => return true,
-            Some((NeighbourState::Reachable | NeighbourState::Stale | NeighbourState::Delay, hardware)) if !asked => {
-                let neighbour = handle.neighbours().add(gateway.interface, gateway.address).state(NeighbourState::Probe).replace();
-                if neighbour.link_layer_address(&hardware).execute().await.is_err() {
+            Some((
+                NeighbourState::Reachable | NeighbourState::Stale | NeighbourState::Delay,
+                hardware,
+            )) if !asked => {
+                let neighbour = handle
+                    .neighbours()
+                    .add(gateway.interface, gateway.address)
+                    .state(NeighbourState::Probe)
+                    .replace();
+                if neighbour
+                    .link_layer_address(&hardware)
+                    .execute()
+                    .await
+                    .is_err()
+                {
                     return false;
                 }
                 asked = true;
@@ -130,8 +190,12 @@ async fn state(handle: &Handle, gateway: &Gateway) -> Option<(NeighbourState, Ve
         let (mut address, mut hardware) = (None, Vec::new());
         for attribute in &neighbour.attributes {
             match attribute {
-                NeighbourAttribute::Destination(NeighbourAddress::Inet(found)) => address = Some(IpAddr::from(*found)),
-                NeighbourAttribute::Destination(NeighbourAddress::Inet6(found)) => address = Some(IpAddr::from(*found)),
+                NeighbourAttribute::Destination(NeighbourAddress::Inet(found)) => {
+                    address = Some(IpAddr::from(*found))
+                }
+                NeighbourAttribute::Destination(NeighbourAddress::Inet6(found)) => {
+                    address = Some(IpAddr::from(*found))
+                }
                 NeighbourAttribute::LinkLayerAddress(found) => hardware.clone_from(found),
                 _ => {}
             }

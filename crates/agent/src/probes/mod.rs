@@ -1,7 +1,9 @@
-//! Whether the node still reaches what it needs, asked from inside the agent: no process is started, and no answer is remembered.
+//! Whether the node still reaches what it needs, asked from inside the agent: no process is
+//! started, and no answer is remembered.
 //!
-//! Before a change the probes that succeed are chosen: what is out of reach already cannot tell a good change from a bad one. After it each of
-//! them must succeed once more, before the checkpoint's time is over.
+//! Before a change the probes that succeed are chosen: what is out of reach already cannot tell a
+//! good change from a bad one. After it each of them must succeed once more, before the
+//! checkpoint's time is over.
 
 mod cluster;
 mod dns;
@@ -30,7 +32,8 @@ const TRY: Duration = Duration::from_secs(4);
 const PAUSE: Duration = Duration::from_millis(500);
 /// How long after a change probes are tried, unless set otherwise.
 pub const WINDOW: Duration = Duration::from_secs(60);
-/// The name that is looked up to see whether name servers answer, unless set otherwise: as in kubernetes-nmstate.
+/// The name that is looked up to see whether name servers answer, unless set otherwise: as in
+/// kubernetes-nmstate.
 pub const DNS_HOST: &str = "root-servers.net";
 
 /// What must be reachable.
@@ -55,12 +58,14 @@ impl fmt::Display for Target {
 }
 
 impl Target {
-    /// What a policy's probe asks for; `None` if it says nothing that is known here, which validation refuses beforehand.
+    /// What a policy's probe asks for; `None` if it says nothing that is known here, which
+    /// validation refuses beforehand.
     pub fn of(probe: &Probe) -> Option<Self> {
         Peer::of(probe).map(Self::Peer)
     }
 
-    /// Those of the cluster count without having succeeded before: an agent without its API server would never hear of a better policy.
+    /// Those of the cluster count without having succeeded before: an agent without its API server
+    /// would never hear of a better policy.
     fn always_counts(&self) -> bool {
         matches!(self, Self::ApiServer | Self::NodeReady)
     }
@@ -78,10 +83,21 @@ pub struct Prober {
 }
 
 impl Prober {
-    /// Of the default probes and those that policies add, the ones that count for a change of a node whose state is `before`. Takes at most
-    /// five seconds, most of the time some milliseconds.
-    pub async fn choose(&self, host: &dyn Host, before: &NetworkState, added: &[Target]) -> Vec<Target> {
-        let mut targets = vec![Target::Peer(Peer::Gateway), Target::Peer(Peer::NameServers { host: self.dns_host.clone() })];
+    /// Of the default probes and those that policies add, the ones that count for a change of a
+    /// node whose state is `before`. Takes at most five seconds, most of the time some
+    /// milliseconds.
+    pub async fn choose(
+        &self,
+        host: &dyn Host,
+        before: &NetworkState,
+        added: &[Target],
+    ) -> Vec<Target> {
+        let mut targets = vec![
+            Target::Peer(Peer::Gateway),
+            Target::Peer(Peer::NameServers {
+                host: self.dns_host.clone(),
+            }),
+        ];
         if self.cluster.is_some() {
             targets.extend([Target::ApiServer, Target::NodeReady]);
         }
@@ -122,32 +138,52 @@ impl Prober {
     /// The first one, in their order, that did not within the window, with what went wrong last.
     pub async fn confirm(&self, host: &dyn Host, targets: &[Target]) -> Result<(), Failure> {
         let deadline = Instant::now() + self.window;
-        let confirmed = join_all(targets.iter().map(|target| self.confirm_one(host, target, deadline))).await;
+        let confirmed = join_all(
+            targets
+                .iter()
+                .map(|target| self.confirm_one(host, target, deadline)),
+        )
+        .await;
         confirmed.into_iter().collect()
     }
 
-    async fn confirm_one(&self, host: &dyn Host, target: &Target, deadline: Instant) -> Result<(), Failure> {
+    async fn confirm_one(
+        &self,
+        host: &dyn Host,
+        target: &Target,
+        deadline: Instant,
+    ) -> Result<(), Failure> {
         loop {
             // The change may have brought other name servers.
             let servers = match target {
-                Target::Peer(peer) if peer.asks_the_nodes_servers() => match host.retrieve(Query::default()).await {
-                    Ok(now) => name_servers(&now.state),
-                    Err(_) => Vec::new(),
-                },
+                Target::Peer(peer) if peer.asks_the_nodes_servers() => {
+                    match host.retrieve(Query::default()).await {
+                        Ok(now) => name_servers(&now.state),
+                        Err(_) => Vec::new(),
+                    }
+                }
                 _ => Vec::new(),
             };
             match self.try_once(host, target, &servers).await {
                 Ok(()) => return Ok(()),
                 Err(why) if Instant::now() + PAUSE > deadline => {
                     let seconds = self.window.as_secs();
-                    return Err(Failure::probe(target.to_string(), format!("not within {seconds} s after the change: {why}")));
+                    return Err(Failure::probe(
+                        target.to_string(),
+                        format!("not within {seconds} s after the change: {why}"),
+                    ));
                 }
                 Err(_) => sleep(PAUSE).await,
             }
         }
     }
 
-    async fn try_once(&self, host: &dyn Host, target: &Target, servers: &[String]) -> Result<(), String> {
+    async fn try_once(
+        &self,
+        host: &dyn Host,
+        target: &Target,
+        servers: &[String],
+    ) -> Result<(), String> {
         let tried = async {
             match target {
                 Target::ApiServer => self.cluster()?.answers().await,
@@ -155,21 +191,30 @@ impl Prober {
                 Target::Peer(peer) => host.reach(peer, servers).await,
             }
         };
-        timeout(TRY, tried).await.unwrap_or_else(|_| Err(format!("no answer within {} s", TRY.as_secs())))
+        timeout(TRY, tried)
+            .await
+            .unwrap_or_else(|_| Err(format!("no answer within {} s", TRY.as_secs())))
     }
 
     fn cluster(&self) -> Result<&Cluster, String> {
-        self.cluster.as_ref().ok_or_else(|| "there is no cluster".to_owned())
+        self.cluster
+            .as_ref()
+            .ok_or_else(|| "there is no cluster".to_owned())
     }
 }
 
 /// The name servers that a node uses, in its own words.
 fn name_servers(state: &NetworkState) -> Vec<String> {
-    let running = state.dns.as_ref().and_then(|dns| dns.running.as_ref()).and_then(|running| running.server.clone());
+    let running = state
+        .dns
+        .as_ref()
+        .and_then(|dns| dns.running.as_ref())
+        .and_then(|running| running.server.clone());
     running.unwrap_or_default()
 }
 
-/// An error with what caused it: the outermost alone often says no more than that something went wrong.
+/// An error with what caused it: the outermost alone often says no more than that something went
+/// wrong.
 fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -50,22 +50,40 @@ impl fmt::Display for Peer {
             Self::Icmp { host } => write!(formatter, "icmp {host}"),
             Self::Tcp { host, port } => write!(formatter, "tcp {host}:{port}"),
             Self::Http { url } => write!(formatter, "http {url}"),
-            Self::Dns { name, server: Some(server) } => write!(formatter, "dns {name} at {server}"),
+            Self::Dns {
+                name,
+                server: Some(server),
+            } => write!(formatter, "dns {name} at {server}"),
             Self::Dns { name, server: None } => write!(formatter, "dns {name}"),
         }
     }
 }
 
 impl Peer {
-    /// What a policy's probe asks for; `None` if it says nothing that is known here, which validation refuses beforehand.
+    /// What a policy's probe asks for; `None` if it says nothing that is known here, which
+    /// validation refuses beforehand.
     pub(super) fn of(probe: &Probe) -> Option<Self> {
         match probe {
-            Probe { icmp: Some(icmp), .. } => Some(Self::Icmp { host: icmp.host.clone() }),
-            Probe { tcp: Some(tcp), .. } => Some(Self::Tcp { host: tcp.host.clone(), port: tcp.port.try_into().ok()? }),
-            Probe { http: Some(http), .. } => Some(Self::Http { url: http.url.clone() }),
+            Probe {
+                icmp: Some(icmp), ..
+            } => Some(Self::Icmp {
+                host: icmp.host.clone(),
+            }),
+            Probe { tcp: Some(tcp), .. } => Some(Self::Tcp {
+                host: tcp.host.clone(),
+                port: tcp.port.try_into().ok()?,
+            }),
+            Probe {
+                http: Some(http), ..
+            } => Some(Self::Http {
+                url: http.url.clone(),
+            }),
             Probe { dns: Some(dns), .. } => {
                 let server = dns.server.as_deref().map(str::parse).transpose().ok()?;
-                Some(Self::Dns { name: dns.name.clone(), server })
+                Some(Self::Dns {
+                    name: dns.name.clone(),
+                    server,
+                })
             }
             _ => None,
         }
@@ -73,10 +91,14 @@ impl Peer {
 
     /// Whether the name servers of the node are asked.
     pub(super) fn asks_the_nodes_servers(&self) -> bool {
-        matches!(self, Self::NameServers { .. } | Self::Dns { server: None, .. })
+        matches!(
+            self,
+            Self::NameServers { .. } | Self::Dns { server: None, .. }
+        )
     }
 
-    /// Asks once, in the network namespace of the process. `servers` are the name servers of the node.
+    /// Asks once, in the network namespace of the process. `servers` are the name servers of the
+    /// node.
     ///
     /// # Errors
     /// What went wrong, in words.
@@ -84,8 +106,13 @@ impl Peer {
         match self {
             Self::Gateway => gateway::answers().await,
             Self::NameServers { host } => dns::any_knows(&dns::Server::all(servers), host).await,
-            Self::Dns { name, server: Some(server) } => dns::any_knows(&[dns::Server::at(*server)], name).await,
-            Self::Dns { name, server: None } => dns::any_knows(&dns::Server::all(servers), name).await,
+            Self::Dns {
+                name,
+                server: Some(server),
+            } => dns::any_knows(&[dns::Server::at(*server)], name).await,
+            Self::Dns { name, server: None } => {
+                dns::any_knows(&dns::Server::all(servers), name).await
+            }
             Self::Icmp { host } => reach::icmp(host).await,
             Self::Tcp { host, port } => reach::tcp(host, *port).await,
             Self::Http { url } => reach::http(url).await,

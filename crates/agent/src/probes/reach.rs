@@ -9,35 +9,57 @@ use tokio::net::{TcpStream, lookup_host};
 
 use super::{TRY, causes};
 
-/// Sends one echo request and waits for the reply. `device` is the index and name of the interface that it must leave by.
+/// Sends one echo request and waits for the reply. `device` is the index and name of the interface
+/// that it must leave by.
 pub(super) async fn ping(address: IpAddr, device: Option<(u32, &str)>) -> Result<(), String> {
-    let mut config = IcmpConfig::builder().kind(if address.is_ipv4() { ICMP::V4 } else { ICMP::V6 });
+    let mut config = IcmpConfig::builder().kind(if address.is_ipv4() {
+        ICMP::V4
+    } else {
+        ICMP::V6
+    });
     if let Some((_, name)) = device {
         config = config.interface(name);
     }
     let client = Icmp::new(&config.build()).map_err(|error| format!("no ICMP socket: {error}"))?;
-    let mut pinger = client.pinger(address, PingIdentifier(std::process::id() as u16)).await;
+    let mut pinger = client
+        .pinger(address, PingIdentifier(std::process::id() as u16))
+        .await;
     if let Some((index, _)) = device {
         pinger.scope_id(index);
     }
     pinger.timeout(TRY / 2);
-    pinger.ping(PingSequence(0), b"weft").await.map(|_| ()).map_err(|error| format!("{address}: {error}"))
+    pinger
+        .ping(PingSequence(0), b"weft")
+        .await
+        .map(|_| ())
+        .map_err(|error| format!("{address}: {error}"))
 }
 
 pub(super) async fn icmp(host: &str) -> Result<(), String> {
-    let mut addresses = lookup_host((host, 0)).await.map_err(|error| format!("{host}: {error}"))?;
-    let address = addresses.next().ok_or_else(|| format!("{host} has no address"))?;
+    let mut addresses = lookup_host((host, 0))
+        .await
+        .map_err(|error| format!("{host}: {error}"))?;
+    let address = addresses
+        .next()
+        .ok_or_else(|| format!("{host} has no address"))?;
     ping(address.ip(), None).await
 }
 
 pub(super) async fn tcp(host: &str, port: u16) -> Result<(), String> {
-    TcpStream::connect((host, port)).await.map(|_| ()).map_err(|error| format!("{host}:{port}: {error}"))
+    TcpStream::connect((host, port))
+        .await
+        .map(|_| ())
+        .map_err(|error| format!("{host}:{port}: {error}"))
 }
 
-/// The client of the API server is an HTTP client with TLS like any other. Who answers does not matter here, so certificates do not.
+/// The client of the API server is an HTTP client with TLS like any other. Who answers does not
+/// matter here, so certificates do not.
 pub(super) async fn http(url: &str) -> Result<(), String> {
     let uri: Uri = url.parse().map_err(|error| format!("{url}: {error}"))?;
-    let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
+    let path = uri
+        .path_and_query()
+        .map_or("/", |path| path.as_str())
+        .to_owned();
     let mut config = Config::new(uri);
     config.accept_invalid_certs = true;
     config.default_retry = false;
@@ -45,13 +67,24 @@ pub(super) async fn http(url: &str) -> Result<(), String> {
         let mut parts = config.cluster_url.into_parts();
         parts.path_and_query = None;
         // Without a path there is no scheme either, says the type.
-        parts.path_and_query.get_or_insert(http::uri::PathAndQuery::from_static("/"));
+        parts
+            .path_and_query
+            .get_or_insert(http::uri::PathAndQuery::from_static("/"));
         Uri::from_parts(parts).map_err(|error| format!("{url}: {error}"))?
     };
     let client = Client::try_from(config).map_err(|error| format!("{url}: {}", causes(&error)))?;
-    let request = Request::get(path).body(Body::empty()).map_err(|error| format!("{url}: {error}"))?;
-    let response = client.send(request).await.map_err(|error| format!("{url}: {}", causes(&error)))?;
-    if response.status().as_u16() < 400 { Ok(()) } else { Err(format!("{url}: {}", response.status())) }
+    let request = Request::get(path)
+        .body(Body::empty())
+        .map_err(|error| format!("{url}: {error}"))?;
+    let response = client
+        .send(request)
+        .await
+        .map_err(|error| format!("{url}: {}", causes(&error)))?;
+    if response.status().as_u16() < 400 {
+        Ok(())
+    } else {
+        Err(format!("{url}: {}", response.status()))
+    }
 }
 
 #[cfg(test)]
@@ -70,7 +103,11 @@ mod tests {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let mut request = vec![0; 1024];
                 let read = stream.read(&mut request).await.unwrap();
-                assert!(request[..read].starts_with(b"GET /health?deep=1 "), "{}", String::from_utf8_lossy(&request[..read]));
+                assert!(
+                    request[..read].starts_with(b"GET /health?deep=1 "),
+                    "{}",
+                    String::from_utf8_lossy(&request[..read])
+                );
                 stream.write_all(answer.as_bytes()).await.unwrap();
             }
         });
@@ -79,22 +116,39 @@ mod tests {
 
     #[tokio::test]
     async fn a_web_address_must_answer_below_400() {
-        let good = web_server("HTTP/1.1 302 Found\r\nlocation: /login\r\ncontent-length: 0\r\n\r\n").await;
-        http(&format!("http://127.0.0.1:{good}/health?deep=1")).await.unwrap();
+        let good =
+            web_server("HTTP/1.1 302 Found\r\nlocation: /login\r\ncontent-length: 0\r\n\r\n").await;
+        http(&format!("http://127.0.0.1:{good}/health?deep=1"))
+            .await
+            .unwrap();
         let bad = web_server("HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n").await;
-        let error = http(&format!("http://127.0.0.1:{bad}/health?deep=1")).await.unwrap_err();
+        let error = http(&format!("http://127.0.0.1:{bad}/health?deep=1"))
+            .await
+            .unwrap_err();
         assert!(error.contains("503"), "{error}");
     }
 
     #[tokio::test]
     async fn a_port_must_be_open() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        tcp("127.0.0.1", listener.local_addr().unwrap().port()).await.unwrap();
+        tcp("127.0.0.1", listener.local_addr().unwrap().port())
+            .await
+            .unwrap();
         // Held, so that nobody else gets it; without `listen` nothing is open.
         let held = TcpSocket::new_v4().unwrap();
         held.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let port = held.local_addr().unwrap().port();
-        assert!(tcp("127.0.0.1", port).await.unwrap_err().contains("refused"));
-        assert!(http(&format!("http://127.0.0.1:{port}/")).await.unwrap_err().contains("refused"));
+        assert!(
+            tcp("127.0.0.1", port)
+                .await
+                .unwrap_err()
+                .contains("refused")
+        );
+        assert!(
+            http(&format!("http://127.0.0.1:{port}/"))
+                .await
+                .unwrap_err()
+                .contains("refused")
+        );
     }
 }

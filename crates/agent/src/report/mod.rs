@@ -1,4 +1,5 @@
-//! The report of the node's network: its NodeNetworkState, written when and only when it would say something else.
+//! The report of the node's network: its NodeNetworkState, written when and only when it would say
+//! something else.
 
 mod patch;
 mod status;
@@ -13,7 +14,10 @@ use kube::{
 };
 use serde_json::json;
 use tokio::sync::watch;
-use weft_api::node_network::{AGENT_UNTIL_ANNOTATION, FORCE_REFRESH_LABEL, NodeNetworkState, NodeNetworkStateSpec, NodeNetworkStateStatus};
+use weft_api::node_network::{
+    AGENT_UNTIL_ANNOTATION, FORCE_REFRESH_LABEL, NodeNetworkState, NodeNetworkStateSpec,
+    NodeNetworkStateStatus,
+};
 use weft_node_network::normalise::{BUDGET, Filter};
 
 use crate::{
@@ -43,7 +47,10 @@ pub struct Extent {
 
 impl Default for Extent {
     fn default() -> Self {
-        Self { filter: Filter::default(), budget: BUDGET }
+        Self {
+            filter: Filter::default(),
+            budget: BUDGET,
+        }
     }
 }
 
@@ -64,7 +71,8 @@ pub enum Error {
     Secrets(#[from] state_dir::Error),
 }
 
-/// What came of the node's own desired state, and of which object that was: a report never says of a newer one what was true of an older.
+/// What came of the node's own desired state, and of which object that was: a report never says of
+/// a newer one what was true of an older.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     uid: Option<String>,
@@ -76,7 +84,11 @@ impl Verdict {
     /// What came of the desired state in this object.
     pub fn on(object: Option<&NodeNetworkState>, own: Own) -> Self {
         let metadata = object.map(|object| &object.metadata);
-        Self { uid: metadata.and_then(|of| of.uid.clone()), generation: metadata.and_then(|of| of.generation), own }
+        Self {
+            uid: metadata.and_then(|of| of.uid.clone()),
+            generation: metadata.and_then(|of| of.generation),
+            own,
+        }
     }
 
     /// Whether it is about the object as it is here.
@@ -98,7 +110,8 @@ pub struct Reporter {
     looks: watch::Receiver<Option<Look>>,
     stored: watch::Receiver<Objects<NodeNetworkState>>,
     own: watch::Receiver<Verdict>,
-    /// The API server's answer to the last write; the watch shows it later. It counts until the next list.
+    /// The API server's answer to the last write; the watch shows it later. It counts until the
+    /// next list.
     written: Option<Arc<NodeNetworkState>>,
     /// The number of the list that was seen last.
     list: u64,
@@ -150,7 +163,8 @@ impl Reporter {
                     Some(pause)
                 }
             };
-            // After a failure only time counts: a host that changes all the time must not lead to a request each time.
+            // After a failure only time counts: a host that changes all the time must not lead to a
+            // request each time.
             if let Some(pause) = again {
                 tokio::time::sleep(pause).await;
                 continue;
@@ -180,30 +194,45 @@ impl Reporter {
         self.report().await
     }
 
-    /// Says in the NodeNetworkState that an agent acts here until then at the latest, or that none does any more. The operator looks for agents where
-    /// a pod of the DaemonSet runs, and here.
+    /// Says in the NodeNetworkState that an agent acts here until then at the latest, or that none
+    /// does any more. The operator looks for agents where a pod of the DaemonSet runs, and here.
     ///
     /// # Errors
     /// The API server does not take it.
     pub async fn announce(&self, until: Option<jiff::Timestamp>) -> Result<(), Error> {
         let until = until.map(|until| until.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
         let patch = json!({"metadata": {"annotations": {AGENT_UNTIL_ANNOTATION: until}}});
-        let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
-        within(self.states.patch(&self.node, &parameters, &Patch::Merge(&patch))).await.map(drop)
+        let parameters = PatchParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        within(
+            self.states
+                .patch(&self.node, &parameters, &Patch::Merge(&patch)),
+        )
+        .await
+        .map(drop)
     }
 
     /// One write, if one is needed.
     async fn report(&mut self) -> Result<(), Error> {
-        let Some(objects) = self.stored.borrow_and_update().clone() else { return Ok(()) };
+        let Some(objects) = self.stored.borrow_and_update().clone() else {
+            return Ok(());
+        };
         if std::mem::replace(&mut self.list, objects.list) != objects.list {
             self.written = None;
         }
         let listed = objects.get(&self.node).cloned();
-        if listed.as_ref().is_some_and(|object| !is_ours(object, &self.node)) {
+        if listed
+            .as_ref()
+            .is_some_and(|object| !is_ours(object, &self.node))
+        {
             return Ok(());
         }
         self.obey(listed.as_deref()).await;
-        let Some(look) = self.looks.borrow_and_update().clone() else { return Ok(()) };
+        let Some(look) = self.looks.borrow_and_update().clone() else {
+            return Ok(());
+        };
         let mut base = match (listed, self.written.take()) {
             (Some(listed), Some(written)) if is_newer(&written, &listed) => written,
             (Some(listed), _) => listed,
@@ -229,22 +258,48 @@ impl Reporter {
         Ok(())
     }
 
-    /// Looks again when the label that asks for it has changed. What it was when the agent started does not matter: it has just looked.
+    /// Looks again when the label that asks for it has changed. What it was when the agent started
+    /// does not matter: it has just looked.
     async fn obey(&mut self, object: Option<&NodeNetworkState>) {
-        let label = object.and_then(|object| object.metadata.labels.as_ref()?.get(FORCE_REFRESH_LABEL).cloned());
-        if self.force.replace(label.clone()).is_some_and(|before| before != label) && label.is_some() {
+        let label = object.and_then(|object| {
+            object
+                .metadata
+                .labels
+                .as_ref()?
+                .get(FORCE_REFRESH_LABEL)
+                .cloned()
+        });
+        if self
+            .force
+            .replace(label.clone())
+            .is_some_and(|before| before != label)
+            && label.is_some()
+        {
             self.observer.refresh().await;
         }
     }
 
-    fn status(&self, look: &Look, base: &NodeNetworkState) -> Result<NodeNetworkStateStatus, Error> {
+    fn status(
+        &self,
+        look: &Look,
+        base: &NodeNetworkState,
+    ) -> Result<NodeNetworkStateStatus, Error> {
         let filter = self.extent.filter.clone().budget(self.extent.budget);
         let verdict = self.own.borrow().clone();
         let (own, generation) = match &base.spec.desired_state {
             None => (Own::None, base.metadata.generation),
             Some(_) if verdict.is_on(base) => (verdict.own, base.metadata.generation),
-            // It is not carried out yet. Before anything was, the generation is one that no object has.
-            Some(_) => (verdict.own, Some(base.status.as_ref().and_then(|status| status.observed_generation).unwrap_or_default())),
+            // It is not carried out yet. Before anything was, the generation is one that no object
+            // has.
+            Some(_) => (
+                verdict.own,
+                Some(
+                    base.status
+                        .as_ref()
+                        .and_then(|status| status.observed_generation)
+                        .unwrap_or_default(),
+                ),
+            ),
         };
         Ok(status(&Facts {
             seen: look.seen.as_deref(),
@@ -258,19 +313,36 @@ impl Reporter {
         }))
     }
 
-    async fn write(&mut self, base: &NodeNetworkState, new: NodeNetworkStateStatus) -> Result<Written, Error> {
+    async fn write(
+        &mut self,
+        base: &NodeNetworkState,
+        new: NodeNetworkStateStatus,
+    ) -> Result<Written, Error> {
         let size = patch::size(&new);
-        let version = base.metadata.resource_version.clone().unwrap_or_default().into();
-        let unchanged = TestOperation { path: PointerBuf::from_tokens(["metadata", "resourceVersion"]), value: version };
+        let version = base
+            .metadata
+            .resource_version
+            .clone()
+            .unwrap_or_default()
+            .into();
+        let unchanged = TestOperation {
+            path: PointerBuf::from_tokens(["metadata", "resourceVersion"]),
+            value: version,
+        };
         let mut operations = vec![PatchOperation::Test(unchanged)];
         operations.extend(patch::of_status(base.status.as_ref(), new)?);
         let (parameters, body) = (
-            PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() },
+            PatchParams {
+                field_manager: Some(FIELD_MANAGER.to_owned()),
+                ..PatchParams::default()
+            },
             Patch::Json::<()>(JsonPatch(operations)),
         );
         match within(self.states.patch_status(&self.node, &parameters, &body)).await {
             Ok(object) => Ok(Written::As(Arc::new(object))),
-            Err(Error::Api(kube::Error::Api(answer))) if is_too_large(&answer) && self.extent.budget > SMALLEST_BUDGET => {
+            Err(Error::Api(kube::Error::Api(answer)))
+                if is_too_large(&answer) && self.extent.budget > SMALLEST_BUDGET =>
+            {
                 self.extent.budget = (size.min(self.extent.budget) / 2).max(SMALLEST_BUDGET);
                 tracing::warn!(
                     size,
@@ -282,7 +354,9 @@ impl Reporter {
                 Ok(Written::TooLarge)
             }
             // The test of the version has failed, or the object is another one by now.
-            Err(Error::Api(kube::Error::Api(answer))) if matches!(answer.code, 409 | 422) => Ok(Written::Outdated),
+            Err(Error::Api(kube::Error::Api(answer))) if matches!(answer.code, 409 | 422) => {
+                Ok(Written::Outdated)
+            }
             Err(error) => Err(error),
         }
     }
@@ -302,7 +376,10 @@ impl Reporter {
             uid: node.metadata.uid.unwrap_or_default(),
             ..OwnerReference::default()
         }]);
-        let parameters = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
+        let parameters = PostParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PostParams::default()
+        };
         match within(self.states.create(&parameters, &object)).await {
             Ok(object) => Ok(Arc::new(object)),
             // The watch has not shown it yet.
@@ -320,20 +397,37 @@ enum Written {
 
 /// Whether the agent takes care of the node by what this object says.
 pub fn is_ours(object: &NodeNetworkState, node: &str) -> bool {
-    object.spec.managed != Some(false) && object.spec.node_name.as_deref().is_none_or(|name| name == node)
+    object.spec.managed != Some(false)
+        && object
+            .spec
+            .node_name
+            .as_deref()
+            .is_none_or(|name| name == node)
 }
 
 /// Versions of one object are numbers that grow.
 fn is_newer(one: &NodeNetworkState, other: &NodeNetworkState) -> bool {
-    let version = |object: &NodeNetworkState| object.metadata.resource_version.as_deref()?.parse::<u64>().ok();
+    let version = |object: &NodeNetworkState| {
+        object
+            .metadata
+            .resource_version
+            .as_deref()?
+            .parse::<u64>()
+            .ok()
+    };
     one.metadata.uid == other.metadata.uid && version(one) > version(other)
 }
 
 /// The API server has a limit of its own, and passes on the one of etcd.
 fn is_too_large(answer: &kube::core::Status) -> bool {
-    answer.code == 413 || answer.message.contains("too large") || answer.message.contains("larger than max")
+    answer.code == 413
+        || answer.message.contains("too large")
+        || answer.message.contains("larger than max")
 }
 
 async fn within<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, Error> {
-    tokio::time::timeout(REQUEST_LIMIT, request).await.map_err(|_| Error::TimedOut)?.map_err(Error::Api)
+    tokio::time::timeout(REQUEST_LIMIT, request)
+        .await
+        .map_err(|_| Error::TimedOut)?
+        .map_err(Error::Api)
 }

@@ -1,11 +1,14 @@
 //! The difference between two statuses as a JSON Patch (RFC 6902).
 //!
-//! A status is mostly one long list of interfaces. A merge patch would send all of a list for one changed entry, and server-side apply the whole status
-//! each time; of a JSON Patch the size is that of the change.
+//! A status is mostly one long list of interfaces. A merge patch would send all of a list for one
+//! changed entry, and server-side apply the whole status each time; of a JSON Patch the size is
+//! that of the change.
 
 use std::{collections::BTreeSet, io};
 
-use json_patch::{AddOperation, PatchOperation, RemoveOperation, ReplaceOperation, jsonptr::PointerBuf};
+use json_patch::{
+    AddOperation, PatchOperation, RemoveOperation, ReplaceOperation, jsonptr::PointerBuf,
+};
 use serde::Serialize;
 use serde_json::Value;
 use weft_api::node_network::NodeNetworkStateStatus as Status;
@@ -26,7 +29,12 @@ pub fn of_status(old: Option<&Status>, mut new: Status) -> serde_json::Result<Ve
     // The states are not copied: each is large.
     let state = new.current_state.take();
     let mut operations = Vec::new();
-    walk(&at(&["status"]), &serde_json::to_value(without_state(old))?, &serde_json::to_value(new)?, &mut operations);
+    walk(
+        &at(&["status"]),
+        &serde_json::to_value(without_state(old))?,
+        &serde_json::to_value(new)?,
+        &mut operations,
+    );
     let path = at(&["status", "currentState"]);
     match (&old.current_state, state) {
         (Some(old), Some(new)) => operations.extend(difference(&path, old, new)),
@@ -45,12 +53,16 @@ fn add(path: PointerBuf, value: Value) -> PatchOperation {
     PatchOperation::Add(AddOperation { path, value })
 }
 
-/// What makes `new` of `old`, both being at `path` of the object. All of `new` at once, if that is shorter.
+/// What makes `new` of `old`, both being at `path` of the object. All of `new` at once, if that is
+/// shorter.
 fn difference(path: &PointerBuf, old: &Value, new: Value) -> Vec<PatchOperation> {
     let mut operations = Vec::new();
     walk(path, old, &new, &mut operations);
     if operations.len() > MOST || size(&operations) > size(&new) {
-        operations = vec![PatchOperation::Replace(ReplaceOperation { path: path.clone(), value: new })];
+        operations = vec![PatchOperation::Replace(ReplaceOperation {
+            path: path.clone(),
+            value: new,
+        })];
     }
     operations
 }
@@ -77,51 +89,89 @@ fn walk(path: &PointerBuf, old: &Value, new: &Value, operations: &mut Vec<PatchO
         (old, new) if old == new => {}
         (Value::Object(old), Value::Object(new)) => {
             for key in old.keys().filter(|key| !new.contains_key(*key)) {
-                operations.push(PatchOperation::Remove(RemoveOperation { path: below(path, key) }));
+                operations.push(PatchOperation::Remove(RemoveOperation {
+                    path: below(path, key),
+                }));
             }
             for (key, value) in new {
                 match old.get(key) {
                     Some(old) => walk(&below(path, key), old, value, operations),
-                    None => operations.push(PatchOperation::Add(AddOperation { path: below(path, key), value: value.clone() })),
+                    None => operations.push(PatchOperation::Add(AddOperation {
+                        path: below(path, key),
+                        value: value.clone(),
+                    })),
                 }
             }
         }
         (Value::Array(old), Value::Array(new)) => {
             if !lists(path, old, new, operations) {
-                operations.push(PatchOperation::Replace(ReplaceOperation { path: path.clone(), value: new.clone().into() }));
+                operations.push(PatchOperation::Replace(ReplaceOperation {
+                    path: path.clone(),
+                    value: new.clone().into(),
+                }));
             }
         }
-        _ => operations.push(PatchOperation::Replace(ReplaceOperation { path: path.clone(), value: new.clone() })),
+        _ => operations.push(PatchOperation::Replace(ReplaceOperation {
+            path: path.clone(),
+            value: new.clone(),
+        })),
     }
 }
 
-/// Entries keep their identity: what is gone is removed, what is new added, the rest compared. False if entries cannot be told apart, or were moved.
-fn lists(path: &PointerBuf, old: &[Value], new: &[Value], operations: &mut Vec<PatchOperation>) -> bool {
-    let (before, after): (Vec<_>, Vec<_>) = (old.iter().map(identity).collect(), new.iter().map(identity).collect());
+/// Entries keep their identity: what is gone is removed, what is new added, the rest compared.
+/// False if entries cannot be told apart, or were moved.
+fn lists(
+    path: &PointerBuf,
+    old: &[Value],
+    new: &[Value],
+    operations: &mut Vec<PatchOperation>,
+) -> bool {
+    let (before, after): (Vec<_>, Vec<_>) = (
+        old.iter().map(identity).collect(),
+        new.iter().map(identity).collect(),
+    );
     let (were, are): (BTreeSet<_>, BTreeSet<_>) = (before.iter().collect(), after.iter().collect());
     if were.len() < old.len() || are.len() < new.len() {
         return false;
     }
     let stayed: Vec<_> = before.iter().filter(|entry| are.contains(entry)).collect();
-    if !after.iter().filter(|entry| were.contains(entry)).eq(stayed.iter().copied()) {
+    if !after
+        .iter()
+        .filter(|entry| were.contains(entry))
+        .eq(stayed.iter().copied())
+    {
         return false;
     }
     // From behind, so that what comes next stays where it is.
-    for (index, _) in before.iter().enumerate().rev().filter(|(_, entry)| !are.contains(entry)) {
-        operations.push(PatchOperation::Remove(RemoveOperation { path: below(path, &index.to_string()) }));
+    for (index, _) in before
+        .iter()
+        .enumerate()
+        .rev()
+        .filter(|(_, entry)| !are.contains(entry))
+    {
+        operations.push(PatchOperation::Remove(RemoveOperation {
+            path: below(path, &index.to_string()),
+        }));
     }
-    let mut kept = old.iter().zip(&before).filter(|(_, entry)| are.contains(entry));
+    let mut kept = old
+        .iter()
+        .zip(&before)
+        .filter(|(_, entry)| are.contains(entry));
     for (index, (value, entry)) in new.iter().zip(&after).enumerate() {
         let path = below(path, &index.to_string());
         match were.contains(entry).then(|| kept.next()).flatten() {
             Some((old, _)) => walk(&path, old, value, operations),
-            None => operations.push(PatchOperation::Add(AddOperation { path, value: value.clone() })),
+            None => operations.push(PatchOperation::Add(AddOperation {
+                path,
+                value: value.clone(),
+            })),
         }
     }
     true
 }
 
-/// Interfaces have names, of which two types may have the same; conditions have types; routes, rules and addresses are what they say.
+/// Interfaces have names, of which two types may have the same; conditions have types; routes,
+/// rules and addresses are what they say.
 fn identity(entry: &Value) -> String {
     match (entry.get("name"), entry.get("type")) {
         (None, None) => entry.to_string(),
@@ -160,7 +210,10 @@ mod tests {
     fn one_changed_interface_is_one_small_operation() {
         let old = json!({"interfaces": [interface("eth0", 1500), interface("eth1", 1500)]});
         let new = json!({"interfaces": [interface("eth0", 1500), interface("eth1", 1400)]});
-        assert_eq!(text(&old, &new), json!([{"op": "replace", "path": "/status/interfaces/1/mtu", "value": 1400}]));
+        assert_eq!(
+            text(&old, &new),
+            json!([{"op": "replace", "path": "/status/interfaces/1/mtu", "value": 1400}])
+        );
     }
 
     #[test]
@@ -180,45 +233,81 @@ mod tests {
     #[test]
     fn a_bridge_and_a_port_of_one_name_are_two() {
         let two = |mtu| json!([{"name": "ovs0", "type": "ovs-bridge"}, {"name": "ovs0", "type": "ovs-interface", "mtu": mtu}]);
-        assert_eq!(text(&two(1), &two(2)), json!([{"op": "replace", "path": "/status/1/mtu", "value": 2}]));
+        assert_eq!(
+            text(&two(1), &two(2)),
+            json!([{"op": "replace", "path": "/status/1/mtu", "value": 2}])
+        );
     }
 
     #[test]
     fn what_is_shorter_as_a_whole_is_sent_so() {
         let old = json!({"a": 1, "b": 2, "c": 3});
-        assert_eq!(text(&old, &json!({})), json!([{"op": "replace", "path": "/status", "value": {}}]));
+        assert_eq!(
+            text(&old, &json!({})),
+            json!([{"op": "replace", "path": "/status", "value": {}}])
+        );
         assert_eq!(text(&old, &old), json!([]));
     }
 
     fn any_value() -> impl Strategy<Value = Value> {
-        let leaf = prop_oneof![Just(Value::Null), any::<bool>().prop_map(Value::from), (0..3_u8).prop_map(Value::from)];
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            (0..3_u8).prop_map(Value::from)
+        ];
         leaf.prop_recursive(4, 40, 5, |inner| {
-            let entry = (prop::option::of("[ab]"), prop::option::of("[xy]"), inner.clone()).prop_map(|(name, of_type, value)| {
-                let mut entry = json!({"value~/": value});
-                name.into_iter().for_each(|name| entry["name"] = name.into());
-                of_type.into_iter().for_each(|of_type| entry["type"] = of_type.into());
-                entry
-            });
+            let entry = (
+                prop::option::of("[ab]"),
+                prop::option::of("[xy]"),
+                inner.clone(),
+            )
+                .prop_map(|(name, of_type, value)| {
+                    let mut entry = json!({"value~/": value});
+                    name.into_iter()
+                        .for_each(|name| entry["name"] = name.into());
+                    of_type
+                        .into_iter()
+                        .for_each(|of_type| entry["type"] = of_type.into());
+                    entry
+                });
             prop_oneof![
-                prop::collection::vec(prop_oneof![inner.clone(), entry], 0..5).prop_map(Value::from),
-                prop::collection::btree_map("[abc]", inner, 0..4).prop_map(|map| map.into_iter().collect::<serde_json::Map<_, _>>().into()),
+                prop::collection::vec(prop_oneof![inner.clone(), entry], 0..5)
+                    .prop_map(Value::from),
+                prop::collection::btree_map("[abc]", inner, 0..4)
+                    .prop_map(|map| map.into_iter().collect::<serde_json::Map<_, _>>().into()),
             ]
         })
     }
 
     fn any_status() -> impl Strategy<Value = Status> {
-        let conditions = prop::collection::btree_map(prop::sample::select(vec!["Available", "Failing"]), "[TF]", 0..3);
-        let condition = |(type_, status): (&str, String)| Condition { type_: type_.to_owned(), status, ..Condition::default() };
-        (prop::option::of(any_value()), prop::option::of("[ab]"), prop::option::of(0..3_i64), conditions).prop_map(
-            move |(current_state, handler_nmstate_version, observed_generation, conditions)| Status {
-                // Null is not told from what is not there.
-                current_state: current_state.filter(|state| !state.is_null()),
-                handler_nmstate_version,
-                observed_generation,
-                conditions: conditions.into_iter().map(condition).collect(),
-                ..Status::default()
-            },
+        let conditions = prop::collection::btree_map(
+            prop::sample::select(vec!["Available", "Failing"]),
+            "[TF]",
+            0..3,
+        );
+        let condition = |(type_, status): (&str, String)| Condition {
+            type_: type_.to_owned(),
+            status,
+            ..Condition::default()
+        };
+        (
+            prop::option::of(any_value()),
+            prop::option::of("[ab]"),
+            prop::option::of(0..3_i64),
+            conditions,
         )
+            .prop_map(
+                move |(current_state, handler_nmstate_version, observed_generation, conditions)| {
+                    Status {
+                        // Null is not told from what is not there.
+                        current_state: current_state.filter(|state| !state.is_null()),
+                        handler_nmstate_version,
+                        observed_generation,
+                        conditions: conditions.into_iter().map(condition).collect(),
+                        ..Status::default()
+                    }
+                },
+            )
     }
 
     proptest! {

@@ -52,8 +52,14 @@ pub struct Facts<'a> {
 /// The status. Times differ from the stored ones only where something else does.
 pub fn status(facts: &Facts<'_>) -> NodeNetworkStateStatus {
     let mut status = facts.before.map(without_state).unwrap_or_default();
-    let before = facts.before.and_then(|before| before.current_state.as_ref());
-    let mut conditions = Conditions { facts, old: std::mem::take(&mut status.conditions), new: Vec::new() };
+    let before = facts
+        .before
+        .and_then(|before| before.current_state.as_ref());
+    let mut conditions = Conditions {
+        facts,
+        old: std::mem::take(&mut status.conditions),
+        new: Vec::new(),
+    };
     match facts.seen {
         Ok(seen) => {
             let report = report(seen, facts.filter, facts.secrets);
@@ -66,16 +72,32 @@ pub fn status(facts: &Facts<'_>) -> NodeNetworkStateStatus {
                 Backend::ReadOnly { .. } => None,
             };
             match facts.own {
-                Own::None => conditions.outcome(true, "SuccessfullyConfigured", "the network of the node is reported"),
-                Own::Done => conditions.outcome(true, "SuccessfullyConfigured", "the node is as spec.desiredState says"),
+                Own::None => conditions.outcome(
+                    true,
+                    "SuccessfullyConfigured",
+                    "the network of the node is reported",
+                ),
+                Own::Done => conditions.outcome(
+                    true,
+                    "SuccessfullyConfigured",
+                    "the node is as spec.desiredState says",
+                ),
                 Own::Failed(why) => conditions.outcome(false, "FailedToConfigure", why),
             }
             match &seen.backend {
-                Backend::NetworkManager { version } => {
-                    conditions.set("Backend", true, "NetworkManager", &format!("NetworkManager {version}"))
-                }
+                Backend::NetworkManager { version } => conditions.set(
+                    "Backend",
+                    true,
+                    "NetworkManager",
+                    &format!("NetworkManager {version}"),
+                ),
                 Backend::ReadOnly { why } => {
-                    conditions.set("Backend", false, "ReadOnly", &format!("the network is only reported, and not configured: {why}"));
+                    conditions.set(
+                        "Backend",
+                        false,
+                        "ReadOnly",
+                        &format!("the network is only reported, and not configured: {why}"),
+                    );
                 }
             }
             conditions.complete(&report.left_out);
@@ -85,7 +107,9 @@ pub fn status(facts: &Facts<'_>) -> NodeNetworkStateStatus {
             conditions.outcome(
                 false,
                 "FailedToObserve",
-                &format!("the network of the node cannot be read, currentState is of before: {error}"),
+                &format!(
+                    "the network of the node cannot be read, currentState is of before: {error}"
+                ),
             );
             conditions.keep("Backend");
             conditions.keep("Complete");
@@ -99,7 +123,12 @@ pub fn status(facts: &Facts<'_>) -> NodeNetworkStateStatus {
 
 /// The state of a host for those who may see the host and not its secrets: `currentState`.
 pub fn report(seen: &Observation, filter: &Filter, secrets: &BTreeSet<Place>) -> Normalised {
-    let mut report = normalise(state::value(&seen.state), filter, &seen.indexes, &capabilities(seen));
+    let mut report = normalise(
+        state::value(&seen.state),
+        filter,
+        &seen.indexes,
+        &capabilities(seen),
+    );
     secrets::hide(&mut report.state, secrets);
     report
 }
@@ -128,9 +157,14 @@ pub(super) fn without_state(status: &NodeNetworkStateStatus) -> NodeNetworkState
 
 /// What can be configured on the node, beside what any has.
 fn capabilities(seen: &Observation) -> Vec<String> {
-    let network_manager = matches!(seen.backend, Backend::NetworkManager { .. }).then_some("NetworkManager");
+    let network_manager =
+        matches!(seen.backend, Backend::NetworkManager { .. }).then_some("NetworkManager");
     let open_vswitch = seen.state.ovsdb.as_ref().map(|_| "OpenvSwitch");
-    network_manager.into_iter().chain(open_vswitch).map(str::to_owned).collect()
+    network_manager
+        .into_iter()
+        .chain(open_vswitch)
+        .map(str::to_owned)
+        .collect()
 }
 
 struct Conditions<'a> {
@@ -142,13 +176,18 @@ struct Conditions<'a> {
 impl Conditions<'_> {
     fn set(&mut self, type_: &str, holds: bool, reason: &str, message: &str) {
         let status = if holds { "True" } else { "False" };
-        let same = self.old.iter().find(|old| old.type_ == type_ && old.status == status);
+        let same = self
+            .old
+            .iter()
+            .find(|old| old.type_ == type_ && old.status == status);
         self.new.push(Condition {
             type_: type_.to_owned(),
             status: status.to_owned(),
             reason: Some(reason.to_owned()),
             message: Some(escape::text(message).into_owned()),
-            last_transition_time: same.and_then(|old| old.last_transition_time.clone()).or(Some(Time(self.facts.now))),
+            last_transition_time: same
+                .and_then(|old| old.last_transition_time.clone())
+                .or(Some(Time(self.facts.now))),
             last_heartbeat_time: None,
             observed_generation: self.facts.generation,
         });
@@ -160,7 +199,11 @@ impl Conditions<'_> {
     }
 
     fn complete(&mut self, left_out: &[String]) {
-        let refused = self.facts.refused.map(|refused| format!("; the API server refused a larger one: {refused}")).unwrap_or_default();
+        let refused = self
+            .facts
+            .refused
+            .map(|refused| format!("; the API server refused a larger one: {refused}"))
+            .unwrap_or_default();
         match left_out {
             [] => self.set("Complete", true, "Complete", "everything is reported"),
             left_out => {
@@ -175,7 +218,8 @@ impl Conditions<'_> {
 
     /// Says what was said before.
     fn keep(&mut self, type_: &str) {
-        self.new.extend(self.old.iter().find(|old| old.type_ == type_).cloned());
+        self.new
+            .extend(self.old.iter().find(|old| old.type_ == type_).cloned());
     }
 }
 
@@ -194,8 +238,14 @@ mod tests {
     fn observation(mtu: u32) -> Observation {
         let text = format!("interfaces: [{{name: eth0, type: ethernet, state: up, mtu: {mtu}}}]");
         let state = NetworkState::new_from_yaml(&text).unwrap();
-        let backend = Backend::NetworkManager { version: "1.46.0".to_owned() };
-        Observation { state, backend, indexes: BTreeMap::from([("eth0".to_owned(), 2)]) }
+        let backend = Backend::NetworkManager {
+            version: "1.46.0".to_owned(),
+        };
+        Observation {
+            state,
+            backend,
+            indexes: BTreeMap::from([("eth0".to_owned(), 2)]),
+        }
     }
 
     fn said(
@@ -218,28 +268,58 @@ mod tests {
     }
 
     fn condition<'a>(status: &'a NodeNetworkStateStatus, of_type: &str) -> &'a Condition {
-        status.conditions.iter().find(|condition| condition.type_ == of_type).unwrap()
+        status
+            .conditions
+            .iter()
+            .find(|condition| condition.type_ == of_type)
+            .unwrap()
     }
 
     #[test]
     fn the_same_is_the_same_at_any_time() {
         let first = said(Ok(&observation(1500)), None, &Own::None, EARLY);
-        assert_eq!(said(Ok(&observation(1500)), Some(&first), &Own::None, LATE), first);
-        assert_eq!(first.current_state.as_ref().unwrap()["interfaces"][0]["ifIndex"], 2);
-        assert_eq!(first.current_state.as_ref().unwrap()["capabilities"], serde_json::json!(["NetworkManager"]));
-        assert_eq!(first.host_network_manager_version.as_deref(), Some("1.46.0"));
+        assert_eq!(
+            said(Ok(&observation(1500)), Some(&first), &Own::None, LATE),
+            first
+        );
+        assert_eq!(
+            first.current_state.as_ref().unwrap()["interfaces"][0]["ifIndex"],
+            2
+        );
+        assert_eq!(
+            first.current_state.as_ref().unwrap()["capabilities"],
+            serde_json::json!(["NetworkManager"])
+        );
+        assert_eq!(
+            first.host_network_manager_version.as_deref(),
+            Some("1.46.0")
+        );
     }
 
     #[test]
     fn only_what_changed_has_a_new_time() {
         let first = said(Ok(&observation(1500)), None, &Own::None, EARLY);
         let second = said(Ok(&observation(1400)), Some(&first), &Own::None, LATE);
-        assert_eq!(second.last_successful_update_time, Some(Time(LATE.parse().unwrap())));
-        assert_eq!(second.conditions, first.conditions);
-        let failed = said(Ok(&observation(1400)), Some(&second), &Own::Failed("eth9\x1b is not there".to_owned()), LATE);
-        assert_eq!(failed.last_successful_update_time, second.last_successful_update_time);
         assert_eq!(
-            (&*condition(&failed, "Failing").status, condition(&failed, "Failing").message.as_deref()),
+            second.last_successful_update_time,
+            Some(Time(LATE.parse().unwrap()))
+        );
+        assert_eq!(second.conditions, first.conditions);
+        let failed = said(
+            Ok(&observation(1400)),
+            Some(&second),
+            &Own::Failed("eth9\x1b is not there".to_owned()),
+            LATE,
+        );
+        assert_eq!(
+            failed.last_successful_update_time,
+            second.last_successful_update_time
+        );
+        assert_eq!(
+            (
+                &*condition(&failed, "Failing").status,
+                condition(&failed, "Failing").message.as_deref()
+            ),
             ("True", Some("eth9^[ is not there"))
         );
         assert_eq!(condition(&failed, "Backend"), condition(&second, "Backend"));
@@ -248,10 +328,24 @@ mod tests {
     #[test]
     fn a_host_that_cannot_be_read_keeps_its_last_state_and_says_so() {
         let first = said(Ok(&observation(1500)), None, &Own::None, EARLY);
-        let blind = said(Err(&HostError::Bus("it is gone".to_owned())), Some(&first), &Own::None, LATE);
-        assert_eq!((&blind.current_state, &blind.last_successful_update_time), (&first.current_state, &first.last_successful_update_time));
+        let blind = said(
+            Err(&HostError::Bus("it is gone".to_owned())),
+            Some(&first),
+            &Own::None,
+            LATE,
+        );
+        assert_eq!(
+            (&blind.current_state, &blind.last_successful_update_time),
+            (&first.current_state, &first.last_successful_update_time)
+        );
         assert_eq!(condition(&blind, "Available").status, "False");
-        assert!(condition(&blind, "Failing").message.as_deref().unwrap().contains("it is gone"));
+        assert!(
+            condition(&blind, "Failing")
+                .message
+                .as_deref()
+                .unwrap()
+                .contains("it is gone")
+        );
         assert_eq!(condition(&blind, "Backend"), condition(&first, "Backend"));
         assert_eq!(blind.conditions.len(), 4);
     }

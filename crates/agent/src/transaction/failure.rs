@@ -1,11 +1,13 @@
-//! Why a transaction failed, in parts that a person and a program can read: never a dump of the state.
+//! Why a transaction failed, in parts that a person and a program can read: never a dump of the
+//! state.
 
 use nmstate::{ErrorKind, NmstateError};
 
 use super::Phase;
 use crate::host::HostError;
 
-/// Values are cut to this many characters, and messages to four times as many: they go into status, events and logs.
+/// Values are cut to this many characters, and messages to four times as many: they go into status,
+/// events and logs.
 const MAX: usize = 256;
 
 /// What went wrong.
@@ -33,17 +35,33 @@ impl Failure {
     /// A failure with nothing but words.
     pub fn new(phase: Phase, message: impl Into<String>) -> Self {
         let message = cut(&message.into(), 4 * MAX);
-        Self { phase, probe: None, kind: None, path: None, wanted: None, found: None, message, said: None }
+        Self {
+            phase,
+            probe: None,
+            kind: None,
+            path: None,
+            wanted: None,
+            found: None,
+            message,
+            said: None,
+        }
     }
 
     /// A probe that did not succeed in time.
     pub fn probe(probe: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { probe: Some(probe.into()), ..Self::new(Phase::Probe, message) }
+        Self {
+            probe: Some(probe.into()),
+            ..Self::new(Phase::Probe, message)
+        }
     }
 
-    /// What nmstate says in this phase. Its kinds do not tell everything apart, so its sentences are read: those of version 2.2.62.
+    /// What nmstate says in this phase. Its kinds do not tell everything apart, so its sentences
+    /// are read: those of version 2.2.62.
     pub fn nmstate(phase: Phase, error: &NmstateError) -> Self {
-        Self { phase, ..Self::said(error.kind(), error.msg()) }
+        Self {
+            phase,
+            ..Self::said(error.kind(), error.msg())
+        }
     }
 
     /// What the host says, in this phase unless nmstate's words tell a later one.
@@ -51,7 +69,10 @@ impl Failure {
         match error {
             HostError::Nmstate { kind, message } => {
                 let said = Self::said(*kind, message);
-                Self { phase: phase.max(said.phase), ..said }
+                Self {
+                    phase: phase.max(said.phase),
+                    ..said
+                }
             }
             error => Self::new(phase, error.to_string()),
         }
@@ -59,7 +80,11 @@ impl Failure {
 
     /// [`Failure::nmstate`] by its parts.
     pub fn said(kind: ErrorKind, said: &str) -> Self {
-        let phase = if kind == ErrorKind::VerificationError { Phase::Verify } else { Phase::Apply };
+        let phase = if kind == ErrorKind::VerificationError {
+            Phase::Verify
+        } else {
+            Phase::Apply
+        };
         let property = property(said).unwrap_or_default();
         let message = match (&property.path, &property.wanted) {
             (Some(path), Some(wanted)) => match &property.found {
@@ -80,23 +105,35 @@ impl Failure {
     /// The failure of a change whose rollback has failed as well, with this error.
     #[must_use]
     pub fn not_rolled_back(mut self, error: &Self) -> Self {
-        self.message = format!("{}; before that: {self}; the next start of the agent tries again to bring the host back", error.message);
+        self.message = format!(
+            "{}; before that: {self}; the next start of the agent tries again to bring the host back",
+            error.message
+        );
         self.phase = Phase::Rollback;
         self
     }
 
     /// Whether another try may succeed: what nmstate does not accept, it will not accept later.
     pub fn may_pass(&self) -> bool {
-        !matches!(self.kind.as_deref(), Some("InvalidArgument" | "NotImplementedError" | "NotSupportedError"))
+        !matches!(
+            self.kind.as_deref(),
+            Some("InvalidArgument" | "NotImplementedError" | "NotSupportedError")
+        )
     }
 
     /// Every occurrence of a secret is replaced, wherever it has got to.
     #[must_use]
     pub fn without(mut self, secrets: &[String]) -> Self {
-        for text in [&mut self.probe, &mut self.path, &mut self.wanted, &mut self.found, &mut self.said]
-            .into_iter()
-            .flatten()
-            .chain([&mut self.message])
+        for text in [
+            &mut self.probe,
+            &mut self.path,
+            &mut self.wanted,
+            &mut self.found,
+            &mut self.said,
+        ]
+        .into_iter()
+        .flatten()
+        .chain([&mut self.message])
         {
             for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
                 if text.contains(secret.as_str()) {
@@ -128,7 +165,11 @@ struct Property {
 
 impl Property {
     fn of(path: impl Into<String>, wanted: impl Into<String>, found: Option<&str>) -> Self {
-        Self { path: Some(path.into()), wanted: Some(wanted.into()), found: found.map(str::to_owned) }
+        Self {
+            path: Some(path.into()),
+            wanted: Some(wanted.into()),
+            found: found.map(str::to_owned),
+        }
     }
 }
 
@@ -137,7 +178,11 @@ fn property(said: &str) -> Option<Property> {
     if let Some(rest) = said.strip_prefix("Verification failure: ") {
         let (reference, rest) = rest.split_once(" desire '")?;
         let (wanted, rest) = rest.split_once("', current '")?;
-        return Some(Property::of(interface_path(reference), wanted, Some(rest.strip_suffix('\'').unwrap_or(rest))));
+        return Some(Property::of(
+            interface_path(reference),
+            wanted,
+            Some(rest.strip_suffix('\'').unwrap_or(rest)),
+        ));
     }
     if let Some(rest) = said.strip_prefix("Failed to apply DNS config: desire ") {
         let (what, rest) = rest.split_once(" '")?;
@@ -147,14 +192,28 @@ fn property(said: &str) -> Option<Property> {
             "searches" => "search",
             _ => "options",
         };
-        return Some(Property::of(format!("dns-resolver.config.{field}"), wanted, Some(found.strip_suffix('\'').unwrap_or(found))));
+        return Some(Property::of(
+            format!("dns-resolver.config.{field}"),
+            wanted,
+            Some(found.strip_suffix('\'').unwrap_or(found)),
+        ));
     }
-    for (start, path) in [("Desired route rule ", "route-rules.config"), ("Desired route ", "routes.config")] {
+    for (start, path) in [
+        ("Desired route rule ", "route-rules.config"),
+        ("Desired route ", "routes.config"),
+    ] {
         if let Some(rest) = said.strip_prefix(start) {
-            return Some(Property::of(path, rest.strip_suffix(" not found after apply")?.trim(), None));
+            return Some(Property::of(
+                path,
+                rest.strip_suffix(" not found after apply")?.trim(),
+                None,
+            ));
         }
     }
-    for (start, path) in [("Desired absent route rule ", "route-rules.config"), ("Desired absent route ", "routes.config")] {
+    for (start, path) in [
+        ("Desired absent route rule ", "route-rules.config"),
+        ("Desired absent route ", "routes.config"),
+    ] {
         if let Some(rest) = said.strip_prefix(start) {
             let (_, found) = rest.split_once(" still found after apply: ")?;
             return Some(Property::of(path, "state: absent", Some(found.trim())));
@@ -163,12 +222,22 @@ fn property(said: &str) -> Option<Property> {
     if let Some(rest) = said.strip_prefix("Absent/Down interface ") {
         // What follows is the interface as Rust prints it, in full.
         let (interface, _) = rest.split_once(" still found as ")?;
-        let name = interface.rsplit_once('/').map_or(interface, |(name, _)| name);
-        return Some(Property::of(format!("interfaces[{name}].state"), "absent or down", Some("still there")));
+        let name = interface
+            .rsplit_once('/')
+            .map_or(interface, |(name, _)| name);
+        return Some(Property::of(
+            format!("interfaces[{name}].state"),
+            "absent or down",
+            Some("still there"),
+        ));
     }
     if let Some(rest) = said.strip_prefix("Failed to find desired interface ") {
         let name = rest.split(' ').next()?;
-        return Some(Property::of(format!("interfaces[{name}].state"), "up", Some("no such interface")));
+        return Some(Property::of(
+            format!("interfaces[{name}].state"),
+            "up",
+            Some("no such interface"),
+        ));
     }
     if let Some(rest) = said.strip_prefix("Verification fail, desire ") {
         let (path, rest) = rest.split_once(": ")?;
@@ -201,13 +270,22 @@ mod tests {
     fn verification(said: &str) -> (String, String, Option<String>) {
         let failure = Failure::said(ErrorKind::VerificationError, said);
         assert_eq!(failure.phase, Phase::Verify);
-        (failure.path.unwrap(), failure.wanted.unwrap(), failure.found)
+        (
+            failure.path.unwrap(),
+            failure.wanted.unwrap(),
+            failure.found,
+        )
     }
 
     #[test]
     fn the_property_is_found_in_each_sentence_that_nmstate_says() {
         let cases = [
-            ("Verification failure: eth1.interface.mtu desire '9000', current '1500'", "interfaces[eth1].mtu", "9000", Some("1500")),
+            (
+                "Verification failure: eth1.interface.mtu desire '9000', current '1500'",
+                "interfaces[eth1].mtu",
+                "9000",
+                Some("1500"),
+            ),
             (
                 "Verification failure: br1.interface.bridge.port[0].name desire '\"eth1\"', current '\"eth2\"'",
                 "interfaces[br1].bridge.port[0].name",
@@ -226,7 +304,12 @@ mod tests {
                 "192.0.2.1 192.0.2.2",
                 Some("192.0.2.9"),
             ),
-            ("Failed to apply DNS config: desire searches 'example.com', got ''", "dns-resolver.config.search", "example.com", Some("")),
+            (
+                "Failed to apply DNS config: desire searches 'example.com', got ''",
+                "dns-resolver.config.search",
+                "example.com",
+                Some(""),
+            ),
             (
                 "Desired route destination: 198.51.100.0/24 next-hop-interface: eth1 not found after apply",
                 "routes.config",
@@ -239,18 +322,40 @@ mod tests {
                 "state: absent",
                 Some("destination: 0.0.0.0/0 metric: 100"),
             ),
-            ("Desired route rule ip-from: 192.0.2.0/24 not found after apply", "route-rules.config", "ip-from: 192.0.2.0/24", None),
-            ("Failed to find desired interface br9 LinuxBridge", "interfaces[br9].state", "up", Some("no such interface")),
-            ("Verification fail, desire hostname.running: a, current: Some(\"b\")", "hostname.running", "a", Some("Some(\"b\")")),
+            (
+                "Desired route rule ip-from: 192.0.2.0/24 not found after apply",
+                "route-rules.config",
+                "ip-from: 192.0.2.0/24",
+                None,
+            ),
+            (
+                "Failed to find desired interface br9 LinuxBridge",
+                "interfaces[br9].state",
+                "up",
+                Some("no such interface"),
+            ),
+            (
+                "Verification fail, desire hostname.running: a, current: Some(\"b\")",
+                "hostname.running",
+                "a",
+                Some("Some(\"b\")"),
+            ),
         ];
         for (said, path, wanted, found) in cases {
-            assert_eq!(verification(said), (path.into(), wanted.into(), found.map(str::to_owned)), "{said}");
+            assert_eq!(
+                verification(said),
+                (path.into(), wanted.into(), found.map(str::to_owned)),
+                "{said}"
+            );
         }
     }
 
     #[test]
     fn an_interface_is_never_dumped() {
-        let dump = format!("Absent/Down interface br1/linux-bridge still found as LinuxBridge({})", "x".repeat(100_000));
+        let dump = format!(
+            "Absent/Down interface br1/linux-bridge still found as LinuxBridge({})",
+            "x".repeat(100_000)
+        );
         let failure = Failure::said(ErrorKind::VerificationError, &dump);
         assert_eq!(failure.path.as_deref(), Some("interfaces[br1].state"));
         assert!(failure.message.len() < 200, "{}", failure.message);
@@ -275,29 +380,55 @@ mod tests {
 
     #[test]
     fn an_error_of_the_host_belongs_to_its_phase_or_to_a_later_one() {
-        let said = |kind| HostError::Nmstate { kind, message: "no".into() };
-        assert_eq!(Failure::host(Phase::Apply, &said(ErrorKind::VerificationError)).phase, Phase::Verify);
-        assert_eq!(Failure::host(Phase::Apply, &said(ErrorKind::Bug)).phase, Phase::Apply);
-        assert_eq!(Failure::host(Phase::Rollback, &said(ErrorKind::Bug)).phase, Phase::Rollback);
+        let said = |kind| HostError::Nmstate {
+            kind,
+            message: "no".into(),
+        };
+        assert_eq!(
+            Failure::host(Phase::Apply, &said(ErrorKind::VerificationError)).phase,
+            Phase::Verify
+        );
+        assert_eq!(
+            Failure::host(Phase::Apply, &said(ErrorKind::Bug)).phase,
+            Phase::Apply
+        );
+        assert_eq!(
+            Failure::host(Phase::Rollback, &said(ErrorKind::Bug)).phase,
+            Phase::Rollback
+        );
         let refused = NmstateError::new(ErrorKind::VerificationError, "no".into());
         assert_eq!(Failure::nmstate(Phase::Plan, &refused).phase, Phase::Plan);
     }
 
     #[test]
     fn a_failed_rollback_names_its_own_error_and_the_one_before_it() {
-        let cause = Failure { path: Some("interfaces[eth1].mtu".into()), ..Failure::probe("gateway", "192.0.2.1 does not answer") };
-        let failure = cause.not_rolled_back(&Failure::new(Phase::Rollback, "NetworkManager is away"));
+        let cause = Failure {
+            path: Some("interfaces[eth1].mtu".into()),
+            ..Failure::probe("gateway", "192.0.2.1 does not answer")
+        };
+        let failure =
+            cause.not_rolled_back(&Failure::new(Phase::Rollback, "NetworkManager is away"));
         let message = "NetworkManager is away; before that: Probe (gateway): 192.0.2.1 does not answer; \
                        the next start of the agent tries again to bring the host back";
-        assert_eq!((failure.phase, failure.message.as_str()), (Phase::Rollback, message));
+        assert_eq!(
+            (failure.phase, failure.message.as_str()),
+            (Phase::Rollback, message)
+        );
         assert_eq!(failure.path.as_deref(), Some("interfaces[eth1].mtu"));
     }
 
     #[test]
     fn a_secret_goes_nowhere() {
         let said = "Verification failure: eth1.interface.802.1x.private-key-password desire '\"hunter2\"', current '\"hunter1\"'";
-        let failure = Failure::said(ErrorKind::VerificationError, said).without(&["hunter2".into(), String::new(), "hunter1".into()]);
+        let failure = Failure::said(ErrorKind::VerificationError, said).without(&[
+            "hunter2".into(),
+            String::new(),
+            "hunter1".into(),
+        ]);
         assert!(!format!("{failure:?}").contains("hunter"), "{failure:?}");
-        assert_eq!(failure.path.as_deref(), Some("interfaces[eth1].802.1x.private-key-password"));
+        assert_eq!(
+            failure.path.as_deref(),
+            Some("interfaces[eth1].802.1x.private-key-password")
+        );
     }
 }

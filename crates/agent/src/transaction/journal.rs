@@ -22,7 +22,8 @@ pub struct Journal {
     pub began: Timestamp,
 }
 
-/// What is needed to undo a change that NetworkManager itself cannot undo any more, because it was started anew meanwhile.
+/// What is needed to undo a change that NetworkManager itself cannot undo any more, because it was
+/// started anew meanwhile.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct States {
     /// The host before, secrets included.
@@ -33,8 +34,9 @@ pub struct States {
     pub note: Option<Note>,
 }
 
-/// A file of the agent's folder that gets this content if and only if the change stays, wherever the agent is killed: it waits in the journal,
-/// and takes its place after the commit, by this process or by the one that cleans up.
+/// A file of the agent's folder that gets this content if and only if the change stays, wherever
+/// the agent is killed: it waits in the journal, and takes its place after the commit, by this
+/// process or by the one that cleans up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Note {
     /// The file's name.
@@ -47,7 +49,11 @@ impl Journal {
     /// Begins, with what must be known to undo it.
     pub fn begin(dir: &StateDir, what: &str, states: &States) -> Result<Self, Error> {
         dir.write(STATES, states)?;
-        let journal = Self { phase: Phase::Checkpoint, what: what.to_owned(), began: Timestamp::now() };
+        let journal = Self {
+            phase: Phase::Checkpoint,
+            what: what.to_owned(),
+            began: Timestamp::now(),
+        };
         dir.write(PHASE, &journal)?;
         Ok(journal)
     }
@@ -89,8 +95,15 @@ mod tests {
     use super::*;
 
     fn states() -> States {
-        let note = Note { file: "applied.json".into(), content: json!({"p": 2}) };
-        States { before: NetworkState::new(), desired: NetworkState::new(), note: Some(note) }
+        let note = Note {
+            file: "applied.json".into(),
+            content: json!({"p": 2}),
+        };
+        States {
+            before: NetworkState::new(),
+            desired: NetworkState::new(),
+            note: Some(note),
+        }
     }
 
     fn applied(dir: &StateDir) -> Option<Value> {
@@ -109,7 +122,10 @@ mod tests {
         }
         // Whoever finds the journal later, as after a crash, has what is to be written down.
         let (left, found) = Journal::left(&dir).unwrap().unwrap();
-        assert_eq!((left.phase, found.as_ref().unwrap().note.clone()), (Phase::Note, states().note));
+        assert_eq!(
+            (left.phase, found.as_ref().unwrap().note.clone()),
+            (Phase::Note, states().note)
+        );
         Journal::end_after(&dir, &found.unwrap()).unwrap();
         assert_eq!(applied(&dir), Some(json!({"p": 2})));
         assert!(Journal::left(&dir).unwrap().is_none());
@@ -125,7 +141,10 @@ mod tests {
     fn a_crash_between_the_note_and_the_end_writes_it_once_more() {
         let folder = tempfile::tempdir().unwrap();
         let dir = StateDir::open(folder.path()).unwrap();
-        Journal::begin(&dir, "policy p", &states()).unwrap().enter(&dir, Phase::Note).unwrap();
+        Journal::begin(&dir, "policy p", &states())
+            .unwrap()
+            .enter(&dir, Phase::Note)
+            .unwrap();
         let journal = std::fs::read(dir.path(PHASE)).unwrap();
         let kept = std::fs::read(dir.path(STATES)).unwrap();
         Journal::end_after(&dir, &states()).unwrap();

@@ -1,7 +1,7 @@
 //! One transaction for all policies of a node: the host is before or after, whatever happens.
 //!
-//! NetworkManager holds a checkpoint meanwhile. If the agent is killed, or cuts itself off for good, the checkpoint's time runs out and
-//! NetworkManager rolls back by itself.
+//! NetworkManager holds a checkpoint meanwhile. If the agent is killed, or cuts itself off for
+//! good, the checkpoint's time runs out and NetworkManager rolls back by itself.
 
 mod failure;
 mod journal;
@@ -29,9 +29,11 @@ use crate::{
     state_dir::{self, StateDir},
 };
 
-/// How long nmstate may take: a type that the kernel lacks costs it two minutes of retries, a thousand bridges more.
+/// How long nmstate may take: a type that the kernel lacks costs it two minutes of retries, a
+/// thousand bridges more.
 const APPLY_LIMIT: Duration = Duration::from_secs(300);
-/// How long the checkpoint outlasts the probes: for a last try of theirs, for ports, and for the commit.
+/// How long the checkpoint outlasts the probes: for a last try of theirs, for ports, and for the
+/// commit.
 const SLACK: Duration = Duration::from_secs(30);
 
 /// What a transaction is to change.
@@ -43,12 +45,13 @@ pub struct Change {
     pub what: String,
     /// What must be reachable afterwards, beside what always must be.
     pub probes: Vec<Target>,
-    /// The secrets in `desired`, so that no message has them. Those that nmstate knows to be secret need not be named.
+    /// The secrets in `desired`, so that no message has them. Those that nmstate knows to be secret
+    /// need not be named.
     pub secrets: Vec<String>,
     /// What is to be known of the change as long as it stays.
     pub note: Option<Note>,
-    /// Whether to apply it also where the host seems to be as desired: a report does not show everything that an apply changes, such as a
-    /// missing profile of NetworkManager.
+    /// Whether to apply it also where the host seems to be as desired: a report does not show
+    /// everything that an apply changes, such as a missing profile of NetworkManager.
     pub always: bool,
 }
 
@@ -81,26 +84,46 @@ impl Transactor {
     /// # Errors
     /// The host is as it was before, unless the failure's phase is `Rollback`.
     pub async fn run(&self, mut change: Change) -> Result<Done, Failure> {
-        change.secrets.extend(secrets::values(&change.desired, &BTreeSet::new()));
+        change
+            .secrets
+            .extend(secrets::values(&change.desired, &BTreeSet::new()));
         let done = self.run_it(&mut change).await;
         done.map_err(|failure| failure.without(&change.secrets))
     }
 
     async fn run_it(&self, change: &mut Change) -> Result<Done, Failure> {
-        let _lock = self.dir.lock().map_err(|error| Failure::new(Phase::Plan, error.to_string()))?;
+        let _lock = self
+            .dir
+            .lock()
+            .map_err(|error| Failure::new(Phase::Plan, error.to_string()))?;
         Phase::Plan.wait_while_held(&self.dir).await;
-        let Some(mut before) = self.needed(change).await? else { return Ok(Done::Nothing) };
+        let Some(mut before) = self.needed(change).await? else {
+            return Ok(Done::Nothing);
+        };
         if self.roll_back_checkpoints().await? > 0 {
             match self.needed(change).await? {
                 Some(rolled_back) => before = rolled_back,
                 None => return Ok(Done::Nothing),
             }
         }
-        change.secrets.extend(secrets::values(&before, &BTreeSet::new()));
-        let probes = self.prober.choose(&*self.host, &before, &change.probes).await;
+        change
+            .secrets
+            .extend(secrets::values(&before, &BTreeSet::new()));
+        let probes = self
+            .prober
+            .choose(&*self.host, &before, &change.probes)
+            .await;
         let done = self.change(change, &before, &probes).await;
-        let outcome = done.as_ref().map(|_| ()).map_err(|failure| failure.clone().without(&change.secrets).to_string());
-        let entry = Entry::new(&change.what, outcome, before, std::mem::take(&mut change.desired));
+        let outcome = done
+            .as_ref()
+            .map(|_| ())
+            .map_err(|failure| failure.clone().without(&change.secrets).to_string());
+        let entry = Entry::new(
+            &change.what,
+            outcome,
+            before,
+            std::mem::take(&mut change.desired),
+        );
         self.remember(&entry);
         done
     }
@@ -113,26 +136,53 @@ impl Transactor {
 
     /// The state before, with secrets; `None` if the host is as desired.
     async fn needed(&self, change: &Change) -> Result<Option<NetworkState>, Failure> {
-        let read = self.host.retrieve(Query { secrets: true, ..Query::default() }).await;
+        let read = self
+            .host
+            .retrieve(Query {
+                secrets: true,
+                ..Query::default()
+            })
+            .await;
         let before = read.map_err(|error| Failure::host(Phase::Plan, &error))?;
-        // By the rule of both plans, so that all say the same. nmstate would name one mistake of several, and not where it is.
-        if let Some(refusal) = feasible::refusal(&state::value(&change.desired), &state::value(&before.state)) {
-            return Err(Failure { phase: Phase::Plan, ..Failure::said(ErrorKind::InvalidArgument, &refusal) });
+        // By the rule of both plans, so that all say the same. nmstate would name one mistake of
+        // several, and not where it is.
+        if let Some(refusal) =
+            feasible::refusal(&state::value(&change.desired), &state::value(&before.state))
+        {
+            return Err(Failure {
+                phase: Phase::Plan,
+                ..Failure::said(ErrorKind::InvalidArgument, &refusal)
+            });
         }
-        change.desired.validate(Some(&before.state)).map_err(|error| Failure::nmstate(Phase::Plan, &error))?;
+        change
+            .desired
+            .validate(Some(&before.state))
+            .map_err(|error| Failure::nmstate(Phase::Plan, &error))?;
         if !change.always && is_made(&change.desired, &before.state) {
             return Ok(None);
         }
         match before.backend {
             Backend::NetworkManager { .. } => Ok(Some(before.state)),
-            Backend::ReadOnly { why } => Err(Failure::new(Phase::Plan, format!("the network of this host can only be read: {why}"))),
+            Backend::ReadOnly { why } => Err(Failure::new(
+                Phase::Plan,
+                format!("the network of this host can only be read: {why}"),
+            )),
         }
     }
 
-    async fn change(&self, change: &Change, before: &NetworkState, probes: &[Target]) -> Result<Done, Failure> {
-        let states = States { before: before.clone(), desired: change.desired.clone(), note: change.note.clone() };
-        let mut journal =
-            Journal::begin(&self.dir, &change.what, &states).map_err(|error| Failure::new(Phase::Checkpoint, error.to_string()))?;
+    async fn change(
+        &self,
+        change: &Change,
+        before: &NetworkState,
+        probes: &[Target],
+    ) -> Result<Done, Failure> {
+        let states = States {
+            before: before.clone(),
+            desired: change.desired.clone(),
+            note: change.note.clone(),
+        };
+        let mut journal = Journal::begin(&self.dir, &change.what, &states)
+            .map_err(|error| Failure::new(Phase::Checkpoint, error.to_string()))?;
         if let Err(failure) = self.under_journal(&mut journal, change, probes).await {
             // Where it is not known how the host is, the journal stays: the next start cleans up.
             self.undo(&mut journal, &failure, &states).await?;
@@ -145,7 +195,9 @@ impl Transactor {
         if let Err(error) = self.note(&mut journal, &states).await {
             tracing::error!(%error, "the change is made, and the journal does not say so; the next start writes it down");
         }
-        Ok(Done::Changed { probes: probes.iter().map(ToString::to_string).collect() })
+        Ok(Done::Changed {
+            probes: probes.iter().map(ToString::to_string).collect(),
+        })
     }
 
     async fn note(&self, journal: &mut Journal, states: &States) -> Result<(), state_dir::Error> {
@@ -154,34 +206,62 @@ impl Transactor {
         Journal::end_after(&self.dir, states)
     }
 
-    async fn under_journal(&self, journal: &mut Journal, change: &Change, probes: &[Target]) -> Result<(), Failure> {
+    async fn under_journal(
+        &self,
+        journal: &mut Journal,
+        change: &Change,
+        probes: &[Target],
+    ) -> Result<(), Failure> {
         Phase::Checkpoint.wait_while_held(&self.dir).await;
         let bridges = bridges(&change.desired);
         self.put_ports_back(&bridges).await;
         self.keep_ports_from_network_manager().await;
 
         self.enter(journal, Phase::Apply).await?;
-        self.host.apply(change.desired.clone(), self.options()).await.map_err(|error| Failure::host(Phase::Apply, &error))?;
+        self.host
+            .apply(change.desired.clone(), self.options())
+            .await
+            .map_err(|error| Failure::host(Phase::Apply, &error))?;
         self.put_ports_back(&bridges).await;
 
         self.enter(journal, Phase::Probe).await?;
         self.prober.confirm(&*self.host, probes).await?;
 
         self.enter(journal, Phase::Commit).await?;
-        // nmstate does not say which checkpoint is its own. There is one, as leftovers were rolled back and NetworkManager refuses a second.
-        let gone = || Failure::new(Phase::Commit, "the checkpoint is gone: its time was over, and NetworkManager has rolled back");
-        let checkpoints = self.host.checkpoints().await.map_err(|error| Failure::host(Phase::Commit, &error))?;
+        // nmstate does not say which checkpoint is its own. There is one, as leftovers were rolled
+        // back and NetworkManager refuses a second.
+        let gone = || {
+            Failure::new(
+                Phase::Commit,
+                "the checkpoint is gone: its time was over, and NetworkManager has rolled back",
+            )
+        };
+        let checkpoints = self
+            .host
+            .checkpoints()
+            .await
+            .map_err(|error| Failure::host(Phase::Commit, &error))?;
         let checkpoint = checkpoints.into_iter().next().ok_or_else(gone)?;
-        self.host.commit(checkpoint).await.map_err(|error| Failure::host(Phase::Commit, &error))
+        self.host
+            .commit(checkpoint)
+            .await
+            .map_err(|error| Failure::host(Phase::Commit, &error))
     }
 
     async fn enter(&self, journal: &mut Journal, phase: Phase) -> Result<(), Failure> {
-        journal.enter(&self.dir, phase).map_err(|error| Failure::new(phase, error.to_string()))?;
+        journal
+            .enter(&self.dir, phase)
+            .map_err(|error| Failure::new(phase, error.to_string()))?;
         phase.wait_while_held(&self.dir).await;
         Ok(())
     }
 
-    async fn undo(&self, journal: &mut Journal, failure: &Failure, states: &States) -> Result<(), Failure> {
+    async fn undo(
+        &self,
+        journal: &mut Journal,
+        failure: &Failure,
+        states: &States,
+    ) -> Result<(), Failure> {
         // A folder that cannot be written must not keep the host as it is.
         if let Err(error) = journal.enter(&self.dir, Phase::Rollback) {
             tracing::warn!(%error, "the journal does not say that this is a rollback");
@@ -197,8 +277,8 @@ impl Transactor {
         rolled_back.map_err(|error| failure.clone().not_rolled_back(&error))
     }
 
-    /// Rolls back every checkpoint that there is: of an agent that was killed, or of somebody else, whose change would be mixed with this one.
-    /// How many there were.
+    /// Rolls back every checkpoint that there is: of an agent that was killed, or of somebody else,
+    /// whose change would be mixed with this one. How many there were.
     async fn roll_back_checkpoints(&self) -> Result<usize, Failure> {
         let failed = |error: HostError| Failure::host(Phase::Rollback, &error);
         let checkpoints = self.host.checkpoints().await.map_err(failed)?;
@@ -206,7 +286,13 @@ impl Transactor {
             tracing::warn!(checkpoint, "rolling back a checkpoint of NetworkManager");
             if let Err(error) = self.host.rollback(checkpoint.clone()).await {
                 // Its time may have run out between the two questions.
-                if self.host.checkpoints().await.map_err(failed)?.contains(checkpoint) {
+                if self
+                    .host
+                    .checkpoints()
+                    .await
+                    .map_err(failed)?
+                    .contains(checkpoint)
+                {
                     return Err(failed(error));
                 }
             }
@@ -214,17 +300,29 @@ impl Transactor {
         Ok(checkpoints.len())
     }
 
-    /// Puts pods' ports back where they belong. A failure is no failure of the transaction: it would undo a good change, and lose the ports
-    /// again.
+    /// Puts pods' ports back where they belong. A failure is no failure of the transaction: it
+    /// would undo a good change, and lose the ports again.
     pub(crate) async fn put_ports_back(&self, bridges: &Bridges) {
-        for reattached in [self.put_back_on_linux(&bridges.linux).await, self.put_back_on_ovs(&bridges.ovs).await] {
+        for reattached in [
+            self.put_back_on_linux(&bridges.linux).await,
+            self.put_back_on_ovs(&bridges.ovs).await,
+        ] {
             match reattached {
                 Ok(reattached) => {
                     for attachment in reattached.done {
-                        tracing::warn!(port = attachment.port, bridge = attachment.bridge, "a pod's port had lost its bridge, and is back");
+                        tracing::warn!(
+                            port = attachment.port,
+                            bridge = attachment.bridge,
+                            "a pod's port had lost its bridge, and is back"
+                        );
                     }
                     for (attachment, why) in reattached.failed {
-                        tracing::error!(port = attachment.port, bridge = attachment.bridge, why, "a pod's port has lost its bridge");
+                        tracing::error!(
+                            port = attachment.port,
+                            bridge = attachment.bridge,
+                            why,
+                            "a pod's port has lost its bridge"
+                        );
                     }
                 }
                 Err(error) => tracing::error!(%error, "pods' ports cannot be looked after"),
@@ -232,20 +330,42 @@ impl Transactor {
         }
     }
 
-    async fn put_back_on_linux(&self, bridges: &BTreeSet<String>) -> Result<Reattached, ports::Error> {
+    async fn put_back_on_linux(
+        &self,
+        bridges: &BTreeSet<String>,
+    ) -> Result<Reattached, ports::Error> {
         let mut memory = Memory::load(&self.dir)?;
         let candidates = memory.candidates(&self.host.links().await?, bridges);
-        let configured = if candidates.is_empty() { Some(BTreeSet::new()) } else { self.configured(candidates).await };
-        memory.reconcile(&self.dir, &*self.host, bridges, configured.as_ref()).await
+        let configured = if candidates.is_empty() {
+            Some(BTreeSet::new())
+        } else {
+            self.configured(candidates).await
+        };
+        memory
+            .reconcile(&self.dir, &*self.host, bridges, configured.as_ref())
+            .await
     }
 
-    async fn put_back_on_ovs(&self, bridges: &BTreeSet<String>) -> Result<Reattached, ports::Error> {
-        ovs::Memory::load(&self.dir)?.reconcile(&self.dir, &*self.host, bridges).await
+    async fn put_back_on_ovs(
+        &self,
+        bridges: &BTreeSet<String>,
+    ) -> Result<Reattached, ports::Error> {
+        ovs::Memory::load(&self.dir)?
+            .reconcile(&self.dir, &*self.host, bridges)
+            .await
     }
 
     async fn keep_ports_from_network_manager(&self) {
-        let (linux, ovs) = (Memory::load(&self.dir).unwrap_or_default(), ovs::Memory::load(&self.dir).unwrap_or_default());
-        let names: Vec<String> = linux.ports().map(|port| port.name.as_str()).chain(ovs.names()).map(str::to_owned).collect();
+        let (linux, ovs) = (
+            Memory::load(&self.dir).unwrap_or_default(),
+            ovs::Memory::load(&self.dir).unwrap_or_default(),
+        );
+        let names: Vec<String> = linux
+            .ports()
+            .map(|port| port.name.as_str())
+            .chain(ovs.names())
+            .map(str::to_owned)
+            .collect();
         if names.is_empty() {
             return;
         }
@@ -261,17 +381,31 @@ impl Transactor {
     }
 
     fn options(&self) -> ApplyOptions {
-        ApplyOptions { commit: false, checkpoint: self.prober.window + SLACK, verify: true, memory_only: false, limit: APPLY_LIMIT }
+        ApplyOptions {
+            commit: false,
+            checkpoint: self.prober.window + SLACK,
+            verify: true,
+            memory_only: false,
+            limit: APPLY_LIMIT,
+        }
     }
 }
 
 /// The bridges that a state names.
 pub(crate) fn bridges(state: &NetworkState) -> Bridges {
     let of = |kind: InterfaceType| {
-        let bridges = state.interfaces.iter().filter(|interface| interface.iface_type() == kind);
-        bridges.map(|interface| interface.name().to_owned()).collect()
+        let bridges = state
+            .interfaces
+            .iter()
+            .filter(|interface| interface.iface_type() == kind);
+        bridges
+            .map(|interface| interface.name().to_owned())
+            .collect()
     };
-    Bridges { linux: of(InterfaceType::LinuxBridge), ovs: of(InterfaceType::OvsBridge) }
+    Bridges {
+        linux: of(InterfaceType::LinuxBridge),
+        ovs: of(InterfaceType::OvsBridge),
+    }
 }
 
 /// Whether an apply would change nothing, as far as a report shows it.

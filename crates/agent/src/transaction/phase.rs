@@ -35,11 +35,17 @@ impl fmt::Display for Phase {
 }
 
 impl Phase {
-    /// Waits while somebody holds the lock of this phase: `flock /var/lib/weft-agent/hold-Probe sleep 60` keeps a transaction from probing
-    /// for that long, to look at a host in between or to try what a crash there does. Nobody does so by accident: the file must be made first.
+    /// Waits while somebody holds the lock of this phase:
+    /// `flock /var/lib/weft-agent/hold-Probe sleep 60` keeps a transaction from probing for that
+    /// long, to look at a host in between or to try what a crash there does. Nobody does so by
+    /// accident: the file must be made first.
     pub async fn wait_while_held(self, dir: &StateDir) {
-        let Ok(file) = File::open(dir.path(&format!("hold-{self}"))) else { return };
-        while rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK) {
+        let Ok(file) = File::open(dir.path(&format!("hold-{self}"))) else {
+            return;
+        };
+        while rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared)
+            == Err(Errno::WOULDBLOCK)
+        {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }

@@ -1,4 +1,5 @@
-//! The start after a crash in the middle of a transaction: the host goes back to before, unless the change had been committed.
+//! The start after a crash in the middle of a transaction: the host goes back to before, unless the
+//! change had been committed.
 
 use std::{fmt, time::Duration};
 
@@ -27,20 +28,35 @@ pub struct Interrupted {
 
 impl fmt::Display for Interrupted {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let now = if self.is_there { "it had been committed, and is there" } else { "the host is as it was before" };
-        write!(formatter, "the agent was stopped in phase {} of changing {}: {now}", self.phase, self.what)
+        let now = if self.is_there {
+            "it had been committed, and is there"
+        } else {
+            "the host is as it was before"
+        };
+        write!(
+            formatter,
+            "the agent was stopped in phase {} of changing {}: {now}",
+            self.phase, self.what
+        )
     }
 }
 
 impl Transactor {
-    /// Cleans up after a transaction that did not come to its end. To be called at the start, before anything else is changed.
+    /// Cleans up after a transaction that did not come to its end. To be called at the start,
+    /// before anything else is changed.
     ///
     /// # Errors
     /// The host could not be brought back; the journal stays, so that the next start tries again.
     pub async fn recover(&self) -> Result<Option<Interrupted>, Failure> {
-        let _lock = self.dir.lock().map_err(|error| Failure::new(Phase::Plan, error.to_string()))?;
-        let left = Journal::left(&self.dir).map_err(|error| Failure::new(Phase::Rollback, error.to_string()))?;
-        let Some((journal, states)) = left else { return Ok(None) };
+        let _lock = self
+            .dir
+            .lock()
+            .map_err(|error| Failure::new(Phase::Plan, error.to_string()))?;
+        let left = Journal::left(&self.dir)
+            .map_err(|error| Failure::new(Phase::Rollback, error.to_string()))?;
+        let Some((journal, states)) = left else {
+            return Ok(None);
+        };
         tracing::warn!(phase = %journal.phase, what = journal.what, "a transaction did not come to its end");
         let rolled_back = self.roll_back_checkpoints().await?;
         let is_there = match (&states, journal.phase) {
@@ -48,19 +64,35 @@ impl Transactor {
             (Some(states), Phase::Commit) if rolled_back == 0 => self.is_there(states).await?,
             _ => false,
         };
-        if let Some(states) = states.as_ref().filter(|_| !is_there && journal.phase > Phase::Checkpoint) {
+        if let Some(states) = states
+            .as_ref()
+            .filter(|_| !is_there && journal.phase > Phase::Checkpoint)
+        {
             self.restore(states).await?;
         }
         self.put_ports_back(&Default::default()).await;
-        let interrupted = Interrupted { phase: journal.phase, what: journal.what, is_there };
+        let interrupted = Interrupted {
+            phase: journal.phase,
+            what: journal.what,
+            is_there,
+        };
         let ended = match states.as_ref().filter(|_| is_there) {
             Some(states) => Journal::end_after(&self.dir, states),
             None => Journal::end_before(&self.dir),
         };
         ended.map_err(|error| Failure::new(Phase::Rollback, error.to_string()))?;
         if let Some(states) = states {
-            let outcome = if is_there { Ok(()) } else { Err(interrupted.to_string()) };
-            self.remember(&Entry::new(&interrupted.what, outcome, states.before, states.desired));
+            let outcome = if is_there {
+                Ok(())
+            } else {
+                Err(interrupted.to_string())
+            };
+            self.remember(&Entry::new(
+                &interrupted.what,
+                outcome,
+                states.before,
+                states.desired,
+            ));
         }
         Ok(Some(interrupted))
     }
@@ -70,10 +102,14 @@ impl Transactor {
         Ok(is_made(&states.desired, &self.now().await?))
     }
 
-    /// Brings back by a change of its own what a rollback has left: a checkpoint has the global DNS configuration only from NetworkManager 1.47
-    /// on; and it is kept in memory alone, so that a NetworkManager that was started anew meanwhile has none, and the new profiles on disk.
+    /// Brings back by a change of its own what a rollback has left: a checkpoint has the global DNS
+    /// configuration only from NetworkManager 1.47 on; and it is kept in memory alone, so that a
+    /// NetworkManager that was started anew meanwhile has none, and the new profiles on disk.
     pub(super) async fn restore(&self, states: &States) -> Result<(), Failure> {
-        let revert = states.desired.generate_revert(&states.before).map_err(|error| Failure::nmstate(Phase::Rollback, &error))?;
+        let revert = states
+            .desired
+            .generate_revert(&states.before)
+            .map_err(|error| Failure::nmstate(Phase::Rollback, &error))?;
         let deadline = Instant::now() + SETTLED;
         loop {
             let now = self.now().await?;
@@ -85,13 +121,29 @@ impl Transactor {
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
-        tracing::warn!("the rollback has left something of the change: it is taken back by another one");
-        let options = ApplyOptions { commit: true, ..self.options() };
-        self.host.apply(revert, options).await.map_err(|error| Failure::host(Phase::Rollback, &error))
+        tracing::warn!(
+            "the rollback has left something of the change: it is taken back by another one"
+        );
+        let options = ApplyOptions {
+            commit: true,
+            ..self.options()
+        };
+        self.host
+            .apply(revert, options)
+            .await
+            .map_err(|error| Failure::host(Phase::Rollback, &error))
     }
 
     async fn now(&self) -> Result<NetworkState, Failure> {
-        let read = self.host.retrieve(Query { secrets: true, ..Query::default() }).await;
-        Ok(read.map_err(|error| Failure::host(Phase::Rollback, &error))?.state)
+        let read = self
+            .host
+            .retrieve(Query {
+                secrets: true,
+                ..Query::default()
+            })
+            .await;
+        Ok(read
+            .map_err(|error| Failure::host(Phase::Rollback, &error))?
+            .state)
     }
 }

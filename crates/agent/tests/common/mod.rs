@@ -1,6 +1,7 @@
 //! A host for tests: a network namespace of its own, without NetworkManager.
 //!
-//! A namespace lives as long as the threads in it, so nothing is left behind, also when a test fails.
+//! A namespace lives as long as the threads in it, so nothing is left behind, also when a test
+//! fails.
 
 #![allow(dead_code)] // Not every test needs all of it.
 
@@ -17,9 +18,11 @@ pub fn in_namespace<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     no_bus();
     thread::scope(|scope| {
         let inside = scope.spawn(|| {
-            // SAFETY: file descriptors stay shared with the other threads; only the network namespace is a new one.
+            // SAFETY: file descriptors stay shared with the other threads; only the network
+            // namespace is a new one.
             #[allow(unsafe_code)]
-            unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.expect("a network namespace can be made only by root (CAP_SYS_ADMIN)");
+            unsafe { unshare_unsafe(UnshareFlags::NEWNET) }
+                .expect("a network namespace can be made only by root (CAP_SYS_ADMIN)");
             ip("link set lo up");
             work()
         });
@@ -34,7 +37,8 @@ pub fn in_namespace<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 fn no_bus() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: every test begins with this, and what reads the environment in this process is Rust, which locks it.
+        // SAFETY: every test begins with this, and what reads the environment in this process is
+        // Rust, which locks it.
         #[allow(unsafe_code)]
         unsafe {
             std::env::set_var("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/nonexistent/bus");
@@ -44,8 +48,15 @@ fn no_bus() {
 
 /// Runs `ip` with these arguments.
 pub fn ip(arguments: &str) {
-    let output = Command::new("ip").args(arguments.split(' ')).output().expect("iproute2 is installed");
-    assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+    let output = Command::new("ip")
+        .args(arguments.split(' '))
+        .output()
+        .expect("iproute2 is installed");
+    assert!(
+        output.status.success(),
+        "ip {arguments}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 /// A network namespace of its own beside the test's: the test itself stays where the API server is.
@@ -60,15 +71,23 @@ impl Namespace {
     /// With nothing in it but `lo`.
     pub fn new() -> Self {
         let (jobs, queue) = mpsc::channel::<Job>();
-        let thread = thread::spawn(move || in_namespace(|| queue.into_iter().for_each(|job| job())));
-        Self { jobs: Some(jobs), thread: Some(thread) }
+        let thread =
+            thread::spawn(move || in_namespace(|| queue.into_iter().for_each(|job| job())));
+        Self {
+            jobs: Some(jobs),
+            thread: Some(thread),
+        }
     }
 
     /// Runs this in it.
     pub fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let (tell, told) = mpsc::channel();
         let job: Job = Box::new(move || tell.send(work()).expect("the test waits"));
-        self.jobs.as_ref().expect("it lives").send(job).expect("it has not failed");
+        self.jobs
+            .as_ref()
+            .expect("it lives")
+            .send(job)
+            .expect("it has not failed");
         told.recv().expect("it has not failed")
     }
 }

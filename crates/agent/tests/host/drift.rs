@@ -18,34 +18,61 @@ fn address(policy: &str, interface: &str, address: &str, drift: &str) -> String 
 
 #[tokio::test]
 async fn drift_is_corrected_or_reported() {
-    let mut weft = Installation::start(HostLab::builder().hosts(1)).await.unwrap();
+    let mut weft = Installation::start(HostLab::builder().hosts(1))
+        .await
+        .unwrap();
     let host = weft.host("node-1").unwrap();
-    weft.apply(&address("corrected", "eth1", "192.0.2.10", "correct")).await.unwrap();
-    weft.apply(&address("reported", "eth2", "198.51.100.10", "report")).await.unwrap();
+    weft.apply(&address("corrected", "eth1", "192.0.2.10", "correct"))
+        .await
+        .unwrap();
+    weft.apply(&address("reported", "eth2", "198.51.100.10", "report"))
+        .await
+        .unwrap();
     wait_policy(&weft, "corrected", "Available").await;
     wait_policy(&weft, "reported", "Available").await;
 
-    host.ip("link set eth1 mtu 1300\naddr del 192.0.2.10/24 dev eth1\n").await.unwrap();
+    host.ip("link set eth1 mtu 1300\naddr del 192.0.2.10/24 dev eth1\n")
+        .await
+        .unwrap();
     wait_until("eth1 is put right", async || {
-        let now = (link(host, "eth1").await["mtu"].clone(), addresses(host, "eth1").await);
-        if now == (json!(1450), vec!["192.0.2.10".to_owned()]) { Ok(()) } else { Err(format!("{now:?}")) }
+        let now = (
+            link(host, "eth1").await["mtu"].clone(),
+            addresses(host, "eth1").await,
+        );
+        if now == (json!(1450), vec!["192.0.2.10".to_owned()]) {
+            Ok(())
+        } else {
+            Err(format!("{now:?}"))
+        }
     })
     .await;
 
     // What changes in the middle of a transaction is put right by it, whatever it is.
     wait_until("the agent is done", async || {
-        if host.file("/var/lib/weft-agent/transaction.json").exists() { Err("a change is under way".to_owned()) } else { Ok(()) }
+        if host.file("/var/lib/weft-agent/transaction.json").exists() {
+            Err("a change is under way".to_owned())
+        } else {
+            Ok(())
+        }
     })
     .await;
     host.ip("link set eth2 mtu 1300\n").await.unwrap();
     let drifted = wait_enactment(&weft, "node-1", "reported", "Drifted").await;
-    assert_eq!(link(host, "eth2").await["mtu"], 1300, "it is told, not touched");
+    assert_eq!(
+        link(host, "eth2").await["mtu"],
+        1300,
+        "it is told, not touched"
+    );
     let told = drifted["status"].to_string();
     assert!(told.contains("1300") && told.contains("mtu"), "{told}");
     wait_until("the first policy has not drifted", async || {
         let enactment = weft.get("nnce", "node-1.corrected").await.unwrap().unwrap();
         let drifted = crate::support::condition(&enactment, "Drifted")["status"] == "True";
-        if drifted { Err(enactment["status"].to_string()) } else { Ok(()) }
+        if drifted {
+            Err(enactment["status"].to_string())
+        } else {
+            Ok(())
+        }
     })
     .await;
     // Put right by hand, it is as it should be again.
@@ -53,23 +80,47 @@ async fn drift_is_corrected_or_reported() {
     wait_until("eth2 is as it should be", async || {
         let enactment = weft.get("nnce", "node-1.reported").await.unwrap().unwrap();
         let drifted = crate::support::condition(&enactment, "Drifted")["status"] == "True";
-        if drifted { Err(enactment["status"].to_string()) } else { Ok(()) }
+        if drifted {
+            Err(enactment["status"].to_string())
+        } else {
+            Ok(())
+        }
     })
     .await;
 
-    // A node that is not managed is left alone: also an agent that has looked at it from first to last has changed nothing.
+    // A node that is not managed is left alone: also an agent that has looked at it from first to
+    // last has changed nothing.
     weft.kill_agent("node-1").unwrap();
-    weft.apply(&address("unmanaged", "eth1", "203.0.113.10", "correct")).await.unwrap();
+    weft.apply(&address("unmanaged", "eth1", "203.0.113.10", "correct"))
+        .await
+        .unwrap();
     wait_until("the node may have the policy", async || {
-        let enactment = weft.get("nnce", "node-1.unmanaged").await.unwrap().unwrap_or_default();
-        if enactment["spec"]["granted"].is_object() { Ok(()) } else { Err(enactment.to_string()) }
+        let enactment = weft
+            .get("nnce", "node-1.unmanaged")
+            .await
+            .unwrap()
+            .unwrap_or_default();
+        if enactment["spec"]["granted"].is_object() {
+            Ok(())
+        } else {
+            Err(enactment.to_string())
+        }
     })
     .await;
-    weft.patch("nns", "node-1", &json!({"spec": {"managed": false}})).await.unwrap();
+    weft.patch("nns", "node-1", &json!({"spec": {"managed": false}}))
+        .await
+        .unwrap();
     let ignored = wait_policy(&weft, "unmanaged", "Ignored").await;
     let message = condition(&ignored, "Ignored")["message"].as_str().unwrap();
-    assert!(message.contains("1 nodes ignored that are not managed"), "{message}");
-    weft.host("node-1").unwrap().ip("link set eth1 mtu 1200\n").await.unwrap();
+    assert!(
+        message.contains("1 nodes ignored that are not managed"),
+        "{message}"
+    );
+    weft.host("node-1")
+        .unwrap()
+        .ip("link set eth1 mtu 1200\n")
+        .await
+        .unwrap();
     let mut once = weft.run_agent("node-1", &["once"], &[]).await.unwrap();
     let status = once.wait(Duration::from_secs(60)).unwrap();
     assert!(status.success(), "{status}: {}", once.last_words());
@@ -80,7 +131,9 @@ async fn drift_is_corrected_or_reported() {
 
 #[tokio::test]
 async fn what_matches_is_looked_for_again_when_interfaces_come() {
-    let weft = Installation::start(HostLab::builder().hosts(1).cards(1)).await.unwrap();
+    let weft = Installation::start(HostLab::builder().hosts(1).cards(1))
+        .await
+        .unwrap();
     let host = weft.host("node-1").unwrap();
     let policy = json!({
         "apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy", "metadata": {"name": "late"},
@@ -88,16 +141,26 @@ async fn what_matches_is_looked_for_again_when_interfaces_come() {
     });
     weft.apply(&policy.to_string()).await.unwrap();
     wait_policy(&weft, "late", "Available").await;
-    // An interface that nobody has configured is nobody's: with an address NetworkManager takes it for configured.
+    // An interface that nobody has configured is nobody's: with an address NetworkManager takes it
+    // for configured.
     let commands = ["late0 203.0.113.1/25", "other0 203.0.113.129/25"].map(|bridge| {
         let (name, address) = bridge.split_once(' ').unwrap();
-        format!("link add {name} type bridge\nlink set {name} up\naddress add {address} dev {name}\n")
+        format!(
+            "link add {name} type bridge\nlink set {name} up\naddress add {address} dev {name}\n"
+        )
     });
     host.ip(&commands.concat()).await.unwrap();
-    wait_until("the bridge that came later is as the policy says", async || {
-        let mtu = link(host, "late0").await["mtu"].clone();
-        if mtu == 1400 { Ok(()) } else { Err(mtu.to_string()) }
-    })
+    wait_until(
+        "the bridge that came later is as the policy says",
+        async || {
+            let mtu = link(host, "late0").await["mtu"].clone();
+            if mtu == 1400 {
+                Ok(())
+            } else {
+                Err(mtu.to_string())
+            }
+        },
+    )
     .await;
     assert_eq!(link(host, "other0").await["mtu"], 1500, "it does not match");
 }

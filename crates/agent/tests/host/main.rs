@@ -1,4 +1,5 @@
-//! Weft on hosts with a real NetworkManager each: control plane, shipped manifests, operator and agents. `make test-host`.
+//! Weft on hosts with a real NetworkManager each: control plane, shipped manifests, operator and
+//! agents. `make test-host`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod documents;

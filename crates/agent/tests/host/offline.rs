@@ -1,4 +1,5 @@
-//! The agent's commands for a person on the host, without a cluster: what they change is judged by `ip -j`.
+//! The agent's commands for a person on the host, without a cluster: what they change is judged by
+//! `ip -j`.
 
 use std::path::PathBuf;
 
@@ -16,12 +17,22 @@ struct Agent<'a> {
 
 impl<'a> Agent<'a> {
     fn on(host: &'a Host) -> Self {
-        Self { host, program: agent::program().unwrap().display().to_string() }
+        Self {
+            host,
+            program: agent::program().unwrap().display().to_string(),
+        }
     }
 
     async fn run(&self, args: &[&str]) -> Result<String, String> {
-        let command: Vec<&str> = [&*self.program, "--probe-seconds", "4"].iter().chain(args).copied().collect();
-        self.host.exec(&command).await.map_err(|error| format!("{error:#}"))
+        let command: Vec<&str> = [&*self.program, "--probe-seconds", "4"]
+            .iter()
+            .chain(args)
+            .copied()
+            .collect();
+        self.host
+            .exec(&command)
+            .await
+            .map_err(|error| format!("{error:#}"))
     }
 
     fn put(&self, state: &Value) -> String {
@@ -34,12 +45,16 @@ impl<'a> Agent<'a> {
         self.run(&["apply", "-f", &file]).await
     }
 
-    /// Starts an apply, kills it at the beginning of a phase, and lets nothing hold up the next one.
+    /// Starts an apply, kills it at the beginning of a phase, and lets nothing hold up the next
+    /// one.
     async fn kill_in(&self, phase: &'static str, state: &Value) {
         let hold = Hold::at(self.host, phase);
         let file = self.put(state);
         let args = ["--probe-seconds", "4", "apply", "-f", &file];
-        let mut program = self.host.start_program(&agent::program().unwrap(), &args, &[]).unwrap();
+        let mut program = self
+            .host
+            .start_program(&agent::program().unwrap(), &args, &[])
+            .unwrap();
         hold.reached().await;
         program.kill().unwrap();
     }
@@ -47,7 +62,14 @@ impl<'a> Agent<'a> {
     /// Applies, and returns what is told of what was interrupted before.
     async fn apply_after(&self, state: &Value) -> String {
         let file = self.put(state);
-        self.host.exec(&["sh", "-c", &format!("{} apply -f {file} 2>&1", self.program)]).await.unwrap()
+        self.host
+            .exec(&[
+                "sh",
+                "-c",
+                &format!("{} apply -f {file} 2>&1", self.program),
+            ])
+            .await
+            .unwrap()
     }
 
     fn state(&self, name: &str) -> PathBuf {
@@ -56,7 +78,8 @@ impl<'a> Agent<'a> {
 }
 
 fn address(interface: &str, ip: &str) -> Value {
-    let ipv4 = json!({"enabled": true, "dhcp": false, "address": [{"ip": ip, "prefix-length": 24}]});
+    let ipv4 =
+        json!({"enabled": true, "dhcp": false, "address": [{"ip": ip, "prefix-length": 24}]});
     json!({"interfaces": [{"name": interface, "type": "ethernet", "state": "up", "ipv4": ipv4, "ipv6": {"enabled": false}}]})
 }
 
@@ -67,7 +90,13 @@ fn bridge(mtu: u32) -> Value {
 }
 
 async fn default_route(host: &Host) -> Value {
-    serde_json::from_str(&host.exec(&["ip", "-j", "route", "show", "default"]).await.unwrap()).unwrap()
+    serde_json::from_str(
+        &host
+            .exec(&["ip", "-j", "route", "show", "default"])
+            .await
+            .unwrap(),
+    )
+    .unwrap()
 }
 
 #[tokio::test]
@@ -79,17 +108,39 @@ async fn a_change_is_made_once_told_and_taken_back() {
 
     let file = agent.put(&wanted);
     let planned = agent.run(&["plan", "-f", &file]).await.unwrap_err();
-    assert!(planned.contains("interfaces[eth1].ipv4.address"), "{planned}");
+    assert!(
+        planned.contains("interfaces[eth1].ipv4.address"),
+        "{planned}"
+    );
     assert!(addresses(host, "eth1").await.is_empty());
 
     let told = agent.apply(&wanted).await.unwrap();
-    assert!(told.contains("Still reachable: default gateway, DNS of root-servers.net"), "{told}");
+    assert!(
+        told.contains("Still reachable: default gateway, DNS of root-servers.net"),
+        "{told}"
+    );
     assert_eq!(addresses(host, "eth1").await, ["172.31.1.50"]);
     assert_eq!(checkpoints(host).await, [""; 0]);
-    assert!(agent.run(&["plan", "-f", &file]).await.unwrap().contains("Nothing would change"));
-    assert!(agent.apply(&wanted).await.unwrap().contains("Nothing to do"));
+    assert!(
+        agent
+            .run(&["plan", "-f", &file])
+            .await
+            .unwrap()
+            .contains("Nothing would change")
+    );
+    assert!(
+        agent
+            .apply(&wanted)
+            .await
+            .unwrap()
+            .contains("Nothing to do")
+    );
 
-    assert_eq!(agent.run(&["history"]).await.unwrap().lines().count(), 1, "doing nothing is no outcome");
+    assert_eq!(
+        agent.run(&["history"]).await.unwrap().lines().count(),
+        1,
+        "doing nothing is no outcome"
+    );
     let told = agent.run(&["rollback"]).await.unwrap();
     assert!(told.contains("the rollback of change 1"), "{told}");
     assert!(addresses(host, "eth1").await.is_empty());
@@ -100,22 +151,39 @@ async fn what_cuts_the_host_off_is_rolled_back() {
     let lab = HostLab::builder().hosts(1).start().await.unwrap();
     let host = lab.host("node-1").unwrap();
     let agent = Agent::on(host);
-    let (route, links) = (default_route(host).await, link(host, "eth0").await["addr_info"].clone());
+    let (route, links) = (
+        default_route(host).await,
+        link(host, "eth0").await["addr_info"].clone(),
+    );
     assert_eq!(route[0]["gateway"], "172.31.0.1");
 
     let wrong_gateway = json!({"routes": {"config": [
         {"state": "absent", "destination": "0.0.0.0/0", "next-hop-interface": "eth0"},
         {"destination": "0.0.0.0/0", "next-hop-interface": "eth0", "next-hop-address": "172.31.0.99"}]}});
     let error = agent.apply(&wrong_gateway).await.unwrap_err();
-    assert!(error.contains("Probe (default gateway): not within 4 s") && error.contains("172.31.0.99"), "{error}");
+    assert!(
+        error.contains("Probe (default gateway): not within 4 s") && error.contains("172.31.0.99"),
+        "{error}"
+    );
     assert_eq!(default_route(host).await, route);
 
     let resolv_conf = std::fs::read_to_string(host.file("/etc/resolv.conf")).unwrap();
     let wrong_dns = json!({"dns-resolver": {"config": {"server": ["172.31.0.98"], "search": []}}});
     let error = agent.apply(&wrong_dns).await.unwrap_err();
-    assert!(error.contains("Probe (DNS of root-servers.net)") && error.contains("172.31.0.98"), "{error}");
-    let names = |text: &str| text.lines().filter(|line| line.starts_with("nameserver")).map(str::to_owned).collect::<Vec<_>>();
-    assert_eq!(names(&std::fs::read_to_string(host.file("/etc/resolv.conf")).unwrap()), names(&resolv_conf));
+    assert!(
+        error.contains("Probe (DNS of root-servers.net)") && error.contains("172.31.0.98"),
+        "{error}"
+    );
+    let names = |text: &str| {
+        text.lines()
+            .filter(|line| line.starts_with("nameserver"))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        names(&std::fs::read_to_string(host.file("/etc/resolv.conf")).unwrap()),
+        names(&resolv_conf)
+    );
 
     let too_small = json!({"interfaces": [{"name": "eth9", "type": "ethernet", "state": "up"}]});
     let error = agent.apply(&too_small).await.unwrap_err();
@@ -123,7 +191,14 @@ async fn what_cuts_the_host_off_is_rolled_back() {
 
     assert_eq!(default_route(host).await, route);
     let now = link(host, "eth0").await["addr_info"].clone();
-    let locals = |infos: &Value| infos.as_array().unwrap().iter().map(|info| info["local"].clone()).collect::<Vec<_>>();
+    let locals = |infos: &Value| {
+        infos
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|info| info["local"].clone())
+            .collect::<Vec<_>>()
+    };
     assert_eq!(locals(&now), locals(&links));
     assert_eq!(checkpoints(host).await, [""; 0]);
     let history = agent.run(&["history"]).await.unwrap();
@@ -164,7 +239,8 @@ fn cut_off(mtu: u32) -> Value {
     state
 }
 
-/// Killed in each phase, the next start finds the host before or after, never between, and says which.
+/// Killed in each phase, the next start finds the host before or after, never between, and says
+/// which.
 #[tokio::test]
 async fn killed_in_any_phase_the_host_is_before_or_after() {
     let lab = HostLab::builder().hosts(1).start().await.unwrap();
@@ -174,13 +250,20 @@ async fn killed_in_any_phase_the_host_is_before_or_after() {
     // NetworkManager chooses the metric anew with each activation.
     let way = async || {
         let route = default_route(host).await;
-        (route.as_array().map(Vec::len), route[0]["gateway"].clone(), route[0]["dev"].clone())
+        (
+            route.as_array().map(Vec::len),
+            route[0]["gateway"].clone(),
+            route[0]["dev"].clone(),
+        )
     };
     let before_all = way().await;
 
     agent.kill_in("Plan", &bridge(1400)).await;
     let told = agent.apply_after(&next).await;
-    assert!(!told.contains("stopped in phase"), "nothing had begun: {told}");
+    assert!(
+        !told.contains("stopped in phase"),
+        "nothing had begun: {told}"
+    );
     assert_eq!(link(host, "br1").await, Value::Null);
     agent.run(&["rollback"]).await.unwrap();
 
@@ -194,14 +277,19 @@ async fn killed_in_any_phase_the_host_is_before_or_after() {
         agent.kill_in(phase, &state).await;
         // The next start of any kind cleans up; another change shows that nothing is in the way.
         let told = agent.apply_after(&next).await;
-        let before = format!("stopped in phase {phase} of changing policy /run/state.json: the host is as it was before");
+        let before = format!(
+            "stopped in phase {phase} of changing policy /run/state.json: the host is as it was before"
+        );
         assert!(told.contains(&before), "{phase}: {told}");
         assert_eq!(link(host, "br1").await, Value::Null, "{phase}");
         assert!(addresses(host, "eth1").await.is_empty());
         assert_eq!(way().await, before_all, "{phase}");
         assert_eq!(checkpoints(host).await, [""; 0]);
         assert!(!agent.state("transaction.json").exists());
-        assert!(agent.run(&["history"]).await.unwrap().contains(&before), "{phase}");
+        assert!(
+            agent.run(&["history"]).await.unwrap().contains(&before),
+            "{phase}"
+        );
         agent.run(&["rollback"]).await.unwrap();
     }
 
@@ -209,9 +297,15 @@ async fn killed_in_any_phase_the_host_is_before_or_after() {
     for phase in ["Note", "Commit"] {
         agent.kill_in("Note", &bridge(1400)).await;
         let journal = std::fs::read_to_string(agent.state("transaction.json")).unwrap();
-        std::fs::write(agent.state("transaction.json"), journal.replace("\"Note\"", &format!("\"{phase}\""))).unwrap();
+        std::fs::write(
+            agent.state("transaction.json"),
+            journal.replace("\"Note\"", &format!("\"{phase}\"")),
+        )
+        .unwrap();
         let told = agent.apply_after(&next).await;
-        let after = format!("stopped in phase {phase} of changing policy /run/state.json: it had been committed, and is there");
+        let after = format!(
+            "stopped in phase {phase} of changing policy /run/state.json: it had been committed, and is there"
+        );
         assert!(told.contains(&after), "{phase}: {told}");
         assert_eq!(addresses(host, "br1").await, ["172.31.1.77"], "{phase}");
         assert_eq!(link(host, "eth1").await["master"], "br1");
@@ -228,14 +322,22 @@ async fn killed_in_any_phase_the_host_is_before_or_after() {
             .unwrap()
             .split_whitespace()
             .next();
-        agent.run(&["rollback", "--number", number.unwrap()]).await.unwrap();
+        agent
+            .run(&["rollback", "--number", number.unwrap()])
+            .await
+            .unwrap();
         assert_eq!(link(host, "br1").await, Value::Null, "{phase}");
     }
 
-    // A NetworkManager that is started anew meanwhile knows of no checkpoint, and has the new profiles on disk.
+    // A NetworkManager that is started anew meanwhile knows of no checkpoint, and has the new
+    // profiles on disk.
     agent.kill_in("Probe", &bridge(1400)).await;
     host.restart_network_manager().await.unwrap();
-    assert_eq!(addresses(host, "br1").await, ["172.31.1.77"], "what makes this case");
+    assert_eq!(
+        addresses(host, "br1").await,
+        ["172.31.1.77"],
+        "what makes this case"
+    );
     let told = agent.apply_after(&next).await;
     assert!(told.contains("the host is as it was before"), "{told}");
     assert_eq!(link(host, "br1").await, Value::Null);
@@ -255,17 +357,37 @@ async fn killed_in_the_middle_of_an_apply_the_host_is_as_before() {
         })
         .collect();
     let mut wanted = json!({"interfaces": bridges});
-    wanted["interfaces"].as_array_mut().unwrap().extend(address("eth1", "172.31.1.50")["interfaces"].as_array().cloned().unwrap());
-    let made = || std::fs::read_to_string(host.file("/proc/1/net/dev")).unwrap().matches("many").count();
+    wanted["interfaces"].as_array_mut().unwrap().extend(
+        address("eth1", "172.31.1.50")["interfaces"]
+            .as_array()
+            .cloned()
+            .unwrap(),
+    );
+    let made = || {
+        std::fs::read_to_string(host.file("/proc/1/net/dev"))
+            .unwrap()
+            .matches("many")
+            .count()
+    };
     for some in [0, 1, 8] {
         // It ends there at the latest.
         let hold = Hold::at(host, "Probe");
         let file = agent.put(&wanted);
-        let mut program = host.start_program(&agent::program().unwrap(), &["--probe-seconds", "4", "apply", "-f", &file], &[]).unwrap();
+        let mut program = host
+            .start_program(
+                &agent::program().unwrap(),
+                &["--probe-seconds", "4", "apply", "-f", &file],
+                &[],
+            )
+            .unwrap();
         wait_until(&format!("{some} bridges are made"), async || {
             let now = made();
             let begun = now > 0 || !checkpoints(host).await.is_empty();
-            if begun && now >= some { Ok(()) } else { Err(format!("{now} are made; {}", program.last_words())) }
+            if begun && now >= some {
+                Ok(())
+            } else {
+                Err(format!("{now} are made; {}", program.last_words()))
+            }
         })
         .await;
         program.kill().unwrap();
@@ -288,27 +410,65 @@ async fn an_agent_that_never_comes_back_is_not_needed_to_roll_back() {
     let host = lab.host("node-1").unwrap();
     let agent = Agent::on(host);
     agent.kill_in("Commit", &bridge(1400)).await;
-    assert_eq!(addresses(host, "br1").await, ["172.31.1.77"], "the change is made");
-    let [checkpoint] = &checkpoints(host).await[..] else { panic!("there is one checkpoint") };
-    let timeout = ["get-property", checkpoint, "org.freedesktop.NetworkManager.Checkpoint", "RollbackTimeout"];
-    // nmstate asks for its time again while it applies, and NetworkManager adds that to what has passed since the checkpoint was made.
+    assert_eq!(
+        addresses(host, "br1").await,
+        ["172.31.1.77"],
+        "the change is made"
+    );
+    let [checkpoint] = &checkpoints(host).await[..] else {
+        panic!("there is one checkpoint")
+    };
+    let timeout = [
+        "get-property",
+        checkpoint,
+        "org.freedesktop.NetworkManager.Checkpoint",
+        "RollbackTimeout",
+    ];
+    // nmstate asks for its time again while it applies, and NetworkManager adds that to what has
+    // passed since the checkpoint was made.
     let timeout = network_manager(host, &timeout).await;
-    let seconds: u32 = timeout.strip_prefix("u ").and_then(|seconds| seconds.parse().ok()).unwrap_or_else(|| panic!("{timeout}"));
-    assert!((34..44).contains(&seconds), "the probes' seconds, 30, and those in which it was applied: {seconds}");
+    let seconds: u32 = timeout
+        .strip_prefix("u ")
+        .and_then(|seconds| seconds.parse().ok())
+        .unwrap_or_else(|| panic!("{timeout}"));
+    assert!(
+        (34..44).contains(&seconds),
+        "the probes' seconds, 30, and those in which it was applied: {seconds}"
+    );
     // Not to wait for all of it: one second from now.
     let manager = "/org/freedesktop/NetworkManager";
-    network_manager(host, &["call", manager, "org.freedesktop.NetworkManager", "CheckpointAdjustRollbackTimeout", "ou", checkpoint, "1"])
-        .await;
+    network_manager(
+        host,
+        &[
+            "call",
+            manager,
+            "org.freedesktop.NetworkManager",
+            "CheckpointAdjustRollbackTimeout",
+            "ou",
+            checkpoint,
+            "1",
+        ],
+    )
+    .await;
     wait_until("NetworkManager has rolled back", async || {
-        let now = (link(host, "br1").await, addresses(host, "eth1").await, checkpoints(host).await);
-        if now == (Value::Null, vec![], vec![]) { Ok(()) } else { Err(format!("{now:?}")) }
+        let now = (
+            link(host, "br1").await,
+            addresses(host, "eth1").await,
+            checkpoints(host).await,
+        );
+        if now == (Value::Null, vec![], vec![]) {
+            Ok(())
+        } else {
+            Err(format!("{now:?}"))
+        }
     })
     .await;
     assert_eq!(link(host, "eth1").await["master"], Value::Null);
 
     // An agent that comes back later sees no checkpoint, as after a commit. The host tells.
     let told = agent.apply_after(&address("eth2", "172.31.2.50")).await;
-    let before = "stopped in phase Commit of changing policy /run/state.json: the host is as it was before";
+    let before =
+        "stopped in phase Commit of changing policy /run/state.json: the host is as it was before";
     assert!(told.contains(before), "{told}");
 }
 
@@ -319,18 +479,64 @@ async fn pods_ports(lab: &HostLab) {
     agent.apply(&bridge(1500)).await.unwrap();
     // As the bridge plugin of CNI does it.
     host.exec(&["ip", "netns", "add", "pod"]).await.unwrap();
-    host.ip("link add vethpod type veth peer name eth0 netns pod\nlink set vethpod master br1 up\n").await.unwrap();
-    host.exec(&["ip", "-n", "pod", "addr", "add", "172.31.1.78/24", "dev", "eth0"]).await.unwrap();
-    host.exec(&["ip", "-n", "pod", "link", "set", "eth0", "up"]).await.unwrap();
+    host.ip(
+        "link add vethpod type veth peer name eth0 netns pod\nlink set vethpod master br1 up\n",
+    )
+    .await
+    .unwrap();
+    host.exec(&[
+        "ip",
+        "-n",
+        "pod",
+        "addr",
+        "add",
+        "172.31.1.78/24",
+        "dev",
+        "eth0",
+    ])
+    .await
+    .unwrap();
+    host.exec(&["ip", "-n", "pod", "link", "set", "eth0", "up"])
+        .await
+        .unwrap();
     let reachable = async || {
         wait_until("the pod is reachable over the bridge", async || {
-            let ping = ["ip", "netns", "exec", "pod", "ping", "-c", "1", "-W", "1", "172.31.1.1"];
-            host.exec(&ping).await.map(|_| ()).map_err(|error| format!("{error:#}"))
+            let ping = [
+                "ip",
+                "netns",
+                "exec",
+                "pod",
+                "ping",
+                "-c",
+                "1",
+                "-W",
+                "1",
+                "172.31.1.1",
+            ];
+            host.exec(&ping)
+                .await
+                .map(|_| ())
+                .map_err(|error| format!("{error:#}"))
         })
         .await;
         assert_eq!(link(host, "vethpod").await["master"], "br1");
-        assert!(link(host, "vethpod").await["flags"].as_array().unwrap().contains(&json!("UP")));
-        assert_eq!(host.exec(&["sh", "-c", "ls /etc/NetworkManager/system-connections | grep -c veth || true"]).await.unwrap().trim(), "0");
+        assert!(
+            link(host, "vethpod").await["flags"]
+                .as_array()
+                .unwrap()
+                .contains(&json!("UP"))
+        );
+        assert_eq!(
+            host.exec(&[
+                "sh",
+                "-c",
+                "ls /etc/NetworkManager/system-connections | grep -c veth || true"
+            ])
+            .await
+            .unwrap()
+            .trim(),
+            "0"
+        );
     };
     reachable().await;
 
@@ -353,7 +559,9 @@ async fn pods_ports(lab: &HostLab) {
     reachable().await;
 
     // Somebody deletes the bridge, and the agent makes it anew.
-    host.exec(&["nmcli", "connection", "delete", "br1"]).await.unwrap();
+    host.exec(&["nmcli", "connection", "delete", "br1"])
+        .await
+        .unwrap();
     agent.apply(&bridge(1400)).await.unwrap();
     reachable().await;
 }
@@ -366,7 +574,15 @@ async fn pods_keep_their_bridge() {
 /// The same where nothing tells NetworkManager to leave pods' devices alone.
 #[tokio::test]
 async fn pods_keep_their_bridge_where_network_manager_would_manage_them() {
-    pods_ports(&HostLab::builder().hosts(1).pods_managed().start().await.unwrap()).await;
+    pods_ports(
+        &HostLab::builder()
+            .hosts(1)
+            .pods_managed()
+            .start()
+            .await
+            .unwrap(),
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -374,25 +590,41 @@ async fn plan_and_apply_refuse_in_the_same_words() {
     let lab = HostLab::builder().hosts(1).start().await.unwrap();
     let host = &lab.hosts()[0];
     let agent = Agent::on(host);
-    let bridge =
-        |name: &str, port: &str| json!({"name": name, "type": "linux-bridge", "state": "up", "bridge": {"port": [{"name": port}]}});
+    let bridge = |name: &str, port: &str| json!({"name": name, "type": "linux-bridge", "state": "up", "bridge": {"port": [{"name": port}]}});
     for (interfaces, expected) in [
-        (json!([{"name": "eth77", "type": "ethernet", "state": "up"}]), "interfaces[eth77]: there is no such interface"),
-        (json!([bridge("br1", "eth77")]), "interfaces[br1].bridge.port[eth77]: there is no interface eth77"),
-        (json!([bridge("br1", "eth1"), bridge("br2", "eth1")]), "interfaces[br2].bridge.port[eth1]: eth1 is to be a port of br1, too"),
+        (
+            json!([{"name": "eth77", "type": "ethernet", "state": "up"}]),
+            "interfaces[eth77]: there is no such interface",
+        ),
+        (
+            json!([bridge("br1", "eth77")]),
+            "interfaces[br1].bridge.port[eth77]: there is no interface eth77",
+        ),
+        (
+            json!([bridge("br1", "eth1"), bridge("br2", "eth1")]),
+            "interfaces[br2].bridge.port[eth1]: eth1 is to be a port of br1, too",
+        ),
         (
             json!([{"name": "bond0", "type": "bond", "state": "up", "link-aggregation": {"port": ["eth1"]}}]),
             "interfaces[bond0].link-aggregation.mode: is missing, and a new bond needs it",
         ),
-        (json!([{"name": "eth1", "type": "ethernet", "state": "up", "mtu": 70000}]), "interfaces[eth1].mtu: must be 68 to 65535"),
+        (
+            json!([{"name": "eth1", "type": "ethernet", "state": "up", "mtu": 70000}]),
+            "interfaces[eth1].mtu: must be 68 to 65535",
+        ),
     ] {
         let state = json!({ "interfaces": interfaces });
         let applied = agent.apply(&state).await.unwrap_err();
         let file = agent.put(&state);
         let planned = agent.run(&["plan", "-f", &file]).await.unwrap_err();
-        let (_, refusal) = planned.split_once("this host would refuse it: ").unwrap_or_else(|| panic!("{planned}"));
+        let (_, refusal) = planned
+            .split_once("this host would refuse it: ")
+            .unwrap_or_else(|| panic!("{planned}"));
         assert!(refusal.starts_with(expected), "{planned}");
-        assert!(applied.contains(refusal.trim_end()), "{applied} says something else than {planned}");
+        assert!(
+            applied.contains(refusal.trim_end()),
+            "{applied} says something else than {planned}"
+        );
         assert!(applied.contains("Plan"), "{applied}");
     }
 }

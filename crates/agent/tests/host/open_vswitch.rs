@@ -1,11 +1,14 @@
-//! Open vSwitch on a host, with its datapath in user space: the examples that need it, or the newer NetworkManager that comes with it, and pods'
-//! ports of ovs-cni, judged by `ovs-vsctl` and by packets.
+//! Open vSwitch on a host, with its datapath in user space: the examples that need it, or the newer
+//! NetworkManager that comes with it, and pods' ports of ovs-cni, judged by `ovs-vsctl` and by
+//! packets.
 
 use serde_json::{Value, json};
 use weft_testenv::host_lab::{Capability, Host, HostLab, Installation, Program, capabilities};
 
 use crate::examples::{assert_forwards, wants_open_vswitch};
-use crate::support::{Hold, addresses, condition, example_files, wait_enactment, wait_policy, wait_until};
+use crate::support::{
+    Hold, addresses, condition, example_files, wait_enactment, wait_policy, wait_until,
+};
 
 async fn vsctl(host: &Host, words: &str) -> String {
     let command: Vec<&str> = ["ovs-vsctl"].into_iter().chain(words.split(' ')).collect();
@@ -23,7 +26,11 @@ fn is_possible(name: &str) -> bool {
 
 /// The kernel may have no datapath, and one in user space does in any namespace.
 fn in_user_space(policy: &mut Value) {
-    for interface in policy["spec"]["desiredState"]["interfaces"].as_array_mut().into_iter().flatten() {
+    for interface in policy["spec"]["desiredState"]["interfaces"]
+        .as_array_mut()
+        .into_iter()
+        .flatten()
+    {
         if interface["type"] == "ovs-bridge" {
             interface["bridge"]["options"]["datapath"] = "netdev".into();
         }
@@ -35,12 +42,17 @@ async fn each_example_of_open_vswitch_becomes_available() {
     let mut weft: Option<Installation> = None;
     for path in example_files() {
         let file = path.file_name().unwrap().to_string_lossy().into_owned();
-        let mut policy: Value = serde_saphyr::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        let mut policy: Value =
+            serde_saphyr::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
         if !wants_open_vswitch(&policy) || !is_possible(&file) {
             continue;
         }
         if weft.is_none() {
-            weft = Some(Installation::start(HostLab::builder().hosts(1).open_vswitch()).await.unwrap());
+            weft = Some(
+                Installation::start(HostLab::builder().hosts(1).open_vswitch())
+                    .await
+                    .unwrap(),
+            );
         }
         let weft = weft.as_mut().unwrap();
         in_user_space(&mut policy);
@@ -56,10 +68,17 @@ async fn each_example_of_open_vswitch_becomes_available() {
                 assert_eq!(vsctl(host, "list-ports ovs-br1").await, "eth1\novs0");
                 assert_eq!(vsctl(host, "get bridge ovs-br1 stp_enable").await, "false");
                 assert_eq!(addresses(host, "ovs0").await, ["192.0.2.40"]);
-                assert_eq!(vsctl(host, "get open_vswitch . external_ids:ovn-bridge-mappings").await, "\"physnet:ovs-br1\"");
+                assert_eq!(
+                    vsctl(host, "get open_vswitch . external_ids:ovn-bridge-mappings").await,
+                    "\"physnet:ovs-br1\""
+                );
                 // The bridge is on the network of its card.
-                host.ip("address add 172.31.1.40/24 dev ovs0\n").await.unwrap();
-                host.exec(&["ping", "-c1", "-W5", "172.31.1.1"]).await.unwrap();
+                host.ip("address add 172.31.1.40/24 dev ovs0\n")
+                    .await
+                    .unwrap();
+                host.exec(&["ping", "-c1", "-W5", "172.31.1.1"])
+                    .await
+                    .unwrap();
             }
             "ovs-bridge-plain.yaml" => {
                 assert_eq!(vsctl(host, "list-ports ovs-br2").await, "eth1");
@@ -68,7 +87,10 @@ async fn each_example_of_open_vswitch_becomes_available() {
             "ethernet-forwarding.yaml" => assert_forwards(host).await,
             other => panic!("nothing is known of {other}"),
         }
-        weft.lab().kubectl(&["delete", "nncp", &name, "--timeout=60s"]).await.unwrap();
+        weft.lab()
+            .kubectl(&["delete", "nncp", &name, "--timeout=60s"])
+            .await
+            .unwrap();
         weft.host("node-1").unwrap().reset_network().await.unwrap();
         weft.check_running().unwrap();
     }
@@ -88,35 +110,70 @@ fn no_bridge() -> Value {
 }
 
 async fn start_agent(weft: &Installation) -> Program {
-    weft.run_agent("node-1", &[], &[("NNCP_MAX_RETRIES", "1"), ("WEFT_AGENT_PROBE_SECONDS", "5")]).await.unwrap()
+    weft.run_agent(
+        "node-1",
+        &[],
+        &[("NNCP_MAX_RETRIES", "1"), ("WEFT_AGENT_PROBE_SECONDS", "5")],
+    )
+    .await
+    .unwrap()
 }
 
-/// Connects a pod to the bridge as ovs-cni does: a veth pair, and rows of a port and an interface, with VLAN 7.
+/// Connects a pod to the bridge as ovs-cni does: a veth pair, and rows of a port and an interface,
+/// with VLAN 7.
 async fn attach(host: &Host, pod: &str, address: &str) {
-    let commands = format!("netns add {pod}\nlink add veth{pod} type veth peer name net1 netns {pod}\nlink set veth{pod} up\n");
+    let commands = format!(
+        "netns add {pod}\nlink add veth{pod} type veth peer name net1 netns {pod}\nlink set veth{pod} up\n"
+    );
     host.ip(&commands).await.unwrap();
     let inside = format!("address add {address} dev net1\nlink set net1 up\n");
-    host.exec_with_input(&["ip", "-n", pod, "-batch", "-"], &inside).await.unwrap();
+    host.exec_with_input(&["ip", "-n", pod, "-batch", "-"], &inside)
+        .await
+        .unwrap();
     let ids = format!(
         "external_ids:contPodUid=0f2 external_ids:contNetns=/run/netns/{pod} external_ids:contIface=net1 \
          external_ids:owner=ovs-cni.network.kubevirt.io"
     );
-    let added = format!("add-port br1 veth{pod} tag=7 vlan_mode=access -- set port veth{pod} {ids} -- set interface veth{pod}");
-    vsctl(host, &format!("{added} external_ids:iface-id={pod} ofport_request=2{}", pod.len())).await;
+    let added = format!(
+        "add-port br1 veth{pod} tag=7 vlan_mode=access -- set port veth{pod} {ids} -- set interface veth{pod}"
+    );
+    vsctl(
+        host,
+        &format!(
+            "{added} external_ids:iface-id={pod} ofport_request=2{}",
+            pod.len()
+        ),
+    )
+    .await;
 }
 
 /// What of its rows is configuration.
 async fn rows(host: &Host, pod: &str) -> [String; 2] {
-    let port = vsctl(host, &format!("--columns=name,tag,trunks,vlan_mode,other_config list port veth{pod}")).await;
-    let interface = vsctl(host, &format!("--columns=name,type,external_ids,ofport_request,mtu_request list interface veth{pod}")).await;
+    let port = vsctl(
+        host,
+        &format!("--columns=name,tag,trunks,vlan_mode,other_config list port veth{pod}"),
+    )
+    .await;
+    let interface = vsctl(
+        host,
+        &format!(
+            "--columns=name,type,external_ids,ofport_request,mtu_request list interface veth{pod}"
+        ),
+    )
+    .await;
     [port, interface]
 }
 
 /// Packets from pod to pod over the bridge.
 async fn wait_reachable(host: &Host) {
     wait_until("one pod reaches the other over the bridge", async || {
-        let ping = ["ip", "netns", "exec", "a", "ping", "-c", "1", "-W", "1", "10.9.0.2"];
-        host.exec(&ping).await.map(drop).map_err(|error| format!("{error:#}"))
+        let ping = [
+            "ip", "netns", "exec", "a", "ping", "-c", "1", "-W", "1", "10.9.0.2",
+        ];
+        host.exec(&ping)
+            .await
+            .map(drop)
+            .map_err(|error| format!("{error:#}"))
     })
     .await;
     assert_eq!(vsctl(host, "port-to-br vetha").await, "br1");
@@ -124,7 +181,8 @@ async fn wait_reachable(host: &Host) {
 
 async fn wait_known(host: &Host, is_known: impl Fn(&str) -> bool) {
     wait_until("the agent knows which ports there are", async || {
-        let known = std::fs::read_to_string(host.file("/var/lib/weft-agent/ovs-ports.json")).unwrap_or_default();
+        let known = std::fs::read_to_string(host.file("/var/lib/weft-agent/ovs-ports.json"))
+            .unwrap_or_default();
         if is_known(&known) { Ok(()) } else { Err(known) }
     })
     .await;
@@ -135,16 +193,25 @@ async fn pods_of_ovs_cni_keep_their_bridge() {
     if !is_possible("pods_of_ovs_cni_keep_their_bridge") {
         return;
     }
-    let weft = Installation::without_agents(HostLab::builder().hosts(1).open_vswitch()).await.unwrap();
+    let weft = Installation::without_agents(HostLab::builder().hosts(1).open_vswitch())
+        .await
+        .unwrap();
     let mut agent = start_agent(&weft).await;
     let host = weft.host("node-1").unwrap();
-    weft.apply(&policy("br1", &json!({"desiredState": bridge(false)}))).await.unwrap();
+    weft.apply(&policy("br1", &json!({"desiredState": bridge(false)})))
+        .await
+        .unwrap();
     wait_policy(&weft, "br1", "Available").await;
     attach(host, "a", "10.9.0.1/24").await;
     attach(host, "b", "10.9.0.2/24").await;
     attach(host, "left", "10.9.0.3/24").await;
     wait_reachable(host).await;
-    wait_known(host, |known| ["vetha", "vethb", "vethleft"].iter().all(|port| known.contains(port))).await;
+    wait_known(host, |known| {
+        ["vetha", "vethb", "vethleft"]
+            .iter()
+            .all(|port| known.contains(port))
+    })
+    .await;
     let wanted = rows(host, "a").await;
     let row = async || vsctl(host, "get port vetha _uuid").await;
 
@@ -155,57 +222,91 @@ async fn pods_of_ovs_cni_keep_their_bridge() {
     assert_ne!(row().await, before);
     assert_eq!(rows(host, "a").await, wanted);
     let ids = vsctl(host, "get port vetha external_ids").await;
-    for id in ["contIface=net1", "contNetns=\"/run/netns/a\"", "contPodUid=\"0f2\"", "owner=ovs-cni.network.kubevirt.io"] {
+    for id in [
+        "contIface=net1",
+        "contNetns=\"/run/netns/a\"",
+        "contPodUid=\"0f2\"",
+        "owner=ovs-cni.network.kubevirt.io",
+    ] {
         assert!(ids.contains(id), "{ids}");
     }
     let bridge_row = vsctl(host, "get bridge br1 _uuid").await;
     vsctl(host, "del-br br1").await;
     wait_reachable(host).await;
-    assert_ne!(vsctl(host, "get bridge br1 _uuid").await, bridge_row, "it is another bridge");
+    assert_ne!(
+        vsctl(host, "get bridge br1 _uuid").await,
+        bridge_row,
+        "it is another bridge"
+    );
     assert_eq!(rows(host, "a").await, wanted);
 
-    // A change leaves their rows alone; a deletion that cuts the node off is rolled back, to another bridge.
+    // A change leaves their rows alone; a deletion that cuts the node off is rolled back, to
+    // another bridge.
     let before = row().await;
-    weft.apply(&policy("br1", &json!({"desiredState": bridge(true)}))).await.unwrap();
+    weft.apply(&policy("br1", &json!({"desiredState": bridge(true)})))
+        .await
+        .unwrap();
     wait_policy(&weft, "br1", "Available").await;
     assert_eq!(vsctl(host, "get bridge br1 stp_enable").await, "true");
     assert_eq!(row().await, before, "it was not touched");
-    weft.apply(&policy("br1", &json!({"desiredState": bridge(false)}))).await.unwrap();
+    weft.apply(&policy("br1", &json!({"desiredState": bridge(false)})))
+        .await
+        .unwrap();
     wait_policy(&weft, "br1", "Available").await;
     let bridge_row = vsctl(host, "get bridge br1 _uuid").await;
     let mut cut = no_bridge();
     cut["routes"] = json!({"config": [{"destination": "172.31.0.2/32", "next-hop-interface": "eth0", "next-hop-address": "172.31.0.99"}]});
-    weft.apply(&policy("cut", &json!({"priority": 1, "desiredState": cut}))).await.unwrap();
+    weft.apply(&policy("cut", &json!({"priority": 1, "desiredState": cut})))
+        .await
+        .unwrap();
     wait_policy(&weft, "cut", "Degraded").await;
-    let outcome = wait_enactment(&weft, "node-1", "cut", "Failing").await["status"]["outcome"].clone();
+    let outcome =
+        wait_enactment(&weft, "node-1", "cut", "Failing").await["status"]["outcome"].clone();
     assert_eq!(outcome["phase"], "Probe", "and not Rollback: {outcome}");
-    assert_ne!(vsctl(host, "get bridge br1 _uuid").await, bridge_row, "it was deleted, and came back");
+    assert_ne!(
+        vsctl(host, "get bridge br1 _uuid").await,
+        bridge_row,
+        "it was deleted, and came back"
+    );
     wait_reachable(host).await;
     assert_eq!(rows(host, "a").await, wanted);
-    weft.lab().kubectl(&["delete", "nncp", "cut"]).await.unwrap();
+    weft.lab()
+        .kubectl(&["delete", "nncp", "cut"])
+        .await
+        .unwrap();
 
-    // A pod goes. The row that is there by the agent goes with it, as it may have come after ovs-cni had removed its own.
+    // A pod goes. The row that is there by the agent goes with it, as it may have come after
+    // ovs-cni had removed its own.
     host.ip("netns delete left\n").await.unwrap();
     wait_until("nothing is left of the pod", async || {
         let ports = vsctl(host, "list-ports br1").await;
-        if ports.contains("vethleft") { Err(ports) } else { Ok(()) }
+        if ports.contains("vethleft") {
+            Err(ports)
+        } else {
+            Ok(())
+        }
     })
     .await;
     wait_known(host, |known| !known.contains("vethleft")).await;
 
     // Killed while the bridge is gone: the next agent brings back the bridge, and the ports on it.
     let hold = Hold::at(host, "Probe");
-    weft.apply(&policy("br1", &json!({"desiredState": no_bridge()}))).await.unwrap();
+    weft.apply(&policy("br1", &json!({"desiredState": no_bridge()})))
+        .await
+        .unwrap();
     hold.reached().await;
     assert_eq!(vsctl(host, "list-br").await, "");
     agent.kill().unwrap();
-    weft.apply(&policy("br1", &json!({"desiredState": bridge(false)}))).await.unwrap();
+    weft.apply(&policy("br1", &json!({"desiredState": bridge(false)})))
+        .await
+        .unwrap();
     drop(hold);
     agent = start_agent(&weft).await;
     wait_policy(&weft, "br1", "Available").await;
     wait_reachable(host).await;
     assert_eq!(rows(host, "a").await, wanted);
-    let outcome = wait_enactment(&weft, "node-1", "br1", "Available").await["status"]["outcome"].clone();
+    let outcome =
+        wait_enactment(&weft, "node-1", "br1", "Available").await["status"]["outcome"].clone();
     assert_eq!(outcome["phase"], "Probe", "{outcome}");
 
     // ovs-cni removes one for good: the port, and then the device.
@@ -214,7 +315,11 @@ async fn pods_of_ovs_cni_keep_their_bridge() {
     wait_known(host, |known| !known.contains("vethb")).await;
     wait_until("it does not come back", async || {
         let ports = vsctl(host, "list-ports br1").await;
-        if ports.contains("vethb") { Err(ports) } else { Ok(()) }
+        if ports.contains("vethb") {
+            Err(ports)
+        } else {
+            Ok(())
+        }
     })
     .await;
     agent.check_running().unwrap();

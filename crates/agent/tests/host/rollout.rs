@@ -8,7 +8,9 @@ use kube::runtime::watcher;
 use serde_json::{Value, json};
 use weft_testenv::host_lab::{HostLab, Installation};
 
-use crate::support::{condition, link, wait_enactment, wait_policy, wait_quiet, wait_reported, writes};
+use crate::support::{
+    condition, link, wait_enactment, wait_policy, wait_quiet, wait_reported, writes,
+};
 
 fn bridge(name: &str, extra: &Value) -> String {
     let mut policy = json!({
@@ -23,7 +25,10 @@ fn bridge(name: &str, extra: &Value) -> String {
 }
 
 /// How many enactments were in progress at the same time, at most, by every event of a watch.
-async fn watch_progress(weft: &Installation, most: Arc<Mutex<usize>>) -> tokio::task::JoinHandle<()> {
+async fn watch_progress(
+    weft: &Installation,
+    most: Arc<Mutex<usize>>,
+) -> tokio::task::JoinHandle<()> {
     let api = weft.api("nnce").unwrap();
     tokio::spawn(async move {
         let mut progressing = BTreeMap::new();
@@ -34,9 +39,14 @@ async fn watch_progress(weft: &Installation, most: Arc<Mutex<usize>>) -> tokio::
                 Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => {
                     let object = serde_json::to_value(object).unwrap();
                     let runs = condition(&object, "Progressing")["status"] == "True";
-                    progressing.insert(object["metadata"]["name"].as_str().unwrap().to_owned(), runs);
+                    progressing.insert(
+                        object["metadata"]["name"].as_str().unwrap().to_owned(),
+                        runs,
+                    );
                 }
-                Ok(watcher::Event::Delete(object)) => drop(progressing.remove(&object.metadata.name.unwrap())),
+                Ok(watcher::Event::Delete(object)) => {
+                    progressing.remove(&object.metadata.name.unwrap());
+                }
                 _ => {}
             }
             let now = progressing.values().filter(|runs| **runs).count();
@@ -48,13 +58,22 @@ async fn watch_progress(weft: &Installation, most: Arc<Mutex<usize>>) -> tokio::
 
 #[tokio::test]
 async fn no_more_nodes_than_allowed_are_changed_at_once_and_a_failure_stops_the_rest() {
-    let weft = Installation::start(HostLab::builder().hosts(3).cards(2)).await.unwrap();
+    let weft = Installation::start(HostLab::builder().hosts(3).cards(2))
+        .await
+        .unwrap();
     let most = Arc::new(Mutex::new(0));
     let watch = watch_progress(&weft, most.clone()).await;
-    weft.apply(&bridge("br-one", &json!({"maxUnavailable": 1}))).await.unwrap();
+    weft.apply(&bridge("br-one", &json!({"maxUnavailable": 1})))
+        .await
+        .unwrap();
     wait_policy(&weft, "br-one", "Available").await;
     for host in weft.lab().hosts() {
-        assert_eq!(link(host, "br-one").await["linkinfo"]["info_kind"], "bridge", "on {}", host.name());
+        assert_eq!(
+            link(host, "br-one").await["linkinfo"]["info_kind"],
+            "bridge",
+            "on {}",
+            host.name()
+        );
     }
     assert_eq!(*most.lock().unwrap(), 1, "one after the other");
 
@@ -63,23 +82,46 @@ async fn no_more_nodes_than_allowed_are_changed_at_once_and_a_failure_stops_the_
         "bridge": {"port": [{"name": "eth9", "vlan": {}}]}}]}});
     weft.apply(&bridge("br-two", &broken)).await.unwrap();
     let failed = wait_policy(&weft, "br-two", "Degraded").await;
-    let message = condition(&failed, "Degraded")["message"].as_str().unwrap().to_owned();
-    assert!(message.contains("1/3 nodes failed to configure"), "{message}");
+    let message = condition(&failed, "Degraded")["message"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(
+        message.contains("1/3 nodes failed to configure"),
+        "{message}"
+    );
     for host in weft.lab().hosts() {
         assert!(link(host, "br-two").await.is_null(), "on {}", host.name());
     }
     let failing = futures::future::select_all(
-        weft.lab().hosts().iter().map(|host| Box::pin(wait_enactment(&weft, host.name(), "br-two", "Failing"))),
+        weft.lab()
+            .hosts()
+            .iter()
+            .map(|host| Box::pin(wait_enactment(&weft, host.name(), "br-two", "Failing"))),
     )
     .await
     .0;
-    assert!(failing["status"]["outcome"]["message"].as_str().unwrap().contains("eth9"), "{:#}", failing["status"]);
+    assert!(
+        failing["status"]["outcome"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("eth9"),
+        "{:#}",
+        failing["status"]
+    );
 
     // A new generation takes its place on all of them.
-    weft.apply(&bridge("br-two", &json!({"maxUnavailable": "100%"}))).await.unwrap();
+    weft.apply(&bridge("br-two", &json!({"maxUnavailable": "100%"})))
+        .await
+        .unwrap();
     wait_policy(&weft, "br-two", "Available").await;
     for host in weft.lab().hosts() {
-        assert_eq!(link(host, "br-two").await["linkinfo"]["info_kind"], "bridge", "on {}", host.name());
+        assert_eq!(
+            link(host, "br-two").await["linkinfo"]["info_kind"],
+            "bridge",
+            "on {}",
+            host.name()
+        );
     }
     watch.abort();
 }
@@ -87,15 +129,25 @@ async fn no_more_nodes_than_allowed_are_changed_at_once_and_a_failure_stops_the_
 /// What belongs to a policy and a node: the node's enactment of it, and the node's state after it.
 #[tokio::test]
 async fn a_policy_takes_few_writes_on_each_node() {
-    let weft = Installation::start(HostLab::builder().hosts(3).cards(1).audit(true)).await.unwrap();
+    let weft = Installation::start(HostLab::builder().hosts(3).cards(1).audit(true))
+        .await
+        .unwrap();
     // Without it half of the nodes would wait.
-    weft.patch("nmstate", "nmstate", &json!({"spec": {"maxUnavailable": "100%"}})).await.unwrap();
+    weft.patch(
+        "nmstate",
+        "nmstate",
+        &json!({"spec": {"maxUnavailable": "100%"}}),
+    )
+    .await
+    .unwrap();
     for host in weft.lab().hosts() {
         wait_reported(&weft, host.name(), "eth0", |eth0| eth0["state"] == "up").await;
     }
     for (name, at_once, most) in [("br-all", json!("100%"), 4), ("br-one", json!(1), 6)] {
         let before = wait_quiet(&weft).await;
-        weft.apply(&bridge(name, &json!({"maxUnavailable": at_once}))).await.unwrap();
+        weft.apply(&bridge(name, &json!({"maxUnavailable": at_once})))
+            .await
+            .unwrap();
         wait_policy(&weft, name, "Available").await;
         wait_quiet(&weft).await;
         let written = &writes(&weft)[before..];
@@ -103,14 +155,23 @@ async fn a_policy_takes_few_writes_on_each_node() {
             let enactment = format!("{}.{name}", host.name());
             let of_node: Vec<_> = written
                 .iter()
-                .filter(|event| event.name == enactment || event.name == host.name() && event.resource == "nodenetworkstates")
+                .filter(|event| {
+                    event.name == enactment
+                        || event.name == host.name() && event.resource == "nodenetworkstates"
+                })
                 .map(|event| format!("{} {} {}", event.user, event.verb, event.uri))
                 .collect();
             println!("{name} on {}: {} writes", host.name(), of_node.len());
             assert!((3..=most).contains(&of_node.len()), "{name}: {of_node:#?}");
         }
-        let of_policy: Vec<_> = written.iter().filter(|event| event.resource == "nodenetworkconfigurationpolicies").collect();
+        let of_policy: Vec<_> = written
+            .iter()
+            .filter(|event| event.resource == "nodenetworkconfigurationpolicies")
+            .collect();
         println!("{name}: {} writes of the policy's status", of_policy.len());
-        assert!((1..=weft.lab().hosts().len() + 2).contains(&of_policy.len()), "not one for each enactment's: {of_policy:#?}");
+        assert!(
+            (1..=weft.lab().hosts().len() + 2).contains(&of_policy.len()),
+            "not one for each enactment's: {of_policy:#?}"
+        );
     }
 }

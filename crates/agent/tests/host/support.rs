@@ -23,7 +23,10 @@ pub async fn wait_until<T>(what: &str, attempt: impl AsyncFnMut() -> Result<T, S
 /// The files in `examples/node-network`, by name.
 pub fn example_files() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/node-network");
-    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     files.retain(|file| file.is_file());
     files.sort();
     files
@@ -32,13 +35,21 @@ pub fn example_files() -> Vec<PathBuf> {
 /// A condition of an object: its status, or nothing.
 pub fn condition<'a>(object: &'a Value, name: &str) -> &'a Value {
     let conditions = object["status"]["conditions"].as_array();
-    conditions.into_iter().flatten().find(|condition| condition["type"] == name).unwrap_or(&Value::Null)
+    conditions
+        .into_iter()
+        .flatten()
+        .find(|condition| condition["type"] == name)
+        .unwrap_or(&Value::Null)
 }
 
 /// Waits until a policy says this about its latest generation, and returns it.
 pub async fn wait_policy(weft: &Installation, name: &str, condition_type: &str) -> Value {
     wait_until(&format!("policy {name} is {condition_type}"), async || {
-        let policy = weft.get("nncp", name).await.map_err(|error| error.to_string())?.ok_or("it is not there")?;
+        let policy = weft
+            .get("nncp", name)
+            .await
+            .map_err(|error| error.to_string())?
+            .ok_or("it is not there")?;
         let found = condition(&policy, condition_type);
         let current = found["observedGeneration"] == policy["metadata"]["generation"];
         if current && found["status"] == "True" {
@@ -46,64 +57,126 @@ pub async fn wait_policy(weft: &Installation, name: &str, condition_type: &str) 
         }
         let mut enactments = String::new();
         for host in weft.lab().hosts() {
-            let enactment = weft.get("nnce", &format!("{}.{name}", host.name())).await.ok().flatten().unwrap_or_default();
+            let enactment = weft
+                .get("nnce", &format!("{}.{name}", host.name()))
+                .await
+                .ok()
+                .flatten()
+                .unwrap_or_default();
             enactments += &format!("\n{}: {:#}", host.name(), enactment["status"]);
         }
-        Err(format!("{:#}{enactments}\noperator: {}", policy["status"], last_lines(&weft.operator_log())))
+        Err(format!(
+            "{:#}{enactments}\noperator: {}",
+            policy["status"],
+            last_lines(&weft.operator_log())
+        ))
     })
     .await
 }
 
-/// Waits until the enactment of a policy on a host has this condition about its latest generation, and returns it.
-pub async fn wait_enactment(weft: &Installation, host: &str, policy: &str, condition_type: &str) -> Value {
+/// Waits until the enactment of a policy on a host has this condition about its latest generation,
+/// and returns it.
+pub async fn wait_enactment(
+    weft: &Installation,
+    host: &str,
+    policy: &str,
+    condition_type: &str,
+) -> Value {
     let name = format!("{host}.{policy}");
-    wait_until(&format!("enactment {name} is {condition_type}"), async || {
-        let enactment = weft.get("nnce", &name).await.map_err(|error| error.to_string())?.ok_or("it is not there")?;
-        let current = enactment["status"]["observedGeneration"] == enactment["metadata"]["generation"];
-        let holds = condition(&enactment, condition_type)["status"] == "True";
-        if current && holds { Ok(enactment) } else { Err(format!("{:#}", enactment["status"])) }
-    })
+    wait_until(
+        &format!("enactment {name} is {condition_type}"),
+        async || {
+            let enactment = weft
+                .get("nnce", &name)
+                .await
+                .map_err(|error| error.to_string())?
+                .ok_or("it is not there")?;
+            let current =
+                enactment["status"]["observedGeneration"] == enactment["metadata"]["generation"];
+            let holds = condition(&enactment, condition_type)["status"] == "True";
+            if current && holds {
+                Ok(enactment)
+            } else {
+                Err(format!("{:#}", enactment["status"]))
+            }
+        },
+    )
     .await
 }
 
 /// The state that a host reports, once there is one.
 pub async fn reported(weft: &Installation, host: &str) -> Result<Value, String> {
-    let state = weft.get("nns", host).await.map_err(|error| error.to_string())?.ok_or("it is not there")?;
+    let state = weft
+        .get("nns", host)
+        .await
+        .map_err(|error| error.to_string())?
+        .ok_or("it is not there")?;
     Ok(state["status"]["currentState"].clone())
 }
 
 /// An interface of a reported state; null if it is not there.
 pub fn interface(state: &Value, name: &str) -> Value {
-    state["interfaces"].as_array().into_iter().flatten().find(|interface| interface["name"] == name).cloned().unwrap_or_default()
+    state["interfaces"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find(|interface| interface["name"] == name)
+        .cloned()
+        .unwrap_or_default()
 }
 
 /// Waits until a host reports an interface for which this holds.
-pub async fn wait_reported(weft: &Installation, host: &str, name: &str, holds: impl Fn(&Value) -> bool) -> Value {
+pub async fn wait_reported(
+    weft: &Installation,
+    host: &str,
+    name: &str,
+    holds: impl Fn(&Value) -> bool,
+) -> Value {
     wait_until(&format!("{host} reports {name} so"), async || {
         let state = reported(weft, host).await?;
         let found = interface(&state, name);
-        if holds(&found) { Ok(found) } else { Err(format!("{found:#}")) }
+        if holds(&found) {
+            Ok(found)
+        } else {
+            Err(format!("{found:#}"))
+        }
     })
     .await
 }
 
 /// What `ip -j` says of a device; null if it is not there.
 pub async fn link(host: &Host, name: &str) -> Value {
-    let shown = host.exec(&["ip", "-j", "-d", "addr", "show", "dev", name]).await;
-    shown.ok().and_then(|text| serde_json::from_str::<Value>(&text).ok()).map(|list| list[0].clone()).unwrap_or_default()
+    let shown = host
+        .exec(&["ip", "-j", "-d", "addr", "show", "dev", name])
+        .await;
+    shown
+        .ok()
+        .and_then(|text| serde_json::from_str::<Value>(&text).ok())
+        .map(|list| list[0].clone())
+        .unwrap_or_default()
 }
 
 /// The IPv4 addresses of a device, by `ip -j`.
 pub async fn addresses(host: &Host, name: &str) -> Vec<String> {
     let link = link(host, name).await;
     let infos = link["addr_info"].as_array().cloned().unwrap_or_default();
-    infos.iter().filter(|info| info["family"] == "inet").filter_map(|info| info["local"].as_str()).map(str::to_owned).collect()
+    infos
+        .iter()
+        .filter(|info| info["family"] == "inet")
+        .filter_map(|info| info["local"].as_str())
+        .map(str::to_owned)
+        .collect()
 }
 
 /// What agents and operator have written so far, by the API server's audit log.
 pub fn writes(weft: &Installation) -> Vec<AuditEvent> {
     let events = weft.lab().control_plane().audit_events().unwrap();
-    events.into_iter().filter(|event| event.group == "nmstate.io" && event.is_write() && event.user != weft_testenv::ADMIN).collect()
+    events
+        .into_iter()
+        .filter(|event| {
+            event.group == "nmstate.io" && event.is_write() && event.user != weft_testenv::ADMIN
+        })
+        .collect()
 }
 
 /// Waits until nothing was written for three seconds, longer than any debouncing; how much was.
@@ -114,12 +187,17 @@ pub async fn wait_quiet(weft: &Installation) -> usize {
         let now = writes(weft).len();
         let quiet = now == before;
         before = now;
-        if quiet { Ok(now) } else { Err(format!("{:#?}", writes(weft))) }
+        if quiet {
+            Ok(now)
+        } else {
+            Err(format!("{:#?}", writes(weft)))
+        }
     })
     .await
 }
 
-/// Keeps the agent's transactions on a host from going on at the beginning of a phase, for as long as it lives.
+/// Keeps the agent's transactions on a host from going on at the beginning of a phase, for as long
+/// as it lives.
 pub struct Hold {
     phase: &'static str,
     folder: PathBuf,
@@ -133,21 +211,39 @@ impl Hold {
         std::fs::create_dir_all(&folder).unwrap();
         let lock = File::create(folder.join(format!("hold-{phase}"))).unwrap();
         rustix::fs::flock(&lock, FlockOperation::LockExclusive).unwrap();
-        Self { phase, folder, _lock: lock }
+        Self {
+            phase,
+            folder,
+            _lock: lock,
+        }
     }
 
     /// Waits until a transaction has come there.
     pub async fn reached(&self) {
-        wait_until(&format!("the agent is in phase {}", self.phase), async || {
-            if self.phase == "Plan" {
-                // There is no journal yet, but the lock of those who change the host.
-                let lock = File::open(self.folder.join("lock")).map_err(|error| error.to_string())?;
-                let taken = rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK);
-                return if taken { Ok(()) } else { Err("nobody changes the host".to_owned()) };
-            }
-            let journal = std::fs::read_to_string(self.folder.join("transaction.json")).map_err(|error| error.to_string())?;
-            if journal.contains(&format!("\"phase\":\"{}\"", self.phase)) { Ok(()) } else { Err(journal) }
-        })
+        wait_until(
+            &format!("the agent is in phase {}", self.phase),
+            async || {
+                if self.phase == "Plan" {
+                    // There is no journal yet, but the lock of those who change the host.
+                    let lock =
+                        File::open(self.folder.join("lock")).map_err(|error| error.to_string())?;
+                    let taken = rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared)
+                        == Err(Errno::WOULDBLOCK);
+                    return if taken {
+                        Ok(())
+                    } else {
+                        Err("nobody changes the host".to_owned())
+                    };
+                }
+                let journal = std::fs::read_to_string(self.folder.join("transaction.json"))
+                    .map_err(|error| error.to_string())?;
+                if journal.contains(&format!("\"phase\":\"{}\"", self.phase)) {
+                    Ok(())
+                } else {
+                    Err(journal)
+                }
+            },
+        )
         .await;
     }
 }
@@ -161,13 +257,29 @@ impl Drop for Hold {
 
 /// The paths of NetworkManager's checkpoints on D-Bus.
 pub async fn checkpoints(host: &Host) -> Vec<String> {
-    let told = network_manager(host, &["get-property", "/org/freedesktop/NetworkManager", "org.freedesktop.NetworkManager", "Checkpoints"]);
-    told.await.split('"').filter(|word| word.starts_with('/')).map(str::to_owned).collect()
+    let told = network_manager(
+        host,
+        &[
+            "get-property",
+            "/org/freedesktop/NetworkManager",
+            "org.freedesktop.NetworkManager",
+            "Checkpoints",
+        ],
+    );
+    told.await
+        .split('"')
+        .filter(|word| word.starts_with('/'))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// What NetworkManager answers to a command of `busctl`, with the object and what follows.
 pub async fn network_manager(host: &Host, words: &[&str]) -> String {
-    let command: Vec<&str> = ["busctl", words[0], "org.freedesktop.NetworkManager"].iter().chain(&words[1..]).copied().collect();
+    let command: Vec<&str> = ["busctl", words[0], "org.freedesktop.NetworkManager"]
+        .iter()
+        .chain(&words[1..])
+        .copied()
+        .collect();
     host.exec(&command).await.unwrap().trim().to_owned()
 }
 

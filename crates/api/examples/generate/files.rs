@@ -18,14 +18,23 @@ pub fn all() -> Vec<(PathBuf, String)> {
     let definition = |name: &str, crd: CustomResourceDefinition| {
         let definition = crd.metadata.name.clone().unwrap_or_default();
         [
-            (root.join(format!("docs/api/{name}.md")), reference::page(&crd)),
-            (deploy.join(format!("crds/{definition}.yaml")), documents(&[crd])),
+            (
+                root.join(format!("docs/api/{name}.md")),
+                reference::page(&crd),
+            ),
+            (
+                deploy.join(format!("crds/{definition}.yaml")),
+                documents(&[crd]),
+            ),
         ]
     };
     let admission = |name: &str, mut objects: Vec<Value>| {
         // By name, also where a feature of serde_json keeps the order in which fields were written.
         objects.iter_mut().for_each(Value::sort_all_objects);
-        (deploy.join(format!("admission/{name}.yaml")), documents(&objects))
+        (
+            deploy.join(format!("admission/{name}.yaml")),
+            documents(&objects),
+        )
     };
     let [state, policy, enactment, installation] = node_network::crds();
     let definitions = [
@@ -43,11 +52,17 @@ pub fn all() -> Vec<(PathBuf, String)> {
         admission("node-network", node_network::admission()),
         admission("placement", placement::admission()),
     ];
-    definitions.into_iter().flatten().chain(admissions).collect()
+    definitions
+        .into_iter()
+        .flatten()
+        .chain(admissions)
+        .collect()
 }
 
 fn documents<T: Serialize>(objects: &[T]) -> String {
-    let mut text = String::from("# Written by `cargo run -p weft-api --example generate` from crates/api: change it there.\n");
+    let mut text = String::from(
+        "# Written by `cargo run -p weft-api --example generate` from crates/api: change it there.\n",
+    );
     for object in objects {
         text.push_str("---\n");
         text.push_str(&serde_saphyr::to_string(object).expect("YAML"));

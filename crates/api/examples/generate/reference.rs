@@ -1,29 +1,51 @@
 //! The API reference: a page of Markdown from the schema in a `CustomResourceDefinition`.
 //!
-//! An object is a section with a table of its fields. What the API server checks is there in the words that it answers with.
+//! An object is a section with a table of its fields. What the API server checks is there in the
+//! words that it answers with.
 
 use std::fmt::Write;
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{CustomResourceDefinition, CustomResourceDefinitionVersion};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, CustomResourceDefinitionVersion,
+};
 use serde_json::Value;
 
 /// The page of a kind. The versions that are served have one schema.
 pub fn page(crd: &CustomResourceDefinition) -> String {
     let spec = &crd.spec;
     let (group, kind) = (&spec.group, &spec.names.kind);
-    let stored = spec.versions.iter().find(|version| version.storage).expect("one version is stored");
+    let stored = spec
+        .versions
+        .iter()
+        .find(|version| version.storage)
+        .expect("one version is stored");
     assert!(
-        spec.versions.iter().filter(|version| version.served).all(|version| version.schema == stored.schema),
+        spec.versions
+            .iter()
+            .filter(|version| version.served)
+            .all(|version| version.schema == stored.schema),
         "{kind}: the page is about one schema"
     );
-    let mut schema = serde_json::to_value(stored.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref())).expect("JSON");
+    let mut schema = serde_json::to_value(
+        stored
+            .schema
+            .as_ref()
+            .and_then(|schema| schema.open_api_v3_schema.as_ref()),
+    )
+    .expect("JSON");
     schema.sort_all_objects();
 
-    let mut page = String::from("<!-- Written by `cargo run -p weft-api --example generate` from crates/api: change it there. -->\n\n");
+    let mut page = String::from(
+        "<!-- Written by `cargo run -p weft-api --example generate` from crates/api: change it there. -->\n\n",
+    );
     let mut line = |text: String| writeln!(page, "{text}\n").expect("a String takes any text");
     line(format!("# {kind}"));
     line(text(&schema, "description"));
-    line(format!("API group `{group}`, {}, scope {}.", versions(&spec.versions), spec.scope));
+    line(format!(
+        "API group `{group}`, {}, scope {}.",
+        versions(&spec.versions),
+        spec.scope
+    ));
     line(names(crd));
     let defaults = if sets_defaults(&schema) {
         "Where a default is given, the API server writes it into what is stored; else the description of a field says what leaving it out means."
@@ -31,7 +53,9 @@ pub fn page(crd: &CustomResourceDefinition) -> String {
         "The schema sets no default, so what somebody wrote can be told from what was left out: the description of a field says what \
          leaving it out means."
     };
-    line(format!("{defaults} A value that breaks a rule is refused by `kubectl apply`, in the words given here."));
+    line(format!(
+        "{defaults} A value that breaks a rule is refused by `kubectl apply`, in the words given here."
+    ));
     let mut sections = Vec::new();
     for part in ["metadata", "spec", "status"] {
         collect(part, &schema["properties"][part], &mut sections);
@@ -48,27 +72,50 @@ fn sets_defaults(schema: &Value) -> bool {
 }
 
 fn versions(versions: &[CustomResourceDefinitionVersion]) -> String {
-    let one = |version: &CustomResourceDefinitionVersion| format!("`{}`{}", version.name, if version.storage { " (stored)" } else { "" });
-    let served: Vec<_> = versions.iter().filter(|version| version.served).map(one).collect();
-    let same = if served.len() > 1 { ", all with the same fields" } else { "" };
+    let one = |version: &CustomResourceDefinitionVersion| {
+        format!(
+            "`{}`{}",
+            version.name,
+            if version.storage { " (stored)" } else { "" }
+        )
+    };
+    let served: Vec<_> = versions
+        .iter()
+        .filter(|version| version.served)
+        .map(one)
+        .collect();
+    let same = if served.len() > 1 {
+        ", all with the same fields"
+    } else {
+        ""
+    };
     format!("versions {}{same}", served.join(" and "))
 }
 
 fn names(crd: &CustomResourceDefinition) -> String {
     let names = &crd.spec.names;
-    let known = names.singular.iter().chain(names.short_names.iter().flatten()).chain([&names.plural]);
+    let known = names
+        .singular
+        .iter()
+        .chain(names.short_names.iter().flatten())
+        .chain([&names.plural]);
     let known: Vec<_> = known.map(|name| format!("`{name}`")).collect();
     format!("`kubectl get` knows it as {}.", known.join(", "))
 }
 
-/// The objects that have a section, from the outside in. Parts of Kubernetes' own types carry no texts in the schema and have none.
+/// The objects that have a section, from the outside in. Parts of Kubernetes' own types carry no
+/// texts in the schema and have none.
 fn collect<'a>(path: &str, schema: &'a Value, sections: &mut Vec<(String, &'a Value)>) {
     if !has_section(schema) {
         return;
     }
     sections.push((path.to_owned(), schema));
     for (name, field) in fields(schema) {
-        let (suffix, inner) = if field["items"].is_object() { ("[]", &field["items"]) } else { ("", field) };
+        let (suffix, inner) = if field["items"].is_object() {
+            ("[]", &field["items"])
+        } else {
+            ("", field)
+        };
         collect(&format!("{path}.{name}{suffix}"), inner, sections);
     }
 }
@@ -89,14 +136,25 @@ fn section(path: &str, schema: &Value) -> String {
     }
     let rules = rules(schema);
     if !rules.is_empty() {
-        section += &format!("Rules:\n{}\n\n", rules.iter().map(|rule| format!("- {rule}")).collect::<Vec<_>>().join("\n"));
+        section += &format!(
+            "Rules:\n{}\n\n",
+            rules
+                .iter()
+                .map(|rule| format!("- {rule}"))
+                .collect::<Vec<_>>()
+                .join("\n")
+        );
     }
     section += "| field | type | meaning |\n| --- | --- | --- |";
     let required = strings(&schema["required"]);
     for (name, field) in fields(schema) {
         let mut meaning = vec![text(field, "description")];
         // The rules of an object that has a section are there.
-        let inner = if field["items"].is_object() { &field["items"] } else { field };
+        let inner = if field["items"].is_object() {
+            &field["items"]
+        } else {
+            field
+        };
         if required.contains(&name.as_str()) {
             meaning.push("Required.".to_owned());
         }
@@ -104,7 +162,11 @@ fn section(path: &str, schema: &Value) -> String {
         if !has_section(inner) {
             meaning.extend(rules_of_cell(inner));
         }
-        let name = if has_section(inner) { format!("[`{name}`](#{})", anchor(path, name, field)) } else { format!("`{name}`") };
+        let name = if has_section(inner) {
+            format!("[`{name}`](#{})", anchor(path, name, field))
+        } else {
+            format!("`{name}`")
+        };
         section += &format!("\n| {name} | {} | {} |", type_of(field), cell(&meaning));
     }
     section
@@ -113,12 +175,23 @@ fn section(path: &str, schema: &Value) -> String {
 /// What is allowed beside the rules.
 fn limits(field: &Value) -> Vec<String> {
     let mut limits = Vec::new();
-    let values = if field["enum"].is_array() { &field["enum"] } else { &field["items"]["enum"] };
+    let values = if field["enum"].is_array() {
+        &field["enum"]
+    } else {
+        &field["items"]["enum"]
+    };
     if values.is_array() {
-        let values = strings(values)
-            .into_iter()
-            .map(|value| if value.is_empty() { "empty text (as if left out)".to_owned() } else { format!("`{value}`") });
-        limits.push(format!("Allowed: {}.", values.collect::<Vec<_>>().join(", ")));
+        let values = strings(values).into_iter().map(|value| {
+            if value.is_empty() {
+                "empty text (as if left out)".to_owned()
+            } else {
+                format!("`{value}`")
+            }
+        });
+        limits.push(format!(
+            "Allowed: {}.",
+            values.collect::<Vec<_>>().join(", ")
+        ));
     }
     if let Some(default) = field.get("default") {
         limits.push(format!("Default: `{default}`."));
@@ -139,19 +212,31 @@ fn limits(field: &Value) -> Vec<String> {
 }
 
 fn rules_of_cell(schema: &Value) -> Vec<String> {
-    rules(schema).into_iter().map(|rule| format!("Rule: {rule}.")).collect()
+    rules(schema)
+        .into_iter()
+        .map(|rule| format!("Rule: {rule}."))
+        .collect()
 }
 
 fn rules(schema: &Value) -> Vec<&str> {
-    schema["x-kubernetes-validations"].as_array().into_iter().flatten().filter_map(|rule| rule["message"].as_str()).collect()
+    schema["x-kubernetes-validations"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|rule| rule["message"].as_str())
+        .collect()
 }
 
 fn type_of(field: &Value) -> String {
     let name = field["type"].as_str().unwrap_or("any");
     match (name, field["format"].as_str()) {
         ("array", _) => format!("list of {}", type_of(&field["items"])),
-        ("object", _) if field["additionalProperties"].is_object() => format!("map of {}", type_of(&field["additionalProperties"])),
-        ("object", _) if field["x-kubernetes-preserve-unknown-fields"] == true => "object".to_owned(),
+        ("object", _) if field["additionalProperties"].is_object() => {
+            format!("map of {}", type_of(&field["additionalProperties"]))
+        }
+        ("object", _) if field["x-kubernetes-preserve-unknown-fields"] == true => {
+            "object".to_owned()
+        }
         ("object", _) if fields(field).next().is_none() => "object, written `{}`".to_owned(),
         (name, Some(format)) => format!("{name} ({format})"),
         (name, None) => name.to_owned(),
@@ -161,7 +246,11 @@ fn type_of(field: &Value) -> String {
 /// The anchor of the section of a field (github.com's rule: lower case, punctuation dropped).
 fn anchor(path: &str, name: &str, field: &Value) -> String {
     let suffix = if field["items"].is_object() { "[]" } else { "" };
-    format!("{path}.{name}{suffix}").to_lowercase().chars().filter(|c| c.is_alphanumeric()).collect()
+    format!("{path}.{name}{suffix}")
+        .to_lowercase()
+        .chars()
+        .filter(|c| c.is_alphanumeric())
+        .collect()
 }
 
 fn text(schema: &Value, key: &str) -> String {
@@ -169,12 +258,20 @@ fn text(schema: &Value, key: &str) -> String {
 }
 
 fn strings(values: &Value) -> Vec<&str> {
-    values.as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+    values
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect()
 }
 
 /// A cell of a table: one line, and no bar but those between cells.
 fn cell(paragraphs: &[String]) -> String {
-    let paragraphs: Vec<_> =
-        paragraphs.iter().filter(|text| !text.is_empty()).map(|text| text.replace("\n\n", "<br>").replace('\n', " ")).collect();
+    let paragraphs: Vec<_> = paragraphs
+        .iter()
+        .filter(|text| !text.is_empty())
+        .map(|text| text.replace("\n\n", "<br>").replace('\n', " "))
+        .collect();
     paragraphs.join("<br>").replace('|', "\\|")
 }

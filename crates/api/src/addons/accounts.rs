@@ -1,10 +1,14 @@
 //! Limits to the writes of the operator and of the add-ons, where RBAC can only name the kind.
 //!
-//! RBAC knows no field, no name of an object that is created, and no node of a token. An admission policy does.
+//! RBAC knows no field, no name of an object that is created, and no node of a token. An admission
+//! policy does.
 
 use serde_json::Value;
 
-use crate::admission::{AccountPolicy, before_and_after, forbidden, forbidden_with, has_node, no_token_secret, same_but, same_metadata};
+use crate::admission::{
+    AccountPolicy, before_and_after, forbidden, forbidden_with, has_node, no_token_secret,
+    same_but, same_metadata,
+};
 
 /// The policy about Secrets, and its binding.
 pub const SECRETS_POLICY: &str = "weft-network-addons-secrets";
@@ -25,18 +29,25 @@ pub(super) fn policies() -> Vec<Value> {
     [secrets(), markers(), pods()].concat()
 }
 
-/// Neither the operator nor KubeMacPool makes itself the token of another account; and KubeMacPool makes its own Secrets only.
+/// Neither the operator nor KubeMacPool makes itself the token of another account; and KubeMacPool
+/// makes its own Secrets only.
 fn secrets() -> [Value; 2] {
     let policy = AccountPolicy {
         name: SECRETS_POLICY,
-        accounts: &["cluster-network-addons-operator", "weft-operator", "kubemacpool-sa"],
+        accounts: &[
+            "cluster-network-addons-operator",
+            "weft-operator",
+            "kubemacpool-sa",
+        ],
         grants: &[],
         writes: &[("", &["secrets"], &["CREATE", "UPDATE"])],
         variables: Vec::new(),
         validations: vec![
             no_token_secret(),
             forbidden(
-                &format!("!request.userInfo.username.endsWith(':kubemacpool-sa') || object.metadata.name in {OF_KUBEMACPOOL}"),
+                &format!(
+                    "!request.userInfo.username.endsWith(':kubemacpool-sa') || object.metadata.name in {OF_KUBEMACPOOL}"
+                ),
                 "KubeMacPool may write the Secrets kubemacpool-mutator-ca and kubemacpool-service only",
             ),
         ],
@@ -61,7 +72,11 @@ fn markers() -> [Value; 2] {
     let own = "k.startsWith(variables.prefix)";
     let same = [
         same_metadata(""),
-        same_but("variables.status", "variables.oldStatus", "k in ['capacity', 'allocatable']"),
+        same_but(
+            "variables.status",
+            "variables.oldStatus",
+            "k in ['capacity', 'allocatable']",
+        ),
         same_but("variables.capacity", "variables.oldCapacity", own),
         same_but("variables.allocatable", "variables.oldAllocatable", own),
     ];
@@ -69,7 +84,11 @@ fn markers() -> [Value; 2] {
         name: MARKERS_POLICY,
         accounts: &["bridge-marker", "ovs-cni-marker"],
         grants: OPERATORS,
-        writes: &[("", &["nodes", "nodes/status"], &["CREATE", "UPDATE", "DELETE"])],
+        writes: &[(
+            "",
+            &["nodes", "nodes/status"],
+            &["CREATE", "UPDATE", "DELETE"],
+        )],
         variables,
         validations: vec![
             has_node(),
@@ -88,11 +107,18 @@ fn markers() -> [Value; 2] {
 
 /// Multus and the dynamic networks controller write an annotation of the pods of their node.
 ///
-/// They send the whole pod as they know it, maybe without fields that are newer than they are: so what matters is compared, and not all.
+/// They send the whole pod as they know it, maybe without fields that are newer than they are: so
+/// what matters is compared, and not all.
 fn pods() -> [Value; 2] {
     let mut variables = before_and_after();
-    variables.push(("conditions", "'conditions' in variables.status ? variables.status.conditions : dyn([])".to_owned()));
-    variables.push(("oldConditions", "'conditions' in variables.oldStatus ? variables.oldStatus.conditions : dyn([])".to_owned()));
+    variables.push((
+        "conditions",
+        "'conditions' in variables.status ? variables.status.conditions : dyn([])".to_owned(),
+    ));
+    variables.push((
+        "oldConditions",
+        "'conditions' in variables.oldStatus ? variables.oldStatus.conditions : dyn([])".to_owned(),
+    ));
     let kept = ["phase", "podIP", "podIPs", "hostIP", "hostIPs"];
     let kept = kept.map(|field| format!("'{field}'")).join(", ");
     let same = [
@@ -107,7 +133,11 @@ fn pods() -> [Value; 2] {
         name: PODS_POLICY,
         accounts: &["multus", "dynamic-networks-controller"],
         grants: OPERATORS,
-        writes: &[("", &["pods", "pods/status"], &["CREATE", "UPDATE", "DELETE"])],
+        writes: &[(
+            "",
+            &["pods", "pods/status"],
+            &["CREATE", "UPDATE", "DELETE"],
+        )],
         variables,
         validations: vec![
             has_node(),

@@ -1,4 +1,5 @@
-//! Warnings at `kubectl apply` about what is accepted but better written otherwise, and what accounts may write.
+//! Warnings at `kubectl apply` about what is accepted but better written otherwise, and what
+//! accounts may write.
 
 use serde_json::{Value, json};
 
@@ -10,7 +11,8 @@ pub fn admission() -> Vec<Value> {
     [hints().to_vec(), accounts::policies()].concat()
 }
 
-/// Warnings: nothing is refused. They come when the specification changes, so that writes of others (labels, finalizers) stay quiet.
+/// Warnings: nothing is refused. They come when the specification changes, so that writes of others
+/// (labels, finalizers) stay quiet.
 fn hints() -> [Value; 2] {
     let policy = SpecificationPolicy {
         name: "weft-network-addons-config-hints",

@@ -2,10 +2,14 @@
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
-use super::{GROUP, KIND, NetworkAddonsConfigSpec, NetworkAddonsConfigStatus, PLURAL, VERSION, VERSION_V1ALPHA1, rules};
+use super::{
+    GROUP, KIND, NetworkAddonsConfigSpec, NetworkAddonsConfigStatus, PLURAL, VERSION,
+    VERSION_V1ALPHA1, rules,
+};
 use crate::definition::{Definition, age, column, condition, object, with_name};
 
-/// The definition of `NetworkAddonsConfig`, as it is installed in a cluster. It may be applied over one that has `v1alpha1` alone, with any schema.
+/// The definition of `NetworkAddonsConfig`, as it is installed in a cluster. It may be applied over
+/// one that has `v1alpha1` alone, with any schema.
 pub fn crd() -> CustomResourceDefinition {
     let schema = object::<NetworkAddonsConfigSpec, NetworkAddonsConfigStatus>(
         "Says which network add-ons the cluster has. There is one such object, named cluster.",
@@ -23,10 +27,19 @@ pub fn crd() -> CustomResourceDefinition {
             condition("Available", "Whether all components work."),
             condition("Progressing", "Whether something is being rolled out."),
             condition("Degraded", "Whether something failed."),
-            column("Version", "string", "The version that all components have reached.", ".status.observedVersion"),
+            column(
+                "Version",
+                "string",
+                "The version that all components have reached.",
+                ".status.observedVersion",
+            ),
             age(),
         ],
-        schema: with_name(schema, "Always cluster: other objects are not acted on.", &rules::object_name()),
+        schema: with_name(
+            schema,
+            "Always cluster: other objects are not acted on.",
+            &rules::object_name(),
+        ),
     };
     definition.object()
 }
@@ -53,11 +66,22 @@ mod tests {
     #[test]
     fn both_versions_are_served_with_one_schema() {
         let crd = crd();
-        let [v1, v1alpha1] = crd.spec.versions.as_slice() else { panic!("two versions") };
-        assert_eq!((v1.name.as_str(), v1.served, v1.storage), ("v1", true, true));
-        assert_eq!((v1alpha1.name.as_str(), v1alpha1.served, v1alpha1.storage), ("v1alpha1", true, false));
+        let [v1, v1alpha1] = crd.spec.versions.as_slice() else {
+            panic!("two versions")
+        };
+        assert_eq!(
+            (v1.name.as_str(), v1.served, v1.storage),
+            ("v1", true, true)
+        );
+        assert_eq!(
+            (v1alpha1.name.as_str(), v1alpha1.served, v1alpha1.storage),
+            ("v1alpha1", true, false)
+        );
         assert_eq!(v1.schema, v1alpha1.schema);
-        assert_eq!(v1.additional_printer_columns, v1alpha1.additional_printer_columns);
+        assert_eq!(
+            v1.additional_printer_columns,
+            v1alpha1.additional_printer_columns
+        );
         assert!(v1.subresources.as_ref().unwrap().status.is_some());
         assert!(v1alpha1.subresources.as_ref().unwrap().status.is_some());
     }
@@ -66,7 +90,11 @@ mod tests {
     fn texts_of_kubernetes_types_are_dropped() {
         walk(&schema(&crd()), "", &mut |path, node| {
             if inlined_from_kubernetes(path) {
-                assert!(node.get("description").is_none(), "{path}: {}", node["description"]);
+                assert!(
+                    node.get("description").is_none(),
+                    "{path}: {}",
+                    node["description"]
+                );
             }
         });
     }

@@ -5,14 +5,23 @@ use serde::{Deserialize, Serialize};
 
 use super::rules;
 
-const PRESETS: [&str; 7] = ["Kubeadm", "K3s", "RKE2", "K0s", "MicroK8s", "Talos", "OpenShift"];
+const PRESETS: [&str; 7] = [
+    "Kubeadm",
+    "K3s",
+    "RKE2",
+    "K0s",
+    "MicroK8s",
+    "Talos",
+    "OpenShift",
+];
 
 /// Folders of the nodes. A folder that is given here wins over the preset.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HostPaths {
-    /// The distribution of Kubernetes whose folders are used: Kubeadm (as most have it), K3s, RKE2, K0s, MicroK8s, Talos or OpenShift. Left
-    /// out, it is that of most nodes, by what they say of themselves.
+    /// The distribution of Kubernetes whose folders are used: Kubeadm (as most have it), K3s, RKE2,
+    /// K0s, MicroK8s, Talos or OpenShift. Left out, it is that of most nodes, by what they say of
+    /// themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = PRESETS))]
     pub preset: Option<String>,
@@ -22,7 +31,8 @@ pub struct HostPaths {
     #[schemars(length(max = 255), extend("x-kubernetes-validations" = rules::folder()))]
     pub cni_bin_dir: Option<String>,
 
-    /// Where the container runtime looks for the configuration of networks, /etc/cni/net.d for example.
+    /// Where the container runtime looks for the configuration of networks, /etc/cni/net.d for
+    /// example.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 255), extend("x-kubernetes-validations" = rules::folder()))]
     pub cni_config_dir: Option<String>,

@@ -48,7 +48,11 @@ pub struct Images {
     pub macvtap_cni: Option<String>,
 
     /// The watcher of virtual machines of the secondary DNS.
-    #[serde(rename = "kubeSecondaryDNS", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "kubeSecondaryDNS",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(length(max = REFERENCE), extend("x-kubernetes-validations" = rules::image()))]
     pub kube_secondary_dns: Option<String>,
 

@@ -1,7 +1,8 @@
 //! `NetworkAddonsConfig`: which network add-ons a cluster has, and how they are set up.
 //!
-//! Beside the types: [`crd`], the definition with schema, CEL rules and printer columns, and [`admission`], warnings about outdated
-//! spellings and limits to what accounts may write. Both are written to `deploy/` by `cargo run -p weft-api --example generate`.
+//! Beside the types: [`crd`], the definition with schema, CEL rules and printer columns, and
+//! [`admission`], warnings about outdated spellings and limits to what accounts may write. Both are
+//! written to `deploy/` by `cargo run -p weft-api --example generate`.
 
 mod accounts;
 mod admission;
@@ -25,8 +26,8 @@ pub use placement::{Placement, PlacementConfiguration};
 pub use resource::NetworkAddonsConfig;
 pub use resources::{Amounts, CONTAINERS, ContainerResources};
 pub use spec::{
-    KubeMacPool, KubeSecondaryDns, KubevirtIpamController, LinuxBridge, Macvtap, Multus, MultusDynamicNetworks, NetworkAddonsConfigSpec,
-    NmState, Ovs, SelfSignConfiguration,
+    KubeMacPool, KubeSecondaryDns, KubevirtIpamController, LinuxBridge, Macvtap, Multus,
+    MultusDynamicNetworks, NetworkAddonsConfigSpec, NmState, Ovs, SelfSignConfiguration,
 };
 pub use status::{ComponentStatus, Container, NetworkAddonsConfigStatus};
 pub use tls::{CustomTlsProfile, NamedTlsProfile, TlsSecurityProfile};

@@ -12,13 +12,13 @@ use crate::scheduling;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlacementConfiguration {
-    /// For the components that serve the cluster as a whole: KubeMacPool, the secondary DNS, the KubeVirt IPAM controller. Left out:
-    /// control-plane nodes are preferred.
+    /// For the components that serve the cluster as a whole: KubeMacPool, the secondary DNS, the
+    /// KubeVirt IPAM controller. Left out: control-plane nodes are preferred.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub infra: Option<Placement>,
 
-    /// For the components that serve the pods of their node: CNI plugins, markers, device plugins. Left out: all Linux nodes, also
-    /// those that are cordoned.
+    /// For the components that serve the pods of their node: CNI plugins, markers, device plugins.
+    /// Left out: all Linux nodes, also those that are cordoned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workloads: Option<Placement>,
 }
@@ -32,12 +32,14 @@ pub struct Placement {
     #[schemars(schema_with = "scheduling::labels")]
     pub node_selector: Option<BTreeMap<String, String>>,
 
-    /// Affinity to nodes and to other pods, as in a pod's spec.affinity; `kubectl explain pod.spec.affinity` has the details.
+    /// Affinity to nodes and to other pods, as in a pod's spec.affinity;
+    /// `kubectl explain pod.spec.affinity` has the details.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "scheduling::affinity")]
     pub affinity: Option<Affinity>,
 
-    /// Taints of nodes that are tolerated, as in a pod's spec.tolerations; `kubectl explain pod.spec.tolerations` has the details.
+    /// Taints of nodes that are tolerated, as in a pod's spec.tolerations;
+    /// `kubectl explain pod.spec.tolerations` has the details.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "scheduling::tolerations")]
     pub tolerations: Option<Vec<Toleration>>,

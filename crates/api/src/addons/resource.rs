@@ -4,7 +4,8 @@ use super::{NetworkAddonsConfigSpec, NetworkAddonsConfigStatus};
 use crate::resource::custom_resource;
 
 custom_resource! {
-    /// Which network add-ons the cluster has. Cluster-scoped; only the object named `cluster` is acted on.
+    /// Which network add-ons the cluster has. Cluster-scoped; only the object named `cluster` is
+    /// acted on.
     NetworkAddonsConfig, NetworkAddonsConfigSpec, NetworkAddonsConfigStatus, super
 }
 
@@ -50,7 +51,10 @@ status:
         assert!(object.spec.macvtap.is_none());
         let pool = object.spec.kube_mac_pool.unwrap();
         assert_eq!(pool.range_end.as_deref(), Some("02:ff:ff:ff:ff:ff"));
-        assert_eq!(object.status.unwrap().conditions[1].last_transition_time, None);
+        assert_eq!(
+            object.status.unwrap().conditions[1].last_transition_time,
+            None
+        );
     }
 
     #[test]
@@ -89,18 +93,28 @@ status:
 
     #[test]
     fn an_object_without_a_spec_is_read() {
-        assert_eq!(read("metadata: {name: cluster}").spec, NetworkAddonsConfigSpec::default());
+        assert_eq!(
+            read("metadata: {name: cluster}").spec,
+            NetworkAddonsConfigSpec::default()
+        );
     }
 
     #[test]
     fn settings_that_break_the_schema_are_read() {
-        let object = read("{spec: {imagePullPolicy: Sometimes, tlsSecurityProfile: {}, kubeMacPool: {rangeStart: x}}}");
+        let object = read(
+            "{spec: {imagePullPolicy: Sometimes, tlsSecurityProfile: {}, kubeMacPool: {rangeStart: x}}}",
+        );
         assert_eq!(object.spec.image_pull_policy.as_deref(), Some("Sometimes"));
     }
 
     #[test]
     fn both_spellings_of_the_secondary_dns_are_read() {
-        let dns = |yaml: &str| read(&format!("{{spec: {{kubeSecondaryDNS: {yaml}}}}}")).spec.kube_secondary_dns.unwrap();
+        let dns = |yaml: &str| {
+            read(&format!("{{spec: {{kubeSecondaryDNS: {yaml}}}}}"))
+                .spec
+                .kube_secondary_dns
+                .unwrap()
+        };
         let capitals = dns("{DOMAIN: example.com, NAME_SERVER_IP: 192.0.2.53}");
         assert_eq!(capitals.effective_domain(), Some("example.com"));
         assert_eq!(capitals.effective_name_server_ip(), Some("192.0.2.53"));
@@ -126,7 +140,13 @@ status:
     #[test]
     fn every_field_of_the_schema_survives_reading_and_writing() {
         let crd = crate::addons::crd();
-        let schema = crd.spec.versions[0].schema.as_ref().unwrap().open_api_v3_schema.as_ref().unwrap();
+        let schema = crd.spec.versions[0]
+            .schema
+            .as_ref()
+            .unwrap()
+            .open_api_v3_schema
+            .as_ref()
+            .unwrap();
         let mut object = example(&serde_json::to_value(schema).unwrap());
         object["apiVersion"] = json!(NetworkAddonsConfig::api_version(&()));
         object["kind"] = json!(KIND);

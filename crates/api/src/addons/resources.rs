@@ -10,28 +10,44 @@ use crate::quantity::{QuantityText, quantity};
 pub const CONTAINERS: [(&str, &str, &str); 14] = [
     ("multus", "multus", "install-multus-binary"),
     ("multus", "multus", "kube-multus"),
-    ("multusDynamicNetworks", "dynamic-networks-controller-ds", "dynamic-networks-controller"),
+    (
+        "multusDynamicNetworks",
+        "dynamic-networks-controller-ds",
+        "dynamic-networks-controller",
+    ),
     ("linuxBridge", "kube-cni-linux-bridge-plugin", "cni-plugins"),
     ("linuxBridge", "bridge-marker", "bridge-marker"),
     ("kubeMacPool", "kubemacpool-cert-manager", "manager"),
-    ("kubeMacPool", "kubemacpool-mac-controller-manager", "manager"),
+    (
+        "kubeMacPool",
+        "kubemacpool-mac-controller-manager",
+        "manager",
+    ),
     ("ovs", "ovs-cni-amd64", "ovs-cni-plugin"),
     ("ovs", "ovs-cni-amd64", "ovs-cni-marker"),
     ("macvtap", "macvtap-cni", "install-cni"),
     ("macvtap", "macvtap-cni", "macvtap-cni"),
     ("kubeSecondaryDNS", "secondary-dns", "secondary-dns"),
     ("kubeSecondaryDNS", "secondary-dns", "status-monitor"),
-    ("kubevirtIpamController", "kubevirt-ipam-controller-manager", "manager"),
+    (
+        "kubevirtIpamController",
+        "kubevirt-ipam-controller-manager",
+        "manager",
+    ),
 ];
 
 /// The components of [`CONTAINERS`], each once.
 fn components() -> Vec<&'static str> {
-    let mut components: Vec<_> = CONTAINERS.iter().map(|(component, _, _)| *component).collect();
+    let mut components: Vec<_> = CONTAINERS
+        .iter()
+        .map(|(component, _, _)| *component)
+        .collect();
     components.dedup();
     components
 }
 
-/// Requests and limits of some containers. The more an entry names, the more it counts: container before workload before component.
+/// Requests and limits of some containers. The more an entry names, the more it counts: container
+/// before workload before component.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules::resources()))]
@@ -40,17 +56,20 @@ pub struct ContainerResources {
     #[schemars(extend("enum" = components()))]
     pub component: String,
 
-    /// A DaemonSet or Deployment of the component, as status.containers has it in parentName. Left out: all of them.
+    /// A DaemonSet or Deployment of the component, as status.containers has it in parentName. Left
+    /// out: all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub workload: Option<String>,
 
-    /// A container, as status.containers has it in name, init containers included. Left out: all of them.
+    /// A container, as status.containers has it in name, init containers included. Left out: all of
+    /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub container: Option<String>,
 
-    /// What is set aside for it on its node. What is left out here keeps its default, but at most the limit that is given.
+    /// What is set aside for it on its node. What is left out here keeps its default, but at most
+    /// the limit that is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<Amounts>,
 
@@ -73,7 +92,11 @@ pub struct Amounts {
     pub memory: Option<QuantityText>,
 
     /// Disk space of the node in bytes, for logs and files of the container, for example 1Gi.
-    #[serde(rename = "ephemeral-storage", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "ephemeral-storage",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(schema_with = "quantity")]
     pub ephemeral_storage: Option<QuantityText>,
 }

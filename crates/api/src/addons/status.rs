@@ -10,8 +10,8 @@ use crate::{Condition, DriftedObject};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NetworkAddonsConfigStatus {
-    /// The metadata.generation that this status was computed from. Smaller than the object's own: the status does not know of the
-    /// latest change yet.
+    /// The metadata.generation that this status was computed from. Smaller than the object's own:
+    /// the status does not know of the latest change yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
@@ -23,20 +23,24 @@ pub struct NetworkAddonsConfigStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_version: Option<String>,
 
-    /// The version that all components have reached. An upgrade is complete once it equals targetVersion.
+    /// The version that all components have reached. An upgrade is complete once it equals
+    /// targetVersion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_version: Option<String>,
 
-    /// The state as a whole: Available (all components work), Progressing (something is being rolled out), Degraded (something failed
-    /// and the message says what); and while they hold, Blocked (another operator holds the components), Paused and Drifted (objects
-    /// are not as they should be and are left so).
+    /// The state as a whole: Available (all components work), Progressing (something is being
+    /// rolled out), Degraded (something failed and the message says what); and while they hold,
+    /// Blocked (another operator holds the components), Paused and Drifted (objects are not as they
+    /// should be and are left so).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 
-    /// The configuration that is in force, in the form of the specification, with everything filled in that was left open there: a
-    /// random MAC range, what stays from before, defaults. While a change is refused it is the last good one.
-    // Not typed: the schema of the specification would be there once more, in both versions, and with it the CRD twice as large.
+    /// The configuration that is in force, in the form of the specification, with everything filled
+    /// in that was left open there: a random MAC range, what stays from before, defaults. While a
+    /// change is refused it is the last good one.
+    // Not typed: the schema of the specification would be there once more, in both versions, and
+    // with it the CRD twice as large.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("type" = "object", "x-kubernetes-preserve-unknown-fields" = true))]
     pub effective_configuration: Option<Value>,
@@ -46,8 +50,8 @@ pub struct NetworkAddonsConfigStatus {
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub components: Vec<ComponentStatus>,
 
-    /// Objects that somebody has changed or deleted and that are left so, because driftPolicy is Report or the resource is paused. The
-    /// first few, if they are many.
+    /// Objects that somebody has changed or deleted and that are left so, because driftPolicy is
+    /// Report or the resource is paused. The first few, if they are many.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub drift: Vec<DriftedObject>,

@@ -7,9 +7,15 @@ use super::rules;
 
 const TYPES: [&str; 4] = ["Old", "Intermediate", "Modern", "Custom"];
 
-const VERSIONS: [&str; 4] = ["VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13"];
+const VERSIONS: [&str; 4] = [
+    "VersionTLS10",
+    "VersionTLS11",
+    "VersionTLS12",
+    "VersionTLS13",
+];
 
-/// The ciphers of the profile Old, by the names that OpenSSL has for them, those of TLS 1.3 by the names of the standard.
+/// The ciphers of the profile Old, by the names that OpenSSL has for them, those of TLS 1.3 by the
+/// names of the standard.
 const CIPHERS: [&str; 21] = [
     "TLS_AES_128_GCM_SHA256",
     "TLS_AES_256_GCM_SHA384",
@@ -34,14 +40,24 @@ const CIPHERS: [&str; 21] = [
     "DES-CBC3-SHA",
 ];
 
-const GROUPS: [&str; 7] = ["X25519", "secp256r1", "secp384r1", "secp521r1", "X25519MLKEM768", "SecP256r1MLKEM768", "SecP384r1MLKEM1024"];
+const GROUPS: [&str; 7] = [
+    "X25519",
+    "secp256r1",
+    "secp384r1",
+    "secp521r1",
+    "X25519MLKEM768",
+    "SecP256r1MLKEM768",
+    "SecP384r1MLKEM1024",
+];
 
-/// A TLS profile by name, or one of the user's own. The names are those of Mozilla's recommendations for servers (version 5.7).
+/// A TLS profile by name, or one of the user's own. The names are those of Mozilla's
+/// recommendations for servers (version 5.7).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules::tls_profile()))]
 pub struct TlsSecurityProfile {
-    /// Old (TLS 1.0 and newer), Intermediate (TLS 1.2 and newer), Modern (TLS 1.3 only), or Custom for what custom says.
+    /// Old (TLS 1.0 and newer), Intermediate (TLS 1.2 and newer), Modern (TLS 1.3 only), or Custom
+    /// for what custom says.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = TYPES))]
     pub type_: Option<String>,
@@ -75,18 +91,23 @@ pub struct NamedTlsProfile {}
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CustomTlsProfile {
-    /// The ciphers that are accepted, best first, by their OpenSSL names. A component drops those that it does not know; the ciphers
-    /// of TLS 1.3 cannot be chosen.
+    /// The ciphers that are accepted, best first, by their OpenSSL names. A component drops those
+    /// that it does not know; the ciphers of TLS 1.3 cannot be chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "ciphers")]
     pub ciphers: Option<Vec<String>>,
 
     /// The lowest TLS version that is accepted.
-    #[serde(rename = "minTLSVersion", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "minTLSVersion",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(extend("enum" = VERSIONS))]
     pub min_tls_version: Option<String>,
 
-    /// The groups for the key exchange, best first. Left out, each component uses those that its TLS library prefers.
+    /// The groups for the key exchange, best first. Left out, each component uses those that its
+    /// TLS library prefers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "groups")]
     pub groups: Option<Vec<String>>,

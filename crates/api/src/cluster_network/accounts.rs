@@ -2,13 +2,16 @@
 
 use serde_json::Value;
 
-use crate::admission::{AccountPolicy, before_and_after, forbidden, forbidden_with, same_but, same_metadata};
+use crate::admission::{
+    AccountPolicy, before_and_after, forbidden, forbidden_with, same_but, same_metadata,
+};
 
 /// The policy about nodes, and its binding.
 pub const NODES_POLICY: &str = "weft-cluster-network-nodes";
 /// The policy about the operator, and its binding.
 pub const OPERATOR_POLICY: &str = "weft-cluster-network-operator";
-/// The variable of that policy that names namespaces of other domains, where one account serves several. `weft manifests --single` fills it in.
+/// The variable of that policy that names namespaces of other domains, where one account serves
+/// several. `weft manifests --single` fills it in.
 pub const OTHER_DOMAINS: &str = "namespacesOfOtherDomains";
 
 /// The operator's account, by itself and for several domains.
@@ -21,25 +24,36 @@ pub(super) fn policies() -> Vec<Value> {
     [nodes(), operator()].concat()
 }
 
-/// Flannel writes its annotations and one condition into the status of its own node; the controller of OpenShift SDN that condition, of any node.
+/// Flannel writes its annotations and one condition into the status of its own node; the controller
+/// of OpenShift SDN that condition, of any node.
 fn nodes() -> [Value; 2] {
     let mut variables = before_and_after();
     let without = |status: &str| {
-        format!("'conditions' in variables.{status} ? variables.{status}.conditions.filter(c, c.type != 'NetworkUnavailable') : dyn([])")
+        format!(
+            "'conditions' in variables.{status} ? variables.{status}.conditions.filter(c, c.type != 'NetworkUnavailable') : dyn([])"
+        )
     };
     variables.extend([
-        ("isFlannel", "request.userInfo.username.endsWith(':flannel')".to_owned()),
+        (
+            "isFlannel",
+            "request.userInfo.username.endsWith(':flannel')".to_owned(),
+        ),
         ("conditions", without("status")),
         ("oldConditions", without("oldStatus")),
     ]);
     let annotations = "variables.isFlannel && k.startsWith('flannel.alpha.coreos.com/')";
-    // The controller sends the whole node as it knows it, maybe without fields that are newer than it is.
+    // The controller sends the whole node as it knows it, maybe without fields that are newer than
+    // it is.
     let status = "k == 'conditions' || !variables.isFlannel && !(k in ['addresses', 'allocatable', 'capacity'])";
     let policy = AccountPolicy {
         name: NODES_POLICY,
         accounts: &["flannel", "sdn-controller"],
         grants: OPERATORS,
-        writes: &[("", &["nodes", "nodes/status"], &["CREATE", "UPDATE", "DELETE"])],
+        writes: &[(
+            "",
+            &["nodes", "nodes/status"],
+            &["CREATE", "UPDATE", "DELETE"],
+        )],
         variables,
         validations: vec![
             forbidden(
@@ -54,7 +68,11 @@ fn nodes() -> [Value; 2] {
                 &format!(
                     "request.operation != 'UPDATE' || {} && {} && {} && variables.conditions.all(c, variables.oldConditions.exists(o, o.type == c.type && o.status == c.status)) && variables.oldConditions.all(o, variables.conditions.exists(c, o.type == c.type))",
                     same_metadata(", 'annotations'"),
-                    same_but("variables.annotations", "variables.oldAnnotations", annotations),
+                    same_but(
+                        "variables.annotations",
+                        "variables.oldAnnotations",
+                        annotations
+                    ),
                     same_but("variables.status", "variables.oldStatus", status),
                 ),
                 "this account may write the condition NetworkUnavailable of a node only, and Flannel its own annotations",
@@ -64,12 +82,23 @@ fn nodes() -> [Value; 2] {
     policy.objects()
 }
 
-/// The operator writes in the namespaces of its networks, and gives nobody else the role that reads Secrets.
+/// The operator writes in the namespaces of its networks, and gives nobody else the role that reads
+/// Secrets.
 fn operator() -> [Value; 2] {
-    let namespaces = ["kube-flannel", "openshift-kube-proxy", "openshift-sdn", "openshift-infra", "openshift-cluster-network-operator"];
-    let namespaces = namespaces.map(|namespace| format!("'{namespace}'")).join(", ");
+    let namespaces = [
+        "kube-flannel",
+        "openshift-kube-proxy",
+        "openshift-sdn",
+        "openshift-infra",
+        "openshift-cluster-network-operator",
+    ];
+    let namespaces = namespaces
+        .map(|namespace| format!("'{namespace}'"))
+        .join(", ");
     let binds = |kind: &str| {
-        format!("request.resource.resource != '{kind}' || request.operation == 'DELETE' || object.roleRef.name != '{CREDENTIALS}'")
+        format!(
+            "request.resource.resource != '{kind}' || request.operation == 'DELETE' || object.roleRef.name != '{CREDENTIALS}'"
+        )
     };
     let all: &[&str] = &["CREATE", "UPDATE", "DELETE"];
     let policy = AccountPolicy {
@@ -80,13 +109,23 @@ fn operator() -> [Value; 2] {
             ("", &["configmaps", "serviceaccounts", "services"], all),
             ("apps", &["daemonsets"], all),
             ("networking.k8s.io", &["networkpolicies"], all),
-            ("rbac.authorization.k8s.io", &["roles", "rolebindings", "clusterrolebindings"], all),
+            (
+                "rbac.authorization.k8s.io",
+                &["roles", "rolebindings", "clusterrolebindings"],
+                all,
+            ),
             ("monitoring.coreos.com", &["servicemonitors"], all),
         ],
         variables: vec![
-            ("own", "[request.userInfo.username.split(':')[2]]".to_owned()),
+            (
+                "own",
+                "[request.userInfo.username.split(':')[2]]".to_owned(),
+            ),
             (OTHER_DOMAINS, "[]".to_owned()),
-            ("namespaces", format!("[{namespaces}] + variables.own + variables.{OTHER_DOMAINS}")),
+            (
+                "namespaces",
+                format!("[{namespaces}] + variables.own + variables.{OTHER_DOMAINS}"),
+            ),
         ],
         validations: vec![
             forbidden_with(
@@ -99,7 +138,11 @@ fn operator() -> [Value; 2] {
                 "the operator of the cluster network may run no pods in openshift-infra",
             ),
             forbidden(
-                &format!("({}) && ({} || request.namespace == 'openshift-infra')", binds("clusterrolebindings"), binds("rolebindings")),
+                &format!(
+                    "({}) && ({} || request.namespace == 'openshift-infra')",
+                    binds("clusterrolebindings"),
+                    binds("rolebindings")
+                ),
                 "the ClusterRole openshift-sdn-controller-account may be bound in the namespace openshift-infra only",
             ),
         ],

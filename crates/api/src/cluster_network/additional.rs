@@ -26,7 +26,11 @@ pub struct AdditionalNetwork {
     pub namespace: Option<String>,
 
     /// The CNI configuration of a Raw network: a JSON object.
-    #[serde(rename = "rawCNIConfig", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "rawCNIConfig",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(length(max = 65_536))]
     pub raw_cni_config: Option<String>,
 
@@ -45,7 +49,11 @@ pub struct SimpleMacvlanConfig {
     pub master: Option<String>,
 
     /// Where the pods' addresses come from. Left out: from DHCP.
-    #[serde(rename = "ipamConfig", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "ipamConfig",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub ipam_config: Option<IpamConfig>,
 
     /// Bridge, Private, VEPA or Passthru. Left out, it is Bridge.
@@ -69,7 +77,11 @@ pub struct IpamConfig {
     pub type_: Option<String>,
 
     /// What every pod gets, with type Static.
-    #[serde(rename = "staticIPAMConfig", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "staticIPAMConfig",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub static_ipam_config: Option<StaticIpamConfig>,
 }
 

@@ -1,5 +1,5 @@
-//! What the schema cannot say: `serviceNetwork` is a text or a list of texts, so the schema leaves it open, and CEL in a definition does not see
-//! it. An admission policy does.
+//! What the schema cannot say: `serviceNetwork` is a text or a list of texts, so the schema leaves
+//! it open, and CEL in a definition does not see it. An admission policy does.
 
 use serde_json::Value;
 
@@ -27,7 +27,10 @@ pub fn admission() -> Vec<Value> {
                 "external",
                 "has(object.spec.defaultNetwork) && has(object.spec.defaultNetwork.type) && object.spec.defaultNetwork.type.lowerAscii() == 'none'",
             ),
-            ("blocks", "variables.services.filter(block, type(block) == string && isCIDR(block))"),
+            (
+                "blocks",
+                "variables.services.filter(block, type(block) == string && isCIDR(block))",
+            ),
             ("podBlocks", "variables.pods.filter(block, isCIDR(block))"),
         ],
         validations: vec![

@@ -3,10 +3,12 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
 use super::{GROUP, KIND, NetworkConfigSpec, NetworkConfigStatus, PLURAL, VERSION, rules};
-use crate::definition::{Definition, age, column, condition, object, with_name, with_specification};
+use crate::definition::{
+    Definition, age, column, condition, object, with_name, with_specification,
+};
 
-/// The definition of `NetworkConfig`, as it is installed in a cluster. It may be applied over that of the operator that first served this API, which had
-/// no schema and no status.
+/// The definition of `NetworkConfig`, as it is installed in a cluster. It may be applied over that
+/// of the operator that first served this API, which had no schema and no status.
 pub fn crd() -> CustomResourceDefinition {
     let schema = object::<NetworkConfigSpec, NetworkConfigStatus>(
         "Says how the pods and services of the cluster are connected. There is one such object, named default.",
@@ -21,13 +23,25 @@ pub fn crd() -> CustomResourceDefinition {
         stored: VERSION,
         given_up: None,
         columns: vec![
-            column("Type", "string", "The default network.", ".status.effectiveConfiguration.defaultNetwork.type"),
+            column(
+                "Type",
+                "string",
+                "The default network.",
+                ".status.effectiveConfiguration.defaultNetwork.type",
+            ),
             condition("Available", "Whether the network works."),
             condition("Progressing", "Whether something is being rolled out."),
-            condition("Degraded", "Whether something failed, or a change is refused."),
+            condition(
+                "Degraded",
+                "Whether something failed, or a change is refused.",
+            ),
             age(),
         ],
-        schema: with_name(with_specification(schema), "Always default: other objects are not acted on.", &rules::name()),
+        schema: with_name(
+            with_specification(schema),
+            "Always default: other objects are not acted on.",
+            &rules::name(),
+        ),
     };
     definition.object()
 }
@@ -51,8 +65,9 @@ mod tests {
         testing::assert_no_defaults(&schema(&crd()));
     }
 
-    /// A field that the schema does not know would be dropped, but where anything is kept: the service network, which is a text or a list, and
-    /// the effective configuration, which has the form of the specification.
+    /// A field that the schema does not know would be dropped, but where anything is kept: the
+    /// service network, which is a text or a list, and the effective configuration, which has the
+    /// form of the specification.
     #[test]
     fn unknown_fields_are_kept_nowhere_else() {
         let mut open = vec![];
@@ -61,6 +76,9 @@ mod tests {
                 open.push(path.to_owned());
             }
         });
-        assert_eq!(open, [".spec.serviceNetwork", ".status.effectiveConfiguration"]);
+        assert_eq!(
+            open,
+            [".spec.serviceNetwork", ".status.effectiveConfiguration"]
+        );
     }
 }

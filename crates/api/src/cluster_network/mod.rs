@@ -1,7 +1,8 @@
 //! `NetworkConfig`: the cluster's default network, its service proxy, and additional networks.
 //!
-//! Beside the types: [`crd`], the definition with schema, CEL rules and printer columns, and [`admission`], the rules that the schema cannot
-//! hold. Both are written to `deploy/` by `cargo run -p weft-api --example generate`.
+//! Beside the types: [`crd`], the definition with schema, CEL rules and printer columns, and
+//! [`admission`], the rules that the schema cannot hold. Both are written to `deploy/` by
+//! `cargo run -p weft-api --example generate`.
 
 mod accounts;
 mod additional;
@@ -14,12 +15,16 @@ mod status;
 
 pub use accounts::{NODES_POLICY, OPERATOR_POLICY, OTHER_DOMAINS};
 pub use additional::{
-    AdditionalNetwork, IpamConfig, SimpleMacvlanConfig, StaticIpamAddress, StaticIpamConfig, StaticIpamDns, StaticIpamRoute,
+    AdditionalNetwork, IpamConfig, SimpleMacvlanConfig, StaticIpamAddress, StaticIpamConfig,
+    StaticIpamDns, StaticIpamRoute,
 };
 pub use admission::admission;
 pub use crd::crd;
 pub use resource::NetworkConfig;
-pub use spec::{ClusterNetwork, DefaultNetwork, FlannelConfig, NetworkConfigSpec, OpenShiftSdnConfig, ProxyConfig, ServiceNetwork};
+pub use spec::{
+    ClusterNetwork, DefaultNetwork, FlannelConfig, NetworkConfigSpec, OpenShiftSdnConfig,
+    ProxyConfig, ServiceNetwork,
+};
 pub use status::{AdditionalNetworkStatus, NetworkConfigStatus, RefusedChange, RefusedField};
 
 /// The API group.

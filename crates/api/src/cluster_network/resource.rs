@@ -22,7 +22,8 @@ mod tests {
 
     #[test]
     fn an_object_without_a_spec_is_read() {
-        let read: NetworkConfig = serde_json::from_value(json!({"metadata": {"name": "default"}})).unwrap();
+        let read: NetworkConfig =
+            serde_json::from_value(json!({"metadata": {"name": "default"}})).unwrap();
         assert_eq!(read.spec, NetworkConfigSpec::default());
     }
 
@@ -30,7 +31,13 @@ mod tests {
     #[test]
     fn every_field_of_the_schema_survives_reading_and_writing() {
         let crd = crate::cluster_network::crd();
-        let schema = crd.spec.versions[0].schema.as_ref().unwrap().open_api_v3_schema.as_ref().unwrap();
+        let schema = crd.spec.versions[0]
+            .schema
+            .as_ref()
+            .unwrap()
+            .open_api_v3_schema
+            .as_ref()
+            .unwrap();
         let mut object = example(&serde_json::to_value(schema).unwrap());
         object["apiVersion"] = json!(NetworkConfig::api_version(&()));
         object["kind"] = json!(KIND);

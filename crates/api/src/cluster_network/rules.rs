@@ -1,7 +1,7 @@
 //! The CEL rules of the schema: what can never work is refused by `kubectl apply` itself.
 //!
-//! What holds for every rule stands at [`crate::rules`]. What concerns `serviceNetwork`, which is a text or a list, CEL in a definition cannot see:
-//! that stands in [`super::admission`].
+//! What holds for every rule stands at [`crate::rules`]. What concerns `serviceNetwork`, which is a
+//! text or a list, CEL in a definition cannot see: that stands in [`super::admission`].
 
 use kube_core::Rule;
 
@@ -11,11 +11,18 @@ use crate::{
     rules::{rule, rule_for},
 };
 
-/// One of some words, in whatever case. Releases of the original differ in which spellings they know.
+/// One of some words, in whatever case. Releases of the original differ in which spellings they
+/// know.
 fn one_of(words: &[&str]) -> [Rule; 1] {
-    let lower: Vec<_> = words.iter().map(|word| format!("'{}'", word.to_lowercase())).collect();
+    let lower: Vec<_> = words
+        .iter()
+        .map(|word| format!("'{}'", word.to_lowercase()))
+        .collect();
     let (last, others) = words.split_last().unwrap_or((&"", &[]));
-    [rule(format!("self == '' || self.lowerAscii() in [{}]", lower.join(", ")), format!("must be {} or {last}", others.join(", ")))]
+    [rule(
+        format!("self == '' || self.lowerAscii() in [{}]", lower.join(", ")),
+        format!("must be {} or {last}", others.join(", ")),
+    )]
 }
 
 /// The type of the default network is this one.
@@ -26,25 +33,45 @@ fn is_type(name: &str) -> String {
     )
 }
 
-/// Something about the pods' blocks that holds in whichever spelling they are written. To CEL the two lists have different types.
+/// Something about the pods' blocks that holds in whichever spelling they are written. To CEL the
+/// two lists have different types.
 fn of_blocks(holds: impl Fn(&str) -> String) -> String {
-    let spelling = |field: &str| format!("(!has(self.{field}) || {})", holds(&format!("self.{field}")));
-    format!("{} && {}", spelling("clusterNetworks"), spelling("clusterNetwork"))
+    let spelling = |field: &str| {
+        format!(
+            "(!has(self.{field}) || {})",
+            holds(&format!("self.{field}"))
+        )
+    };
+    format!(
+        "{} && {}",
+        spelling("clusterNetworks"),
+        spelling("clusterNetwork")
+    )
 }
 
 /// How many of these blocks are of this family.
 fn of_family(blocks: &str, family: u8) -> String {
-    format!("{blocks}.filter(block, has(block.cidr) && isCIDR(block.cidr) && cidr(block.cidr).ip().family() == {family}).size()")
+    format!(
+        "{blocks}.filter(block, has(block.cidr) && isCIDR(block.cidr) && cidr(block.cidr).ip().family() == {family}).size()"
+    )
 }
 
-/// OpenShiftSDN has to be told how much of each block a node gets. `share` is how one says so in this spelling of the list.
+/// OpenShiftSDN has to be told how much of each block a node gets. `share` is how one says so in
+/// this spelling of the list.
 fn divided_by_openshift_sdn(list: &str, share: &str) -> Rule {
     let blocks = format!("self.{list}");
-    let has_share = "has(block.hostPrefix) || has(block.hostSubnetLength) && block.hostSubnetLength > 0";
+    let has_share =
+        "has(block.hostPrefix) || has(block.hostSubnetLength) && block.hostSubnetLength > 0";
     rule_for(
         &format!(".{list}"),
-        format!("!({}) || !has({blocks}) || {blocks}.all(block, {has_share}) && {} == 0", is_type("OpenShiftSDN"), of_family(&blocks, 6)),
-        format!("OpenShiftSDN divides IPv4 blocks among the nodes: give each of {list} an IPv4 cidr and {share}"),
+        format!(
+            "!({}) || !has({blocks}) || {blocks}.all(block, {has_share}) && {} == 0",
+            is_type("OpenShiftSDN"),
+            of_family(&blocks, 6)
+        ),
+        format!(
+            "OpenShiftSDN divides IPv4 blocks among the nodes: give each of {list} an IPv4 cidr and {share}"
+        ),
     )
 }
 
@@ -53,14 +80,24 @@ fn one_block_a_family(list: &str) -> Rule {
     let blocks = format!("self.{list}");
     rule_for(
         &format!(".{list}"),
-        format!("!({}) || !has({blocks}) || {} <= 1 && {} <= 1", is_type("Flannel"), of_family(&blocks, 4), of_family(&blocks, 6)),
-        format!("Flannel has at most one block of each address family: join the blocks of {list}, or choose another type"),
+        format!(
+            "!({}) || !has({blocks}) || {} <= 1 && {} <= 1",
+            is_type("Flannel"),
+            of_family(&blocks, 4),
+            of_family(&blocks, 6)
+        ),
+        format!(
+            "Flannel has at most one block of each address family: join the blocks of {list}, or choose another type"
+        ),
     )
 }
 
 /// For `metadata.name`.
 pub(super) fn name() -> [Rule; 1] {
-    [rule(format!("self == '{NAME}'"), "only the NetworkConfig named default is acted on: set metadata.name to default")]
+    [rule(
+        format!("self == '{NAME}'"),
+        "only the NetworkConfig named default is acted on: set metadata.name to default",
+    )]
 }
 
 /// For the specification.
@@ -94,7 +131,10 @@ pub(super) fn spec() -> [Rule; 8] {
         ),
         rule_for(
             ".deployKubeProxy",
-            format!("!({}) || !(has(self.deployKubeProxy) && self.deployKubeProxy)", is_type("OpenShiftSDN")),
+            format!(
+                "!({}) || !(has(self.deployKubeProxy) && self.deployKubeProxy)",
+                is_type("OpenShiftSDN")
+            ),
             "OpenShiftSDN connects services itself: remove deployKubeProxy, or set it to false",
         ),
     ]
@@ -102,7 +142,8 @@ pub(super) fn spec() -> [Rule; 8] {
 
 /// For a list of blocks.
 pub(super) fn blocks() -> [Rule; 1] {
-    let overlap = "(cidr(one.cidr).containsCIDR(other.cidr) || cidr(other.cidr).containsCIDR(one.cidr))";
+    let overlap =
+        "(cidr(one.cidr).containsCIDR(other.cidr) || cidr(other.cidr).containsCIDR(one.cidr))";
     let is_cidr = |block: &str| format!("has({block}.cidr) && isCIDR({block}.cidr)");
     [rule(
         format!(
@@ -151,8 +192,14 @@ pub(super) fn cidr() -> [Rule; 1] {
 
 /// For `defaultNetwork.type`.
 pub(super) fn network_type() -> [Rule; 1] {
-    let lower: Vec<_> = TYPES.iter().map(|name| format!("'{}'", name.to_lowercase())).collect();
-    [rule(format!("self.lowerAscii() in [{}]", lower.join(", ")), format!("must be one of {}", TYPES.join(", ")))]
+    let lower: Vec<_> = TYPES
+        .iter()
+        .map(|name| format!("'{}'", name.to_lowercase()))
+        .collect();
+    [rule(
+        format!("self.lowerAscii() in [{}]", lower.join(", ")),
+        format!("must be one of {}", TYPES.join(", ")),
+    )]
 }
 
 /// For the mode of OpenShiftSDN.
@@ -164,8 +211,14 @@ pub(super) fn mode() -> [Rule; 1] {
 pub(super) fn flannel() -> [Rule; 2] {
     let backend = "(has(self.backend) && self.backend != '' ? self.backend.lowerAscii() : 'vxlan')";
     [
-        rule(format!("!has(self.port) || {backend} != 'host-gw'"), "host-gw encapsulates nothing and has no port: remove port"),
-        rule(format!("!has(self.vni) || {backend} == 'vxlan'"), "only vxlan has a network identifier: remove vni"),
+        rule(
+            format!("!has(self.port) || {backend} != 'host-gw'"),
+            "host-gw encapsulates nothing and has no port: remove port",
+        ),
+        rule(
+            format!("!has(self.vni) || {backend} == 'vxlan'"),
+            "only vxlan has a network identifier: remove vni",
+        ),
     ]
 }
 
@@ -186,13 +239,19 @@ pub(super) fn duration() -> [Rule; 2] {
             format!("self == '' || self.matches('{DURATION}')"),
             "must be a duration such as 30s or 1m30s (units: h, m, s, ms, us, ns), without a minus sign",
         ),
-        rule(format!("!self.matches('{DURATION}') || duration(self) > duration('0s')"), "must be longer than zero, for example 30s"),
+        rule(
+            format!("!self.matches('{DURATION}') || duration(self) > duration('0s')"),
+            "must be longer than zero, for example 30s",
+        ),
     ]
 }
 
 /// For an address.
 pub(super) fn ip_address() -> [Rule; 1] {
-    [rule("self == '' || isIP(self)", "must be an IPv4 or IPv6 address, for example 192.0.2.1")]
+    [rule(
+        "self == '' || isIP(self)",
+        "must be an IPv4 or IPv6 address, for example 192.0.2.1",
+    )]
 }
 
 /// For an additional network.
@@ -205,7 +264,10 @@ pub(super) fn additional_network() -> [Rule; 1] {
 
 /// For the type of an additional network.
 pub(super) fn additional_network_type() -> [Rule; 1] {
-    [rule("self in ['Raw', 'SimpleMacvlan']", "must be Raw or SimpleMacvlan")]
+    [rule(
+        "self in ['Raw', 'SimpleMacvlan']",
+        "must be Raw or SimpleMacvlan",
+    )]
 }
 
 /// For the name of an additional network.
@@ -239,7 +301,10 @@ pub(super) fn macvlan_mode() -> [Rule; 1] {
 
 /// For the MTU of a macvlan network. 68 is the least of IPv4 (RFC 791).
 pub(super) fn macvlan_mtu() -> [Rule; 1] {
-    [rule("self == 0 || self >= 68", "must be 68 or more, or 0 for that of the node's interface")]
+    [rule(
+        "self == 0 || self >= 68",
+        "must be 68 or more, or 0 for that of the node's interface",
+    )]
 }
 
 /// For the type of address management.
@@ -249,5 +314,8 @@ pub(super) fn ipam_type() -> [Rule; 1] {
 
 /// For an address with its prefix.
 pub(super) fn address_with_prefix() -> [Rule; 1] {
-    [rule("isCIDR(self)", "must be an address and the length of its prefix, for example 192.0.2.10/24")]
+    [rule(
+        "isCIDR(self)",
+        "must be an address and the length of its prefix, for example 192.0.2.10/24",
+    )]
 }

@@ -1,7 +1,8 @@
 //! The specification: addresses, the default network, the service proxy.
 //!
-//! The schema sets no defaults, for a reason: what is left out keeps the value that it had when it was last applied (the MTU above all). A
-//! default in the schema would look like the user's own choice and overwrite it.
+//! The schema sets no defaults, for a reason: what is left out keeps the value that it had when it
+//! was last applied (the MTU above all). A default in the schema would look like the user's own
+//! choice and overwrite it.
 //!
 //! Doc comments of fields become the text of `kubectl explain`.
 
@@ -20,8 +21,9 @@ const BLOCK: u32 = 43;
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules::spec()))]
 pub struct NetworkConfigSpec {
-    /// The blocks of addresses that pods get theirs from: at least one, with two address families at least one of each. They must not overlap
-    /// each other, the blocks of services, or the addresses of nodes. Only with type None it may be left out.
+    /// The blocks of addresses that pods get theirs from: at least one, with two address families
+    /// at least one of each. They must not overlap each other, the blocks of services, or the
+    /// addresses of nodes. Only with type None it may be left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic", "x-kubernetes-validations" = rules::blocks()))]
     pub cluster_networks: Option<Vec<ClusterNetwork>>,
@@ -31,8 +33,9 @@ pub struct NetworkConfigSpec {
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic", "x-kubernetes-validations" = rules::blocks()))]
     pub cluster_network: Option<Vec<ClusterNetwork>>,
 
-    /// The block of addresses that services get theirs from, for example 172.30.0.0/16. With two address families a list of two, the
-    /// one of the primary family first. It must be what the API server was started with.
+    /// The block of addresses that services get theirs from, for example 172.30.0.0/16. With two
+    /// address families a list of two, the one of the primary family first. It must be what the API
+    /// server was started with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "service_network")]
     pub service_network: Option<ServiceNetwork>,
@@ -42,13 +45,14 @@ pub struct NetworkConfigSpec {
     #[schemars(required)]
     pub default_network: Option<DefaultNetwork>,
 
-    /// Networks that pods may be attached to besides, through Multus, which must be there: NetworkConfig does not deploy it.
+    /// Networks that pods may be attached to besides, through Multus, which must be there:
+    /// NetworkConfig does not deploy it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
     pub additional_networks: Option<Vec<AdditionalNetwork>>,
 
-    /// Whether kube-proxy is deployed. Left out: if the default network does not bring a service proxy of its own, and nobody else's
-    /// kube-proxy is there.
+    /// Whether kube-proxy is deployed. Left out: if the default network does not bring a service
+    /// proxy of its own, and nobody else's kube-proxy is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deploy_kube_proxy: Option<bool>,
 
@@ -67,14 +71,15 @@ pub struct ClusterNetwork {
     #[schemars(required, length(max = BLOCK), extend("x-kubernetes-validations" = rules::cidr()))]
     pub cidr: Option<String>,
 
-    /// How many bits of an address are the node's own: with 9 each node gets a /23 of IPv4. At least 2. OpenShiftSDN needs it; with Flannel
-    /// the controller-manager divides the block, by its own settings.
+    /// How many bits of an address are the node's own: with 9 each node gets a /23 of IPv4. At
+    /// least 2. OpenShiftSDN needs it; with Flannel the controller-manager divides the block, by
+    /// its own settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 128))]
     pub host_subnet_length: Option<i64>,
 
-    /// The same said the other way round, from a later version of this API: the length of the prefix that each node gets, for example 23.
-    /// Use one of the two.
+    /// The same said the other way round, from a later version of this API: the length of the
+    /// prefix that each node gets, for example 23. Use one of the two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 128))]
     pub host_prefix: Option<i64>,
@@ -100,7 +105,8 @@ impl ServiceNetwork {
     }
 }
 
-/// A text or a list of texts: a structural schema has no word for that, so its rules stand in an admission policy.
+/// A text or a list of texts: a structural schema has no word for that, so its rules stand in an
+/// admission policy.
 fn service_network(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({"x-kubernetes-preserve-unknown-fields": true})
 }
@@ -115,7 +121,11 @@ pub struct DefaultNetwork {
     pub type_: Option<String>,
 
     /// Settings of OpenShiftSDN.
-    #[serde(rename = "openshiftSDNConfig", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "openshiftSDNConfig",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub openshift_sdn_config: Option<OpenShiftSdnConfig>,
 
     /// Settings of Flannel.
@@ -131,24 +141,27 @@ pub struct DefaultNetwork {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OpenShiftSdnConfig {
-    /// How pods are kept apart: Subnet (not at all), Multitenant (by namespace) or NetworkPolicy. Left out, it is NetworkPolicy. It cannot
-    /// change while pods use the network.
+    /// How pods are kept apart: Subnet (not at all), Multitenant (by namespace) or NetworkPolicy.
+    /// Left out, it is NetworkPolicy. It cannot change while pods use the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32), extend("x-kubernetes-validations" = rules::mode()))]
     pub mode: Option<String>,
 
-    /// The UDP port of VXLAN packets between nodes. Left out, it is 4789. It cannot change while pods use the network.
+    /// The UDP port of VXLAN packets between nodes. Left out, it is 4789. It cannot change while
+    /// pods use the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 65535))]
     pub vxlan_port: Option<i64>,
 
-    /// The MTU of the pods' interfaces in bytes. Left out, it is what was applied before; at first the smallest of the nodes that are known,
-    /// less 50 for the VXLAN header. It cannot change while pods use the network.
+    /// The MTU of the pods' interfaces in bytes. Left out, it is what was applied before; at first
+    /// the smallest of the nodes that are known, less 50 for the VXLAN header. It cannot change
+    /// while pods use the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 576, max = 65536))]
     pub mtu: Option<i64>,
 
-    /// Whether Open vSwitch is brought to the nodes by somebody else. Left out, it is false: it runs in pods.
+    /// Whether Open vSwitch is brought to the nodes by somebody else. Left out, it is false: it
+    /// runs in pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub use_external_openvswitch: Option<bool>,
 }
@@ -158,34 +171,41 @@ pub struct OpenShiftSdnConfig {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules::flannel()))]
 pub struct FlannelConfig {
-    /// How packets travel between nodes: vxlan, host-gw (all nodes must be in one network segment) or wireguard. Left out, it is vxlan. It
-    /// cannot change while pods use the network.
+    /// How packets travel between nodes: vxlan, host-gw (all nodes must be in one network segment)
+    /// or wireguard. Left out, it is vxlan. It cannot change while pods use the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32), extend("x-kubernetes-validations" = rules::backend()))]
     pub backend: Option<String>,
 
-    /// The UDP port of the back end. Left out, it is 8472 for vxlan and 51820 for wireguard. It cannot change while pods use the network.
+    /// The UDP port of the back end. Left out, it is 8472 for vxlan and 51820 for wireguard. It
+    /// cannot change while pods use the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 65535))]
     pub port: Option<i64>,
 
-    /// The VXLAN network identifier. Left out, it is 1. It cannot change while pods use the network.
+    /// The VXLAN network identifier. Left out, it is 1. It cannot change while pods use the
+    /// network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 16_777_215))]
     pub vni: Option<i64>,
 
-    /// The MTU of the pods' interfaces in bytes, 1280 or more with IPv6. Left out, it is what was applied before; at first the smallest of
-    /// the nodes that are known, less what the back end needs. It cannot change while pods use the network.
+    /// The MTU of the pods' interfaces in bytes, 1280 or more with IPv6. Left out, it is what was
+    /// applied before; at first the smallest of the nodes that are known, less what the back end
+    /// needs. It cannot change while pods use the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 576, max = 65535))]
     pub mtu: Option<i64>,
 
     /// Whether flannel writes its rules with nftables instead of iptables. Left out, it is false.
-    #[serde(rename = "enableNFTables", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "enableNFTables",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub enable_nf_tables: Option<bool>,
 
-    /// Which CNI plugin connects pods: bridge, configured by Weft, or flannel, whose plugin must be on the nodes. Left out, it is bridge. It
-    /// cannot change while pods use the network.
+    /// Which CNI plugin connects pods: bridge, configured by Weft, or flannel, whose plugin must be
+    /// on the nodes. Left out, it is bridge. It cannot change while pods use the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32), extend("x-kubernetes-validations" = rules::cni_plugin()))]
     pub cni_plugin: Option<String>,
@@ -195,17 +215,20 @@ pub struct FlannelConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProxyConfig {
-    /// How often rules are written anew even if nothing changed: a duration as Go writes it. Left out, it is 30s.
+    /// How often rules are written anew even if nothing changed: a duration as Go writes it. Left
+    /// out, it is 30s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64), extend("x-kubernetes-validations" = rules::duration()))]
     pub iptables_sync_period: Option<String>,
 
-    /// The address that the proxy listens on. Left out: all of the node's, 0.0.0.0 or :: by the family of the first cluster network.
+    /// The address that the proxy listens on. Left out: all of the node's, 0.0.0.0 or :: by the
+    /// family of the first cluster network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64), extend("x-kubernetes-validations" = rules::ip_address()))]
     pub bind_address: Option<String>,
 
-    /// Further arguments of kube-proxy by name, without the dashes. Of several values the last counts.
+    /// Further arguments of kube-proxy by name, without the dashes. Of several values the last
+    /// counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "arguments")]
     pub proxy_arguments: Option<BTreeMap<String, Vec<String>>>,

@@ -14,23 +14,25 @@ pub struct NetworkConfigStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// The state as a whole: Available, Progressing, Degraded and Upgradeable; and while they hold, Blocked, Paused and Drifted.
+    /// The state as a whole: Available, Progressing, Degraded and Upgradeable; and while they hold,
+    /// Blocked, Paused and Drifted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 
-    /// The configuration that is in force, in the form of the specification, with everything filled in that was left open there. While a
-    /// change is refused it is the last good one.
+    /// The configuration that is in force, in the form of the specification, with everything filled
+    /// in that was left open there. While a change is refused it is the last good one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("type" = "object", "x-kubernetes-preserve-unknown-fields" = true))]
     pub effective_configuration: Option<Value>,
 
-    /// A change that is not carried out, because it would cut connections or lose addresses. The effective configuration stays in force.
+    /// A change that is not carried out, because it would cut connections or lose addresses. The
+    /// effective configuration stays in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_change: Option<RefusedChange>,
 
-    /// The type of the default network that has once been on all nodes. From then on pods use it, and its MTU stays as it is; until then, it
-    /// goes down to what the nodes tell of themselves.
+    /// The type of the default network that has once been on all nodes. From then on pods use it,
+    /// and its MTU stays as it is; until then, it goes down to what the nodes tell of themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub established_network: Option<String>,
 

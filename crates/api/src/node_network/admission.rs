@@ -1,9 +1,12 @@
-//! What the schemas cannot say: about the inside of a desired state, which they leave open, and about who writes.
+//! What the schemas cannot say: about the inside of a desired state, which they leave open, and
+//! about who writes.
 
 use serde_json::{Value, json};
 
 use super::{GROUP, NODE_LABEL, VERSION_V1, VERSION_V1BETA1, enactment, policy, state};
-use crate::admission::{self, NODE_OF_TOKEN, SpecificationPolicy, forbidden, forbidden_with, refused};
+use crate::admission::{
+    self, NODE_OF_TOKEN, SpecificationPolicy, forbidden, forbidden_with, refused,
+};
 
 /// The policy about policies, and its binding.
 const POLICIES: &str = "weft-node-network-policies";
@@ -15,8 +18,9 @@ pub const AGENT_ACCOUNT: &str = "nmstate-handler";
 
 /// Two `ValidatingAdmissionPolicy`s, each with its binding.
 ///
-/// Without the first, what it refuses is refused by the operator, in status. Without the second, an agent that somebody has taken over could write the
-/// objects of other nodes: what RBAC can say ends at the kind.
+/// Without the first, what it refuses is refused by the operator, in status. Without the second, an
+/// agent that somebody has taken over could write the objects of other nodes: what RBAC can say
+/// ends at the kind.
 pub fn admission() -> Vec<Value> {
     [policies(), agents()].concat()
 }
@@ -29,11 +33,16 @@ fn policies() -> [Value; 2] {
         group: GROUP,
         versions: &[VERSION_V1, VERSION_V1BETA1],
         plural: policy::PLURAL,
-        when: ("matches-interfaces", "has(object.spec) && has(object.spec.match) && has(object.spec.desiredState)"),
+        when: (
+            "matches-interfaces",
+            "has(object.spec) && has(object.spec.match) && has(object.spec.desiredState)",
+        ),
         variables: &[],
         validations: vec![
             refused(
-                &format!("has({interfaces}) && type({interfaces}) == list && {interfaces}.size() > 0"),
+                &format!(
+                    "has({interfaces}) && type({interfaces}) == list && {interfaces}.size() > 0"
+                ),
                 "spec.match needs spec.desiredState.interfaces: a list of what the interfaces that match should be, without their names",
             ),
             refused(
@@ -50,7 +59,8 @@ fn policies() -> [Value; 2] {
 
 /// What an agent may write: the state of its own node, and the status of its own node's enactments.
 fn agents() -> [Value; 2] {
-    let resources = [state::PLURAL, enactment::PLURAL].map(|plural| [plural.to_owned(), format!("{plural}/status")]);
+    let resources = [state::PLURAL, enactment::PLURAL]
+        .map(|plural| [plural.to_owned(), format!("{plural}/status")]);
     let spec = json!({
         "failurePolicy": "Fail",
         "matchConstraints": {

@@ -1,22 +1,25 @@
 //! The `CustomResourceDefinition`s of the four kinds.
 //!
-//! Old clusters hold objects as `v1alpha1`, a version that kubernetes-nmstate has given up since. So has each definition.
+//! Old clusters hold objects as `v1alpha1`, a version that kubernetes-nmstate has given up since.
+//! So has each definition.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube_core::Rule;
 use serde_json::{Value, json};
 
 use super::{
-    GROUP, NMStateSpec, NMStateStatus, NodeNetworkConfigurationEnactmentSpec, NodeNetworkConfigurationEnactmentStatus,
-    NodeNetworkConfigurationPolicySpec, NodeNetworkConfigurationPolicyStatus, NodeNetworkStateSpec, NodeNetworkStateStatus, VERSION_V1,
+    GROUP, NMStateSpec, NMStateStatus, NodeNetworkConfigurationEnactmentSpec,
+    NodeNetworkConfigurationEnactmentStatus, NodeNetworkConfigurationPolicySpec,
+    NodeNetworkConfigurationPolicyStatus, NodeNetworkStateSpec, NodeNetworkStateStatus, VERSION_V1,
     VERSION_V1ALPHA1, VERSION_V1BETA1, enactment, installation, policy, rules, state,
 };
 use crate::definition::{Definition, column, object, with_name};
 
-/// The definitions, as they are installed in a cluster: of `NodeNetworkState`, `NodeNetworkConfigurationPolicy`,
-/// `NodeNetworkConfigurationEnactment` and `NMState`.
+/// The definitions, as they are installed in a cluster: of `NodeNetworkState`,
+/// `NodeNetworkConfigurationPolicy`, `NodeNetworkConfigurationEnactment` and `NMState`.
 ///
-/// Each may be applied over that of kubernetes-nmstate, and that one over it: what is stored is stored as the same version.
+/// Each may be applied over that of kubernetes-nmstate, and that one over it: what is stored is
+/// stored as the same version.
 pub fn crds() -> [CustomResourceDefinition; 4] {
     [
         definition(
@@ -47,7 +50,10 @@ pub fn crds() -> [CustomResourceDefinition; 4] {
             // kubernetes-nmstate stored them as v1 for a while.
             enactment::VERSION,
             vec![status(), status_age(), reason()],
-            open_root(object::<NodeNetworkConfigurationEnactmentSpec, NodeNetworkConfigurationEnactmentStatus>(
+            open_root(object::<
+                NodeNetworkConfigurationEnactmentSpec,
+                NodeNetworkConfigurationEnactmentStatus,
+            >(
                 "One policy on one node: what was decided, and what became of it. Written by the operator and the node's agent, read by people.",
             )),
         ),
@@ -56,7 +62,9 @@ pub fn crds() -> [CustomResourceDefinition; 4] {
             installation::VERSION,
             vec![status(), reason()],
             with_name(
-                object::<NMStateSpec, NMStateStatus>("Brings the agent to the nodes. Of several objects the oldest counts."),
+                object::<NMStateSpec, NMStateStatus>(
+                    "Brings the agent to the nodes. Of several objects the oldest counts.",
+                ),
                 "The name: any will do.",
                 &rules::installation_name(),
             ),
@@ -92,13 +100,15 @@ fn with_rules(mut schema: Value, rules: &[Rule]) -> Value {
     schema
 }
 
-/// The same, and what the schema does not know is kept, as kubernetes-nmstate has it for enactments.
+/// The same, and what the schema does not know is kept, as kubernetes-nmstate has it for
+/// enactments.
 fn open_root(mut schema: Value) -> Value {
     schema["x-kubernetes-preserve-unknown-fields"] = json!(true);
     schema
 }
 
-/// The type of the condition that is True: of an object here there is one, while nothing beside it (such as Drifted) holds.
+/// The type of the condition that is True: of an object here there is one, while nothing beside it
+/// (such as Drifted) holds.
 fn status() -> Value {
     of_condition("Status", "string", "type", "The state in one word.")
 }
@@ -108,10 +118,20 @@ fn reason() -> Value {
 }
 
 fn status_age() -> Value {
-    of_condition("Status Age", "date", "lastTransitionTime", "How long it has been in this state.")
+    of_condition(
+        "Status Age",
+        "date",
+        "lastTransitionTime",
+        "How long it has been in this state.",
+    )
 }
 
 /// A column with a field of the condition that is True.
 fn of_condition(name: &str, kind: &str, field: &str, description: &str) -> Value {
-    column(name, kind, description, &format!(".status.conditions[?(@.status==\"True\")].{field}"))
+    column(
+        name,
+        kind,
+        description,
+        &format!(".status.conditions[?(@.status==\"True\")].{field}"),
+    )
 }

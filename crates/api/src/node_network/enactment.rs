@@ -36,7 +36,8 @@ pub struct NodeNetworkConfigurationEnactmentSpec {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub policy: String,
 
-    /// The metadata.uid of the policy: one that was deleted and made anew under this name is another one.
+    /// The metadata.uid of the policy: one that was deleted and made anew under this name is
+    /// another one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub policy_uid: String,
 
@@ -48,8 +49,8 @@ pub struct NodeNetworkConfigurationEnactmentSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wanted: Option<Wanted>,
 
-    /// What the node has been allowed to apply; left out: nothing yet. While a newer generation is not granted, this is the older one, and the node keeps
-    /// it.
+    /// What the node has been allowed to apply; left out: nothing yet. While a newer generation is
+    /// not granted, this is the older one, and the node keeps it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub granted: Option<Granted>,
 }
@@ -61,12 +62,14 @@ pub struct Wanted {
     /// The metadata.generation of the policy.
     pub generation: i64,
 
-    /// Granted: the node applies it. Pending: it waits for other nodes. Aborted: it failed elsewhere and is not tried here. Revert: the policy goes, and
-    /// the node puts back what it changed.
+    /// Granted: the node applies it. Pending: it waits for other nodes. Aborted: it failed
+    /// elsewhere and is not tried here. Revert: the policy goes, and the node puts back what it
+    /// changed.
     #[schemars(schema_with = "schemas::decision")]
     pub decision: Decision,
 
-    /// The value of the policy's annotation weft.network/retry: another value makes a node where it failed try again.
+    /// The value of the policy's annotation weft.network/retry: another value makes a node where it
+    /// failed try again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<String>,
 }
@@ -104,7 +107,8 @@ pub struct Granted {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeNetworkConfigurationEnactmentStatus {
-    /// The state that the policy makes for this node: captures resolved, defaults of bridge ports filled in, secrets left out.
+    /// The state that the policy makes for this node: captures resolved, defaults of bridge ports
+    /// filled in, secrets left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::open")]
     pub desired_state: Option<Value>,
@@ -125,8 +129,9 @@ pub struct NodeNetworkConfigurationEnactmentStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// The state: Progressing, Failing, Available, Pending, Aborted, of which one is True; and while they hold, Drifted (the node is no longer as the
-    /// policy says) and Conflict (another policy of the same priority says something else).
+    /// The state: Progressing, Failing, Available, Pending, Aborted, of which one is True; and
+    /// while they hold, Drifted (the node is no longer as the policy says) and Conflict (another
+    /// policy of the same priority says something else).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

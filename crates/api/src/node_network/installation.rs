@@ -31,22 +31,26 @@ custom_resource! {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NMStateSpec {
-    /// Affinity of the agent to nodes and to other pods, as in a pod's spec.affinity; `kubectl explain pod.spec.affinity` has the details.
+    /// Affinity of the agent to nodes and to other pods, as in a pod's spec.affinity;
+    /// `kubectl explain pod.spec.affinity` has the details.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "scheduling::affinity")]
     pub affinity: Option<Affinity>,
 
-    /// Labels of the nodes on which the agent runs, as in a pod's spec.nodeSelector. Left out: kubernetes.io/os is linux.
+    /// Labels of the nodes on which the agent runs, as in a pod's spec.nodeSelector. Left out:
+    /// kubernetes.io/os is linux.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "scheduling::labels")]
     pub node_selector: Option<BTreeMap<String, String>>,
 
-    /// Taints of nodes that the agent tolerates, as in a pod's spec.tolerations. Left out: all of them.
+    /// Taints of nodes that the agent tolerates, as in a pod's spec.tolerations. Left out: all of
+    /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "scheduling::tolerations")]
     pub tolerations: Option<Vec<Toleration>>,
 
-    /// Kept, without effect: it placed pods that kubernetes-nmstate has beside its agent (webhook, metrics, certificates), which are not needed.
+    /// Kept, without effect: it placed pods that kubernetes-nmstate has beside its agent (webhook,
+    /// metrics, certificates), which are not needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "scheduling::affinity")]
     pub infra_affinity: Option<Affinity>,
@@ -78,8 +82,8 @@ pub struct NMStateSpec {
     #[schemars(extend("enum" = ["info", "debug"]))]
     pub log_level: Option<String>,
 
-    /// How many nodes may be changed at the same time by all policies together: a number, or a share of the nodes that run an agent, rounded up. At least
-    /// one may always be. Left out: 50%.
+    /// How many nodes may be changed at the same time by all policies together: a number, or a
+    /// share of the nodes that run an agent, rounded up. At least one may always be. Left out: 50%.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::max_unavailable")]
     pub max_unavailable: Option<IntOrString>,
@@ -93,7 +97,8 @@ pub struct NMStateSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InterfaceFilter {
-    /// Names of interfaces that are reported: * stands for any characters, ? for one, [1-4] for one of these. Left out or empty: all.
+    /// Names of interfaces that are reported: * stands for any characters, ? for one, [1-4] for one
+    /// of these. Left out or empty: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::globs")]
     pub include: Option<Vec<String>>,
@@ -117,7 +122,8 @@ pub struct ProbeConfiguration {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DnsProbeConfiguration {
-    /// The name that the node's name servers must resolve. Left out: root-servers.net, of which the name servers are asked for.
+    /// The name that the node's name servers must resolve. Left out: root-servers.net, of which the
+    /// name servers are asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253), extend("x-kubernetes-validations" = rules::optional_dns_name()))]
     pub host: Option<String>,
@@ -127,13 +133,15 @@ pub struct DnsProbeConfiguration {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MetricsConfiguration {
-    /// Address and port, for example :8089, or 0 for no metrics. Kept, without effect: the operator's own flag decides.
+    /// Address and port, for example :8089, or 0 for no metrics. Kept, without effect: the
+    /// operator's own flag decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64), extend("x-kubernetes-validations" = rules::bind_address()))]
     pub bind_address: Option<String>,
 }
 
-/// How long the certificates of kubernetes-nmstate's webhook are valid, as durations in the notation of Go, for example 8760h0m0s.
+/// How long the certificates of kubernetes-nmstate's webhook are valid, as durations in the
+/// notation of Go, for example 8760h0m0s.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SelfSignConfiguration {
@@ -166,7 +174,8 @@ pub struct NMStateStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// The state as a whole: Available, Progressing and Degraded; and while they hold, Blocked (another operator holds the nodes) and Paused.
+    /// The state as a whole: Available, Progressing and Degraded; and while they hold, Blocked
+    /// (another operator holds the nodes) and Paused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

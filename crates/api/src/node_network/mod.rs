@@ -7,11 +7,12 @@
 //! - [`enactment`]: `NodeNetworkConfigurationEnactment`, one policy on one node;
 //! - [`installation`]: `NMState`, which brings the agent to the nodes.
 //!
-//! Beside the types: [`crds`], the definitions with schema, CEL rules and printer columns, and [`admission`], the rules that a schema cannot
-//! hold, and who may write what. Both are written to `deploy/` by `cargo run -p weft-api --example generate`.
+//! Beside the types: [`crds`], the definitions with schema, CEL rules and printer columns, and
+//! [`admission`], the rules that a schema cannot hold, and who may write what. Both are written to
+//! `deploy/` by `cargo run -p weft-api --example generate`.
 //!
-//! The desired and the reported state of a network are JSON here: their form is that of nmstate, grows with it, and is checked where nmstate is
-//! linked.
+//! The desired and the reported state of a network are JSON here: their form is that of nmstate,
+//! grows with it, and is checked where nmstate is linked.
 
 mod admission;
 mod crd;
@@ -28,16 +29,18 @@ mod tests;
 pub use admission::{AGENT_ACCOUNT, AGENTS_POLICY, admission};
 pub use crd::crds;
 pub use enactment::{
-    CapturedState, Decision, Granted, NodeNetworkConfigurationEnactment, NodeNetworkConfigurationEnactmentSpec,
-    NodeNetworkConfigurationEnactmentStatus, Outcome, StateMetaInfo, Wanted,
+    CapturedState, Decision, Granted, NodeNetworkConfigurationEnactment,
+    NodeNetworkConfigurationEnactmentSpec, NodeNetworkConfigurationEnactmentStatus, Outcome,
+    StateMetaInfo, Wanted,
 };
 pub use installation::{
-    DnsProbeConfiguration, InterfaceFilter, MetricsConfiguration, NMState, NMStateSpec, NMStateStatus, ProbeConfiguration,
-    SelfSignConfiguration,
+    DnsProbeConfiguration, InterfaceFilter, MetricsConfiguration, NMState, NMStateSpec,
+    NMStateStatus, ProbeConfiguration, SelfSignConfiguration,
 };
 pub use policy::{
-    AutoConfig, DnsProbe, HttpProbe, IcmpProbe, InterfaceMatch, LldpMatch, Match, NodeNetworkConfigurationPolicy,
-    NodeNetworkConfigurationPolicySpec, NodeNetworkConfigurationPolicyStatus, Probe, TcpProbe,
+    AutoConfig, DnsProbe, HttpProbe, IcmpProbe, InterfaceMatch, LldpMatch, Match,
+    NodeNetworkConfigurationPolicy, NodeNetworkConfigurationPolicySpec,
+    NodeNetworkConfigurationPolicyStatus, Probe, TcpProbe,
 };
 pub use state::{NodeNetworkState, NodeNetworkStateSpec, NodeNetworkStateStatus};
 
@@ -56,20 +59,24 @@ pub const POLICY_LABEL: &str = "nmstate.io/policy";
 /// How long the value of a label is at most.
 const LABEL: usize = 63;
 
-/// The value of [`NODE_LABEL`] for a node: its name. A node's name may have 253 characters, and a label's value 63: of a longer one it is the beginning,
-/// and 16 digits that tell it from others that begin like that (FNV-1a, of 64 bits).
+/// The value of [`NODE_LABEL`] for a node: its name. A node's name may have 253 characters, and a
+/// label's value 63: of a longer one it is the beginning, and 16 digits that tell it from others
+/// that begin like that (FNV-1a, of 64 bits).
 pub fn node_label(node: &str) -> String {
     if node.len() <= LABEL {
         return node.to_owned();
     }
-    let hash = node.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let hash = node.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
     let beginning: String = node.chars().take(LABEL - 17).collect();
     format!("{beginning}-{hash:016x}")
 }
 
 /// The label of a `NodeNetworkState` whose change makes the agent report at once.
 pub const FORCE_REFRESH_LABEL: &str = "nmstate.io/force-nns-refresh";
-/// The annotation of a `NodeNetworkState` that says until when, at the latest, an agent acts on that node on demand: no pod of a DaemonSet tells of it.
+/// The annotation of a `NodeNetworkState` that says until when, at the latest, an agent acts on
+/// that node on demand: no pod of a DaemonSet tells of it.
 pub const AGENT_UNTIL_ANNOTATION: &str = "weft.network/agent-until";
 /// The annotation of a policy whose change makes nodes where it failed try again.
 pub const RETRY_ANNOTATION: &str = "weft.network/retry";

@@ -1,11 +1,12 @@
-//! What texts look like, as regular expressions: the rules of the schemas and those who read objects again use the same.
+//! What texts look like, as regular expressions: the rules of the schemas and those who read
+//! objects again use the same.
 //!
 //! They are written in what RE2 (CEL) and the crate `regex` have in common.
 
 pub use crate::patterns::{DNS_NAME, DURATION, LABEL_KEY, LABEL_KEY_LENGTH, LABEL_VALUE};
 
-/// A pattern of names of interfaces, in which `*`, `?` and sets in brackets stand for others: no blank and no slash, which no interface has in its
-/// name.
+/// A pattern of names of interfaces, in which `*`, `?` and sets in brackets stand for others: no
+/// blank and no slash, which no interface has in its name.
 pub const GLOB: &str = r"^([^/\[[:space:]]|\[[!^]?[^\]/[:space:]]+\])+$";
 
 /// A type of interfaces, as nmstate names it.
@@ -15,8 +16,7 @@ pub const INTERFACE_TYPE: &str = "^[a-z][a-z0-9-]*$";
 pub const MAX_UNAVAILABLE: &str = "^[0-9]{1,9}%?$";
 
 /// A web address: name or address of the host, perhaps a port, and whatever follows.
-pub const WEB_ADDRESS: &str =
-    r"^https?://([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9.])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?([/?#][^[:space:]]*)?$";
+pub const WEB_ADDRESS: &str = r"^https?://([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9.])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?([/?#][^[:space:]]*)?$";
 
 /// An address and a port to listen on, or 0.
 pub const BIND_ADDRESS: &str = "^(0|[^[:space:]]*:[0-9]{1,5})$";

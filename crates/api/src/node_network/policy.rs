@@ -38,55 +38,63 @@ pub struct NodeNetworkConfigurationPolicySpec {
     #[schemars(schema_with = "scheduling::labels")]
     pub node_selector: Option<BTreeMap<String, String>>,
 
-    /// The same with expressions, as a Deployment selects its pods. With nodeSelector too, a node must match both.
+    /// The same with expressions, as a Deployment selects its pods. With nodeSelector too, a node
+    /// must match both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::label_selector")]
     pub node_label_selector: Option<LabelSelector>,
 
-    /// Parts of the node's current state by name, as expressions of nmstate's policy language. The desired state refers to them. They are evaluated
-    /// with each try until the policy has succeeded on the node; what they have found then stays until the policy changes.
+    /// Parts of the node's current state by name, as expressions of nmstate's policy language. The
+    /// desired state refers to them. They are evaluated with each try until the policy has
+    /// succeeded on the node; what they have found then stays until the policy changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capture: Option<BTreeMap<String, String>>,
 
-    /// What the network of each node should be, in the form of nmstate. What it does not name stays as it is.
+    /// What the network of each node should be, in the form of nmstate. What it does not name stays
+    /// as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::open")]
     pub desired_state: Option<Value>,
 
-    /// How many nodes may be changed at the same time: a number, or a share of the nodes that match and run an agent, rounded up. At least one may
-    /// always be. Left out, or neither of the two: 50%.
+    /// How many nodes may be changed at the same time: a number, or a share of the nodes that match
+    /// and run an agent, rounded up. At least one may always be. Left out, or neither of the two:
+    /// 50%.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::max_unavailable")]
     pub max_unavailable: Option<IntOrString>,
 
-    /// Which policy counts where two of them set the same property of a node: that of the greater number. With equal numbers they must agree. Nodes
-    /// are granted to the greater number first, too. Left out: 0.
+    /// Which policy counts where two of them set the same property of a node: that of the greater
+    /// number. With equal numbers they must agree. Nodes are granted to the greater number first,
+    /// too. Left out: 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = -1_000_000_000, max = 1_000_000_000))]
     pub priority: Option<i64>,
 
-    /// Interfaces of the node that the desired state is for. Its interfaces have no name then: each stands for all that match.
+    /// Interfaces of the node that the desired state is for. Its interfaces have no name then: each
+    /// stands for all that match.
     #[serde(rename = "match", default, skip_serializing_if = "Option::is_none")]
     pub match_: Option<Match>,
 
-    /// Configuration that follows from what is plugged in where. Part of the API's first design; it does not work yet and is refused.
+    /// Configuration that follows from what is plugged in where. Part of the API's first design; it
+    /// does not work yet and is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_config: Option<AutoConfig>,
 
-    /// What must be reachable from the node after the change, beside what always must be (default gateway, name servers, API server). What already is
-    /// out of reach before the change is not asked of it.
+    /// What must be reachable from the node after the change, beside what always must be (default
+    /// gateway, name servers, API server). What already is out of reach before the change is not
+    /// asked of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub probes: Option<Vec<Probe>>,
 
-    /// What happens on the nodes when the policy is deleted or no longer matches them: retain keeps the configuration, revert puts back what it
-    /// changed. Left out: retain.
+    /// What happens on the nodes when the policy is deleted or no longer matches them: retain keeps
+    /// the configuration, revert puts back what it changed. Left out: retain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["retain", "revert"]))]
     pub on_delete: Option<String>,
 
-    /// What happens when a node is no longer as the policy says: correct puts it right, report only says so in the condition Drifted. Left out:
-    /// correct.
+    /// What happens when a node is no longer as the policy says: correct puts it right, report only
+    /// says so in the condition Drifted. Left out: correct.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["correct", "report"]))]
     pub drift: Option<String>,
@@ -106,8 +114,8 @@ pub struct Match {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules::interface_match()))]
 pub struct InterfaceMatch {
-    /// Their name: * stands for any characters, ? for one, [1-4] for one of these and [!1-4] for one
-    /// of the others, for example eth*.
+    /// Their name: * stands for any characters, ? for one, [1-4] for one of these and [!1-4] for
+    /// one of the others, for example eth*.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), extend("x-kubernetes-validations" = rules::glob()))]
     pub name: Option<String>,
@@ -117,7 +125,8 @@ pub struct InterfaceMatch {
     #[schemars(length(max = 64), extend("x-kubernetes-validations" = rules::interface_type()))]
     pub type_: Option<String>,
 
-    /// What their neighbour says of itself by LLDP. Part of the API's first design; it does not work yet and is refused.
+    /// What their neighbour says of itself by LLDP. Part of the API's first design; it does not
+    /// work yet and is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lldp: Option<LldpMatch>,
 }
@@ -192,7 +201,8 @@ pub struct TcpProbe {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpProbe {
-    /// The address, http:// or https://. The certificate of an https server is not checked: what counts is whether it is reachable.
+    /// The address, http:// or https://. The certificate of an https server is not checked: what
+    /// counts is whether it is reachable.
     #[schemars(length(max = 2048), extend("x-kubernetes-validations" = rules::url()))]
     pub url: String,
 }
@@ -205,7 +215,8 @@ pub struct DnsProbe {
     #[schemars(length(max = 253), extend("x-kubernetes-validations" = rules::dns_name()))]
     pub name: String,
 
-    /// The address of the name server that is asked. Left out: those of the node, one after the other.
+    /// The address of the name server that is asked. Left out: those of the node, one after the
+    /// other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64), extend("x-kubernetes-validations" = rules::server()))]
     pub server: Option<String>,
@@ -215,16 +226,19 @@ pub struct DnsProbe {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeNetworkConfigurationPolicyStatus {
-    /// The metadata.generation that this status was computed from. Smaller than the object's own: the status does not know of the latest change yet.
+    /// The metadata.generation that this status was computed from. Smaller than the object's own:
+    /// the status does not know of the latest change yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// The state as a whole: Available (all nodes that match have it), Progressing, Degraded (it failed on at least one), Ignored (no node matches).
+    /// The state as a whole: Available (all nodes that match have it), Progressing, Degraded (it
+    /// failed on at least one), Ignored (no node matches).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 
-    /// How many nodes are being changed, by the generation of the policy that they get. Counted from the enactments.
+    /// How many nodes are being changed, by the generation of the policy that they get. Counted
+    /// from the enactments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unavailable_node_count_map: Option<BTreeMap<String, i64>>,
 

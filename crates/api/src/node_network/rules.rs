@@ -1,11 +1,14 @@
 //! The CEL rules of the schemas: what can never work is refused by `kubectl apply` itself.
 //!
-//! What holds for every rule stands at [`crate::rules`]. What concerns the inside of a desired state, which the schema leaves open, CEL in a definition
-//! cannot see: that stands in [`super::admission`].
+//! What holds for every rule stands at [`crate::rules`]. What concerns the inside of a desired
+//! state, which the schema leaves open, CEL in a definition cannot see: that stands in
+//! [`super::admission`].
 
 use kube_core::Rule;
 
-use super::patterns::{BIND_ADDRESS, DNS_NAME, DURATION, GLOB, INTERFACE_TYPE, MAX_UNAVAILABLE, WEB_ADDRESS};
+use super::patterns::{
+    BIND_ADDRESS, DNS_NAME, DURATION, GLOB, INTERFACE_TYPE, MAX_UNAVAILABLE, WEB_ADDRESS,
+};
 use crate::{
     rules::{empty_or, matches, rule, rule_for},
     scheduling,
@@ -20,14 +23,21 @@ pub(super) fn state() -> [Rule; 1] {
     )]
 }
 
-/// For the name of a policy. The rest of what the value of a label must be follows from what the name of an object must be.
+/// For the name of a policy. The rest of what the value of a label must be follows from what the
+/// name of an object must be.
 pub(super) fn policy_name() -> [Rule; 1] {
-    [rule("self.size() <= 63", "must be no more than 63 characters: enactments carry it as the label nmstate.io/policy")]
+    [rule(
+        "self.size() <= 63",
+        "must be no more than 63 characters: enactments carry it as the label nmstate.io/policy",
+    )]
 }
 
 /// For the name of an `NMState`.
 pub(super) fn installation_name() -> [Rule; 1] {
-    [rule("self.size() <= 55", "must be no more than 55 characters: what is installed carries it in a label, as nmstate.<name>")]
+    [rule(
+        "self.size() <= 55",
+        "must be no more than 55 characters: what is installed carries it in a label, as nmstate.<name>",
+    )]
 }
 
 /// For the specification of a policy.
@@ -53,12 +63,18 @@ pub(super) fn policy() -> [Rule; 3] {
 
 /// For an expression of a label selector.
 pub(super) fn label_expression() -> [Rule; 2] {
-    [scheduling::expression_key(), scheduling::expression_values()]
+    [
+        scheduling::expression_key(),
+        scheduling::expression_values(),
+    ]
 }
 
 /// For the number or share of nodes that may be changed at the same time.
 pub(super) fn max_unavailable() -> [Rule; 1] {
-    [rule(matches("string(self)", MAX_UNAVAILABLE), "must be a number of nodes, for example 3, or a share of them, for example 50%")]
+    [rule(
+        matches("string(self)", MAX_UNAVAILABLE),
+        "must be a number of nodes, for example 3, or a share of them, for example 50%",
+    )]
 }
 
 /// For interfaces to match.
@@ -86,7 +102,10 @@ pub(super) fn glob() -> [Rule; 1] {
 
 /// For a type of interfaces.
 pub(super) fn interface_type() -> [Rule; 1] {
-    [rule(empty_or(INTERFACE_TYPE), "must be a type of interface as nmstate names it, for example ethernet")]
+    [rule(
+        empty_or(INTERFACE_TYPE),
+        "must be a type of interface as nmstate names it, for example ethernet",
+    )]
 }
 
 /// For a probe.
@@ -99,35 +118,56 @@ pub(super) fn probe() -> [Rule; 1] {
 
 /// For the host of a probe.
 pub(super) fn host() -> [Rule; 1] {
-    [rule(format!("isIP(self) || {}", matches("self", DNS_NAME)), "must be an IP address or a DNS name, for example 192.0.2.1")]
+    [rule(
+        format!("isIP(self) || {}", matches("self", DNS_NAME)),
+        "must be an IP address or a DNS name, for example 192.0.2.1",
+    )]
 }
 
 /// For the web address of a probe.
 pub(super) fn url() -> [Rule; 1] {
-    [rule(matches("self", WEB_ADDRESS), "must be a web address, for example http://192.0.2.1:8080/healthz")]
+    [rule(
+        matches("self", WEB_ADDRESS),
+        "must be a web address, for example http://192.0.2.1:8080/healthz",
+    )]
 }
 
 /// For the name that a probe resolves.
 pub(super) fn dns_name() -> [Rule; 1] {
-    [rule(matches("self", DNS_NAME), "must be a DNS name, for example example.com")]
+    [rule(
+        matches("self", DNS_NAME),
+        "must be a DNS name, for example example.com",
+    )]
 }
 
 /// The same where it may be left out.
 pub(super) fn optional_dns_name() -> [Rule; 1] {
-    [rule(empty_or(DNS_NAME), "must be a DNS name, for example example.com")]
+    [rule(
+        empty_or(DNS_NAME),
+        "must be a DNS name, for example example.com",
+    )]
 }
 
 /// For the name server that a probe asks.
 pub(super) fn server() -> [Rule; 1] {
-    [rule("self == '' || isIP(self)", "must be the IP address of a name server, for example 192.0.2.53")]
+    [rule(
+        "self == '' || isIP(self)",
+        "must be the IP address of a name server, for example 192.0.2.53",
+    )]
 }
 
 /// For an address to listen on.
 pub(super) fn bind_address() -> [Rule; 1] {
-    [rule(empty_or(BIND_ADDRESS), "must be an address and a port, for example :8089, or 0")]
+    [rule(
+        empty_or(BIND_ADDRESS),
+        "must be an address and a port, for example :8089, or 0",
+    )]
 }
 
 /// For a duration.
 pub(super) fn duration() -> [Rule; 1] {
-    [rule(empty_or(DURATION), "must be a duration such as 8760h or 1h30m (units: h, m, s, ms, us, ns), without a minus sign")]
+    [rule(
+        empty_or(DURATION),
+        "must be a duration such as 8760h or 1h30m (units: h, m, s, ms, us, ns), without a minus sign",
+    )]
 }

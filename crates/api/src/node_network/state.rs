@@ -10,7 +10,8 @@ use super::schemas;
 use crate::Condition;
 use crate::resource::custom_resource;
 
-/// The version that is stored: the one that kubernetes-nmstate stores, so that its definition may be applied over this one and back.
+/// The version that is stored: the one that kubernetes-nmstate stores, so that its definition may
+/// be applied over this one and back.
 pub const VERSION: &str = super::VERSION_V1BETA1;
 /// The kind.
 pub const KIND: &str = "NodeNetworkState";
@@ -26,7 +27,8 @@ custom_resource! {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeNetworkStateSpec {
-    /// Whether the agent takes care of this node. With false it changes nothing there, whatever policies say, and reports nothing. Left out: true.
+    /// Whether the agent takes care of this node. With false it changes nothing there, whatever
+    /// policies say, and reports nothing. Left out: true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub managed: Option<bool>,
 
@@ -34,7 +36,8 @@ pub struct NodeNetworkStateSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_name: Option<String>,
 
-    /// What the network of this node should be, in the form of nmstate. It is merged over what the policies say, and stronger than all of them.
+    /// What the network of this node should be, in the form of nmstate. It is merged over what the
+    /// policies say, and stronger than all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::open")]
     pub desired_state: Option<Value>,
@@ -44,7 +47,8 @@ pub struct NodeNetworkStateSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeNetworkStateStatus {
-    /// The network as it is, in the form of nmstate, with capabilities: what can be configured on this node.
+    /// The network as it is, in the form of nmstate, with capabilities: what can be configured on
+    /// this node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::open")]
     pub current_state: Option<Value>,
@@ -69,8 +73,9 @@ pub struct NodeNetworkStateStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// How far the report can be relied on: Backend (False: without NetworkManager the node is only read) and Complete (False: parts were left out);
-    /// and of the object's own desired state Available and Failing.
+    /// How far the report can be relied on: Backend (False: without NetworkManager the node is only
+    /// read) and Complete (False: parts were left out); and of the object's own desired state
+    /// Available and Failing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

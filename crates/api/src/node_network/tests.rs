@@ -13,15 +13,33 @@ use crate::{
 
 /// The schema of a kind, the same in all its versions.
 fn schema(kind: &str) -> Value {
-    definition::testing::schema(&crds().into_iter().find(|crd| crd.spec.names.kind == kind).unwrap())
+    definition::testing::schema(
+        &crds()
+            .into_iter()
+            .find(|crd| crd.spec.names.kind == kind)
+            .unwrap(),
+    )
 }
 
 fn schemas() -> [Value; 4] {
-    [state::KIND, policy::KIND, enactment::KIND, installation::KIND].map(schema)
+    [
+        state::KIND,
+        policy::KIND,
+        enactment::KIND,
+        installation::KIND,
+    ]
+    .map(schema)
 }
 
 fn inlined_from_kubernetes(path: &str) -> bool {
-    [".affinity.", ".infraAffinity.", ".tolerations[]", ".infraTolerations[]"].iter().any(|part| path.contains(part))
+    [
+        ".affinity.",
+        ".infraAffinity.",
+        ".tolerations[]",
+        ".infraTolerations[]",
+    ]
+    .iter()
+    .any(|part| path.contains(part))
 }
 
 /// The types know every field that the schema has: nothing a user writes is lost on the way.
@@ -53,17 +71,28 @@ fn names_versions_and_columns_are_those_of_kubernetes_nmstate() {
         let served = crd.spec.versions.iter().filter(|version| version.served);
         let versions = served.map(|version| {
             let columns = version.additional_printer_columns.iter().flatten();
-            let columns: Vec<_> = columns.map(|column| format!("{} {}", column.name, column.json_path)).collect();
+            let columns: Vec<_> = columns
+                .map(|column| format!("{} {}", column.name, column.json_path))
+                .collect();
             assert!(version.subresources.as_ref().unwrap().status.is_some());
-            (format!("{}{}", version.name, if version.storage { "*" } else { "" }), columns)
+            (
+                format!("{}{}", version.name, if version.storage { "*" } else { "" }),
+                columns,
+            )
         });
         let (versions, columns): (Vec<_>, Vec<_>) = versions.unzip();
         assert!(columns.iter().all(|of_version| *of_version == columns[0]));
         let short_names = names.short_names.clone().unwrap_or_default();
-        format!("{} {} {short_names:?} {versions:?} {:?}", names.plural, names.kind, columns[0])
+        format!(
+            "{} {} {short_names:?} {versions:?} {:?}",
+            names.plural, names.kind, columns[0]
+        )
     });
     let one = |field: &str| format!(".status.conditions[?(@.status==\"True\")].{field}");
-    let (status, reason) = (format!("Status {}", one("type")), format!("Reason {}", one("reason")));
+    let (status, reason) = (
+        format!("Status {}", one("type")),
+        format!("Reason {}", one("reason")),
+    );
     let age = format!("Status Age {}", one("lastTransitionTime"));
     let none: [String; 0] = [];
     assert_eq!(
@@ -78,7 +107,10 @@ fn names_versions_and_columns_are_those_of_kubernetes_nmstate() {
                 "nodenetworkconfigurationenactments NodeNetworkConfigurationEnactment [\"nnce\"] [\"v1\", \"v1beta1*\"] {:?}",
                 [&status, &age, &reason]
             ),
-            format!("nmstates NMState [] [\"v1*\", \"v1beta1\"] {:?}", [&status, &reason]),
+            format!(
+                "nmstates NMState [] [\"v1*\", \"v1beta1\"] {:?}",
+                [&status, &reason]
+            ),
         ]
     );
 }
@@ -88,7 +120,11 @@ fn all_versions_of_a_kind_have_one_schema() {
     for crd in crds() {
         let served = crd.spec.versions.iter().filter(|version| version.served);
         let schemas: Vec<_> = served.map(|version| &version.schema).collect();
-        assert!(schemas.iter().all(|schema| *schema == schemas[0]), "{}", crd.spec.names.kind);
+        assert!(
+            schemas.iter().all(|schema| *schema == schemas[0]),
+            "{}",
+            crd.spec.names.kind
+        );
     }
 }
 
@@ -105,7 +141,8 @@ fn nothing_has_a_default() {
     schemas().iter().for_each(testing::assert_no_defaults);
 }
 
-/// A field that the schema does not know is dropped, but in states of networks, and anywhere in an enactment.
+/// A field that the schema does not know is dropped, but in states of networks, and anywhere in an
+/// enactment.
 #[test]
 fn unknown_fields_are_kept_nowhere_else() {
     let open = schemas().map(|schema| {
@@ -120,7 +157,15 @@ fn unknown_fields_are_kept_nowhere_else() {
     let none: Vec<String> = vec![];
     assert_eq!(open[0], [".spec.desiredState", ".status.currentState"]);
     assert_eq!(open[1], [".spec.desiredState"]);
-    assert_eq!(open[2], ["", ".spec.granted.spec", ".status.capturedStates[].state", ".status.desiredState"]);
+    assert_eq!(
+        open[2],
+        [
+            "",
+            ".spec.granted.spec",
+            ".status.capturedStates[].state",
+            ".status.desiredState"
+        ]
+    );
     assert_eq!(open[3], none);
 }
 
@@ -137,15 +182,22 @@ fn objects_of_kubernetes_nmstate_are_read() {
         },
     }))
     .unwrap();
-    assert_eq!(enactment.spec, NodeNetworkConfigurationEnactmentSpec::default());
+    assert_eq!(
+        enactment.spec,
+        NodeNetworkConfigurationEnactmentSpec::default()
+    );
     assert_eq!(enactment.status.unwrap().policy_generation, Some(3));
-    let state: NodeNetworkState = serde_json::from_value(json!({"metadata": {"name": "node-a"}, "status": {"currentState": {}}})).unwrap();
+    let state: NodeNetworkState = serde_json::from_value(
+        json!({"metadata": {"name": "node-a"}, "status": {"currentState": {}}}),
+    )
+    .unwrap();
     assert_eq!(state.spec, NodeNetworkStateSpec::default());
 }
 
 #[test]
 fn a_decision_of_a_newer_operator_is_read() {
-    let wanted: Wanted = serde_json::from_value(json!({"generation": 1, "decision": "Defer"})).unwrap();
+    let wanted: Wanted =
+        serde_json::from_value(json!({"generation": 1, "decision": "Defer"})).unwrap();
     assert_eq!(wanted.decision, Decision::Unknown);
 }
 

@@ -1,4 +1,5 @@
-//! What the schema cannot say: CEL in a definition does not see the namespace of the object. An admission policy does.
+//! What the schema cannot say: CEL in a definition does not see the namespace of the object. An
+//! admission policy does.
 
 use serde_json::Value;
 

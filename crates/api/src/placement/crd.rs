@@ -5,7 +5,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use super::{GROUP, KIND, PLURAL, PlacementApiSpec, PlacementApiStatus, VERSION};
 use crate::definition::{Definition, column, object, with_specification};
 
-/// The definition of `PlacementAPI`, as it is installed in a cluster: names, columns and defaults are those of placement-operator.
+/// The definition of `PlacementAPI`, as it is installed in a cluster: names, columns and defaults
+/// are those of placement-operator.
 pub fn crd() -> CustomResourceDefinition {
     let schema = object::<PlacementApiSpec, PlacementApiStatus>(
         "A Placement service of an OpenStack: its pods, Services, configuration, database and registration in Keystone. A namespace has one.",
@@ -21,9 +22,24 @@ pub fn crd() -> CustomResourceDefinition {
         given_up: None,
         // The first condition is Ready.
         columns: vec![
-            column("NetworkAttachments", "string", "The networks that the pods are attached to.", ".spec.networkAttachments"),
-            column("Status", "string", "Whether the service is ready.", ".status.conditions[0].status"),
-            column("Message", "string", "What is the matter, if it is not.", ".status.conditions[0].message"),
+            column(
+                "NetworkAttachments",
+                "string",
+                "The networks that the pods are attached to.",
+                ".spec.networkAttachments",
+            ),
+            column(
+                "Status",
+                "string",
+                "Whether the service is ready.",
+                ".status.conditions[0].status",
+            ),
+            column(
+                "Message",
+                "string",
+                "What is the matter, if it is not.",
+                ".status.conditions[0].message",
+            ),
         ],
         schema: with_specification(schema),
     };
@@ -58,17 +74,33 @@ mod tests {
         let expected = [
             (".spec.apiTimeout", json!(60)),
             (".spec.databaseAccount", json!("placement")),
-            (".spec.passwordSelectors", json!({"service": "PlacementPassword"})),
-            (".spec.passwordSelectors.service", json!("PlacementPassword")),
+            (
+                ".spec.passwordSelectors",
+                json!({"service": "PlacementPassword"}),
+            ),
+            (
+                ".spec.passwordSelectors.service",
+                json!("PlacementPassword"),
+            ),
             (".spec.preserveJobs", json!(false)),
             (".spec.replicas", json!(1)),
             (".spec.serviceUser", json!("placement")),
         ];
-        assert_eq!(defaults, expected.map(|(path, value)| (path.to_owned(), value)).into());
+        assert_eq!(
+            defaults,
+            expected
+                .map(|(path, value)| (path.to_owned(), value))
+                .into()
+        );
     }
 
     #[test]
     fn unknown_fields_are_kept_nowhere() {
-        walk(&schema(&crd()), "", &mut |path, node| assert!(node.get("x-kubernetes-preserve-unknown-fields").is_none(), "{path}"));
+        walk(&schema(&crd()), "", &mut |path, node| {
+            assert!(
+                node.get("x-kubernetes-preserve-unknown-fields").is_none(),
+                "{path}"
+            )
+        });
     }
 }

@@ -35,7 +35,8 @@ fn services(generator: &mut SchemaGenerator) -> Schema {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RoutedOverride {
-    /// Labels and annotations that the Service has beside those that are always there, or instead of them.
+    /// Labels and annotations that the Service has beside those that are always there, or instead
+    /// of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<EmbeddedMetadata>,
 
@@ -44,7 +45,11 @@ pub struct RoutedOverride {
     pub spec: Option<ServiceOverride>,
 
     /// The address that is registered in Keystone. Left out: that of the Service in the cluster.
-    #[serde(rename = "endpointURL", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "endpointURL",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(length(max = 2048), extend("x-kubernetes-validations" = rules::url()))]
     pub endpoint_url: Option<String>,
 }

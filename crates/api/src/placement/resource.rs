@@ -21,7 +21,8 @@ mod tests {
 
     #[test]
     fn an_object_without_a_spec_is_read() {
-        let read: PlacementApi = serde_json::from_value(json!({"metadata": {"name": "placement"}})).unwrap();
+        let read: PlacementApi =
+            serde_json::from_value(json!({"metadata": {"name": "placement"}})).unwrap();
         assert_eq!(read.spec, PlacementApiSpec::default());
     }
 
@@ -29,7 +30,13 @@ mod tests {
     #[test]
     fn every_field_of_the_schema_survives_reading_and_writing() {
         let crd = crate::placement::crd();
-        let schema = crd.spec.versions[0].schema.as_ref().unwrap().open_api_v3_schema.as_ref().unwrap();
+        let schema = crd.spec.versions[0]
+            .schema
+            .as_ref()
+            .unwrap()
+            .open_api_v3_schema
+            .as_ref()
+            .unwrap();
         let mut object = example(&serde_json::to_value(schema).unwrap());
         object["apiVersion"] = json!(PlacementApi::api_version(&()));
         object["kind"] = json!(KIND);

@@ -1,12 +1,15 @@
-//! The CEL rules of the schema: what can never work is refused by `kubectl apply` itself, and no webhook is needed.
+//! The CEL rules of the schema: what can never work is refused by `kubectl apply` itself, and no
+//! webhook is needed.
 //!
-//! What holds for every rule stands at [`crate::rules`]. Where placement-operator refused the same, by its webhook, its words are part of the message.
+//! What holds for every rule stands at [`crate::rules`]. Where placement-operator refused the same,
+//! by its webhook, its words are part of the message.
 
 use kube_core::{Rule, cel::Reason};
 use serde_json::{Value, json};
 
 use super::patterns::{
-    DATABASE_NAME, DNS_NAME, IMAGE, KEYSTONE_ADDRESS, OBJECT_NAME, ONE_LINE, OSLO_CONFIG, SECRET_KEY, USER_IN_ADDRESS, WEB_ADDRESS,
+    DATABASE_NAME, DNS_NAME, IMAGE, KEYSTONE_ADDRESS, OBJECT_NAME, ONE_LINE, OSLO_CONFIG,
+    SECRET_KEY, USER_IN_ADDRESS, WEB_ADDRESS,
 };
 use crate::rules::{empty_or, matches, rule, rule_for};
 
@@ -28,16 +31,22 @@ fn given(path: &str) -> String {
 
 /// Nobody has to prove anything.
 fn noauth2() -> String {
-    format!("({} && self.auth.strategy == 'noauth2')", given("auth.strategy"))
+    format!(
+        "({} && self.auth.strategy == 'noauth2')",
+        given("auth.strategy")
+    )
 }
 
 /// For the specification as a whole.
 pub(super) fn spec() -> [Rule; 7] {
-    let nobody_registers =
-        "(has(self.keystone) && (has(self.keystone.registration) ? self.keystone.registration == 'None' : has(self.keystone.external)))";
+    let nobody_registers = "(has(self.keystone) && (has(self.keystone.registration) ? self.keystone.registration == 'None' : has(self.keystone.external)))";
     let (noauth2, credential) = (noauth2(), given("auth.applicationCredentialSecret"));
     [
-        rule_for(".networkAttachents", "!has(self.networkAttachents)", "networkAttachents is misspelt: the field is networkAttachments"),
+        rule_for(
+            ".networkAttachents",
+            "!has(self.networkAttachents)",
+            "networkAttachents is misspelt: the field is networkAttachments",
+        ),
         needed(
             ".databaseInstance",
             format!("has(self.database) || {}", given("databaseInstance")),
@@ -50,7 +59,10 @@ pub(super) fn spec() -> [Rule; 7] {
         ),
         needed(
             ".secret",
-            format!("{} || {noauth2} || {nobody_registers} && {credential}", given("secret")),
+            format!(
+                "{} || {noauth2} || {nobody_registers} && {credential}",
+                given("secret")
+            ),
             "name the Secret that holds the password of the service's user in Keystone",
         ),
         rule_for(
@@ -65,7 +77,10 @@ pub(super) fn spec() -> [Rule; 7] {
         ),
         rule_for(
             ".database.tls",
-            format!("!has(self.database) || !has(self.database.tls) || !self.database.tls || {}", given("tls.caBundleSecretName")),
+            format!(
+                "!has(self.database) || !has(self.database.tls) || !self.database.tls || {}",
+                given("tls.caBundleSecretName")
+            ),
             "the certificate of the database is verified by a bundle: name its Secret in tls.caBundleSecretName",
         ),
     ]
@@ -73,22 +88,34 @@ pub(super) fn spec() -> [Rule; 7] {
 
 /// For the seconds of a request.
 pub(super) fn api_timeout() -> [Rule; 1] {
-    [rule("self == 0 || self >= 10", "must be 10 or more, or 0 for 60")]
+    [rule(
+        "self == 0 || self >= 10",
+        "must be 10 or more, or 0 for 60",
+    )]
 }
 
 /// For an image.
 pub(super) fn image() -> [Rule; 1] {
-    [rule(matches("self", IMAGE), "must be the reference of an image, for example quay.io/example/placement-api:v1, without blanks")]
+    [rule(
+        matches("self", IMAGE),
+        "must be the reference of an image, for example quay.io/example/placement-api:v1, without blanks",
+    )]
 }
 
 /// For a text that goes into one line.
 pub(super) fn one_line() -> [Rule; 1] {
-    [rule(matches("self", ONE_LINE), "must be one line without control characters")]
+    [rule(
+        matches("self", ONE_LINE),
+        "must be one line without control characters",
+    )]
 }
 
 /// For the name of an object that may be left out.
 pub(super) fn object_name() -> [Rule; 1] {
-    [rule(empty_or(OBJECT_NAME), "must be the name of an object: lower-case letters, digits, '-' and '.', a letter or digit at both ends")]
+    [rule(
+        empty_or(OBJECT_NAME),
+        "must be the name of an object: lower-case letters, digits, '-' and '.', a letter or digit at both ends",
+    )]
 }
 
 /// For the name of an object that is needed.
@@ -101,7 +128,10 @@ pub(super) fn needed_name() -> [Rule; 1] {
 
 /// For a key of a Secret.
 pub(super) fn secret_key() -> [Rule; 1] {
-    [rule(empty_or(SECRET_KEY), "must be a key of a Secret: letters, digits, '-', '_' and '.'")]
+    [rule(
+        empty_or(SECRET_KEY),
+        "must be a key of a Secret: letters, digits, '-', '_' and '.'",
+    )]
 }
 
 /// For the settings that are added.
@@ -115,9 +145,15 @@ pub(super) fn oslo_config() -> [Rule; 1] {
 /// For files that are replaced: no other than the policy.
 pub(super) fn config_overwrite() -> Value {
     let message = |key: &str| {
-        format!("'invalid: spec.defaultConfigOverwrite: Invalid value: \"' + {key} + '\": Only the following keys are valid: policy.yaml'")
+        format!(
+            "'invalid: spec.defaultConfigOverwrite: Invalid value: \"' + {key} + '\": Only the following keys are valid: policy.yaml'"
+        )
     };
-    keys("['policy.yaml']", "Only the following keys are valid: policy.yaml", message)
+    keys(
+        "['policy.yaml']",
+        "Only the following keys are valid: policy.yaml",
+        message,
+    )
 }
 
 /// For the Services that are changed: the two that there are.
@@ -127,11 +163,15 @@ pub(super) fn endpoints() -> Value {
             "'invalid: spec.override.service[' + {key} + ']: Invalid value: \"' + {key} + '\": invalid endpoint type: ' + {key} + ': the keys are public and internal'"
         )
     };
-    keys("['public', 'internal']", "invalid endpoint type: the keys are public and internal", message)
+    keys(
+        "['public', 'internal']",
+        "invalid endpoint type: the keys are public and internal",
+        message,
+    )
 }
 
-/// The keys of a map are some of these. The message about the first other one is, from `invalid:` on, that of the original's webhook: tests of other projects
-/// look for it.
+/// The keys of a map are some of these. The message about the first other one is, from `invalid:`
+/// on, that of the original's webhook: tests of other projects look for it.
 fn keys(known: &str, plain: &str, message: impl Fn(&str) -> String) -> Value {
     let other = format!("self.filter(key, !(key in {known}))[0]");
     json!([{"rule": format!("self.all(key, key in {known})"), "message": plain, "messageExpression": message(&other)}])
@@ -139,7 +179,10 @@ fn keys(known: &str, plain: &str, message: impl Fn(&str) -> String) -> Value {
 
 /// For networks.
 pub(super) fn attachments() -> [Rule; 1] {
-    [rule("self.all(one, self.exists_one(other, other == one))", "names a network twice: a pod is attached to a network once")]
+    [rule(
+        "self.all(one, self.exists_one(other, other == one))",
+        "names a network twice: a pod is attached to a network once",
+    )]
 }
 
 /// For a network.
@@ -152,23 +195,35 @@ pub(super) fn attachment() -> [Rule; 1] {
 
 /// For the clients of a load balancer.
 pub(super) fn source_range() -> [Rule; 1] {
-    [rule("isCIDR(self)", "must be a block of addresses in CIDR notation, for example 192.0.2.0/24")]
+    [rule(
+        "isCIDR(self)",
+        "must be a block of addresses in CIDR notation, for example 192.0.2.0/24",
+    )]
 }
 
 /// For a web address that may be left out.
 pub(super) fn url() -> [Rule; 1] {
-    [rule(empty_or(WEB_ADDRESS), "must be a web address, for example https://placement.example:8778")]
+    [rule(
+        empty_or(WEB_ADDRESS),
+        "must be a web address, for example https://placement.example:8778",
+    )]
 }
 
 /// For the address of a Keystone. Each rule leaves to the others what they refuse.
 pub(super) fn keystone_url() -> [Rule; 3] {
-    let (user, query) = (matches("self", USER_IN_ADDRESS), "(self.contains('?') || self.contains('#'))");
+    let (user, query) = (
+        matches("self", USER_IN_ADDRESS),
+        "(self.contains('?') || self.contains('#'))",
+    );
     [
         rule(
             format!("!{user}"),
             "must have no user and no password: remove everything from // up to the @, the Secret of keystone.adminSecret holds both",
         ),
-        rule(format!("{user} || !{query}"), "must have no query and no fragment: remove the ? or # and everything after it"),
+        rule(
+            format!("{user} || !{query}"),
+            "must have no query and no fragment: remove the ? or # and everything after it",
+        ),
         rule(
             format!("{user} || {query} || {}", matches("self", KEYSTONE_ADDRESS)),
             "must be a web address, for example https://keystone.example:5000, with a port from 1 to 65535 and a path of plain segments: letters, digits, '-', '.', '_' and '~' between single slashes, and no segment . or ..",
@@ -178,14 +233,21 @@ pub(super) fn keystone_url() -> [Rule; 3] {
 
 /// For the path of a probe.
 pub(super) fn path() -> [Rule; 1] {
-    [rule("self == '' || self.startsWith('/')", "path must start with '/' if specified")]
+    [rule(
+        "self == '' || self.startsWith('/')",
+        "path must start with '/' if specified",
+    )]
 }
 
 /// For a probe.
 pub(super) fn probe() -> [Rule; 2] {
     let exec = format!("({} && self.type == 'Exec')", given("type"));
     [
-        needed(".command", format!("!{exec} || has(self.command) && self.command.size() > 0"), "command is required for exec probe type"),
+        needed(
+            ".command",
+            format!("!{exec} || has(self.command) && self.command.size() > 0"),
+            "command is required for exec probe type",
+        ),
         rule_for(
             ".command",
             format!("{exec} || !has(self.command) || self.command.size() == 0"),
@@ -194,10 +256,15 @@ pub(super) fn probe() -> [Rule; 2] {
     ]
 }
 
-/// For the certificates of the service. With one of the two, no client gets an answer on the one port that both share.
+/// For the certificates of the service. With one of the two, no client gets an answer on the one
+/// port that both share.
 pub(super) fn tls_api() -> [Rule; 1] {
     [rule(
-        format!("{} == {}", given("internal.secretName"), given("public.secretName")),
+        format!(
+            "{} == {}",
+            given("internal.secretName"),
+            given("public.secretName")
+        ),
         "needs both certificates or none, since both Services lead to one port: set internal.secretName and public.secretName",
     )]
 }
@@ -211,7 +278,10 @@ pub(super) fn topology_ref() -> [Rule; 1] {
 pub(super) fn database() -> [Rule; 3] {
     let host = given("host");
     [
-        rule(format!("has(self.urlSecret) || {host}"), "needs urlSecret, or host and credentialsSecret"),
+        rule(
+            format!("has(self.urlSecret) || {host}"),
+            "needs urlSecret, or host and credentialsSecret",
+        ),
         needed(
             ".credentialsSecret",
             format!("!{host} || has(self.urlSecret) || has(self.credentialsSecret)"),
@@ -238,7 +308,10 @@ pub(super) fn host() -> [Rule; 1] {
 
 /// For the name of a database.
 pub(super) fn database_name() -> [Rule; 1] {
-    [rule(empty_or(DATABASE_NAME), "must be the name of a database: letters, digits and '_'")]
+    [rule(
+        empty_or(DATABASE_NAME),
+        "must be the name of a database: letters, digits and '_'",
+    )]
 }
 
 /// For Keystone.

@@ -1,6 +1,7 @@
 //! The specification.
 //!
-//! Unlike in the other domains the schema sets defaults, those of placement-operator: tools read them from the stored object.
+//! Unlike in the other domains the schema sets defaults, those of placement-operator: tools read
+//! them from the stored object.
 //!
 //! Doc comments of fields become the text of `kubectl explain`.
 
@@ -23,8 +24,13 @@ pub struct PlacementApiSpec {
     #[schemars(length(max = 1024), extend("x-kubernetes-validations" = rules::image()))]
     pub container_image: Option<String>,
 
-    /// Seconds after which a request is given up, by Apache in the pods and by a load balancer before them. 0 means 60.
-    #[serde(rename = "apiTimeout", default, skip_serializing_if = "Option::is_none")]
+    /// Seconds after which a request is given up, by Apache in the pods and by a load balancer
+    /// before them. 0 means 60.
+    #[serde(
+        rename = "apiTimeout",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(range(min = 0, max = 86400), extend("default" = 60, "x-kubernetes-validations" = rules::api_timeout()))]
     pub api_timeout: Option<i64>,
 
@@ -33,7 +39,8 @@ pub struct PlacementApiSpec {
     #[schemars(length(max = 255), extend("default" = "placement", "x-kubernetes-validations" = rules::one_line()))]
     pub service_user: Option<String>,
 
-    /// The name of the Galera or MariaDB that mariadb-operator runs. Needed unless database is given.
+    /// The name of the Galera or MariaDB that mariadb-operator runs. Needed unless database is
+    /// given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253), extend("x-kubernetes-validations" = rules::object_name()))]
     pub database_instance: Option<String>,
@@ -52,8 +59,8 @@ pub struct PlacementApiSpec {
     #[schemars(range(min = 0, max = 32), extend("default" = 1))]
     pub replicas: Option<i32>,
 
-    /// The Secret that holds the password of the service's user. Needed unless auth.strategy is noauth2, or nobody registers the user and it has an
-    /// application credential.
+    /// The Secret that holds the password of the service's user. Needed unless auth.strategy is
+    /// noauth2, or nobody registers the user and it has an application credential.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253), extend("x-kubernetes-validations" = rules::object_name()))]
     pub secret: Option<String>,
@@ -68,19 +75,24 @@ pub struct PlacementApiSpec {
     #[schemars(schema_with = "scheduling::labels")]
     pub node_selector: Option<BTreeMap<String, String>>,
 
-    /// Whether the Jobs that prepare the database stay once they are done, to read their logs. Otherwise they go after ten minutes.
+    /// Whether the Jobs that prepare the database stay once they are done, to read their logs.
+    /// Otherwise they go after ten minutes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = false))]
     pub preserve_jobs: Option<bool>,
 
-    /// Settings of Placement that are added to those that the operator makes, and count before them, in the form of oslo.config: sections in brackets,
-    /// and below them lines of option = value. Options before the first section are of [DEFAULT]. The pods read it as /etc/placement/placement.conf.d/custom.conf.
+    /// Settings of Placement that are added to those that the operator makes, and count before
+    /// them, in the form of oslo.config: sections in brackets, and below them lines of option =
+    /// value. Options before the first section are of [DEFAULT]. The pods read it as
+    /// /etc/placement/placement.conf.d/custom.conf.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    // With the length of the pattern, it keeps the cost of the rule within what the API server allows one rule: 1,000,000.
+    // With the length of the pattern, it keeps the cost of the rule within what the API server
+    // allows one rule: 1,000,000.
     #[schemars(length(max = 131_072), extend("x-kubernetes-validations" = rules::oslo_config()))]
     pub custom_service_config: Option<String>,
 
-    /// Files of Placement that are replaced as a whole. The only one is policy.yaml, the rules of who may do what.
+    /// Files of Placement that are replaced as a whole. The only one is policy.yaml, the rules of
+    /// who may do what.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::config_overwrite")]
     pub default_config_overwrite: Option<BTreeMap<String, String>>,
@@ -89,14 +101,21 @@ pub struct PlacementApiSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
 
-    /// Names of NetworkAttachmentDefinitions in the same namespace: networks that the pods are attached to beside the default one.
+    /// Names of NetworkAttachmentDefinitions in the same namespace: networks that the pods are
+    /// attached to beside the default one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::attachments")]
     pub network_attachments: Option<Vec<String>>,
 
-    /// Not a field of the API: an old example had networkAttachments misspelt like this. It is refused, so that the networks are not lost silently.
-    // The API server drops fields that the schema does not know before any rule sees them, so a rule can only refuse one that is declared.
-    #[serde(rename = "networkAttachents", default, skip_serializing_if = "Option::is_none")]
+    /// Not a field of the API: an old example had networkAttachments misspelt like this. It is
+    /// refused, so that the networks are not lost silently.
+    // The API server drops fields that the schema does not know before any rule sees them, so a
+    // rule can only refuse one that is declared.
+    #[serde(
+        rename = "networkAttachents",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "atomic"))]
     pub misspelt_network_attachments: Option<Vec<String>>,
 
@@ -112,11 +131,13 @@ pub struct PlacementApiSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth: Option<Auth>,
 
-    /// Which Keystone the service belongs to, and who registers it there. Left out: that of the KeystoneAPI in the namespace, by keystone-operator.
+    /// Which Keystone the service belongs to, and who registers it there. Left out: that of the
+    /// KeystoneAPI in the namespace, by keystone-operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keystone: Option<Keystone>,
 
-    /// The Topology by which the pods are placed, instead of the usual preference for different nodes.
+    /// The Topology by which the pods are placed, instead of the usual preference for different
+    /// nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology_ref: Option<TopologyRef>,
 }
@@ -168,7 +189,8 @@ pub struct Tls {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api: Option<TlsApi>,
 
-    /// A Secret whose key tls-ca-bundle.pem holds the certificates that others, Keystone and the database, are verified by. Left out: those of the image.
+    /// A Secret whose key tls-ca-bundle.pem holds the certificates that others, Keystone and the
+    /// database, are verified by. Left out: those of the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253), extend("x-kubernetes-validations" = rules::object_name()))]
     pub ca_bundle_secret_name: Option<String>,
@@ -201,12 +223,14 @@ pub struct TlsService {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Auth {
-    /// A Secret with the keys AC_ID and AC_SECRET, an application credential by which Placement asks Keystone instead of the password.
+    /// A Secret with the keys AC_ID and AC_SECRET, an application credential by which Placement
+    /// asks Keystone instead of the password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253), extend("x-kubernetes-validations" = rules::object_name()))]
     pub application_credential_secret: Option<String>,
 
-    /// keystone, clients have a token of Keystone, or noauth2, everybody is believed who they say they are, which is for tests. Left out: keystone.
+    /// keystone, clients have a token of Keystone, or noauth2, everybody is believed who they say
+    /// they are, which is for tests. Left out: keystone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["keystone", "noauth2"]))]
     pub strategy: Option<String>,

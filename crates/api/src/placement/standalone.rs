@@ -1,4 +1,5 @@
-//! Placement without the operators of MariaDB and Keystone: which database, which Keystone, and who registers the service there.
+//! Placement without the operators of MariaDB and Keystone: which database, which Keystone, and who
+//! registers the service there.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,8 +11,9 @@ use super::rules;
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules::database()))]
 pub struct Database {
-    /// A key of a Secret that holds the whole address of the database, as SQLAlchemy takes it, for example
-    /// mysql+pymysql://placement:secret@db.example/placement. What is special in user and password must be percent-encoded there.
+    /// A key of a Secret that holds the whole address of the database, as SQLAlchemy takes it, for
+    /// example mysql+pymysql://placement:secret@db.example/placement. What is special in user and
+    /// password must be percent-encoded there.
     #[serde(rename = "urlSecret", default, skip_serializing_if = "Option::is_none")]
     pub url_secret: Option<SecretKey>,
 
@@ -34,7 +36,8 @@ pub struct Database {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials_secret: Option<CredentialsSecret>,
 
-    /// Whether the connection is encrypted, and the server's certificate verified by tls.caBundleSecretName. Left out: no.
+    /// Whether the connection is encrypted, and the server's certificate verified by
+    /// tls.caBundleSecretName. Left out: no.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<bool>,
 }
@@ -77,19 +80,23 @@ pub struct CredentialsSecret {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules::keystone()))]
 pub struct Keystone {
-    /// A Keystone that no KeystoneAPI in the namespace stands for. Left out: that of the one KeystoneAPI there.
+    /// A Keystone that no KeystoneAPI in the namespace stands for. Left out: that of the one
+    /// KeystoneAPI there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<ExternalKeystone>,
 
-    /// Who registers user, service and endpoints: Operator, by a KeystoneService and a KeystoneEndpoint that keystone-operator acts on; Direct, this
-    /// operator, by requests to Keystone; None, nobody: they are there. Left out: Operator, or None if external is given.
+    /// Who registers user, service and endpoints: Operator, by a KeystoneService and a
+    /// KeystoneEndpoint that keystone-operator acts on; Direct, this operator, by requests to
+    /// Keystone; None, nobody: they are there. Left out: Operator, or None if external is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["Operator", "Direct", "None"]))]
     pub registration: Option<String>,
 
-    /// The Secret with name and password of a user who administers Keystone (role admin, scope system), in its domain Default. Direct needs it. The
-    /// annotation weft.network/keystone-url of the Secret names the address that both may be sent to, weft.network/keystone-keys other keys than username and
-    /// password, and weft.network/keystone-users other users than placement who may be registered.
+    /// The Secret with name and password of a user who administers Keystone (role admin, scope
+    /// system), in its domain Default. Direct needs it. The annotation weft.network/keystone-url of
+    /// the Secret names the address that both may be sent to, weft.network/keystone-keys other keys
+    /// than username and password, and weft.network/keystone-users other users than placement who
+    /// may be registered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub admin_secret: Option<CredentialsSecret>,
 }
@@ -98,14 +105,19 @@ pub struct Keystone {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalKeystone {
-    /// Where Placement asks it, for example https://keystone.example:5000. With registration Direct, the Secrets or the operator's administrator must permit
-    /// that passwords are sent there.
+    /// Where Placement asks it, for example https://keystone.example:5000. With registration
+    /// Direct, the Secrets or the operator's administrator must permit that passwords are sent
+    /// there.
     #[serde(rename = "authURL")]
     #[schemars(length(max = 2048), extend("x-kubernetes-validations" = rules::keystone_url()))]
     pub auth_url: String,
 
     /// Where clients that have no token are sent. Left out: authURL.
-    #[serde(rename = "wwwAuthenticateURI", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "wwwAuthenticateURI",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(length(max = 2048), extend("x-kubernetes-validations" = rules::url()))]
     pub www_authenticate_uri: Option<String>,
 
@@ -114,7 +126,8 @@ pub struct ExternalKeystone {
     #[schemars(length(max = 255), extend("x-kubernetes-validations" = rules::one_line()))]
     pub region: Option<String>,
 
-    /// A Secret whose key tls-ca-bundle.pem holds the certificates that Keystone's is verified by. Left out: those of tls.caBundleSecretName.
+    /// A Secret whose key tls-ca-bundle.pem holds the certificates that Keystone's is verified by.
+    /// Left out: those of tls.caBundleSecretName.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253), extend("x-kubernetes-validations" = rules::object_name()))]
     pub ca_bundle_secret_name: Option<String>,

@@ -14,11 +14,13 @@ pub struct PlacementApiStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_count: Option<i32>,
 
-    /// Hashes of what was done: input is that of everything the pods read, dbsync that of the last synchronisation of the database.
+    /// Hashes of what was done: input is that of everything the pods read, dbsync that of the last
+    /// synchronisation of the database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash: Option<BTreeMap<String, String>>,
 
-    /// The state, step by step. Ready, the state as a whole, is the first of them, the others follow by name.
+    /// The state, step by step. Ready, the state as a whole, is the first of them, the others
+    /// follow by name.
     // Not a map by type: kubectl get shows the first one, so the order is part of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
@@ -41,11 +43,13 @@ pub struct PlacementApiStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_applied_topology: Option<AppliedTopology>,
 
-    /// The Secret of the application credential that pods use, which is kept from being deleted by a finalizer.
+    /// The Secret of the application credential that pods use, which is kept from being deleted by
+    /// a finalizer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application_credential_secret: Option<String>,
 
-    /// The hash of the input that all pods are proven to run with. It changes only after the last pod was replaced.
+    /// The hash of the input that all pods are proven to run with. It changes only after the last
+    /// pod was replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied_input_secret_hash: Option<String>,
 }
@@ -62,7 +66,8 @@ pub struct AppliedTopology {
     pub namespace: Option<String>,
 }
 
-/// One step of what has to be done. The form is that of the OpenStack operators, which have a severity.
+/// One step of what has to be done. The form is that of the OpenStack operators, which have a
+/// severity.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {

@@ -1,4 +1,5 @@
-//! What the API accepts and what it refuses, as one table: `rules.rs` asks the CEL rules in-process, `server.rs` a real API server.
+//! What the API accepts and what it refuses, as one table: `rules.rs` asks the CEL rules
+//! in-process, `server.rs` a real API server.
 #![allow(dead_code, reason = "each test crate uses a part")]
 
 use serde_json::{Value, json};
@@ -37,7 +38,11 @@ const fn accepted(name: &'static str, spec: &'static str) -> Accepted {
 }
 
 const fn refused(spec: &'static str, field: &'static str, message: &'static str) -> Refused {
-    Refused { spec, field, message }
+    Refused {
+        spec,
+        field,
+        message,
+    }
 }
 
 /// Accepted by schema and rules.
@@ -152,23 +157,83 @@ const FOUR: &str = "the four intervals belong together";
 
 /// Refused by a CEL rule.
 pub const REFUSED_BY_RULE: &[Refused] = &[
-    refused("{multusDynamicNetworks: {}}", "spec", "multusDynamicNetworks needs multus: add `multus: {}`"),
-    refused("{kubeMacPool: {rangeStart: '02:00:00:00:00:00'}}", "spec.kubeMacPool", HALF),
-    refused("{kubeMacPool: {rangeEnd: '02:00:00:00:00:00'}}", "spec.kubeMacPool", HALF),
-    refused("{kubeMacPool: {rangeStart: '02:00:00:00:00:00', rangeEnd: ''}}", "spec.kubeMacPool", HALF),
-    refused("{kubeMacPool: {rangeStart: '02:00:00:00:00:01', rangeEnd: '02:00:00:00:00:00'}}", "spec.kubeMacPool", BACKWARD),
-    refused("{kubeMacPool: {rangeStart: '02:00:00:00:00:00', rangeEnd: '02:00:00:00:00:00'}}", "spec.kubeMacPool", BACKWARD),
-    refused("{kubeMacPool: {rangeStart: '02:00:00:00:00:0A', rangeEnd: 02-00-00-00-00-0a}}", "spec.kubeMacPool", BACKWARD),
+    refused(
+        "{multusDynamicNetworks: {}}",
+        "spec",
+        "multusDynamicNetworks needs multus: add `multus: {}`",
+    ),
+    refused(
+        "{kubeMacPool: {rangeStart: '02:00:00:00:00:00'}}",
+        "spec.kubeMacPool",
+        HALF,
+    ),
+    refused(
+        "{kubeMacPool: {rangeEnd: '02:00:00:00:00:00'}}",
+        "spec.kubeMacPool",
+        HALF,
+    ),
+    refused(
+        "{kubeMacPool: {rangeStart: '02:00:00:00:00:00', rangeEnd: ''}}",
+        "spec.kubeMacPool",
+        HALF,
+    ),
+    refused(
+        "{kubeMacPool: {rangeStart: '02:00:00:00:00:01', rangeEnd: '02:00:00:00:00:00'}}",
+        "spec.kubeMacPool",
+        BACKWARD,
+    ),
+    refused(
+        "{kubeMacPool: {rangeStart: '02:00:00:00:00:00', rangeEnd: '02:00:00:00:00:00'}}",
+        "spec.kubeMacPool",
+        BACKWARD,
+    ),
+    refused(
+        "{kubeMacPool: {rangeStart: '02:00:00:00:00:0A', rangeEnd: 02-00-00-00-00-0a}}",
+        "spec.kubeMacPool",
+        BACKWARD,
+    ),
     // A later octet is smaller at the start than at the end, an earlier one greater.
-    refused("{kubeMacPool: {rangeStart: '0a:00:00:00:00:00', rangeEnd: '02:00:00:00:00:ff'}}", "spec.kubeMacPool", BACKWARD),
-    refused("{kubeMacPool: {rangeStart: '02:00:00:00:00', rangeEnd: '02:00:00:00:00:ff'}}", "spec.kubeMacPool.rangeStart", MAC),
-    refused("{kubeMacPool: {rangeStart: '02:00:00:00:00:0g', rangeEnd: '02:00:00:00:00:ff'}}", "spec.kubeMacPool.rangeStart", MAC),
-    refused("{kubeMacPool: {rangeStart: '02:00-00:00:00:00', rangeEnd: '02:00:00:00:00:ff'}}", "spec.kubeMacPool.rangeStart", MAC),
-    refused("{kubeMacPool: {rangeStart: \"02:00:00:00:00:00\\n\", rangeEnd: '02:00:00:00:00:ff'}}", "spec.kubeMacPool.rangeStart", MAC),
+    refused(
+        "{kubeMacPool: {rangeStart: '0a:00:00:00:00:00', rangeEnd: '02:00:00:00:00:ff'}}",
+        "spec.kubeMacPool",
+        BACKWARD,
+    ),
+    refused(
+        "{kubeMacPool: {rangeStart: '02:00:00:00:00', rangeEnd: '02:00:00:00:00:ff'}}",
+        "spec.kubeMacPool.rangeStart",
+        MAC,
+    ),
+    refused(
+        "{kubeMacPool: {rangeStart: '02:00:00:00:00:0g', rangeEnd: '02:00:00:00:00:ff'}}",
+        "spec.kubeMacPool.rangeStart",
+        MAC,
+    ),
+    refused(
+        "{kubeMacPool: {rangeStart: '02:00-00:00:00:00', rangeEnd: '02:00:00:00:00:ff'}}",
+        "spec.kubeMacPool.rangeStart",
+        MAC,
+    ),
+    refused(
+        "{kubeMacPool: {rangeStart: \"02:00:00:00:00:00\\n\", rangeEnd: '02:00:00:00:00:ff'}}",
+        "spec.kubeMacPool.rangeStart",
+        MAC,
+    ),
     // Eight octets are an EUI-64: a network interface has six.
-    refused("{kubeMacPool: {rangeStart: '02:00:00:00:00:00', rangeEnd: '02:00:00:00:00:00:00:ff'}}", "spec.kubeMacPool.rangeEnd", MAC),
-    refused("{kubeMacPool: {rangeStart: '01:00:00:00:00:00', rangeEnd: '02:00:00:00:00:ff'}}", "spec.kubeMacPool.rangeStart", UNICAST),
-    refused("{kubeMacPool: {rangeStart: '02:00:00:00:00:00', rangeEnd: 'FF:FF:FF:FF:FF:FF'}}", "spec.kubeMacPool.rangeEnd", UNICAST),
+    refused(
+        "{kubeMacPool: {rangeStart: '02:00:00:00:00:00', rangeEnd: '02:00:00:00:00:00:00:ff'}}",
+        "spec.kubeMacPool.rangeEnd",
+        MAC,
+    ),
+    refused(
+        "{kubeMacPool: {rangeStart: '01:00:00:00:00:00', rangeEnd: '02:00:00:00:00:ff'}}",
+        "spec.kubeMacPool.rangeStart",
+        UNICAST,
+    ),
+    refused(
+        "{kubeMacPool: {rangeStart: '02:00:00:00:00:00', rangeEnd: 'FF:FF:FF:FF:FF:FF'}}",
+        "spec.kubeMacPool.rangeEnd",
+        UNICAST,
+    ),
     refused(
         "{multus: {}, multusDynamicNetworks: {hostCRISocketPath: run/crio.sock}}",
         "spec.multusDynamicNetworks.hostCRISocketPath",
@@ -184,76 +249,244 @@ pub const REFUSED_BY_RULE: &[Refused] = &[
         "spec.multusDynamicNetworks.hostCRISocketPath",
         PATH,
     ),
-    refused("{multus: {}, multusDynamicNetworks: {hostCRISocketPath: /run/crio/..}}", "spec.multusDynamicNetworks.hostCRISocketPath", PATH),
+    refused(
+        "{multus: {}, multusDynamicNetworks: {hostCRISocketPath: /run/crio/..}}",
+        "spec.multusDynamicNetworks.hostCRISocketPath",
+        PATH,
+    ),
     refused(
         "{multus: {}, multusDynamicNetworks: {hostCRISocketPath: /run//crio.sock}}",
         "spec.multusDynamicNetworks.hostCRISocketPath",
         PATH,
     ),
-    refused("{multus: {}, multusDynamicNetworks: {hostCRISocketPath: /run/crio/}}", "spec.multusDynamicNetworks.hostCRISocketPath", PATH),
-    refused("{multus: {}, multusDynamicNetworks: {hostCRISocketPath: /}}", "spec.multusDynamicNetworks.hostCRISocketPath", PATH),
-    refused("{multus: {}, multusDynamicNetworks: {hostCRISocketPath: '/run/a:b'}}", "spec.multusDynamicNetworks.hostCRISocketPath", PATH),
+    refused(
+        "{multus: {}, multusDynamicNetworks: {hostCRISocketPath: /run/crio/}}",
+        "spec.multusDynamicNetworks.hostCRISocketPath",
+        PATH,
+    ),
+    refused(
+        "{multus: {}, multusDynamicNetworks: {hostCRISocketPath: /}}",
+        "spec.multusDynamicNetworks.hostCRISocketPath",
+        PATH,
+    ),
+    refused(
+        "{multus: {}, multusDynamicNetworks: {hostCRISocketPath: '/run/a:b'}}",
+        "spec.multusDynamicNetworks.hostCRISocketPath",
+        PATH,
+    ),
     refused(
         "{multus: {}, multusDynamicNetworks: {hostCRISocketPath: \"/run/a\\nb\"}}",
         "spec.multusDynamicNetworks.hostCRISocketPath",
         PATH,
     ),
-    refused("{images: {multus: 'registry.example/Multus'}}", "spec.images.multus", IMAGE),
-    refused("{images: {multusDynamicNetworksController: 'a b'}}", "spec.images.multusDynamicNetworksController", IMAGE),
-    refused("{images: {linuxBridge: 'a@sha256:00'}}", "spec.images.linuxBridge", IMAGE),
-    refused("{images: {linuxBridgeMarker: 'https://registry.example/a'}}", "spec.images.linuxBridgeMarker", IMAGE),
-    refused("{images: {kubeMacPool: 'a:'}}", "spec.images.kubeMacPool", IMAGE),
+    refused(
+        "{images: {multus: 'registry.example/Multus'}}",
+        "spec.images.multus",
+        IMAGE,
+    ),
+    refused(
+        "{images: {multusDynamicNetworksController: 'a b'}}",
+        "spec.images.multusDynamicNetworksController",
+        IMAGE,
+    ),
+    refused(
+        "{images: {linuxBridge: 'a@sha256:00'}}",
+        "spec.images.linuxBridge",
+        IMAGE,
+    ),
+    refused(
+        "{images: {linuxBridgeMarker: 'https://registry.example/a'}}",
+        "spec.images.linuxBridgeMarker",
+        IMAGE,
+    ),
+    refused(
+        "{images: {kubeMacPool: 'a:'}}",
+        "spec.images.kubeMacPool",
+        IMAGE,
+    ),
     refused("{images: {ovsCni: 'a//b'}}", "spec.images.ovsCni", IMAGE),
-    refused("{images: {macvtapCni: 'a/'}}", "spec.images.macvtapCni", IMAGE),
-    refused("{images: {kubeSecondaryDNS: \"a\n\"}}", "spec.images.kubeSecondaryDNS", IMAGE),
-    refused("{images: {coreDNS: '-r.example/a'}}", "spec.images.coreDNS", IMAGE),
-    refused("{images: {kubevirtIpamController: 'a___b'}}", "spec.images.kubevirtIpamController", IMAGE),
+    refused(
+        "{images: {macvtapCni: 'a/'}}",
+        "spec.images.macvtapCni",
+        IMAGE,
+    ),
+    refused(
+        "{images: {kubeSecondaryDNS: \"a\n\"}}",
+        "spec.images.kubeSecondaryDNS",
+        IMAGE,
+    ),
+    refused(
+        "{images: {coreDNS: '-r.example/a'}}",
+        "spec.images.coreDNS",
+        IMAGE,
+    ),
+    refused(
+        "{images: {kubevirtIpamController: 'a___b'}}",
+        "spec.images.kubevirtIpamController",
+        IMAGE,
+    ),
     refused(
         "{resources: [{component: ovs, workload: multus}]}",
         "spec.resources[0]",
         "workload must be a DaemonSet or Deployment of the component",
     ),
-    refused("{resources: [{component: ovs, container: manager}]}", "spec.resources[0]", "container must be a container of the component"),
-    refused("{hostPaths: {cniBinDir: opt/cni/bin}}", "spec.hostPaths.cniBinDir", FOLDER),
-    refused("{hostPaths: {cniBinDir: /opt/cni/bin/}}", "spec.hostPaths.cniBinDir", FOLDER),
-    refused("{hostPaths: {cniConfigDir: /etc/../cni}}", "spec.hostPaths.cniConfigDir", FOLDER),
-    refused("{hostPaths: {kubeletDir: '/a:b'}}", "spec.hostPaths.kubeletDir", FOLDER),
-    refused("{hostPaths: {networkNamespaceDir: /}}", "spec.hostPaths.networkNamespaceDir", FOLDER),
+    refused(
+        "{resources: [{component: ovs, container: manager}]}",
+        "spec.resources[0]",
+        "container must be a container of the component",
+    ),
+    refused(
+        "{hostPaths: {cniBinDir: opt/cni/bin}}",
+        "spec.hostPaths.cniBinDir",
+        FOLDER,
+    ),
+    refused(
+        "{hostPaths: {cniBinDir: /opt/cni/bin/}}",
+        "spec.hostPaths.cniBinDir",
+        FOLDER,
+    ),
+    refused(
+        "{hostPaths: {cniConfigDir: /etc/../cni}}",
+        "spec.hostPaths.cniConfigDir",
+        FOLDER,
+    ),
+    refused(
+        "{hostPaths: {kubeletDir: '/a:b'}}",
+        "spec.hostPaths.kubeletDir",
+        FOLDER,
+    ),
+    refused(
+        "{hostPaths: {networkNamespaceDir: /}}",
+        "spec.hostPaths.networkNamespaceDir",
+        FOLDER,
+    ),
     refused("{imageRegistry: mirror}", "spec.imageRegistry", REGISTRY),
     refused("{imageRegistry: mirror/x}", "spec.imageRegistry", REGISTRY),
-    refused("{imageRegistry: 'https://registry.example'}", "spec.imageRegistry", REGISTRY),
-    refused("{imageRegistry: registry.example/}", "spec.imageRegistry", REGISTRY),
-    refused("{imageRegistry: registry.example/Mirror}", "spec.imageRegistry", REGISTRY),
-    refused("{imageRegistry: 'registry.example/a:v1'}", "spec.imageRegistry", REGISTRY),
-    refused("{imageRegistry: 'registry.example:/a'}", "spec.imageRegistry", REGISTRY),
-    refused("{imagePullSecrets: [{name: Mirror}]}", "spec.imagePullSecrets[0].name", SECRET),
-    refused("{imagePullSecrets: [{name: ''}]}", "spec.imagePullSecrets[0].name", SECRET),
-    refused("{macvtap: {devicePluginConfig: Macvtap}}", "spec.macvtap.devicePluginConfig", CONFIG_MAP),
-    refused("{macvtap: {devicePluginConfig: 'a: b'}}", "spec.macvtap.devicePluginConfig", CONFIG_MAP),
-    refused("{macvtap: {devicePluginConfig: a..b}}", "spec.macvtap.devicePluginConfig", CONFIG_MAP),
-    refused("{kubeSecondaryDNS: {domain: example.com, DOMAIN: example.com}}", "spec.kubeSecondaryDNS", "keep domain, remove DOMAIN"),
+    refused(
+        "{imageRegistry: 'https://registry.example'}",
+        "spec.imageRegistry",
+        REGISTRY,
+    ),
+    refused(
+        "{imageRegistry: registry.example/}",
+        "spec.imageRegistry",
+        REGISTRY,
+    ),
+    refused(
+        "{imageRegistry: registry.example/Mirror}",
+        "spec.imageRegistry",
+        REGISTRY,
+    ),
+    refused(
+        "{imageRegistry: 'registry.example/a:v1'}",
+        "spec.imageRegistry",
+        REGISTRY,
+    ),
+    refused(
+        "{imageRegistry: 'registry.example:/a'}",
+        "spec.imageRegistry",
+        REGISTRY,
+    ),
+    refused(
+        "{imagePullSecrets: [{name: Mirror}]}",
+        "spec.imagePullSecrets[0].name",
+        SECRET,
+    ),
+    refused(
+        "{imagePullSecrets: [{name: ''}]}",
+        "spec.imagePullSecrets[0].name",
+        SECRET,
+    ),
+    refused(
+        "{macvtap: {devicePluginConfig: Macvtap}}",
+        "spec.macvtap.devicePluginConfig",
+        CONFIG_MAP,
+    ),
+    refused(
+        "{macvtap: {devicePluginConfig: 'a: b'}}",
+        "spec.macvtap.devicePluginConfig",
+        CONFIG_MAP,
+    ),
+    refused(
+        "{macvtap: {devicePluginConfig: a..b}}",
+        "spec.macvtap.devicePluginConfig",
+        CONFIG_MAP,
+    ),
+    refused(
+        "{kubeSecondaryDNS: {domain: example.com, DOMAIN: example.com}}",
+        "spec.kubeSecondaryDNS",
+        "keep domain, remove DOMAIN",
+    ),
     refused(
         "{kubeSecondaryDNS: {nameServerIP: 192.0.2.1, NAME_SERVER_IP: 192.0.2.1}}",
         "spec.kubeSecondaryDNS",
         "keep nameServerIP, remove NAME_SERVER_IP",
     ),
-    refused("{kubeSecondaryDNS: {domain: \"example.com\\nkey: value\"}}", "spec.kubeSecondaryDNS.domain", DOMAIN),
-    refused("{kubeSecondaryDNS: {domain: \"example.com\\n\"}}", "spec.kubeSecondaryDNS.domain", DOMAIN),
-    refused("{kubeSecondaryDNS: {domain: Example.com}}", "spec.kubeSecondaryDNS.domain", DOMAIN),
-    refused("{kubeSecondaryDNS: {domain: example..com}}", "spec.kubeSecondaryDNS.domain", DOMAIN),
-    refused("{kubeSecondaryDNS: {domain: example.com.}}", "spec.kubeSecondaryDNS.domain", DOMAIN),
-    refused("{kubeSecondaryDNS: {domain: -a.com}}", "spec.kubeSecondaryDNS.domain", DOMAIN),
+    refused(
+        "{kubeSecondaryDNS: {domain: \"example.com\\nkey: value\"}}",
+        "spec.kubeSecondaryDNS.domain",
+        DOMAIN,
+    ),
+    refused(
+        "{kubeSecondaryDNS: {domain: \"example.com\\n\"}}",
+        "spec.kubeSecondaryDNS.domain",
+        DOMAIN,
+    ),
+    refused(
+        "{kubeSecondaryDNS: {domain: Example.com}}",
+        "spec.kubeSecondaryDNS.domain",
+        DOMAIN,
+    ),
+    refused(
+        "{kubeSecondaryDNS: {domain: example..com}}",
+        "spec.kubeSecondaryDNS.domain",
+        DOMAIN,
+    ),
+    refused(
+        "{kubeSecondaryDNS: {domain: example.com.}}",
+        "spec.kubeSecondaryDNS.domain",
+        DOMAIN,
+    ),
+    refused(
+        "{kubeSecondaryDNS: {domain: -a.com}}",
+        "spec.kubeSecondaryDNS.domain",
+        DOMAIN,
+    ),
     refused(
         "{kubeSecondaryDNS: {domain: a123456789012345678901234567890123456789012345678901234567890123.com}}",
         "spec.kubeSecondaryDNS.domain",
         DOMAIN,
     ),
-    refused("{kubeSecondaryDNS: {DOMAIN: 'a b'}}", "spec.kubeSecondaryDNS.DOMAIN", DOMAIN),
-    refused("{kubeSecondaryDNS: {nameServerIP: 192.0.2.256}}", "spec.kubeSecondaryDNS.nameServerIP", IP),
-    refused("{kubeSecondaryDNS: {nameServerIP: 192.0.2}}", "spec.kubeSecondaryDNS.nameServerIP", IP),
-    refused("{kubeSecondaryDNS: {nameServerIP: 192.0.2.0/24}}", "spec.kubeSecondaryDNS.nameServerIP", IP),
-    refused("{kubeSecondaryDNS: {nameServerIP: ns.example.com}}", "spec.kubeSecondaryDNS.nameServerIP", IP),
-    refused("{kubeSecondaryDNS: {NAME_SERVER_IP: 'fe80::1%eth0'}}", "spec.kubeSecondaryDNS.NAME_SERVER_IP", IP),
+    refused(
+        "{kubeSecondaryDNS: {DOMAIN: 'a b'}}",
+        "spec.kubeSecondaryDNS.DOMAIN",
+        DOMAIN,
+    ),
+    refused(
+        "{kubeSecondaryDNS: {nameServerIP: 192.0.2.256}}",
+        "spec.kubeSecondaryDNS.nameServerIP",
+        IP,
+    ),
+    refused(
+        "{kubeSecondaryDNS: {nameServerIP: 192.0.2}}",
+        "spec.kubeSecondaryDNS.nameServerIP",
+        IP,
+    ),
+    refused(
+        "{kubeSecondaryDNS: {nameServerIP: 192.0.2.0/24}}",
+        "spec.kubeSecondaryDNS.nameServerIP",
+        IP,
+    ),
+    refused(
+        "{kubeSecondaryDNS: {nameServerIP: ns.example.com}}",
+        "spec.kubeSecondaryDNS.nameServerIP",
+        IP,
+    ),
+    refused(
+        "{kubeSecondaryDNS: {NAME_SERVER_IP: 'fe80::1%eth0'}}",
+        "spec.kubeSecondaryDNS.NAME_SERVER_IP",
+        IP,
+    ),
     refused(
         "{kubevirtIpamController: {defaultNetworkNADNamespace: a.b}}",
         "spec.kubevirtIpamController.defaultNetworkNADNamespace",
@@ -264,7 +497,11 @@ pub const REFUSED_BY_RULE: &[Refused] = &[
         "spec.kubevirtIpamController.defaultNetworkNADNamespace",
         NAMESPACE,
     ),
-    refused("{selfSignConfiguration: {caRotateInterval: 48h}}", "spec.selfSignConfiguration", FOUR),
+    refused(
+        "{selfSignConfiguration: {caRotateInterval: 48h}}",
+        "spec.selfSignConfiguration",
+        FOUR,
+    ),
     refused(
         "{selfSignConfiguration: {caRotateInterval: 48h, caOverlapInterval: 24h, certRotateInterval: 24h, certOverlapInterval: ''}}",
         "spec.selfSignConfiguration",
@@ -285,42 +522,146 @@ pub const REFUSED_BY_RULE: &[Refused] = &[
         "spec.selfSignConfiguration",
         "certOverlapInterval must not be longer than certRotateInterval",
     ),
-    refused("{selfSignConfiguration: {caRotateInterval: two days}}", "spec.selfSignConfiguration.caRotateInterval", DURATION),
-    refused("{selfSignConfiguration: {caRotateInterval: 2d}}", "spec.selfSignConfiguration.caRotateInterval", DURATION),
-    refused("{selfSignConfiguration: {caRotateInterval: '48'}}", "spec.selfSignConfiguration.caRotateInterval", DURATION),
-    refused("{selfSignConfiguration: {caRotateInterval: 9999999999h}}", "spec.selfSignConfiguration.caRotateInterval", DURATION),
-    refused("{selfSignConfiguration: {caRotateInterval: -48h}}", "spec.selfSignConfiguration.caRotateInterval", DURATION),
-    refused("{selfSignConfiguration: {caOverlapInterval: h}}", "spec.selfSignConfiguration.caOverlapInterval", DURATION),
-    refused("{selfSignConfiguration: {certRotateInterval: 1 h}}", "spec.selfSignConfiguration.certRotateInterval", DURATION),
-    refused("{selfSignConfiguration: {certOverlapInterval: \"1h\\n\"}}", "spec.selfSignConfiguration.certOverlapInterval", DURATION),
-    refused("{selfSignConfiguration: {caRotateInterval: 0s}}", "spec.selfSignConfiguration.caRotateInterval", ZERO),
-    refused("{selfSignConfiguration: {caOverlapInterval: 0h0m0s}}", "spec.selfSignConfiguration.caOverlapInterval", ZERO),
-    refused("{selfSignConfiguration: {certRotateInterval: 0.0h}}", "spec.selfSignConfiguration.certRotateInterval", ZERO),
-    refused("{selfSignConfiguration: {certOverlapInterval: 0ms}}", "spec.selfSignConfiguration.certOverlapInterval", ZERO),
-    refused("{tlsSecurityProfile: {}}", "spec.tlsSecurityProfile", "set type to Old, Intermediate, Modern or Custom"),
-    refused("{tlsSecurityProfile: {modern: {}}}", "spec.tlsSecurityProfile", "set type to Old, Intermediate, Modern or Custom"),
-    refused("{tlsSecurityProfile: {type: Custom}}", "spec.tlsSecurityProfile", "type Custom needs custom"),
-    refused("{tlsSecurityProfile: {type: Custom, custom: null}}", "spec.tlsSecurityProfile", "type Custom needs custom"),
+    refused(
+        "{selfSignConfiguration: {caRotateInterval: two days}}",
+        "spec.selfSignConfiguration.caRotateInterval",
+        DURATION,
+    ),
+    refused(
+        "{selfSignConfiguration: {caRotateInterval: 2d}}",
+        "spec.selfSignConfiguration.caRotateInterval",
+        DURATION,
+    ),
+    refused(
+        "{selfSignConfiguration: {caRotateInterval: '48'}}",
+        "spec.selfSignConfiguration.caRotateInterval",
+        DURATION,
+    ),
+    refused(
+        "{selfSignConfiguration: {caRotateInterval: 9999999999h}}",
+        "spec.selfSignConfiguration.caRotateInterval",
+        DURATION,
+    ),
+    refused(
+        "{selfSignConfiguration: {caRotateInterval: -48h}}",
+        "spec.selfSignConfiguration.caRotateInterval",
+        DURATION,
+    ),
+    refused(
+        "{selfSignConfiguration: {caOverlapInterval: h}}",
+        "spec.selfSignConfiguration.caOverlapInterval",
+        DURATION,
+    ),
+    refused(
+        "{selfSignConfiguration: {certRotateInterval: 1 h}}",
+        "spec.selfSignConfiguration.certRotateInterval",
+        DURATION,
+    ),
+    refused(
+        "{selfSignConfiguration: {certOverlapInterval: \"1h\\n\"}}",
+        "spec.selfSignConfiguration.certOverlapInterval",
+        DURATION,
+    ),
+    refused(
+        "{selfSignConfiguration: {caRotateInterval: 0s}}",
+        "spec.selfSignConfiguration.caRotateInterval",
+        ZERO,
+    ),
+    refused(
+        "{selfSignConfiguration: {caOverlapInterval: 0h0m0s}}",
+        "spec.selfSignConfiguration.caOverlapInterval",
+        ZERO,
+    ),
+    refused(
+        "{selfSignConfiguration: {certRotateInterval: 0.0h}}",
+        "spec.selfSignConfiguration.certRotateInterval",
+        ZERO,
+    ),
+    refused(
+        "{selfSignConfiguration: {certOverlapInterval: 0ms}}",
+        "spec.selfSignConfiguration.certOverlapInterval",
+        ZERO,
+    ),
+    refused(
+        "{tlsSecurityProfile: {}}",
+        "spec.tlsSecurityProfile",
+        "set type to Old, Intermediate, Modern or Custom",
+    ),
+    refused(
+        "{tlsSecurityProfile: {modern: {}}}",
+        "spec.tlsSecurityProfile",
+        "set type to Old, Intermediate, Modern or Custom",
+    ),
+    refused(
+        "{tlsSecurityProfile: {type: Custom}}",
+        "spec.tlsSecurityProfile",
+        "type Custom needs custom",
+    ),
+    refused(
+        "{tlsSecurityProfile: {type: Custom, custom: null}}",
+        "spec.tlsSecurityProfile",
+        "type Custom needs custom",
+    ),
 ];
 
 /// Refused by the rest of the schema: types, enumerations, lengths.
 pub const REFUSED_BY_SCHEMA: &[Refused] = &[
-    refused("{imagePullPolicy: always}", "spec.imagePullPolicy", "supported values: \"Always\", \"IfNotPresent\", \"Never\""),
-    refused("{imagePullSecrets: [{name: a}, {name: a}]}", "spec.imagePullSecrets[1]", "Duplicate value"),
-    refused("{imagePullSecrets: [{}]}", "spec.imagePullSecrets[0].name", "Required value"),
-    refused("{resources: [{component: nmstate}]}", "spec.resources[0].component", "Unsupported value"),
-    refused("{resources: [{component: ovs, requests: {cpu: '-1'}}]}", "spec.resources[0].requests.cpu", "should match"),
-    refused("{resources: [{component: ovs, limits: {memory: 1 Gi}}]}", "spec.resources[0].limits.memory", "should match"),
-    refused("{hostPaths: {preset: k3s}}", "spec.hostPaths.preset", "supported values: \"Kubeadm\", \"K3s\""),
-    refused("{driftPolicy: report}", "spec.driftPolicy", "supported values: \"Repair\", \"Report\""),
-    refused("{operatorLogLevel: '0'}", "spec.operatorLogLevel", "supported values: \"Debug\", \"Info\", \"Warning\", \"Error\""),
+    refused(
+        "{imagePullPolicy: always}",
+        "spec.imagePullPolicy",
+        "supported values: \"Always\", \"IfNotPresent\", \"Never\"",
+    ),
+    refused(
+        "{imagePullSecrets: [{name: a}, {name: a}]}",
+        "spec.imagePullSecrets[1]",
+        "Duplicate value",
+    ),
+    refused(
+        "{imagePullSecrets: [{}]}",
+        "spec.imagePullSecrets[0].name",
+        "Required value",
+    ),
+    refused(
+        "{resources: [{component: nmstate}]}",
+        "spec.resources[0].component",
+        "Unsupported value",
+    ),
+    refused(
+        "{resources: [{component: ovs, requests: {cpu: '-1'}}]}",
+        "spec.resources[0].requests.cpu",
+        "should match",
+    ),
+    refused(
+        "{resources: [{component: ovs, limits: {memory: 1 Gi}}]}",
+        "spec.resources[0].limits.memory",
+        "should match",
+    ),
+    refused(
+        "{hostPaths: {preset: k3s}}",
+        "spec.hostPaths.preset",
+        "supported values: \"Kubeadm\", \"K3s\"",
+    ),
+    refused(
+        "{driftPolicy: report}",
+        "spec.driftPolicy",
+        "supported values: \"Repair\", \"Report\"",
+    ),
+    refused(
+        "{operatorLogLevel: '0'}",
+        "spec.operatorLogLevel",
+        "supported values: \"Debug\", \"Info\", \"Warning\", \"Error\"",
+    ),
     refused(
         "{kubevirtIpamController: {certificateProvider: cert-manager}}",
         "spec.kubevirtIpamController.certificateProvider",
         "supported values: \"Weft\", \"CertManager\"",
     ),
     refused("{multus: true}", "spec.multus", "must be of type object"),
-    refused("{kubeMacPool: {rangeStart: 1}}", "spec.kubeMacPool.rangeStart", "must be of type string"),
+    refused(
+        "{kubeMacPool: {rangeStart: 1}}",
+        "spec.kubeMacPool.rangeStart",
+        "must be of type string",
+    ),
     refused(
         "{placementConfiguration: {infra: {tolerations: {}}}}",
         "spec.placementConfiguration.infra.tolerations",

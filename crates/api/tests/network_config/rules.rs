@@ -10,7 +10,13 @@ use crate::{
 
 fn schema() -> Value {
     let crd = cluster_network::crd();
-    let schema = crd.spec.versions[0].schema.as_ref().unwrap().open_api_v3_schema.as_ref().unwrap();
+    let schema = crd.spec.versions[0]
+        .schema
+        .as_ref()
+        .unwrap()
+        .open_api_v3_schema
+        .as_ref()
+        .unwrap();
     serde_json::to_value(schema).unwrap()
 }
 
@@ -26,7 +32,11 @@ fn what_is_valid_is_accepted() {
 #[test]
 fn what_can_never_work_is_refused() {
     let schema = schema();
-    for case in cases().refused.into_iter().filter(|case| case.by == By::Rule) {
+    for case in cases()
+        .refused
+        .into_iter()
+        .filter(|case| case.by == By::Rule)
+    {
         case.is_among(&errors(&schema, &object(&case.spec)));
     }
 }
@@ -46,7 +56,15 @@ fn the_table_has_a_case_against_each_rule() {
     all.retain(|(path, _)| path != "metadata.name");
     assert!(all.len() > 25, "{all:?}");
     let cases = cases();
-    let is_said = |path: &str, message: &str| cases.refused.iter().any(|case| case.is_against(path, message));
-    let silent: Vec<_> = all.iter().filter(|(path, message)| !is_said(path, message)).collect();
+    let is_said = |path: &str, message: &str| {
+        cases
+            .refused
+            .iter()
+            .any(|case| case.is_against(path, message))
+    };
+    let silent: Vec<_> = all
+        .iter()
+        .filter(|(path, message)| !is_said(path, message))
+        .collect();
     assert!(silent.is_empty(), "{silent:#?}");
 }

@@ -1,4 +1,5 @@
-//! What an agent may write, by its token. Here RBAC lets agents write everything of nmstate.io, so what is refused is refused by the policy.
+//! What an agent may write, by its token. Here RBAC lets agents write everything of nmstate.io, so
+//! what is refused is refused by the policy.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +10,8 @@ use crate::cluster::{ADMISSION, apply, deploy, read, refused_in_time, with_defin
 
 const NAMESPACE: &str = "somewhere";
 
-/// Two nodes with what the operator makes for each, the agents' account in a namespace of any name, and a pod of it on node-a.
+/// Two nodes with what the operator makes for each, the agents' account in a namespace of any name,
+/// and a pod of it on node-a.
 async fn two_nodes() -> ControlPlane {
     let cluster = with_definitions().await;
     let node = |name: &str| json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
@@ -61,11 +63,21 @@ async fn two_nodes() -> ControlPlane {
         },
         enactment("node-a"), enactment("node-b"), old, torn,
     ]});
-    cluster.kubectl_with_input(&["create", "-f", "-"], &made.to_string()).await.unwrap();
+    cluster
+        .kubectl_with_input(&["create", "-f", "-"], &made.to_string())
+        .await
+        .unwrap();
     apply(&cluster, &deploy(ADMISSION)).await;
     // Once this is refused, the policy is in force.
-    let unbound = cluster.service_account_kubeconfig(NAMESPACE, "nmstate-handler").await.unwrap();
-    refused_in_time(async || write(&cluster, &unbound, &create(&state("node-a"))).await, "a token that is bound to its node").await;
+    let unbound = cluster
+        .service_account_kubeconfig(NAMESPACE, "nmstate-handler")
+        .await
+        .unwrap();
+    refused_in_time(
+        async || write(&cluster, &unbound, &create(&state("node-a"))).await,
+        "a token that is bound to its node",
+    )
+    .await;
     cluster
 }
 
@@ -76,23 +88,41 @@ struct Write {
 }
 
 fn create(object: &Value) -> Write {
-    Write { args: ["create", "--dry-run=server", "-f", "-"].map(str::to_owned).to_vec(), input: object.to_string() }
+    Write {
+        args: ["create", "--dry-run=server", "-f", "-"]
+            .map(str::to_owned)
+            .to_vec(),
+        input: object.to_string(),
+    }
 }
 
 fn patch(resource: &str, name: &str, subresource: Option<&str>, patch: &Value) -> Write {
-    let mut args = ["patch", resource, name, "--type=merge", "-p"].map(str::to_owned).to_vec();
+    let mut args = ["patch", resource, name, "--type=merge", "-p"]
+        .map(str::to_owned)
+        .to_vec();
     args.push(patch.to_string());
     args.extend(subresource.map(|subresource| format!("--subresource={subresource}")));
-    Write { args, input: String::new() }
+    Write {
+        args,
+        input: String::new(),
+    }
 }
 
 fn delete(resource: &str, name: &str) -> Write {
-    Write { args: ["delete", "--dry-run=server", resource, name].map(str::to_owned).to_vec(), input: String::new() }
+    Write {
+        args: ["delete", "--dry-run=server", resource, name]
+            .map(str::to_owned)
+            .to_vec(),
+        input: String::new(),
+    }
 }
 
 async fn write(cluster: &ControlPlane, as_: &Path, write: &Write) -> Result<String, String> {
     let args: Vec<_> = write.args.iter().map(String::as_str).collect();
-    cluster.kubectl_as(as_, &args, &write.input).await.map_err(|error| error.to_string())
+    cluster
+        .kubectl_as(as_, &args, &write.input)
+        .await
+        .map_err(|error| error.to_string())
 }
 
 fn state(name: &str) -> Value {
@@ -102,7 +132,10 @@ fn state(name: &str) -> Value {
 /// Both tokens that an agent of node-a may have: its pod's, and one bound to the node itself.
 async fn tokens(cluster: &ControlPlane) -> [PathBuf; 2] {
     let of_pod = cluster.pod_kubeconfig(NAMESPACE, "agent").await.unwrap();
-    let of_node = cluster.node_kubeconfig_via(cluster.url(), NAMESPACE, "nmstate-handler", "node-a").await.unwrap();
+    let of_node = cluster
+        .node_kubeconfig_via(cluster.url(), NAMESPACE, "nmstate-handler", "node-a")
+        .await
+        .unwrap();
     [of_pod, of_node]
 }
 
@@ -115,14 +148,22 @@ async fn an_agent_writes_what_is_its_nodes_and_nothing_else() {
     for node in ["node-a", "node-b"] {
         let mut wanted = state(node);
         wanted["spec"] = json!({"desiredState": {"interfaces": [{"name": "eth1"}]}});
-        cluster.kubectl_with_input(&["create", "-f", "-"], &wanted.to_string()).await.unwrap();
+        cluster
+            .kubectl_with_input(&["create", "-f", "-"], &wanted.to_string())
+            .await
+            .unwrap();
     }
     let mut with_wishes = state("node-c");
     with_wishes["spec"] = json!({"managed": false});
     for token in tokens(&cluster).await {
         let allowed = [
             patch("nns", "node-a", Some("status"), &status),
-            patch("nns", "node-a", None, &json!({"metadata": {"labels": {"a": "b"}}})),
+            patch(
+                "nns",
+                "node-a",
+                None,
+                &json!({"metadata": {"labels": {"a": "b"}}}),
+            ),
             delete("nns", "node-a"),
             patch("nnce", "node-a.br1", Some("status"), &status),
             patch("nnce", "node-a.old", Some("status"), &status),
@@ -133,20 +174,53 @@ async fn an_agent_writes_what_is_its_nodes_and_nothing_else() {
         }
         let refused = [
             (patch("nns", "node-b", Some("status"), &status), own),
-            (patch("nns", "node-b", None, &json!({"metadata": {"labels": {"a": "b"}}})), own),
+            (
+                patch(
+                    "nns",
+                    "node-b",
+                    None,
+                    &json!({"metadata": {"labels": {"a": "b"}}}),
+                ),
+                own,
+            ),
             (delete("nns", "node-b"), own),
             (create(&state("node-c")), own),
             (create(&with_wishes), own),
-            (patch("nns", "node-a", None, &json!({"spec": {"managed": false}})), "written by people"),
-            (patch("nns", "node-a", None, &json!({"spec": null})), "written by people"),
-            (patch("nnce", "node-b.br1", Some("status"), &status), theirs),
-            (patch("nnce", "node-a.torn", Some("status"), &status), theirs),
             (
-                patch("nnce", "node-a.br1", None, &json!({"spec": {"wanted": {"decision": "Granted"}}})),
+                patch("nns", "node-a", None, &json!({"spec": {"managed": false}})),
+                "written by people",
+            ),
+            (
+                patch("nns", "node-a", None, &json!({"spec": null})),
+                "written by people",
+            ),
+            (patch("nnce", "node-b.br1", Some("status"), &status), theirs),
+            (
+                patch("nnce", "node-a.torn", Some("status"), &status),
+                theirs,
+            ),
+            (
+                patch(
+                    "nnce",
+                    "node-a.br1",
+                    None,
+                    &json!({"spec": {"wanted": {"decision": "Granted"}}}),
+                ),
                 "the operator makes and deletes them",
             ),
-            (patch("nnce", "node-a.br1", None, &json!({"metadata": {"labels": {"nmstate.io/node": "node-b"}}})), "the operator makes"),
-            (delete("nnce", "node-a.br1"), "the operator makes and deletes them"),
+            (
+                patch(
+                    "nnce",
+                    "node-a.br1",
+                    None,
+                    &json!({"metadata": {"labels": {"nmstate.io/node": "node-b"}}}),
+                ),
+                "the operator makes",
+            ),
+            (
+                delete("nnce", "node-a.br1"),
+                "the operator makes and deletes them",
+            ),
         ];
         for (refused, words) in refused {
             let error = write(&cluster, &token, &refused).await.unwrap_err();
@@ -169,7 +243,9 @@ async fn an_agent_makes_the_report_of_its_node() {
         for report in [&state("node-a"), &empty] {
             write(&cluster, &token, &create(report)).await.unwrap();
         }
-        let error = write(&cluster, &token, &create(&with_wishes)).await.unwrap_err();
+        let error = write(&cluster, &token, &create(&with_wishes))
+            .await
+            .unwrap_err();
         assert!(error.contains("written by people"), "{error}");
     }
 }
@@ -178,16 +254,30 @@ async fn an_agent_makes_the_report_of_its_node() {
 #[tokio::test]
 async fn nobody_else_is_concerned() {
     let cluster = two_nodes().await;
-    let other = cluster.service_account_kubeconfig(NAMESPACE, "other").await.unwrap();
+    let other = cluster
+        .service_account_kubeconfig(NAMESPACE, "other")
+        .await
+        .unwrap();
     for node in ["node-a", "node-b"] {
         let mut state = state(node);
         state["spec"] = json!({"managed": false});
         for as_ in [other.as_path(), cluster.kubeconfig()] {
             write(&cluster, as_, &create(&state)).await.unwrap();
-            write(&cluster, as_, &patch("nnce", &format!("{node}.br1"), None, &json!({"spec": {"wanted": {"decision": "Granted"}}})))
+            write(
+                &cluster,
+                as_,
+                &patch(
+                    "nnce",
+                    &format!("{node}.br1"),
+                    None,
+                    &json!({"spec": {"wanted": {"decision": "Granted"}}}),
+                ),
+            )
+            .await
+            .unwrap();
+            write(&cluster, as_, &delete("nnce", &format!("{node}.br1")))
                 .await
                 .unwrap();
-            write(&cluster, as_, &delete("nnce", &format!("{node}.br1"))).await.unwrap();
         }
     }
 }

@@ -10,8 +10,14 @@ pub const NAMES: [(&str, usize); 2] = [("NodeNetworkConfigurationPolicy", 63), (
 
 pub fn cases() -> Cases {
     let mut cases: Cases = serde_saphyr::from_str(include_str!("cases.yaml")).unwrap();
-    let kinds = cases.accepted.iter_mut().map(|case| &mut case.kind).chain(cases.refused.iter_mut().map(|case| &mut case.kind));
-    kinds.filter(|kind| kind.is_empty()).for_each(|kind| *kind = policy::KIND.to_owned());
+    let kinds = cases
+        .accepted
+        .iter_mut()
+        .map(|case| &mut case.kind)
+        .chain(cases.refused.iter_mut().map(|case| &mut case.kind));
+    kinds
+        .filter(|kind| kind.is_empty())
+        .for_each(|kind| *kind = policy::KIND.to_owned());
     cases
 }
 

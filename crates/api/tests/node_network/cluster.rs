@@ -40,19 +40,37 @@ pub async fn with_definitions() -> ControlPlane {
 
 /// Applies a file as users do.
 pub async fn apply(cluster: &ControlPlane, file: &Path) {
-    cluster.kubectl(&["apply", "-f", file.to_str().unwrap()]).await.unwrap();
+    cluster
+        .kubectl(&["apply", "-f", file.to_str().unwrap()])
+        .await
+        .unwrap();
 }
 
-/// Waits until all kinds of a version can be read. A definition comes into force a moment after it was made.
+/// Waits until all kinds of a version can be read. A definition comes into force a moment after it
+/// was made.
 pub async fn served(cluster: &ControlPlane, version: &str) {
-    let kinds = ["nodenetworkstates", "nodenetworkconfigurationpolicies", "nodenetworkconfigurationenactments", "nmstates"];
+    let kinds = [
+        "nodenetworkstates",
+        "nodenetworkconfigurationpolicies",
+        "nodenetworkconfigurationenactments",
+        "nmstates",
+    ];
     for kind in kinds {
-        eventually(async || cluster.kubectl(&["get", &format!("{kind}.{version}.nmstate.io")]).await).await;
+        eventually(async || {
+            cluster
+                .kubectl(&["get", &format!("{kind}.{version}.nmstate.io")])
+                .await
+        })
+        .await;
     }
 }
 
-/// Waits until it is refused with these words. A policy comes into force a moment after it was made.
-pub async fn refused_in_time<T: Debug, E: Display>(ask: impl AsyncFn() -> Result<T, E>, words: &str) {
+/// Waits until it is refused with these words. A policy comes into force a moment after it was
+/// made.
+pub async fn refused_in_time<T: Debug, E: Display>(
+    ask: impl AsyncFn() -> Result<T, E>,
+    words: &str,
+) {
     eventually(async || match ask().await {
         Err(error) if error.to_string().contains(words) => Ok(()),
         Err(error) => Err(error.to_string()),
@@ -68,15 +86,24 @@ pub async fn create(cluster: &ControlPlane, object: &Value) -> Result<(), String
 
 /// An object as JSON, read as this version.
 pub async fn read(cluster: &ControlPlane, resource: &str, name: &str) -> Value {
-    serde_json::from_str(&cluster.kubectl(&["get", resource, name, "-o", "json"]).await.unwrap()).unwrap()
+    serde_json::from_str(
+        &cluster
+            .kubectl(&["get", resource, name, "-o", "json"])
+            .await
+            .unwrap(),
+    )
+    .unwrap()
 }
 
-/// The API server keeps no null that is not asked for, and a patch takes such a field away: what is null is as if left out.
+/// The API server keeps no null that is not asked for, and a patch takes such a field away: what is
+/// null is as if left out.
 pub fn without_nulls(value: &Value) -> Value {
     match value {
-        Value::Object(fields) => {
-            fields.iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| (key.clone(), without_nulls(value))).collect()
-        }
+        Value::Object(fields) => fields
+            .iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(key, value)| (key.clone(), without_nulls(value)))
+            .collect(),
         Value::Array(items) => items.iter().map(without_nulls).collect(),
         other => other.clone(),
     }

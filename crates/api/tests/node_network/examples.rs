@@ -12,19 +12,26 @@ use weft_testenv::ControlPlane;
 
 use crate::{
     cases::{cases, object},
-    cluster::{ADMISSION, apply, create, deploy, read, refused_in_time, root, with_definitions, without_nulls},
+    cluster::{
+        ADMISSION, apply, create, deploy, read, refused_in_time, root, with_definitions,
+        without_nulls,
+    },
     table::By,
 };
 
 fn files(folder: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(root().join("examples").join(folder)).unwrap();
-    let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_file()).collect();
+    let mut files: Vec<_> = entries
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_file())
+        .collect();
     files.sort();
     files
 }
 
 fn document(path: &Path) -> Value {
-    serde_saphyr::from_str(&fs::read_to_string(path).unwrap()).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    serde_saphyr::from_str(&fs::read_to_string(path).unwrap())
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 fn early(name: &str) -> PathBuf {
@@ -35,8 +42,16 @@ async fn control_plane() -> ControlPlane {
     let cluster = with_definitions().await;
     apply(&cluster, &deploy(ADMISSION)).await;
     let cases = cases();
-    let refused = cases.refused.iter().find(|case| case.by == By::Policy).unwrap();
-    refused_in_time(async || create(&cluster, &object(&refused.kind, &refused.spec)).await, &refused.message).await;
+    let refused = cases
+        .refused
+        .iter()
+        .find(|case| case.by == By::Policy)
+        .unwrap();
+    refused_in_time(
+        async || create(&cluster, &object(&refused.kind, &refused.spec)).await,
+        &refused.message,
+    )
+    .await;
     cluster
 }
 
@@ -45,30 +60,60 @@ async fn assert_stored(cluster: &ControlPlane, file: &Path) {
     apply(cluster, file).await;
     let document = document(file);
     let kind = document["kind"].as_str().unwrap();
-    let found = read(cluster, &format!("{}.v1.nmstate.io", kind.to_lowercase()), document["metadata"]["name"].as_str().unwrap()).await;
+    let found = read(
+        cluster,
+        &format!("{}.v1.nmstate.io", kind.to_lowercase()),
+        document["metadata"]["name"].as_str().unwrap(),
+    )
+    .await;
     let spec = without_nulls(&document["spec"]);
     assert_eq!(found["spec"], spec, "{}", file.display());
     let typed = match kind {
-        "NodeNetworkState" => json!(serde_json::from_value::<NodeNetworkState>(found).unwrap().spec),
+        "NodeNetworkState" => json!(
+            serde_json::from_value::<NodeNetworkState>(found)
+                .unwrap()
+                .spec
+        ),
         "NMState" => json!(serde_json::from_value::<NMState>(found).unwrap().spec),
-        _ => json!(serde_json::from_value::<NodeNetworkConfigurationPolicy>(found).unwrap().spec),
+        _ => json!(
+            serde_json::from_value::<NodeNetworkConfigurationPolicy>(found)
+                .unwrap()
+                .spec
+        ),
     };
     // No specification is read as an empty one.
-    let typed = if spec.is_null() && typed == json!({}) { Value::Null } else { typed };
+    let typed = if spec.is_null() && typed == json!({}) {
+        Value::Null
+    } else {
+        typed
+    };
     assert_eq!(typed, spec, "{}", file.display());
 }
 
 #[tokio::test]
 async fn documents_in_the_first_form_of_the_api_are_applied_as_they_are() {
     let cluster = control_plane().await;
-    for file in ["state.yaml", "state-desired.yaml", "state-spellings.yaml", "policy-dhcp.yaml"] {
+    for file in [
+        "state.yaml",
+        "state-desired.yaml",
+        "state-spellings.yaml",
+        "policy-dhcp.yaml",
+    ] {
         assert_stored(&cluster, &early(file)).await;
     }
-    // The status is the agent's: the first document, applied once more with all that it holds there, leaves none.
+    // The status is the agent's: the first document, applied once more with all that it holds
+    // there, leaves none.
     assert_eq!(read(&cluster, "nns", "node01").await.get("status"), None);
 
-    let error = create(&cluster, &document(&early("policy-auto-bonding.yaml"))).await.unwrap_err();
-    for words in ["spec.match.interfaces.lldp", "remove lldp", "spec.autoConfig", "autoConfig does not work yet"] {
+    let error = create(&cluster, &document(&early("policy-auto-bonding.yaml")))
+        .await
+        .unwrap_err();
+    for words in [
+        "spec.match.interfaces.lldp",
+        "remove lldp",
+        "spec.autoConfig",
+        "autoConfig does not work yet",
+    ] {
         assert!(error.contains(words), "{error}");
     }
 }
@@ -81,14 +126,31 @@ async fn every_example_is_applied_as_it_is() {
         assert_stored(&cluster, &file).await;
         let document = document(&file);
         let name = document["metadata"]["name"].as_str().unwrap().to_owned();
-        assert!(names.insert((document["kind"].to_string(), name)), "{}: another example has this name", file.display());
+        assert!(
+            names.insert((document["kind"].to_string(), name)),
+            "{}: another example has this name",
+            file.display()
+        );
     }
     let page = fs::read_to_string(root().join("docs/node-network.md")).unwrap();
-    let examples: Vec<_> = page.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
-    assert!(examples.len() >= 7, "only {} examples were found: is this test still reading the page?", examples.len());
+    let examples: Vec<_> = page
+        .split("```yaml\n")
+        .skip(1)
+        .map(|rest| rest.split("```").next().unwrap())
+        .collect();
+    assert!(
+        examples.len() >= 7,
+        "only {} examples were found: is this test still reading the page?",
+        examples.len()
+    );
     for example in examples {
         // One of them, the NMState, is there already.
-        let result = cluster.kubectl_with_input(&["apply", "--dry-run=server", "--validate=strict", "-f", "-"], example).await;
+        let result = cluster
+            .kubectl_with_input(
+                &["apply", "--dry-run=server", "--validate=strict", "-f", "-"],
+                example,
+            )
+            .await;
         assert!(result.is_ok(), "{example}: {result:?}");
     }
     // What the guide of kubernetes-nmstate shows is there.

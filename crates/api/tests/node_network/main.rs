@@ -1,4 +1,5 @@
-//! The kinds of nmstate.io: what their definitions and admission policies accept and refuse, in-process and on a real API server.
+//! The kinds of nmstate.io: what their definitions and admission policies accept and refuse,
+//! in-process and on a real API server.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod agents;

@@ -9,11 +9,27 @@ use crate::{
     table::{self, By},
 };
 
-const KINDS: [&str; 3] = [node_network::state::KIND, node_network::policy::KIND, node_network::installation::KIND];
+const KINDS: [&str; 3] = [
+    node_network::state::KIND,
+    node_network::policy::KIND,
+    node_network::installation::KIND,
+];
 
 fn schema(kind: &str) -> Value {
-    let crd = node_network::crds().into_iter().find(|crd| crd.spec.names.kind == kind).unwrap();
-    serde_json::to_value(crd.spec.versions[0].schema.as_ref().unwrap().open_api_v3_schema.as_ref().unwrap()).unwrap()
+    let crd = node_network::crds()
+        .into_iter()
+        .find(|crd| crd.spec.names.kind == kind)
+        .unwrap();
+    serde_json::to_value(
+        crd.spec.versions[0]
+            .schema
+            .as_ref()
+            .unwrap()
+            .open_api_v3_schema
+            .as_ref()
+            .unwrap(),
+    )
+    .unwrap()
 }
 
 fn errors(object: &Value) -> Vec<ValidationError> {
@@ -30,7 +46,11 @@ fn what_is_valid_is_accepted() {
 
 #[test]
 fn what_can_never_work_is_refused() {
-    for case in cases().refused.into_iter().filter(|case| case.by == By::Rule) {
+    for case in cases()
+        .refused
+        .into_iter()
+        .filter(|case| case.by == By::Rule)
+    {
         case.is_among(&errors(&object(&case.kind, &case.spec)));
     }
 }
@@ -46,7 +66,12 @@ fn names_fit_into_labels() {
         assert!(named(length).is_empty(), "{kind}");
         let errors = named(length + 1);
         assert_eq!(errors.len(), 1, "{errors:?}");
-        assert!(errors[0].message.contains(&format!("no more than {length} characters")), "{errors:?}");
+        assert!(
+            errors[0]
+                .message
+                .contains(&format!("no more than {length} characters")),
+            "{errors:?}"
+        );
     }
 }
 
@@ -57,12 +82,23 @@ fn the_table_has_a_case_against_each_rule() {
         let mut all = table::rules(&schema(kind));
         // Of where pods may run there is a table of its own.
         let is_scheduling = |path: &str| {
-            kind == node_network::installation::KIND && ["odeSelector", "ffinity", "olerations"].iter().any(|name| path.contains(name))
+            kind == node_network::installation::KIND
+                && ["odeSelector", "ffinity", "olerations"]
+                    .iter()
+                    .any(|name| path.contains(name))
         };
         all.retain(|(path, _)| path != "metadata.name" && !is_scheduling(path));
         assert!(!all.is_empty(), "{kind}");
-        let is_said = |path: &str, message: &str| cases.refused.iter().any(|case| case.kind == kind && case.is_against(path, message));
-        let silent: Vec<_> = all.iter().filter(|(path, message)| !is_said(path, message)).collect();
+        let is_said = |path: &str, message: &str| {
+            cases
+                .refused
+                .iter()
+                .any(|case| case.kind == kind && case.is_against(path, message))
+        };
+        let silent: Vec<_> = all
+            .iter()
+            .filter(|(path, message)| !is_said(path, message))
+            .collect();
         assert!(silent.is_empty(), "{kind}: {silent:#?}");
     }
 }

@@ -14,8 +14,16 @@ async fn control_plane() -> ControlPlane {
     let cluster = with_definitions().await;
     apply(&cluster, &deploy(ADMISSION)).await;
     let cases = cases();
-    let refused = cases.refused.iter().find(|case| case.by == By::Policy).unwrap();
-    refused_in_time(async || create(&cluster, &object(&refused.kind, &refused.spec)).await, &refused.message).await;
+    let refused = cases
+        .refused
+        .iter()
+        .find(|case| case.by == By::Policy)
+        .unwrap();
+    refused_in_time(
+        async || create(&cluster, &object(&refused.kind, &refused.spec)).await,
+        &refused.message,
+    )
+    .await;
     cluster
 }
 
@@ -34,7 +42,9 @@ async fn the_server_agrees_with_the_table_in_both_versions() {
             assert!(result.is_ok(), "{version} {}: {result:?}", case.name);
         }
         for case in &cases.refused {
-            let Err(error) = create(&cluster, &object(&case.kind, &case.spec)).await else { panic!("{version}: accepted: {}", case.spec) };
+            let Err(error) = create(&cluster, &object(&case.kind, &case.spec)).await else {
+                panic!("{version}: accepted: {}", case.spec)
+            };
             case.was_told(&error);
         }
     }
@@ -46,7 +56,11 @@ async fn the_server_agrees_with_the_table_in_both_versions() {
         };
         create(&cluster, &named(length)).await.unwrap();
         let error = create(&cluster, &named(length + 1)).await.unwrap_err();
-        assert!(error.contains("metadata.name") && error.contains(&format!("no more than {length} characters")), "{error}");
+        assert!(
+            error.contains("metadata.name")
+                && error.contains(&format!("no more than {length} characters")),
+            "{error}"
+        );
     }
 }
 
@@ -55,20 +69,33 @@ async fn fields_that_are_not_known_are_refused_texts_explained_and_columns_shown
     let cluster = control_plane().await;
     for (kind, path, field) in [
         ("NodeNetworkConfigurationPolicy", "/spec", "nodeselector"),
-        ("NodeNetworkConfigurationPolicy", "/spec/match/interfaces", "macAddress"),
+        (
+            "NodeNetworkConfigurationPolicy",
+            "/spec/match/interfaces",
+            "macAddress",
+        ),
         ("NodeNetworkState", "/spec", "desired"),
         ("NMState", "/spec", "placement"),
     ] {
-        let mut misspelt = object(kind, &json!({"match": {"interfaces": {"name": "eth1"}}, "desiredState": {"interfaces": [{}]}}));
+        let mut misspelt = object(
+            kind,
+            &json!({"match": {"interfaces": {"name": "eth1"}}, "desiredState": {"interfaces": [{}]}}),
+        );
         if kind != "NodeNetworkConfigurationPolicy" {
             misspelt["spec"] = json!({});
         }
         misspelt.pointer_mut(path).unwrap()[field] = json!("x");
         let error = create(&cluster, &misspelt).await.unwrap_err();
-        assert!(error.contains("unknown field") && error.contains(field), "{error}");
+        assert!(
+            error.contains("unknown field") && error.contains(field),
+            "{error}"
+        );
     }
     for (field, text) in [
-        ("nncp.spec.maxUnavailable", "How many nodes may be changed at the same time"),
+        (
+            "nncp.spec.maxUnavailable",
+            "How many nodes may be changed at the same time",
+        ),
         ("nncp.spec.probes.dns.server", "name server that is asked"),
         ("nns.spec.managed", "changes nothing there"),
         ("nnce.spec.wanted.decision", "Granted: the node applies it"),
@@ -91,39 +118,104 @@ async fn fields_that_are_not_known_are_refused_texts_explained_and_columns_shown
         condition("Degraded", "Unknown", ""),
     ]);
     for (kind, resource, headers) in [
-        ("NodeNetworkConfigurationPolicy", "nncp", vec!["NAME", "STATUS", "REASON"]),
-        ("NodeNetworkConfigurationEnactment", "nnce", vec!["NAME", "STATUS", "STATUS", "AGE", "REASON"]),
+        (
+            "NodeNetworkConfigurationPolicy",
+            "nncp",
+            vec!["NAME", "STATUS", "REASON"],
+        ),
+        (
+            "NodeNetworkConfigurationEnactment",
+            "nnce",
+            vec!["NAME", "STATUS", "STATUS", "AGE", "REASON"],
+        ),
         ("NMState", "nmstate", vec!["NAME", "STATUS", "REASON"]),
         ("NodeNetworkState", "nns", vec!["NAME", "AGE"]),
     ] {
-        let version = if kind.ends_with("Enactment") { "nmstate.io/v1beta1" } else { "nmstate.io/v1" };
+        let version = if kind.ends_with("Enactment") {
+            "nmstate.io/v1beta1"
+        } else {
+            "nmstate.io/v1"
+        };
         let mut one = object(kind, &json!({}));
         one["apiVersion"] = json!(version);
-        cluster.kubectl_with_input(&["create", "-f", "-"], &one.to_string()).await.unwrap();
+        cluster
+            .kubectl_with_input(&["create", "-f", "-"], &one.to_string())
+            .await
+            .unwrap();
         let status = json!({"status": {"conditions": conditions}}).to_string();
-        cluster.kubectl(&["patch", resource, "one", "--subresource=status", "--type=merge", "-p", &status]).await.unwrap();
+        cluster
+            .kubectl(&[
+                "patch",
+                resource,
+                "one",
+                "--subresource=status",
+                "--type=merge",
+                "-p",
+                &status,
+            ])
+            .await
+            .unwrap();
         let table = cluster.kubectl(&["get", resource]).await.unwrap();
-        let words: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+        let words: Vec<Vec<&str>> = table
+            .lines()
+            .map(|line| line.split_whitespace().collect())
+            .collect();
         assert_eq!(words[0], headers, "{table}");
         if resource != "nns" {
-            assert_eq!((words[1][1], *words[1].last().unwrap()), ("Available", "SuccessfullyConfigured"), "{table}");
+            assert_eq!(
+                (words[1][1], *words[1].last().unwrap()),
+                ("Available", "SuccessfullyConfigured"),
+                "{table}"
+            );
         }
     }
 }
 
-/// Whoever does not touch the specification is let through, whatever it says: a finalizer can always be taken off.
+/// Whoever does not touch the specification is let through, whatever it says: a finalizer can
+/// always be taken off.
 #[tokio::test]
 async fn an_old_policy_can_still_be_labelled() {
     let cluster = with_definitions().await;
     let old = json!({"match": {"interfaces": {"name": "eth1"}}, "desiredState": {"interfaces": [{"name": "eth1"}]}});
-    cluster.kubectl_with_input(&["create", "-f", "-"], &object("NodeNetworkConfigurationPolicy", &old).to_string()).await.unwrap();
+    cluster
+        .kubectl_with_input(
+            &["create", "-f", "-"],
+            &object("NodeNetworkConfigurationPolicy", &old).to_string(),
+        )
+        .await
+        .unwrap();
     apply(&cluster, &deploy(ADMISSION)).await;
     let words = "interfaces of spec.desiredState have no name";
-    let change = ["patch", "nncp", "one", "--dry-run=server", "--type=merge", "-p", r#"{"spec":{"priority":1}}"#];
+    let change = [
+        "patch",
+        "nncp",
+        "one",
+        "--dry-run=server",
+        "--type=merge",
+        "-p",
+        r#"{"spec":{"priority":1}}"#,
+    ];
     refused_in_time(async || cluster.kubectl(&change).await, words).await;
-    cluster.kubectl(&["label", "nncp", "one", "a=b"]).await.unwrap();
+    cluster
+        .kubectl(&["label", "nncp", "one", "a=b"])
+        .await
+        .unwrap();
     let status = r#"{"status":{"observedGeneration":1}}"#;
-    cluster.kubectl(&["patch", "nncp", "one", "--subresource=status", "--type=merge", "-p", status]).await.unwrap();
+    cluster
+        .kubectl(&[
+            "patch",
+            "nncp",
+            "one",
+            "--subresource=status",
+            "--type=merge",
+            "-p",
+            status,
+        ])
+        .await
+        .unwrap();
     let mended = r#"{"spec":{"desiredState":{"interfaces":[{"mtu":9000}]}}}"#;
-    cluster.kubectl(&["patch", "nncp", "one", "--type=merge", "-p", mended]).await.unwrap();
+    cluster
+        .kubectl(&["patch", "nncp", "one", "--type=merge", "-p", mended])
+        .await
+        .unwrap();
 }

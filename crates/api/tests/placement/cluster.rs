@@ -30,27 +30,45 @@ pub async fn control_plane() -> ControlPlane {
     }
     // Both come into force a moment after they were made.
     let cases = cases();
-    let refused = cases.refused.iter().find(|case| case.by == By::Policy).unwrap();
-    eventually(async || match create(&cluster, &object(&refused.spec)).await {
-        Err(error) if error.contains(&refused.message) => Ok(()),
-        other => Err(format!("{other:?}")),
-    })
+    let refused = cases
+        .refused
+        .iter()
+        .find(|case| case.by == By::Policy)
+        .unwrap();
+    eventually(
+        async || match create(&cluster, &object(&refused.spec)).await {
+            Err(error) if error.contains(&refused.message) => Ok(()),
+            other => Err(format!("{other:?}")),
+        },
+    )
     .await;
     cluster
 }
 
 /// Applies a file as users do.
 pub async fn apply(cluster: &ControlPlane, file: &Path) {
-    cluster.kubectl(&["apply", "-f", file.to_str().unwrap()]).await.unwrap();
+    cluster
+        .kubectl(&["apply", "-f", file.to_str().unwrap()])
+        .await
+        .unwrap();
 }
 
 /// As kubectl does it, with fields that are not known refused.
 pub async fn create(cluster: &ControlPlane, object: &Value) -> Result<String, String> {
     let args = ["create", "--dry-run=server", "--validate=strict", "-f", "-"];
-    cluster.kubectl_with_input(&args, &object.to_string()).await.map_err(|error| error.to_string())
+    cluster
+        .kubectl_with_input(&args, &object.to_string())
+        .await
+        .map_err(|error| error.to_string())
 }
 
 /// A PlacementAPI as it is stored.
 pub async fn read(cluster: &ControlPlane, name: &str) -> Value {
-    serde_json::from_str(&cluster.kubectl(&["get", "placementapi", name, "-o", "json"]).await.unwrap()).unwrap()
+    serde_json::from_str(
+        &cluster
+            .kubectl(&["get", "placementapi", name, "-o", "json"])
+            .await
+            .unwrap(),
+    )
+    .unwrap()
 }

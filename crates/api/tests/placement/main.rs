@@ -1,4 +1,5 @@
-//! PlacementAPI: what its definition and its admission policy accept and refuse, in-process and on a real API server.
+//! PlacementAPI: what its definition and its admission policy accept and refuse, in-process and on
+//! a real API server.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod cases;

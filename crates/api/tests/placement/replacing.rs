@@ -27,20 +27,43 @@ async fn the_definition_of_placement_operator_is_replaced_and_comes_back() {
     });
     let text = object(&spec).to_string();
     // Established does not mean served.
-    eventually(async || cluster.kubectl_with_input(&["apply", "--server-side", "-f", "-"], &text).await).await;
+    eventually(async || {
+        cluster
+            .kubectl_with_input(&["apply", "--server-side", "-f", "-"], &text)
+            .await
+    })
+    .await;
     let status = json!({"status": {
         "conditions": [{"type": "Ready", "status": "True", "reason": "Ready", "message": "Setup complete", "lastTransitionTime": "2026-01-02T03:04:05Z"}],
         "hash": {"dbsync": "n5b", "input": "n6c"}, "readyCount": 1, "databaseHostname": "openstack.default.svc", "observedGeneration": 1,
         "lastAppliedTopology": {"name": "a", "namespace": "default"}, "networkAttachments": {"default/storage": ["172.18.0.52"]},
     }});
-    let patch = ["patch", "placementapi", "placement", "--subresource=status", "--type=merge", "-p", &status.to_string()];
+    let patch = [
+        "patch",
+        "placementapi",
+        "placement",
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        &status.to_string(),
+    ];
     cluster.kubectl(&patch).await.unwrap();
     let before = read(&cluster, "placement").await;
 
     apply(&cluster, &definition()).await;
     let ours = r#"{"spec":{"auth":{"strategy":"keystone"}}}"#;
     eventually(async || {
-        cluster.kubectl(&["patch", "placementapi", "placement", "--type=merge", "-p", ours]).await.map_err(|error| error.to_string())?;
+        cluster
+            .kubectl(&[
+                "patch",
+                "placementapi",
+                "placement",
+                "--type=merge",
+                "-p",
+                ours,
+            ])
+            .await
+            .map_err(|error| error.to_string())?;
         match read(&cluster, "placement").await["spec"]["auth"]["strategy"].as_str() {
             Some("keystone") => Ok(()),
             other => Err(format!("{other:?}: their definition is still served")),
@@ -60,5 +83,8 @@ async fn the_definition_of_placement_operator_is_replaced_and_comes_back() {
     let after = read(&cluster, "placement").await;
     let mut spec = after["spec"].clone();
     spec.as_object_mut().unwrap().remove("auth");
-    assert_eq!((&spec, &after["status"]), (&before["spec"], &before["status"]));
+    assert_eq!(
+        (&spec, &after["status"]),
+        (&before["spec"], &before["status"])
+    );
 }

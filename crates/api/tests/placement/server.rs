@@ -27,7 +27,10 @@ async fn the_server_agrees_with_the_table() {
 async fn what_is_left_out_gets_the_defaults_of_placement_operator_and_columns_are_shown() {
     let cluster = control_plane().await;
     let spec = json!({"databaseInstance": "openstack", "secret": "osp-secret", "networkAttachments": ["storage"]});
-    cluster.kubectl_with_input(&["create", "-f", "-"], &object(&spec).to_string()).await.unwrap();
+    cluster
+        .kubectl_with_input(&["create", "-f", "-"], &object(&spec).to_string())
+        .await
+        .unwrap();
     let stored = read(&cluster, "placement").await;
     assert_eq!(
         stored["spec"],
@@ -41,12 +44,32 @@ async fn what_is_left_out_gets_the_defaults_of_placement_operator_and_columns_ar
         {"type": "Ready", "status": "False", "severity": "Info", "reason": "Requested", "message": "DB create job still running", "lastTransitionTime": "2026-01-02T03:04:05Z"},
         {"type": "DBReady", "status": "False", "lastTransitionTime": "2026-01-02T03:04:05Z"},
     ], "networkAttachments": {"default/storage": ["172.18.0.52"]}, "hash": {"dbsync": "a"}, "readyCount": 1}});
-    let patch = ["patch", "placementapi", "placement", "--subresource=status", "--type=merge", "-p", &status.to_string()];
+    let patch = [
+        "patch",
+        "placementapi",
+        "placement",
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        &status.to_string(),
+    ];
     cluster.kubectl(&patch).await.unwrap();
-    assert_eq!(read(&cluster, "placement").await["status"], status["status"]);
+    assert_eq!(
+        read(&cluster, "placement").await["status"],
+        status["status"]
+    );
     let table = cluster.kubectl(&["get", "placementapis"]).await.unwrap();
-    let lines: Vec<_> = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-    assert_eq!(lines, ["NAME NETWORKATTACHMENTS STATUS MESSAGE", r#"placement ["storage"] False DB create job still running"#]);
+    let lines: Vec<_> = table
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            "NAME NETWORKATTACHMENTS STATUS MESSAGE",
+            r#"placement ["storage"] False DB create job still running"#
+        ]
+    );
 }
 
 /// Strict or not, kubectl or another client: nobody loses networks silently.
@@ -56,34 +79,56 @@ async fn the_misspelt_networks_are_refused_whatever_the_client_checks() {
     let spec = json!({"databaseInstance": "openstack", "secret": "osp-secret", "networkAttachents": ["storage"]});
     for validate in ["--validate=strict", "--validate=ignore"] {
         let args = ["create", "--dry-run=server", validate, "-f", "-"];
-        let error = cluster.kubectl_with_input(&args, &object(&spec).to_string()).await.unwrap_err().to_string();
-        assert!(error.contains("spec.networkAttachents: Invalid value") && error.contains("the field is networkAttachments"), "{error}");
+        let error = cluster
+            .kubectl_with_input(&args, &object(&spec).to_string())
+            .await
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("spec.networkAttachents: Invalid value")
+                && error.contains("the field is networkAttachments"),
+            "{error}"
+        );
     }
     for (path, field) in [("/spec", "networkattachments"), ("/spec", "databaseUser")] {
         let mut unknown = object(&json!({"databaseInstance": "openstack", "secret": "osp-secret"}));
         unknown.pointer_mut(path).unwrap()[field] = json!("x");
         let error = create(&cluster, &unknown).await.unwrap_err();
-        assert!(error.contains("unknown field") && error.contains(field), "{error}");
+        assert!(
+            error.contains("unknown field") && error.contains(field),
+            "{error}"
+        );
     }
 }
 
-/// The most that a rule may be asked to look at is looked at, within the budget that the API server gives it when an object is written.
+/// The most that a rule may be asked to look at is looked at, within the budget that the API server
+/// gives it when an object is written.
 #[tokio::test]
 async fn the_largest_object_is_judged_within_the_budget() {
     let cluster = control_plane().await;
-    let networks: Vec<_> = (0..32).map(|number| format!("{}{number}", "a".repeat(240))).collect();
+    let networks: Vec<_> = (0..32)
+        .map(|number| format!("{}{number}", "a".repeat(240)))
+        .collect();
     let settings = format!("[DEFAULT]\n{}", "a = b\n c\n# d\n\n".repeat(9_350));
-    assert!(settings.len() > 130_000 && settings.len() < 131_072, "{}", settings.len());
-    let ranges: Vec<_> = (0..256).map(|number| format!("10.0.{number}.0/24")).collect();
-    let service =
-        json!({"spec": {"loadBalancerSourceRanges": ranges}, "endpointURL": format!("http://{}/{}", "a".repeat(1000), "b".repeat(1000))});
+    assert!(
+        settings.len() > 130_000 && settings.len() < 131_072,
+        "{}",
+        settings.len()
+    );
+    let ranges: Vec<_> = (0..256)
+        .map(|number| format!("10.0.{number}.0/24"))
+        .collect();
+    let service = json!({"spec": {"loadBalancerSourceRanges": ranges}, "endpointURL": format!("http://{}/{}", "a".repeat(1000), "b".repeat(1000))});
     let spec = json!({
         "databaseInstance": "openstack", "secret": "osp-secret", "networkAttachments": networks, "customServiceConfig": settings,
         "override": {"service": {"public": service, "internal": service}},
     });
     create(&cluster, &object(&spec)).await.unwrap();
     let mut broken = spec;
-    broken["customServiceConfig"] = json!(format!("{}=", broken["customServiceConfig"].as_str().unwrap()));
+    broken["customServiceConfig"] = json!(format!(
+        "{}=",
+        broken["customServiceConfig"].as_str().unwrap()
+    ));
     let error = create(&cluster, &object(&broken)).await.unwrap_err();
     assert!(error.contains("Placement cannot read this"), "{error}");
 }
@@ -93,7 +138,10 @@ async fn the_largest_object_is_judged_within_the_budget() {
 async fn an_old_object_can_still_be_labelled() {
     let cluster = control_plane().await;
     for file in [definition(), policy()] {
-        cluster.kubectl(&["delete", "-f", file.to_str().unwrap(), "--wait=true"]).await.unwrap();
+        cluster
+            .kubectl(&["delete", "-f", file.to_str().unwrap(), "--wait=true"])
+            .await
+            .unwrap();
     }
     apply(&cluster, &crate::replacing::fixture()).await;
     let spec = json!({
@@ -101,7 +149,12 @@ async fn an_old_object_can_still_be_labelled() {
         "topologyRef": {"name": "a", "namespace": "elsewhere"}, "customServiceConfig": "foo",
     });
     let text = object(&spec).to_string();
-    eventually(async || cluster.kubectl_with_input(&["apply", "--server-side", "-f", "-"], &text).await).await;
+    eventually(async || {
+        cluster
+            .kubectl_with_input(&["apply", "--server-side", "-f", "-"], &text)
+            .await
+    })
+    .await;
     for file in [definition(), policy()] {
         apply(&cluster, &file).await;
     }
@@ -115,13 +168,42 @@ async fn an_old_object_can_still_be_labelled() {
         r#"{"spec":{"tls":{"api":{"public":{"secretName":"b"}}}}}"#,
     ];
     eventually(async || match cluster.kubectl(&change).await {
-        Err(error) if error.to_string().contains("needs both certificates or none") => Ok(()),
+        Err(error)
+            if error
+                .to_string()
+                .contains("needs both certificates or none") =>
+        {
+            Ok(())
+        }
         other => Err(format!("{other:?}")),
     })
     .await;
-    cluster.kubectl(&["label", "placementapi", "placement", "a=b"]).await.unwrap();
+    cluster
+        .kubectl(&["label", "placementapi", "placement", "a=b"])
+        .await
+        .unwrap();
     let finalizer = r#"{"metadata":{"finalizers":["openstack.org/placementapi"]}}"#;
-    cluster.kubectl(&["patch", "placementapi", "placement", "--type=merge", "-p", finalizer]).await.unwrap();
+    cluster
+        .kubectl(&[
+            "patch",
+            "placementapi",
+            "placement",
+            "--type=merge",
+            "-p",
+            finalizer,
+        ])
+        .await
+        .unwrap();
     let without = r#"{"metadata":{"finalizers":null}}"#;
-    cluster.kubectl(&["patch", "placementapi", "placement", "--type=merge", "-p", without]).await.unwrap();
+    cluster
+        .kubectl(&[
+            "patch",
+            "placementapi",
+            "placement",
+            "--type=merge",
+            "-p",
+            without,
+        ])
+        .await
+        .unwrap();
 }

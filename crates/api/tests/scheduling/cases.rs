@@ -27,7 +27,8 @@ pub struct Refused {
     pub by: By,
     /// The field that the error is about, in `spec`.
     field: String,
-    /// A part of what the schema or its rule says; of the check in Rust's message where the check is alone.
+    /// A part of what the schema or its rule says; of the check in Rust's message where the check
+    /// is alone.
     pub message: String,
     /// `spec` is an expression of a required node affinity.
     #[serde(default)]
@@ -72,7 +73,12 @@ impl Refused {
     /// The field that the error is about, from where these fields stand.
     pub fn field(&self) -> String {
         let required = "requiredDuringSchedulingIgnoredDuringExecution";
-        let of_node = |list: &str| format!("affinity.nodeAffinity.{required}.nodeSelectorTerms[0].{list}[0].{}", self.field);
+        let of_node = |list: &str| {
+            format!(
+                "affinity.nodeAffinity.{required}.nodeSelectorTerms[0].{list}[0].{}",
+                self.field
+            )
+        };
         match (self.expression, self.fields, self.term) {
             (true, _, _) => of_node("matchExpressions"),
             (_, true, _) => of_node("matchFields"),

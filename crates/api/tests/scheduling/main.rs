@@ -1,4 +1,5 @@
-//! Where pods may run: what the definitions accept and refuse, in-process and on a real API server, and whether that is what Kubernetes takes in a pod.
+//! Where pods may run: what the definitions accept and refuse, in-process and on a real API server,
+//! and whether that is what Kubernetes takes in a pod.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod cases;
@@ -28,7 +29,11 @@ fn addons(scheduling: &Value) -> Value {
 /// An NMState with these fields, each under both of its names.
 fn installation(scheduling: &Value) -> Value {
     let mut spec = scheduling.clone();
-    for (name, infra) in [("nodeSelector", "infraNodeSelector"), ("affinity", "infraAffinity"), ("tolerations", "infraTolerations")] {
+    for (name, infra) in [
+        ("nodeSelector", "infraNodeSelector"),
+        ("affinity", "infraAffinity"),
+        ("tolerations", "infraTolerations"),
+    ] {
         if !scheduling[name].is_null() {
             spec[infra] = scheduling[name].clone();
         }
@@ -39,7 +44,16 @@ fn installation(scheduling: &Value) -> Value {
 #[test]
 fn rules_accept_and_refuse_what_the_table_says() {
     let crd = addons::crd();
-    let schema = serde_json::to_value(crd.spec.versions[0].schema.as_ref().unwrap().open_api_v3_schema.as_ref().unwrap()).unwrap();
+    let schema = serde_json::to_value(
+        crd.spec.versions[0]
+            .schema
+            .as_ref()
+            .unwrap()
+            .open_api_v3_schema
+            .as_ref()
+            .unwrap(),
+    )
+    .unwrap();
     for case in cases().accepted {
         let errors = table::errors(&schema, &addons(&case.spec));
         assert!(errors.is_empty(), "{}: {errors:#?}", case.name);
@@ -47,16 +61,35 @@ fn rules_accept_and_refuse_what_the_table_says() {
     let dotted = |path: &str| path.replace('[', ".").replace(']', "");
     for case in cases().refused.iter().filter(|case| case.by == By::Rule) {
         let errors = table::errors(&schema, &addons(&case.spec()));
-        let field = dotted(&format!("spec.placementConfiguration.workloads.{}", case.field()));
-        let is_it = |path: &str, message: &str| dotted(path) == field && message.contains(&case.message);
-        assert!(errors.iter().any(|error| is_it(&error.field_path, &error.message)), "{}: {errors:#?}", case.spec());
+        let field = dotted(&format!(
+            "spec.placementConfiguration.workloads.{}",
+            case.field()
+        ));
+        let is_it =
+            |path: &str, message: &str| dotted(path) == field && message.contains(&case.message);
+        assert!(
+            errors
+                .iter()
+                .any(|error| is_it(&error.field_path, &error.message)),
+            "{}: {errors:#?}",
+            case.spec()
+        );
     }
 }
 
 #[test]
 fn each_rule_has_a_case_against_it() {
     let crd = addons::crd();
-    let schema = serde_json::to_value(crd.spec.versions[0].schema.as_ref().unwrap().open_api_v3_schema.as_ref().unwrap()).unwrap();
+    let schema = serde_json::to_value(
+        crd.spec.versions[0]
+            .schema
+            .as_ref()
+            .unwrap()
+            .open_api_v3_schema
+            .as_ref()
+            .unwrap(),
+    )
+    .unwrap();
     let mut messages: Vec<_> = table::rules(&schema)
         .into_iter()
         .filter(|(path, _)| path.contains("placementConfiguration."))
@@ -65,7 +98,12 @@ fn each_rule_has_a_case_against_it() {
     messages.sort();
     messages.dedup();
     assert!(messages.len() > 10, "{messages:#?}");
-    messages.retain(|message| !cases().refused.iter().any(|case| case.by == By::Rule && message.contains(&case.message)));
+    messages.retain(|message| {
+        !cases()
+            .refused
+            .iter()
+            .any(|case| case.by == By::Rule && message.contains(&case.message))
+    });
     assert!(messages.is_empty(), "{messages:#?}");
 }
 
@@ -73,24 +111,45 @@ fn each_rule_has_a_case_against_it() {
 async fn the_server_agrees_with_the_table_about_each_api() {
     let cluster = ControlPlane::builder().api_only().start().await.unwrap();
     let definitions = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
-    cluster.kubectl(&["apply", "-f", definitions.to_str().unwrap()]).await.unwrap();
-    for (object, path) in
-        [(addons as fn(&Value) -> Value, &["spec.placementConfiguration.workloads."][..]), (installation, &["spec.", "spec.infra"])]
-    {
-        table::eventually(async || table::create(&cluster.client(), &object(&json!({}))).await).await;
+    cluster
+        .kubectl(&["apply", "-f", definitions.to_str().unwrap()])
+        .await
+        .unwrap();
+    for (object, path) in [
+        (
+            addons as fn(&Value) -> Value,
+            &["spec.placementConfiguration.workloads."][..],
+        ),
+        (installation, &["spec.", "spec.infra"]),
+    ] {
+        table::eventually(async || table::create(&cluster.client(), &object(&json!({}))).await)
+            .await;
         for case in cases().accepted {
             let result = table::create(&cluster.client(), &object(&case.spec)).await;
             assert!(result.is_ok(), "{}: {result:?}", case.name);
         }
         for case in cases().refused.iter().filter(|case| case.by != By::Check) {
             let spec = object(&case.spec());
-            let error = table::create(&cluster.client(), &spec).await.expect_err("it is refused");
+            let error = table::create(&cluster.client(), &spec)
+                .await
+                .expect_err("it is refused");
             for path in path {
-                // The keys of maps and the empty list of a required field are named by what holds them.
-                let field = if *path == "spec.infra" { capitalised(&case.field()) } else { case.field() };
+                // The keys of maps and the empty list of a required field are named by what holds
+                // them.
+                let field = if *path == "spec.infra" {
+                    capitalised(&case.field())
+                } else {
+                    case.field()
+                };
                 let field = format!("{path}{field}");
-                let field = if case.by == By::Schema { field.split("[a]").next().unwrap() } else { &field };
-                let said = error.lines().any(|line| line.starts_with(field) && line.contains(&case.message));
+                let field = if case.by == By::Schema {
+                    field.split("[a]").next().unwrap()
+                } else {
+                    &field
+                };
+                let said = error
+                    .lines()
+                    .any(|line| line.starts_with(field) && line.contains(&case.message));
                 assert!(said, "{field}, {}: {spec}\n{error}", case.message);
             }
         }
@@ -112,8 +171,15 @@ async fn the_server_agrees_with_the_table_about_a_daemon_set() {
         let labels = json!({"a": "b"});
         let template = json!({"metadata": {"labels": labels}, "spec": pod});
         let set = json!({"metadata": {"name": "a"}, "spec": {"selector": {"matchLabels": labels}, "template": template}});
-        let dry_run = PostParams { dry_run: true, ..PostParams::default() };
-        daemon_sets.create(&dry_run, &serde_json::from_value(set).unwrap()).await.map(drop).map_err(|error| error.to_string())
+        let dry_run = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
+        daemon_sets
+            .create(&dry_run, &serde_json::from_value(set).unwrap())
+            .await
+            .map(drop)
+            .map_err(|error| error.to_string())
     };
     for case in cases().accepted {
         let result = create(&case.spec).await;

@@ -1,4 +1,5 @@
-//! A table of what an API accepts and what it refuses, and whom to ask: the CEL rules of its schema, in-process, and a real API server.
+//! A table of what an API accepts and what it refuses, and whom to ask: the CEL rules of its
+//! schema, in-process, and a real API server.
 #![allow(dead_code, reason = "each test crate uses a part")]
 
 use std::fmt::Display;
@@ -53,7 +54,9 @@ impl Refused {
     /// Fails unless the API server has said this of this field. A line each: field, value, message.
     #[track_caller]
     pub fn was_told(&self, error: &str) {
-        let said = error.lines().any(|line| line.contains(&self.field) && line.contains(&self.message));
+        let said = error
+            .lines()
+            .any(|line| line.contains(&self.field) && line.contains(&self.message));
         assert!(said, "{}: {error}", self.spec);
     }
 
@@ -65,14 +68,23 @@ impl Refused {
     /// Fails unless one of these errors is what the table says.
     #[track_caller]
     pub fn is_among(&self, errors: &[ValidationError]) {
-        let is_it = |error: &&ValidationError| dotted(&error.field_path) == dotted(&self.field) && error.message.contains(&self.message);
-        assert!(errors.iter().any(|error| is_it(&error)), "{}: {errors:#?}", self.spec);
+        let is_it = |error: &&ValidationError| {
+            dotted(&error.field_path) == dotted(&self.field)
+                && error.message.contains(&self.message)
+        };
+        assert!(
+            errors.iter().any(|error| is_it(&error)),
+            "{}: {errors:#?}",
+            self.spec
+        );
     }
 }
 
 /// What the CEL rules of a schema have against an object.
 pub fn errors(schema: &Value, object: &Value) -> Vec<ValidationError> {
-    Validator::new().validate(schema, object, None).map_or_else(|errors| errors.into_vec(), |()| vec![])
+    Validator::new()
+        .validate(schema, object, None)
+        .map_or_else(|errors| errors.into_vec(), |()| vec![])
 }
 
 /// All rules of a schema: the path of the field, with `[]` for any entry, and the message.
@@ -83,13 +95,23 @@ pub fn rules(schema: &Value) -> Vec<(String, String)> {
 }
 
 fn rules_below(schema: &Value, path: &str, found: &mut Vec<(String, String)>) {
-    for rule in schema["x-kubernetes-validations"].as_array().into_iter().flatten() {
-        let message = rule["message"].as_str().unwrap_or_else(|| panic!("{path}: a rule without a message: {rule}"));
+    for rule in schema["x-kubernetes-validations"]
+        .as_array()
+        .into_iter()
+        .flatten()
+    {
+        let message = rule["message"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{path}: a rule without a message: {rule}"));
         let path = format!("{path}{}", rule["fieldPath"].as_str().unwrap_or_default());
         found.push((path.trim_start_matches('.').to_owned(), message.to_owned()));
     }
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
-        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        let path = if path.is_empty() {
+            name.clone()
+        } else {
+            format!("{path}.{name}")
+        };
         rules_below(property, &path, found);
     }
     for below in ["items", "additionalProperties"] {
@@ -101,37 +123,62 @@ fn rules_below(schema: &Value, path: &str, found: &mut Vec<(String, String)>) {
 
 /// A path in one notation of the entries of lists and maps.
 fn dotted(path: &str) -> String {
-    path.trim_start_matches('.').replace('[', ".").replace(']', "")
+    path.trim_start_matches('.')
+        .replace('[', ".")
+        .replace(']', "")
 }
 
 /// A path with the keys and indices of its entries left out.
 pub fn of_any_entry(path: &str) -> String {
     let mut parts = path.split('[');
     let first = parts.next().unwrap().to_owned();
-    parts.fold(first, |path, part| path + "[]" + part.split_once(']').unwrap().1).trim_start_matches('.').to_owned()
+    parts
+        .fold(first, |path, part| {
+            path + "[]" + part.split_once(']').unwrap().1
+        })
+        .trim_start_matches('.')
+        .to_owned()
 }
 
 /// Asks until there is an answer.
 pub async fn eventually<T, E: Display>(ask: impl AsyncFn() -> Result<T, E>) -> T {
-    wait_until("there is an answer", async || ask().await.map_err(|error| error.to_string())).await
+    wait_until("there is an answer", async || {
+        ask().await.map_err(|error| error.to_string())
+    })
+    .await
 }
 
-/// What the API server says of a cluster-scoped object that is to be made, with fields that are not known refused. Nothing is made. A refusal has a
-/// line for each field.
+/// What the API server says of a cluster-scoped object that is to be made, with fields that are not
+/// known refused. Nothing is made. A refusal has a line for each field.
 pub async fn create(client: &Client, object: &Value) -> Result<(), String> {
     let text = |field: &str| object[field].as_str().unwrap();
     let kind = text("kind").to_lowercase();
-    let plural = kind.strip_suffix('y').map_or_else(|| format!("{kind}s"), |kind| format!("{kind}ies"));
-    let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+    let plural = kind
+        .strip_suffix('y')
+        .map_or_else(|| format!("{kind}s"), |kind| format!("{kind}ies"));
+    let dry_run = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
     let request = Request::new(format!("/apis/{}/{plural}", text("apiVersion")));
-    let mut request = request.create(&dry_run, object.to_string().into_bytes()).unwrap();
-    *request.uri_mut() = format!("{}&fieldValidation=Strict", request.uri()).parse().unwrap();
+    let mut request = request
+        .create(&dry_run, object.to_string().into_bytes())
+        .unwrap();
+    *request.uri_mut() = format!("{}&fieldValidation=Strict", request.uri())
+        .parse()
+        .unwrap();
     match client.request::<Value>(request).await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) => {
             let causes = status.details.iter().flat_map(|details| &details.causes);
-            let causes: String = causes.map(|cause| format!("{}: {}\n", cause.field, cause.message)).collect();
-            Err(if causes.is_empty() { status.message.clone() } else { causes })
+            let causes: String = causes
+                .map(|cause| format!("{}: {}\n", cause.field, cause.message))
+                .collect();
+            Err(if causes.is_empty() {
+                status.message.clone()
+            } else {
+                causes
+            })
         }
         Err(error) => panic!("{error}"),
     }

@@ -24,8 +24,19 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         .map(|(file, definition)| Ok((file, output::yaml(&serde_json::to_value(definition)?)?)))
         .collect::<Result<Vec<_>>>()?;
     match &args.output {
-        Some(folder) => output::write_files(folder, definitions.iter().map(|(name, text)| (*name, text.as_str())))?,
-        None => output::print_as_is(&definitions.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join("---\n"))?,
+        Some(folder) => output::write_files(
+            folder,
+            definitions
+                .iter()
+                .map(|(name, text)| (*name, text.as_str())),
+        )?,
+        None => output::print_as_is(
+            &definitions
+                .into_iter()
+                .map(|(_, text)| text)
+                .collect::<Vec<_>>()
+                .join("---\n"),
+        )?,
     }
     Ok(ExitCode::SUCCESS)
 }

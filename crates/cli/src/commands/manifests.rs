@@ -15,8 +15,10 @@ use crate::{
 
 /// Print everything that is needed to install the operator
 ///
-/// Applied over an installation of the operator that Weft replaces, it takes its place; placement-operator has to be stopped. The roles permit what the
-/// chosen components need, and nothing else. Only namespaces that are Weft's are among the manifests, so that no other changes or goes with them.
+/// Applied over an installation of the operator that Weft replaces, it takes its place;
+/// placement-operator has to be stopped. The roles permit what the chosen components need, and
+/// nothing else. Only namespaces that are Weft's are among the manifests, so that no other changes
+/// or goes with them.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -35,35 +37,39 @@ pub struct Args {
     #[arg(long, value_name = "DOMAIN", value_delimiter = ',', value_parser = PossibleValuesParser::new(domains::ALL.iter().map(|entry| entry.name)))]
     domains: Vec<String>,
 
-    /// The components that may be deployed: the operator gets the permissions for these only [default: all]
+    /// The components that may be deployed: the operator gets the permissions for these only
+    /// [default: all]
     #[arg(long, value_name = "COMPONENT", value_delimiter = ',', value_parser = PossibleValuesParser::new(components()))]
     components: Vec<String>,
 
-    /// One Deployment weft-operator in the namespace weft-system for all domains, instead of one for each
+    /// One Deployment weft-operator in the namespace weft-system for all domains, instead of one
+    /// for each
     #[arg(long)]
     single: bool,
 
-    /// The namespace of the operator and its operands; with --single, and of Placement, of the operator only. Any but the default
-    /// one must exist before
+    /// The namespace of the operator and its operands; with --single, and of Placement, of the
+    /// operator only. Any but the default one must exist before
     #[arg(short, long)]
     namespace: Option<String>,
 
-    /// Where the API server is, for cluster-network, which works before the Service `kubernetes` does: a URL, or host and port. The
-    /// networks' own pods are told, too
+    /// Where the API server is, for cluster-network, which works before the Service `kubernetes`
+    /// does: a URL, or host and port. The networks' own pods are told, too
     #[arg(long, value_name = "URL", value_parser = api_server)]
     api_server: Option<(String, u16)>,
 
-    /// The same from a kubeconfig that each control-plane node has, for example /etc/kubernetes/kubelet.conf; only its address is used
+    /// The same from a kubeconfig that each control-plane node has, for example
+    /// /etc/kubernetes/kubelet.conf; only its address is used
     #[arg(long, value_name = "FILE", conflicts_with = "api_server", value_parser = absolute)]
     node_kubeconfig: Option<String>,
 
-    /// The namespaces whose PlacementAPIs are served, separated by commas: the operator gets its permissions in these only. '*' stands for all,
-    /// and then it may read every Secret of the cluster [default: openstack]
+    /// The namespaces whose PlacementAPIs are served, separated by commas: the operator gets its
+    /// permissions in these only. '*' stands for all, and then it may read every Secret of the
+    /// cluster [default: openstack]
     #[arg(long, value_name = "NAMESPACES")]
     placement_namespaces: Option<Namespaces>,
 
-    /// Keystones, separated by commas, to which `registration: Direct` of any PlacementAPI may send the usual keys of Secrets; others must be
-    /// permitted by the Secrets [default: none]
+    /// Keystones, separated by commas, to which `registration: Direct` of any PlacementAPI may send
+    /// the usual keys of Secrets; others must be permitted by the Secrets [default: none]
     #[arg(long, value_name = "URLS")]
     keystone_urls: Option<Addresses>,
 
@@ -77,16 +83,27 @@ pub struct Args {
 }
 
 fn components() -> impl Iterator<Item = &'static str> {
-    domains::ALL.iter().flat_map(|entry| entry.install.components).map(|component| component.name)
+    domains::ALL
+        .iter()
+        .flat_map(|entry| entry.install.components)
+        .map(|component| component.name)
 }
 
 fn api_server(text: &str) -> Result<(String, u16), String> {
-    let written = if text.contains("://") { text.to_owned() } else { format!("https://{text}") };
+    let written = if text.contains("://") {
+        text.to_owned()
+    } else {
+        format!("https://{text}")
+    };
     weft_operator::endpoint(&written).map_err(|error| error.to_string())
 }
 
 fn absolute(text: &str) -> Result<String, String> {
-    if text.starts_with('/') { Ok(text.to_owned()) } else { Err(format!("{text:?} is no path of a node: write it from / on")) }
+    if text.starts_with('/') {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("{text:?} is no path of a node: write it from / on"))
+    }
 }
 
 /// The domains that are asked for: by name, or by their components.
@@ -94,15 +111,27 @@ fn chosen(args: &Args) -> Vec<&'static Entry> {
     if !args.domains.is_empty() {
         return domains::chosen(&args.domains);
     }
-    let is_named =
-        |entry: &&Entry| entry.install.components.iter().any(|component| args.components.iter().any(|name| name == component.name));
+    let is_named = |entry: &&Entry| {
+        entry
+            .install
+            .components
+            .iter()
+            .any(|component| args.components.iter().any(|name| name == component.name))
+    };
     let named: Vec<_> = domains::ALL.iter().filter(is_named).collect();
-    if named.is_empty() { domains::chosen(&["addons".to_owned()]) } else { named }
+    if named.is_empty() {
+        domains::chosen(&["addons".to_owned()])
+    } else {
+        named
+    }
 }
 
 /// Prints or writes them.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let at = args.api_server.clone().map(|(host, port)| ApiServer::At(host, port));
+    let at = args
+        .api_server
+        .clone()
+        .map(|(host, port)| ApiServer::At(host, port));
     let api_server = at.or_else(|| args.node_kubeconfig.clone().map(ApiServer::InKubeconfig));
     let installation = install(&Options {
         domains: chosen(args),
@@ -116,7 +145,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         keystone_urls: args.keystone_urls.as_ref(),
     })?;
     if !installation.needed.is_empty() {
-        let commands: Vec<_> = installation.needed.iter().map(|name| format!("kubectl create namespace {name}")).collect();
+        let commands: Vec<_> = installation
+            .needed
+            .iter()
+            .map(|name| format!("kubectl create namespace {name}"))
+            .collect();
         output::say(&format!(
             "note: namespaces that others may use are not among the manifests. Where they do not exist yet, create them first: {}",
             commands.join("; ")
@@ -125,19 +158,36 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     match &args.output {
         Some(folder) => {
             let files = files(&installation)?;
-            output::write_files(folder, files.iter().map(|(name, text)| (*name, text.as_str())))?;
+            output::write_files(
+                folder,
+                files.iter().map(|(name, text)| (*name, text.as_str())),
+            )?;
         }
         None => {
-            let Installation { namespaces, needed: _, definitions, operator, examples: _ } = &installation;
+            let Installation {
+                namespaces,
+                needed: _,
+                definitions,
+                operator,
+                examples: _,
+            } = &installation;
             let definitions = definitions.iter().map(|(_, definition)| definition);
-            output::print_as_is(&stream(namespaces.iter().chain(definitions).chain(operator))?)?;
+            output::print_as_is(&stream(
+                namespaces.iter().chain(definitions).chain(operator),
+            )?)?;
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn files(installation: &Installation) -> Result<Vec<(&'static str, String)>> {
-    let Installation { namespaces, needed: _, definitions, operator, examples } = installation;
+    let Installation {
+        namespaces,
+        needed: _,
+        definitions,
+        operator,
+        examples,
+    } = installation;
     let mut files = vec![("operator.yaml", stream(operator)?)];
     if !namespaces.is_empty() {
         files.push(("namespace.yaml", stream(namespaces)?));

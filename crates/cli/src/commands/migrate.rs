@@ -14,8 +14,9 @@ use crate::{
 
 /// Inspect a cluster before you switch it to Weft
 ///
-/// Shows the operators that Weft would replace, the tools that keep them, what the switch would change and restart, and what is in the
-/// way. Reads only. The switch itself is one `kubectl apply`, which the output names.
+/// Shows the operators that Weft would replace, the tools that keep them, what the switch would
+/// change and restart, and what is in the way. Reads only. The switch itself is one
+/// `kubectl apply`, which the output names.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Exit code 0: nothing is in the way, 1: something is, 2: it could not be found out.
@@ -58,7 +59,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
         match args.output {
             Format::Text => {
-                let texts: Vec<_> = inspections.iter().map(|inspection| inspection.text(Style::stdout())).collect();
+                let texts: Vec<_> = inspections
+                    .iter()
+                    .map(|inspection| inspection.text(Style::stdout()))
+                    .collect();
                 output::print(&texts.join("\n"))?;
             }
             Format::Json => {
@@ -66,6 +70,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
                 output::print(&format!("{}\n", serde_json::to_string_pretty(&all)?))?;
             }
         }
-        Ok(ExitCode::from(u8::from(inspections.iter().any(Inspection::is_obstructed))))
+        Ok(ExitCode::from(u8::from(
+            inspections.iter().any(Inspection::is_obstructed),
+        )))
     })
 }

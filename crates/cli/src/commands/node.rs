@@ -22,7 +22,8 @@ use weft_runtime::{client, fence::Fence};
 
 use crate::output;
 
-/// What containers do that Weft runs on nodes. People need it only to see what such a container would do
+/// What containers do that Weft runs on nodes. People need it only to see what such a container
+/// would do
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -50,8 +51,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
 #[derive(clap::Args)]
 struct Mtu {}
 
-/// Write the CNI configuration of this node, once it has its pod CIDRs; what it finds out is printed as one line of JSON, and is the
-/// container's termination message
+/// Write the CNI configuration of this node, once it has its pod CIDRs; what it finds out is
+/// printed as one line of JSON, and is the container's termination message
 #[derive(clap::Args)]
 struct CniConfig {
     /// This node's name
@@ -81,7 +82,8 @@ struct CniConfig {
     /// A kubeconfig file; by default $KUBECONFIG, ~/.kube/config or, in a pod, its service account
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// A kubeconfig file of which only the API server's address is used, together with the pod's service account
+    /// A kubeconfig file of which only the API server's address is used, together with the pod's
+    /// service account
     #[arg(long, value_name = "FILE")]
     url_only_kubeconfig: Option<PathBuf>,
 }
@@ -106,8 +108,12 @@ impl From<Plugin> for CniType {
 /// Container runtimes read lists of plugins from files with this ending only.
 fn file_name(text: &str) -> Result<String, String> {
     match text {
-        _ if text.contains('/') || text.starts_with('.') => Err(format!("{text:?} is no name of a file in --conf-dir")),
-        _ if !text.ends_with(".conflist") => Err(format!("{text:?} does not end in .conflist: container runtimes would not read it")),
+        _ if text.contains('/') || text.starts_with('.') => {
+            Err(format!("{text:?} is no name of a file in --conf-dir"))
+        }
+        _ if !text.ends_with(".conflist") => Err(format!(
+            "{text:?} does not end in .conflist: container runtimes would not read it"
+        )),
         _ => Ok(text.to_owned()),
     }
 }
@@ -118,7 +124,8 @@ impl CniConfig {
         let done = self.work(&mut report);
         report.error = done.as_ref().err().map(|error| format!("{error:#}"));
         output::print(&format!("{}\n", report.to_line()))?;
-        tell(&self.report, &report.to_line()).with_context(|| format!("the report {} cannot be written", self.report.display()))?;
+        tell(&self.report, &report.to_line())
+            .with_context(|| format!("the report {} cannot be written", self.report.display()))?;
         done.map(|()| ExitCode::SUCCESS)
     }
 
@@ -131,7 +138,9 @@ impl CniConfig {
         let cni_type = CniType::from(self.cni_type);
         let bin_dir = self.bin_dir.display();
         report.missing_plugins = conf_dir::missing_plugins(&self.bin_dir, cni_type.plugins())
-            .with_context(|| format!("the directory of the CNI plugins {bin_dir} cannot be read: see --bin-dir"))?;
+            .with_context(|| {
+                format!("the directory of the CNI plugins {bin_dir} cannot be read: see --bin-dir")
+            })?;
         if !report.missing_plugins.is_empty() {
             // With a configuration the node would become ready, and each of its pods would fail.
             bail!(
@@ -141,26 +150,59 @@ impl CniConfig {
                 report.missing_plugins.join(", ")
             );
         }
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("the runtime cannot be started")?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .context("the runtime cannot be started")?;
         report.pod_cidrs = runtime.block_on(self.pod_cidrs())?;
-        let list = NetworkList::new(cni_type, &report.pod_cidrs, self.mtu).with_context(|| format!("node {}", self.node_name))?;
-        let failed = || format!("{} cannot be written: see --conf-dir", self.conf_dir.join(&self.name).display());
-        let is_new = conf_dir::write(&self.conf_dir, &self.name, &list.to_text()).with_context(failed)?;
+        let list = NetworkList::new(cni_type, &report.pod_cidrs, self.mtu)
+            .with_context(|| format!("node {}", self.node_name))?;
+        let failed = || {
+            format!(
+                "{} cannot be written: see --conf-dir",
+                self.conf_dir.join(&self.name).display()
+            )
+        };
+        let is_new =
+            conf_dir::write(&self.conf_dir, &self.name, &list.to_text()).with_context(failed)?;
         report.written = Some(self.name.clone());
-        report.shadowed_by = conf_dir::shadowing(&self.conf_dir, &self.name).with_context(failed)?;
-        output::say(&format!("{} {}", self.conf_dir.join(&self.name).display(), if is_new { "is written" } else { "is there already" }));
+        report.shadowed_by =
+            conf_dir::shadowing(&self.conf_dir, &self.name).with_context(failed)?;
+        output::say(&format!(
+            "{} {}",
+            self.conf_dir.join(&self.name).display(),
+            if is_new {
+                "is written"
+            } else {
+                "is there already"
+            }
+        ));
         Ok(())
     }
 
-    /// Waits until the node has its ranges: the controller-manager gives them shortly after the node is there.
+    /// Waits until the node has its ranges: the controller-manager gives them shortly after the
+    /// node is there.
     async fn pod_cidrs(&self) -> Result<Vec<String>> {
-        let source = weft_operator::Source { kubeconfig: self.kubeconfig.clone(), url_only: self.url_only_kubeconfig.clone() };
+        let source = weft_operator::Source {
+            kubeconfig: self.kubeconfig.clone(),
+            url_only: self.url_only_kubeconfig.clone(),
+        };
         let (config, _) = weft_operator::connect(&source).await?;
-        let client = client::connect(&config, &Fence::default()).context("the client cannot be set up")?;
+        let client =
+            client::connect(&config, &Fence::default()).context("the client cannot be set up")?;
         let mut state = format!("there is no node {}", self.node_name);
-        match tokio::time::timeout(Duration::from_secs(self.wait), watch(client, &self.node_name, &mut state)).await {
+        match tokio::time::timeout(
+            Duration::from_secs(self.wait),
+            watch(client, &self.node_name, &mut state),
+        )
+        .await
+        {
             Ok(cidrs) => cidrs,
-            Err(_) => bail!("{state} (after {} s; asked {})", self.wait, config.cluster_url),
+            Err(_) => bail!(
+                "{state} (after {} s; asked {})",
+                self.wait,
+                config.cluster_url
+            ),
         }
     }
 }
@@ -192,7 +234,10 @@ async fn watch(client: Client, name: &str, state: &mut String) -> Result<Vec<Str
             Ok(watcher::Event::Delete(_)) => *state = format!("node {name} is gone"),
             Ok(watcher::Event::Init | watcher::Event::InitDone) => {}
             Err(error) => {
-                *state = format!("the API server does not tell of node {name}: {}", cause(&error));
+                *state = format!(
+                    "the API server does not tell of node {name}: {}",
+                    cause(&error)
+                );
                 output::say(state);
             }
         }
@@ -201,7 +246,13 @@ async fn watch(client: Client, name: &str, state: &mut String) -> Result<Vec<Str
 }
 
 fn ranges(node: &Value) -> Vec<String> {
-    node["spec"]["podCIDRs"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    node["spec"]["podCIDRs"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect()
 }
 
 /// The innermost message: the outer ones only say that something below failed.
@@ -213,7 +264,8 @@ fn cause(error: &dyn std::error::Error) -> String {
     cause.to_string()
 }
 
-/// The kubelet makes the file before the container starts; where there is none, nobody waits for it.
+/// The kubelet makes the file before the container starts; where there is none, nobody waits for
+/// it.
 fn tell(path: &Path, line: &str) -> std::io::Result<()> {
     match OpenOptions::new().write(true).truncate(true).open(path) {
         Ok(mut file) => file.write_all(line.as_bytes()),

@@ -20,45 +20,65 @@ use crate::domains;
 #[command(args_override_self = true)]
 pub struct Args {
     /// The domains to serve, separated by commas
-    #[arg(long, value_delimiter = ',', default_value = "addons", env = "WEFT_DOMAINS", value_name = "DOMAIN")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "addons",
+        env = "WEFT_DOMAINS",
+        value_name = "DOMAIN"
+    )]
     domains: Vec<String>,
     /// A kubeconfig file; by default $KUBECONFIG, ~/.kube/config or, in a pod, its service account
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// A kubeconfig of which only the address of the API server is used, in a pod that has to do without the Service `kubernetes`: for example
-    /// that of the node's kubelet
+    /// A kubeconfig of which only the address of the API server is used, in a pod that has to do
+    /// without the Service `kubernetes`: for example that of the node's kubelet
     #[arg(long, value_name = "FILE")]
     url_only_kubeconfig: Option<PathBuf>,
-    /// How many seconds a leader may be silent before another replica takes over; it renews three times as often, and the API server may take
-    /// a third of it to answer
+    /// How many seconds a leader may be silent before another replica takes over; it renews three
+    /// times as often, and the API server may take a third of it to answer
     #[arg(long, default_value_t = 30, env = "WEFT_LEASE_SECONDS", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(3..=3600))]
     lease_seconds: u64,
     /// Where /healthz and /readyz are served; port 0 takes a free one
-    #[arg(long, default_value = "0.0.0.0:8081", env = "WEFT_PROBE_ADDRESS", value_name = "ADDRESS")]
+    #[arg(
+        long,
+        default_value = "0.0.0.0:8081",
+        env = "WEFT_PROBE_ADDRESS",
+        value_name = "ADDRESS"
+    )]
     probe_address: SocketAddr,
-    /// Where /metrics is served over HTTPS, for clients whose token may get it; `probes`: plain, beside the probes, for anybody; `off`
+    /// Where /metrics is served over HTTPS, for clients whose token may get it; `probes`: plain,
+    /// beside the probes, for anybody; `off`
     #[arg(long, default_value = "0.0.0.0:8443", env = "WEFT_METRICS_ADDRESS", value_name = "ADDRESS", value_parser = metrics_address)]
     metrics_address: MetricsAddress,
     /// The name of this replica in leases and events
     #[arg(long, env = "POD_NAME", default_value = "weft", value_name = "NAME")]
     pod_name: String,
-    /// The UID of this pod: with it, a process that is started again takes over the lease of the one before at once
+    /// The UID of this pod: with it, a process that is started again takes over the lease of the
+    /// one before at once
     #[arg(long, env = "POD_UID", value_name = "UID")]
     pod_uid: Option<String>,
-    /// The MTU of the host's network in bytes, from which the pods' follows until nodes tell theirs; `probe`: ask the kernel, for a pod on the
-    /// host's network [default: not known]
+    /// The MTU of the host's network in bytes, from which the pods' follows until nodes tell
+    /// theirs; `probe`: ask the kernel, for a pod on the host's network [default: not known]
     #[arg(long, env = "WEFT_HOST_MTU", value_name = "BYTES", value_parser = host_mtu)]
     host_mtu: Option<HostMtu>,
-    /// The namespaces whose PlacementAPIs are served, separated by commas; `*`: all, for which the operator needs rights in all of them
-    /// [default: openstack]
+    /// The namespaces whose PlacementAPIs are served, separated by commas; `*`: all, for which the
+    /// operator needs rights in all of them [default: openstack]
     #[arg(long, env = "WEFT_PLACEMENT_NAMESPACES", value_name = "NAMESPACES")]
     placement_namespaces: Option<String>,
-    /// Keystones, separated by commas, to which `registration: Direct` of any PlacementAPI may send the usual keys of Secrets, and of which status has
-    /// all errors; others must be permitted by the Secrets [default: none]
+    /// Keystones, separated by commas, to which `registration: Direct` of any PlacementAPI may send
+    /// the usual keys of Secrets, and of which status has all errors; others must be permitted by
+    /// the Secrets [default: none]
     #[arg(long, env = "WEFT_KEYSTONE_URLS", value_name = "URLS")]
     keystone_urls: Option<String>,
     /// What is logged: -1 debug, 0 info, 1 warnings, 2 errors
-    #[arg(long, env = "CNAO_LOG_LEVEL", default_value_t = 0, allow_negative_numbers = true, value_name = "LEVEL")]
+    #[arg(
+        long,
+        env = "CNAO_LOG_LEVEL",
+        default_value_t = 0,
+        allow_negative_numbers = true,
+        value_name = "LEVEL"
+    )]
     log_level: i8,
     /// Log text lines instead of JSON
     #[arg(long)]
@@ -68,25 +88,72 @@ pub struct Args {
 /// The environment variables that are no flags: `weft manifests` writes them into the Deployment.
 pub fn environment() -> String {
     let general = [
-        ("OPERATOR_NAMESPACE", "namespace of the operator and of what it stores"),
-        ("OPERAND_NAMESPACE", "namespace of the add-ons, by default the same"),
-        ("CLUSTER_NETWORK_NAMESPACE", "namespace of the record applied-default, by default the same"),
-        ("HANDLER_NAMESPACE", "namespace of the node agents, by default the same"),
-        ("HANDLER_IMAGE_PULL_POLICY", "when their image is pulled, by default IfNotPresent"),
-        ("KUBERNETES_SERVICE_HOST", "address of the API server, also for the pods of the cluster's network"),
+        (
+            "OPERATOR_NAMESPACE",
+            "namespace of the operator and of what it stores",
+        ),
+        (
+            "OPERAND_NAMESPACE",
+            "namespace of the add-ons, by default the same",
+        ),
+        (
+            "CLUSTER_NETWORK_NAMESPACE",
+            "namespace of the record applied-default, by default the same",
+        ),
+        (
+            "HANDLER_NAMESPACE",
+            "namespace of the node agents, by default the same",
+        ),
+        (
+            "HANDLER_IMAGE_PULL_POLICY",
+            "when their image is pulled, by default IfNotPresent",
+        ),
+        (
+            "KUBERNETES_SERVICE_HOST",
+            "address of the API server, also for the pods of the cluster's network",
+        ),
         ("KUBERNETES_SERVICE_PORT", "its port"),
-        ("OPERATOR_VERSION", "version that status and labels carry, by default its own"),
-        ("MONITORING_NAMESPACE", "namespace of Prometheus, by default monitoring"),
-        ("MONITORING_SERVICE_ACCOUNT", "its ServiceAccount there, by default prometheus-k8s"),
-        ("WEFT_ADDONS_COMPONENTS", "components that it has rights for, as weft manifests --components names them, by default all"),
-        ("RUNBOOK_URL_TEMPLATE", "where alerts are explained, with %s once for the name of the alert"),
+        (
+            "OPERATOR_VERSION",
+            "version that status and labels carry, by default its own",
+        ),
+        (
+            "MONITORING_NAMESPACE",
+            "namespace of Prometheus, by default monitoring",
+        ),
+        (
+            "MONITORING_SERVICE_ACCOUNT",
+            "its ServiceAccount there, by default prometheus-k8s",
+        ),
+        (
+            "WEFT_ADDONS_COMPONENTS",
+            "components that it has rights for, as weft manifests --components names them, by default all",
+        ),
+        (
+            "RUNBOOK_URL_TEMPLATE",
+            "where alerts are explained, with %s once for the name of the alert",
+        ),
     ];
     let general = general.map(|(name, meaning)| format!("  {name:<27} {meaning}"));
     let images = |domain: &domains::Entry| {
-        (domain.install.images)().into_iter().map(|(name, image)| format!("  {name}\n      {image}")).collect::<Vec<_>>().join("\n")
+        (domain.install.images)()
+            .into_iter()
+            .map(|(name, image)| format!("  {name}\n      {image}"))
+            .collect::<Vec<_>>()
+            .join("\n")
     };
-    let all = domains::ALL.iter().map(|domain| format!("Images of {}, as `weft manifests` sets them:\n{}", domain.name, images(domain)));
-    format!("Environment:\n{}\n\n{}", general.join("\n"), all.collect::<Vec<_>>().join("\n\n"))
+    let all = domains::ALL.iter().map(|domain| {
+        format!(
+            "Images of {}, as `weft manifests` sets them:\n{}",
+            domain.name,
+            images(domain)
+        )
+    });
+    format!(
+        "Environment:\n{}\n\n{}",
+        general.join("\n"),
+        all.collect::<Vec<_>>().join("\n\n")
+    )
 }
 
 fn metrics_address(text: &str) -> Result<MetricsAddress, String> {
@@ -94,7 +161,9 @@ fn metrics_address(text: &str) -> Result<MetricsAddress, String> {
         "off" => Ok(MetricsAddress::Off),
         "probes" => Ok(MetricsAddress::Probes),
         address => {
-            let address = address.parse().map_err(|_| format!("{text:?} is no address: write 0.0.0.0:8443, probes or off"))?;
+            let address = address.parse().map_err(|_| {
+                format!("{text:?} is no address: write 0.0.0.0:8443, probes or off")
+            })?;
             Ok(MetricsAddress::At(address))
         }
     }
@@ -105,7 +174,9 @@ fn host_mtu(text: &str) -> Result<HostMtu, String> {
         "probe" => Ok(HostMtu::Probe),
         bytes => match bytes.parse() {
             Ok(mtu @ 68..=65535) => Ok(HostMtu::Bytes(mtu)),
-            _ => Err(format!("{text:?} is no MTU: write bytes from 68 to 65535, for example 1500, or probe")),
+            _ => Err(format!(
+                "{text:?} is no MTU: write bytes from 68 to 65535, for example 1500, or probe"
+            )),
         },
     }
 }
@@ -115,7 +186,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let set_log_level = log(&args);
     let options = weft_operator::Options {
         domains: args.domains,
-        source: weft_operator::Source { kubeconfig: args.kubeconfig, url_only: args.url_only_kubeconfig },
+        source: weft_operator::Source {
+            kubeconfig: args.kubeconfig,
+            url_only: args.url_only_kubeconfig,
+        },
         lease_duration: Duration::from_secs(args.lease_seconds),
         probe_address: args.probe_address,
         metrics: args.metrics_address,
@@ -126,7 +200,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
         keystone_urls: args.keystone_urls,
     };
     // One thread serves an operator: it waits nearly always, and a second one would cost memory.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("the runtime cannot be started")?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("the runtime cannot be started")?;
     runtime.block_on(weft_operator::run(options, set_log_level))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -141,7 +218,9 @@ fn log(args: &Args) -> impl Fn(Option<LogLevel>) + Send + use<> {
     };
     let (filter, handle) = reload::Layer::new(filter(at_start));
     // Without colour: it could not be told from other people's control characters.
-    let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(|| escape::Writer(std::io::stderr()));
+    let lines = tracing_subscriber::fmt::layer()
+        .with_ansi(false)
+        .with_writer(|| escape::Writer(std::io::stderr()));
     let registry = tracing_subscriber::registry().with(filter);
     if args.log_text {
         registry.with(lines).init()
@@ -162,6 +241,12 @@ fn filter(level: LogLevel) -> Targets {
         LogLevel::Error => LevelFilter::ERROR,
     };
     // What the client library has to say of a failed request, Weft says itself, once.
-    let libraries = if level < LevelFilter::DEBUG { LevelFilter::OFF } else { level };
-    Targets::new().with_default(level).with_targets([("kube_client", libraries), ("kube_runtime", libraries)])
+    let libraries = if level < LevelFilter::DEBUG {
+        LevelFilter::OFF
+    } else {
+        level
+    };
+    Targets::new()
+        .with_default(level)
+        .with_targets([("kube_client", libraries), ("kube_runtime", libraries)])
 }

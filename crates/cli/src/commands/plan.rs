@@ -20,8 +20,9 @@ use crate::{
 
 /// Show what would change in the cluster, without changing anything
 ///
-/// Asks the cluster what is there, and the code of the operator what it would do about it if this configuration were applied by
-/// `kubectl apply`. Reads only. The settings are those of the installed operator.
+/// Asks the cluster what is there, and the code of the operator what it would do about it if this
+/// configuration were applied by `kubectl apply`. Reads only. The settings are those of the
+/// installed operator.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Signs:  + made   ~ changed   ± made anew   ^ taken over   - deleted   @ held   ! in conflict   … has to wait   = stays   ? unknown, or drifted and left
@@ -37,16 +38,22 @@ Examples:
   weft plan -f policy.yaml                                              What a NodeNetworkConfigurationPolicy would change on each node
   kubectl get nns,nodes,nncp,nnce -o yaml > nodes.yaml; weft plan -f policy.yaml --state nodes.yaml      The same without a cluster")]
 pub struct Args {
-    /// File with one or more resources, a folder of such files, or - for stdin; may be given several times
-    #[arg(short, long = "filename", value_name = "FILE", required_unless_present = "delete")]
+    /// File with one or more resources, a folder of such files, or - for stdin; may be given
+    /// several times
+    #[arg(
+        short,
+        long = "filename",
+        value_name = "FILE",
+        required_unless_present = "delete"
+    )]
     filenames: Vec<PathBuf>,
 
     /// Plan the deletion of the resources; without a file, of all that there are
     #[arg(long)]
     delete: bool,
 
-    /// File with NodeNetworkStates, and Nodes and policies beside them, to plan a policy by instead of asking the cluster; may be
-    /// given several times
+    /// File with NodeNetworkStates, and Nodes and policies beside them, to plan a policy by instead
+    /// of asking the cluster; may be given several times
     #[arg(long, value_name = "FILE", conflicts_with = "kubeconfig")]
     state: Vec<PathBuf>,
 
@@ -79,12 +86,25 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         output::say_here(&review.findings_text(Style::stderr()));
         return Ok(ExitCode::from(2));
     }
-    let of_nodes: Vec<&Value> = review.others.iter().map(|other| &other.value).filter(|object| nodes::matters(object)).collect();
+    let of_nodes: Vec<&Value> = review
+        .others
+        .iter()
+        .map(|other| &other.value)
+        .filter(|object| nodes::matters(object))
+        .collect();
     if !args.state.is_empty() {
         if of_nodes.is_empty() || !review.resources.is_empty() {
             bail!("--state tells of nodes' networks only: plan other resources without it");
         }
-        return show(args, &[], Some(plan_nodes(Nodes::of_files(&sources::read(&args.state)?)?, &of_nodes, args.delete)?));
+        return show(
+            args,
+            &[],
+            Some(plan_nodes(
+                Nodes::of_files(&sources::read(&args.state)?)?,
+                &of_nodes,
+                args.delete,
+            )?),
+        );
     }
     block_on(async {
         let online = args.cluster.connect().await?;
@@ -100,7 +120,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
         let nodes = match of_nodes.is_empty() {
             true => None,
-            false => Some(plan_nodes(Nodes::of_cluster(&online).await?, &of_nodes, args.delete)?),
+            false => Some(plan_nodes(
+                Nodes::of_cluster(&online).await?,
+                &of_nodes,
+                args.delete,
+            )?),
         };
         show(args, &planned, nodes)
     })
@@ -128,7 +152,10 @@ fn show(args: &Args, planned: &[Planned], nodes: Option<NodePlans>) -> Result<Ex
         }
         Format::Json => {
             let resources: Vec<_> = planned.iter().map(Planned::json).collect();
-            let nodes: Vec<_> = plans.iter().map(weft_node_network::plan::Plan::json).collect();
+            let nodes: Vec<_> = plans
+                .iter()
+                .map(weft_node_network::plan::Plan::json)
+                .collect();
             let all = serde_json::json!({ "resources": resources, "nodes": nodes, "notes": notes });
             output::print(&format!("{}\n", serde_json::to_string_pretty(&all)?))?;
         }
@@ -136,7 +163,10 @@ fn show(args: &Args, planned: &[Planned], nodes: Option<NodePlans>) -> Result<Ex
     if plans.iter().any(|plan| plan.is_unknown) {
         return Ok(ExitCode::from(UNKNOWN));
     }
-    let changes = planned.iter().any(Planned::changes_something) || plans.iter().any(weft_node_network::plan::Plan::says_something);
+    let changes = planned.iter().any(Planned::changes_something)
+        || plans
+            .iter()
+            .any(weft_node_network::plan::Plan::says_something);
     Ok(ExitCode::from(u8::from(changes)))
 }
 
@@ -167,14 +197,25 @@ async fn deletion_of_all(cluster: &ClusterArgs) -> Result<Vec<Planned>> {
 ///
 /// # Errors
 /// The cluster does not let us look, or does not know the kind.
-pub async fn plan(online: &Online, site: &Site, resource: &Resource, delete: bool) -> Result<Planned> {
-    let Some(stored) = online.resources(site).await? else { return Err(site.not_installed()) };
+pub async fn plan(
+    online: &Online,
+    site: &Site,
+    resource: &Resource,
+    delete: bool,
+) -> Result<Planned> {
+    let Some(stored) = online.resources(site).await? else {
+        return Err(site.not_installed());
+    };
     let mut value = resource.value.clone();
     if site.entry.resource.namespaced && value["metadata"]["namespace"].is_null() {
         // As kubectl does.
         value["metadata"]["namespace"] = online.cluster.client().default_namespace().into();
     }
-    let same = |stored: &Value| ["namespace", "name"].iter().all(|field| stored["metadata"][field] == value["metadata"][field]);
+    let same = |stored: &Value| {
+        ["namespace", "name"]
+            .iter()
+            .all(|field| stored["metadata"][field] == value["metadata"][field])
+    };
     let stored = stored.into_iter().find(same);
     let leader = online.leader(site).await?;
     let mut planned = Planned {
@@ -203,9 +244,14 @@ pub async fn plan(online: &Online, site: &Site, resource: &Resource, delete: boo
         planned.notes.extend(notes);
     } else {
         let objects = online.objects(site, Owner::of(&*site.domain, &wanted));
-        planned.preview = preview::apply(&objects, &wanted, &site.namespace).await.map_err(|error| online.explain_stored(error))?;
+        planned.preview = preview::apply(&objects, &wanted, &site.namespace)
+            .await
+            .map_err(|error| online.explain_stored(error))?;
     }
-    if stored.as_ref().is_some_and(|stored| !stored["metadata"]["deletionTimestamp"].is_null()) {
+    if stored
+        .as_ref()
+        .is_some_and(|stored| !stored["metadata"]["deletionTimestamp"].is_null())
+    {
         planned.notes.push(format!(
             "{} is being deleted: its components are removed first, and what is planned here waits until it is gone",
             planned.title
@@ -217,10 +263,24 @@ pub async fn plan(online: &Online, site: &Site, resource: &Resource, delete: boo
 /// In what the resource itself changes.
 fn changed(stored: &Value, wanted: &Value) -> Effect {
     let nothing = Value::Object(serde_json::Map::new());
-    let part = |object: &Value, pointer: &str| object.pointer(pointer).filter(|value| !value.is_null()).unwrap_or(&nothing).clone();
+    let part = |object: &Value, pointer: &str| {
+        object
+            .pointer(pointer)
+            .filter(|value| !value.is_null())
+            .unwrap_or(&nothing)
+            .clone()
+    };
     let mut found = differences("spec", &part(stored, "/spec"), &part(wanted, "/spec"));
-    found.extend(differences("metadata.labels", &part(stored, "/metadata/labels"), &part(wanted, "/metadata/labels")));
-    if found.is_empty() { Effect::None } else { Effect::Change(found) }
+    found.extend(differences(
+        "metadata.labels",
+        &part(stored, "/metadata/labels"),
+        &part(wanted, "/metadata/labels"),
+    ));
+    if found.is_empty() {
+        Effect::None
+    } else {
+        Effect::Change(found)
+    }
 }
 
 async fn deletion(online: &Online, site: &Site, stored: &Value) -> Result<Preview> {
@@ -228,8 +288,14 @@ async fn deletion(online: &Online, site: &Site, stored: &Value) -> Result<Previe
         return placement::deletion(online, site, stored).await;
     }
     let objects = online.objects(site, Owner::of(&*site.domain, stored));
-    let changes = preview::teardown(&objects, stored, &site.namespace).await.map_err(|error| online.explain_stored(error))?;
-    Ok(Preview { units: Vec::<UnitPreview>::new(), removals: changes, ..Preview::default() })
+    let changes = preview::teardown(&objects, stored, &site.namespace)
+        .await
+        .map_err(|error| online.explain_stored(error))?;
+    Ok(Preview {
+        units: Vec::<UnitPreview>::new(),
+        removals: changes,
+        ..Preview::default()
+    })
 }
 
 fn notes(site: &Site, leader: bool) -> Vec<String> {
@@ -238,7 +304,10 @@ fn notes(site: &Site, leader: bool) -> Vec<String> {
         notes.push(format!("no operator of Weft is installed for {}: planned with the settings of this environment", site.entry.name));
     }
     if !leader {
-        notes.push(format!("no operator of Weft is at work for {}: nothing happens until one is", site.entry.name));
+        notes.push(format!(
+            "no operator of Weft is at work for {}: nothing happens until one is",
+            site.entry.name
+        ));
     }
     notes
 }

@@ -23,11 +23,13 @@ use crate::{
 
 /// Give everything back to the operator that Weft replaced
 ///
-/// The configuration and its components go on running untouched: no pod restarts. Weft's finalizer, labels, annotations and inventory
-/// go, and every object is owned in the form that the other operator looks for. The record of the applied configuration stays. So do
-/// policies of nodes' networks, without Weft's finalizer. Weft's admission policies go, and so do its roles and bindings, but for those that
-/// the other operator has under the same name. A PlacementAPI and what it holds keep the finalizers that placement-operator has itself; that operator replaces the pods, one by one.
-/// Weft's operator must have been stopped before.
+/// The configuration and its components go on running untouched: no pod restarts. Weft's finalizer,
+/// labels, annotations and inventory go, and every object is owned in the form that the other
+/// operator looks for. The record of the applied configuration stays. So do policies of nodes'
+/// networks, without Weft's finalizer. Weft's admission policies go, and so do its roles and
+/// bindings, but for those that the other operator has under the same name. A PlacementAPI and what
+/// it holds keep the finalizers that placement-operator has itself; that operator replaces the
+/// pods, one by one. Weft's operator must have been stopped before.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Exit code 0: given back, or nothing of Weft is there; 2: it could not be done. It can be repeated, and goes on where it was.
@@ -66,7 +68,10 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode> {
     block_on(async {
         let online = args.cluster.connect().await?;
-        for site in online.sites(domains::chosen(std::slice::from_ref(&args.domain))).await? {
+        for site in online
+            .sites(domains::chosen(std::slice::from_ref(&args.domain)))
+            .await?
+        {
             give_back(args, &online, &site).await?;
         }
         Ok(ExitCode::SUCCESS)
@@ -82,7 +87,9 @@ async fn give_back(args: &Args, online: &Online, site: &Site) -> Result<()> {
         let (list, handover) = if kind.namespaced {
             handover::find(online, site, &objects, &resource).await?
         } else {
-            let list = release_list(&objects, &resource, &site.namespace).await.map_err(|error| online.explain_stored(error))?;
+            let list = release_list(&objects, &resource, &site.namespace)
+                .await
+                .map_err(|error| online.explain_stored(error))?;
             (list, Handover::default())
         };
         if list.is_empty() && handover.is_empty() {
@@ -100,44 +107,88 @@ async fn give_back(args: &Args, online: &Online, site: &Site) -> Result<()> {
     let held = held::find(online, site).await?;
     let in_the_way = in_the_way(online, site).await?;
     if work.is_empty() && held.is_empty() && in_the_way.is_empty() {
-        return output::print(&format!("Nothing of {} is Weft's: there is nothing to give back.\n", site.entry.name));
+        return output::print(&format!(
+            "Nothing of {} is Weft's: there is nothing to give back.\n",
+            site.entry.name
+        ));
     }
     idle(online, site).await?;
     if args.dry_run {
-        let keys = held.iter().map(|held| &held.key).chain(work.iter().flat_map(|(_, list, _)| list).map(|entry| &entry.object));
-        let prepared = work.iter().flat_map(|(resource, _, handover)| handover.preview(site, resource));
+        let keys = held.iter().map(|held| &held.key).chain(
+            work.iter()
+                .flat_map(|(_, list, _)| list)
+                .map(|entry| &entry.object),
+        );
+        let prepared = work
+            .iter()
+            .flat_map(|(resource, _, handover)| handover.preview(site, resource));
         let given = keys.map(|key| format!("would give back {}\n", key.human()));
-        let removed = in_the_way.iter().map(|(key, _)| format!("would remove {}\n", key.human()));
-        prepared.chain(given).chain(removed).try_for_each(|line| output::print(&line))?;
+        let removed = in_the_way
+            .iter()
+            .map(|(key, _)| format!("would remove {}\n", key.human()));
+        prepared
+            .chain(given)
+            .chain(removed)
+            .try_for_each(|line| output::print(&line))?;
     }
     let count = held.len() + work.iter().map(|(_, list, _)| list.len()).sum::<usize>();
-    let question = format!("Give {count} objects of {} back, and remove {} of Weft's installation?", site.entry.name, in_the_way.len());
+    let question = format!(
+        "Give {count} objects of {} back, and remove {} of Weft's installation?",
+        site.entry.name,
+        in_the_way.len()
+    );
     if args.dry_run || !confirmed(args.yes, &question)? {
         return output::print("Nothing was changed.\n");
     }
     for held in &held {
-        held::let_go(online, site, held).await.with_context(|| again(&held.key))?;
-        output::print(&format!("{} {}\n", style.good("gave back"), held.key.human()))?;
+        held::let_go(online, site, held)
+            .await
+            .with_context(|| again(&held.key))?;
+        output::print(&format!(
+            "{} {}\n",
+            style.good("gave back"),
+            held.key.human()
+        ))?;
     }
     for (key, uid) in &in_the_way {
-        online.cluster.delete(key, uid).await.map_err(|error| online.explain(error).context(again(key)))?;
+        online
+            .cluster
+            .delete(key, uid)
+            .await
+            .map_err(|error| online.explain(error).context(again(key)))?;
         output::print(&format!("{} {}\n", style.good("removed"), key.human()))?;
     }
     for (resource, list, handover) in &work {
-        let said = |done: &str, what: &str| output::print(&format!("{} {what}\n", style.good(done)));
-        let failed = || format!("{} could not be given back; run the command again to go on from there", output::title(kind, resource));
-        handover.carry_out(online, site, resource, said).await.with_context(failed)?;
+        let said =
+            |done: &str, what: &str| output::print(&format!("{} {what}\n", style.good(done)));
+        let failed = || {
+            format!(
+                "{} could not be given back; run the command again to go on from there",
+                output::title(kind, resource)
+            )
+        };
+        handover
+            .carry_out(online, site, resource, said)
+            .await
+            .with_context(failed)?;
         let objects = online.objects(site, Owner::of(&*site.domain, resource));
         for entry in list {
             let failed = |error| online.explain(error).context(again(&entry.object));
-            release(&objects, resource, &site.namespace, entry).await.map_err(failed)?;
-            output::print(&format!("{} {}\n", style.good("gave back"), entry.object.human()))?;
+            release(&objects, resource, &site.namespace, entry)
+                .await
+                .map_err(failed)?;
+            output::print(&format!(
+                "{} {}\n",
+                style.good("gave back"),
+                entry.object.human()
+            ))?;
         }
     }
     output::print(&next_step(site))
 }
 
-/// Objects of the installation that the other operator cannot work with or has no use for, each with its uid, in the order in which they go.
+/// Objects of the installation that the other operator cannot work with or has no use for, each
+/// with its uid, in the order in which they go.
 async fn in_the_way(online: &Online, site: &Site) -> Result<Vec<(ObjectKey, String)>> {
     let mut keys = BTreeSet::new();
     for installation in installed::installations(site)? {
@@ -147,24 +198,36 @@ async fn in_the_way(online: &Online, site: &Site) -> Result<Vec<(ObjectKey, Stri
     let mut keys: Vec<_> = keys.into_iter().collect();
     keys.sort_by_key(|key| Reverse(Stage::of(key.kind)));
     // Where there is an inventory, the lease is in its list.
-    keys.extend(site.entry.resource.namespaced.then(|| presence::lease_key(&site.namespace, &*site.domain)));
+    keys.extend(
+        site.entry
+            .resource
+            .namespaced
+            .then(|| presence::lease_key(&site.namespace, &*site.domain)),
+    );
     let mut found = Vec::new();
     for key in keys {
-        let live = online.cluster.get_metadata(&key).await.map_err(|error| online.explain(error))?;
-        found.extend(live.and_then(|live| Some((key, live["metadata"]["uid"].as_str()?.to_owned()))));
+        let live = online
+            .cluster
+            .get_metadata(&key)
+            .await
+            .map_err(|error| online.explain(error))?;
+        found.extend(
+            live.and_then(|live| Some((key, live["metadata"]["uid"].as_str()?.to_owned()))),
+        );
     }
     Ok(found)
 }
 
-/// Whether the other operator has no object of this name. Its manifests replace the workload, the account and the role of its own name. A role that
-/// operands use stays.
+/// Whether the other operator has no object of this name. Its manifests replace the workload, the
+/// account and the role of its own name. A role that operands use stays.
 fn is_of_weft_alone(site: &Site, key: &ObjectKey) -> bool {
     match key.kind {
         kinds::SERVICE_ACCOUNT | kinds::DEPLOYMENT | kinds::DAEMON_SET => false,
         kinds::CLUSTER_ROLE | kinds::CLUSTER_ROLE_BINDING | kinds::ROLE | kinds::ROLE_BINDING => {
             let operator = site.entry.install.operator;
             let is_theirs_too = key.name == operator && has_their_name(site);
-            let is_operators = key.name.starts_with(operator) || key.name.starts_with(SINGLE_OPERATOR);
+            let is_operators =
+                key.name.starts_with(operator) || key.name.starts_with(SINGLE_OPERATOR);
             is_operators && !is_theirs_too
         }
         _ => true,
@@ -173,17 +236,30 @@ fn is_of_weft_alone(site: &Site, key: &ObjectKey) -> bool {
 
 /// Whether the operator that Weft replaces has the name of Weft's.
 fn has_their_name(site: &Site) -> bool {
-    site.domain.operators().iter().any(|(_, name)| *name == site.entry.install.operator)
+    site.domain
+        .operators()
+        .iter()
+        .any(|(_, name)| *name == site.entry.install.operator)
 }
 
 fn again(key: &ObjectKey) -> String {
-    format!("{} could not be given back; run the command again to go on from there", key.human())
+    format!(
+        "{} could not be given back; run the command again to go on from there",
+        key.human()
+    )
 }
 
 /// Nobody of Weft may be at work: the operator would take everything back at once.
 async fn idle(online: &Online, site: &Site) -> Result<()> {
-    if let Some(operator) = site.operator.as_ref().filter(|operator| operator.replicas > 0) {
-        let (namespace, name) = (operator.workload.namespace.as_deref().unwrap_or_default(), &operator.workload.name);
+    if let Some(operator) = site
+        .operator
+        .as_ref()
+        .filter(|operator| operator.replicas > 0)
+    {
+        let (namespace, name) = (
+            operator.workload.namespace.as_deref().unwrap_or_default(),
+            &operator.workload.name,
+        );
         let stop = match operator.workload.kind {
             // It has no number of replicas to be set to none.
             kinds::DAEMON_SET => format!("delete daemonset {name}"),
@@ -207,14 +283,22 @@ async fn idle(online: &Online, site: &Site) -> Result<()> {
 }
 
 fn next_step(site: &Site) -> String {
-    let given_back = format!("{} is given back. Now install the other operator", site.entry.name);
+    let given_back = format!(
+        "{} is given back. Now install the other operator",
+        site.entry.name
+    );
     match site.operator.as_ref().map(|operator| &operator.workload) {
-        Some(workload) if has_their_name(site) && workload.name == site.entry.install.operator => format!(
-            "{given_back}; where it has the same name, it takes the place of {}. Until then that and its account and role of this name stay.\n",
-            workload.human()
-        ),
+        Some(workload) if has_their_name(site) && workload.name == site.entry.install.operator => {
+            format!(
+                "{given_back}; where it has the same name, it takes the place of {}. Until then that and its account and role of this name stay.\n",
+                workload.human()
+            )
+        }
         Some(workload) => {
-            let (namespace, kind) = (workload.namespace.as_deref().unwrap_or_default(), workload.kind.kind.to_lowercase());
+            let (namespace, kind) = (
+                workload.namespace.as_deref().unwrap_or_default(),
+                workload.kind.kind.to_lowercase(),
+            );
             let name = &workload.name;
             format!(
                 "{given_back}. Weft's own is of no use any more, unless it serves others: kubectl -n {namespace} delete {kind}/{name} serviceaccount/{name}\n"

@@ -19,12 +19,14 @@ use crate::{
 
 /// Print all objects that a configuration leads to, without a cluster
 ///
-/// The same code runs in the operator, which adds its own labels and owner references. Images are taken from the same environment
-/// variables as there, for example MULTUS_IMAGE. A PlacementAPI is rendered with the Secrets that stand in the same files; what is printed
-/// then holds their passwords.
+/// The same code runs in the operator, which adds its own labels and owner references. Images are
+/// taken from the same environment variables as there, for example MULTUS_IMAGE. A PlacementAPI is
+/// rendered with the Secrets that stand in the same files; what is printed then holds their
+/// passwords.
 #[derive(clap::Args)]
 pub struct Args {
-    /// File with one or more resources, a folder of such files, or - for stdin; may be given several times
+    /// File with one or more resources, a folder of such files, or - for stdin; may be given
+    /// several times
     #[arg(short, long = "filename", value_name = "FILE", required = true)]
     filenames: Vec<PathBuf>,
 
@@ -32,7 +34,8 @@ pub struct Args {
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 
-    /// The namespace of operator and components [default: as OPERATOR_NAMESPACE and OPERAND_NAMESPACE say, else the usual one]
+    /// The namespace of operator and components [default: as OPERATOR_NAMESPACE and
+    /// OPERAND_NAMESPACE say, else the usual one]
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
 }
@@ -80,16 +83,25 @@ fn write(folder: &Path, resources: &[Resource]) -> Result<()> {
             // The name of an additional network's unit has its namespace before a slash.
             let name = format!("{}.yaml", unit.name.replace('/', "-"));
             if files.contains_key(&name) {
-                bail!("more than one of the resources leads to {name}: render each into a folder of its own");
+                bail!(
+                    "more than one of the resources leads to {name}: render each into a folder of its own"
+                );
             }
             files.insert(name, title(resource, outcome) + &unit_text(unit)?);
         }
     }
-    output::write_files(folder, files.iter().map(|(name, text)| (name.as_str(), text.as_str())))
+    output::write_files(
+        folder,
+        files
+            .iter()
+            .map(|(name, text)| (name.as_str(), text.as_str())),
+    )
 }
 
 fn outcomes(resources: &[Resource]) -> impl Iterator<Item = (&Resource, &Outcome)> {
-    resources.iter().filter_map(|resource| Some((resource, resource.outcome.as_ref()?)))
+    resources
+        .iter()
+        .filter_map(|resource| Some((resource, resource.outcome.as_ref()?)))
 }
 
 fn title(resource: &Resource, outcome: &Outcome) -> String {
@@ -98,7 +110,11 @@ fn title(resource: &Resource, outcome: &Outcome) -> String {
     } else {
         ""
     };
-    format!("# {} of {}\n{drawn}", escape::line(&resource.title), escape::line(&resource.source))
+    format!(
+        "# {} of {}\n{drawn}",
+        escape::line(&resource.title),
+        escape::line(&resource.source)
+    )
 }
 
 /// A component's objects in the order in which they are applied.

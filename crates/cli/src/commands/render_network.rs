@@ -19,10 +19,12 @@ use crate::{
     sources::{self, Source},
 };
 
-/// Print all objects that a NetworkConfig leads to, in the form and by the command line of cluster-network-renderer
+/// Print all objects that a NetworkConfig leads to, in the form and by the command line of
+/// cluster-network-renderer
 ///
-/// Without a cluster, as the first pass on a new one. Images come from the same environment variables as in the operator, for
-/// example NODE_IMAGE, and one that is needed and missing is an error. The record of the configuration is not among the objects.
+/// Without a cluster, as the first pass on a new one. Images come from the same environment
+/// variables as in the operator, for example NODE_IMAGE, and one that is needed and missing is an
+/// error. The record of the configuration is not among the objects.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Exit code 0: done, 1: the configuration is invalid, 2: it could not be rendered (wrong usage, unreadable files, a missing image),
@@ -45,8 +47,9 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     bindata: Option<PathBuf>,
 
-    /// What is applied now: the ConfigMap applied-default, a NetworkConfig, or the specification of one. The change from there is
-    /// judged, and what this configuration leaves open is taken from it
+    /// What is applied now: the ConfigMap applied-default, a NetworkConfig, or the specification of
+    /// one. The change from there is judged, and what this configuration leaves open is taken from
+    /// it
     #[arg(long, value_name = "FILE")]
     previous: Option<PathBuf>,
 
@@ -54,7 +57,8 @@ pub struct Args {
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(576..=65536))]
     mtu: Option<u32>,
 
-    /// A file with a line such as NODE_IMAGE=registry.example/node:1 for each image; what it names counts more than the environment
+    /// A file with a line such as NODE_IMAGE=registry.example/node:1 for each image; what it names
+    /// counts more than the environment
     #[arg(long, value_name = "FILE")]
     images: Option<PathBuf>,
 }
@@ -65,35 +69,74 @@ const UNSAFE: u8 = 3;
 
 /// Renders.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let Some(entry) = domains::ALL.iter().find(|entry| entry.name == "cluster-network") else { bail!("there is no such domain") };
+    let Some(entry) = domains::ALL
+        .iter()
+        .find(|entry| entry.name == "cluster-network")
+    else {
+        bail!("there is no such domain")
+    };
     if let Some(folder) = &args.bindata {
-        output::say(&format!("note: --bindata {} is not used: the manifests are part of this program", folder.display()));
+        output::say(&format!(
+            "note: --bindata {} is not used: the manifests are part of this program",
+            folder.display()
+        ));
     }
     let config = one(&args.config)?;
     // Whether it is valid has nothing to do with images.
-    let review = review(std::slice::from_ref(&config), &Environment::of_process().with_shipped_images(entry))?;
+    let review = review(
+        std::slice::from_ref(&config),
+        &Environment::of_process().with_shipped_images(entry),
+    )?;
     if !review.findings.is_empty() {
         output::say_here(&review.findings_text(Style::stderr()));
         return Ok(ExitCode::from(INVALID));
     }
     let [resource] = &review.resources[..] else {
-        bail!("{}: one NetworkConfig is expected, and here are {}", config.name, review.resources.len())
+        bail!(
+            "{}: one NetworkConfig is expected, and here are {}",
+            config.name,
+            review.resources.len()
+        )
     };
     if resource.entry.name != entry.name {
-        bail!("{}: {} is no NetworkConfig: weft render prints what it leads to", config.name, resource.title);
+        bail!(
+            "{}: {} is no NetworkConfig: weft render prints what it leads to",
+            config.name,
+            resource.title
+        );
     }
     let mut environment = Environment::of_process();
-    for (variable, image) in args.images.as_deref().map(images).transpose()?.unwrap_or_default() {
+    for (variable, image) in args
+        .images
+        .as_deref()
+        .map(images)
+        .transpose()?
+        .unwrap_or_default()
+    {
         environment = environment.with(&variable, &image);
     }
     let previous = args.previous.as_deref().map(previous).transpose()?;
-    let facts = Facts { host_mtu: args.mtu, ..Facts::default() };
-    match decide(entry, &environment, &resource.value, previous.as_deref(), &facts)? {
+    let facts = Facts {
+        host_mtu: args.mtu,
+        ..Facts::default()
+    };
+    match decide(
+        entry,
+        &environment,
+        &resource.value,
+        previous.as_deref(),
+        &facts,
+    )? {
         Ok(decision) => {
             if previous.is_some() {
-                output::say(&format!("{}: the change from the previous configuration", Style::stderr().good("safe")));
+                output::say(&format!(
+                    "{}: the change from the previous configuration",
+                    Style::stderr().good("safe")
+                ));
             }
-            decision.notices.iter().for_each(|notice| output::say(&format!("note: {}: {}", notice.about, notice.message)));
+            decision.notices.iter().for_each(|notice| {
+                output::say(&format!("note: {}: {}", notice.about, notice.message))
+            });
             write(&args.out, &text(&decision)?)?;
             Ok(ExitCode::SUCCESS)
         }
@@ -103,7 +146,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
                 refusal if refusal.reason == RENDER_ERROR => ("error", IMPOSSIBLE),
                 _ => ("invalid", INVALID),
             };
-            refusal.problems.iter().for_each(|problem| output::say(&format!("{}: {problem}", Style::stderr().bad(word))));
+            refusal.problems.iter().for_each(|problem| {
+                output::say(&format!("{}: {problem}", Style::stderr().bad(word)))
+            });
             Ok(ExitCode::from(code))
         }
     }
@@ -117,14 +162,28 @@ fn decide(
     facts: &Facts,
 ) -> Result<std::result::Result<Decision, Refusal>> {
     let (domain, _) = entry.open(environment)?;
-    Ok(domain.decide(Input { resource, record, decided: None, facts, random: &mut |buffer: &mut [u8]| buffer.fill(0) }))
+    Ok(domain.decide(Input {
+        resource,
+        record,
+        decided: None,
+        facts,
+        random: &mut |buffer: &mut [u8]| buffer.fill(0),
+    }))
 }
 
-/// All objects, each with a separator before it, as the original writes them; in the order in which they can be applied.
+/// All objects, each with a separator before it, as the original writes them; in the order in which
+/// they can be applied.
 fn text(decision: &Decision) -> Result<String> {
-    let mut objects: Vec<&Manifest> = decision.units.iter().flat_map(|unit| &unit.objects).collect();
+    let mut objects: Vec<&Manifest> = decision
+        .units
+        .iter()
+        .flat_map(|unit| &unit.objects)
+        .collect();
     objects.sort_by_key(|object| Stage::of(object.key().kind));
-    objects.into_iter().map(|object| Ok(format!("\n---\n{}", output::yaml(object.body())?))).collect()
+    objects
+        .into_iter()
+        .map(|object| Ok(format!("\n---\n{}", output::yaml(object.body())?)))
+        .collect()
 }
 
 fn one(path: &Path) -> Result<Source> {
@@ -138,13 +197,22 @@ fn one(path: &Path) -> Result<Source> {
 /// The specification that is applied, as the record holds it.
 fn previous(path: &Path) -> Result<String> {
     let source = one(path)?;
-    let document: Value = serde_saphyr::from_str(&source.text).with_context(|| format!("{} cannot be read", source.name))?;
+    let document: Value = serde_saphyr::from_str(&source.text)
+        .with_context(|| format!("{} cannot be read", source.name))?;
     let recorded = document["data"]["applied"].as_str().map(str::to_owned);
     match document["kind"].as_str() {
-        Some("ConfigMap") => recorded.with_context(|| format!("{}: the ConfigMap has no key applied: is it applied-default?", source.name)),
+        Some("ConfigMap") => recorded.with_context(|| {
+            format!(
+                "{}: the ConfigMap has no key applied: is it applied-default?",
+                source.name
+            )
+        }),
         Some("NetworkConfig") => Ok(document["spec"].to_string()),
         Some(other) => {
-            bail!("{}: {other} is no previous configuration: give the ConfigMap applied-default or a NetworkConfig", source.name)
+            bail!(
+                "{}: {other} is no previous configuration: give the ConfigMap applied-default or a NetworkConfig",
+                source.name
+            )
         }
         None => Ok(document.to_string()),
     }
@@ -153,7 +221,11 @@ fn previous(path: &Path) -> Result<String> {
 /// `NAME=value`, a line each; empty lines and those that begin with # are passed over.
 fn images(path: &Path) -> Result<BTreeMap<String, String>> {
     let source = one(path)?;
-    let lines = source.text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
+    let lines = source
+        .text
+        .lines()
+        .enumerate()
+        .map(|(index, line)| (index + 1, line.trim()));
     lines
         .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
         .map(|(number, line)| {

@@ -75,30 +75,49 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     block_on(async {
         let online = args.cluster.connect().await?;
         let sites = online.sites(domains::chosen(&args.domains)).await?;
-        if args.watch || args.wait { follow(args, &online, &sites).await } else { once(args, &online, &sites).await }
+        if args.watch || args.wait {
+            follow(args, &online, &sites).await
+        } else {
+            once(args, &online, &sites).await
+        }
     })
 }
 
 async fn once(args: &Args, online: &Online, sites: &[Site]) -> Result<ExitCode> {
     let seen = look(online, sites, !args.domains.is_empty()).await?;
     output::print(&text(args.output, &seen, Style::stdout(), false)?)?;
-    Ok(ExitCode::from(u8::from(seen.iter().all(|domain| domain.resources.is_empty()))))
+    Ok(ExitCode::from(u8::from(
+        seen.iter().all(|domain| domain.resources.is_empty()),
+    )))
 }
 
 async fn follow(args: &Args, online: &Online, sites: &[Site]) -> Result<ExitCode> {
     let mut screen = Screen::stdout();
     let end = args.wait.then(|| Instant::now() + args.timeout);
-    let mut bells = stream::select_all(sites.iter().map(|site| overview::bell(&online.cluster, &*site.domain, &site.namespace).boxed()));
+    let mut bells = stream::select_all(
+        sites
+            .iter()
+            .map(|site| overview::bell(&online.cluster, &*site.domain, &site.namespace).boxed()),
+    );
     let mut said = String::new();
     loop {
         let seen = look(online, sites, !args.domains.is_empty()).await?;
         let there = seen.iter().any(|domain| !domain.resources.is_empty());
-        let done = args.wait && there && seen.iter().filter(|domain| !domain.resources.is_empty()).all(tree::Domain::is_available);
+        let done = args.wait
+            && there
+            && seen
+                .iter()
+                .filter(|domain| !domain.resources.is_empty())
+                .all(tree::Domain::is_available);
         let late = end.is_some_and(|end| Instant::now() >= end);
         let over = done || late || args.wait && !there;
         let shown = text(args.output, &seen, Style::stdout(), true)?;
         if args.output == Format::Text && screen.is_terminal() {
-            if over { screen.end(&shown)? } else { screen.show(&shown)? }
+            if over {
+                screen.end(&shown)?
+            } else {
+                screen.show(&shown)?
+            }
         } else if args.watch && shown != said || over {
             output::print(&shown)?;
             said = shown;
@@ -111,13 +130,23 @@ async fn follow(args: &Args, online: &Online, sites: &[Site]) -> Result<ExitCode
         }
         if over {
             if late && !done {
-                output::say(&format!("{}: not Available within {:?}", Style::stderr().bad("error"), args.timeout));
+                output::say(&format!(
+                    "{}: not Available within {:?}",
+                    Style::stderr().bad("error"),
+                    args.timeout
+                ));
             }
             return Ok(ExitCode::from(u8::from(!done)));
         }
         let due = seen.iter().filter_map(next).min();
-        let pause = due.map(|due| Duration::try_from(due.duration_since(Timestamp::now())).unwrap_or_default() + Duration::from_millis(10));
-        let end = [end, pause.map(|pause| Instant::now() + pause)].into_iter().flatten().min();
+        let pause = due.map(|due| {
+            Duration::try_from(due.duration_since(Timestamp::now())).unwrap_or_default()
+                + Duration::from_millis(10)
+        });
+        let end = [end, pause.map(|pause| Instant::now() + pause)]
+            .into_iter()
+            .flatten()
+            .min();
         tokio::select! {
             _ = bells.next() => {}
             () = until(end) => {}
@@ -131,8 +160,18 @@ async fn follow(args: &Args, online: &Online, sites: &[Site]) -> Result<ExitCode
 
 /// When something will be different by time alone: a rollout counts as stuck, a leader as silent.
 fn next(domain: &tree::Domain) -> Option<Timestamp> {
-    let leader = domain.presence.leader.as_ref().filter(|_| domain.alive).and_then(|leader| leader.renewed.checked_add(leader.lasts).ok());
-    domain.resources.iter().filter_map(overview::Overview::deadline).chain(leader).min()
+    let leader = domain
+        .presence
+        .leader
+        .as_ref()
+        .filter(|_| domain.alive)
+        .and_then(|leader| leader.renewed.checked_add(leader.lasts).ok());
+    domain
+        .resources
+        .iter()
+        .filter_map(overview::Overview::deadline)
+        .chain(leader)
+        .min()
 }
 
 async fn until(end: Option<Instant>) {
@@ -146,16 +185,23 @@ async fn look(online: &Online, sites: &[Site], by_name: bool) -> Result<Vec<tree
     let mut seen = Vec::new();
     for site in sites {
         let now = Timestamp::now();
-        let presence = overview::presence(&online.cluster, &*site.domain, &site.namespace).await.map_err(|error| online.explain(error))?;
-        let alive = presence.leader.as_ref().is_some_and(|leader| leader.is_alive(now));
+        let presence = overview::presence(&online.cluster, &*site.domain, &site.namespace)
+            .await
+            .map_err(|error| online.explain(error))?;
+        let alive = presence
+            .leader
+            .as_ref()
+            .is_some_and(|leader| leader.is_alive(now));
         let mut domain = tree::Domain::of(site, presence, alive);
         if let Some(resources) = online.resources(site).await? {
             domain.installed = true;
             for resource in resources {
                 let objects = online.objects(site, Owner::of(&*site.domain, &resource));
-                domain
-                    .resources
-                    .push(overview::look(&objects, resource, &site.namespace, now).await.map_err(|error| online.explain(error))?);
+                domain.resources.push(
+                    overview::look(&objects, resource, &site.namespace, now)
+                        .await
+                        .map_err(|error| online.explain(error))?,
+                );
             }
         }
         seen.push(domain);
@@ -170,7 +216,11 @@ async fn look(online: &Online, sites: &[Site], by_name: bool) -> Result<Vec<tree
 fn text(format: Format, seen: &[tree::Domain], style: Style, one_line: bool) -> Result<String> {
     let json = || serde_json::json!({ "domains": seen.iter().map(tree::Domain::json).collect::<Vec<_>>() });
     Ok(match format {
-        Format::Text => seen.iter().flat_map(|domain| domain.lines(style)).map(|line| line + "\n").collect(),
+        Format::Text => seen
+            .iter()
+            .flat_map(|domain| domain.lines(style))
+            .map(|line| line + "\n")
+            .collect(),
         Format::Json if one_line => format!("{}\n", json()),
         Format::Json => format!("{}\n", serde_json::to_string_pretty(&json())?),
     })

@@ -14,11 +14,13 @@ use crate::{
 
 /// Check configurations, without a cluster
 ///
-/// Finds what the API server would refuse (schema and rules) and what the operator would refuse, all of it at once, each with file,
-/// line and column. Kinds that Weft does not serve are skipped. Exit code 0: valid, 1: not valid, 2: could not be checked.
+/// Finds what the API server would refuse (schema and rules) and what the operator would refuse,
+/// all of it at once, each with file, line and column. Kinds that Weft does not serve are skipped.
+/// Exit code 0: valid, 1: not valid, 2: could not be checked.
 #[derive(clap::Args)]
 pub struct Args {
-    /// File with one or more resources, a folder of such files, or - for stdin; may be given several times
+    /// File with one or more resources, a folder of such files, or - for stdin; may be given
+    /// several times
     #[arg(short, long = "filename", value_name = "FILE", required = true)]
     filenames: Vec<PathBuf>,
 
@@ -45,11 +47,25 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             }
             let style = Style::stdout();
             let mut text = review.findings_text(style);
-            for resource in review.resources.iter().filter(|resource| resource.outcome.is_some()) {
-                text.push_str(&format!("{}: {}: {}\n", resource.source, resource.title, style.good("valid")));
+            for resource in review
+                .resources
+                .iter()
+                .filter(|resource| resource.outcome.is_some())
+            {
+                text.push_str(&format!(
+                    "{}: {}: {}\n",
+                    resource.source,
+                    resource.title,
+                    style.good("valid")
+                ));
             }
             for other in review.others.iter().filter(|other| other.valid) {
-                text.push_str(&format!("{}: {}: {}\n", other.source, other.title, style.good("valid")));
+                text.push_str(&format!(
+                    "{}: {}: {}\n",
+                    other.source,
+                    other.title,
+                    style.good("valid")
+                ));
             }
             output::print(&text)?;
         }

@@ -15,7 +15,10 @@ pub fn run(_: &Args) -> Result<ExitCode> {
     let mut text = format!("weft {}\n", env!("CARGO_PKG_VERSION"));
     for (_, definition) in domains::ALL.iter().flat_map(domains::Entry::definitions) {
         for version in domains::served_versions(&definition) {
-            text.push_str(&format!("serves {} {}/{version}\n", definition.spec.names.kind, definition.spec.group));
+            text.push_str(&format!(
+                "serves {} {}/{version}\n",
+                definition.spec.names.kind, definition.spec.group
+            ));
         }
     }
     output::print(&text)?;

@@ -55,23 +55,27 @@ pub enum ApiServer {
 /// The objects of an installation, in the order in which they are to be applied.
 #[derive(Default)]
 pub struct Installation {
-    /// Namespaces that are Weft's: those with its own names, and those that only an operator that it replaces has. Any other can exist already, with
-    /// labels and objects of other users, which `kubectl apply` would change and `kubectl delete` would delete.
+    /// Namespaces that are Weft's: those with its own names, and those that only an operator that
+    /// it replaces has. Any other can exist already, with labels and objects of other users, which
+    /// `kubectl apply` would change and `kubectl delete` would delete.
     pub namespaces: Vec<Manifest>,
-    /// The other namespaces that objects of the installation are in, and that must be there before: one that the user chose, and those that are served.
+    /// The other namespaces that objects of the installation are in, and that must be there before:
+    /// one that the user chose, and those that are served.
     pub needed: BTreeSet<String>,
     /// Definitions of custom resources, each with the name of its file.
     pub definitions: Vec<(&'static str, Manifest)>,
     /// ServiceAccounts, RBAC, Deployments, admission policies.
     pub operator: Vec<Manifest>,
-    /// Custom resources to begin with, each with the name of its file. Not part of the installation.
+    /// Custom resources to begin with, each with the name of its file. Not part of the
+    /// installation.
     pub examples: Vec<(&'static str, Manifest)>,
 }
 
 /// Puts an installation together.
 ///
 /// # Errors
-/// A file below `deploy/` or a manifest of a component cannot be used: a defect of Weft, or a namespace that cannot be one.
+/// A file below `deploy/` or a manifest of a component cannot be used: a defect of Weft, or a
+/// namespace that cannot be one.
 pub fn install(options: &Options) -> Result<Installation> {
     let mut installation = Installation::default();
     let mut shared = None;
@@ -80,9 +84,20 @@ pub fn install(options: &Options) -> Result<Installation> {
         let names = Names::new(SINGLE_OPERATOR, SINGLE_NAMESPACE, SINGLE_OPERATOR, name);
         let mut namespace = read(SINGLE_NAMESPACE_YAML)?;
         let mut operator = overlay::renamed(read(SINGLE_OPERATOR_YAML)?, &names);
-        if let Some(early) = options.domains.iter().find(|entry| entry.install.before_the_network) {
-            overlay::on_the_nodes_network(&mut namespace, &mut operator, &read(early.install.operator_yaml)?);
-            options.api_server.iter().for_each(|server| overlay::reach(&mut operator, server));
+        if let Some(early) = options
+            .domains
+            .iter()
+            .find(|entry| entry.install.before_the_network)
+        {
+            overlay::on_the_nodes_network(
+                &mut namespace,
+                &mut operator,
+                &read(early.install.operator_yaml)?,
+            );
+            options
+                .api_server
+                .iter()
+                .for_each(|server| overlay::reach(&mut operator, server));
         }
         installation.add_namespace(name, SINGLE_NAMESPACE, namespace)?;
         shared = Some(operator);
@@ -90,21 +105,34 @@ pub fn install(options: &Options) -> Result<Installation> {
     for entry in &options.domains {
         let domain = Domain::of(entry, options)?;
         if let Some(namespace) = domain.namespace(options.single) {
-            installation.add_namespace(namespace, entry.install.namespace, read(entry.install.namespace_yaml)?)?;
+            installation.add_namespace(
+                namespace,
+                entry.install.namespace,
+                read(entry.install.namespace_yaml)?,
+            )?;
         }
         for (file, definition) in entry.definitions() {
-            installation.definitions.push((file, Manifest::new(serde_json::to_value(definition)?)?));
+            installation
+                .definitions
+                .push((file, Manifest::new(serde_json::to_value(definition)?)?));
         }
-        installation.examples.push((entry.install.example_file, Manifest::new(domain.example.clone())?));
+        installation.examples.push((
+            entry.install.example_file,
+            Manifest::new(domain.example.clone())?,
+        ));
         installation.needed.extend(domain.served().iter().cloned());
         installation.operator.extend(manifests(domain.rbac()?)?);
         match &mut shared {
             Some(operator) => overlay::add_environment(operator, &domain.shared_environment()),
             None => {
-                let mut operator = overlay::renamed(read(entry.install.operator_yaml)?, &domain.names);
+                let mut operator =
+                    overlay::renamed(read(entry.install.operator_yaml)?, &domain.names);
                 overlay::add_environment(&mut operator, &domain.own_environment());
                 overlay::set_image(&mut operator, options.image, options.image_pull_policy);
-                if let Some(server) = options.api_server.filter(|_| entry.install.before_the_network) {
+                if let Some(server) = options
+                    .api_server
+                    .filter(|_| entry.install.before_the_network)
+                {
                     overlay::reach(&mut operator, server);
                 }
                 installation.operator.extend(manifests(operator)?);
@@ -122,13 +150,20 @@ pub fn install(options: &Options) -> Result<Installation> {
         overlay::set_image(&mut operator, options.image, options.image_pull_policy);
         installation.operator.extend(manifests(operator)?);
     }
-    let Installation { namespaces, needed, .. } = &mut installation;
-    needed.retain(|name| namespaces.iter().all(|namespace| namespace.key().name != *name));
+    let Installation {
+        namespaces, needed, ..
+    } = &mut installation;
+    needed.retain(|name| {
+        namespaces
+            .iter()
+            .all(|namespace| namespace.key().name != *name)
+    });
     Ok(installation)
 }
 
 impl Installation {
-    /// Adds the namespace `name`, written in these objects, if it has the one name by which it is Weft's. Any other one is needed.
+    /// Adds the namespace `name`, written in these objects, if it has the one name by which it is
+    /// Weft's. Any other one is needed.
     fn add_namespace(&mut self, name: &str, of_weft: &str, objects: Vec<Value>) -> Result<()> {
         if name == of_weft {
             self.namespaces.extend(manifests(objects)?);
@@ -142,7 +177,11 @@ impl Installation {
 /// Where one account for several domains writes for those other than this one; `None`: anywhere.
 fn others_namespaces(entry: &Entry, options: &Options) -> Option<Vec<String>> {
     let mut namespaces = Vec::new();
-    for other in options.domains.iter().filter(|other| other.name != entry.name) {
+    for other in options
+        .domains
+        .iter()
+        .filter(|other| other.name != entry.name)
+    {
         namespaces.push(other.install.namespace.to_owned());
         if let Some(served) = other.install.served_namespace {
             match options.placement_namespaces {
@@ -178,18 +217,35 @@ struct Domain {
 impl Domain {
     fn of(entry: &'static Entry, options: &Options) -> Result<Self> {
         let install = &entry.install;
-        // With one operator for all, `--namespace` is that operator's; the operands stay where they are.
+        // With one operator for all, `--namespace` is that operator's; the operands stay where they
+        // are.
         let (names, operands) = if options.single {
             let namespace = options.namespace.unwrap_or(SINGLE_NAMESPACE);
             let operator = format!("{SINGLE_OPERATOR}-{}", entry.name);
-            (Names::new(install.operator, install.namespace, &operator, namespace).with_account(SINGLE_OPERATOR), install.namespace)
+            (
+                Names::new(install.operator, install.namespace, &operator, namespace)
+                    .with_account(SINGLE_OPERATOR),
+                install.namespace,
+            )
         } else {
             let namespace = options.namespace.unwrap_or(install.namespace);
-            (Names::new(install.operator, install.namespace, install.operator, namespace), namespace)
+            (
+                Names::new(
+                    install.operator,
+                    install.namespace,
+                    install.operator,
+                    namespace,
+                ),
+                namespace,
+            )
         };
-        let usual = install.served_namespace.map(|namespace| Namespaces::These(vec![namespace.to_owned()]));
+        let usual = install
+            .served_namespace
+            .map(|namespace| Namespaces::These(vec![namespace.to_owned()]));
         let namespaces = usual.map(|usual| options.placement_namespaces.cloned().unwrap_or(usual));
-        let operands = namespaces.as_ref().map_or_else(|| operands.to_owned(), ToString::to_string);
+        let operands = namespaces
+            .as_ref()
+            .map_or_else(|| operands.to_owned(), ToString::to_string);
         let (example, others) = examples(entry, options.components)?;
         let environment = Environment::default()
             .with_namespaces(&names.namespace, &operands)
@@ -201,24 +257,52 @@ impl Domain {
             for resource in std::iter::once(example.clone()).chain(others.clone()) {
                 let (decision, _) = check::decide_knowing(&facts, &*domain, &resource);
                 decisions.push(decision.map_err(|refusal| {
-                    let problems: Vec<String> = refusal.problems.iter().map(ToString::to_string).collect();
-                    anyhow::anyhow!("the components {} do not go together: {}", options.components.join(", "), problems.join("; "))
+                    let problems: Vec<String> =
+                        refusal.problems.iter().map(ToString::to_string).collect();
+                    anyhow::anyhow!(
+                        "the components {} do not go together: {}",
+                        options.components.join(", "),
+                        problems.join("; ")
+                    )
                 })?);
             }
         }
         let all = install.components.iter().map(|component| component.name);
-        let chosen: Vec<_> = all.filter(|name| options.components.iter().any(|chosen| chosen == name)).collect();
+        let chosen: Vec<_> = all
+            .filter(|name| options.components.iter().any(|chosen| chosen == name))
+            .collect();
         let narrowed = match install.components_variable.filter(|_| !chosen.is_empty()) {
-            Some(variable) => entry.open(&environment.with(variable, &chosen.join(",")))?.0,
+            Some(variable) => {
+                entry
+                    .open(&environment.with(variable, &chosen.join(",")))?
+                    .0
+            }
             None => domain,
         };
-        let obsolete = narrowed.obsolete().into_iter().map(|(key, _)| key).collect();
-        let keystones = install.keystones_variable.zip(options.keystone_urls.map(ToString::to_string));
-        Ok(Self { entry, names, operands, namespaces, keystones, example, decisions, chosen, obsolete })
+        let obsolete = narrowed
+            .obsolete()
+            .into_iter()
+            .map(|(key, _)| key)
+            .collect();
+        let keystones = install
+            .keystones_variable
+            .zip(options.keystone_urls.map(ToString::to_string));
+        Ok(Self {
+            entry,
+            names,
+            operands,
+            namespaces,
+            keystones,
+            example,
+            decisions,
+            chosen,
+            obsolete,
+        })
     }
 
-    /// The namespace that is its alone: of operator and operands; of the operator, where the operands are in namespaces of their users; of the operands,
-    /// where one operator is for several domains.
+    /// The namespace that is its alone: of operator and operands; of the operator, where the
+    /// operands are in namespaces of their users; of the operands, where one operator is for
+    /// several domains.
     fn namespace(&self, single: bool) -> Option<&str> {
         match (single, &self.namespaces) {
             (true, Some(_)) => None,
@@ -236,33 +320,69 @@ impl Domain {
     }
 
     fn rbac(&self) -> Result<Vec<Value>> {
-        let objects: Vec<&Manifest> = self.decisions.iter().flat_map(|decision| &decision.units).flat_map(|unit| &unit.objects).collect();
-        let made_by_operands = self.decisions.iter().flat_map(|decision| &decision.made_by_operands).cloned();
+        let objects: Vec<&Manifest> = self
+            .decisions
+            .iter()
+            .flat_map(|decision| &decision.units)
+            .flat_map(|unit| &unit.objects)
+            .collect();
+        let made_by_operands = self
+            .decisions
+            .iter()
+            .flat_map(|decision| &decision.made_by_operands)
+            .cloned();
         // Both are removed, and never written.
-        let removed: Vec<ObjectKey> = made_by_operands.chain(self.obsolete.iter().cloned()).collect();
+        let removed: Vec<ObjectKey> = made_by_operands
+            .chain(self.obsolete.iter().cloned())
+            .collect();
         let base = read(self.entry.install.rbac_yaml)?;
         let placed = match &self.namespaces {
             None => overlay::placed(base, &self.names, &self.operands),
-            Some(namespaces) => overlay::in_each(overlay::placed(base, &self.names, overlay::OF_EACH), namespaces),
+            Some(namespaces) => overlay::in_each(
+                overlay::placed(base, &self.names, overlay::OF_EACH),
+                namespaces,
+            ),
         };
-        let operands = self.entry.install.one_namespace.then_some(self.operands.as_str());
-        rbac::complete(placed, &objects, &removed, operands).with_context(|| format!("the roles of {}", self.entry.name))
+        let operands = self
+            .entry
+            .install
+            .one_namespace
+            .then_some(self.operands.as_str());
+        rbac::complete(placed, &objects, &removed, operands)
+            .with_context(|| format!("the roles of {}", self.entry.name))
     }
 
-    /// Which components were chosen: the roles let the operator watch nothing that only the others need.
+    /// Which components were chosen: the roles let the operator watch nothing that only the others
+    /// need.
     fn components(&self) -> Option<(&'static str, String)> {
-        let variable = self.entry.install.components_variable.filter(|_| !self.chosen.is_empty())?;
+        let variable = self
+            .entry
+            .install
+            .components_variable
+            .filter(|_| !self.chosen.is_empty())?;
         Some((variable, self.chosen.join(",")))
     }
 
     fn images(&self) -> Vec<(&'static str, String)> {
-        (self.entry.install.images)().into_iter().map(|(name, image)| (name, image.to_owned())).collect()
+        (self.entry.install.images)()
+            .into_iter()
+            .map(|(name, image)| (name, image.to_owned()))
+            .collect()
     }
 
     /// What its own Deployment is told beside what is written there.
     fn own_environment(&self) -> Vec<(&'static str, String)> {
-        let namespaces = self.namespaces.iter().map(|namespaces| (self.entry.install.namespace_variable, namespaces.to_string()));
-        namespaces.chain(self.keystones.clone()).chain(self.components()).chain(self.images()).collect()
+        let namespaces = self.namespaces.iter().map(|namespaces| {
+            (
+                self.entry.install.namespace_variable,
+                namespaces.to_string(),
+            )
+        });
+        namespaces
+            .chain(self.keystones.clone())
+            .chain(self.components())
+            .chain(self.images())
+            .collect()
     }
 
     /// Beside the images: the operands' namespace, which is another one than the operator's.
@@ -274,10 +394,13 @@ impl Domain {
     }
 }
 
-/// The example of a domain with the chosen components only, and the same with the other values that lead to what may be deployed.
+/// The example of a domain with the chosen components only, and the same with the other values that
+/// lead to what may be deployed.
 fn examples(entry: &Entry, components: &[String]) -> Result<(Value, Vec<Value>)> {
-    let mut example: Value = serde_saphyr::from_str(entry.install.example_yaml).context("the example cannot be read")?;
-    let is_chosen = |name: &str| components.is_empty() || components.iter().any(|chosen| chosen == name);
+    let mut example: Value =
+        serde_saphyr::from_str(entry.install.example_yaml).context("the example cannot be read")?;
+    let is_chosen =
+        |name: &str| components.is_empty() || components.iter().any(|chosen| chosen == name);
     let (mut values, mut fields): (Vec<&Alternative>, Vec<&str>) = Default::default();
     for component in entry.install.components {
         match (&component.asked, is_chosen(component.name)) {
@@ -292,11 +415,20 @@ fn examples(entry: &Entry, components: &[String]) -> Result<(Value, Vec<Value>)>
         }
     }
     // Of values that exclude each other the example has one that is chosen.
-    let has = |value: &&Alternative| example.pointer(value.inside).is_some_and(|object| object[value.field] == value.value);
+    let has = |value: &&Alternative| {
+        example
+            .pointer(value.inside)
+            .is_some_and(|object| object[value.field] == value.value)
+    };
     if let Some(first) = values.first().filter(|_| !values.iter().any(has)) {
         example = with(&example, first).unwrap_or(example);
     }
-    let others = entry.install.alternatives.iter().chain(values).filter_map(|other| with(&example, other));
+    let others = entry
+        .install
+        .alternatives
+        .iter()
+        .chain(values)
+        .filter_map(|other| with(&example, other));
     let more = fields.into_iter().map(|field| {
         let mut more = example.clone();
         more["spec"][field] = json!({});
@@ -318,5 +450,8 @@ fn read(yaml: &str) -> Result<Vec<Value>> {
 }
 
 fn manifests(objects: Vec<Value>) -> Result<Vec<Manifest>> {
-    objects.into_iter().map(|object| Manifest::new(object).context("a file of deploy/ cannot be used")).collect()
+    objects
+        .into_iter()
+        .map(|object| Manifest::new(object).context("a file of deploy/ cannot be used"))
+        .collect()
 }

@@ -1,4 +1,5 @@
-//! What an installation changes in the files below `deploy/`: names, namespaces, images, environment variables.
+//! What an installation changes in the files below `deploy/`: names, namespaces, images,
+//! environment variables.
 
 use serde_json::{Value, json};
 use weft_placement::domain::Namespaces;
@@ -20,7 +21,12 @@ pub struct Names {
 
 impl Names {
     /// From what is written to what is wanted.
-    pub fn new(written_operator: &str, written_namespace: &str, operator: &str, namespace: &str) -> Self {
+    pub fn new(
+        written_operator: &str,
+        written_namespace: &str,
+        operator: &str,
+        namespace: &str,
+    ) -> Self {
         Self {
             written_operator: written_operator.to_owned(),
             written_namespace: written_namespace.to_owned(),
@@ -32,11 +38,17 @@ impl Names {
 
     /// With another ServiceAccount.
     pub fn with_account(self, account: &str) -> Self {
-        Self { account: account.to_owned(), ..self }
+        Self {
+            account: account.to_owned(),
+            ..self
+        }
     }
 
     fn name(&self, written: &str) -> String {
-        written.strip_prefix(&self.written_operator).map_or_else(|| written.to_owned(), |rest| format!("{}{rest}", self.operator))
+        written.strip_prefix(&self.written_operator).map_or_else(
+            || written.to_owned(),
+            |rest| format!("{}{rest}", self.operator),
+        )
     }
 
     fn is_written_namespace(&self, value: &Value) -> bool {
@@ -47,21 +59,35 @@ impl Names {
 /// The objects in the operator's namespace.
 pub fn renamed(mut objects: Vec<Value>, names: &Names) -> Vec<Value> {
     for object in &mut objects {
-        if object.pointer("/metadata/namespace").is_some_and(|namespace| names.is_written_namespace(namespace)) {
+        if object
+            .pointer("/metadata/namespace")
+            .is_some_and(|namespace| names.is_written_namespace(namespace))
+        {
             object["metadata"]["namespace"] = names.namespace.clone().into();
         }
     }
     objects
 }
 
-/// Roles and bindings under their names, where they belong: a role that is called as the operator is rules in the operator's own
-/// namespace, any other one in that of the operands, unless it says another.
+/// Roles and bindings under their names, where they belong: a role that is called as the operator
+/// is rules in the operator's own namespace, any other one in that of the operands, unless it says
+/// another.
 pub fn placed(mut objects: Vec<Value>, names: &Names, operands: &str) -> Vec<Value> {
     for object in &mut objects {
-        let written = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let written = object["metadata"]["name"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
         object["metadata"]["name"] = names.name(&written).into();
-        if object.pointer("/metadata/namespace").is_some_and(|namespace| names.is_written_namespace(namespace)) {
-            let namespace = if written == names.written_operator { &names.namespace } else { operands };
+        if object
+            .pointer("/metadata/namespace")
+            .is_some_and(|namespace| names.is_written_namespace(namespace))
+        {
+            let namespace = if written == names.written_operator {
+                &names.namespace
+            } else {
+                operands
+            };
             object["metadata"]["namespace"] = namespace.into();
         }
         if let Some(role) = object.pointer_mut("/roleRef/name") {
@@ -78,10 +104,14 @@ pub fn placed(mut objects: Vec<Value>, names: &Names, operands: &str) -> Vec<Val
 /// Stands for each of several namespaces.
 pub const OF_EACH: &str = "of-each";
 
-/// The objects in the namespace [`OF_EACH`] once for each of these; where all are meant, once for the cluster.
+/// The objects in the namespace [`OF_EACH`] once for each of these; where all are meant, once for
+/// the cluster.
 pub fn in_each(objects: Vec<Value>, namespaces: &Namespaces) -> Vec<Value> {
     let spread = |object: Value| -> Vec<Value> {
-        if object.pointer("/metadata/namespace").is_none_or(|namespace| namespace != OF_EACH) {
+        if object
+            .pointer("/metadata/namespace")
+            .is_none_or(|namespace| namespace != OF_EACH)
+        {
             return vec![object];
         }
         match namespaces {
@@ -116,7 +146,11 @@ fn cluster_wide(mut object: Value) -> Value {
 pub fn add_environment(objects: &mut [Value], variables: &[(&str, String)]) {
     for container in containers(objects) {
         if let Some(environment) = container["env"].as_array_mut() {
-            environment.extend(variables.iter().map(|(name, value)| json!({"name": name, "value": value})));
+            environment.extend(
+                variables
+                    .iter()
+                    .map(|(name, value)| json!({"name": name, "value": value})),
+            );
         }
     }
 }
@@ -140,7 +174,10 @@ pub fn set_image(objects: &mut [Value], image: &str, pull_policy: &str) {
 pub fn set_domains(objects: &mut [Value], domains: &str) {
     for container in containers(objects) {
         let arguments = container["args"].as_array_mut().into_iter().flatten();
-        if let Some(value) = arguments.skip_while(|argument| **argument != "--domains").nth(1) {
+        if let Some(value) = arguments
+            .skip_while(|argument| **argument != "--domains")
+            .nth(1)
+        {
             *value = domains.into();
         }
     }
@@ -151,15 +188,34 @@ pub fn on_the_nodes_network(namespace: &mut [Value], operator: &mut [Value], lik
     const POD: &str = "/spec/template/spec";
     for namespace in namespace {
         for mode in ["enforce", "audit", "warn"] {
-            namespace["metadata"]["labels"][format!("pod-security.kubernetes.io/{mode}")] = "privileged".into();
+            namespace["metadata"]["labels"][format!("pod-security.kubernetes.io/{mode}")] =
+                "privileged".into();
         }
     }
-    let Some(like) = like.iter().find_map(|object| object.pointer(POD)) else { return };
-    for pod in operator.iter_mut().filter_map(|object| object.pointer_mut(POD)) {
-        for field in ["hostNetwork", "dnsPolicy", "affinity", "tolerations", "securityContext"] {
+    let Some(like) = like.iter().find_map(|object| object.pointer(POD)) else {
+        return;
+    };
+    for pod in operator
+        .iter_mut()
+        .filter_map(|object| object.pointer_mut(POD))
+    {
+        for field in [
+            "hostNetwork",
+            "dnsPolicy",
+            "affinity",
+            "tolerations",
+            "securityContext",
+        ] {
             pod[field] = like[field].clone();
         }
-        for field in ["args", "ports", "livenessProbe", "readinessProbe", "terminationMessagePolicy", "resources"] {
+        for field in [
+            "args",
+            "ports",
+            "livenessProbe",
+            "readinessProbe",
+            "terminationMessagePolicy",
+            "resources",
+        ] {
             pod["containers"][0][field] = like["containers"][0][field].clone();
         }
     }
@@ -169,27 +225,48 @@ pub fn on_the_nodes_network(namespace: &mut [Value], operator: &mut [Value], lik
 pub fn reach(objects: &mut [Value], server: &ApiServer) {
     match server {
         ApiServer::At(host, port) => {
-            add_environment(objects, &[("KUBERNETES_SERVICE_HOST", host.clone()), ("KUBERNETES_SERVICE_PORT", port.to_string())]);
+            add_environment(
+                objects,
+                &[
+                    ("KUBERNETES_SERVICE_HOST", host.clone()),
+                    ("KUBERNETES_SERVICE_PORT", port.to_string()),
+                ],
+            );
         }
         ApiServer::InKubeconfig(path) => {
-            for pod in objects.iter_mut().filter_map(|object| object.pointer_mut("/spec/template/spec")) {
+            for pod in objects
+                .iter_mut()
+                .filter_map(|object| object.pointer_mut("/spec/template/spec"))
+            {
                 // Only root may read a kubelet's kubeconfig. Of it just the address is used.
                 let user = json!({"runAsNonRoot": false, "runAsUser": 0, "runAsGroup": 0});
                 merge(&mut pod["securityContext"], &user);
-                push(&mut pod["volumes"], json!({"name": "node-kubeconfig", "hostPath": {"path": path, "type": "File"}}));
+                push(
+                    &mut pod["volumes"],
+                    json!({"name": "node-kubeconfig", "hostPath": {"path": path, "type": "File"}}),
+                );
                 let container = &mut pod["containers"][0];
-                push(&mut container["args"], format!("--url-only-kubeconfig={path}").into());
-                push(&mut container["volumeMounts"], json!({"name": "node-kubeconfig", "mountPath": path, "readOnly": true}));
+                push(
+                    &mut container["args"],
+                    format!("--url-only-kubeconfig={path}").into(),
+                );
+                push(
+                    &mut container["volumeMounts"],
+                    json!({"name": "node-kubeconfig", "mountPath": path, "readOnly": true}),
+                );
             }
         }
     }
 }
 
-/// Lets the operator's account write in further namespaces, or in all of them, where an admission policy limits where it writes: with one account for
-/// several domains, the others' namespaces.
+/// Lets the operator's account write in further namespaces, or in all of them, where an admission
+/// policy limits where it writes: with one account for several domains, the others' namespaces.
 pub fn also_writes_in(admission: &mut [Value], namespaces: Option<&[String]>) {
-    for variable in
-        admission.iter_mut().filter_map(|policy| policy.pointer_mut("/spec/variables")).filter_map(Value::as_array_mut).flatten()
+    for variable in admission
+        .iter_mut()
+        .filter_map(|policy| policy.pointer_mut("/spec/variables"))
+        .filter_map(Value::as_array_mut)
+        .flatten()
     {
         if variable["name"] == weft_api::cluster_network::OTHER_DOMAINS {
             variable["expression"] = match namespaces {
@@ -216,5 +293,7 @@ fn merge(object: &mut Value, fields: &Value) {
 }
 
 fn containers(objects: &mut [Value]) -> impl Iterator<Item = &mut Value> {
-    objects.iter_mut().filter_map(|object| object.pointer_mut("/spec/template/spec/containers/0"))
+    objects
+        .iter_mut()
+        .filter_map(|object| object.pointer_mut("/spec/template/spec/containers/0"))
 }

@@ -1,8 +1,10 @@
-//! What the operator may do: the rules written in `deploy/`, completed from the objects that the chosen components have.
+//! What the operator may do: the rules written in `deploy/`, completed from the objects that the
+//! chosen components have.
 //!
 //! Kubernetes lets nobody create a role or a binding that gives more than they hold themselves
-//! (<https://kubernetes.io/docs/reference/access-authn-authz/rbac/#privilege-escalation-prevention-and-bootstrapping>). `bind` and
-//! `escalate` on all roles would be cluster-admin by another name, so the operator holds what its operands hold, and no more.
+//! (<https://kubernetes.io/docs/reference/access-authn-authz/rbac/#privilege-escalation-prevention-and-bootstrapping>).
+//! `bind` and `escalate` on all roles would be cluster-admin by another name, so the operator holds
+//! what its operands hold, and no more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +13,11 @@ use k8s_openapi::api::rbac::v1::PolicyRule;
 use serde_json::Value;
 use weft_plan::{Manifest, ObjectKey};
 
-/// Stands in `resourceNames` for the names of all objects of that kind that the chosen components have.
+/// Stands in `resourceNames` for the names of all objects of that kind that the chosen components
+/// have.
 const OF_CHOSEN_COMPONENTS: &str = "of-chosen-components";
-/// Stands in `resourceNames` for all names, where the chosen components have an object of that kind: RBAC cannot narrow list, watch and create by
-/// name.
+/// Stands in `resourceNames` for all names, where the chosen components have an object of that
+/// kind: RBAC cannot narrow list, watch and create by name.
 const ANY_IF_OF_CHOSEN_COMPONENTS: &str = "any-if-of-chosen-components";
 
 /// Roles with this suffix hold what is granted on to the operands.
@@ -22,28 +25,45 @@ const GRANTED: &str = "-granted";
 
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Completes roles and bindings from `deploy/`. A role without rules is left out, with its binding, and so is one that nobody binds.
+/// Completes roles and bindings from `deploy/`. A role without rules is left out, with its binding,
+/// and so is one that nobody binds.
 ///
 /// # Errors
-/// A rule or an object cannot be read, or an object lives in another namespace than `operands`, if there is just one, where the roles would
-/// not reach it.
-pub fn complete(base: Vec<Value>, objects: &[&Manifest], made_by_operands: &[ObjectKey], operands: Option<&str>) -> Result<Vec<Value>> {
+/// A rule or an object cannot be read, or an object lives in another namespace than `operands`, if
+/// there is just one, where the roles would not reach it.
+pub fn complete(
+    base: Vec<Value>,
+    objects: &[&Manifest],
+    made_by_operands: &[ObjectKey],
+    operands: Option<&str>,
+) -> Result<Vec<Value>> {
     for object in objects {
         let namespace = object.key().namespace.as_deref();
         ensure!(
-            namespace.zip(operands).is_none_or(|(namespace, operands)| namespace == operands),
+            namespace
+                .zip(operands)
+                .is_none_or(|(namespace, operands)| namespace == operands),
             "{}: the operator has no role in this namespace",
             object.key().human()
         );
     }
     // Where no role in a namespace holds what is granted in namespaces, the cluster-wide one does.
-    let is_in_namespace = |object: &Value| object["kind"] == "Role" && text(object, "/metadata/name").ends_with(GRANTED);
+    let is_in_namespace = |object: &Value| {
+        object["kind"] == "Role" && text(object, "/metadata/name").ends_with(GRANTED)
+    };
     let apart = base.iter().any(is_in_namespace);
-    let bound: BTreeSet<(String, String)> = base.iter().chain(objects.iter().map(|object| object.body())).map(role_ref).collect();
+    let bound: BTreeSet<(String, String)> = base
+        .iter()
+        .chain(objects.iter().map(|object| object.body()))
+        .map(role_ref)
+        .collect();
     let mut completed = Vec::new();
     let mut empty = BTreeSet::new();
     for mut object in base {
-        let (kind, name) = (text(&object, "/kind").to_owned(), text(&object, "/metadata/name").to_owned());
+        let (kind, name) = (
+            text(&object, "/kind").to_owned(),
+            text(&object, "/metadata/name").to_owned(),
+        );
         if matches!(kind.as_str(), "Role" | "ClusterRole") {
             if is_aggregated(&object) {
                 completed.push(object);
@@ -77,61 +97,112 @@ fn is_aggregated(role: &Value) -> bool {
 
 /// Kind and name of the role that a binding binds; empty for any other object.
 fn role_ref(object: &Value) -> (String, String) {
-    (text(object, "/roleRef/kind").to_owned(), text(object, "/roleRef/name").to_owned())
+    (
+        text(object, "/roleRef/kind").to_owned(),
+        text(object, "/roleRef/name").to_owned(),
+    )
 }
 
 /// The operator's own rules, in their order, with the names filled in.
-fn own(rules: Vec<PolicyRule>, objects: &[&Manifest], made_by_operands: &[ObjectKey]) -> Vec<PolicyRule> {
-    let keys = || objects.iter().map(|object| object.key()).chain(made_by_operands);
+fn own(
+    rules: Vec<PolicyRule>,
+    objects: &[&Manifest],
+    made_by_operands: &[ObjectKey],
+) -> Vec<PolicyRule> {
+    let keys = || {
+        objects
+            .iter()
+            .map(|object| object.key())
+            .chain(made_by_operands)
+    };
     rules
         .into_iter()
         .filter_map(|mut rule| {
             let marker = match rule.resource_names.as_deref().unwrap_or_default() {
-                [one] if [OF_CHOSEN_COMPONENTS, ANY_IF_OF_CHOSEN_COMPONENTS].contains(&one.as_str()) => one.clone(),
+                [one]
+                    if [OF_CHOSEN_COMPONENTS, ANY_IF_OF_CHOSEN_COMPONENTS]
+                        .contains(&one.as_str()) =>
+                {
+                    one.clone()
+                }
                 _ => return Some(rule),
             };
             let groups = rule.api_groups.as_deref().unwrap_or_default();
             let resources = rule.resources.as_deref().unwrap_or_default();
             let meant = |key: &&ObjectKey| {
-                groups.iter().any(|group| group == key.kind.group) && resources.iter().any(|resource| resource == key.kind.plural)
+                groups.iter().any(|group| group == key.kind.group)
+                    && resources.iter().any(|resource| resource == key.kind.plural)
             };
-            let names: BTreeSet<String> = keys().filter(meant).map(|key| key.name.clone()).collect();
+            let names: BTreeSet<String> =
+                keys().filter(meant).map(|key| key.name.clone()).collect();
             // An empty list of names would mean all names.
             if names.is_empty() {
                 return None;
             }
-            rule.resource_names = (marker == OF_CHOSEN_COMPONENTS).then(|| names.into_iter().collect());
+            rule.resource_names =
+                (marker == OF_CHOSEN_COMPONENTS).then(|| names.into_iter().collect());
             Some(rule)
         })
         .collect()
 }
 
-/// What all roles of these kinds among the objects hold together, and the right to bind the roles that are bound but not ours.
+/// What all roles of these kinds among the objects hold together, and the right to bind the roles
+/// that are bound but not ours.
 fn granted(objects: &[&Manifest], roles: &[&str]) -> Result<Vec<PolicyRule>> {
     let mut grants = Grants::default();
     for object in objects {
         if roles.contains(&object.key().kind.kind) {
-            rules_of(object.body()).with_context(|| object.key().human())?.iter().for_each(|rule| grants.add(rule));
+            rules_of(object.body())
+                .with_context(|| object.key().human())?
+                .iter()
+                .for_each(|rule| grants.add(rule));
         }
     }
-    let is_binding = |kind: &str| kind.strip_suffix("Binding").is_some_and(|role| roles.contains(&role));
-    for object in objects.iter().filter(|object| is_binding(object.key().kind.kind)) {
-        let (role_kind, role) = (text(object.body(), "/roleRef/kind"), text(object.body(), "/roleRef/name"));
-        let ours = objects.iter().any(|object| object.key().kind.kind == role_kind && object.key().name == role);
+    let is_binding = |kind: &str| {
+        kind.strip_suffix("Binding")
+            .is_some_and(|role| roles.contains(&role))
+    };
+    for object in objects
+        .iter()
+        .filter(|object| is_binding(object.key().kind.kind))
+    {
+        let (role_kind, role) = (
+            text(object.body(), "/roleRef/kind"),
+            text(object.body(), "/roleRef/name"),
+        );
+        let ours = objects
+            .iter()
+            .any(|object| object.key().kind.kind == role_kind && object.key().name == role);
         if !ours {
-            let resource = if role_kind == "ClusterRole" { "clusterroles" } else { "roles" };
-            grants.resources.entry((RBAC_GROUP.into(), resource.into(), vec![role.to_owned()])).or_default().insert("bind".into());
+            let resource = if role_kind == "ClusterRole" {
+                "clusterroles"
+            } else {
+                "roles"
+            };
+            grants
+                .resources
+                .entry((RBAC_GROUP.into(), resource.into(), vec![role.to_owned()]))
+                .or_default()
+                .insert("bind".into());
         }
     }
     Ok(grants.into_rules())
 }
 
 fn rules_of(role: &Value) -> Result<Vec<PolicyRule>> {
-    serde_json::from_value(role.get("rules").cloned().unwrap_or_else(|| Value::Array(Vec::new()))).context("its rules cannot be read")
+    serde_json::from_value(
+        role.get("rules")
+            .cloned()
+            .unwrap_or_else(|| Value::Array(Vec::new())),
+    )
+    .context("its rules cannot be read")
 }
 
 fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 /// The union of rules, taken apart into single permissions.
@@ -150,25 +221,40 @@ impl Grants {
         names.dedup();
         for group in rule.api_groups.iter().flatten() {
             for resource in rule.resources.iter().flatten() {
-                self.resources.entry((group.clone(), resource.clone(), names.clone())).or_default().extend(rule.verbs.iter().cloned());
+                self.resources
+                    .entry((group.clone(), resource.clone(), names.clone()))
+                    .or_default()
+                    .extend(rule.verbs.iter().cloned());
             }
         }
         for url in rule.non_resource_urls.iter().flatten() {
-            self.urls.entry(url.clone()).or_default().extend(rule.verbs.iter().cloned());
+            self.urls
+                .entry(url.clone())
+                .or_default()
+                .extend(rule.verbs.iter().cloned());
         }
     }
 
-    /// As few rules as say the same, in an order that depends on nothing but their content: resources of a group with the same verbs
-    /// stand together.
+    /// As few rules as say the same, in an order that depends on nothing but their content:
+    /// resources of a group with the same verbs stand together.
     fn into_rules(self) -> Vec<PolicyRule> {
-        let mut together: BTreeMap<(String, Vec<String>, Vec<String>), Vec<String>> = BTreeMap::new();
+        let mut together: BTreeMap<(String, Vec<String>, Vec<String>), Vec<String>> =
+            BTreeMap::new();
         for ((group, resource, names), verbs) in &self.resources {
             // What all objects of the resource permit needs no saying for some of them.
-            let of_all = self.resources.get(&(group.clone(), resource.clone(), Vec::new())).filter(|_| !names.is_empty());
-            let verbs = verbs.iter().filter(|verb| of_all.is_none_or(|of_all| !of_all.contains(*verb)));
+            let of_all = self
+                .resources
+                .get(&(group.clone(), resource.clone(), Vec::new()))
+                .filter(|_| !names.is_empty());
+            let verbs = verbs
+                .iter()
+                .filter(|verb| of_all.is_none_or(|of_all| !of_all.contains(*verb)));
             let verbs = in_order(verbs);
             if !verbs.is_empty() {
-                together.entry((group.clone(), names.clone(), verbs)).or_default().push(resource.clone());
+                together
+                    .entry((group.clone(), names.clone(), verbs))
+                    .or_default()
+                    .push(resource.clone());
             }
         }
         let mut rules: Vec<PolicyRule> = together
@@ -181,7 +267,13 @@ impl Grants {
                 ..PolicyRule::default()
             })
             .collect();
-        rules.sort_by(|a, b| (&a.api_groups, &a.resources, &a.resource_names).cmp(&(&b.api_groups, &b.resources, &b.resource_names)));
+        rules.sort_by(|a, b| {
+            (&a.api_groups, &a.resources, &a.resource_names).cmp(&(
+                &b.api_groups,
+                &b.resources,
+                &b.resource_names,
+            ))
+        });
         rules.extend(self.urls.into_iter().map(|(url, verbs)| PolicyRule {
             non_resource_urls: Some(vec![url]),
             verbs: in_order(verbs.iter()),
@@ -193,9 +285,26 @@ impl Grants {
 
 /// Verbs in the order in which people are used to read them.
 fn in_order<'a>(verbs: impl Iterator<Item = &'a String>) -> Vec<String> {
-    const USUAL: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
+    const USUAL: [&str; 8] = [
+        "get",
+        "list",
+        "watch",
+        "create",
+        "update",
+        "patch",
+        "delete",
+        "deletecollection",
+    ];
     let mut verbs: Vec<String> = verbs.cloned().collect();
-    verbs.sort_by_key(|verb| (USUAL.iter().position(|usual| usual == verb).unwrap_or(USUAL.len()), verb.clone()));
+    verbs.sort_by_key(|verb| {
+        (
+            USUAL
+                .iter()
+                .position(|usual| usual == verb)
+                .unwrap_or(USUAL.len()),
+            verb.clone(),
+        )
+    });
     verbs
 }
 
@@ -208,7 +317,10 @@ mod tests {
 
     fn manifest(kind: &str, name: &str, rest: &Value) -> Manifest {
         let mut object = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": name}});
-        object.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        object
+            .as_object_mut()
+            .unwrap()
+            .extend(rest.as_object().unwrap().clone());
         if !kind.starts_with("Cluster") {
             object["metadata"]["namespace"] = "ns".into();
         }
@@ -223,7 +335,12 @@ mod tests {
     fn with_a_role(base: Value, objects: &[Manifest], made: &[ObjectKey]) -> Result<Vec<Value>> {
         let role = json!({"kind": "Role", "metadata": {"name": "another-granted"}});
         let binding = binding_of(&base);
-        complete(vec![base, role, binding], &objects.iter().collect::<Vec<_>>(), made, Some("ns"))
+        complete(
+            vec![base, role, binding],
+            &objects.iter().collect::<Vec<_>>(),
+            made,
+            Some("ns"),
+        )
     }
 
     fn binding_of(role: &Value) -> Value {
@@ -233,12 +350,23 @@ mod tests {
     #[test]
     fn without_a_role_in_the_namespace_the_cluster_wide_one_holds_everything() {
         let rule = |resource: &str| json!({"rules": [{"apiGroups": [""], "resources": [resource], "verbs": ["get"]}]});
-        let binding = json!({"roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": "view"}});
-        let objects =
-            [manifest("ClusterRole", "a", &rule("nodes")), manifest("Role", "b", &rule("pods")), manifest("RoleBinding", "c", &binding)];
+        let binding =
+            json!({"roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": "view"}});
+        let objects = [
+            manifest("ClusterRole", "a", &rule("nodes")),
+            manifest("Role", "b", &rule("pods")),
+            manifest("RoleBinding", "c", &binding),
+        ];
         let base = json!({"kind": "ClusterRole", "metadata": {"name": "operator-granted"}});
         let binding = binding_of(&base);
-        let rules = complete(vec![base, binding], &objects.iter().collect::<Vec<_>>(), &[], None).unwrap()[0]["rules"].clone();
+        let rules = complete(
+            vec![base, binding],
+            &objects.iter().collect::<Vec<_>>(),
+            &[],
+            None,
+        )
+        .unwrap()[0]["rules"]
+            .clone();
         assert_eq!(
             rules,
             json!([
@@ -268,9 +396,14 @@ mod tests {
                     {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]},
                 ]}),
             ),
-            manifest("Role", "in-namespace", &json!({"rules": [{"apiGroups": ["x"], "resources": ["y"], "verbs": ["z"]}]})),
+            manifest(
+                "Role",
+                "in-namespace",
+                &json!({"rules": [{"apiGroups": ["x"], "resources": ["y"], "verbs": ["z"]}]}),
+            ),
         ];
-        let base = json!({"kind": "ClusterRole", "metadata": {"name": "operator-granted"}, "rules": []});
+        let base =
+            json!({"kind": "ClusterRole", "metadata": {"name": "operator-granted"}, "rules": []});
         let rules = completed(base, &objects, &[]).unwrap()[0]["rules"].clone();
         assert_eq!(
             rules,
@@ -315,9 +448,18 @@ mod tests {
             manifest("ClusterRoleBinding", "c", &json!({})),
             manifest("Role", "d", &json!({})),
         ];
-        let rules = completed(base, &objects, &[ObjectKey::new(kinds::SECRET, "ns", "made")]).unwrap()[0]["rules"].clone();
+        let rules = completed(
+            base,
+            &objects,
+            &[ObjectKey::new(kinds::SECRET, "ns", "made")],
+        )
+        .unwrap()[0]["rules"]
+            .clone();
         assert_eq!(rules[0]["resourceNames"], json!(["a", "b", "c"]));
-        assert_eq!(rules[1], json!({"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list"]}));
+        assert_eq!(
+            rules[1],
+            json!({"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list"]})
+        );
         assert_eq!(rules[2]["resourceNames"], json!(["made"]));
         assert_eq!(rules.as_array().unwrap().len(), 3);
     }
@@ -326,16 +468,31 @@ mod tests {
     fn all_names_are_open_only_where_a_component_has_such_an_object() {
         let rule = |resource: &str| json!({"apiGroups": [""], "resources": [resource], "resourceNames": [ANY_IF_OF_CHOSEN_COMPONENTS], "verbs": ["list"]});
         let base = json!({"kind": "ClusterRole", "metadata": {"name": "operator"}, "rules": [rule("secrets"), rule("services")]});
-        let rules = completed(base, &[], &[ObjectKey::new(kinds::SECRET, "ns", "made")]).unwrap()[0]["rules"].clone();
-        assert_eq!(rules, json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["list"]}]));
+        let rules = completed(base, &[], &[ObjectKey::new(kinds::SECRET, "ns", "made")]).unwrap()
+            [0]["rules"]
+            .clone();
+        assert_eq!(
+            rules,
+            json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["list"]}])
+        );
     }
 
     #[test]
     fn a_role_that_operands_bind_is_kept_only_where_one_does() {
         let role = json!({"kind": "ClusterRole", "metadata": {"name": "account"}, "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["list"]}]});
-        let binding = manifest("RoleBinding", "b", &json!({"roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": "account"}}));
-        assert_eq!(complete(vec![role.clone()], &[], &[], None).unwrap(), Vec::<Value>::new());
-        assert_eq!(complete(vec![role.clone()], &[&binding], &[], None).unwrap(), [role]);
+        let binding = manifest(
+            "RoleBinding",
+            "b",
+            &json!({"roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": "account"}}),
+        );
+        assert_eq!(
+            complete(vec![role.clone()], &[], &[], None).unwrap(),
+            Vec::<Value>::new()
+        );
+        assert_eq!(
+            complete(vec![role.clone()], &[&binding], &[], None).unwrap(),
+            [role]
+        );
     }
 
     #[test]
@@ -346,7 +503,13 @@ mod tests {
             json!({"kind": "RoleBinding", "metadata": {"name": "other"}, "roleRef": {"kind": "Role", "name": "other"}}),
         ];
         let completed = complete(base, &[], &[], Some("ns")).unwrap();
-        assert_eq!(completed.iter().map(|object| text(object, "/metadata/name")).collect::<Vec<_>>(), ["other"]);
+        assert_eq!(
+            completed
+                .iter()
+                .map(|object| text(object, "/metadata/name"))
+                .collect::<Vec<_>>(),
+            ["other"]
+        );
     }
 
     #[test]
@@ -354,6 +517,9 @@ mod tests {
         let object =
             Manifest::new(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "kube-system"}})).unwrap();
         let error = complete(Vec::new(), &[&object], &[], Some("ns")).unwrap_err();
-        assert!(error.to_string().contains("ConfigMap kube-system/a"), "{error}");
+        assert!(
+            error.to_string().contains("ConfigMap kube-system/a"),
+            "{error}"
+        );
     }
 }

@@ -31,7 +31,11 @@ pub fn weft_with_stdin(folder: &Path, arguments: &[&str], stdin: &str) -> Run {
 /// What it prints; fails the test if it does not succeed.
 pub fn printed(arguments: &[&str]) -> String {
     let run = weft(Path::new("."), arguments);
-    assert_eq!(run.code, 0, "weft {arguments:?}: {}{}", run.stdout, run.stderr);
+    assert_eq!(
+        run.code, 0,
+        "weft {arguments:?}: {}{}",
+        run.stdout, run.stderr
+    );
     run.stdout
 }
 
@@ -44,12 +48,21 @@ pub fn command(folder: &Path, arguments: &[&str]) -> Command {
 
 /// Runs it to the end.
 pub fn run(command: &mut Command, stdin: &str) -> Run {
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     // It may end without reading all of it.
     let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
     let output = child.wait_with_output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    Run { code: output.status.code().unwrap(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    Run {
+        code: output.status.code().unwrap(),
+        stdout: text(output.stdout),
+        stderr: text(output.stderr),
+    }
 }
 
 /// The documents of a YAML stream.
@@ -59,10 +72,17 @@ pub fn objects(yaml: &str) -> Vec<Value> {
 
 /// `Kind name` of an object.
 pub fn title(object: &Value) -> String {
-    format!("{} {}", object["kind"].as_str().unwrap(), object["metadata"]["name"].as_str().unwrap())
+    format!(
+        "{} {}",
+        object["kind"].as_str().unwrap(),
+        object["metadata"]["name"].as_str().unwrap()
+    )
 }
 
 /// The root of the source tree.
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .unwrap()
 }

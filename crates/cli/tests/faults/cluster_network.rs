@@ -1,4 +1,5 @@
-//! The operator of the cluster's network is killed at its writes while the network is installed, changed by force, replaced and removed.
+//! The operator of the cluster's network is killed at its writes while the network is installed,
+//! changed by force, replaced and removed.
 
 use std::time::Duration;
 
@@ -12,7 +13,8 @@ use weft_testenv::{
 use crate::harness::*;
 
 const NAMESPACE: &str = "openshift-cluster-network-operator";
-const USER: &str = "system:serviceaccount:openshift-cluster-network-operator:cluster-network-operator";
+const USER: &str =
+    "system:serviceaccount:openshift-cluster-network-operator:cluster-network-operator";
 const RECORD: &str = "applied-default";
 
 /// What happens to the network, in this order.
@@ -46,7 +48,11 @@ impl Step {
                 cluster.patch_resource(json!({"spec": {"defaultNetwork": {"type": "None", "openshiftSDNConfig": null}}})).await;
             }
             Self::Remove => {
-                cluster.patch_resource(json!({"metadata": {"annotations": {"weft.network/remove": "None"}}})).await;
+                cluster
+                    .patch_resource(
+                        json!({"metadata": {"annotations": {"weft.network/remove": "None"}}}),
+                    )
+                    .await;
                 cluster.delete(kinds::NETWORK_CONFIG, "", "default").await;
             }
         }
@@ -56,23 +62,49 @@ impl Step {
         if self != Self::Remove {
             let resource = cluster.wait_available().await;
             wait_until("the record is that of what is in force", async || {
-                let record = cluster.get(kinds::CONFIG_MAP, NAMESPACE, RECORD).await.ok_or("there is none")?;
-                let applied: serde_json::Value = serde_json::from_str(record["data"]["applied"].as_str().unwrap()).unwrap();
+                let record = cluster
+                    .get(kinds::CONFIG_MAP, NAMESPACE, RECORD)
+                    .await
+                    .ok_or("there is none")?;
+                let applied: serde_json::Value =
+                    serde_json::from_str(record["data"]["applied"].as_str().unwrap()).unwrap();
                 let mut in_force = resource["status"]["effectiveConfiguration"].clone();
                 // The original knows no default of it, so its record has none.
-                if let Some(sdn) = in_force.pointer_mut("/defaultNetwork/openshiftSDNConfig").and_then(serde_json::Value::as_object_mut) {
+                if let Some(sdn) = in_force
+                    .pointer_mut("/defaultNetwork/openshiftSDNConfig")
+                    .and_then(serde_json::Value::as_object_mut)
+                {
                     sdn.remove("useExternalOpenvswitch");
                 }
-                if applied == in_force { Ok(()) } else { Err(applied.to_string()) }
+                if applied == in_force {
+                    Ok(())
+                } else {
+                    Err(applied.to_string())
+                }
             })
             .await;
             return;
         }
-        wait_until("nothing is left but definitions and namespaces", async || {
-            let stays = |title: &String| title.starts_with("CustomResourceDefinition ") || title.starts_with("Namespace ");
-            let left: Vec<_> = cluster.leftovers().await.into_iter().filter(|title| !stays(title)).collect();
-            if left.is_empty() { Ok(()) } else { Err(format!("{left:#?}")) }
-        })
+        wait_until(
+            "nothing is left but definitions and namespaces",
+            async || {
+                let stays = |title: &String| {
+                    title.starts_with("CustomResourceDefinition ")
+                        || title.starts_with("Namespace ")
+                };
+                let left: Vec<_> = cluster
+                    .leftovers()
+                    .await
+                    .into_iter()
+                    .filter(|title| !stays(title))
+                    .collect();
+                if left.is_empty() {
+                    Ok(())
+                } else {
+                    Err(format!("{left:#?}"))
+                }
+            },
+        )
         .await;
     }
 }
@@ -90,22 +122,39 @@ pub async fn clean(cluster: &Cluster) {
             "--timeout=120s",
         ])
         .await;
-    let definitions =
-        ["clusternetworks", "hostsubnets", "netnamespaces", "egressnetworkpolicies"].map(|name| format!("{name}.network.openshift.io"));
-    let mut delete = vec!["delete", "customresourcedefinition", "--ignore-not-found", "--timeout=60s"];
+    let definitions = [
+        "clusternetworks",
+        "hostsubnets",
+        "netnamespaces",
+        "egressnetworkpolicies",
+    ]
+    .map(|name| format!("{name}.network.openshift.io"));
+    let mut delete = vec![
+        "delete",
+        "customresourcedefinition",
+        "--ignore-not-found",
+        "--timeout=60s",
+    ];
     delete.extend(definitions.iter().map(String::as_str));
     cluster.kubectl(&delete).await;
 }
 
 fn writes(proxy: &Proxy) -> usize {
     let work = Match::any().user(USER).writes();
-    proxy.writes().iter().filter(|write| work.selects(&write.info)).count()
+    proxy
+        .writes()
+        .iter()
+        .filter(|write| work.selects(&write.info))
+        .count()
 }
 
 #[tokio::test]
 async fn the_network_survives_a_kill_at_any_write() {
-    let options =
-        ClusterOptions { manifests: &["--domains", "cluster-network"], resource: (kinds::NETWORK_CONFIG, "default"), ..Default::default() };
+    let options = ClusterOptions {
+        manifests: &["--domains", "cluster-network"],
+        resource: (kinds::NETWORK_CONFIG, "default"),
+        ..Default::default()
+    };
     let cluster = Cluster::start(options).await;
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
     let mut operator = Operator::start_via(&cluster, &proxy).await;
@@ -117,13 +166,25 @@ async fn the_network_survives_a_kill_at_any_write() {
         reference.push((cluster.snapshot().await, writes(&proxy)));
     }
     clean(&cluster).await;
-    println!("writes a step: {:?}", reference.iter().map(|(_, writes)| writes).collect::<Vec<_>>());
+    println!(
+        "writes a step: {:?}",
+        reference
+            .iter()
+            .map(|(_, writes)| writes)
+            .collect::<Vec<_>>()
+    );
     let most = reference.iter().map(|(_, writes)| *writes).max().unwrap();
     // In each life every step has its kill: at the edges and in the middle, or at each write.
     let lives: Vec<(usize, When)> = if is_exhaustive() {
-        (1..=most).flat_map(|n| [(n, When::Before), (n, When::After)]).collect()
+        (1..=most)
+            .flat_map(|n| [(n, When::Before), (n, When::After)])
+            .collect()
     } else {
-        vec![(1, When::After), (usize::MAX / 2, When::Before), (usize::MAX, When::After)]
+        vec![
+            (1, When::After),
+            (usize::MAX / 2, When::Before),
+            (usize::MAX, When::After),
+        ]
     };
     let mut kills = 0;
     for (at, when) in lives {
@@ -153,14 +214,29 @@ async fn the_network_survives_a_kill_at_any_write() {
             if was_killed {
                 kills += 1;
                 // As if it had run out.
-                cluster.kubectl(&["-n", NAMESPACE, "delete", "lease", "weft-cluster-network", "--ignore-not-found"]).await;
+                cluster
+                    .kubectl(&[
+                        "-n",
+                        NAMESPACE,
+                        "delete",
+                        "lease",
+                        "weft-cluster-network",
+                        "--ignore-not-found",
+                    ])
+                    .await;
                 operator = Operator::start_via(&cluster, &proxy).await;
                 step.finish(&cluster).await;
             }
             if step != Step::Remove {
                 wait_within(Duration::from_secs(60), "the same end", async || {
                     let differences = expected.diff(&cluster.snapshot().await);
-                    if differences.is_empty() { Ok(()) } else { Err(format!("{step:?}, killed {when:?} write {n}: {differences:#?}")) }
+                    if differences.is_empty() {
+                        Ok(())
+                    } else {
+                        Err(format!(
+                            "{step:?}, killed {when:?} write {n}: {differences:#?}"
+                        ))
+                    }
                 })
                 .await;
             }

@@ -1,5 +1,5 @@
-//! What happened in the cluster, in the order in which it did: resourceVersions are numbers of one sequence for the whole of etcd, so
-//! they put writes of different kinds in order.
+//! What happened in the cluster, in the order in which it did: resourceVersions are numbers of one
+//! sequence for the whole of etcd, so they put writes of different kinds in order.
 
 use std::{
     collections::BTreeMap,
@@ -25,7 +25,8 @@ enum Event {
     NoClaim,
 }
 
-/// Everything that happens to the resource and to Weft's objects, by watches of the test's own, straight from the API server.
+/// Everything that happens to the resource and to Weft's objects, by watches of the test's own,
+/// straight from the API server.
 pub struct History {
     /// What was written before is not in it.
     since: u64,
@@ -41,15 +42,29 @@ impl History {
         let (mut watches, mut begun) = (JoinSet::new(), 0);
         for kind in of.iter().copied().chain([kinds::NETWORK_ADDONS_CONFIG]) {
             let api = cluster.api(kind, NAMESPACE);
-            let labels = if kind == kinds::NETWORK_ADDONS_CONFIG { "" } else { OWNER_LABEL };
-            let since = api.list(&ListParams::default().labels(labels)).await.unwrap().metadata.resource_version.unwrap();
+            let labels = if kind == kinds::NETWORK_ADDONS_CONFIG {
+                ""
+            } else {
+                OWNER_LABEL
+            };
+            let since = api
+                .list(&ListParams::default().labels(labels))
+                .await
+                .unwrap()
+                .metadata
+                .resource_version
+                .unwrap();
             begun = number(&Value::from(since.as_str()));
             let params = WatchParams::default().labels(labels).disable_bookmarks();
             let stream = api.watch(&params, &since).await.unwrap();
             let events = events.clone();
             watches.spawn(async move {
                 let mut stream = std::pin::pin!(stream);
-                while let Some(event) = stream.try_next().await.expect("a watch of the test's own goes on") {
+                while let Some(event) = stream
+                    .try_next()
+                    .await
+                    .expect("a watch of the test's own goes on")
+                {
                     if let Some((version, event)) = read(event, kind) {
                         events.lock().unwrap().insert(version, event);
                     }
@@ -57,28 +72,39 @@ impl History {
             });
         }
         // The resource's own: it is the last.
-        Self { since: begun, events, _watches: watches }
+        Self {
+            since: begun,
+            events,
+            _watches: watches,
+        }
     }
 
-    /// Waits until it has learned of everything up to this write of the resource. If all was put right before anything else could be said of it, that is an
-    /// old one.
+    /// Waits until it has learned of everything up to this write of the resource. If all was put
+    /// right before anything else could be said of it, that is an old one.
     pub async fn wait_for(&self, object: &Value) {
         let version = number(&object["metadata"]["resourceVersion"]);
         wait_until("the history knows this write", async || {
-            if version <= self.since || self.events.lock().unwrap().contains_key(&version) { Ok(()) } else { Err(version.to_string()) }
+            if version <= self.since || self.events.lock().unwrap().contains_key(&version) {
+                Ok(())
+            } else {
+                Err(version.to_string())
+            }
         })
         .await;
     }
 
-    /// Fails if the resource was ever written with the claim that all is well while one of Weft's objects was gone. (A test that uses
-    /// this never changes which objects there should be.)
+    /// Fails if the resource was ever written with the claim that all is well while one of Weft's
+    /// objects was gone. (A test that uses this never changes which objects there should be.)
     pub fn assert_honest(&self, when: &str) {
         let mut gone: BTreeMap<String, u64> = BTreeMap::new();
         for (version, event) in self.events.lock().unwrap().iter() {
             match event {
                 Event::There(object) => drop(gone.remove(object)),
                 Event::Gone(object) => drop(gone.insert(object.clone(), *version)),
-                Event::Claim => assert!(gone.is_empty(), "{when}: at {version} status says Available, while these were gone: {gone:?}"),
+                Event::Claim => assert!(
+                    gone.is_empty(),
+                    "{when}: at {version} status says Available, while these were gone: {gone:?}"
+                ),
                 Event::NoClaim => {}
             }
         }
@@ -86,7 +112,12 @@ impl History {
 
     /// How often the resource was written with that claim.
     pub fn claims(&self) -> usize {
-        self.events.lock().unwrap().values().filter(|event| **event == Event::Claim).count()
+        self.events
+            .lock()
+            .unwrap()
+            .values()
+            .filter(|event| **event == Event::Claim)
+            .count()
     }
 }
 
@@ -100,13 +131,22 @@ fn read(event: WatchEvent<DynamicObject>, kind: Kind) -> Option<(u64, Event)> {
     let object = serde_json::to_value(object).unwrap();
     let version = number(&object["metadata"]["resourceVersion"]);
     let event = if kind == kinds::NETWORK_ADDONS_CONFIG {
-        // Somebody's change of the specification leaves the old claim there, about an older generation.
+        // Somebody's change of the specification leaves the old claim there, about an older
+        // generation.
         let latest = object["status"]["observedGeneration"] == object["metadata"]["generation"];
-        if latest && condition(&object["status"], "Available")["status"] == "True" { Event::Claim } else { Event::NoClaim }
+        if latest && condition(&object["status"], "Available")["status"] == "True" {
+            Event::Claim
+        } else {
+            Event::NoClaim
+        }
     } else {
         let name = format!("{kind} {}", object["metadata"]["name"].as_str().unwrap());
         // What is being deleted is as good as gone.
-        if there && object["metadata"]["deletionTimestamp"].is_null() { Event::There(name) } else { Event::Gone(name) }
+        if there && object["metadata"]["deletionTimestamp"].is_null() {
+            Event::There(name)
+        } else {
+            Event::Gone(name)
+        }
     };
     Some((version, event))
 }

@@ -1,4 +1,5 @@
-//! Trouble that only people can end, and that watches tell the end of: until then the operator asks for nothing, and then it goes on at once.
+//! Trouble that only people can end, and that watches tell the end of: until then the operator asks
+//! for nothing, and then it goes on at once.
 
 use serde_json::{Value, json};
 use weft_plan::kinds;
@@ -10,33 +11,55 @@ use crate::{
     scenario::{self, resource},
 };
 
-/// How many renewals of the lease count as idle. The lease is renewed each second, and pauses grow with the time that the trouble lasts: a timer
-/// would have come due by then.
+/// How many renewals of the lease count as idle. The lease is renewed each second, and pauses grow
+/// with the time that the trouble lasts: a timer would have come due by then.
 const RENEWALS: usize = 15;
 
 fn is_lease(request: &Recorded) -> bool {
     request.info.resource == "leases"
 }
 
-/// Waits until what follows the trouble is done (status, events, new watches), and then for many renewals of the lease: there is nothing else.
+/// Waits until what follows the trouble is done (status, events, new watches), and then for many
+/// renewals of the lease: there is nothing else.
 async fn stays_idle(proxy: &Proxy, during: &str) {
     let others = || {
         let mut others = proxy.requests();
         others.retain(|request| !is_lease(request) && request.info.verb != "watch");
-        others.iter().map(|request| format!("{} {} {:?}", request.info.verb, request.info.path, request.code)).collect::<Vec<_>>()
+        others
+            .iter()
+            .map(|request| {
+                format!(
+                    "{} {} {:?}",
+                    request.info.verb, request.info.path, request.code
+                )
+            })
+            .collect::<Vec<_>>()
     };
     let renewed = async |times: usize| {
         proxy.clear();
-        let renewals = |requests: &[Recorded]| requests.iter().filter(|request| is_lease(request)).count() >= times;
+        let renewals = |requests: &[Recorded]| {
+            requests.iter().filter(|request| is_lease(request)).count() >= times
+        };
         proxy.wait_for(PATIENCE, renewals).await.unwrap();
     };
-    wait_until(&format!("nothing is asked between two renewals of the lease during {during}"), async || {
-        renewed(2).await;
-        if others().is_empty() { Ok(()) } else { Err(format!("{:#?}", others())) }
-    })
+    wait_until(
+        &format!("nothing is asked between two renewals of the lease during {during}"),
+        async || {
+            renewed(2).await;
+            if others().is_empty() {
+                Ok(())
+            } else {
+                Err(format!("{:#?}", others()))
+            }
+        },
+    )
     .await;
     renewed(RENEWALS).await;
-    assert!(others().is_empty(), "requests during {during}: {:#?}", others());
+    assert!(
+        others().is_empty(),
+        "requests during {during}: {:#?}",
+        others()
+    );
 }
 
 /// A cluster with these components, and an operator whose requests are recorded.
@@ -53,7 +76,14 @@ async fn start(spec: &[&str]) -> (Cluster, Proxy, Operator) {
 const HOLD: &str = "example.com/hold";
 
 async fn hold(cluster: &Cluster, name: &str, finalizers: Value) {
-    cluster.patch(kinds::DAEMON_SET, NAMESPACE, name, json!({"metadata": {"finalizers": finalizers}})).await;
+    cluster
+        .patch(
+            kinds::DAEMON_SET,
+            NAMESPACE,
+            name,
+            json!({"metadata": {"finalizers": finalizers}}),
+        )
+        .await;
 }
 
 #[tokio::test]
@@ -66,26 +96,57 @@ async fn a_foreign_object_in_the_way_costs_no_request_until_it_changes() {
     }
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
     let _operator = Operator::start_via(&cluster, &proxy).await;
-    cluster.apply(&resource(&["multus: {}", "linuxBridge: {}"])).await;
-    cluster.wait_condition("Degraded", "True", "FailedToApply", "kubectl annotate clusterroles").await;
+    cluster
+        .apply(&resource(&["multus: {}", "linuxBridge: {}"]))
+        .await;
+    cluster
+        .wait_condition(
+            "Degraded",
+            "True",
+            "FailedToApply",
+            "kubectl annotate clusterroles",
+        )
+        .await;
     stays_idle(&proxy, "the wait for two foreign objects").await;
     // One of them changes, and stays in the way: the watch shows that, and no request is needed.
-    cluster.patch(kinds::CLUSTER_ROLE, "", "multus", json!({"metadata": {"labels": {"of": "somebody"}}})).await;
+    cluster
+        .patch(
+            kinds::CLUSTER_ROLE,
+            "",
+            "multus",
+            json!({"metadata": {"labels": {"of": "somebody"}}}),
+        )
+        .await;
     stays_idle(&proxy, "the wait for changed foreign objects").await;
 
     // Their owner deletes the one and gives the other away.
     proxy.clear();
-    cluster.delete(kinds::SERVICE_ACCOUNT, NAMESPACE, "bridge-marker").await;
+    cluster
+        .delete(kinds::SERVICE_ACCOUNT, NAMESPACE, "bridge-marker")
+        .await;
     wait_component(&cluster, "linuxBridge", "Available").await;
-    cluster.patch(kinds::CLUSTER_ROLE, "", "multus", json!({"metadata": {"annotations": {"weft.network/adopt": "true"}}})).await;
+    cluster
+        .patch(
+            kinds::CLUSTER_ROLE,
+            "",
+            "multus",
+            json!({"metadata": {"annotations": {"weft.network/adopt": "true"}}}),
+        )
+        .await;
     cluster.wait_available().await;
     let conflicts: Vec<_> = proxy
         .writes()
         .into_iter()
-        .filter(|write| matches!(&*write.info.resource, "serviceaccounts" | "clusterroles") && write.code == Some(409))
+        .filter(|write| {
+            matches!(&*write.info.resource, "serviceaccounts" | "clusterroles")
+                && write.code == Some(409)
+        })
         .map(|write| write.info.path)
         .collect();
-    assert!(conflicts.is_empty(), "what a watch shows is not created: {conflicts:?}");
+    assert!(
+        conflicts.is_empty(),
+        "what a watch shows is not created: {conflicts:?}"
+    );
 }
 
 #[tokio::test]
@@ -96,18 +157,45 @@ async fn an_object_that_the_api_server_refuses_waits_for_another_spec() {
     // Weft accepts this operator for API servers that have the feature on. This one has it off.
     let refused = "placementConfiguration: {workloads: {tolerations: [{key: example.com/none, operator: Lt, value: '5'}]}}";
     cluster.apply(&resource(&["multus: {}", refused])).await;
-    let status = cluster.wait_condition("Degraded", "True", "FailedToApply", "DaemonSet.apps \"multus\" is invalid").await;
-    assert_eq!(condition(&status, "Progressing")["reason"], "InvalidConfiguration", "{status:#}");
+    let status = cluster
+        .wait_condition(
+            "Degraded",
+            "True",
+            "FailedToApply",
+            "DaemonSet.apps \"multus\" is invalid",
+        )
+        .await;
+    assert_eq!(
+        condition(&status, "Progressing")["reason"],
+        "InvalidConfiguration",
+        "{status:#}"
+    );
     stays_idle(&proxy, "the wait for another spec").await;
     // Another reconcile is no reason to try the same again.
     let before = operator.metric("weft_passes_total").await;
     proxy.clear();
-    cluster.patch_resource(json!({"metadata": {"annotations": {"example.com/note": "hello"}}})).await;
-    wait_until("a reconcile", async || operator.metric("weft_passes_total").await.gt(&before).then_some(()).ok_or("none yet".into())).await;
-    let attempts = proxy.writes().iter().filter(|write| write.info.resource == "daemonsets").count();
+    cluster
+        .patch_resource(json!({"metadata": {"annotations": {"example.com/note": "hello"}}}))
+        .await;
+    wait_until("a reconcile", async || {
+        operator
+            .metric("weft_passes_total")
+            .await
+            .gt(&before)
+            .then_some(())
+            .ok_or("none yet".into())
+    })
+    .await;
+    let attempts = proxy
+        .writes()
+        .iter()
+        .filter(|write| write.info.resource == "daemonsets")
+        .count();
     assert_eq!(attempts, 0, "the same is not tried again");
 
-    cluster.patch_resource(json!({"spec": {"placementConfiguration": null}})).await;
+    cluster
+        .patch_resource(json!({"spec": {"placementConfiguration": null}}))
+        .await;
     cluster.wait_available().await;
 }
 
@@ -116,7 +204,9 @@ async fn a_wanted_object_held_by_a_finalizer_is_waited_for_without_requests() {
     let (cluster, proxy, _operator) = start(&["multus: {}"]).await;
     hold(&cluster, "multus", json!([HOLD])).await;
     cluster.delete(kinds::DAEMON_SET, NAMESPACE, "multus").await;
-    cluster.wait_condition("Degraded", "True", "FailedToApply", HOLD).await;
+    cluster
+        .wait_condition("Degraded", "True", "FailedToApply", HOLD)
+        .await;
     stays_idle(&proxy, "the end of an object that is wanted").await;
     hold(&cluster, "multus", Value::Null).await;
     cluster.wait_available().await;
@@ -126,8 +216,12 @@ async fn a_wanted_object_held_by_a_finalizer_is_waited_for_without_requests() {
 async fn an_unwanted_object_held_by_a_finalizer_waits_without_requests() {
     let (cluster, proxy, _operator) = start(&["multus: {}", "linuxBridge: {}"]).await;
     hold(&cluster, "bridge-marker", json!([HOLD])).await;
-    cluster.patch_resource(json!({"spec": {"linuxBridge": null}})).await;
-    cluster.wait_condition("Degraded", "True", "FailedToDeleteObjects", HOLD).await;
+    cluster
+        .patch_resource(json!({"spec": {"linuxBridge": null}}))
+        .await;
+    cluster
+        .wait_condition("Degraded", "True", "FailedToDeleteObjects", HOLD)
+        .await;
     stays_idle(&proxy, "the end of an object that is not wanted").await;
     hold(&cluster, "bridge-marker", Value::Null).await;
     cluster.wait_available().await;
@@ -137,8 +231,12 @@ async fn an_unwanted_object_held_by_a_finalizer_waits_without_requests() {
 async fn a_teardown_that_a_finalizer_holds_up_sends_no_request() {
     let (cluster, proxy, _operator) = start(&["multus: {}"]).await;
     hold(&cluster, "multus", json!([HOLD])).await;
-    cluster.delete(kinds::NETWORK_ADDONS_CONFIG, "", "cluster").await;
-    cluster.wait_condition("Degraded", "True", "FailedToDeleteObjects", HOLD).await;
+    cluster
+        .delete(kinds::NETWORK_ADDONS_CONFIG, "", "cluster")
+        .await;
+    cluster
+        .wait_condition("Degraded", "True", "FailedToDeleteObjects", HOLD)
+        .await;
     stays_idle(&proxy, "a teardown").await;
     hold(&cluster, "multus", Value::Null).await;
     scenario::gone(&cluster).await;
@@ -148,11 +246,19 @@ async fn a_teardown_that_a_finalizer_holds_up_sends_no_request() {
 async fn leftovers_that_a_finalizer_holds_are_waited_for_without_requests() {
     let (cluster, proxy, operator) = start(&["multus: {}"]).await;
     hold(&cluster, "multus", json!([HOLD])).await;
-    cluster.delete(kinds::NETWORK_ADDONS_CONFIG, "", "cluster").await;
-    cluster.wait_condition("Degraded", "True", "FailedToDeleteObjects", HOLD).await;
+    cluster
+        .delete(kinds::NETWORK_ADDONS_CONFIG, "", "cluster")
+        .await;
+    cluster
+        .wait_condition("Degraded", "True", "FailedToDeleteObjects", HOLD)
+        .await;
     // The resource goes before its objects.
-    cluster.patch_resource(json!({"metadata": {"finalizers": null}})).await;
-    operator.wait_logged("the resource is gone without its finalizer").await;
+    cluster
+        .patch_resource(json!({"metadata": {"finalizers": null}}))
+        .await;
+    operator
+        .wait_logged("the resource is gone without its finalizer")
+        .await;
     stays_idle(&proxy, "the removal of what a resource has left").await;
     hold(&cluster, "multus", Value::Null).await;
     scenario::gone(&cluster).await;
@@ -165,13 +271,21 @@ async fn a_foreign_object_that_may_not_be_watched_is_tried_again_by_timer() {
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "bridge-marker", "namespace": NAMESPACE}});
     cluster.apply(&account.to_string()).await;
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
-    let watch = Match::any().user(OPERATOR_USER).resource("serviceaccounts").name("bridge-marker");
-    let blind = ["list", "watch"].map(|verb| proxy.inject(watch.clone().verb(verb), Fault::status(403)));
+    let watch = Match::any()
+        .user(OPERATOR_USER)
+        .resource("serviceaccounts")
+        .name("bridge-marker");
+    let blind =
+        ["list", "watch"].map(|verb| proxy.inject(watch.clone().verb(verb), Fault::status(403)));
     let _operator = Operator::start_via(&cluster, &proxy).await;
     cluster.apply(&resource(&["linuxBridge: {}"])).await;
-    cluster.wait_condition("Degraded", "True", "FailedToApply", "kubectl annotate").await;
+    cluster
+        .wait_condition("Degraded", "True", "FailedToApply", "kubectl annotate")
+        .await;
     blind[0].wait_hits(1, PATIENCE).await.unwrap();
-    cluster.delete(kinds::SERVICE_ACCOUNT, NAMESPACE, "bridge-marker").await;
+    cluster
+        .delete(kinds::SERVICE_ACCOUNT, NAMESPACE, "bridge-marker")
+        .await;
     cluster.wait_available().await;
 }
 
@@ -188,12 +302,24 @@ async fn a_foreign_object_in_the_way_of_placement_costs_no_request() {
     .await;
     let in_space = |kind: &str, name: &str, rest: Value| {
         let mut object = json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": SPACE}});
-        object.as_object_mut().unwrap().extend(rest.as_object().cloned().unwrap());
+        object
+            .as_object_mut()
+            .unwrap()
+            .extend(rest.as_object().cloned().unwrap());
         object.to_string()
     };
-    cluster.apply(&in_space("ServiceAccount", "placement-placement", json!({}))).await;
-    let url = json!({"stringData": {"url": "mysql+pymysql://placement:secret@db.example/placement"}});
-    cluster.apply(&in_space("Secret", "placement-db", url)).await;
+    cluster
+        .apply(&in_space(
+            "ServiceAccount",
+            "placement-placement",
+            json!({}),
+        ))
+        .await;
+    let url =
+        json!({"stringData": {"url": "mysql+pymysql://placement:secret@db.example/placement"}});
+    cluster
+        .apply(&in_space("Secret", "placement-db", url))
+        .await;
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
     let _operator = Operator::start_via(&cluster, &proxy).await;
     let spec = json!({"auth": {"strategy": "noauth2"}, "database": {"urlSecret": {"name": "placement-db"}}});
@@ -204,12 +330,18 @@ async fn a_foreign_object_in_the_way_of_placement_costs_no_request() {
         wait_until(&format!("Ready is {wanted}"), async || {
             let status = cluster.status().await;
             let told = condition(&status, "Ready");
-            if told["status"] == wanted && status.to_string().contains(message) { Ok(()) } else { Err(format!("{status:#}")) }
+            if told["status"] == wanted && status.to_string().contains(message) {
+                Ok(())
+            } else {
+                Err(format!("{status:#}"))
+            }
         })
         .await;
     };
     ready("False", "exists already and is not Weft's").await;
     stays_idle(&proxy, "the wait for a foreign ServiceAccount").await;
-    cluster.delete(kinds::SERVICE_ACCOUNT, SPACE, "placement-placement").await;
+    cluster
+        .delete(kinds::SERVICE_ACCOUNT, SPACE, "placement-placement")
+        .await;
     ready("True", "").await;
 }

@@ -1,7 +1,9 @@
-//! An API server that takes 5 s over each answer to the operator, and whose watches tell everything 5 s late. The lease is the shipped one.
+//! An API server that takes 5 s over each answer to the operator, and whose watches tell everything
+//! 5 s late. The lease is the shipped one.
 //!
-//! Nothing here is timed. It takes minutes, nearly all of them waiting, so all domains live at once. `WEFT_EXHAUSTIVE=1` adds the rest of
-//! their lives, and takes each life twice: with requests that wait before they are carried out, and with requests that wait afterwards.
+//! Nothing here is timed. It takes minutes, nearly all of them waiting, so all domains live at
+//! once. `WEFT_EXHAUSTIVE=1` adds the rest of their lives, and takes each life twice: with requests
+//! that wait before they are carried out, and with requests that wait afterwards.
 
 use std::time::Duration;
 
@@ -38,12 +40,20 @@ enum Wait {
 
 /// This one, or both.
 fn waits(usual: Wait) -> Vec<Wait> {
-    if is_exhaustive() { vec![Wait::Before, Wait::After] } else { vec![usual] }
+    if is_exhaustive() {
+        vec![Wait::Before, Wait::After]
+    } else {
+        vec![usual]
+    }
 }
 
 /// From now on every answer to the operator and every event of its watches is late.
 fn slow_down(cluster: &Cluster, proxy: &Proxy, wait: Wait) {
-    let user = Match::any().user(&format!("system:serviceaccount:{}:{}", cluster.operator_namespace(), cluster.operator.name));
+    let user = Match::any().user(&format!(
+        "system:serviceaccount:{}:{}",
+        cluster.operator_namespace(),
+        cluster.operator.name
+    ));
     let late = match wait {
         Wait::Before => Fault::Delay(LATENCY),
         Wait::After => Fault::DelayAnswer(LATENCY),
@@ -53,13 +63,29 @@ fn slow_down(cluster: &Cluster, proxy: &Proxy, wait: Wait) {
 }
 
 async fn start(cluster: &Cluster, proxy: &Proxy, pod_name: &str) -> Operator {
-    Operator::start(cluster, OperatorOptions { proxy: Some(proxy), lease_seconds: LEASE, pod_name, ..Default::default() }).await
+    Operator::start(
+        cluster,
+        OperatorOptions {
+            proxy: Some(proxy),
+            lease_seconds: LEASE,
+            pod_name,
+            ..Default::default()
+        },
+    )
+    .await
 }
 
 /// It has kept the lease since it got it.
 fn assert_led_on(operator: &Operator) {
     let log = operator.log();
-    assert_eq!((log.matches(" leading lease=").count(), log.matches("not leading").count()), (1, 0), "{log}");
+    assert_eq!(
+        (
+            log.matches(" leading lease=").count(),
+            log.matches("not leading").count()
+        ),
+        (1, 0),
+        "{log}"
+    );
 }
 
 #[tokio::test]
@@ -103,21 +129,43 @@ async fn late_add_ons(cluster: &Cluster, proxy: &Proxy, wait: Wait, reference: &
 
     // What somebody deletes comes back, and what somebody adds goes.
     cluster.delete(kinds::DAEMON_SET, NAMESPACE, "multus").await;
-    cluster.patch(kinds::SERVICE, NAMESPACE, "kubemacpool-service", json!({"spec": {"sessionAffinity": "ClientIP"}})).await;
+    cluster
+        .patch(
+            kinds::SERVICE,
+            NAMESPACE,
+            "kubemacpool-service",
+            json!({"spec": {"sessionAffinity": "ClientIP"}}),
+        )
+        .await;
     scenario::wait_same(&reference[0].state, cluster, "after drift").await;
     assert_led_on(&first);
 
     // The other replica takes over when the lease has ended, and repairs what was harmed meanwhile.
     let second = start(cluster, proxy, "second").await;
-    wait_until("it is ready", async || if second.http("/readyz").await.0 == 200 { Ok(()) } else { Err("no".to_owned()) }).await;
+    wait_until("it is ready", async || {
+        if second.http("/readyz").await.0 == 200 {
+            Ok(())
+        } else {
+            Err("no".to_owned())
+        }
+    })
+    .await;
     first.kill();
     cluster.delete(kinds::DAEMON_SET, NAMESPACE, "multus").await;
     second.wait_leading().await;
-    scenario::wait_same(&reference[0].state, cluster, "after another replica took over").await;
+    scenario::wait_same(
+        &reference[0].state,
+        cluster,
+        "after another replica took over",
+    )
+    .await;
     cluster.wait_available().await;
 
     if is_exhaustive() {
-        for (step, expected) in [Step::Change, Step::Delete].into_iter().zip(&reference[1..]) {
+        for (step, expected) in [Step::Change, Step::Delete]
+            .into_iter()
+            .zip(&reference[1..])
+        {
             scenario::assert_same_outcome(expected, &take(step, cluster, proxy).await, &when(step));
         }
     }
@@ -126,8 +174,11 @@ async fn late_add_ons(cluster: &Cluster, proxy: &Proxy, wait: Wait, reference: &
 }
 
 async fn the_network() {
-    let options =
-        ClusterOptions { manifests: &["--domains", "cluster-network"], resource: (kinds::NETWORK_CONFIG, "default"), ..Default::default() };
+    let options = ClusterOptions {
+        manifests: &["--domains", "cluster-network"],
+        resource: (kinds::NETWORK_CONFIG, "default"),
+        ..Default::default()
+    };
     let cluster = Cluster::start(options).await;
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
     let undisturbed = start(&cluster, &proxy, "undisturbed").await;
@@ -138,7 +189,11 @@ async fn the_network() {
         reference.push(cluster.snapshot().await);
     }
     undisturbed.terminate().await;
-    let steps = if is_exhaustive() { &cluster_network::STEPS } else { &cluster_network::STEPS[..1] };
+    let steps = if is_exhaustive() {
+        &cluster_network::STEPS
+    } else {
+        &cluster_network::STEPS[..1]
+    };
     for wait in waits(Wait::Before) {
         cluster_network::clean(&cluster).await;
         slow_down(&cluster, &proxy, wait);
@@ -147,7 +202,12 @@ async fn the_network() {
             step.begin(&cluster).await;
             step.finish(&cluster).await;
             if *step != cluster_network::Step::Remove {
-                scenario::wait_same(expected, &cluster, &format!("{step:?} with requests that wait {wait:?}")).await;
+                scenario::wait_same(
+                    expected,
+                    &cluster,
+                    &format!("{step:?} with requests that wait {wait:?}"),
+                )
+                .await;
             }
         }
         assert_led_on(&operator);
@@ -157,32 +217,47 @@ async fn the_network() {
 }
 
 async fn policies_of_nodes() {
-    let options =
-        ClusterOptions { nodes: 3, manifests: &["--domains", "node-network"], resource: (kinds::NMSTATE, "nmstate"), ..Default::default() };
+    let options = ClusterOptions {
+        nodes: 3,
+        manifests: &["--domains", "node-network"],
+        resource: (kinds::NMSTATE, "nmstate"),
+        ..Default::default()
+    };
     let cluster = Cluster::start(options).await;
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
     for wait in waits(Wait::After) {
         slow_down(&cluster, &proxy, wait);
         let operator = start(&cluster, &proxy, "late").await;
-        let nmstate =
-            json!({"apiVersion": "nmstate.io/v1", "kind": "NMState", "metadata": {"name": "nmstate"}, "spec": {"maxUnavailable": "100%"}});
+        let nmstate = json!({"apiVersion": "nmstate.io/v1", "kind": "NMState", "metadata": {"name": "nmstate"}, "spec": {"maxUnavailable": "100%"}});
         cluster.apply(&nmstate.to_string()).await;
         cluster.wait_available().await;
         let agents = Agents::of(&cluster, &["node-1", "node-2", "node-3"]).await;
         carry_out(&cluster, &agents, "br1", 1).await;
         if is_exhaustive() {
             carry_out(&cluster, &agents, "br2", 2).await;
-            cluster.delete(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", POLICY).await;
+            cluster
+                .delete(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", POLICY)
+                .await;
             wait_decisions(&cluster, POLICY, &[]).await;
             wait_until("the policy is gone", async || {
-                let live = cluster.get(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", POLICY).await;
+                let live = cluster
+                    .get(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", POLICY)
+                    .await;
                 live.map_or(Ok(()), |live| Err(format!("{live:#}")))
             })
             .await;
             cluster.delete(kinds::NMSTATE, "", "nmstate").await;
             wait_until("nothing is left", async || {
-                let gone = cluster.resource().await.is_none() && cluster.get(kinds::DAEMON_SET, NMSTATE, AGENT).await.is_none();
-                if gone { Ok(()) } else { Err(format!("{:#}", cluster.status().await)) }
+                let gone = cluster.resource().await.is_none()
+                    && cluster
+                        .get(kinds::DAEMON_SET, NMSTATE, AGENT)
+                        .await
+                        .is_none();
+                if gone {
+                    Ok(())
+                } else {
+                    Err(format!("{:#}", cluster.status().await))
+                }
             })
             .await;
         }
@@ -204,10 +279,17 @@ async fn carry_out(cluster: &Cluster, agents: &Agents, bridge: &str, generation:
         let now = in_flux(cluster, POLICY).await;
         assert!(now.len() <= 1, "{now:?} are changed at once");
         agents.act(cluster, &[]).await;
-        let live = cluster.get(kind, "", POLICY).await.ok_or("it is not there")?;
+        let live = cluster
+            .get(kind, "", POLICY)
+            .await
+            .ok_or("it is not there")?;
         let said = condition(&live["status"], "Available");
         let right = said["status"] == "True" && said["observedGeneration"] == generation;
-        if right { Ok(()) } else { Err(format!("{:#}", live["status"])) }
+        if right {
+            Ok(())
+        } else {
+            Err(format!("{:#}", live["status"]))
+        }
     })
     .await;
 }
@@ -233,7 +315,11 @@ async fn a_placement() {
         reference.push(cluster.snapshot().await);
     }
     undisturbed.terminate().await;
-    let steps = if is_exhaustive() { &placement::ALONE } else { &placement::ALONE[..1] };
+    let steps = if is_exhaustive() {
+        &placement::ALONE
+    } else {
+        &placement::ALONE[..1]
+    };
     for wait in waits(Wait::Before) {
         slow_down(&cluster, &proxy, wait);
         let operator = start(&cluster, &proxy, "late").await;
@@ -242,7 +328,13 @@ async fn a_placement() {
             step.finish(&site, &users).await;
             wait_until("the same end", async || {
                 let differences = placement::differences(expected, &cluster.snapshot().await);
-                if differences.is_empty() { Ok(()) } else { Err(format!("{step:?} with requests that wait {wait:?}: {differences:#?}")) }
+                if differences.is_empty() {
+                    Ok(())
+                } else {
+                    Err(format!(
+                        "{step:?} with requests that wait {wait:?}: {differences:#?}"
+                    ))
+                }
             })
             .await;
         }

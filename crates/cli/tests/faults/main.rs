@@ -1,8 +1,10 @@
-//! What may go wrong between the operator and its cluster, and what must come of it all the same: the same end state, nothing left
-//! over, nothing done twice, and a status that says nothing untrue.
+//! What may go wrong between the operator and its cluster, and what must come of it all the same:
+//! the same end state, nothing left over, nothing done twice, and a status that says nothing
+//! untrue.
 //!
-//! The operator is the real binary, the API server is the real one; faults are made between them by the proxy of `weft-testenv`.
-//! `WEFT_EXHAUSTIVE=1` kills at every write instead of at a sample of them.
+//! The operator is the real binary, the API server is the real one; faults are made between them by
+//! the proxy of `weft-testenv`. `WEFT_EXHAUSTIVE=1` kills at every write instead of at a sample of
+//! them.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 

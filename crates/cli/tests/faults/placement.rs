@@ -1,5 +1,5 @@
-//! The operator of Placement is killed at its writes while a service is installed, moves, and is removed: one that stands alone, and one among other
-//! operators, which go on meanwhile.
+//! The operator of Placement is killed at its writes while a service is installed, moves, and is
+//! removed: one that stands alone, and one among other operators, which go on meanwhile.
 
 use futures::{StreamExt, stream};
 use kube::{
@@ -26,7 +26,8 @@ pub enum Step {
     Install,
     /// Another database, which has to be prepared, and another Service.
     Move,
-    /// One whose database and registration others see to, with an application credential and a Topology.
+    /// One whose database and registration others see to, with an application credential and a
+    /// Topology.
     InstallAmongPeers,
     /// All that it holds of others' is replaced at once.
     Rotate,
@@ -65,7 +66,11 @@ impl Step {
             Self::Remove => {
                 wait_until("nothing is left but what is the user's", async || {
                     let left = site.cluster.leftovers().await;
-                    if left == users { Ok(()) } else { Err(format!("{left:#?}")) }
+                    if left == users {
+                        Ok(())
+                    } else {
+                        Err(format!("{left:#?}"))
+                    }
                 })
                 .await;
                 return;
@@ -73,7 +78,8 @@ impl Step {
         };
         site.wait_placement(&format!("{self:?} is done"), |live| {
             let status = &live["status"];
-            let is_ready = condition(status, "Ready")["status"] == "True" && status["hash"]["input"] == status["appliedInputSecretHash"];
+            let is_ready = condition(status, "Ready")["status"] == "True"
+                && status["hash"]["input"] == status["appliedInputSecretHash"];
             is_ready && is_done(status)
         })
         .await;
@@ -81,7 +87,14 @@ impl Step {
 }
 
 async fn database(site: &Site<'_>, host: &str) {
-    site.secret("placement-db", &[("url", &format!("mysql+pymysql://placement:secret@{host}/placement"))]).await;
+    site.secret(
+        "placement-db",
+        &[(
+            "url",
+            &format!("mysql+pymysql://placement:secret@{host}/placement"),
+        )],
+    )
+    .await;
 }
 
 /// The fields that name others' objects.
@@ -101,16 +114,22 @@ pub async fn prepare(site: &Site<'_>, steps: &[Step]) {
     for definitions in [played::MARIADB, played::KEYSTONE, played::TOPOLOGY] {
         site.cluster.apply(definitions).await;
     }
-    site.cluster.wait_established("keystoneapis.keystone.openstack.org").await;
-    site.cluster.wait_established("topologies.topology.openstack.org").await;
+    site.cluster
+        .wait_established("keystoneapis.keystone.openstack.org")
+        .await;
+    site.cluster
+        .wait_established("topologies.topology.openstack.org")
+        .await;
     site.inputs().await;
     for name in ["first", "second"] {
-        site.secret(name, &[("AC_ID", name), ("AC_SECRET", name)]).await;
+        site.secret(name, &[("AC_ID", name), ("AC_SECRET", name)])
+            .await;
         site.put(json!({"apiVersion": "topology.openstack.org/v1beta1", "kind": "Topology", "metadata": {"name": name}, "spec": {}})).await;
     }
 }
 
-/// mariadb- and keystone-operator: they say of each of their objects that it is ready. (Not even their kinds are there where a service stands alone.)
+/// mariadb- and keystone-operator: they say of each of their objects that it is ready. (Not even
+/// their kinds are there where a service stands alone.)
 async fn peers(site: &Site<'_>, steps: &[Step]) {
     if !steps.contains(&Step::InstallAmongPeers) {
         return std::future::pending().await;
@@ -123,8 +142,13 @@ async fn peers(site: &Site<'_>, steps: &[Step]) {
     ];
     let watches = said.map(|(kind, ready)| {
         // New kinds are not served at once.
-        let objects = watcher(site.cluster.api(kind, SPACE), watcher::Config::default()).default_backoff().applied_objects();
-        objects.filter_map(async |object| object.ok()).map(move |object| (kind, ready, object)).boxed()
+        let objects = watcher(site.cluster.api(kind, SPACE), watcher::Config::default())
+            .default_backoff()
+            .applied_objects();
+        objects
+            .filter_map(async |object| object.ok())
+            .map(move |object| (kind, ready, object))
+            .boxed()
     });
     let mut watched = stream::select_all(watches);
     while let Some((kind, ready, object)) = watched.next().await {
@@ -133,20 +157,38 @@ async fn peers(site: &Site<'_>, steps: &[Step]) {
                 "lastTransitionTime": "2026-01-01T00:00:00Z"});
             let patch = Patch::Merge(json!({"status": {"conditions": [ready]}}));
             // It may be gone by now.
-            let _ = site.cluster.api(kind, SPACE).patch_status(&object.metadata.name.unwrap(), &PatchParams::default(), &patch).await;
+            let _ = site
+                .cluster
+                .api(kind, SPACE)
+                .patch_status(
+                    &object.metadata.name.unwrap(),
+                    &PatchParams::default(),
+                    &patch,
+                )
+                .await;
         }
     }
 }
 
 fn writes(proxy: &Proxy) -> usize {
     let work = Match::any().user(USER).writes();
-    proxy.writes().iter().filter(|write| work.selects(&write.info)).count()
+    proxy
+        .writes()
+        .iter()
+        .filter(|write| work.selects(&write.info))
+        .count()
 }
 
-/// What is different and is not of this life of the resource alone: its uid, and what the dice said of its account.
+/// What is different and is not of this life of the resource alone: its uid, and what the dice said
+/// of its account.
 pub fn differences(expected: &Snapshot, now: &Snapshot) -> Vec<String> {
     let mut differences = expected.diff(now);
-    let of_this_life = ["controller-uid", "placement.openstack.org~1uid", "/spec/userName", "/containers/0/env/0/value"];
+    let of_this_life = [
+        "controller-uid",
+        "placement.openstack.org~1uid",
+        "/spec/userName",
+        "/containers/0/env/0/value",
+    ];
     differences.retain(|line| !of_this_life.iter().any(|name| line.contains(name)));
     differences
 }
@@ -154,13 +196,22 @@ pub fn differences(expected: &Snapshot, now: &Snapshot) -> Vec<String> {
 /// Which writes of a step with `count` of them: all, or some at its edges and one in the middle.
 fn chosen(count: usize) -> Vec<(usize, When)> {
     if is_exhaustive() {
-        return (1..=count).flat_map(|n| [(n, When::Before), (n, When::After)]).collect();
+        return (1..=count)
+            .flat_map(|n| [(n, When::Before), (n, When::After)])
+            .collect();
     }
-    let all = [(1, When::After), (count / 2 + 1, When::Before), (count.saturating_sub(1), When::After)];
-    all.into_iter().filter(|(n, _)| (1..=count).contains(n)).collect()
+    let all = [
+        (1, When::After),
+        (count / 2 + 1, When::Before),
+        (count.saturating_sub(1), When::After),
+    ];
+    all.into_iter()
+        .filter(|(n, _)| (1..=count).contains(n))
+        .collect()
 }
 
-/// Takes these steps undisturbed, and then again and again with kills. Returns how many writes each takes, and how often the operator was killed.
+/// Takes these steps undisturbed, and then again and again with kills. Returns how many writes each
+/// takes, and how often the operator was killed.
 async fn survive(steps: [Step; 3]) -> ([usize; 3], usize) {
     let cluster = Cluster::start(ClusterOptions {
         nodes: 1,
@@ -197,7 +248,8 @@ async fn take(site: &Site<'_>, steps: [Step; 3]) -> ([usize; 3], usize) {
     // In each life the steps have their kill, as long as there are writes left to be killed at.
     for life in 0..plans.iter().map(Vec::len).max().unwrap_or_default() {
         for ((step, plan), (expected, count)) in steps.into_iter().zip(&plans).zip(&reference) {
-            // Writes of status differ in number from run to run: a kill that has nothing to come at does not come.
+            // Writes of status differ in number from run to run: a kill that has nothing to come at
+            // does not come.
             let kill = plan.get(life).copied();
             println!("{step:?}, killed at {kill:?} of {count}");
             let victim = Victim::new();
@@ -221,13 +273,26 @@ async fn take(site: &Site<'_>, steps: [Step; 3]) -> ([usize; 3], usize) {
             if was_killed {
                 kills += 1;
                 // As if it had run out.
-                cluster.kubectl(&["-n", OPERATORS, "delete", "lease", "weft-placement", "--ignore-not-found"]).await;
+                cluster
+                    .kubectl(&[
+                        "-n",
+                        OPERATORS,
+                        "delete",
+                        "lease",
+                        "weft-placement",
+                        "--ignore-not-found",
+                    ])
+                    .await;
                 operator = Operator::start_via(cluster, &proxy).await;
                 step.finish(site, &users).await;
             }
             wait_until("the same end", async || {
                 let differences = differences(expected, &cluster.snapshot().await);
-                if differences.is_empty() { Ok(()) } else { Err(format!("{step:?}, killed at {kill:?}: {differences:#?}")) }
+                if differences.is_empty() {
+                    Ok(())
+                } else {
+                    Err(format!("{step:?}, killed at {kill:?}: {differences:#?}"))
+                }
             })
             .await;
         }

@@ -6,7 +6,10 @@ use weft_plan::kinds;
 use weft_testenv::proxy::{Fault, Match, Proxy};
 
 use crate::{
-    harness::{Cluster, ClusterOptions, NAMESPACE, OPERATOR_USER, Operator, PATIENCE, condition, wait_until, wait_within, weft_binary},
+    harness::{
+        Cluster, ClusterOptions, NAMESPACE, OPERATOR_USER, Operator, PATIENCE, condition,
+        wait_until, wait_within, weft_binary,
+    },
     requests::wait_component,
     scenario::{FULL, resource},
 };
@@ -20,9 +23,11 @@ fn of_operator() -> Match {
 }
 
 async fn wait_ready(operator: &Operator) {
-    wait_until("it is ready", async || match operator.http("/readyz").await {
-        (200, ..) => Ok(()),
-        other => Err(format!("{other:?}")),
+    wait_until("it is ready", async || {
+        match operator.http("/readyz").await {
+            (200, ..) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
     })
     .await;
 }
@@ -35,34 +40,54 @@ async fn it_waits_for_its_definition_and_then_works_at_once() {
     let operator = Operator::start_via(&cluster, &proxy).await;
     // Long enough for pauses to have grown.
     let missing = |requests: &[weft_testenv::proxy::Recorded]| {
-        requests.iter().filter(|one| one.info.resource == "networkaddonsconfigs" && one.code == Some(404)).count() >= 8
+        requests
+            .iter()
+            .filter(|one| one.info.resource == "networkaddonsconfigs" && one.code == Some(404))
+            .count()
+            >= 8
     };
     proxy.wait_for(PATIENCE, missing).await.unwrap();
     let (code, _, body) = operator.http("/readyz").await;
     assert_eq!((code, body.contains("addons")), (503, true), "{body}");
     let definitions = Command::new(weft_binary()).arg("crds").output().unwrap();
-    cluster.apply(&String::from_utf8(definitions.stdout).unwrap()).await;
+    cluster
+        .apply(&String::from_utf8(definitions.stdout).unwrap())
+        .await;
     cluster.wait_established(DEFINITION).await;
     cluster.play_kubemacpool().await;
     // Established, and served a moment later.
     let spec = resource(&FULL);
     wait_until("it is served", async || {
-        cluster.control_plane.kubectl_with_input(&["apply", "-f", "-"], &spec).await.map(drop).map_err(|e| e.to_string())
+        cluster
+            .control_plane
+            .kubectl_with_input(&["apply", "-f", "-"], &spec)
+            .await
+            .map(drop)
+            .map_err(|e| e.to_string())
     })
     .await;
     wait_within(Duration::from_secs(4), "it has begun", async || {
         let status = cluster.status().await;
-        if status["observedGeneration"].is_null() { Err(format!("{status}")) } else { Ok(()) }
+        if status["observedGeneration"].is_null() {
+            Err(format!("{status}"))
+        } else {
+            Ok(())
+        }
     })
     .await;
     cluster.wait_available().await;
     wait_ready(&operator).await;
 }
 
-/// All watches of a controller of kube share one backoff, so that one forbidden kind makes all others deaf for seconds. Ours do not.
+/// All watches of a controller of kube share one backoff, so that one forbidden kind makes all
+/// others deaf for seconds. Ours do not.
 #[tokio::test]
 async fn a_kind_that_cannot_be_watched_slows_no_other() {
-    let cluster = Cluster::start(ClusterOptions { may_be_forbidden: true, ..Default::default() }).await;
+    let cluster = Cluster::start(ClusterOptions {
+        may_be_forbidden: true,
+        ..Default::default()
+    })
+    .await;
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
     let operator = Operator::start_via(&cluster, &proxy).await;
     cluster.install(&resource(&FULL)).await;
@@ -70,33 +95,64 @@ async fn a_kind_that_cannot_be_watched_slows_no_other() {
     for code in [403, 404, 500] {
         println!("{code}");
         let watch = of_operator().verb("watch").resource("networkpolicies");
-        let faults = ["watch", "list"].map(|verb| proxy.inject(of_operator().verb(verb).resource("networkpolicies"), Fault::status(code)));
+        let faults = ["watch", "list"].map(|verb| {
+            proxy.inject(
+                of_operator().verb(verb).resource("networkpolicies"),
+                Fault::status(code),
+            )
+        });
         assert!(proxy.expire_watches(&watch) > 0);
         faults[1].wait_hits(5, PATIENCE).await.unwrap();
         for _ in 0..3 {
-            let old = cluster.get(kinds::SERVICE, NAMESPACE, "kubemacpool-service").await.unwrap()["metadata"]["uid"].clone();
-            cluster.delete(kinds::SERVICE, NAMESPACE, "kubemacpool-service").await;
-            // A second on an idle machine; the pauses of the other watch are longer than this by now only if they are shared.
-            wait_within(Duration::from_secs(3), "it is back", async || {
-                match cluster.get(kinds::SERVICE, NAMESPACE, "kubemacpool-service").await {
-                    Some(service) if service["metadata"]["uid"] != old => Ok(()),
-                    _ => Err("no".into()),
-                }
+            let old = cluster
+                .get(kinds::SERVICE, NAMESPACE, "kubemacpool-service")
+                .await
+                .unwrap()["metadata"]["uid"]
+                .clone();
+            cluster
+                .delete(kinds::SERVICE, NAMESPACE, "kubemacpool-service")
+                .await;
+            // A second on an idle machine; the pauses of the other watch are longer than this by
+            // now only if they are shared.
+            wait_within(Duration::from_secs(3), "it is back", async || match cluster
+                .get(kinds::SERVICE, NAMESPACE, "kubemacpool-service")
+                .await
+            {
+                Some(service) if service["metadata"]["uid"] != old => Ok(()),
+                _ => Err("no".into()),
             })
             .await;
         }
         if code == 403 {
             // A refusal counts after two minutes: an API server that has just started refuses, too.
-            wait_within(Duration::from_secs(200), "the refusal is in status", async || {
-                let status = cluster.status().await;
-                let degraded = condition(&status, "Degraded");
-                let is_named = degraded["message"].as_str().unwrap_or_default().contains("NetworkPolicy");
-                if degraded["reason"] == "FailedToApply" && is_named { Ok(()) } else { Err(format!("{status:#}")) }
-            })
+            wait_within(
+                Duration::from_secs(200),
+                "the refusal is in status",
+                async || {
+                    let status = cluster.status().await;
+                    let degraded = condition(&status, "Degraded");
+                    let is_named = degraded["message"]
+                        .as_str()
+                        .unwrap_or_default()
+                        .contains("NetworkPolicy");
+                    if degraded["reason"] == "FailedToApply" && is_named {
+                        Ok(())
+                    } else {
+                        Err(format!("{status:#}"))
+                    }
+                },
+            )
             .await;
         }
         faults.iter().for_each(|fault| fault.remove());
-        wait_until("it is watched again", async || if proxy.open_watches(&watch) > 0 { Ok(()) } else { Err("no".into()) }).await;
+        wait_until("it is watched again", async || {
+            if proxy.open_watches(&watch) > 0 {
+                Ok(())
+            } else {
+                Err("no".into())
+            }
+        })
+        .await;
         cluster.wait_available().await;
     }
 }
@@ -104,20 +160,37 @@ async fn a_kind_that_cannot_be_watched_slows_no_other() {
 /// What a single workload looks at is the matter of this workload only.
 #[tokio::test]
 async fn an_input_that_cannot_be_seen_stops_its_component_only() {
-    let cluster = Cluster::start(ClusterOptions { may_be_forbidden: true, ..Default::default() }).await;
+    let cluster = Cluster::start(ClusterOptions {
+        may_be_forbidden: true,
+        ..Default::default()
+    })
+    .await;
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
     for fault in [Fault::status(500), Fault::status(403), Fault::Hold] {
         println!("{fault:?}");
-        let unseen = proxy.inject(of_operator().verb("list").resource("secrets").name("kubemacpool-service"), fault.clone());
+        let unseen = proxy.inject(
+            of_operator()
+                .verb("list")
+                .resource("secrets")
+                .name("kubemacpool-service"),
+            fault.clone(),
+        );
         let operator = Operator::start_via(&cluster, &proxy).await;
         cluster.play_kubemacpool().await;
         cluster.apply(&resource(&FULL)).await;
         unseen.wait_hits(1, PATIENCE).await.unwrap();
         if matches!(fault, Fault::Hold) {
             // Status waits for the answer, the work does not.
-            for (kind, name) in [(kinds::DAEMON_SET, "multus"), (kinds::DEPLOYMENT, "kubemacpool-cert-manager")] {
+            for (kind, name) in [
+                (kinds::DAEMON_SET, "multus"),
+                (kinds::DEPLOYMENT, "kubemacpool-cert-manager"),
+            ] {
                 wait_within(LIST_TIMEOUT / 2, &format!("{name} is there"), async || {
-                    if cluster.get(kind, NAMESPACE, name).await.is_some() { Ok(()) } else { Err("no".into()) }
+                    if cluster.get(kind, NAMESPACE, name).await.is_some() {
+                        Ok(())
+                    } else {
+                        Err("no".into())
+                    }
                 })
                 .await;
             }
@@ -130,7 +203,9 @@ async fn an_input_that_cannot_be_seen_stops_its_component_only() {
         cluster.wait_available().await;
         operator.terminate().await;
         let operator = Operator::start_via(&cluster, &proxy).await;
-        cluster.delete(kinds::NETWORK_ADDONS_CONFIG, "", "cluster").await;
+        cluster
+            .delete(kinds::NETWORK_ADDONS_CONFIG, "", "cluster")
+            .await;
         crate::scenario::gone(&cluster).await;
         operator.terminate().await;
     }

@@ -26,7 +26,8 @@ pub const NAMESPACE: &str = "cluster-network-addons";
 /// The name of the operator's Deployment and ServiceAccount, as shipped without `--single`.
 pub const OPERATOR: &str = "cluster-network-addons-operator";
 /// Who the operator is to the API server.
-pub const OPERATOR_USER: &str = "system:serviceaccount:cluster-network-addons:cluster-network-addons-operator";
+pub const OPERATOR_USER: &str =
+    "system:serviceaccount:cluster-network-addons:cluster-network-addons-operator";
 
 /// What a [`Cluster`] is to be like.
 pub struct ClusterOptions {
@@ -40,19 +41,27 @@ pub struct ClusterOptions {
     pub resource: (Kind, &'static str),
     /// The namespace of that, where its kind has namespaces.
     pub resource_namespace: &'static str,
-    /// The test takes permissions away. Otherwise every 403 that the operator ever gets fails the test: a rule is missing then.
+    /// The test takes permissions away. Otherwise every 403 that the operator ever gets fails the
+    /// test: a rule is missing then.
     pub may_be_forbidden: bool,
 }
 
 impl Default for ClusterOptions {
     fn default() -> Self {
         let resource = (kinds::NETWORK_ADDONS_CONFIG, "cluster");
-        Self { nodes: 2, stages: Vec::new(), manifests: &[], resource, resource_namespace: "", may_be_forbidden: false }
+        Self {
+            nodes: 2,
+            stages: Vec::new(),
+            manifests: &[],
+            resource,
+            resource_namespace: "",
+            may_be_forbidden: false,
+        }
     }
 }
 
-/// A running control plane with the output of `weft manifests` applied. The operator itself is started by
-/// [`Operator::start`](super::Operator::start): kwok runs no containers.
+/// A running control plane with the output of `weft manifests` applied. The operator itself is
+/// started by [`Operator::start`](super::Operator::start): kwok runs no containers.
 pub struct Cluster {
     /// The control plane.
     pub control_plane: ControlPlane,
@@ -71,7 +80,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts a control plane and installs Weft in it by `weft manifests | kubectl apply -f -`, with the namespaces that it asks for.
+    /// Starts a control plane and installs Weft in it by `weft manifests | kubectl apply -f -`,
+    /// with the namespaces that it asks for.
     pub async fn start(options: ClusterOptions) -> Self {
         let mut builder = ControlPlane::builder().nodes(options.nodes).audit(true);
         for stage in options.stages {
@@ -79,7 +89,10 @@ impl Cluster {
         }
         let control_plane = builder.start().await.expect("the control plane starts");
         let manifests = manifests(options.manifests);
-        control_plane.kubectl_with_input(&["apply", "-f", "-"], &manifests).await.expect("the shipped manifests apply");
+        control_plane
+            .kubectl_with_input(&["apply", "-f", "-"], &manifests)
+            .await
+            .expect("the shipped manifests apply");
         let mut cluster = Self {
             control_plane,
             operator: operator(&manifests),
@@ -91,8 +104,15 @@ impl Cluster {
             before: snapshot::Uids::default(),
             may_be_forbidden: options.may_be_forbidden,
         };
-        let workload = cluster.get(cluster.operator.kind, cluster.operator_namespace(), &cluster.operator.name).await;
-        let container = &workload.expect("the operator's workload")["spec"]["template"]["spec"]["containers"][0];
+        let workload = cluster
+            .get(
+                cluster.operator.kind,
+                cluster.operator_namespace(),
+                &cluster.operator.name,
+            )
+            .await;
+        let container = &workload.expect("the operator's workload")["spec"]["template"]["spec"]["containers"]
+            [0];
         cluster.operator_args = serde_json::from_value(container["args"].clone()).unwrap();
         cluster.operator_env = environment(container, &cluster.operator);
         cluster.before = snapshot::uids(&cluster).await;
@@ -121,10 +141,14 @@ impl Cluster {
 
     /// `kubectl apply -f -`
     pub async fn apply(&self, yaml: &str) -> String {
-        self.control_plane.kubectl_with_input(&["apply", "-f", "-"], yaml).await.unwrap()
+        self.control_plane
+            .kubectl_with_input(&["apply", "-f", "-"], yaml)
+            .await
+            .unwrap()
     }
 
-    /// Installs the definitions of these names, the real ones, and waits until the API server serves them.
+    /// Installs the definitions of these names, the real ones, and waits until the API server
+    /// serves them.
     pub async fn define(&self, definitions: &[&str]) {
         for name in definitions {
             self.apply(&weft_testenv::definition(name).unwrap()).await;
@@ -134,42 +158,70 @@ impl Cluster {
         }
     }
 
-    /// Waits until the API server serves a definition. (`kubectl wait` fails where it meets one whose conditions are not there yet.)
+    /// Waits until the API server serves a definition. (`kubectl wait` fails where it meets one
+    /// whose conditions are not there yet.)
     pub async fn wait_established(&self, definition: &str) {
         wait_until(&format!("{definition} is established"), async || {
-            let live = self.get(kinds::CUSTOM_RESOURCE_DEFINITION, "", definition).await.ok_or("it is not there")?;
-            if condition(&live["status"], "Established")["status"] == "True" { Ok(()) } else { Err(format!("{:#}", live["status"])) }
+            let live = self
+                .get(kinds::CUSTOM_RESOURCE_DEFINITION, "", definition)
+                .await
+                .ok_or("it is not there")?;
+            if condition(&live["status"], "Established")["status"] == "True" {
+                Ok(())
+            } else {
+                Err(format!("{:#}", live["status"]))
+            }
         })
         .await;
     }
 
     /// The API of a kind, as admin; `namespace` is ignored for kinds without namespaces.
     pub fn api(&self, kind: Kind, namespace: &str) -> Api<DynamicObject> {
-        let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(kind.group, kind.version, kind.kind), kind.plural);
+        let resource = ApiResource::from_gvk_with_plural(
+            &GroupVersionKind::gvk(kind.group, kind.version, kind.kind),
+            kind.plural,
+        );
         let client = self.control_plane.client();
-        if kind.namespaced { Api::namespaced_with(client, namespace, &resource) } else { Api::all_with(client, &resource) }
+        if kind.namespaced {
+            Api::namespaced_with(client, namespace, &resource)
+        } else {
+            Api::all_with(client, &resource)
+        }
     }
 
     /// An object as it is, or `None`.
     pub async fn get(&self, kind: Kind, namespace: &str, name: &str) -> Option<Value> {
         let api = self.api(kind, namespace);
         let found = match api.get_opt(name).await {
-            // The API server closes a connection that was idle for 90 s, maybe just when we use it again.
+            // The API server closes a connection that was idle for 90 s, maybe just when we use it
+            // again.
             Err(kube::Error::Service(_)) => api.get_opt(name).await,
             other => other,
         };
         match found {
             // Not even the kind is there.
             Err(kube::Error::Api(status)) if status.code == 404 => None,
-            found => found.unwrap().map(|object| serde_json::to_value(object).unwrap()),
+            found => found
+                .unwrap()
+                .map(|object| serde_json::to_value(object).unwrap()),
         }
     }
 
     /// Changes an object by a JSON merge patch (RFC 7386), as somebody called `somebody`.
     pub async fn patch(&self, kind: Kind, namespace: &str, name: &str, patch: Value) -> Value {
-        let params = PatchParams { field_manager: Some("somebody".to_owned()), ..Default::default() };
-        let patched = self.api(kind, namespace).patch(name, &params, &Patch::Merge(&patch)).await;
-        serde_json::to_value(patched.unwrap_or_else(|error| panic!("patch {kind} {namespace}/{name} {patch}: {error}"))).unwrap()
+        let params = PatchParams {
+            field_manager: Some("somebody".to_owned()),
+            ..Default::default()
+        };
+        let patched = self
+            .api(kind, namespace)
+            .patch(name, &params, &Patch::Merge(&patch))
+            .await;
+        serde_json::to_value(
+            patched
+                .unwrap_or_else(|error| panic!("patch {kind} {namespace}/{name} {patch}: {error}")),
+        )
+        .unwrap()
     }
 
     /// Deletes an object, and does not wait until it is gone.
@@ -182,17 +234,27 @@ impl Cluster {
 
     /// The resource that the operator serves, or `None`.
     pub async fn resource(&self) -> Option<Value> {
-        self.get(self.resource.0, self.resource_namespace, self.resource.1).await
+        self.get(self.resource.0, self.resource_namespace, self.resource.1)
+            .await
     }
 
     /// Its status; null if there is none.
     pub async fn status(&self) -> Value {
-        self.resource().await.map(|resource| resource["status"].clone()).unwrap_or_default()
+        self.resource()
+            .await
+            .map(|resource| resource["status"].clone())
+            .unwrap_or_default()
     }
 
     /// Changes that resource by a JSON merge patch.
     pub async fn patch_resource(&self, patch: Value) -> Value {
-        self.patch(self.resource.0, self.resource_namespace, self.resource.1, patch).await
+        self.patch(
+            self.resource.0,
+            self.resource_namespace,
+            self.resource.1,
+            patch,
+        )
+        .await
     }
 
     /// Waits until status says, about the latest generation, that all is well.
@@ -200,33 +262,60 @@ impl Cluster {
         self.wait_available_and(&[]).await
     }
 
-    /// Waits until status says, about the latest generation, that all is well, and that just these other conditions hold.
+    /// Waits until status says, about the latest generation, that all is well, and that just these
+    /// other conditions hold.
     pub async fn wait_available_and(&self, others: &[&str]) -> Value {
         wait_until("the resource is Available", async || {
             let resource = self.resource().await.ok_or("there is none")?;
             let mut conditions = conditions(&resource["status"]);
             conditions.retain(|condition| condition != "Upgradeable=True");
-            let known = resource["status"]["observedGeneration"] == resource["metadata"]["generation"];
+            let known =
+                resource["status"]["observedGeneration"] == resource["metadata"]["generation"];
             let well = ["Available=True", "Progressing=False", "Degraded=False"].map(str::to_owned);
-            let mut wanted = well.into_iter().chain(others.iter().map(|other| format!("{other}=True")));
-            if known && conditions.len() == 3 + others.len() && wanted.all(|wanted| conditions.contains(&wanted)) {
+            let mut wanted = well
+                .into_iter()
+                .chain(others.iter().map(|other| format!("{other}=True")));
+            if known
+                && conditions.len() == 3 + others.len()
+                && wanted.all(|wanted| conditions.contains(&wanted))
+            {
                 return Ok(resource);
             }
-            Err(format!("generation {}, status {:#}", resource["metadata"]["generation"], resource["status"]))
+            Err(format!(
+                "generation {}, status {:#}",
+                resource["metadata"]["generation"], resource["status"]
+            ))
         })
         .await
     }
 
-    /// Waits until a condition has this status and reason (no reason: any) and a message that contains this text; returns the status.
-    pub async fn wait_condition(&self, name: &str, status: &str, reason: &str, message: &str) -> Value {
-        wait_until(&format!("condition {name}={status} {reason} {message:?}"), async || {
-            let all = self.status().await;
-            let found = condition(&all, name);
-            let right = found["status"] == status
-                && (reason.is_empty() || found["reason"] == reason)
-                && found["message"].as_str().unwrap_or_default().contains(message);
-            if right { Ok(all) } else { Err(format!("{all:#}")) }
-        })
+    /// Waits until a condition has this status and reason (no reason: any) and a message that
+    /// contains this text; returns the status.
+    pub async fn wait_condition(
+        &self,
+        name: &str,
+        status: &str,
+        reason: &str,
+        message: &str,
+    ) -> Value {
+        wait_until(
+            &format!("condition {name}={status} {reason} {message:?}"),
+            async || {
+                let all = self.status().await;
+                let found = condition(&all, name);
+                let right = found["status"] == status
+                    && (reason.is_empty() || found["reason"] == reason)
+                    && found["message"]
+                        .as_str()
+                        .unwrap_or_default()
+                        .contains(message);
+                if right {
+                    Ok(all)
+                } else {
+                    Err(format!("{all:#}"))
+                }
+            },
+        )
         .await
     }
 
@@ -240,7 +329,14 @@ impl Cluster {
                 .into_iter()
                 .flatten()
                 .any(|condition| condition["observedGeneration"] == *generation);
-            if seen { Ok(resource) } else { Err(format!("generation {generation}, status {:#}", resource["status"])) }
+            if seen {
+                Ok(resource)
+            } else {
+                Err(format!(
+                    "generation {generation}, status {:#}",
+                    resource["status"]
+                ))
+            }
         })
         .await
     }
@@ -252,8 +348,9 @@ impl Cluster {
         self.wait_available().await
     }
 
-    /// What the certificate manager of KubeMacPool does in life: it writes the Secret that the manager's pods mount. kwok runs no
-    /// containers, so without this the operator rightly says that KubeMacPool waits for the Secret.
+    /// What the certificate manager of KubeMacPool does in life: it writes the Secret that the
+    /// manager's pods mount. kwok runs no containers, so without this the operator rightly says
+    /// that KubeMacPool waits for the Secret.
     pub async fn play_kubemacpool(&self) {
         self.play_certificate("kubemacpool-service").await;
     }
@@ -263,7 +360,10 @@ impl Cluster {
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": NAMESPACE}, "type": "kubernetes.io/tls",
             "data": {"tls.crt": "", "tls.key": ""}});
         let params = PatchParams::apply("kubemacpool").force();
-        self.api(kinds::SECRET, NAMESPACE).patch(name, &params, &Patch::Apply(&secret)).await.unwrap();
+        self.api(kinds::SECRET, NAMESPACE)
+            .patch(name, &params, &Patch::Apply(&secret))
+            .await
+            .unwrap();
     }
 
     /// Everything that Weft has made, as it is now. See [`Snapshot`].
@@ -271,11 +371,16 @@ impl Cluster {
         snapshot::take(self).await
     }
 
-    /// Waits until everything that is in this snapshot is as it was then; what it leaves out may be as it likes.
+    /// Waits until everything that is in this snapshot is as it was then; what it leaves out may be
+    /// as it likes.
     pub async fn wait_same(&self, before: &Snapshot, when: &str) {
         wait_until(&format!("all is as before, {when}"), async || {
             let differences = before.diff(&snapshot::take_again(self, before).await);
-            if differences.is_empty() { Ok(()) } else { Err(format!("{differences:#?}")) }
+            if differences.is_empty() {
+                Ok(())
+            } else {
+                Err(format!("{differences:#?}"))
+            }
         })
         .await;
     }
@@ -286,14 +391,19 @@ impl Cluster {
         Some(Snapshot::of(object))
     }
 
-    /// What is there and was not before the first NetworkAddonsConfig, and is no work of the cluster's own controllers.
+    /// What is there and was not before the first NetworkAddonsConfig, and is no work of the
+    /// cluster's own controllers.
     pub async fn leftovers(&self) -> Vec<String> {
         snapshot::leftovers(self).await
     }
 
     /// Every request of the operator so far, by the API server's audit log.
     pub fn audit(&self) -> Vec<AuditEvent> {
-        let user = format!("system:serviceaccount:{}:{}", self.operator_namespace(), self.operator.name);
+        let user = format!(
+            "system:serviceaccount:{}:{}",
+            self.operator_namespace(),
+            self.operator.name
+        );
         self.control_plane.audit_events_of(&user).unwrap()
     }
 }
@@ -303,22 +413,47 @@ impl Drop for Cluster {
         if std::thread::panicking() || self.may_be_forbidden {
             return;
         }
-        // The API server refuses a create in a namespace that is being deleted, and of a kind whose definition is.
-        let goes = ["because it is being terminated", "while custom resource definition is terminating"];
-        let is_refused = |event: &AuditEvent| event.code == 403 && !goes.iter().any(|reason| event.message.contains(reason));
-        let refused: Vec<_> = self.audit().into_iter().filter(is_refused).map(|event| format!("{} {}", event.verb, event.uri)).collect();
-        assert!(refused.is_empty(), "the shipped roles do not permit what the operator does: {refused:#?}");
+        // The API server refuses a create in a namespace that is being deleted, and of a kind whose
+        // definition is.
+        let goes = [
+            "because it is being terminated",
+            "while custom resource definition is terminating",
+        ];
+        let is_refused = |event: &AuditEvent| {
+            event.code == 403 && !goes.iter().any(|reason| event.message.contains(reason))
+        };
+        let refused: Vec<_> = self
+            .audit()
+            .into_iter()
+            .filter(is_refused)
+            .map(|event| format!("{} {}", event.verb, event.uri))
+            .collect();
+        assert!(
+            refused.is_empty(),
+            "the shipped roles do not permit what the operator does: {refused:#?}"
+        );
     }
 }
 
 /// The condition of a type; null if there is none.
 pub fn condition(status: &Value, name: &str) -> Value {
-    status["conditions"].as_array().into_iter().flatten().find(|condition| condition["type"] == name).cloned().unwrap_or_default()
+    status["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find(|condition| condition["type"] == name)
+        .cloned()
+        .unwrap_or_default()
 }
 
 fn conditions(status: &Value) -> Vec<String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    status["conditions"].as_array().into_iter().flatten().map(|one| format!("{}={}", text(&one["type"]), text(&one["status"]))).collect()
+    status["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|one| format!("{}={}", text(&one["type"]), text(&one["status"])))
+        .collect()
 }
 
 /// A file below `examples/`.
@@ -328,16 +463,30 @@ pub fn example(name: &str) -> String {
 }
 
 fn example_path(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../examples")
+        .join(name)
 }
 
 /// The objects that an example leads to, by `weft render`.
 pub fn render(name: &str) -> Vec<Value> {
     let mut command = Command::new(weft_binary());
-    let output = command.args(["render", "-f"]).arg(example_path(name)).output().unwrap();
-    assert!(output.status.success(), "weft render: {}", String::from_utf8_lossy(&output.stderr));
-    let documents: Vec<Value> = serde_saphyr::from_multiple(std::str::from_utf8(&output.stdout).unwrap()).unwrap();
-    documents.into_iter().filter(|document| !document.is_null()).collect()
+    let output = command
+        .args(["render", "-f"])
+        .arg(example_path(name))
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "weft render: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let documents: Vec<Value> =
+        serde_saphyr::from_multiple(std::str::from_utf8(&output.stdout).unwrap()).unwrap();
+    documents
+        .into_iter()
+        .filter(|document| !document.is_null())
+        .collect()
 }
 
 /// The binary under test: `WEFT_BIN`, for example the release build, or what cargo has just built.
@@ -347,12 +496,22 @@ pub fn weft_binary() -> PathBuf {
 
 /// The output of `weft manifests`, after the namespaces that its note names.
 fn manifests(arguments: &[&str]) -> String {
-    let output = Command::new(weft_binary()).arg("manifests").args(arguments).output().unwrap();
+    let output = Command::new(weft_binary())
+        .arg("manifests")
+        .args(arguments)
+        .output()
+        .unwrap();
     let note = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "weft manifests: {note}");
-    let needed = note.split("kubectl create namespace ").skip(1).filter_map(|rest| rest.split([';', '\n']).next());
-    let namespace = |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-    let needed: String = needed.map(|name| format!("{}\n---\n", namespace(name))).collect();
+    let needed = note
+        .split("kubectl create namespace ")
+        .skip(1)
+        .filter_map(|rest| rest.split([';', '\n']).next());
+    let namespace =
+        |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    let needed: String = needed
+        .map(|name| format!("{}\n---\n", namespace(name)))
+        .collect();
     needed + &String::from_utf8(output.stdout).unwrap()
 }
 
@@ -368,7 +527,10 @@ fn operator(manifests: &str) -> ObjectKey {
 
 /// The environment of a container, with the references that the Deployment uses filled in.
 fn environment(container: &Value, workload: &ObjectKey) -> BTreeMap<String, String> {
-    let value = |variable: &Value| match variable.pointer("/valueFrom/fieldRef/fieldPath").and_then(Value::as_str) {
+    let value = |variable: &Value| match variable
+        .pointer("/valueFrom/fieldRef/fieldPath")
+        .and_then(Value::as_str)
+    {
         None => variable["value"].as_str().unwrap_or_default().to_owned(),
         Some("metadata.namespace") => workload.namespace.clone().unwrap(),
         Some("metadata.name") => workload.name.clone(),
@@ -380,6 +542,11 @@ fn environment(container: &Value, workload: &ObjectKey) -> BTreeMap<String, Stri
         .as_array()
         .into_iter()
         .flatten()
-        .map(|variable| (variable["name"].as_str().unwrap().to_owned(), value(variable)))
+        .map(|variable| {
+            (
+                variable["name"].as_str().unwrap().to_owned(),
+                value(variable),
+            )
+        })
         .collect()
 }

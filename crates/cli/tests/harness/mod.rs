@@ -1,16 +1,26 @@
-//! Weft as it is in life, for tests: the real `weft` binary as a process of its own, with the shipped manifests and the token of the
-//! shipped ServiceAccount, against a real control plane with kwok nodes.
+//! Weft as it is in life, for tests: the real `weft` binary as a process of its own, with the
+//! shipped manifests and the token of the shipped ServiceAccount, against a real control plane with
+//! kwok nodes.
 //!
 //! Every test binary that needs it takes it in by `#[path = "../harness/mod.rs"] mod harness;`.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, dead_code, unused_imports)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    dead_code,
+    unused_imports
+)]
 
 mod cluster;
 mod effect;
 mod operator;
 mod snapshot;
 
-pub use cluster::{Cluster, ClusterOptions, NAMESPACE, OPERATOR, OPERATOR_USER, condition, example, render, weft_binary};
+pub use cluster::{
+    Cluster, ClusterOptions, NAMESPACE, OPERATOR, OPERATOR_USER, condition, example, render,
+    weft_binary,
+};
 pub use effect::Planned;
 pub use operator::{Operator, OperatorOptions};
 pub use snapshot::{Snapshot, assert_same};
@@ -21,9 +31,14 @@ pub fn is_exhaustive() -> bool {
     std::env::var_os("WEFT_EXHAUSTIVE").is_some_and(|value| value == "1")
 }
 
-/// Where the dice of a test begin: `WEFT_SEED`, to see a failure again, or any number. It is printed, so a failing test shows it.
+/// Where the dice of a test begin: `WEFT_SEED`, to see a failure again, or any number. It is
+/// printed, so a failing test shows it.
 pub fn seed() -> u64 {
-    let seed = std::env::var("WEFT_SEED").ok().map_or_else(rand::random, |seed| seed.parse().expect("WEFT_SEED is a number"));
+    let seed = std::env::var("WEFT_SEED")
+        .ok()
+        .map_or_else(rand::random, |seed| {
+            seed.parse().expect("WEFT_SEED is a number")
+        });
     println!("WEFT_SEED={seed}");
     seed
 }

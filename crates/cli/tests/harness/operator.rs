@@ -36,7 +36,13 @@ pub struct OperatorOptions<'a> {
 
 impl Default for OperatorOptions<'_> {
     fn default() -> Self {
-        Self { proxy: None, lease_seconds: 3, pod_name: OPERATOR, metrics: "probes", environment: &[] }
+        Self {
+            proxy: None,
+            lease_seconds: 3,
+            pod_name: OPERATOR,
+            metrics: "probes",
+            environment: &[],
+        }
     }
 }
 
@@ -47,15 +53,24 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Starts the binary with the arguments and the environment of the shipped Deployment and the token of the shipped
-    /// ServiceAccount. Returns at once: it is neither ready nor leading yet.
+    /// Starts the binary with the arguments and the environment of the shipped Deployment and the
+    /// token of the shipped ServiceAccount. Returns at once: it is neither ready nor leading yet.
     pub async fn start(cluster: &Cluster, options: OperatorOptions<'_>) -> Self {
-        let server = options.proxy.map_or(cluster.control_plane.url(), Proxy::url);
+        let server = options
+            .proxy
+            .map_or(cluster.control_plane.url(), Proxy::url);
         let (namespace, account) = (cluster.operator_namespace(), &cluster.operator.name);
-        let kubeconfig = cluster.control_plane.service_account_kubeconfig_via(server, namespace, account).await.unwrap();
+        let kubeconfig = cluster
+            .control_plane
+            .service_account_kubeconfig_via(server, namespace, account)
+            .await
+            .unwrap();
         let number = cluster.operators_started.fetch_add(1, Ordering::Relaxed) + 1;
         // In the folder of the control plane: it is kept if the test fails.
-        let log = cluster.control_plane.dir().join(format!("weft-{number}.log"));
+        let log = cluster
+            .control_plane
+            .dir()
+            .join(format!("weft-{number}.log"));
         let output = File::create(&log).unwrap();
         let mut command = bound_command(&weft_binary());
         command
@@ -64,7 +79,12 @@ impl Operator {
             .arg(&kubeconfig)
             .args(["--probe-address", "127.0.0.1:0", "--log-text"])
             .args(["--metrics-address", options.metrics])
-            .args(["--lease-seconds", &options.lease_seconds.to_string(), "--pod-name", options.pod_name])
+            .args([
+                "--lease-seconds",
+                &options.lease_seconds.to_string(),
+                "--pod-name",
+                options.pod_name,
+            ])
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .envs(&cluster.operator_env)
@@ -74,7 +94,10 @@ impl Operator {
             .stdin(Stdio::null())
             .stdout(output.try_clone().unwrap())
             .stderr(output);
-        Self { child: spawn_bound(command).unwrap(), log }
+        Self {
+            child: spawn_bound(command).unwrap(),
+            log,
+        }
     }
 
     /// Straight to the API server, with a lease of 3 s.
@@ -84,7 +107,14 @@ impl Operator {
 
     /// Through this proxy.
     pub async fn start_via(cluster: &Cluster, proxy: &Proxy) -> Self {
-        Self::start(cluster, OperatorOptions { proxy: Some(proxy), ..Default::default() }).await
+        Self::start(
+            cluster,
+            OperatorOptions {
+                proxy: Some(proxy),
+                ..Default::default()
+            },
+        )
+        .await
     }
 
     /// The process, for [`Victim::is`](weft_testenv::Victim::is).
@@ -116,15 +146,24 @@ impl Operator {
 
     /// Waits until it has ended.
     pub async fn wait(&mut self) -> ExitStatus {
-        wait_until("the operator ends", async || self.child.try_wait().unwrap().ok_or_else(|| "it runs".to_owned())).await
+        wait_until("the operator ends", async || {
+            self.child
+                .try_wait()
+                .unwrap()
+                .ok_or_else(|| "it runs".to_owned())
+        })
+        .await
     }
 
     /// Waits until it has logged a line with this text.
     pub async fn wait_logged(&self, text: &str) {
-        wait_until(
-            &format!("the operator logs {text:?}"),
-            async || if self.log().contains(text) { Ok(()) } else { Err("not yet".to_owned()) },
-        )
+        wait_until(&format!("the operator logs {text:?}"), async || {
+            if self.log().contains(text) {
+                Ok(())
+            } else {
+                Err("not yet".to_owned())
+            }
+        })
         .await;
     }
 
@@ -146,7 +185,11 @@ impl Operator {
     async fn listening(&self, field: &str) -> SocketAddr {
         wait_until("the operator says where it listens", async || {
             let log = self.log();
-            let address = log.split(field).nth(1).and_then(|rest| rest.split_whitespace().next()).and_then(|text| text.parse().ok());
+            let address = log
+                .split(field)
+                .nth(1)
+                .and_then(|rest| rest.split_whitespace().next())
+                .and_then(|text| text.parse().ok());
             address.ok_or(log)
         })
         .await
@@ -155,8 +198,13 @@ impl Operator {
     /// The sum of a metric over all its labels; 0 if it is not there.
     pub async fn metric(&self, name: &str) -> f64 {
         let (_, _, text) = self.http("/metrics").await;
-        let samples = text.lines().filter(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' '])));
-        samples.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+        let samples = text.lines().filter(|line| {
+            line.strip_prefix(name)
+                .is_some_and(|rest| rest.starts_with(['{', ' ']))
+        });
+        samples
+            .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+            .sum()
     }
 
     /// `GET path` of its probe server: status, headers and body.
@@ -167,7 +215,10 @@ impl Operator {
     /// The same with more headers, each with its line end.
     pub async fn http_with(&self, path: &str, headers: &str) -> (u16, String, String) {
         let mut stream = TcpStream::connect(self.address().await).await.unwrap();
-        stream.write_all(format!("GET {path} HTTP/1.0\r\n{headers}\r\n").as_bytes()).await.unwrap();
+        stream
+            .write_all(format!("GET {path} HTTP/1.0\r\n{headers}\r\n").as_bytes())
+            .await
+            .unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -184,7 +235,11 @@ impl Drop for Operator {
         if std::thread::panicking() {
             let log = self.log();
             let lines: Vec<_> = log.lines().collect();
-            eprintln!("the last lines of {}:\n{}", self.log.display(), lines[lines.len().saturating_sub(25)..].join("\n"));
+            eprintln!(
+                "the last lines of {}:\n{}",
+                self.log.display(),
+                lines[lines.len().saturating_sub(25)..].join("\n")
+            );
         }
     }
 }

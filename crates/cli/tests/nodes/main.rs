@@ -1,7 +1,7 @@
 //! Weft brings real nodes a network that carries packets. `make test-nodes`.
 //!
-//! Kubelets, containerd, flannel, kube-proxy and Weft run as in life, each node in namespaces of its own. Weft runs as its shipped pod, from its
-//! own image, before there is any network for pods.
+//! Kubelets, containerd, flannel, kube-proxy and Weft run as in life, each node in namespaces of
+//! its own. Weft runs as its shipped pod, from its own image, before there is any network for pods.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use weft_testenv::wait;

@@ -16,8 +16,15 @@ async fn vsctl(node: &Node, words: &str) -> String {
 }
 
 fn component(config: &Value, name: &str) -> Value {
-    let components = config["status"]["components"].as_array().into_iter().flatten();
-    components.clone().find(|component| component["name"] == name).cloned().unwrap_or_default()
+    let components = config["status"]["components"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    components
+        .clone()
+        .find(|component| component["name"] == name)
+        .cloned()
+        .unwrap_or_default()
 }
 
 #[tokio::test]
@@ -32,14 +39,33 @@ async fn ovs_cni_marks_bridges_and_connects_pods_across_nodes() {
     let site = Site::start(lab).await;
     // The kernel may have no datapath. One in user space does in any namespace.
     for node in site.lab.nodes() {
-        vsctl(node, "add-br br-ovs -- set bridge br-ovs datapath_type=netdev -- add-port br-ovs eth1").await;
+        vsctl(
+            node,
+            "add-br br-ovs -- set bridge br-ovs datapath_type=netdev -- add-port br-ovs eth1",
+        )
+        .await;
     }
     site.install().await;
-    site.network(json!({"type": "Flannel", "flannelConfig": {"backend": "host-gw"}}), "nftables").await;
-    site.wait_status(&[("Available", "True"), ("Progressing", "False")]).await;
+    site.network(
+        json!({"type": "Flannel", "flannelConfig": {"backend": "host-gw"}}),
+        "nftables",
+    )
+    .await;
+    site.wait_status(&[("Available", "True"), ("Progressing", "False")])
+        .await;
 
-    let manifests = weft(&["manifests", "--domains", "addons", "--components", "multus,ovs"]);
-    site.lab.control_plane().kubectl_with_input(&["apply", "-f", "-"], &manifests).await.unwrap();
+    let manifests = weft(&[
+        "manifests",
+        "--domains",
+        "addons",
+        "--components",
+        "multus,ovs",
+    ]);
+    site.lab
+        .control_plane()
+        .kubectl_with_input(&["apply", "-f", "-"], &manifests)
+        .await
+        .unwrap();
     site.apply(&json!({
         "apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"},
         "spec": {"multus": {}, "ovs": {}, "images": {"multus": images::MULTUS, "ovsCni": images::OVS_CNI}},
@@ -47,9 +73,22 @@ async fn ovs_cni_marks_bridges_and_connects_pods_across_nodes() {
     .await;
     wait_until("the add-ons are Available", async || {
         let config = site.get(&["networkaddonsconfig", "cluster"]).await;
-        let conditions = config["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        let available = conditions.iter().any(|condition| condition["type"] == "Available" && condition["status"] == "True");
-        if available { Ok(()) } else { Err(format!("{:#} {:#}", component(&config, "ovs"), config["status"]["conditions"])) }
+        let conditions = config["status"]["conditions"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        let available = conditions
+            .iter()
+            .any(|condition| condition["type"] == "Available" && condition["status"] == "True");
+        if available {
+            Ok(())
+        } else {
+            Err(format!(
+                "{:#} {:#}",
+                component(&config, "ovs"),
+                config["status"]["conditions"]
+            ))
+        }
     })
     .await;
     for node in site.lab.nodes() {
@@ -59,8 +98,13 @@ async fn ovs_cni_marks_bridges_and_connects_pods_across_nodes() {
         }
         wait_until("the marker reports the bridge", async || {
             let status = site.get(&["node", node.name()]).await["status"].clone();
-            let reported = ["capacity", "allocatable"].map(|list| status[list]["ovs-cni.network.kubevirt.io/br-ovs"].clone());
-            if reported == ["1k", "1k"] { Ok(()) } else { Err(format!("{status:#}")) }
+            let reported = ["capacity", "allocatable"]
+                .map(|list| status[list]["ovs-cni.network.kubevirt.io/br-ovs"].clone());
+            if reported == ["1k", "1k"] {
+                Ok(())
+            } else {
+                Err(format!("{status:#}"))
+            }
         })
         .await;
     }
@@ -75,8 +119,12 @@ async fn ovs_cni_marks_bridges_and_connects_pods_across_nodes() {
         "spec": {"config": network.to_string()},
     }))
     .await;
-    for (name, node, address) in [("a", NODES[0], "192.168.8.1/24"), ("b", NODES[1], "192.168.8.2/24")] {
-        let networks = json!([{"name": "data", "namespace": "default", "ips": [address]}]).to_string();
+    for (name, node, address) in [
+        ("a", NODES[0], "192.168.8.1/24"),
+        ("b", NODES[1], "192.168.8.2/24"),
+    ] {
+        let networks =
+            json!([{"name": "data", "namespace": "default", "ips": [address]}]).to_string();
         let resources = json!({"ovs-cni.network.kubevirt.io/br-ovs": 1});
         site.apply(&json!({
             "apiVersion": "v1", "kind": "Pod",
@@ -94,14 +142,24 @@ async fn ovs_cni_marks_bridges_and_connects_pods_across_nodes() {
     for pod in ["pod/a", "pod/b"] {
         site.wait_ready(pod).await;
     }
-    site.exec("a", &["ping", "-c", "2", "-W", "5", "-I", "net1", "192.168.8.2"]).await.unwrap();
+    site.exec(
+        "a",
+        &["ping", "-c", "2", "-W", "5", "-I", "net1", "192.168.8.2"],
+    )
+    .await
+    .unwrap();
 
     // The rows are those that the agents know as pods' ports. They go with the pod.
     let node = &site.lab.nodes()[0];
     let ports = "--bare --columns=name find port tag=7 external_ids:contIface=net1 external_ids:owner=ovs-cni.network.kubevirt.io";
     assert!(vsctl(node, ports).await.starts_with("veth"));
     site.lab.kubectl(&["delete", "pod", "a"]).await.unwrap();
-    wait_until("the port of the deleted pod is gone", async || match vsctl(node, "list-ports br-ovs").await {
+    wait_until("the port of the deleted pod is gone", async || match vsctl(
+        node,
+        "list-ports br-ovs",
+    )
+    .await
+    {
         ports if ports == "eth1" => Ok(()),
         ports => Err(ports),
     })

@@ -1,4 +1,5 @@
-//! Real nodes without a network, and Weft on them as it is shipped: its own image, its own manifests.
+//! Real nodes without a network, and Weft on them as it is shipped: its own image, its own
+//! manifests.
 
 use std::{
     path::Path,
@@ -25,9 +26,19 @@ impl Site {
     pub async fn start(lab: LabBuilder) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let weft = folder.path().join("weft.tar");
-        weft_images::weft(&binary(), env!("CARGO_PKG_VERSION")).unwrap().write(&weft).unwrap();
-        let lab = lab.image(weft).image(images::tools().unwrap()).image(images::flannel().unwrap()).image(images::kube_proxy().unwrap());
-        Self { lab: lab.start().await.unwrap(), _images: folder }
+        weft_images::weft(&binary(), env!("CARGO_PKG_VERSION"))
+            .unwrap()
+            .write(&weft)
+            .unwrap();
+        let lab = lab
+            .image(weft)
+            .image(images::tools().unwrap())
+            .image(images::flannel().unwrap())
+            .image(images::kube_proxy().unwrap());
+        Self {
+            lab: lab.start().await.unwrap(),
+            _images: folder,
+        }
     }
 
     /// Installs what `weft manifests` prints, with the images that the nodes have.
@@ -42,29 +53,60 @@ impl Site {
             "/etc/kubernetes/kubelet.conf",
         ]);
         let mut objects: Vec<Value> = serde_saphyr::from_multiple(&manifests).unwrap();
-        for object in objects.iter_mut().filter(|object| object["kind"] == "DaemonSet") {
-            let variables = object["spec"]["template"]["spec"]["containers"][0]["env"].as_array_mut().unwrap();
-            for (name, image) in [("FLANNEL_IMAGE", images::FLANNEL), ("KUBE_PROXY_IMAGE", images::KUBE_PROXY)] {
-                let variable = variables.iter_mut().find(|variable| variable["name"] == name).unwrap();
+        for object in objects
+            .iter_mut()
+            .filter(|object| object["kind"] == "DaemonSet")
+        {
+            let variables = object["spec"]["template"]["spec"]["containers"][0]["env"]
+                .as_array_mut()
+                .unwrap();
+            for (name, image) in [
+                ("FLANNEL_IMAGE", images::FLANNEL),
+                ("KUBE_PROXY_IMAGE", images::KUBE_PROXY),
+            ] {
+                let variable = variables
+                    .iter_mut()
+                    .find(|variable| variable["name"] == name)
+                    .unwrap();
                 variable["value"] = image.into();
             }
         }
-        self.apply(&json!({"apiVersion": "v1", "kind": "List", "items": objects})).await;
+        self.apply(&json!({"apiVersion": "v1", "kind": "List", "items": objects}))
+            .await;
     }
 
     /// As `kubectl apply` does.
     pub async fn apply(&self, object: &Value) {
-        self.lab.control_plane().kubectl_with_input(&["apply", "-f", "-"], &object.to_string()).await.unwrap();
+        self.lab
+            .control_plane()
+            .kubectl_with_input(&["apply", "-f", "-"], &object.to_string())
+            .await
+            .unwrap();
     }
 
     /// Applies a NetworkConfig with this default network and these arguments of kube-proxy.
     pub async fn network(&self, default_network: Value, proxy_mode: &str) {
-        self.apply(&network_config(self.is_dual_stack(), default_network, proxy_mode)).await;
+        self.apply(&network_config(
+            self.is_dual_stack(),
+            default_network,
+            proxy_mode,
+        ))
+        .await;
     }
 
     /// Changes the NetworkConfig by a merge patch.
     pub async fn patch(&self, patch: &Value) {
-        self.lab.kubectl(&["patch", "networkconfig", "default", "--type=merge", "--patch", &patch.to_string()]).await.unwrap();
+        self.lab
+            .kubectl(&[
+                "patch",
+                "networkconfig",
+                "default",
+                "--type=merge",
+                "--patch",
+                &patch.to_string(),
+            ])
+            .await
+            .unwrap();
     }
 
     pub fn is_dual_stack(&self) -> bool {
@@ -73,33 +115,49 @@ impl Site {
 
     /// An object as the API server has it.
     pub async fn get(&self, arguments: &[&str]) -> Value {
-        let text = self.lab.kubectl(&[&["get", "--output=json"], arguments].concat()).await.unwrap();
+        let text = self
+            .lab
+            .kubectl(&[&["get", "--output=json"], arguments].concat())
+            .await
+            .unwrap();
         serde_json::from_str(&text).unwrap()
     }
 
-    /// The NetworkConfig, once its status speaks of its latest generation and these conditions have these values.
+    /// The NetworkConfig, once its status speaks of its latest generation and these conditions have
+    /// these values.
     pub async fn wait_status(&self, conditions: &[(&str, &str)]) -> Value {
         wait_until(&format!("NetworkConfig: {conditions:?}"), async || {
             let config = self.get(&["networkconfig", "default"]).await;
             let status = &config["status"];
             let has = |(name, value): &(&str, &str)| {
                 let all = status["conditions"].as_array().into_iter().flatten();
-                all.clone().any(|condition| condition["type"] == *name && condition["status"] == *value)
+                all.clone()
+                    .any(|condition| condition["type"] == *name && condition["status"] == *value)
             };
             let known = status["observedGeneration"] == config["metadata"]["generation"];
-            if known && conditions.iter().all(has) { Ok(config) } else { Err(format!("{status:#}")) }
+            if known && conditions.iter().all(has) {
+                Ok(config)
+            } else {
+                Err(format!("{status:#}"))
+            }
         })
         .await
     }
 
     /// Waits until a node or pod is Ready.
     pub async fn wait_ready(&self, what: &str) {
-        self.lab.kubectl(&["wait", what, "--for=condition=Ready", "--timeout=90s"]).await.unwrap();
+        self.lab
+            .kubectl(&["wait", what, "--for=condition=Ready", "--timeout=90s"])
+            .await
+            .unwrap();
     }
 
-    /// A pod with the tools on a node, once it is Ready. It serves its name over HTTP, and echoes what it is sent on port 9000.
+    /// A pod with the tools on a node, once it is Ready. It serves its name over HTTP, and echoes
+    /// what it is sent on port 9000.
     pub async fn pod(&self, name: &str, node: &str) -> Pod {
-        let script = format!("mkdir /www && echo {name} >/www/index.html && httpd -p '[::]:8080' -h /www && exec nc -ll -p 9000 -e cat");
+        let script = format!(
+            "mkdir /www && echo {name} >/www/index.html && httpd -p '[::]:8080' -h /www && exec nc -ll -p 9000 -e cat"
+        );
         self.apply(&json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": name, "labels": {"app": name}},
@@ -117,8 +175,16 @@ impl Site {
         .await;
         self.wait_ready(&format!("pod/{name}")).await;
         let pod = self.get(&["pod", name]).await;
-        let addresses = pod["status"]["podIPs"].as_array().unwrap().iter().map(|ip| ip["ip"].as_str().unwrap().to_owned()).collect();
-        Pod { name: name.to_owned(), addresses }
+        let addresses = pod["status"]["podIPs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|ip| ip["ip"].as_str().unwrap().to_owned())
+            .collect();
+        Pod {
+            name: name.to_owned(),
+            addresses,
+        }
     }
 
     /// A Service for a pod, with an address of each family. Returns the addresses.
@@ -130,21 +196,35 @@ impl Site {
         }))
         .await;
         let service = self.get(&["service", pod]).await;
-        service["spec"]["clusterIPs"].as_array().unwrap().iter().map(|ip| ip.as_str().unwrap().to_owned()).collect()
+        service["spec"]["clusterIPs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|ip| ip.as_str().unwrap().to_owned())
+            .collect()
     }
 
     /// Runs a program in a pod and returns what it prints.
     pub async fn exec(&self, pod: &str, command: &[&str]) -> Result<String, String> {
-        self.lab.exec_in_pod("default", pod, command).await.map_err(|error| format!("{error:#}"))
+        self.lab
+            .exec_in_pod("default", pod, command)
+            .await
+            .map_err(|error| format!("{error:#}"))
     }
 
     /// Waits until a pod gets an answer over HTTP.
     pub async fn wait_fetch(&self, from: &str, address: &str, port: u16, answer: &str) {
-        let address = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
+        let address = if address.contains(':') {
+            format!("[{address}]")
+        } else {
+            address.to_owned()
+        };
         let url = format!("http://{address}:{port}/");
-        wait_until(&format!("{from} fetches {url}"), async || match self.exec(from, &["wget", "-q", "-O", "-", &url]).await {
-            Ok(said) if said.trim() == answer => Ok(()),
-            other => Err(format!("{other:?}")),
+        wait_until(&format!("{from} fetches {url}"), async || {
+            match self.exec(from, &["wget", "-q", "-O", "-", &url]).await {
+                Ok(said) if said.trim() == answer => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
         })
         .await;
     }
@@ -153,7 +233,9 @@ impl Site {
     pub async fn assert_connected(&self, one: &Pod, other: &Pod) {
         for (from, to) in [(one, other), (other, one)] {
             for address in &to.addresses {
-                self.exec(&from.name, &["ping", "-c", "2", "-W", "5", address]).await.unwrap();
+                self.exec(&from.name, &["ping", "-c", "2", "-W", "5", address])
+                    .await
+                    .unwrap();
                 self.wait_fetch(&from.name, address, 8080, &to.name).await;
             }
         }
@@ -162,7 +244,13 @@ impl Site {
     /// The one pod of the operator.
     pub async fn operator_pod(&self) -> Value {
         let pods = self.get(&["pods", "--namespace", NAMESPACE]).await;
-        pods["items"].as_array().unwrap().iter().find(|pod| pod["metadata"]["deletionTimestamp"].is_null()).cloned().unwrap_or_default()
+        pods["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|pod| pod["metadata"]["deletionTimestamp"].is_null())
+            .cloned()
+            .unwrap_or_default()
     }
 }
 
@@ -180,7 +268,8 @@ fn network_config(dual_stack: bool, default_network: Value, proxy_mode: &str) ->
         pods.push(json!({"cidr": addresses::PODS_V6, "hostSubnetLength": 64}));
         services.push(addresses::SERVICES_V6);
     }
-    // The limits of connection tracking belong to the machine, not to the network namespace that a node is here.
+    // The limits of connection tracking belong to the machine, not to the network namespace that a
+    // node is here.
     let untouched = json!({
         "proxy-mode": [proxy_mode],
         "conntrack-max-per-core": ["0"], "conntrack-min": ["0"],
@@ -204,7 +293,16 @@ fn binary() -> std::path::PathBuf {
 
 /// What `weft` prints.
 pub fn weft(arguments: &[&str]) -> String {
-    let output = Command::new(binary()).args(arguments).current_dir(Path::new("/")).stderr(Stdio::inherit()).output().unwrap();
-    assert!(output.status.success(), "weft {arguments:?}: {}", output.status);
+    let output = Command::new(binary())
+        .args(arguments)
+        .current_dir(Path::new("/"))
+        .stderr(Stdio::inherit())
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "weft {arguments:?}: {}",
+        output.status
+    );
     String::from_utf8(output.stdout).unwrap()
 }

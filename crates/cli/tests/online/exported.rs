@@ -14,30 +14,80 @@ const FILES: [&str; 6] = [
 
 #[tokio::test]
 async fn objects_are_taken_as_kubectl_prints_them_with_all_their_fields() {
-    let cluster = Cluster::start(ClusterOptions { nodes: 1, ..Default::default() }).await;
+    let cluster = Cluster::start(ClusterOptions {
+        nodes: 1,
+        ..Default::default()
+    })
+    .await;
     let definitions = weft(&cluster, &["crds"]).await.ended(0).stdout;
     cluster.apply(&definitions).await;
-    cluster.kubectl(&["wait", "crd", "--all", "--for=condition=Established"]).await;
+    cluster
+        .kubectl(&["wait", "crd", "--all", "--for=condition=Established"])
+        .await;
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     for file in FILES {
-        cluster.kubectl(&["apply", "-f", folder.join(file).to_str().unwrap()]).await;
+        cluster
+            .kubectl(&["apply", "-f", folder.join(file).to_str().unwrap()])
+            .await;
     }
     let kinds = "nac,networkconfigs,nmstates,nncp,nns,placementapis";
-    let all = cluster.kubectl(&["get", kinds, "-A", "-o", "yaml", "--show-managed-fields"]).await;
-    assert!(all.contains("kind: List") && all.contains("managedFields:") && all.contains("resourceVersion:"), "{all}");
+    let all = cluster
+        .kubectl(&["get", kinds, "-A", "-o", "yaml", "--show-managed-fields"])
+        .await;
+    assert!(
+        all.contains("kind: List")
+            && all.contains("managedFields:")
+            && all.contains("resourceVersion:"),
+        "{all}"
+    );
 
-    let checked = weft_reading(&cluster, &["validate", "-f", "-", "-o", "json"], &all).await.ended(0).json();
-    let valid = |part: &str| checked[part].as_array().unwrap().iter().filter(|one| one["valid"] == true).count();
-    assert_eq!(valid("resources") + valid("others"), FILES.len(), "{checked:#}");
+    let checked = weft_reading(&cluster, &["validate", "-f", "-", "-o", "json"], &all)
+        .await
+        .ended(0)
+        .json();
+    let valid = |part: &str| {
+        checked[part]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|one| one["valid"] == true)
+            .count()
+    };
+    assert_eq!(
+        valid("resources") + valid("others"),
+        FILES.len(),
+        "{checked:#}"
+    );
 
-    // Nothing is different from what is there, so there is nothing to be changed in the resources themselves.
-    let one = cluster.kubectl(&["get", "nac", "cluster", "-o", "yaml", "--show-managed-fields"]).await;
-    let planned = weft_reading(&cluster, &["plan", "-f", "-", "-o", "json"], &one).await.json();
+    // Nothing is different from what is there, so there is nothing to be changed in the resources
+    // themselves.
+    let one = cluster
+        .kubectl(&[
+            "get",
+            "nac",
+            "cluster",
+            "-o",
+            "yaml",
+            "--show-managed-fields",
+        ])
+        .await;
+    let planned = weft_reading(&cluster, &["plan", "-f", "-", "-o", "json"], &one)
+        .await
+        .json();
     assert_eq!(planned["resources"][0]["effect"], "none", "{planned:#}");
 
     // What is wrong in an item is told at its line.
-    let line = all.lines().position(|line| line.trim() == "type: linux-bridge").unwrap();
+    let line = all
+        .lines()
+        .position(|line| line.trim() == "type: linux-bridge")
+        .unwrap();
     let wrong = all.replacen("type: linux-bridge", "type: linux-brigde", 1);
-    let told = weft_reading(&cluster, &["validate", "-f", "-"], &wrong).await.ended(1).stdout;
-    assert!(told.starts_with(&format!("stdin:{}:", line + 1)) && told.contains("linux-brigde"), "{told}");
+    let told = weft_reading(&cluster, &["validate", "-f", "-"], &wrong)
+        .await
+        .ended(1)
+        .stdout;
+    assert!(
+        told.starts_with(&format!("stdin:{}:", line + 1)) && told.contains("linux-brigde"),
+        "{told}"
+    );
 }

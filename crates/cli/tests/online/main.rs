@@ -1,4 +1,5 @@
-//! The commands that talk to a cluster: the real binary, run by a user with a kubeconfig, against a real control plane.
+//! The commands that talk to a cluster: the real binary, run by a user with a kubeconfig, against a
+//! real control plane.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 

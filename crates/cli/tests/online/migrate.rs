@@ -8,39 +8,74 @@ use crate::{harness::*, user::*};
 /// A cluster with the definitions of all domains and no operator.
 async fn cluster() -> ControlPlane {
     let control_plane = ControlPlane::builder().api_only().start().await.unwrap();
-    let crds = run(control_plane.kubeconfig(), &["crds"], "").await.ended(0);
+    let crds = run(control_plane.kubeconfig(), &["crds"], "")
+        .await
+        .ended(0);
     apply(&control_plane, &crds.stdout).await;
     // Until then the API server answers that it prepares the storage.
     wait_until("all kinds are served", async || {
         let checked = run(control_plane.kubeconfig(), &["migrate", "--check"], "").await;
-        if checked.code == 0 { Ok(()) } else { Err(checked.stderr) }
+        if checked.code == 0 {
+            Ok(())
+        } else {
+            Err(checked.stderr)
+        }
     })
     .await;
     control_plane
 }
 
 async fn apply(control_plane: &ControlPlane, yaml: &str) {
-    control_plane.kubectl_with_input(&["apply", "--server-side", "--force-conflicts", "-f", "-"], yaml).await.unwrap();
+    control_plane
+        .kubectl_with_input(
+            &["apply", "--server-side", "--force-conflicts", "-f", "-"],
+            yaml,
+        )
+        .await
+        .unwrap();
 }
 
 /// An operator as another project installs it.
-async fn install_original(control_plane: &ControlPlane, kind: &str, namespace: &str, name: &str, metadata: Value) {
-    apply(control_plane, &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}).to_string()).await;
-    let container =
-        json!({"name": name, "image": "registry.example/operator:1", "env": [{"name": "OPERATOR_VERSION", "value": "0.102.0"}]});
+async fn install_original(
+    control_plane: &ControlPlane,
+    kind: &str,
+    namespace: &str,
+    name: &str,
+    metadata: Value,
+) {
+    apply(
+        control_plane,
+        &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+            .to_string(),
+    )
+    .await;
+    let container = json!({"name": name, "image": "registry.example/operator:1", "env": [{"name": "OPERATOR_VERSION", "value": "0.102.0"}]});
     let mut workload = json!({"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": {
         "selector": {"matchLabels": {"name": name}},
         "template": {"metadata": {"labels": {"name": name}}, "spec": {"containers": [container]}},
     }});
     workload["metadata"]["name"] = name.into();
     workload["metadata"]["namespace"] = namespace.into();
-    control_plane.kubectl_with_input(&["apply", "-f", "-"], &workload.to_string()).await.unwrap();
+    control_plane
+        .kubectl_with_input(&["apply", "-f", "-"], &workload.to_string())
+        .await
+        .unwrap();
 }
 
 async fn check(control_plane: &ControlPlane, domain: &str, code: i32) -> (String, Value) {
     let arguments = ["migrate", "--check", "--domains", domain];
-    let text = run(control_plane.kubeconfig(), &arguments, "").await.ended(code).stdout;
-    let json = run(control_plane.kubeconfig(), &[&arguments[..], &["-o", "json"]].concat(), "").await.ended(code).json();
+    let text = run(control_plane.kubeconfig(), &arguments, "")
+        .await
+        .ended(code)
+        .stdout;
+    let json = run(
+        control_plane.kubeconfig(),
+        &[&arguments[..], &["-o", "json"]].concat(),
+        "",
+    )
+    .await
+    .ended(code)
+    .json();
     (text, json["domains"][0].clone())
 }
 
@@ -49,33 +84,77 @@ const ADDONS: &str = "networkaddonsoperator.network.kubevirt.io/v1";
 #[tokio::test]
 async fn a_plain_origin_is_replaced_by_the_command_that_the_check_prints() {
     let control_plane = cluster().await;
-    let nothing = run(control_plane.kubeconfig(), &["migrate", "--check"], "").await.ended(0).stdout;
-    assert_eq!(nothing.matches("no operator and no resource: nothing to switch").count(), 4, "{nothing}");
+    let nothing = run(control_plane.kubeconfig(), &["migrate", "--check"], "")
+        .await
+        .ended(0)
+        .stdout;
+    assert_eq!(
+        nothing
+            .matches("no operator and no resource: nothing to switch")
+            .count(),
+        4,
+        "{nothing}"
+    );
 
     install_original(&control_plane, "Deployment", NAMESPACE, OPERATOR, json!({})).await;
     let resource = json!({"apiVersion": ADDONS, "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"}, "spec": {"multus": {}}});
     apply(&control_plane, &resource.to_string()).await;
     let (text, json) = check(&control_plane, "addons", 0).await;
-    assert!(text.contains("release 0.102.0, image registry.example/operator:1, replaced by the switch"), "{text}");
-    assert!(text.contains("NetworkAddonsConfig cluster") && text.contains("to create"), "{text}");
-    assert_eq!((&json["operators"][0]["name"], &json["operators"][0]["replaced"]), (&json!(OPERATOR), &json!(true)));
+    assert!(
+        text.contains("release 0.102.0, image registry.example/operator:1, replaced by the switch"),
+        "{text}"
+    );
+    assert!(
+        text.contains("NetworkAddonsConfig cluster") && text.contains("to create"),
+        "{text}"
+    );
+    assert_eq!(
+        (
+            &json["operators"][0]["name"],
+            &json["operators"][0]["replaced"]
+        ),
+        (&json!(OPERATOR), &json!(true))
+    );
 
     // An object of an old release, for which Weft's operator has no rights.
-    let owner =
-        json!([{"apiVersion": ADDONS, "kind": "NetworkAddonsConfig", "name": "cluster", "uid": "00000000-0000-4000-8000-000000000001"}]);
+    let owner = json!([{"apiVersion": ADDONS, "kind": "NetworkAddonsConfig", "name": "cluster", "uid": "00000000-0000-4000-8000-000000000001"}]);
     let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "nmstate-webhook", "namespace": NAMESPACE, "ownerReferences": owner}, "spec": {"selector": {}}});
     apply(&control_plane, &budget.to_string()).await;
     let (text, _) = check(&control_plane, "addons", 0).await;
-    assert!(text.contains(&format!("kubectl -n {NAMESPACE} delete poddisruptionbudget nmstate-webhook")), "{text}");
+    assert!(
+        text.contains(&format!(
+            "kubectl -n {NAMESPACE} delete poddisruptionbudget nmstate-webhook"
+        )),
+        "{text}"
+    );
 
     let switch = json["switch"].as_str().unwrap();
-    let arguments = switch.strip_prefix("weft ").and_then(|rest| rest.strip_suffix(" | kubectl apply -f -")).unwrap();
-    let manifests = run(control_plane.kubeconfig(), &arguments.split(' ').collect::<Vec<_>>(), "").await.ended(0).stdout;
+    let arguments = switch
+        .strip_prefix("weft ")
+        .and_then(|rest| rest.strip_suffix(" | kubectl apply -f -"))
+        .unwrap();
+    let manifests = run(
+        control_plane.kubeconfig(),
+        &arguments.split(' ').collect::<Vec<_>>(),
+        "",
+    )
+    .await
+    .ended(0)
+    .stdout;
     // The selector of a Deployment cannot change.
-    control_plane.kubectl_with_input(&["apply", "-f", "-"], &manifests).await.unwrap();
+    control_plane
+        .kubectl_with_input(&["apply", "-f", "-"], &manifests)
+        .await
+        .unwrap();
     let (text, json) = check(&control_plane, "addons", 0).await;
-    assert!(text.contains(&format!("weft      Deployment {NAMESPACE}/{OPERATOR}")), "{text}");
-    assert_eq!((&json["operators"], &json["switch"]), (&json!([]), &Value::Null));
+    assert!(
+        text.contains(&format!("weft      Deployment {NAMESPACE}/{OPERATOR}")),
+        "{text}"
+    );
+    assert_eq!(
+        (&json["operators"], &json["switch"]),
+        (&json!([]), &Value::Null)
+    );
 }
 
 #[tokio::test]
@@ -91,38 +170,95 @@ async fn what_keeps_an_original_is_in_the_way_and_named_with_the_way_out() {
         text.contains("in the way: OLM (ClusterServiceVersion hco/kubevirt-hyperconverged-operator.v1.17.0) keeps Deployment hco/"),
         "{text}"
     );
-    assert!(text.contains("kubectl -n hco delete clusterserviceversion kubevirt-hyperconverged-operator.v1.17.0"), "{text}");
-    assert!(text.contains("NetworkAddonsConfig cluster is kept by hyperconverged-cluster-operator"), "{text}");
-    assert_eq!(json["switch"], "weft manifests --domains addons --namespace hco | kubectl apply -f -");
+    assert!(
+        text.contains(
+            "kubectl -n hco delete clusterserviceversion kubevirt-hyperconverged-operator.v1.17.0"
+        ),
+        "{text}"
+    );
+    assert!(
+        text.contains("NetworkAddonsConfig cluster is kept by hyperconverged-cluster-operator"),
+        "{text}"
+    );
+    assert_eq!(
+        json["switch"],
+        "weft manifests --domains addons --namespace hco | kubectl apply -f -"
+    );
     let components = json["resources"][0]["plan"]["components"].to_string();
-    assert!(components.contains(r#""namespace":"hco""#) && !components.contains(NAMESPACE), "planned where the original is: {components}");
+    assert!(
+        components.contains(r#""namespace":"hco""#) && !components.contains(NAMESPACE),
+        "planned where the original is: {components}"
+    );
 
     let release = json!({"annotations": {"include.release.openshift.io/self-managed-high-availability": "true"}});
-    install_original(&control_plane, "DaemonSet", "openshift-cluster-network-operator", "cluster-network-operator", release).await;
+    install_original(
+        &control_plane,
+        "DaemonSet",
+        "openshift-cluster-network-operator",
+        "cluster-network-operator",
+        release,
+    )
+    .await;
     let (text, json) = check(&control_plane, "cluster-network", 1).await;
-    assert!(text.contains("name: cluster-network-operator, unmanaged: true} to spec.overrides"), "{text}");
-    assert_eq!(json["operators"][0]["keptBy"], json!(["cluster-version-operator (ClusterVersion version)"]));
+    assert!(
+        text.contains("name: cluster-network-operator, unmanaged: true} to spec.overrides"),
+        "{text}"
+    );
+    assert_eq!(
+        json["operators"][0]["keptBy"],
+        json!(["cluster-version-operator (ClusterVersion version)"])
+    );
 }
 
 #[tokio::test]
 async fn what_the_switch_does_not_replace_is_in_the_way() {
     let control_plane = cluster().await;
     let name = "placement-operator-controller-manager";
-    install_original(&control_plane, "Deployment", "openstack-operators", name, json!({})).await;
-    apply(&control_plane, &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "cloud"}}).to_string()).await;
-    control_plane.kubectl_with_input(&["-n", "cloud", "apply", "-f", "-"], &example("placement/placement.yaml")).await.unwrap();
+    install_original(
+        &control_plane,
+        "Deployment",
+        "openstack-operators",
+        name,
+        json!({}),
+    )
+    .await;
+    apply(
+        &control_plane,
+        &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "cloud"}})
+            .to_string(),
+    )
+    .await;
+    control_plane
+        .kubectl_with_input(
+            &["-n", "cloud", "apply", "-f", "-"],
+            &example("placement/placement.yaml"),
+        )
+        .await
+        .unwrap();
     let webhook = "placement-operator-validating-webhook-configuration";
     let asked = json!({"name": "vplacementapi.kb.io", "sideEffects": "None", "admissionReviewVersions": ["v1"], "failurePolicy": "Ignore",
         "clientConfig": {"service": {"namespace": "openstack-operators", "name": "placement-operator-webhook-service", "path": "/validate"}},
         "rules": [{"apiGroups": ["placement.openstack.org"], "apiVersions": ["v1beta1"], "operations": ["UPDATE"], "resources": ["placementapis"]}]});
     let api = "admissionregistration.k8s.io/v1";
-    let configuration =
-        json!({"apiVersion": api, "kind": "ValidatingWebhookConfiguration", "metadata": {"name": webhook}, "webhooks": [asked]});
+    let configuration = json!({"apiVersion": api, "kind": "ValidatingWebhookConfiguration", "metadata": {"name": webhook}, "webhooks": [asked]});
     apply(&control_plane, &configuration.to_string()).await;
     let (text, json) = check(&control_plane, "placement", 1).await;
-    assert!(text.contains(&format!("kubectl -n openstack-operators delete deployment {name}")), "{text}");
-    assert!(text.contains(&format!("kubectl delete validatingwebhookconfiguration {webhook}")), "{text}");
-    assert_eq!(json["switch"], "weft manifests --domains placement --placement-namespaces cloud | kubectl apply -f -");
+    assert!(
+        text.contains(&format!(
+            "kubectl -n openstack-operators delete deployment {name}"
+        )),
+        "{text}"
+    );
+    assert!(
+        text.contains(&format!(
+            "kubectl delete validatingwebhookconfiguration {webhook}"
+        )),
+        "{text}"
+    );
+    assert_eq!(
+        json["switch"],
+        "weft manifests --domains placement --placement-namespaces cloud | kubectl apply -f -"
+    );
 
     // Policies of nodes that report nothing.
     let policy = json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy", "metadata": {"name": "p"}, "spec": {"desiredState": {}}});
@@ -132,34 +268,56 @@ async fn what_the_switch_does_not_replace_is_in_the_way() {
 
     // The definition of early 2019.
     let states = "nodenetworkstates.nmstate.io";
-    control_plane.kubectl(&["delete", "crd", states]).await.unwrap();
+    control_plane
+        .kubectl(&["delete", "crd", states])
+        .await
+        .unwrap();
     let version = json!({"name": "v0", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}});
     let names = json!({"plural": "nodenetworkstates", "kind": "NodeNetworkState"});
     let early = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": states},
         "spec": {"group": "nmstate.io", "scope": "Namespaced", "names": names, "versions": [version]}});
     apply(&control_plane, &early.to_string()).await;
     let (text, _) = check(&control_plane, "node-network", 1).await;
-    assert!(text.contains(&format!("CustomResourceDefinition {states} has scope Namespaced, and Weft's has scope Cluster")), "{text}");
+    assert!(
+        text.contains(&format!(
+            "CustomResourceDefinition {states} has scope Namespaced, and Weft's has scope Cluster"
+        )),
+        "{text}"
+    );
     assert!(text.contains("lists v0 in status.storedVersions"), "{text}");
 }
 
-/// Client-side apply keeps fields that it has not set itself: here a command that Weft's image does not have.
+/// Client-side apply keeps fields that it has not set itself: here a command that Weft's image does
+/// not have.
 #[tokio::test]
 async fn a_workload_that_was_not_applied_is_to_be_deleted_first() {
     let control_plane = cluster().await;
     let (namespace, name) = ("nmstate", "nmstate-operator");
     let labels = json!({"name": "kubernetes-nmstate-operator"});
-    let container = json!({"name": name, "image": "registry.example/operator:1", "command": ["manager"]});
+    let container =
+        json!({"name": name, "image": "registry.example/operator:1", "command": ["manager"]});
     let original = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"namespace": namespace, "name": name}, "spec": {
         "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}}}});
-    control_plane.kubectl(&["create", "namespace", namespace]).await.unwrap();
-    control_plane.kubectl_with_input(&["create", "-f", "-"], &original.to_string()).await.unwrap();
+    control_plane
+        .kubectl(&["create", "namespace", namespace])
+        .await
+        .unwrap();
+    control_plane
+        .kubectl_with_input(&["create", "-f", "-"], &original.to_string())
+        .await
+        .unwrap();
     let (text, json) = check(&control_plane, "node-network", 1).await;
     assert!(text.contains("was not made by kubectl apply"), "{text}");
 
     let command = format!("kubectl -n {namespace} delete deployment {name}");
-    assert!(json["inTheWay"][0].as_str().unwrap().ends_with(&command), "{json:#}");
-    control_plane.kubectl(&command.split(' ').skip(1).collect::<Vec<_>>()).await.unwrap();
+    assert!(
+        json["inTheWay"][0].as_str().unwrap().ends_with(&command),
+        "{json:#}"
+    );
+    control_plane
+        .kubectl(&command.split(' ').skip(1).collect::<Vec<_>>())
+        .await
+        .unwrap();
     let (_, json) = check(&control_plane, "node-network", 0).await;
     assert_eq!(json["operators"], json!([]));
 }
@@ -173,12 +331,29 @@ async fn a_resource_that_the_operator_would_refuse_is_in_the_way() {
     // The original's definition has no such rule.
     let definition = "networkaddonsconfigs.networkaddonsoperator.network.kubevirt.io";
     let all = json!([{"op": "replace", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec", "value": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}]);
-    control_plane.kubectl(&["patch", "crd", definition, "--type=json", "-p", &all.to_string()]).await.unwrap();
+    control_plane
+        .kubectl(&[
+            "patch",
+            "crd",
+            definition,
+            "--type=json",
+            "-p",
+            &all.to_string(),
+        ])
+        .await
+        .unwrap();
     wait_until("the rule is gone", async || {
-        control_plane.kubectl_with_input(&["apply", "-f", "-"], &resource.to_string()).await.map(drop).map_err(|error| error.to_string())
+        control_plane
+            .kubectl_with_input(&["apply", "-f", "-"], &resource.to_string())
+            .await
+            .map(drop)
+            .map_err(|error| error.to_string())
     })
     .await;
     let (text, _) = check(&control_plane, "addons", 1).await;
-    assert!(text.contains("in the way: NetworkAddonsConfig cluster: the operator would refuse it"), "{text}");
+    assert!(
+        text.contains("in the way: NetworkAddonsConfig cluster: the operator would refuse it"),
+        "{text}"
+    );
     assert!(text.contains("rangeEnd"), "{text}");
 }

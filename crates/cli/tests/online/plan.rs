@@ -25,42 +25,107 @@ async fn what_it_prints_is_what_then_happens() {
     let mut spec = json!({"multus": {}});
     let mut kinds_of_change = BTreeSet::new();
     for round in 0..EDITS {
-        let edit = if round == 0 { "first" } else { edit(&mut random, &mut spec) };
+        let edit = if round == 0 {
+            "first"
+        } else {
+            edit(&mut random, &mut spec)
+        };
         let file = file(&spec);
-        let plan = weft_reading(&cluster, &["plan", "-f", "-", "-o", "json"], &file).await.ended(1).json();
+        let plan = weft_reading(&cluster, &["plan", "-f", "-", "-o", "json"], &file)
+            .await
+            .ended(1)
+            .json();
         let planned = planned(&plan);
         let before = cluster.audit().len();
         cluster.apply(&file).await;
         cluster.wait_available().await;
         let done = done(&cluster, before);
         assert_eq!(planned, done, "round {round}, {edit}: {spec}");
-        kinds_of_change.extend(done.iter().filter_map(|write| write.split(' ').next().map(str::to_owned)));
-        let after = weft_reading(&cluster, &["plan", "-f", "-"], &file).await.ended(0);
-        assert!(after.stdout.contains("nothing would change"), "{}", after.stdout);
+        kinds_of_change.extend(
+            done.iter()
+                .filter_map(|write| write.split(' ').next().map(str::to_owned)),
+        );
+        let after = weft_reading(&cluster, &["plan", "-f", "-"], &file)
+            .await
+            .ended(0);
+        assert!(
+            after.stdout.contains("nothing would change"),
+            "{}",
+            after.stdout
+        );
     }
-    assert_eq!(kinds_of_change, ["change", "create", "delete"].map(str::to_owned).into(), "the edits lead to every sort of change");
+    assert_eq!(
+        kinds_of_change,
+        ["change", "create", "delete"].map(str::to_owned).into(),
+        "the edits lead to every sort of change"
+    );
 
-    let plan = weft_reading(&cluster, &["plan", "--delete", "-f", "-", "-o", "json"], &file(&spec)).await.ended(1).json();
+    let plan = weft_reading(
+        &cluster,
+        &["plan", "--delete", "-f", "-", "-o", "json"],
+        &file(&spec),
+    )
+    .await
+    .ended(1)
+    .json();
     assert_eq!(plan["resources"][0]["effect"], "delete");
-    let of_all = weft_reading(&cluster, &["plan", "--delete", "-o", "json"], "").await.ended(1).json();
-    assert_eq!(planned(&of_all), planned(&plan), "without a file, of all there are");
+    let of_all = weft_reading(&cluster, &["plan", "--delete", "-o", "json"], "")
+        .await
+        .ended(1)
+        .json();
+    assert_eq!(
+        planned(&of_all),
+        planned(&plan),
+        "without a file, of all there are"
+    );
     let before = cluster.audit().len();
-    cluster.kubectl(&["delete", "networkaddonsconfig", "cluster"]).await;
+    cluster
+        .kubectl(&["delete", "networkaddonsconfig", "cluster"])
+        .await;
     assert_eq!(planned(&plan), done(&cluster, before), "the deletion");
-    let gone = weft_reading(&cluster, &["plan", "--delete", "-f", "-"], &file(&spec)).await.ended(0);
-    assert!(gone.stdout.contains("nothing would change"), "{}", gone.stdout);
-    let none = weft_reading(&cluster, &["plan", "--delete"], "").await.ended(2);
-    assert!(none.stderr.contains("no resource that could be deleted"), "{}", none.stderr);
+    let gone = weft_reading(&cluster, &["plan", "--delete", "-f", "-"], &file(&spec))
+        .await
+        .ended(0);
+    assert!(
+        gone.stdout.contains("nothing would change"),
+        "{}",
+        gone.stdout
+    );
+    let none = weft_reading(&cluster, &["plan", "--delete"], "")
+        .await
+        .ended(2);
+    assert!(
+        none.stderr.contains("no resource that could be deleted"),
+        "{}",
+        none.stderr
+    );
 }
 
 /// One random change to the specification; another one than nothing.
 fn edit(random: &mut StdRng, spec: &mut Value) -> &'static str {
     let before = spec.clone();
     loop {
-        let name = ["component", "component", "range", "placement", "pull policy"].choose(random).unwrap();
+        let name = [
+            "component",
+            "component",
+            "range",
+            "placement",
+            "pull policy",
+        ]
+        .choose(random)
+        .unwrap();
         match *name {
             "component" => {
-                let field = *["multus", "linuxBridge", "ovs", "kubeMacPool", "macvtap", "kubeSecondaryDNS"].choose(random).unwrap();
+                let field = *[
+                    "multus",
+                    "linuxBridge",
+                    "ovs",
+                    "kubeMacPool",
+                    "macvtap",
+                    "kubeSecondaryDNS",
+                ]
+                .choose(random)
+                .unwrap();
                 let fields = spec.as_object_mut().unwrap();
                 if fields.remove(field).is_none() {
                     fields.insert(field.to_owned(), json!({}));
@@ -68,15 +133,18 @@ fn edit(random: &mut StdRng, spec: &mut Value) -> &'static str {
             }
             "range" => {
                 let octet = random.random_range(0x10..0x80_u8);
-                spec["kubeMacPool"] =
-                    json!({"rangeStart": format!("02:{octet:02x}:00:00:00:00"), "rangeEnd": format!("02:{octet:02x}:00:ff:ff:ff")});
+                spec["kubeMacPool"] = json!({"rangeStart": format!("02:{octet:02x}:00:00:00:00"), "rangeEnd": format!("02:{octet:02x}:00:ff:ff:ff")});
             }
             "placement" => {
                 let key = *["a", "b", "c"].choose(random).unwrap();
                 let part = *["workloads", "infra"].choose(random).unwrap();
-                spec["placementConfiguration"] = json!({part: {"tolerations": [{"key": key, "operator": "Exists"}]}});
+                spec["placementConfiguration"] =
+                    json!({part: {"tolerations": [{"key": key, "operator": "Exists"}]}});
             }
-            _ => spec["imagePullPolicy"] = json!(["Always", "IfNotPresent", "Never"].choose(random).unwrap()),
+            _ => {
+                spec["imagePullPolicy"] =
+                    json!(["Always", "IfNotPresent", "Never"].choose(random).unwrap())
+            }
         }
         if *spec != before {
             return name;
@@ -91,11 +159,23 @@ fn file(spec: &Value) -> String {
 /// The writes that a plan announces.
 pub fn planned(plan: &Value) -> Writes {
     let resource = &plan["resources"][0];
-    let components = resource["components"].as_array().unwrap().iter().flat_map(|component| component["objects"].as_array().unwrap());
+    let components = resource["components"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|component| component["objects"].as_array().unwrap());
     let objects = components.chain(resource["removals"].as_array().unwrap());
     let name = |object: &Value| {
-        let kind = Kind::find(object["apiVersion"].as_str().unwrap(), object["kind"].as_str().unwrap()).unwrap();
-        title(kind, object["namespace"].as_str().unwrap_or_default(), object["name"].as_str().unwrap())
+        let kind = Kind::find(
+            object["apiVersion"].as_str().unwrap(),
+            object["kind"].as_str().unwrap(),
+        )
+        .unwrap();
+        title(
+            kind,
+            object["namespace"].as_str().unwrap_or_default(),
+            object["name"].as_str().unwrap(),
+        )
     };
     objects
         .flat_map(|object| {
@@ -107,20 +187,36 @@ pub fn planned(plan: &Value) -> Writes {
                 "replace" => &["delete", "create"],
                 other => panic!("{other} is not expected here: {object}"),
             };
-            verbs.iter().map(move |verb| format!("{verb} {}", name(object)))
+            verbs
+                .iter()
+                .map(move |verb| format!("{verb} {}", name(object)))
         })
         .collect()
 }
 
-/// What the operator then wrote, by the audit log: everything but its own notes, its lease and what it tells.
+/// What the operator then wrote, by the audit log: everything but its own notes, its lease and what
+/// it tells.
 pub fn done(cluster: &Cluster, before: usize) -> Writes {
-    let notes = ["weft-inventory-networkaddonsconfig-cluster", "cluster-networks-addons-operator-applied-cluster"];
+    let notes = [
+        "weft-inventory-networkaddonsconfig-cluster",
+        "cluster-networks-addons-operator-applied-cluster",
+    ];
     let events = cluster.audit().split_off(before);
-    let writes = events.iter().filter(|event| event.is_write() && event.code < 300 && !notes.contains(&event.name.as_str()));
-    let objects = writes.filter(|event| !matches!(event.resource.as_str(), "networkaddonsconfigs" | "placementapis" | "leases" | "events"));
+    let writes = events.iter().filter(|event| {
+        event.is_write() && event.code < 300 && !notes.contains(&event.name.as_str())
+    });
+    let objects = writes.filter(|event| {
+        !matches!(
+            event.resource.as_str(),
+            "networkaddonsconfigs" | "placementapis" | "leases" | "events"
+        )
+    });
     objects
         .map(|event| {
-            let kind = kinds::ALL.iter().find(|kind| kind.plural == event.resource && kind.group == event.group).unwrap();
+            let kind = kinds::ALL
+                .iter()
+                .find(|kind| kind.plural == event.resource && kind.group == event.group)
+                .unwrap();
             let verb = match (event.verb.as_str(), event.code) {
                 ("patch", 201) => "create",
                 ("patch", _) => "change",
@@ -154,26 +250,80 @@ async fn it_changes_nothing_and_shows_what_everybody_asks() {
 
     // Drawn at random: the text must not show what is not known.
     let open = file(&json!({"kubeMacPool": {}}));
-    let plan = weft_reading(&cluster, &["plan", "-f", "-"], &open).await.ended(1);
-    assert!(plan.stdout.contains("drawn at random when it is applied"), "{}", plan.stdout);
-    assert!(!plan.stdout.contains("02:11") && !plan.stdout.contains("02:ee"), "{}", plan.stdout);
-    assert!(plan.stdout.contains("no operator of Weft is at work"), "{}", plan.stdout);
-    assert_eq!(weft_reading(&cluster, &["plan", "-f", "-", "-o", "json"], &open).await.ended(1).json()["resources"][0]["drawn"], true);
+    let plan = weft_reading(&cluster, &["plan", "-f", "-"], &open)
+        .await
+        .ended(1);
+    assert!(
+        plan.stdout.contains("drawn at random when it is applied"),
+        "{}",
+        plan.stdout
+    );
+    assert!(
+        !plan.stdout.contains("02:11") && !plan.stdout.contains("02:ee"),
+        "{}",
+        plan.stdout
+    );
+    assert!(
+        plan.stdout.contains("no operator of Weft is at work"),
+        "{}",
+        plan.stdout
+    );
+    assert_eq!(
+        weft_reading(&cluster, &["plan", "-f", "-", "-o", "json"], &open)
+            .await
+            .ended(1)
+            .json()["resources"][0]["drawn"],
+        true
+    );
 
     // A conflict, and what it holds back.
-    cluster.kubectl(&["create", "clusterrole", "multus", "--verb=get", "--resource=pods"]).await;
-    let plan = weft_reading(&cluster, &["plan", "-f", "-"], &example).await.ended(1);
-    assert!(plan.stdout.contains("! ClusterRole multus: exists already and is not Weft's"), "{}", plan.stdout);
-    assert!(plan.stdout.contains("… DaemonSet cluster-network-addons/multus: waits"), "{}", plan.stdout);
-    assert!(plan.stdout.contains("+ DaemonSet cluster-network-addons/ovs-cni-amd64"), "{}", plan.stdout);
+    cluster
+        .kubectl(&[
+            "create",
+            "clusterrole",
+            "multus",
+            "--verb=get",
+            "--resource=pods",
+        ])
+        .await;
+    let plan = weft_reading(&cluster, &["plan", "-f", "-"], &example)
+        .await
+        .ended(1);
+    assert!(
+        plan.stdout
+            .contains("! ClusterRole multus: exists already and is not Weft's"),
+        "{}",
+        plan.stdout
+    );
+    assert!(
+        plan.stdout
+            .contains("… DaemonSet cluster-network-addons/multus: waits"),
+        "{}",
+        plan.stdout
+    );
+    assert!(
+        plan.stdout
+            .contains("+ DaemonSet cluster-network-addons/ovs-cni-amd64"),
+        "{}",
+        plan.stdout
+    );
     assert!(!plan.stdout.contains('\x1b'), "no colour in a pipe");
 
     // The operator that Weft replaces.
     cluster.kubectl(&["create", "namespace", "old"]).await;
     cluster
-        .kubectl(&["-n", "old", "create", "deployment", OPERATOR, "--image=quay.io/kubevirt/cluster-network-addons-operator:v0.102.0"])
+        .kubectl(&[
+            "-n",
+            "old",
+            "create",
+            "deployment",
+            OPERATOR,
+            "--image=quay.io/kubevirt/cluster-network-addons-operator:v0.102.0",
+        ])
         .await;
-    let plan = weft_reading(&cluster, &["plan", "-f", "-"], &example).await.ended(1);
+    let plan = weft_reading(&cluster, &["plan", "-f", "-"], &example)
+        .await
+        .ended(1);
     assert!(
         plan.stdout.contains(
             "blocked: Weft would write nothing now; what is planned here follows later. Deployment old/cluster-network-addons-operator"
@@ -183,11 +333,23 @@ async fn it_changes_nothing_and_shows_what_everybody_asks() {
     );
 
     // Not valid: told as `weft validate` tells it.
-    let wrong =
-        weft_reading(&cluster, &["plan", "-f", "-"], &example.replace("imagePullPolicy: Always", "imagePullPolicy: always")).await.ended(2);
-    assert!(wrong.stderr.contains("spec.imagePullPolicy"), "{}", wrong.stderr);
+    let wrong = weft_reading(
+        &cluster,
+        &["plan", "-f", "-"],
+        &example.replace("imagePullPolicy: Always", "imagePullPolicy: always"),
+    )
+    .await
+    .ended(2);
+    assert!(
+        wrong.stderr.contains("spec.imagePullPolicy"),
+        "{}",
+        wrong.stderr
+    );
     let after = requests(&cluster);
-    assert!(after.1 > before.1 + 100, "it is seen in the audit log: {before:?}, {after:?}");
+    assert!(
+        after.1 > before.1 + 100,
+        "it is seen in the audit log: {before:?}, {after:?}"
+    );
     assert_eq!(after.0, before.0, "a plan writes nothing");
 }
 
@@ -200,16 +362,44 @@ async fn reading_is_all_that_it_needs() {
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "reader"},
         "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}]});
     cluster.apply(&role.to_string()).await;
-    cluster.kubectl(&["create", "serviceaccount", "reader"]).await;
-    cluster.kubectl(&["create", "clusterrolebinding", "reader", "--clusterrole=reader", "--serviceaccount=default:reader"]).await;
-    let kubeconfig = cluster.control_plane.service_account_kubeconfig("default", "reader").await.unwrap();
-    run(&kubeconfig, &["plan", "-f", "-"], &example).await.ended(0);
+    cluster
+        .kubectl(&["create", "serviceaccount", "reader"])
+        .await;
+    cluster
+        .kubectl(&[
+            "create",
+            "clusterrolebinding",
+            "reader",
+            "--clusterrole=reader",
+            "--serviceaccount=default:reader",
+        ])
+        .await;
+    let kubeconfig = cluster
+        .control_plane
+        .service_account_kubeconfig("default", "reader")
+        .await
+        .unwrap();
+    run(&kubeconfig, &["plan", "-f", "-"], &example)
+        .await
+        .ended(0);
     // What somebody else added where Weft answers for all.
     let added = json!({"spec": {"template": {"metadata": {"annotations": {"added": "by-hand"}}}}});
     drop(_operator);
-    cluster.patch(kinds::DAEMON_SET, NAMESPACE, "bridge-marker", added).await;
-    let plan = run(&kubeconfig, &["plan", "-f", "-"], &example).await.ended(1);
-    assert!(plan.stdout.contains("- spec.template.metadata.annotations.added: \"by-hand\" (added by somebody)"), "{}", plan.stdout);
-    run(&kubeconfig, &["plan", "--delete", "-f", "-"], &example).await.ended(1);
+    cluster
+        .patch(kinds::DAEMON_SET, NAMESPACE, "bridge-marker", added)
+        .await;
+    let plan = run(&kubeconfig, &["plan", "-f", "-"], &example)
+        .await
+        .ended(1);
+    assert!(
+        plan.stdout.contains(
+            "- spec.template.metadata.annotations.added: \"by-hand\" (added by somebody)"
+        ),
+        "{}",
+        plan.stdout
+    );
+    run(&kubeconfig, &["plan", "--delete", "-f", "-"], &example)
+        .await
+        .ended(1);
     run(&kubeconfig, &["status"], "").await.ended(0);
 }

@@ -14,28 +14,50 @@ fn policy(name: &str, spec: &str, mtu: u32) -> String {
 
 /// A cluster of two nodes that tell of an `eth1`, the first one in rack r1.
 async fn cluster() -> Cluster {
-    let options = ClusterOptions { manifests: &["--domains", "node-network"], resource: (kinds::NMSTATE, "nmstate"), ..Default::default() };
+    let options = ClusterOptions {
+        manifests: &["--domains", "node-network"],
+        resource: (kinds::NMSTATE, "nmstate"),
+        ..Default::default()
+    };
     Cluster::start(options).await
 }
 
 async fn tell(cluster: &Cluster) {
-    cluster.kubectl(&["label", "node", "node-1", "rack=r1"]).await;
+    cluster
+        .kubectl(&["label", "node", "node-1", "rack=r1"])
+        .await;
     for node in ["node-1", "node-2"] {
         cluster.apply(&json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkState", "metadata": {"name": node}}).to_string()).await;
         let status = json!({"status": {"currentState": {"interfaces": [{"name": "eth1", "type": "ethernet", "state": "up", "mtu": 1500, "ifIndex": 3}]}}});
-        cluster.kubectl(&["patch", "nns", node, "--subresource=status", "--type=merge", "-p", &status.to_string()]).await;
+        cluster
+            .kubectl(&[
+                "patch",
+                "nns",
+                node,
+                "--subresource=status",
+                "--type=merge",
+                "-p",
+                &status.to_string(),
+            ])
+            .await;
     }
 }
 
 async fn plan(cluster: &Cluster, text: &str, more: &[&str], code: i32) -> Run {
-    weft_reading(cluster, &[&["plan", "-f", "-"], more].concat(), text).await.ended(code)
+    weft_reading(cluster, &[&["plan", "-f", "-"], more].concat(), text)
+        .await
+        .ended(code)
 }
 
 #[tokio::test]
 async fn what_policies_would_change_is_told_of_each_node() {
     let cluster = cluster().await;
     let nobody = plan(&cluster, &policy("mtu", "", 9000), &[], 2).await;
-    assert!(nobody.stderr.contains("no node tells of its network yet"), "{}", nobody.stderr);
+    assert!(
+        nobody.stderr.contains("no node tells of its network yet"),
+        "{}",
+        nobody.stderr
+    );
     tell(&cluster).await;
 
     let rack = policy("mtu", "  nodeSelector: {rack: r1}\n", 9000);
@@ -45,13 +67,26 @@ async fn what_policies_would_change_is_told_of_each_node() {
         "node-1\n  ~ interfaces[eth1].mtu: 1500 -> 9000\n\nnode-2\n  is not selected\n  note: policy mtu is not for this node: spec.nodeSelector wants the label rack=r1, and the node has no such label\n"
     );
     let same = plan(&cluster, &policy("mtu", "", 1500), &[], 0).await;
-    assert_eq!(same.stdout.matches("nothing would change").count(), 2, "{}", same.stdout);
+    assert_eq!(
+        same.stdout.matches("nothing would change").count(),
+        2,
+        "{}",
+        same.stdout
+    );
 
     // Several in one file, and with those that are there already; the node's own state counts most.
-    let both = format!("{}---\n{}", policy("low", "", 1400), policy("high", "  priority: 1\n  nodeSelector: {rack: r1}\n", 9000));
+    let both = format!(
+        "{}---\n{}",
+        policy("low", "", 1400),
+        policy("high", "  priority: 1\n  nodeSelector: {rack: r1}\n", 9000)
+    );
     let run = plan(&cluster, &both, &["-o", "json"], 1).await.json();
     let changes = |node: usize| run["nodes"][node]["changes"].clone();
-    assert_eq!((&changes(0)[0]["to"], &changes(1)[0]["to"]), (&json!(9000), &json!(1400)), "{run:#}");
+    assert_eq!(
+        (&changes(0)[0]["to"], &changes(1)[0]["to"]),
+        (&json!(9000), &json!(1400)),
+        "{run:#}"
+    );
     cluster.apply(&policy("there", "", 1300)).await;
     let conflict = plan(&cluster, &policy("mtu", "", 9000), &[], 1).await;
     assert!(
@@ -63,16 +98,32 @@ async fn what_policies_would_change_is_told_of_each_node() {
         "spec": {"desiredState": {"interfaces": [{"name": "eth1", "type": "ethernet", "state": "up", "mtu": 1500}]}}});
     let run = plan(&cluster, &own.to_string(), &[], 1).await;
     assert!(
-        run.stdout.contains("node-1\n  ~ interfaces[eth1].mtu: 1500 -> 1300") && run.stdout.ends_with("node-2\n  nothing would change\n"),
+        run.stdout
+            .contains("node-1\n  ~ interfaces[eth1].mtu: 1500 -> 1300")
+            && run.stdout.ends_with("node-2\n  nothing would change\n"),
         "{}",
         run.stdout
     );
     let deleted = plan(&cluster, &policy("there", "", 1300), &["--delete"], 0).await;
-    assert!(deleted.stderr.contains("policy there: what it has configured stays on the nodes"), "{}", deleted.stderr);
+    assert!(
+        deleted
+            .stderr
+            .contains("policy there: what it has configured stays on the nodes"),
+        "{}",
+        deleted.stderr
+    );
 
     // Only what was applied is there.
-    assert_eq!(cluster.kubectl(&["get", "nncp", "-o", "name"]).await.trim(), "nodenetworkconfigurationpolicy.nmstate.io/there");
-    let state: Value = serde_json::from_str(&cluster.kubectl(&["get", "nns", "node-2", "-o", "json"]).await).unwrap();
+    assert_eq!(
+        cluster.kubectl(&["get", "nncp", "-o", "name"]).await.trim(),
+        "nodenetworkconfigurationpolicy.nmstate.io/there"
+    );
+    let state: Value = serde_json::from_str(
+        &cluster
+            .kubectl(&["get", "nns", "node-2", "-o", "json"])
+            .await,
+    )
+    .unwrap();
     assert_eq!(state.get("spec"), None);
 }
 
@@ -81,10 +132,19 @@ async fn what_would_be_refused_is_refused_with_field_value_rule_and_way_out() {
     let cluster = cluster().await;
     tell(&cluster).await;
     for (spec, told) in [
-        ("  maxUnavailable: half\n", "spec.maxUnavailable: must be a number of nodes, for example 3, or a share of them, for example 50%"),
+        (
+            "  maxUnavailable: half\n",
+            "spec.maxUnavailable: must be a number of nodes, for example 3, or a share of them, for example 50%",
+        ),
         ("  onDelete: keep\n", "spec.onDelete"),
-        ("  autoConfig: {}\n", "spec.autoConfig: autoConfig does not work yet: remove it"),
-        ("  match: {interfaces: {type: ethernet}}\n", "with spec.match"),
+        (
+            "  autoConfig: {}\n",
+            "spec.autoConfig: autoConfig does not work yet: remove it",
+        ),
+        (
+            "  match: {interfaces: {type: ethernet}}\n",
+            "with spec.match",
+        ),
     ] {
         let run = plan(&cluster, &policy("mtu", spec, 9000), &[], 2).await;
         assert!(run.stderr.contains(told), "{told}: {}", run.stderr);
@@ -97,8 +157,12 @@ async fn what_would_be_refused_is_refused_with_field_value_rule_and_way_out() {
         "{}",
         run.stderr
     );
-    let stranger =
-        json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkState", "metadata": {"name": "node-9"}, "spec": {"desiredState": {}}});
+    let stranger = json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkState", "metadata": {"name": "node-9"}, "spec": {"desiredState": {}}});
     let run = plan(&cluster, &stranger.to_string(), &[], 2).await;
-    assert!(run.stderr.contains("nothing is known of the network of a node node-9"), "{}", run.stderr);
+    assert!(
+        run.stderr
+            .contains("nothing is known of the network of a node node-9"),
+        "{}",
+        run.stderr
+    );
 }

@@ -1,4 +1,5 @@
-//! `weft plan` of a PlacementAPI: by the operator's own steps, and what others have in the namespace.
+//! `weft plan` of a PlacementAPI: by the operator's own steps, and what others have in the
+//! namespace.
 
 use serde_json::{Value, json};
 use weft_plan::kinds;
@@ -18,7 +19,10 @@ fn file(namespace: &str, spec: &Value) -> String {
 }
 
 async fn plan(cluster: &Cluster, file: &str, code: i32) -> Value {
-    weft_reading(cluster, &["plan", "-f", "-", "-o", "json"], file).await.ended(code).json()
+    weft_reading(cluster, &["plan", "-f", "-", "-o", "json"], file)
+        .await
+        .ended(code)
+        .json()
 }
 
 fn notes(plan: &Value) -> String {
@@ -27,9 +31,16 @@ fn notes(plan: &Value) -> String {
 
 async fn ready(cluster: &Cluster) {
     wait_until("the PlacementAPI is Ready", async || {
-        let live = cluster.get(kinds::PLACEMENT_API, SPACE, "placement").await.ok_or("it is not there")?;
+        let live = cluster
+            .get(kinds::PLACEMENT_API, SPACE, "placement")
+            .await
+            .ok_or("it is not there")?;
         let is_current = live["status"]["observedGeneration"] == live["metadata"]["generation"];
-        if is_current && condition(&live["status"], "Ready")["status"] == "True" { Ok(()) } else { Err(format!("{:#}", live["status"])) }
+        if is_current && condition(&live["status"], "Ready")["status"] == "True" {
+            Ok(())
+        } else {
+            Err(format!("{:#}", live["status"]))
+        }
     })
     .await;
 }
@@ -53,48 +64,92 @@ async fn what_it_prints_of_a_placement_api_is_what_then_happens() {
         notes(&waits).contains("InputReady: Input data resources missing: secret/placement-db; what comes after that is not shown"),
         "{waits:#}"
     );
-    assert_eq!(planned(&waits), ["create ServiceAccount/openstack/placement-placement".to_owned()].into());
+    assert_eq!(
+        planned(&waits),
+        ["create ServiceAccount/openstack/placement-placement".to_owned()].into()
+    );
     let unserved = plan(&cluster, &file("default", &spec), 1).await;
-    assert!(notes(&unserved).contains("namespace default is not served"), "{unserved:#}");
+    assert!(
+        notes(&unserved).contains("namespace default is not served"),
+        "{unserved:#}"
+    );
 
     let url = format!("mysql+pymysql://placement:{PASSWORD}@db.example/placement");
-    let secret =
-        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "placement-db", "namespace": SPACE}, "stringData": {"url": url}});
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "placement-db", "namespace": SPACE}, "stringData": {"url": url}});
     cluster.apply(&secret.to_string()).await;
     let edits = [
         ("first", json!({})),
-        ("another Service", json!({"override": {"service": {"public": {"spec": {"sessionAffinity": "ClientIP"}}}}})),
-        ("another image, so another Job", json!({"containerImage": "registry.test/placement:2"})),
-        ("other files", json!({"customServiceConfig": "[DEFAULT]\ndebug = true\n"})),
+        (
+            "another Service",
+            json!({"override": {"service": {"public": {"spec": {"sessionAffinity": "ClientIP"}}}}}),
+        ),
+        (
+            "another image, so another Job",
+            json!({"containerImage": "registry.test/placement:2"}),
+        ),
+        (
+            "other files",
+            json!({"customServiceConfig": "[DEFAULT]\ndebug = true\n"}),
+        ),
     ];
     for (what, edit) in edits {
-        spec.as_object_mut().unwrap().extend(edit.as_object().unwrap().clone());
+        spec.as_object_mut()
+            .unwrap()
+            .extend(edit.as_object().unwrap().clone());
         let file = file(SPACE, &spec);
-        let text = weft_reading(&cluster, &["plan", "-f", "-"], &file).await.ended(1);
+        let text = weft_reading(&cluster, &["plan", "-f", "-"], &file)
+            .await
+            .ended(1);
         assert!(!text.stdout.contains(PASSWORD), "{}", text.stdout);
         let planned = planned(&plan(&cluster, &file, 1).await);
         let before = cluster.audit().len();
         cluster.apply(&file).await;
         ready(&cluster).await;
         assert_eq!(planned, done(&cluster, before), "{what}");
-        let after = weft_reading(&cluster, &["plan", "-f", "-"], &file).await.ended(0);
-        assert!(after.stdout.contains("nothing would change"), "{}", after.stdout);
+        let after = weft_reading(&cluster, &["plan", "-f", "-"], &file)
+            .await
+            .ended(0);
+        assert!(
+            after.stdout.contains("nothing would change"),
+            "{}",
+            after.stdout
+        );
     }
 
     // A second one has no effect: its namespace has one.
-    let second = plan(&cluster, &file(SPACE, &spec).replacen("\"placement\"", "\"second\"", 1), 1).await;
-    assert!(notes(&second).contains("only the oldest PlacementAPI of a namespace counts, which is \\\"placement\\\""), "{second:#}");
+    let second = plan(
+        &cluster,
+        &file(SPACE, &spec).replacen("\"placement\"", "\"second\"", 1),
+        1,
+    )
+    .await;
+    assert!(
+        notes(&second).contains(
+            "only the oldest PlacementAPI of a namespace counts, which is \\\"placement\\\""
+        ),
+        "{second:#}"
+    );
 
-    let deletion = weft_reading(&cluster, &["plan", "--delete", "-o", "json"], "").await.ended(1).json();
+    let deletion = weft_reading(&cluster, &["plan", "--delete", "-o", "json"], "")
+        .await
+        .ended(1)
+        .json();
     let deleted = planned(&deletion);
     assert!(
-        deleted.contains("delete Deployment.apps/openstack/placement") && !deleted.contains("delete Secret/openstack/placement-db"),
+        deleted.contains("delete Deployment.apps/openstack/placement")
+            && !deleted.contains("delete Secret/openstack/placement-db"),
         "{deleted:?}"
     );
-    cluster.delete(kinds::PLACEMENT_API, SPACE, "placement").await;
+    cluster
+        .delete(kinds::PLACEMENT_API, SPACE, "placement")
+        .await;
     wait_until("nothing is left but the user's Secret", async || {
         let left = cluster.leftovers().await;
-        if left == ["Secret openstack/placement-db"] { Ok(()) } else { Err(format!("{left:#?}")) }
+        if left == ["Secret openstack/placement-db"] {
+            Ok(())
+        } else {
+            Err(format!("{left:#?}"))
+        }
     })
     .await;
 }

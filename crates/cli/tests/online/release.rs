@@ -11,34 +11,85 @@ use crate::{harness::*, user::*};
 async fn everything_goes_on_running_and_nothing_is_wefts() {
     let cluster = Cluster::start_default().await;
     let operator = Operator::start_default(&cluster).await;
-    cluster.install(&example("network-addons-config.yaml")).await;
+    cluster
+        .install(&example("network-addons-config.yaml"))
+        .await;
 
     // The Deployment wants a replica, and somebody leads.
-    let refused = weft(&cluster, &["release", "addons", "--yes"]).await.ended(2);
-    assert!(refused.stderr.contains(&format!("kubectl -n {NAMESPACE} scale deployment {OPERATOR} --replicas=0")), "{}", refused.stderr);
-    cluster.kubectl(&["-n", NAMESPACE, "scale", "deployment", OPERATOR, "--replicas=0"]).await;
-    let refused = weft(&cluster, &["release", "addons", "--yes"]).await.ended(2);
-    assert!(refused.stderr.contains("leads addons still"), "{}", refused.stderr);
+    let refused = weft(&cluster, &["release", "addons", "--yes"])
+        .await
+        .ended(2);
+    assert!(
+        refused.stderr.contains(&format!(
+            "kubectl -n {NAMESPACE} scale deployment {OPERATOR} --replicas=0"
+        )),
+        "{}",
+        refused.stderr
+    );
+    cluster
+        .kubectl(&[
+            "-n",
+            NAMESPACE,
+            "scale",
+            "deployment",
+            OPERATOR,
+            "--replicas=0",
+        ])
+        .await;
+    let refused = weft(&cluster, &["release", "addons", "--yes"])
+        .await
+        .ended(2);
+    assert!(
+        refused.stderr.contains("leads addons still"),
+        "{}",
+        refused.stderr
+    );
     operator.terminate().await;
     let unasked = weft(&cluster, &["release", "addons"]).await.ended(2);
     assert!(unasked.stderr.contains("--yes"), "{}", unasked.stderr);
 
     let (before, all) = (running(&cluster).await, cluster.snapshot().await);
-    let preview = weft(&cluster, &["release", "addons", "--dry-run"]).await.ended(0);
-    assert!(preview.stdout.contains("would give back DaemonSet cluster-network-addons/multus"), "{}", preview.stdout);
+    let preview = weft(&cluster, &["release", "addons", "--dry-run"])
+        .await
+        .ended(0);
+    assert!(
+        preview
+            .stdout
+            .contains("would give back DaemonSet cluster-network-addons/multus"),
+        "{}",
+        preview.stdout
+    );
     assert_same(&all, &cluster.snapshot().await, "a dry run");
-    weft(&cluster, &["release", "addons", "--yes"]).await.ended(0);
+    weft(&cluster, &["release", "addons", "--yes"])
+        .await
+        .ended(0);
 
-    assert_eq!(running(&cluster).await, before, "no workload and no pod is another one");
+    assert_eq!(
+        running(&cluster).await,
+        before,
+        "no workload and no pod is another one"
+    );
     let after = cluster.snapshot().await;
     let mine = |object: &Value| object["metadata"]["labels"].get(OWNER_LABEL).is_some();
     assert!(
         !after.objects.values().any(mine),
         "{:?}",
-        after.objects.iter().filter(|(_, object)| mine(object)).map(|(name, _)| name).collect::<Vec<_>>()
+        after
+            .objects
+            .iter()
+            .filter(|(_, object)| mine(object))
+            .map(|(name, _)| name)
+            .collect::<Vec<_>>()
     );
-    let gone: Vec<_> = all.objects.keys().filter(|name| !after.objects.contains_key(*name)).collect();
-    assert_eq!(gone, ["ConfigMap cluster-network-addons/weft-inventory-networkaddonsconfig-cluster"]);
+    let gone: Vec<_> = all
+        .objects
+        .keys()
+        .filter(|name| !after.objects.contains_key(*name))
+        .collect();
+    assert_eq!(
+        gone,
+        ["ConfigMap cluster-network-addons/weft-inventory-networkaddonsconfig-cluster"]
+    );
     let resource = cluster.resource().await.unwrap();
     assert_eq!(resource["metadata"].get("finalizers"), None);
     let owner = json!([{"apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig", "name": "cluster", "uid": resource["metadata"]["uid"], "controller": true, "blockOwnerDeletion": true}]);
@@ -47,38 +98,81 @@ async fn everything_goes_on_running_and_nothing_is_wefts() {
         (kinds::CLUSTER_ROLE, "", "multus"),
         (kinds::CONFIG_MAP, NAMESPACE, "multus-daemon-config"),
     ] {
-        assert_eq!(cluster.get(kind, namespace, name).await.unwrap()["metadata"]["ownerReferences"], owner, "{kind} {name}");
+        assert_eq!(
+            cluster.get(kind, namespace, name).await.unwrap()["metadata"]["ownerReferences"],
+            owner,
+            "{kind} {name}"
+        );
     }
-    let definition = cluster.get(kinds::CUSTOM_RESOURCE_DEFINITION, "", "network-attachment-definitions.k8s.cni.cncf.io").await.unwrap();
+    let definition = cluster
+        .get(
+            kinds::CUSTOM_RESOURCE_DEFINITION,
+            "",
+            "network-attachment-definitions.k8s.cni.cncf.io",
+        )
+        .await
+        .unwrap();
     assert_eq!(definition["metadata"].get("ownerReferences"), None);
-    assert!(cluster.get(kinds::LEASE, NAMESPACE, "weft-addons").await.is_none());
+    assert!(
+        cluster
+            .get(kinds::LEASE, NAMESPACE, "weft-addons")
+            .await
+            .is_none()
+    );
 
-    let again = weft(&cluster, &["release", "addons", "--yes"]).await.ended(0);
-    assert!(again.stdout.contains("nothing to give back"), "{}", again.stdout);
+    let again = weft(&cluster, &["release", "addons", "--yes"])
+        .await
+        .ended(0);
+    assert!(
+        again.stdout.contains("nothing to give back"),
+        "{}",
+        again.stdout
+    );
 
-    assert_eq!(left_of_the_installation(&cluster, OPERATOR).await, ["clusterrole", "clusterrolebinding", "role", "rolebinding"]);
+    assert_eq!(
+        left_of_the_installation(&cluster, OPERATOR).await,
+        ["clusterrole", "clusterrolebinding", "role", "rolebinding"]
+    );
 
     // And back: Weft finds all as it was, and restarts nothing.
     cluster.apply_manifests(&[]).await;
     let _operator = Operator::start_default(&cluster).await;
     wait_until("Weft has it again", async || {
-        if cluster.resource().await.unwrap()["metadata"]["finalizers"].is_array() { Ok(()) } else { Err("not yet".to_owned()) }
+        if cluster.resource().await.unwrap()["metadata"]["finalizers"].is_array() {
+            Ok(())
+        } else {
+            Err("not yet".to_owned())
+        }
     })
     .await;
     cluster.wait_available().await;
     assert_eq!(running(&cluster).await, before);
 }
 
-/// The kinds of the roles and bindings of the operator's own name that are left. Fails if others are, or a policy.
+/// The kinds of the roles and bindings of the operator's own name that are left. Fails if others
+/// are, or a policy.
 pub async fn left_of_the_installation(cluster: &Cluster, operator: &str) -> Vec<String> {
     let kinds = ["clusterrole", "clusterrolebinding", "role", "rolebinding"];
     let mut left = Vec::new();
     for kind in kinds {
-        for name in cluster.kubectl(&["get", kind, "-A", "-o", "jsonpath={range .items[*]}{.metadata.name}{\"\\n\"}{end}"]).await.lines() {
+        for name in cluster
+            .kubectl(&[
+                "get",
+                kind,
+                "-A",
+                "-o",
+                "jsonpath={range .items[*]}{.metadata.name}{\"\\n\"}{end}",
+            ])
+            .await
+            .lines()
+        {
             if name == operator {
                 left.push(kind.to_owned());
             } else {
-                assert!(!name.starts_with(&format!("{operator}-")), "{kind} {name} is left");
+                assert!(
+                    !name.starts_with(&format!("{operator}-")),
+                    "{kind} {name} is left"
+                );
             }
         }
     }
@@ -92,11 +186,23 @@ pub async fn left_of_the_installation(cluster: &Cluster, operator: &str) -> Vec<
 async fn running(cluster: &Cluster) -> BTreeMap<String, String> {
     let mut running = BTreeMap::new();
     for kind in [kinds::DAEMON_SET, kinds::DEPLOYMENT, kinds::POD] {
-        for object in cluster.api(kind, NAMESPACE).list(&Default::default()).await.unwrap() {
+        for object in cluster
+            .api(kind, NAMESPACE)
+            .list(&Default::default())
+            .await
+            .unwrap()
+        {
             let name = object.metadata.name.clone().unwrap();
             if !name.starts_with(OPERATOR) {
-                let generation = if kind == kinds::POD { 0 } else { object.metadata.generation.unwrap() };
-                running.insert(format!("{kind} {name}"), format!("{} {generation}", object.metadata.uid.unwrap()));
+                let generation = if kind == kinds::POD {
+                    0
+                } else {
+                    object.metadata.generation.unwrap()
+                };
+                running.insert(
+                    format!("{kind} {name}"),
+                    format!("{} {generation}", object.metadata.uid.unwrap()),
+                );
             }
         }
     }

@@ -13,25 +13,44 @@ use crate::{harness::*, user::*};
 async fn the_tree_from_nothing_to_available() {
     let cluster = Cluster::start_default().await;
     let nothing = weft(&cluster, &["status"]).await.ended(1);
-    assert!(nothing.stdout.contains("there is no NetworkAddonsConfig"), "{}", nothing.stdout);
-    assert!(nothing.stdout.contains("no leader: nobody is at work"), "{}", nothing.stdout);
+    assert!(
+        nothing.stdout.contains("there is no NetworkAddonsConfig"),
+        "{}",
+        nothing.stdout
+    );
+    assert!(
+        nothing.stdout.contains("no leader: nobody is at work"),
+        "{}",
+        nothing.stdout
+    );
     weft(&cluster, &["status", "--wait"]).await.ended(1);
 
     let _operator = Operator::start_default(&cluster).await;
     cluster.apply(&example("network-addons-config.yaml")).await;
     // The Secret that a workload waits for is not there.
-    cluster.wait_condition("Progressing", "True", "Deploying", "waits for Secret").await;
+    cluster
+        .wait_condition("Progressing", "True", "Deploying", "waits for Secret")
+        .await;
     let cause = "Deployment kubemacpool-mac-controller-manager 1/1 ready: waits for Secret cluster-network-addons/kubemacpool-service (does not exist)";
-    wait_until("its pod is ready, and the Secret is all that it waits for", async || match weft(&cluster, &["status"]).await {
-        shown if shown.stdout.contains(cause) => Ok(()),
-        shown => Err(shown.stdout),
-    })
+    wait_until(
+        "its pod is ready, and the Secret is all that it waits for",
+        async || match weft(&cluster, &["status"]).await {
+            shown if shown.stdout.contains(cause) => Ok(()),
+            shown => Err(shown.stdout),
+        },
+    )
     .await;
-    let late = weft(&cluster, &["status", "--wait", "--timeout", "1s"]).await.ended(1);
-    assert!(late.stderr.contains("not Available within 1s") && late.stdout.contains(cause), "{late:?}");
+    let late = weft(&cluster, &["status", "--wait", "--timeout", "1s"])
+        .await
+        .ended(1);
+    assert!(
+        late.stderr.contains("not Available within 1s") && late.stdout.contains(cause),
+        "{late:?}"
+    );
 
     // A wait that is already running ends when it comes: by a watch, long before any timeout.
-    let waiting = tokio::spawn(command(cluster.control_plane.kubeconfig(), &["status", "--wait"]).output());
+    let waiting =
+        tokio::spawn(command(cluster.control_plane.kubeconfig(), &["status", "--wait"]).output());
     cluster.play_kubemacpool().await;
     let waited = waiting.await.unwrap().unwrap();
     assert!(waited.status.success(), "{waited:?}");
@@ -47,16 +66,37 @@ async fn the_tree_from_nothing_to_available() {
     }
     assert!(!tree.contains('\x1b'), "{tree:?}");
 
-    let json = weft(&cluster, &["status", "-o", "json"]).await.ended(0).json();
+    let json = weft(&cluster, &["status", "-o", "json"])
+        .await
+        .ended(0)
+        .json();
     let domain = &json["domains"][0];
-    assert_eq!((&domain["domain"], &domain["available"], &domain["operator"]["alive"]), (&json!("addons"), &json!(true), &json!(true)));
-    let multus = domain["resources"][0]["components"].as_array().unwrap().iter().find(|component| component["name"] == "multus").unwrap();
-    let workload =
-        json!({"kind": "DaemonSet", "namespace": NAMESPACE, "name": "multus", "ready": 2, "desired": 2, "state": "ready", "message": null});
+    assert_eq!(
+        (
+            &domain["domain"],
+            &domain["available"],
+            &domain["operator"]["alive"]
+        ),
+        (&json!("addons"), &json!(true), &json!(true))
+    );
+    let multus = domain["resources"][0]["components"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|component| component["name"] == "multus")
+        .unwrap();
+    let workload = json!({"kind": "DaemonSet", "namespace": NAMESPACE, "name": "multus", "ready": 2, "desired": 2, "state": "ready", "message": null});
     assert_eq!(multus["workloads"], json!([workload]));
 
     // Not installed at all.
-    cluster.kubectl(&["delete", "crd", "networkaddonsconfigs.networkaddonsoperator.network.kubevirt.io", "--wait=false"]).await;
+    cluster
+        .kubectl(&[
+            "delete",
+            "crd",
+            "networkaddonsconfigs.networkaddonsoperator.network.kubevirt.io",
+            "--wait=false",
+        ])
+        .await;
     wait_until("the definition is gone", async || {
         let run = weft(&cluster, &["status"]).await;
         if run.code == 1
@@ -74,13 +114,22 @@ async fn the_tree_from_nothing_to_available() {
 #[tokio::test]
 async fn a_watch_tells_the_pods_own_cause_and_goes_on() {
     let stuck = Stage::stuck(Pods::with_image("multus"), Stuck::ImagePullBackOff);
-    let cluster = Cluster::start(ClusterOptions { stages: vec![stuck], ..Default::default() }).await;
+    let cluster = Cluster::start(ClusterOptions {
+        stages: vec![stuck],
+        ..Default::default()
+    })
+    .await;
     let _operator = Operator::start_default(&cluster).await;
-    let mut child = command(cluster.control_plane.kubeconfig(), &["status", "--watch"]).stderr(Stdio::inherit()).spawn().unwrap();
+    let mut child = command(cluster.control_plane.kubeconfig(), &["status", "--watch"])
+        .stderr(Stdio::inherit())
+        .spawn()
+        .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut seen = Vec::new();
     let mut read_until = async |text: &str| loop {
-        let line = tokio::time::timeout(PATIENCE, lines.next_line()).await.unwrap_or_else(|_| panic!("{text:?} is not told: {seen:#?}"));
+        let line = tokio::time::timeout(PATIENCE, lines.next_line())
+            .await
+            .unwrap_or_else(|_| panic!("{text:?} is not told: {seen:#?}"));
         seen.push(line.unwrap().expect("it goes on"));
         if seen.last().is_some_and(|line| line.contains(text)) {
             break;
@@ -98,12 +147,15 @@ async fn a_watch_tells_the_pods_own_cause_and_goes_on() {
         )
         .await;
     read_until("ImagePullBackOff").await;
-    cluster.kubectl(&["delete", "networkaddonsconfig", "cluster", "--wait=false"]).await;
+    cluster
+        .kubectl(&["delete", "networkaddonsconfig", "cluster", "--wait=false"])
+        .await;
     read_until("there is no NetworkAddonsConfig").await;
     child.kill().await.unwrap();
 }
 
-/// The last words of a container, and a value that somebody has put into an object of Weft: a terminal obeys neither.
+/// The last words of a container, and a value that somebody has put into an object of Weft: a
+/// terminal obeys neither.
 #[tokio::test]
 async fn control_characters_from_the_cluster_are_shown_escaped() {
     // In JSON's escapes, which kwok's YAML knows, too.
@@ -131,41 +183,80 @@ spec:
         state: {waiting: {reason: CrashLoopBackOff}}
         lastState: {terminated: {exitCode: 1, message: "\u001b[2J\u001b]0;title\u0007\u009b31m\u202e"}}
 "#;
-    let stages = vec![Stage::yaml(stage), Stage::stuck(Pods::with_image("multus"), Stuck::CrashLoopBackOff)];
-    let cluster = Cluster::start(ClusterOptions { stages, ..Default::default() }).await;
+    let stages = vec![
+        Stage::yaml(stage),
+        Stage::stuck(Pods::with_image("multus"), Stuck::CrashLoopBackOff),
+    ];
+    let cluster = Cluster::start(ClusterOptions {
+        stages,
+        ..Default::default()
+    })
+    .await;
     let _operator = Operator::start_default(&cluster).await;
     cluster.apply(&example("network-addons-config.yaml")).await;
     let shown = "last exit code 1 ^[[2J^[]0;title^G\\u009b31m\\u202e";
-    let status = cluster.wait_condition("Progressing", "True", "Deploying", shown).await;
-    let is_plain = |text: &str| text.chars().all(|c| c == '\n' || !c.is_control() && c != '\u{202e}');
+    let status = cluster
+        .wait_condition("Progressing", "True", "Deploying", shown)
+        .await;
+    let is_plain = |text: &str| {
+        text.chars()
+            .all(|c| c == '\n' || !c.is_control() && c != '\u{202e}')
+    };
     let mut escaped = status.clone();
     weft_plan::escape::strings(&mut escaped);
     assert_eq!(status, escaped, "the components say it, too");
 
     let tree = weft(&cluster, &["status"]).await.ended(0);
-    assert!(tree.stdout.contains(shown) && is_plain(&tree.stdout), "{tree:?}");
+    assert!(
+        tree.stdout.contains(shown) && is_plain(&tree.stdout),
+        "{tree:?}"
+    );
     let json = weft(&cluster, &["status", "-o", "json"]).await.ended(0);
     assert!(is_plain(&json.stdout), "{json:?}");
     let workloads = &json.json()["domains"][0]["resources"][0]["components"];
-    assert!(workloads.to_string().contains("\\u001b[2J"), "JSON has what the pod says as it is: {workloads}");
+    assert!(
+        workloads.to_string().contains("\\u001b[2J"),
+        "JSON has what the pod says as it is: {workloads}"
+    );
 
-    cluster.patch_resource(json!({"metadata": {"annotations": {"weft.network/pause": "true\u{9b}"}}})).await;
-    cluster.wait_condition("Paused", "True", "Annotated", "").await;
+    cluster
+        .patch_resource(json!({"metadata": {"annotations": {"weft.network/pause": "true\u{9b}"}}}))
+        .await;
+    cluster
+        .wait_condition("Paused", "True", "Annotated", "")
+        .await;
     let edit = json!({"data": {"k": "\u{9b}31m"}});
-    cluster.patch(kinds::CONFIG_MAP, NAMESPACE, "multus-daemon-config", edit).await;
-    let plan = weft_reading(&cluster, &["plan", "-f", "-"], &example("network-addons-config.yaml")).await.ended(1);
-    assert!(plan.stdout.contains("\\u009b31m") && is_plain(&plan.stdout) && is_plain(&plan.stderr), "{plan:?}");
+    cluster
+        .patch(kinds::CONFIG_MAP, NAMESPACE, "multus-daemon-config", edit)
+        .await;
+    let plan = weft_reading(
+        &cluster,
+        &["plan", "-f", "-"],
+        &example("network-addons-config.yaml"),
+    )
+    .await
+    .ended(1);
+    assert!(
+        plan.stdout.contains("\\u009b31m") && is_plain(&plan.stdout) && is_plain(&plan.stderr),
+        "{plan:?}"
+    );
 }
 
-/// On a terminal the tree is drawn in place, with colour. `script` of util-linux lends the terminal.
+/// On a terminal the tree is drawn in place, with colour. `script` of util-linux lends the
+/// terminal.
 #[tokio::test]
 async fn a_terminal_is_redrawn_in_place() {
     let cluster = Cluster::start_default().await;
     let _operator = Operator::start_default(&cluster).await;
     cluster.apply(&example("network-addons-config.yaml")).await;
-    cluster.wait_condition("Progressing", "True", "Deploying", "waits for Secret").await;
+    cluster
+        .wait_condition("Progressing", "True", "Deploying", "waits for Secret")
+        .await;
     let typescript = cluster.control_plane.dir().join("typescript");
-    let shell = format!("stty rows 40 cols 200; exec {} status --wait", weft_binary().display());
+    let shell = format!(
+        "stty rows 40 cols 200; exec {} status --wait",
+        weft_binary().display()
+    );
     let mut script = tokio::process::Command::new("script");
     script
         .args(["-qefc", &shell])
@@ -173,16 +264,36 @@ async fn a_terminal_is_redrawn_in_place() {
         .env("KUBECONFIG", cluster.control_plane.kubeconfig())
         .env("TERM", "xterm")
         .env_remove("NO_COLOR");
-    let mut script = script.stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true).spawn().expect("script of util-linux is there");
+    let mut script = script
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .expect("script of util-linux is there");
     let shown = || std::fs::read_to_string(&typescript).unwrap_or_default();
-    wait_until("the first tree is drawn", async || if shown().contains("(does not exist)") { Ok(()) } else { Err(shown()) }).await;
+    wait_until("the first tree is drawn", async || {
+        if shown().contains("(does not exist)") {
+            Ok(())
+        } else {
+            Err(shown())
+        }
+    })
+    .await;
     cluster.play_kubemacpool().await;
     assert!(script.wait().await.unwrap().success());
     let text = shown();
-    assert!(text.contains("\x1b[33mProgressing\x1b[0m") && text.contains("\x1b[32mAvailable\x1b[0m"), "{text:?}");
+    assert!(
+        text.contains("\x1b[33mProgressing\x1b[0m") && text.contains("\x1b[32mAvailable\x1b[0m"),
+        "{text:?}"
+    );
     // Up to the first line of the tree, and over it.
     assert!(text.contains("A\r\x1b[2K"), "{text:?}");
     let last = text.rsplit("NetworkAddonsConfig cluster").next().unwrap();
     assert!(last.contains("led by"), "the last tree is whole: {last:?}");
-    assert!(cluster.get(kinds::SECRET, NAMESPACE, "kubemacpool-service").await.is_some());
+    assert!(
+        cluster
+            .get(kinds::SECRET, NAMESPACE, "kubemacpool-service")
+            .await
+            .is_some()
+    );
 }

@@ -7,73 +7,182 @@ use crate::{harness::*, user::*};
 
 const DEFINITION: &str = "networkaddonsconfigs.networkaddonsoperator.network.kubevirt.io";
 /// Other people's objects may live in them.
-const STAY: [&str; 2] = ["ipamclaims.k8s.cni.cncf.io", "network-attachment-definitions.k8s.cni.cncf.io"];
+const STAY: [&str; 2] = [
+    "ipamclaims.k8s.cni.cncf.io",
+    "network-attachment-definitions.k8s.cni.cncf.io",
+];
 
 #[tokio::test]
 async fn an_operator_at_work_takes_its_components_down() {
     // In life the operator's pod goes with its Deployment; here it goes on without its rights.
-    let cluster = Cluster::start(ClusterOptions { may_be_forbidden: true, ..Default::default() }).await;
+    let cluster = Cluster::start(ClusterOptions {
+        may_be_forbidden: true,
+        ..Default::default()
+    })
+    .await;
     let _operator = Operator::start_default(&cluster).await;
-    cluster.install(&example("network-addons-config.yaml")).await;
+    cluster
+        .install(&example("network-addons-config.yaml"))
+        .await;
     let unasked = weft(&cluster, &["uninstall"]).await.ended(2);
     assert!(unasked.stderr.contains("--yes"), "{}", unasked.stderr);
     let all = cluster.snapshot().await;
     let preview = weft(&cluster, &["uninstall", "--dry-run"]).await.ended(0);
-    assert!(preview.stdout.contains("- NetworkAddonsConfig cluster and all of its components"), "{}", preview.stdout);
-    assert_same(&all, &cluster.snapshot().await, "neither asking nor a dry run");
+    assert!(
+        preview
+            .stdout
+            .contains("- NetworkAddonsConfig cluster and all of its components"),
+        "{}",
+        preview.stdout
+    );
+    assert_same(
+        &all,
+        &cluster.snapshot().await,
+        "neither asking nor a dry run",
+    );
 
     let run = weft(&cluster, &["uninstall", "--yes"]).await.ended(0);
-    assert!(!run.stdout.contains("no operator is at work"), "{}", run.stdout);
-    let teardown = cluster.audit().iter().filter(|event| event.verb == "delete" && event.code < 300).count();
+    assert!(
+        !run.stdout.contains("no operator is at work"),
+        "{}",
+        run.stdout
+    );
+    let teardown = cluster
+        .audit()
+        .iter()
+        .filter(|event| event.verb == "delete" && event.code < 300)
+        .count();
     assert!(teardown > 20, "the operator did it: {teardown} deletions");
     // An operator that is still ending would make its lease anew, and it would hold the namespace.
     let events = cluster.control_plane.audit_events().unwrap();
-    let deleted = |part: &str| events.iter().rposition(|event| event.verb == "delete" && event.uri.contains(part)).unwrap();
-    assert!(deleted("/leases/weft-addons") > deleted("/rolebindings/"), "the lease goes when nobody may write it any more");
+    let deleted = |part: &str| {
+        events
+            .iter()
+            .rposition(|event| event.verb == "delete" && event.uri.contains(part))
+            .unwrap()
+    };
+    assert!(
+        deleted("/leases/weft-addons") > deleted("/rolebindings/"),
+        "the lease goes when nobody may write it any more"
+    );
     nothing_is_left(&cluster, &[DEFINITION]).await;
     let again = weft(&cluster, &["uninstall", "--yes"]).await.ended(0);
-    assert!(again.stdout.contains("Nothing of Weft is installed"), "{}", again.stdout);
+    assert!(
+        again.stdout.contains("Nothing of Weft is installed"),
+        "{}",
+        again.stdout
+    );
 }
 
 #[tokio::test]
 async fn it_does_the_same_when_the_operator_is_gone() {
     let cluster = Cluster::start_default().await;
     let operator = Operator::start_default(&cluster).await;
-    cluster.install(&example("network-addons-config.yaml")).await;
+    cluster
+        .install(&example("network-addons-config.yaml"))
+        .await;
     operator.kill();
-    cluster.kubectl(&["-n", NAMESPACE, "delete", "deployment", OPERATOR]).await;
-    // Somebody's finalizer holds a component: the run gives up, says who, and leaves what comes later alone.
-    cluster.patch(kinds::DAEMON_SET, NAMESPACE, "multus", json!({"metadata": {"finalizers": ["example.com/hold"]}})).await;
-    let held = weft(&cluster, &["uninstall", "--yes", "--crds", "--timeout", "6s"]).await.ended(2);
-    assert!(held.stderr.contains("DaemonSet cluster-network-addons/multus") && held.stderr.contains("example.com/hold"), "{}", held.stderr);
-    assert!(cluster.get(kinds::CLUSTER_ROLE, "", "multus").await.is_some(), "its permissions go after it");
-    cluster.patch(kinds::DAEMON_SET, NAMESPACE, "multus", json!({"metadata": {"finalizers": null}})).await;
+    cluster
+        .kubectl(&["-n", NAMESPACE, "delete", "deployment", OPERATOR])
+        .await;
+    // Somebody's finalizer holds a component: the run gives up, says who, and leaves what comes
+    // later alone.
+    cluster
+        .patch(
+            kinds::DAEMON_SET,
+            NAMESPACE,
+            "multus",
+            json!({"metadata": {"finalizers": ["example.com/hold"]}}),
+        )
+        .await;
+    let held = weft(
+        &cluster,
+        &["uninstall", "--yes", "--crds", "--timeout", "6s"],
+    )
+    .await
+    .ended(2);
+    assert!(
+        held.stderr
+            .contains("DaemonSet cluster-network-addons/multus")
+            && held.stderr.contains("example.com/hold"),
+        "{}",
+        held.stderr
+    );
+    assert!(
+        cluster
+            .get(kinds::CLUSTER_ROLE, "", "multus")
+            .await
+            .is_some(),
+        "its permissions go after it"
+    );
+    cluster
+        .patch(
+            kinds::DAEMON_SET,
+            NAMESPACE,
+            "multus",
+            json!({"metadata": {"finalizers": null}}),
+        )
+        .await;
 
-    let run = weft(&cluster, &["uninstall", "--yes", "--crds"]).await.ended(0);
-    assert!(run.stdout.contains("no operator is at work"), "{}", run.stdout);
-    assert!(run.stdout.contains("CustomResourceDefinition network-attachment-definitions.k8s.cni.cncf.io: stays"), "{}", run.stdout);
+    let run = weft(&cluster, &["uninstall", "--yes", "--crds"])
+        .await
+        .ended(0);
+    assert!(
+        run.stdout.contains("no operator is at work"),
+        "{}",
+        run.stdout
+    );
+    assert!(
+        run.stdout.contains(
+            "CustomResourceDefinition network-attachment-definitions.k8s.cni.cncf.io: stays"
+        ),
+        "{}",
+        run.stdout
+    );
     nothing_is_left(&cluster, &[]).await;
 }
 
 #[tokio::test]
 async fn a_single_operator_for_all_domains_goes_too() {
-    let cluster = Cluster::start(ClusterOptions { manifests: &["--single"], may_be_forbidden: true, ..Default::default() }).await;
-    assert_eq!(cluster.operator.human(), "Deployment weft-system/weft-operator");
+    let cluster = Cluster::start(ClusterOptions {
+        manifests: &["--single"],
+        may_be_forbidden: true,
+        ..Default::default()
+    })
+    .await;
+    assert_eq!(
+        cluster.operator.human(),
+        "Deployment weft-system/weft-operator"
+    );
     let operator = Operator::start_default(&cluster).await;
-    cluster.install(&example("network-addons-config.yaml")).await;
+    cluster
+        .install(&example("network-addons-config.yaml"))
+        .await;
     let run = weft(&cluster, &["uninstall", "--yes"]).await.ended(0);
-    assert!(!run.stdout.contains("no operator is at work"), "{}", run.stdout);
+    assert!(
+        !run.stdout.contains("no operator is at work"),
+        "{}",
+        run.stdout
+    );
     nothing_is_left(&cluster, &[DEFINITION]).await;
     operator.kill();
 
     // Without a process, and without the Deployment that tells where it was and what it did.
     cluster.apply_manifests(&["--single"]).await;
     let operator = Operator::start_default(&cluster).await;
-    cluster.install(&example("network-addons-config.yaml")).await;
+    cluster
+        .install(&example("network-addons-config.yaml"))
+        .await;
     operator.kill();
-    cluster.delete(kinds::DEPLOYMENT, "weft-system", "weft-operator").await;
+    cluster
+        .delete(kinds::DEPLOYMENT, "weft-system", "weft-operator")
+        .await;
     let run = weft(&cluster, &["uninstall", "--yes"]).await.ended(0);
-    assert!(run.stdout.contains("no operator is at work"), "{}", run.stdout);
+    assert!(
+        run.stdout.contains("no operator is at work"),
+        "{}",
+        run.stdout
+    );
     nothing_is_left(&cluster, &[DEFINITION]).await;
 }
 
@@ -81,17 +190,49 @@ async fn a_single_operator_for_all_domains_goes_too() {
 async fn what_others_have_put_there_stays() {
     let cluster = Cluster::start_default().await;
     let operator = Operator::start_default(&cluster).await;
-    cluster.install(&example("network-addons-config.yaml")).await;
+    cluster
+        .install(&example("network-addons-config.yaml"))
+        .await;
     operator.kill();
-    // The resource is gone, its finalizer taken off by hand; only the inventory knows what there was.
-    cluster.patch_resource(json!({"metadata": {"finalizers": null}})).await;
-    cluster.kubectl(&["delete", "networkaddonsconfig", "cluster", "--cascade=orphan"]).await;
-    cluster.kubectl(&["-n", NAMESPACE, "create", "configmap", "mine"]).await;
+    // The resource is gone, its finalizer taken off by hand; only the inventory knows what there
+    // was.
+    cluster
+        .patch_resource(json!({"metadata": {"finalizers": null}}))
+        .await;
+    cluster
+        .kubectl(&[
+            "delete",
+            "networkaddonsconfig",
+            "cluster",
+            "--cascade=orphan",
+        ])
+        .await;
+    cluster
+        .kubectl(&["-n", NAMESPACE, "create", "configmap", "mine"])
+        .await;
     let run = weft(&cluster, &["uninstall", "--yes"]).await.ended(0);
-    assert!(run.stdout.contains("what NetworkAddonsConfig cluster has left"), "{}", run.stdout);
-    assert!(run.stdout.contains("Namespace cluster-network-addons: stays, other things are in it: ConfigMap mine"), "{}", run.stdout);
-    assert!(cluster.get(kinds::CLUSTER_ROLE, "", "multus").await.is_none());
-    cluster.kubectl(&["-n", NAMESPACE, "delete", "configmap", "mine"]).await;
+    assert!(
+        run.stdout
+            .contains("what NetworkAddonsConfig cluster has left"),
+        "{}",
+        run.stdout
+    );
+    assert!(
+        run.stdout.contains(
+            "Namespace cluster-network-addons: stays, other things are in it: ConfigMap mine"
+        ),
+        "{}",
+        run.stdout
+    );
+    assert!(
+        cluster
+            .get(kinds::CLUSTER_ROLE, "", "multus")
+            .await
+            .is_none()
+    );
+    cluster
+        .kubectl(&["-n", NAMESPACE, "delete", "configmap", "mine"])
+        .await;
     weft(&cluster, &["uninstall", "--yes"]).await.ended(0);
     nothing_is_left(&cluster, &[DEFINITION]).await;
 }
@@ -111,24 +252,53 @@ async fn the_operator_that_weft_replaces_is_left_alone() {
         .await;
     let is_left_alone = async || {
         let run = weft(&cluster, &["uninstall", "--yes"]).await.ended(2);
-        assert!(run.stderr.contains("is another operator") && run.stderr.contains("nothing is removed"), "{}", run.stderr);
-        assert!(cluster.get(kinds::CLUSTER_ROLE, "", OPERATOR).await.is_some());
+        assert!(
+            run.stderr.contains("is another operator") && run.stderr.contains("nothing is removed"),
+            "{}",
+            run.stderr
+        );
+        assert!(
+            cluster
+                .get(kinds::CLUSTER_ROLE, "", OPERATOR)
+                .await
+                .is_some()
+        );
     };
     is_left_alone().await;
     // Also at rest: all of it has the names of Weft's.
-    cluster.kubectl(&["-n", NAMESPACE, "scale", "deployment", OPERATOR, "--replicas=0"]).await;
+    cluster
+        .kubectl(&[
+            "-n",
+            NAMESPACE,
+            "scale",
+            "deployment",
+            OPERATOR,
+            "--replicas=0",
+        ])
+        .await;
     wait_until("it rests", async || {
-        let live = cluster.get(kinds::DEPLOYMENT, NAMESPACE, OPERATOR).await.ok_or("it is not there")?;
-        if weft_plan::is_at_rest(&live) { Ok(()) } else { Err(format!("{:#}", live["status"])) }
+        let live = cluster
+            .get(kinds::DEPLOYMENT, NAMESPACE, OPERATOR)
+            .await
+            .ok_or("it is not there")?;
+        if weft_plan::is_at_rest(&live) {
+            Ok(())
+        } else {
+            Err(format!("{:#}", live["status"]))
+        }
     })
     .await;
     is_left_alone().await;
 }
 
-/// Whatever `weft manifests` installed and whatever came of the resource is gone, but for these definitions and those that stay.
+/// Whatever `weft manifests` installed and whatever came of the resource is gone, but for these
+/// definitions and those that stay.
 async fn nothing_is_left(cluster: &Cluster, definitions: &[&str]) {
     for namespace in [NAMESPACE, cluster.operator_namespace()] {
-        assert!(cluster.get(kinds::NAMESPACE, "", namespace).await.is_none(), "the namespace {namespace}");
+        assert!(
+            cluster.get(kinds::NAMESPACE, "", namespace).await.is_none(),
+            "the namespace {namespace}"
+        );
     }
     let left: Vec<_> = cluster
         .api(kinds::CUSTOM_RESOURCE_DEFINITION, "")
@@ -139,7 +309,11 @@ async fn nothing_is_left(cluster: &Cluster, definitions: &[&str]) {
         .into_iter()
         .filter_map(|item| item.metadata.name)
         .collect();
-    let mut wanted: Vec<_> = STAY.iter().chain(definitions).map(ToString::to_string).collect();
+    let mut wanted: Vec<_> = STAY
+        .iter()
+        .chain(definitions)
+        .map(ToString::to_string)
+        .collect();
     wanted.sort();
     assert_eq!(left, wanted);
     for kind in [
@@ -158,10 +332,26 @@ async fn nothing_is_left(cluster: &Cluster, definitions: &[&str]) {
             .into_iter()
             .filter_map(|item| item.metadata.name)
             .collect();
-        let own = |name: &&String| !name.starts_with("system:") && !matches!(name.as_str(), "admin" | "edit" | "view" | "cluster-admin");
-        assert_eq!(names.iter().filter(own).collect::<Vec<_>>(), Vec::<&String>::new(), "{kind}");
+        let own = |name: &&String| {
+            !name.starts_with("system:")
+                && !matches!(name.as_str(), "admin" | "edit" | "view" | "cluster-admin")
+        };
+        assert_eq!(
+            names.iter().filter(own).collect::<Vec<_>>(),
+            Vec::<&String>::new(),
+            "{kind}"
+        );
     }
     for kind in [kinds::ROLE, kinds::ROLE_BINDING] {
-        assert!(cluster.api(kind, "default").list(&Default::default()).await.unwrap().items.is_empty(), "{kind} in default");
+        assert!(
+            cluster
+                .api(kind, "default")
+                .list(&Default::default())
+                .await
+                .unwrap()
+                .items
+                .is_empty(),
+            "{kind} in default"
+        );
     }
 }

@@ -21,7 +21,11 @@ pub struct Run {
 impl Run {
     fn of(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).unwrap();
-        Self { code: output.status.code().expect("it ended by itself"), stdout: text(output.stdout), stderr: text(output.stderr) }
+        Self {
+            code: output.status.code().expect("it ended by itself"),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        }
     }
 
     /// What it printed as JSON.
@@ -49,9 +53,17 @@ pub async fn weft_reading(cluster: &Cluster, arguments: &[&str], stdin: &str) ->
 
 /// The same as whoever this kubeconfig says.
 pub async fn run(kubeconfig: &Path, arguments: &[&str], stdin: &str) -> Run {
-    let mut child = command(kubeconfig, arguments).stdin(Stdio::piped()).spawn().unwrap();
+    let mut child = command(kubeconfig, arguments)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
     // It may end without reading all of it.
-    let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes()).await;
+    let _ = child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(stdin.as_bytes())
+        .await;
     Run::of(child.wait_with_output().await.unwrap())
 }
 

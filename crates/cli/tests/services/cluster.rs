@@ -22,8 +22,13 @@ pub async fn start_without_nodes() -> Cluster {
 
 async fn start_with(nodes: usize) -> Cluster {
     let resource = (kinds::PLACEMENT_API, "placement");
-    let options =
-        ClusterOptions { nodes, manifests: &["--domains", "placement"], resource, resource_namespace: NAMESPACE, ..Default::default() };
+    let options = ClusterOptions {
+        nodes,
+        manifests: &["--domains", "placement"],
+        resource,
+        resource_namespace: NAMESPACE,
+        ..Default::default()
+    };
     Cluster::start(options).await
 }
 
@@ -38,7 +43,13 @@ pub async fn secret(cluster: &Cluster, name: &str, values: &[(&str, &str)]) {
 
 /// The same, and its values may be sent to this Keystone.
 pub async fn secret_for(keystone: &str, cluster: &Cluster, name: &str, values: &[(&str, &str)]) {
-    apply_secret(cluster, name, values, json!({"weft.network/keystone-url": keystone})).await;
+    apply_secret(
+        cluster,
+        name,
+        values,
+        json!({"weft.network/keystone-url": keystone}),
+    )
+    .await;
 }
 
 async fn apply_secret(cluster: &Cluster, name: &str, values: &[(&str, &str)], annotations: Value) {
@@ -54,9 +65,15 @@ pub async fn get(cluster: &Cluster, kind: Kind, name: &str) -> Option<Value> {
 /// Waits until the PlacementAPI is like this.
 pub async fn wait(cluster: &Cluster, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
     wait_until(what, async || {
-        let live = get(cluster, kinds::PLACEMENT_API, "placement").await.ok_or("it is not there")?;
+        let live = get(cluster, kinds::PLACEMENT_API, "placement")
+            .await
+            .ok_or("it is not there")?;
         let is_current = live["status"]["observedGeneration"] == live["metadata"]["generation"];
-        if is_current && is_so(&live) { Ok(live) } else { Err(format!("{:#}", live["status"])) }
+        if is_current && is_so(&live) {
+            Ok(live)
+        } else {
+            Err(format!("{:#}", live["status"]))
+        }
     })
     .await
 }
@@ -65,7 +82,11 @@ pub async fn wait(cluster: &Cluster, what: &str, is_so: impl Fn(&Value) -> bool)
 pub async fn wait_condition(cluster: &Cluster, name: &str, status: &str, message: &str) -> Value {
     wait(cluster, &format!("{name} {status} {message:?}"), |live| {
         let found = condition(&live["status"], name);
-        found["status"] == status && found["message"].as_str().unwrap_or_default().contains(message)
+        found["status"] == status
+            && found["message"]
+                .as_str()
+                .unwrap_or_default()
+                .contains(message)
     })
     .await
 }
@@ -76,20 +97,30 @@ pub async fn wait_ready(cluster: &Cluster) -> Value {
 
 /// Waits until it is gone.
 pub async fn wait_gone(cluster: &Cluster) {
-    wait_until("it is gone", async || match get(cluster, kinds::PLACEMENT_API, "placement").await {
-        None => Ok(()),
-        Some(live) => Err(format!("{live:#}")),
+    wait_until("it is gone", async || {
+        match get(cluster, kinds::PLACEMENT_API, "placement").await {
+            None => Ok(()),
+            Some(live) => Err(format!("{live:#}")),
+        }
     })
     .await;
 }
 
 /// What the pods of the Job and of the Deployment are to be.
 pub async fn pods(cluster: &Cluster) -> (PodSpec, PodSpec) {
-    let jobs = cluster.kubectl(&["-n", NAMESPACE, "get", "jobs", "-o", "json"]).await;
+    let jobs = cluster
+        .kubectl(&["-n", NAMESPACE, "get", "jobs", "-o", "json"])
+        .await;
     let jobs: Value = serde_json::from_str(&jobs).unwrap();
     // One that did the same for an earlier pod stays for ten minutes.
-    let done = &get(cluster, kinds::PLACEMENT_API, "placement").await.unwrap()["status"]["hash"]["dbsync"];
-    let job = jobs["items"].as_array().unwrap().iter().find(|job| job["metadata"]["annotations"]["hash"] == *done);
+    let done = &get(cluster, kinds::PLACEMENT_API, "placement")
+        .await
+        .unwrap()["status"]["hash"]["dbsync"];
+    let job = jobs["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|job| job["metadata"]["annotations"]["hash"] == *done);
     let deployment = get(cluster, kinds::DEPLOYMENT, "placement").await.unwrap();
     let pod = |of: &Value| serde_json::from_value(of["spec"]["template"]["spec"].clone()).unwrap();
     (pod(job.unwrap()), pod(&deployment))

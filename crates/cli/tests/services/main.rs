@@ -1,5 +1,6 @@
-//! The operator's PlacementAPIs with the real Placement, MariaDB and Keystone: what it has written is read back from the API server and carried out as
-//! the kubelet would. `make test-placement`; the module `long` is left out of `make test`.
+//! The operator's PlacementAPIs with the real Placement, MariaDB and Keystone: what it has written
+//! is read back from the API server and carried out as the kubelet would. `make test-placement`;
+//! the module `long` is left out of `make test`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod cluster;
@@ -45,46 +46,91 @@ const PART_REQUESTS: usize = 413;
 /// A PlacementAPI that believes everybody, with the database.
 async fn without_keystone(cluster: &Cluster, more: &Value) {
     let mut spec = json!({"auth": {"strategy": "noauth2"}, "database": {"host": DATABASE, "credentialsSecret": {"name": "placement-db"}}});
-    spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    cluster::secret(cluster, "placement-db", &[("username", "placement"), ("password", PASSWORD)]).await;
+    spec.as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
+    cluster::secret(
+        cluster,
+        "placement-db",
+        &[("username", "placement"), ("password", PASSWORD)],
+    )
+    .await;
     cluster.apply(&cluster::placement_api(&spec)).await;
     wait_ready(cluster).await;
 }
 
 /// Has the Secret that the operator wrote at hand, and runs the Job.
 async fn prepare(cluster: &Cluster, site: &Site) {
-    site.keep(&serde_json::from_value(get(cluster, kinds::SECRET, "placement-config-data").await.unwrap()).unwrap()).unwrap();
+    site.keep(
+        &serde_json::from_value(
+            get(cluster, kinds::SECRET, "placement-config-data")
+                .await
+                .unwrap(),
+        )
+        .unwrap(),
+    )
+    .unwrap();
     let (job, _) = pods(cluster).await;
     for step in job.init_containers.iter().flatten().chain(&job.containers) {
         let (container, command) = site.container(&job, step).unwrap();
-        site.run(&container, &command.iter().map(String::as_str).collect::<Vec<_>>()).await.unwrap();
+        site.run(
+            &container,
+            &command.iter().map(String::as_str).collect::<Vec<_>>(),
+        )
+        .await
+        .unwrap();
     }
 }
 
 /// Runs the container of the Deployment.
 async fn serve(cluster: &Cluster, site: &Site) -> Placement {
     let (_, deployment) = pods(cluster).await;
-    let (container, command) = site.container(&deployment, &deployment.containers[0]).unwrap();
-    Placement::start(site, &container, &command.iter().map(String::as_str).collect::<Vec<_>>()).await.unwrap()
+    let (container, command) = site
+        .container(&deployment, &deployment.containers[0])
+        .unwrap();
+    Placement::start(
+        site,
+        &container,
+        &command.iter().map(String::as_str).collect::<Vec<_>>(),
+    )
+    .await
+    .unwrap()
 }
 
 #[tokio::test]
 async fn what_the_operator_wrote_prepares_the_database_and_passes_placements_own_tests() {
     let site = Site::start(&[DATABASE]).unwrap();
     let database = MariaDb::start(&site).await.unwrap();
-    database.create("placement", "placement", PASSWORD).await.unwrap();
+    database
+        .create("placement", "placement", PASSWORD)
+        .await
+        .unwrap();
     let cluster = start().await;
     let _operator = Operator::start_default(&cluster).await;
     // The suite was written when an admin's role was enough for all.
-    without_keystone(&cluster, &json!({"customServiceConfig": "[oslo_policy]\nenforce_new_defaults = false\n"})).await;
+    without_keystone(
+        &cluster,
+        &json!({"customServiceConfig": "[oslo_policy]\nenforce_new_defaults = false\n"}),
+    )
+    .await;
 
     prepare(&cluster, &site).await;
     let tables = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = 'placement'";
     assert_eq!(database.query(tables).await.unwrap(), "13\n");
     let placement = serve(&cluster, &site).await;
-    assert_eq!(placement.get("/resource_providers", &[]).await.unwrap().0, 401, "who says nothing is nobody");
+    assert_eq!(
+        placement.get("/resource_providers", &[]).await.unwrap().0,
+        401,
+        "who says nothing is nobody"
+    );
 
-    let tally = Conformance { site: &site, database_url: DATABASE_URL }.files(&PART).await.unwrap();
+    let tally = Conformance {
+        site: &site,
+        database_url: DATABASE_URL,
+    }
+    .files(&PART)
+    .await
+    .unwrap();
     assert_eq!(tally.passed.len(), PART.len(), "{:?}", tally.passed);
     tally.check(PART_REQUESTS).unwrap();
 }

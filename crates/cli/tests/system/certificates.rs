@@ -1,5 +1,6 @@
-//! The serving certificate of a webhook: a real TLS client that trusts what the webhook's configuration says connects to a real TLS
-//! server that has what is in the Secret, whatever somebody does to either.
+//! The serving certificate of a webhook: a real TLS client that trusts what the webhook's
+//! configuration says connects to a real TLS server that has what is in the Secret, whatever
+//! somebody does to either.
 
 use std::sync::Arc;
 
@@ -41,69 +42,147 @@ async fn a_client_that_trusts_the_webhook_reaches_its_server() {
     cluster.wait_available().await;
     let first = Found::in_(&cluster).await;
     first.connect(SERVER).await.unwrap();
-    let error = first.connect("somebody-else.cluster-network-addons.svc").await.unwrap_err();
+    let error = first
+        .connect("somebody-else.cluster-network-addons.svc")
+        .await
+        .unwrap_err();
     assert!(error.contains("certificate not valid for name"), "{error}");
 
     // Deleted.
     cluster.delete(kinds::SECRET, NAMESPACE, SECRET).await;
-    let second = reachable(&cluster, "the certificate was deleted", |found| found.certificate != first.certificate).await;
+    let second = reachable(&cluster, "the certificate was deleted", |found| {
+        found.certificate != first.certificate
+    })
+    .await;
     assert_eq!(second.bundle, first.bundle, "it is the same authority's");
 
     // Of no use.
     for (what, harm) in [
-        ("garbage", json!({"data": {"tls.crt": STANDARD.encode("garbage")}})),
-        ("somebody's key", json!({"data": {"tls.key": STANDARD.encode(&first.key)}})),
-        ("another key in it", json!({"data": {"extra": STANDARD.encode("x")}})),
+        (
+            "garbage",
+            json!({"data": {"tls.crt": STANDARD.encode("garbage")}}),
+        ),
+        (
+            "somebody's key",
+            json!({"data": {"tls.key": STANDARD.encode(&first.key)}}),
+        ),
+        (
+            "another key in it",
+            json!({"data": {"extra": STANDARD.encode("x")}}),
+        ),
     ] {
         let version = cluster.patch(kinds::SECRET, NAMESPACE, SECRET, harm).await["metadata"]["resourceVersion"].clone();
         reachable(&cluster, what, |found| {
-            found.secret["metadata"]["resourceVersion"] != version && found.secret["data"]["extra"].is_null()
+            found.secret["metadata"]["resourceVersion"] != version
+                && found.secret["data"]["extra"].is_null()
         })
         .await;
     }
 
     // The bundle is edited, and is ours.
     let before = Found::in_(&cluster).await;
-    let mut hooks = cluster.get(kinds::MUTATING_WEBHOOK_CONFIGURATION, "", WEBHOOK).await.unwrap()["webhooks"].clone();
+    let mut hooks = cluster
+        .get(kinds::MUTATING_WEBHOOK_CONFIGURATION, "", WEBHOOK)
+        .await
+        .unwrap()["webhooks"]
+        .clone();
     hooks[0]["clientConfig"]["caBundle"] = STANDARD.encode(strangers_authority()).into();
-    cluster.patch(kinds::MUTATING_WEBHOOK_CONFIGURATION, "", WEBHOOK, json!({"webhooks": hooks})).await;
-    let after = reachable(&cluster, "the bundle was edited", |found| found.bundle == before.bundle).await;
+    cluster
+        .patch(
+            kinds::MUTATING_WEBHOOK_CONFIGURATION,
+            "",
+            WEBHOOK,
+            json!({"webhooks": hooks}),
+        )
+        .await;
+    let after = reachable(&cluster, "the bundle was edited", |found| {
+        found.bundle == before.bundle
+    })
+    .await;
     assert_eq!(after.certificate, before.certificate);
 
     // The authority is lost: the server goes on with what it has, and is trusted.
     cluster.delete(kinds::SECRET, NAMESPACE, AUTHORITY).await;
-    let both = reachable(&cluster, "the authority was deleted", |found| found.bundle != before.bundle).await;
+    let both = reachable(&cluster, "the authority was deleted", |found| {
+        found.bundle != before.bundle
+    })
+    .await;
     assert_eq!(both.certificate, before.certificate);
-    assert!(both.bundle.ends_with(&before.bundle), "the old one is trusted beside the new one");
+    assert!(
+        both.bundle.ends_with(&before.bundle),
+        "the old one is trusted beside the new one"
+    );
 
     // Nobody's business.
     let keys = [&first, &second, &both].map(|found| STANDARD.encode(&found.key));
-    let inventory = cluster.get(kinds::CONFIG_MAP, NAMESPACE, "weft-inventory-networkaddonsconfig-cluster").await.unwrap();
-    assert!(inventory["data"]["objects"].as_str().unwrap().contains(SECRET));
+    let inventory = cluster
+        .get(
+            kinds::CONFIG_MAP,
+            NAMESPACE,
+            "weft-inventory-networkaddonsconfig-cluster",
+        )
+        .await
+        .unwrap();
+    assert!(
+        inventory["data"]["objects"]
+            .as_str()
+            .unwrap()
+            .contains(SECRET)
+    );
     cluster.wait_available().await;
     let plan = weft(&cluster, &["plan", "-f", "-"]).await;
     assert!(plan.contains("nothing would change"), "{plan}");
     operator.terminate().await;
-    cluster.patch(kinds::SECRET, NAMESPACE, SECRET, json!({"data": {"tls.crt": ""}})).await;
+    cluster
+        .patch(
+            kinds::SECRET,
+            NAMESPACE,
+            SECRET,
+            json!({"data": {"tls.crt": ""}}),
+        )
+        .await;
     let plan = weft(&cluster, &["plan", "-f", "-"]).await;
     assert!(plan.contains("data[tls.key]: \"***\" -> \"***\""), "{plan}");
     let operator = Operator::start_default(&cluster).await;
-    reachable(&cluster, "the operator is back", |found| found.certificate != both.certificate).await;
-    assert!(operator.log().contains("data[tls.key]") && operator.log().contains("***"), "{}", operator.log());
-    for text in [inventory.to_string(), plan, operator.log(), weft(&cluster, &["render", "-f", "-"]).await] {
+    reachable(&cluster, "the operator is back", |found| {
+        found.certificate != both.certificate
+    })
+    .await;
+    assert!(
+        operator.log().contains("data[tls.key]") && operator.log().contains("***"),
+        "{}",
+        operator.log()
+    );
+    for text in [
+        inventory.to_string(),
+        plan,
+        operator.log(),
+        weft(&cluster, &["render", "-f", "-"]).await,
+    ] {
         assert!(keys.iter().all(|key| !text.contains(&key[60..])), "{text}");
-        assert!(!text.contains("PRIVATE KEY") && !text.contains(&STANDARD.encode("-----BEGIN PRIVATE KEY-")[..28]), "{text}");
+        assert!(
+            !text.contains("PRIVATE KEY")
+                && !text.contains(&STANDARD.encode("-----BEGIN PRIVATE KEY-")[..28]),
+            "{text}"
+        );
     }
 
     // A restart writes nothing.
     let version = Found::in_(&cluster).await.secret["metadata"]["resourceVersion"].clone();
     operator.terminate().await;
     let _operator = Operator::start_default(&cluster).await;
-    cluster.patch_resource(json!({"spec": {"imagePullPolicy": "Never"}})).await;
+    cluster
+        .patch_resource(json!({"spec": {"imagePullPolicy": "Never"}}))
+        .await;
     cluster.wait_available().await;
-    assert_eq!(Found::in_(&cluster).await.secret["metadata"]["resourceVersion"], version);
+    assert_eq!(
+        Found::in_(&cluster).await.secret["metadata"]["resourceVersion"],
+        version
+    );
 
-    cluster.kubectl(&["delete", "networkaddonsconfig", "cluster", "--wait=false"]).await;
+    cluster
+        .kubectl(&["delete", "networkaddonsconfig", "cluster", "--wait=false"])
+        .await;
     gone(&cluster).await;
     for secret in [SECRET, AUTHORITY] {
         assert_eq!(cluster.get(kinds::SECRET, NAMESPACE, secret).await, None);
@@ -117,16 +196,41 @@ async fn somebody_elses_secret_is_left_alone_until_it_may_be_taken() {
     let theirs = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": AUTHORITY, "namespace": NAMESPACE}, "stringData": {"password": "x"}});
     cluster.apply(&theirs.to_string()).await;
     cluster.apply(RESOURCE).await;
-    let status = cluster.wait_condition("Degraded", "True", "", AUTHORITY).await;
+    let status = cluster
+        .wait_condition("Degraded", "True", "", AUTHORITY)
+        .await;
     let message = condition(&status, "Degraded")["message"].clone();
-    assert!(message.as_str().unwrap().contains("weft.network/adopt=true"), "{message}");
+    assert!(
+        message
+            .as_str()
+            .unwrap()
+            .contains("weft.network/adopt=true"),
+        "{message}"
+    );
     let plan = weft(&cluster, &["plan", "-f", "-"]).await;
-    assert!(plan.contains("1 in conflict") && plan.contains("held back") && !plan.contains("to create"), "{plan}");
+    assert!(
+        plan.contains("1 in conflict") && plan.contains("held back") && !plan.contains("to create"),
+        "{plan}"
+    );
     // Neither an empty Secret nor a webhook that trusts nobody.
     assert_eq!(cluster.get(kinds::SECRET, NAMESPACE, SECRET).await, None);
-    assert_eq!(cluster.get(kinds::MUTATING_WEBHOOK_CONFIGURATION, "", WEBHOOK).await, None);
+    assert_eq!(
+        cluster
+            .get(kinds::MUTATING_WEBHOOK_CONFIGURATION, "", WEBHOOK)
+            .await,
+        None
+    );
     // It is of another type, so it is made anew.
-    cluster.kubectl(&["-n", NAMESPACE, "annotate", "secret", AUTHORITY, "weft.network/adopt=true"]).await;
+    cluster
+        .kubectl(&[
+            "-n",
+            NAMESPACE,
+            "annotate",
+            "secret",
+            AUTHORITY,
+            "weft.network/adopt=true",
+        ])
+        .await;
     cluster.wait_available().await;
     Found::in_(&cluster).await.connect(SERVER).await.unwrap();
 }
@@ -146,11 +250,18 @@ impl Found {
 
     async fn try_in(cluster: &Cluster) -> Option<Self> {
         let secret = cluster.get(kinds::SECRET, NAMESPACE, SECRET).await?;
-        let webhook = cluster.get(kinds::MUTATING_WEBHOOK_CONFIGURATION, "", WEBHOOK).await?;
+        let webhook = cluster
+            .get(kinds::MUTATING_WEBHOOK_CONFIGURATION, "", WEBHOOK)
+            .await?;
         let decoded = |value: &Value| STANDARD.decode(value.as_str().unwrap_or_default()).unwrap();
         let field = |name: &str| decoded(&secret["data"][name]);
         let bundle = decoded(&webhook["webhooks"][0]["clientConfig"]["caBundle"]);
-        Some(Self { certificate: field("tls.crt"), key: field("tls.key"), bundle, secret })
+        Some(Self {
+            certificate: field("tls.crt"),
+            key: field("tls.key"),
+            bundle,
+            secret,
+        })
     }
 
     /// A handshake and a word each way.
@@ -159,29 +270,50 @@ impl Found {
         let text = |error: &dyn std::error::Error| error.to_string();
         let chain = certificates(&self.certificate)?;
         let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(|error| text(&error))?;
-        let server = ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions().unwrap();
-        let server = server.with_no_client_auth().with_single_cert(chain, key).map_err(|error| text(&error))?;
+        let server = ServerConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .unwrap();
+        let server = server
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .map_err(|error| text(&error))?;
         let mut roots = RootCertStore::empty();
         for authority in certificates(&self.bundle)? {
             roots.add(authority).map_err(|error| text(&error))?;
         }
-        let client = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        let client = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap();
         let client = client.with_root_certificates(roots).with_no_client_auth();
 
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let serve = async {
             let (stream, _) = listener.accept().await.map_err(|error| text(&error))?;
-            let mut stream = TlsAcceptor::from(Arc::new(server)).accept(stream).await.map_err(|error| text(&error))?;
-            stream.write_all(b"hello").await.map_err(|error| text(&error))?;
+            let mut stream = TlsAcceptor::from(Arc::new(server))
+                .accept(stream)
+                .await
+                .map_err(|error| text(&error))?;
+            stream
+                .write_all(b"hello")
+                .await
+                .map_err(|error| text(&error))?;
             stream.shutdown().await.map_err(|error| text(&error))
         };
         let call = async {
-            let stream = TcpStream::connect(address).await.map_err(|error| text(&error))?;
+            let stream = TcpStream::connect(address)
+                .await
+                .map_err(|error| text(&error))?;
             let name = ServerName::try_from(name.to_owned()).unwrap();
-            let mut stream = TlsConnector::from(Arc::new(client)).connect(name, stream).await.map_err(|error| text(&error))?;
+            let mut stream = TlsConnector::from(Arc::new(client))
+                .connect(name, stream)
+                .await
+                .map_err(|error| text(&error))?;
             let mut word = String::new();
-            stream.read_to_string(&mut word).await.map_err(|error| text(&error))?;
+            stream
+                .read_to_string(&mut word)
+                .await
+                .map_err(|error| text(&error))?;
             if word == "hello" { Ok(()) } else { Err(word) }
         };
         let (_, called) = tokio::join!(serve, call);
@@ -190,8 +322,14 @@ impl Found {
 }
 
 fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
-    let certificates: Vec<_> = CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().map_err(|error| format!("{error:?}"))?;
-    if certificates.is_empty() { Err("there is no certificate".to_owned()) } else { Ok(certificates) }
+    let certificates: Vec<_> = CertificateDer::pem_slice_iter(pem)
+        .collect::<Result<_, _>>()
+        .map_err(|error| format!("{error:?}"))?;
+    if certificates.is_empty() {
+        Err("there is no certificate".to_owned())
+    } else {
+        Ok(certificates)
+    }
 }
 
 /// Waits until a client reaches the server, and what it finds is as wanted.
@@ -199,7 +337,11 @@ pub async fn reachable(cluster: &Cluster, when: &str, wanted: impl Fn(&Found) ->
     wait_until(&format!("the server is reached: {when}"), async || {
         let found = Found::try_in(cluster).await.ok_or("something is gone")?;
         found.connect(SERVER).await?;
-        if wanted(&found) { Ok(found) } else { Err("it is not put right".to_owned()) }
+        if wanted(&found) {
+            Ok(found)
+        } else {
+            Err("it is not put right".to_owned())
+        }
     })
     .await
 }
@@ -208,7 +350,10 @@ pub async fn reachable(cluster: &Cluster, when: &str, wanted: impl Fn(&Found) ->
 fn strangers_authority() -> String {
     let mut params = rcgen::CertificateParams::default();
     params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-    params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap().pem()
+    params
+        .self_signed(&rcgen::KeyPair::generate().unwrap())
+        .unwrap()
+        .pem()
 }
 
 /// What `weft` prints about the resource of this test.
@@ -226,7 +371,13 @@ pub async fn weft_about(cluster: &Cluster, input: &str, arguments: &[&str]) -> S
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).await.unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(input.as_bytes())
+        .await
+        .unwrap();
     let output = child.wait_with_output().await.unwrap();
     String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
 }

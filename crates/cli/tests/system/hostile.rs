@@ -1,4 +1,5 @@
-//! Users who may write objects in one namespace put Weft's label on large ones: the operator's memory does not grow with them.
+//! Users who may write objects in one namespace put Weft's label on large ones: the operator's
+//! memory does not grow with them.
 
 use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::json;
@@ -27,13 +28,31 @@ async fn memory_of_cluster_network_does_not_grow_with_labelled_foreign_objects()
     let operator = Operator::start_default(&cluster).await;
     cluster.apply(&example("network-config-flannel.yaml")).await;
     // Neither in a namespace of somebody else's nor in one of its own.
-    withstands(&cluster, operator, "default", ("kube-flannel", "kube-flannel-ds")).await;
+    withstands(
+        &cluster,
+        operator,
+        "default",
+        ("kube-flannel", "kube-flannel-ds"),
+    )
+    .await;
     let operator = Operator::start_default(&cluster).await;
-    withstands(&cluster, operator, "kube-flannel", ("kube-flannel", "kube-flannel-ds")).await;
+    withstands(
+        &cluster,
+        operator,
+        "kube-flannel",
+        ("kube-flannel", "kube-flannel-ds"),
+    )
+    .await;
 }
 
-/// Large objects with the label of this DaemonSet come into a namespace, with the operator there and before it starts.
-async fn withstands(cluster: &Cluster, operator: Operator, namespace: &str, daemon_set: (&str, &str)) {
+/// Large objects with the label of this DaemonSet come into a namespace, with the operator there
+/// and before it starts.
+async fn withstands(
+    cluster: &Cluster,
+    operator: Operator,
+    namespace: &str,
+    daemon_set: (&str, &str),
+) {
     cluster.wait_available().await;
     flood(cluster, namespace, daemon_set).await;
     is_lean(cluster, &operator, daemon_set).await;
@@ -54,7 +73,9 @@ async fn flood(cluster: &Cluster, namespace: &str, (place, name): (&str, &str)) 
     });
     let made = stream::iter(objects).map(async |object| {
         let object = serde_json::from_value(object).unwrap();
-        api.create(&kube::api::PostParams::default(), &object).await.map(drop)
+        api.create(&kube::api::PostParams::default(), &object)
+            .await
+            .map(drop)
     });
     made.buffer_unordered(4).try_collect::<()>().await.unwrap();
 }
@@ -62,14 +83,20 @@ async fn flood(cluster: &Cluster, namespace: &str, (place, name): (&str, &str)) 
 /// The operator repairs an object, and has not needed more memory than it may.
 async fn is_lean(cluster: &Cluster, operator: &Operator, (namespace, name): (&str, &str)) {
     operator.wait_leading().await;
-    // The event of this deletion comes after those of the large objects of its own stream only, so one of each kind is deleted.
-    for (kind, name) in [(kinds::DAEMON_SET, name.to_owned()), owned_config_map(cluster, namespace).await] {
+    // The event of this deletion comes after those of the large objects of its own stream only, so
+    // one of each kind is deleted.
+    for (kind, name) in [
+        (kinds::DAEMON_SET, name.to_owned()),
+        owned_config_map(cluster, namespace).await,
+    ] {
         let uid = |object: serde_json::Value| object["metadata"]["uid"].clone();
         let old = cluster.get(kind, namespace, &name).await.map(uid);
         cluster.delete(kind, namespace, &name).await;
-        wait_until(&format!("{kind} {name} is back"), async || match cluster.get(kind, namespace, &name).await.map(uid) {
-            new if new.is_some() && new != old => Ok(()),
-            new => Err(format!("{new:?}")),
+        wait_until(&format!("{kind} {name} is back"), async || {
+            match cluster.get(kind, namespace, &name).await.map(uid) {
+                new if new.is_some() && new != old => Ok(()),
+                new => Err(format!("{new:?}")),
+            }
         })
         .await;
     }
@@ -80,15 +107,35 @@ async fn is_lean(cluster: &Cluster, operator: &Operator, (namespace, name): (&st
 
 /// A ConfigMap that Weft has made, no note of its own.
 async fn owned_config_map(cluster: &Cluster, namespace: &str) -> (Kind, String) {
-    let all = cluster.api(kinds::CONFIG_MAP, namespace).list(&kube::api::ListParams::default().labels(OWNER_LABEL)).await.unwrap();
-    let mut names = all.items.into_iter().filter_map(|object| object.metadata.name);
-    let is_of_component = |name: &String| !name.starts_with("weft-inventory-") && !name.contains("applied") && !name.starts_with("large-");
-    (kinds::CONFIG_MAP, names.find(is_of_component).expect("a ConfigMap of a component"))
+    let all = cluster
+        .api(kinds::CONFIG_MAP, namespace)
+        .list(&kube::api::ListParams::default().labels(OWNER_LABEL))
+        .await
+        .unwrap();
+    let mut names = all
+        .items
+        .into_iter()
+        .filter_map(|object| object.metadata.name);
+    let is_of_component = |name: &String| {
+        !name.starts_with("weft-inventory-")
+            && !name.contains("applied")
+            && !name.starts_with("large-")
+    };
+    (
+        kinds::CONFIG_MAP,
+        names
+            .find(is_of_component)
+            .expect("a ConfigMap of a component"),
+    )
 }
 
 /// A figure of the process's status (proc_pid_status(5)), in KiB.
 fn memory(operator: &Operator, field: &str) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", operator.child().id())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).expect("the field is there");
+    let status =
+        std::fs::read_to_string(format!("/proc/{}/status", operator.child().id())).unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))
+        .expect("the field is there");
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }

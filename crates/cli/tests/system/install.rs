@@ -13,8 +13,14 @@ async fn the_examples_become_available_and_then_nothing_is_asked_or_written() {
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
     let operator = Operator::start_via(&cluster, &proxy).await;
 
-    let resource = cluster.install(&example("network-addons-config-0.23.yaml")).await;
-    assert_eq!(component_states(&resource)["nmstate"], "NotDeployed", "accepted, and said to come later");
+    let resource = cluster
+        .install(&example("network-addons-config-0.23.yaml"))
+        .await;
+    assert_eq!(
+        component_states(&resource)["nmstate"],
+        "NotDeployed",
+        "accepted, and said to come later"
+    );
     says_everything(&cluster, &resource).await;
     let old = cluster.snapshot().await;
 
@@ -25,11 +31,29 @@ async fn the_examples_become_available_and_then_nothing_is_asked_or_written() {
     assert!(component_states(&resource).get("nmstate").is_none());
     says_everything(&cluster, &resource).await;
     let new = cluster.snapshot().await;
-    let only_the_resource = |line: &String| line.contains(" NetworkAddonsConfig cluster ") || line.contains(" ConfigMap ");
-    let others: Vec<_> = old.diff(&new.only(&old)).into_iter().filter(|line| !only_the_resource(line)).collect();
-    assert!(others.is_empty(), "what both examples ask for is the same: {others:#?}");
-    for component in ["multusDynamicNetworks", "macvtap", "kubeSecondaryDNS", "kubevirtIpamController"] {
-        assert_eq!(component_states(&resource)[component], "Available", "{component}");
+    let only_the_resource = |line: &String| {
+        line.contains(" NetworkAddonsConfig cluster ") || line.contains(" ConfigMap ")
+    };
+    let others: Vec<_> = old
+        .diff(&new.only(&old))
+        .into_iter()
+        .filter(|line| !only_the_resource(line))
+        .collect();
+    assert!(
+        others.is_empty(),
+        "what both examples ask for is the same: {others:#?}"
+    );
+    for component in [
+        "multusDynamicNetworks",
+        "macvtap",
+        "kubeSecondaryDNS",
+        "kubevirtIpamController",
+    ] {
+        assert_eq!(
+            component_states(&resource)[component],
+            "Available",
+            "{component}"
+        );
     }
 
     idle(&cluster, &proxy).await;
@@ -40,14 +64,22 @@ async fn the_examples_become_available_and_then_nothing_is_asked_or_written() {
     let since = restart_mark(&proxy);
     let operator = Operator::start_via(&cluster, &proxy).await;
     wait_until("the first pass of the restarted operator", async || {
-        passes(&operator).await.gt(&0.0).then_some(()).ok_or("none yet".into())
+        passes(&operator)
+            .await
+            .gt(&0.0)
+            .then_some(())
+            .ok_or("none yet".into())
     })
     .await;
     only(&proxy, &["list", "watch"]);
     let audited = cluster.audit();
     let odd: Vec<_> = audited
         .iter()
-        .filter(|event| event.received >= since && event.resource != "leases" && !matches!(&*event.verb, "list" | "watch"))
+        .filter(|event| {
+            event.received >= since
+                && event.resource != "leases"
+                && !matches!(&*event.verb, "list" | "watch")
+        })
         .collect();
     assert!(odd.is_empty(), "by the audit log: {odd:#?}");
     assert_same(&new, &cluster.snapshot().await, "after a restart");
@@ -56,47 +88,118 @@ async fn the_examples_become_available_and_then_nothing_is_asked_or_written() {
 /// Status, events and columns as users and their tools know them.
 async fn says_everything(cluster: &Cluster, resource: &Value) {
     let status = &resource["status"];
-    assert_eq!(status["observedGeneration"], resource["metadata"]["generation"]);
+    assert_eq!(
+        status["observedGeneration"],
+        resource["metadata"]["generation"]
+    );
     for condition in status["conditions"].as_array().unwrap() {
-        assert_eq!(condition["observedGeneration"], resource["metadata"]["generation"]);
-        assert!(condition["lastTransitionTime"].as_str().unwrap().parse::<Timestamp>().is_ok());
+        assert_eq!(
+            condition["observedGeneration"],
+            resource["metadata"]["generation"]
+        );
+        assert!(
+            condition["lastTransitionTime"]
+                .as_str()
+                .unwrap()
+                .parse::<Timestamp>()
+                .is_ok()
+        );
     }
     for version in ["operatorVersion", "observedVersion", "targetVersion"] {
         assert_eq!(status[version], env!("CARGO_PKG_VERSION"), "{version}");
     }
     let states = component_states(resource);
-    for component in ["namespace", "network-attachment-definition", "multus", "linuxBridge", "kubeMacPool", "ovs", "network-policy"] {
+    for component in [
+        "namespace",
+        "network-attachment-definition",
+        "multus",
+        "linuxBridge",
+        "kubeMacPool",
+        "ovs",
+        "network-policy",
+    ] {
         assert_eq!(states[component], "Available", "{component}");
     }
-    // Each container of status is one of a workload that is there, and each workload's containers are in status.
+    // Each container of status is one of a workload that is there, and each workload's containers
+    // are in status.
     let mut there = Vec::new();
-    for (kind, name) in [(kinds::DAEMON_SET, "DaemonSet"), (kinds::DEPLOYMENT, "Deployment")] {
-        for workload in cluster.api(kind, NAMESPACE).list(&Default::default()).await.unwrap() {
+    for (kind, name) in [
+        (kinds::DAEMON_SET, "DaemonSet"),
+        (kinds::DEPLOYMENT, "Deployment"),
+    ] {
+        for workload in cluster
+            .api(kind, NAMESPACE)
+            .list(&Default::default())
+            .await
+            .unwrap()
+        {
             let workload = serde_json::to_value(workload).unwrap();
             let containers = ["initContainers", "containers"]
                 .into_iter()
-                .flat_map(|list| workload["spec"]["template"]["spec"][list].as_array().into_iter().flatten());
+                .flat_map(|list| {
+                    workload["spec"]["template"]["spec"][list]
+                        .as_array()
+                        .into_iter()
+                        .flatten()
+                });
             let of_operator = workload["metadata"]["name"] == OPERATOR;
             there.extend(containers.filter(|_| !of_operator).map(|container| {
                 weft_plan::canonical(&json!({"parentKind": name, "parentName": workload["metadata"]["name"], "name": container["name"], "image": container["image"]}))
             }));
         }
     }
-    let mut said: Vec<_> = status["containers"].as_array().unwrap().iter().map(weft_plan::canonical).collect();
+    let mut said: Vec<_> = status["containers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(weft_plan::canonical)
+        .collect();
     there.sort();
     said.sort();
     assert_eq!(said, there);
 
-    let columns = cluster.kubectl(&["get", "networkaddonsconfig", "cluster"]).await;
-    let rows: Vec<Vec<_>> = columns.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(rows[0], ["NAME", "AVAILABLE", "PROGRESSING", "DEGRADED", "VERSION", "AGE"]);
-    assert_eq!(rows[1][..5], ["cluster", "True", "False", "False", env!("CARGO_PKG_VERSION")]);
+    let columns = cluster
+        .kubectl(&["get", "networkaddonsconfig", "cluster"])
+        .await;
+    let rows: Vec<Vec<_>> = columns
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(
+        rows[0],
+        [
+            "NAME",
+            "AVAILABLE",
+            "PROGRESSING",
+            "DEGRADED",
+            "VERSION",
+            "AGE"
+        ]
+    );
+    assert_eq!(
+        rows[1][..5],
+        [
+            "cluster",
+            "True",
+            "False",
+            "False",
+            env!("CARGO_PKG_VERSION")
+        ]
+    );
 
     let edited = resource["metadata"]["generation"] != 1;
-    let expected: &[_] = if edited { &["Available", "Modified", "Progressing"] } else { &["Available", "Progressing"] };
+    let expected: &[_] = if edited {
+        &["Available", "Modified", "Progressing"]
+    } else {
+        &["Available", "Progressing"]
+    };
     wait_until("the events of an installation", async || {
         let events = events(cluster).await;
-        if events == expected { Ok(()) } else { Err(format!("{events:?}")) }
+        if events == expected {
+            Ok(())
+        } else {
+            Err(format!("{events:?}"))
+        }
     })
     .await;
 }
@@ -104,8 +207,20 @@ async fn says_everything(cluster: &Cluster, resource: &Value) {
 /// Reasons of the events about the resource, each once; all of type Normal.
 async fn events(cluster: &Cluster) -> Vec<String> {
     let path = r#"jsonpath={range .items[?(@.regarding.kind=="NetworkAddonsConfig")]}{.type} {.reason}{"\n"}{end}"#;
-    let lines = cluster.kubectl(&["get", "events.v1.events.k8s.io", "-n", "default", "-o", path]).await;
-    let mut reasons: Vec<_> = lines.lines().map(|line| line.strip_prefix("Normal ").unwrap_or(line).to_owned()).collect();
+    let lines = cluster
+        .kubectl(&[
+            "get",
+            "events.v1.events.k8s.io",
+            "-n",
+            "default",
+            "-o",
+            path,
+        ])
+        .await;
+    let mut reasons: Vec<_> = lines
+        .lines()
+        .map(|line| line.strip_prefix("Normal ").unwrap_or(line).to_owned())
+        .collect();
     reasons.sort();
     reasons.dedup();
     reasons
@@ -113,34 +228,70 @@ async fn events(cluster: &Cluster) -> Vec<String> {
 
 fn component_states(resource: &Value) -> serde_json::Map<String, Value> {
     let components = resource["status"]["components"].as_array().unwrap();
-    components.iter().map(|component| (component["name"].as_str().unwrap().to_owned(), component["state"].clone())).collect()
+    components
+        .iter()
+        .map(|component| {
+            (
+                component["name"].as_str().unwrap().to_owned(),
+                component["state"].clone(),
+            )
+        })
+        .collect()
 }
 
-/// Over several renewals of the lease, all that the operator says to the API server is that it lives.
+/// Over several renewals of the lease, all that the operator says to the API server is that it
+/// lives.
 pub async fn idle(cluster: &Cluster, proxy: &Proxy) {
     let since = restart_mark(proxy);
     let renewals = |requests: &[Recorded]| {
-        requests.iter().filter(|request| request.info.resource == "leases" && request.info.verb == "update").count()
+        requests
+            .iter()
+            .filter(|request| request.info.resource == "leases" && request.info.verb == "update")
+            .count()
     };
-    proxy.wait_for(PATIENCE, |requests| renewals(requests) >= 4).await.unwrap();
+    proxy
+        .wait_for(PATIENCE, |requests| renewals(requests) >= 4)
+        .await
+        .unwrap();
     only(proxy, &["watch"]);
     let odd: Vec<_> = cluster
         .audit()
         .into_iter()
-        .filter(|event| event.received >= since && !(event.resource == "leases" && event.verb == "update") && event.verb != "watch")
+        .filter(|event| {
+            event.received >= since
+                && !(event.resource == "leases" && event.verb == "update")
+                && event.verb != "watch"
+        })
         .collect();
     assert!(odd.is_empty(), "by the audit log: {odd:#?}");
 }
 
-/// The same once what follows a change is done: the events about it, and the pass that they do not need.
+/// The same once what follows a change is done: the events about it, and the pass that they do not
+/// need.
 pub async fn becomes_idle(cluster: &Cluster, proxy: &Proxy) {
-    wait_until("nothing is asked or written between two renewals of the lease", async || {
-        proxy.clear();
-        let lease = |request: &&Recorded| request.info.resource == "leases";
-        proxy.wait_for(PATIENCE, |requests| requests.iter().filter(lease).count() >= 2).await.map_err(|error| error.to_string())?;
-        let others = proxy.requests().iter().filter(|request| request.info.resource != "leases" && request.info.verb != "watch").count();
-        if others == 0 { Ok(()) } else { Err(format!("{others} requests")) }
-    })
+    wait_until(
+        "nothing is asked or written between two renewals of the lease",
+        async || {
+            proxy.clear();
+            let lease = |request: &&Recorded| request.info.resource == "leases";
+            proxy
+                .wait_for(PATIENCE, |requests| {
+                    requests.iter().filter(lease).count() >= 2
+                })
+                .await
+                .map_err(|error| error.to_string())?;
+            let others = proxy
+                .requests()
+                .iter()
+                .filter(|request| request.info.resource != "leases" && request.info.verb != "watch")
+                .count();
+            if others == 0 {
+                Ok(())
+            } else {
+                Err(format!("{others} requests"))
+            }
+        },
+    )
     .await;
     idle(cluster, proxy).await;
 }
@@ -149,10 +300,28 @@ pub async fn becomes_idle(cluster: &Cluster, proxy: &Proxy) {
 pub async fn a_pass_writes_nothing(cluster: &Cluster, proxy: &Proxy, operator: &Operator) {
     let before = passes(operator).await;
     proxy.clear();
-    cluster.patch_resource(json!({"metadata": {"annotations": {"example.com/note": "hello"}}})).await;
-    wait_until("a pass", async || passes(operator).await.gt(&before).then_some(()).ok_or("none yet".into())).await;
-    cluster.patch_resource(json!({"metadata": {"annotations": {"example.com/note": null}}})).await;
-    wait_until("another pass", async || passes(operator).await.gt(&(before + 1.0)).then_some(()).ok_or("not yet".into())).await;
+    cluster
+        .patch_resource(json!({"metadata": {"annotations": {"example.com/note": "hello"}}}))
+        .await;
+    wait_until("a pass", async || {
+        passes(operator)
+            .await
+            .gt(&before)
+            .then_some(())
+            .ok_or("none yet".into())
+    })
+    .await;
+    cluster
+        .patch_resource(json!({"metadata": {"annotations": {"example.com/note": null}}}))
+        .await;
+    wait_until("another pass", async || {
+        passes(operator)
+            .await
+            .gt(&(before + 1.0))
+            .then_some(())
+            .ok_or("not yet".into())
+    })
+    .await;
     only(proxy, &["watch"]);
 }
 
@@ -163,15 +332,29 @@ fn restart_mark(proxy: &Proxy) -> Timestamp {
 
 /// Fails if there was any request but with these verbs and those of the lease.
 pub fn only(proxy: &Proxy, verbs: &[&str]) {
-    let odd: Vec<_> =
-        proxy.requests().into_iter().filter(|request| request.info.resource != "leases" && !verbs.contains(&&*request.info.verb)).collect();
+    let odd: Vec<_> = proxy
+        .requests()
+        .into_iter()
+        .filter(|request| {
+            request.info.resource != "leases" && !verbs.contains(&&*request.info.verb)
+        })
+        .collect();
     let odd: Vec<_> = odd
         .iter()
         .map(|request| {
-            format!("{} {}?{} {}", request.info.verb, request.info.path, request.info.query, String::from_utf8_lossy(&request.body))
+            format!(
+                "{} {}?{} {}",
+                request.info.verb,
+                request.info.path,
+                request.info.query,
+                String::from_utf8_lossy(&request.body)
+            )
         })
         .collect();
-    assert!(odd.is_empty(), "more than {verbs:?} and the lease: {odd:#?}");
+    assert!(
+        odd.is_empty(),
+        "more than {verbs:?} and the lease: {odd:#?}"
+    );
 }
 
 /// How many passes it has ended.

@@ -15,35 +15,91 @@ async fn the_config_is_made_once_and_another_one_is_waited_for() {
         let api = "networkaddonsoperator.network.kubevirt.io/v1";
         json!({"apiVersion": api, "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"}, "spec": {"macvtap": macvtap}}).to_string()
     };
-    let data = async |name: &str| cluster.get(kinds::CONFIG_MAP, NAMESPACE, name).await.map(|map| map["data"].clone());
+    let data = async |name: &str| {
+        cluster
+            .get(kinds::CONFIG_MAP, NAMESPACE, name)
+            .await
+            .map(|map| map["data"].clone())
+    };
     cluster.apply(&configuration(json!({}))).await;
     cluster.wait_available().await;
     assert_eq!(data(DEFAULT).await, Some(json!({"DP_MACVTAP_CONF": "[]"})));
 
     // What the user writes stays, also when Weft puts something else of the component right.
     let devices = json!({"DP_MACVTAP_CONF": r#"[{"name": "dataplane", "lowerDevice": "eth0", "mode": "bridge", "capacity": 50}]"#});
-    cluster.patch(kinds::CONFIG_MAP, NAMESPACE, DEFAULT, json!({"data": devices})).await;
-    cluster.delete(kinds::SERVICE_ACCOUNT, NAMESPACE, "macvtap-cni").await;
+    cluster
+        .patch(
+            kinds::CONFIG_MAP,
+            NAMESPACE,
+            DEFAULT,
+            json!({"data": devices}),
+        )
+        .await;
+    cluster
+        .delete(kinds::SERVICE_ACCOUNT, NAMESPACE, "macvtap-cni")
+        .await;
     wait_until("the ServiceAccount is back", async || {
-        cluster.get(kinds::SERVICE_ACCOUNT, NAMESPACE, "macvtap-cni").await.map(drop).ok_or("it is gone".to_owned())
+        cluster
+            .get(kinds::SERVICE_ACCOUNT, NAMESPACE, "macvtap-cni")
+            .await
+            .map(drop)
+            .ok_or("it is gone".to_owned())
     })
     .await;
     assert_eq!(data(DEFAULT).await.as_ref(), Some(&devices));
 
     // Another one is the user's own: named while it is missing, and noticed when it comes.
-    cluster.apply(&configuration(json!({"devicePluginConfig": "mine"}))).await;
-    cluster.wait_condition("Progressing", "True", "Deploying", "waits for ConfigMap cluster-network-addons/mine (does not exist)").await;
+    cluster
+        .apply(&configuration(json!({"devicePluginConfig": "mine"})))
+        .await;
+    cluster
+        .wait_condition(
+            "Progressing",
+            "True",
+            "Deploying",
+            "waits for ConfigMap cluster-network-addons/mine (does not exist)",
+        )
+        .await;
     assert_eq!(data("mine").await, None);
-    cluster.kubectl(&["-n", NAMESPACE, "create", "configmap", "mine", "--from-literal=DP_MACVTAP_CONF=[]"]).await;
+    cluster
+        .kubectl(&[
+            "-n",
+            NAMESPACE,
+            "create",
+            "configmap",
+            "mine",
+            "--from-literal=DP_MACVTAP_CONF=[]",
+        ])
+        .await;
     cluster.wait_available().await;
-    assert_eq!(data(DEFAULT).await.as_ref(), Some(&devices), "kept while macvtap is there");
+    assert_eq!(
+        data(DEFAULT).await.as_ref(),
+        Some(&devices),
+        "kept while macvtap is there"
+    );
 
     // Where the user's is there first, it is left as it is, and stays when macvtap goes.
-    cluster.kubectl(&["delete", "networkaddonsconfig", "cluster"]).await;
+    cluster
+        .kubectl(&["delete", "networkaddonsconfig", "cluster"])
+        .await;
     assert_eq!(data(DEFAULT).await, None, "Weft made it");
-    cluster.kubectl(&["-n", NAMESPACE, "create", "configmap", DEFAULT, "--from-literal=DP_MACVTAP_CONF=mine"]).await;
+    cluster
+        .kubectl(&[
+            "-n",
+            NAMESPACE,
+            "create",
+            "configmap",
+            DEFAULT,
+            "--from-literal=DP_MACVTAP_CONF=mine",
+        ])
+        .await;
     cluster.apply(&configuration(json!({}))).await;
     cluster.wait_available().await;
-    cluster.kubectl(&["delete", "networkaddonsconfig", "cluster"]).await;
-    assert_eq!(data(DEFAULT).await, Some(json!({"DP_MACVTAP_CONF": "mine"})));
+    cluster
+        .kubectl(&["delete", "networkaddonsconfig", "cluster"])
+        .await;
+    assert_eq!(
+        data(DEFAULT).await,
+        Some(json!({"DP_MACVTAP_CONF": "mine"}))
+    );
 }

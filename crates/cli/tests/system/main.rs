@@ -1,4 +1,5 @@
-//! The operator as it is in life: the real binary with the shipped rights, against a real control plane.
+//! The operator as it is in life: the real binary with the shipped rights, against a real control
+//! plane.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 

@@ -14,7 +14,10 @@ async fn sigterm_during_an_installation_ends_cleanly_and_the_next_one_finishes_i
     operator.wait_leading().await;
     cluster.play_kubemacpool().await;
     // The fifth write of work waits, so the installation is under way for sure.
-    let held = proxy.inject(Match::any().user(OPERATOR_USER).writes().nth(5), Fault::Hold);
+    let held = proxy.inject(
+        Match::any().user(OPERATOR_USER).writes().nth(5),
+        Fault::Hold,
+    );
     cluster.apply(&example("network-addons-config.yaml")).await;
     held.wait_hits(1, PATIENCE).await.unwrap();
     operator.signal(rustix::process::Signal::TERM);
@@ -22,11 +25,21 @@ async fn sigterm_during_an_installation_ends_cleanly_and_the_next_one_finishes_i
     held.remove();
     let status = operator.terminate().await;
     assert_eq!(status.code(), Some(0), "{status}");
-    let lease = cluster.get(kinds::LEASE, NAMESPACE, "weft-addons").await.unwrap();
-    assert_eq!(lease["spec"]["holderIdentity"], "", "the next one need not wait for the end of the lease");
+    let lease = cluster
+        .get(kinds::LEASE, NAMESPACE, "weft-addons")
+        .await
+        .unwrap();
+    assert_eq!(
+        lease["spec"]["holderIdentity"], "",
+        "the next one need not wait for the end of the lease"
+    );
     // What was in flight has ended: nothing was cut off.
-    let cut: Vec<_> =
-        proxy.writes().into_iter().filter(|write| write.code.is_none() || !write.delivered).map(|write| write.info.path).collect();
+    let cut: Vec<_> = proxy
+        .writes()
+        .into_iter()
+        .filter(|write| write.code.is_none() || !write.delivered)
+        .map(|write| write.info.path)
+        .collect();
     assert!(cut.is_empty(), "in flight at the end: {cut:?}");
 
     let _operator = Operator::start_default(&cluster).await;
@@ -41,45 +54,84 @@ async fn probes_and_metrics_say_how_it_is() {
     let cut = proxy.inject(Match::any(), Fault::CutBefore);
     let operator = Operator::start_via(&cluster, &proxy).await;
     cut.wait_hits(3, PATIENCE).await.unwrap();
-    assert_eq!(operator.http("/healthz").await.0, 200, "a restart would not help");
+    assert_eq!(
+        operator.http("/healthz").await.0,
+        200,
+        "a restart would not help"
+    );
     let (code, _, body) = operator.http("/readyz").await;
     assert_eq!((code, body.contains("addons")), (503, true), "{body}");
     assert_eq!(operator.metric("weft_leading").await, 0.0);
     // The requests that were cut may have been those for the lease.
-    wait_until("failed watches are counted", async || match operator.metric("weft_watch_failures_total").await {
-        failures if failures > 0.0 => Ok(()),
-        failures => Err(format!("{failures} failures")),
+    wait_until("failed watches are counted", async || {
+        match operator.metric("weft_watch_failures_total").await {
+            failures if failures > 0.0 => Ok(()),
+            failures => Err(format!("{failures} failures")),
+        }
     })
     .await;
     assert_eq!(operator.http("/nothing").await.0, 404);
 
     cut.remove();
-    wait_until("it is ready", async || match operator.http("/readyz").await {
-        (200, ..) => Ok(()),
-        (code, _, body) => Err(format!("{code} {body}")),
+    wait_until("it is ready", async || {
+        match operator.http("/readyz").await {
+            (200, ..) => Ok(()),
+            (code, _, body) => Err(format!("{code} {body}")),
+        }
     })
     .await;
     wait_until("the gauge is there before any resource", async || {
         let text = operator.http("/metrics").await.2;
-        if text.contains("kubevirt_cnao_cr_ready") { Ok(()) } else { Err(text) }
+        if text.contains("kubevirt_cnao_cr_ready") {
+            Ok(())
+        } else {
+            Err(text)
+        }
     })
     .await;
     assert_eq!(operator.metric("kubevirt_cnao_cr_ready").await, 0.0);
 
-    cluster.install(&example("network-addons-config.yaml")).await;
+    cluster
+        .install(&example("network-addons-config.yaml"))
+        .await;
     wait_until("the gauges follow status", async || {
-        let (ready, pool) =
-            (operator.metric("kubevirt_cnao_cr_ready").await, operator.metric("kubevirt_cnao_cr_kubemacpool_deployed").await);
-        if (ready, pool) == (1.0, 1.0) { Ok(()) } else { Err(format!("ready {ready}, KubeMacPool {pool}")) }
+        let (ready, pool) = (
+            operator.metric("kubevirt_cnao_cr_ready").await,
+            operator
+                .metric("kubevirt_cnao_cr_kubemacpool_deployed")
+                .await,
+        );
+        if (ready, pool) == (1.0, 1.0) {
+            Ok(())
+        } else {
+            Err(format!("ready {ready}, KubeMacPool {pool}"))
+        }
     })
     .await;
     let (code, head, text) = operator.http("/metrics").await;
     assert_eq!(code, 200);
-    assert!(head.contains("content-type: text/plain; version=0.0.4"), "{head}");
-    assert!(text.contains("\nkubevirt_cnao_cr_ready 1\n"), "as the original writes it: {text}");
-    assert!(text.contains("\n# TYPE weft_writes_total counter\n") && !text.contains("# EOF"), "{text}");
-    let (_, head, text) = operator.http_with("/metrics", "Accept: application/openmetrics-text; version=1.0.0\r\n").await;
-    assert!(head.contains("content-type: application/openmetrics-text; version=1.0.0"), "{head}");
+    assert!(
+        head.contains("content-type: text/plain; version=0.0.4"),
+        "{head}"
+    );
+    assert!(
+        text.contains("\nkubevirt_cnao_cr_ready 1\n"),
+        "as the original writes it: {text}"
+    );
+    assert!(
+        text.contains("\n# TYPE weft_writes_total counter\n") && !text.contains("# EOF"),
+        "{text}"
+    );
+    let (_, head, text) = operator
+        .http_with(
+            "/metrics",
+            "Accept: application/openmetrics-text; version=1.0.0\r\n",
+        )
+        .await;
+    assert!(
+        head.contains("content-type: application/openmetrics-text; version=1.0.0"),
+        "{head}"
+    );
     is_open_metrics(&text);
     assert_eq!(operator.metric("weft_leading").await, 1.0);
     let applied = operator.metric("weft_writes_total").await;
@@ -96,7 +148,9 @@ async fn the_log_level_follows_the_resource_without_a_restart() {
     cluster.wait_available().await;
     assert!(!operator.log().contains(" DEBUG "), "it was not started so");
     let level = async |level: serde_json::Value| {
-        cluster.patch_resource(json!({"spec": {"operatorLogLevel": level}})).await;
+        cluster
+            .patch_resource(json!({"spec": {"operatorLogLevel": level}}))
+            .await;
         cluster.wait_available().await;
     };
     level(json!("Debug")).await;
@@ -105,18 +159,35 @@ async fn the_log_level_follows_the_resource_without_a_restart() {
     level(json!("Error")).await;
     let quiet = operator.log().len();
     cluster.delete(kinds::CLUSTER_ROLE, "", "multus").await;
-    wait_until("it is back", async || cluster.get(kinds::CLUSTER_ROLE, "", "multus").await.map(drop).ok_or("it is gone".into())).await;
+    wait_until("it is back", async || {
+        cluster
+            .get(kinds::CLUSTER_ROLE, "", "multus")
+            .await
+            .map(drop)
+            .ok_or("it is gone".into())
+    })
+    .await;
     cluster.wait_available().await;
-    assert_eq!(&operator.log()[quiet..], "", "that it was put back is no error");
+    assert_eq!(
+        &operator.log()[quiet..],
+        "",
+        "that it was put back is no error"
+    );
 
     level(serde_json::Value::Null).await;
     operator.wait_logged("level=\"as at the start\"").await;
     cluster.delete(kinds::CLUSTER_ROLE, "", "multus").await;
-    wait_until("it is told that it is back", async || operator.log()[quiet..].contains("applied").then_some(()).ok_or("not yet".into()))
-        .await;
+    wait_until("it is told that it is back", async || {
+        operator.log()[quiet..]
+            .contains("applied")
+            .then_some(())
+            .ok_or("not yet".into())
+    })
+    .await;
 }
 
-/// The text format of OpenMetrics 1.0: each sample belongs to a family with a type, and the end is marked.
+/// The text format of OpenMetrics 1.0: each sample belongs to a family with a type, and the end is
+/// marked.
 fn is_open_metrics(text: &str) {
     assert!(text.ends_with("# EOF\n"), "{text}");
     let mut families = Vec::new();
@@ -133,10 +204,12 @@ fn is_open_metrics(text: &str) {
         let (name, value) = line.rsplit_once(' ').expect(line);
         let name = name.split('{').next().unwrap();
         assert!(value.parse::<f64>().is_ok(), "{line}");
-        let known = families.iter().any(|(family, kind)| match (kind.as_str(), name.strip_prefix(family.as_str())) {
-            ("counter", rest) => rest == Some("_total"),
-            ("histogram", rest) => matches!(rest, Some("_bucket" | "_sum" | "_count")),
-            (_, rest) => rest == Some(""),
+        let known = families.iter().any(|(family, kind)| {
+            match (kind.as_str(), name.strip_prefix(family.as_str())) {
+                ("counter", rest) => rest == Some("_total"),
+                ("histogram", rest) => matches!(rest, Some("_bucket" | "_sum" | "_count")),
+                (_, rest) => rest == Some(""),
+            }
         });
         assert!(known, "{line}: of no family in {families:?}");
     }

@@ -7,7 +7,8 @@ use weft_testenv::proxy::{Match, Proxy, Recorded};
 
 use crate::harness::*;
 
-/// An operator with its own proxy: so it is known who sent what, though both are the same ServiceAccount.
+/// An operator with its own proxy: so it is known who sent what, though both are the same
+/// ServiceAccount.
 struct Replica {
     proxy: Proxy,
     operator: Operator,
@@ -15,7 +16,15 @@ struct Replica {
 
 async fn replica(cluster: &Cluster, pod_name: &'static str) -> Replica {
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
-    let operator = Operator::start(cluster, OperatorOptions { proxy: Some(&proxy), pod_name, ..Default::default() }).await;
+    let operator = Operator::start(
+        cluster,
+        OperatorOptions {
+            proxy: Some(&proxy),
+            pod_name,
+            ..Default::default()
+        },
+    )
+    .await;
     Replica { proxy, operator }
 }
 
@@ -25,21 +34,43 @@ async fn one_of_two_leads_and_the_other_takes_over() {
     let first = replica(&cluster, "first").await;
     first.operator.wait_leading().await;
     let second = replica(&cluster, "second").await;
-    cluster.install(&example("network-addons-config.yaml")).await;
+    cluster
+        .install(&example("network-addons-config.yaml"))
+        .await;
     let before = cluster.snapshot().await;
-    assert_eq!(works(&second.proxy.requests()), Vec::<String>::new(), "the one that does not lead writes nothing at all");
-    assert_eq!(second.operator.http("/readyz").await.0, 200, "but it is ready to take over");
-    assert_eq!((first.operator.metric("weft_leading").await, second.operator.metric("weft_leading").await), (1.0, 0.0));
+    assert_eq!(
+        works(&second.proxy.requests()),
+        Vec::<String>::new(),
+        "the one that does not lead writes nothing at all"
+    );
+    assert_eq!(
+        second.operator.http("/readyz").await.0,
+        200,
+        "but it is ready to take over"
+    );
+    assert_eq!(
+        (
+            first.operator.metric("weft_leading").await,
+            second.operator.metric("weft_leading").await
+        ),
+        (1.0, 0.0)
+    );
 
     // Killed: the lease ends by itself.
     first.operator.kill();
     second.operator.wait_leading().await;
     cluster.delete(kinds::DAEMON_SET, NAMESPACE, "multus").await;
     wait_until("the new leader repairs", async || {
-        cluster.get(kinds::DAEMON_SET, NAMESPACE, "multus").await.map(drop).ok_or("it is gone".to_owned())
+        cluster
+            .get(kinds::DAEMON_SET, NAMESPACE, "multus")
+            .await
+            .map(drop)
+            .ok_or("it is gone".to_owned())
     })
     .await;
-    cluster.wait_same(&before, "after another replica took over").await;
+    cluster
+        .wait_same(&before, "after another replica took over")
+        .await;
     assert!(holder(&cluster).await.starts_with("second_"));
 
     // Told to stop: it hands the lease over at once.
@@ -48,7 +79,12 @@ async fn one_of_two_leads_and_the_other_takes_over() {
     third.operator.wait_leading().await;
     cluster.patch_resource(json!({"spec": {"ovs": null}})).await;
     cluster.wait_available().await;
-    assert!(cluster.get(kinds::DAEMON_SET, NAMESPACE, "ovs-cni-amd64").await.is_none());
+    assert!(
+        cluster
+            .get(kinds::DAEMON_SET, NAMESPACE, "ovs-cni-amd64")
+            .await
+            .is_none()
+    );
 }
 
 #[tokio::test]
@@ -57,12 +93,17 @@ async fn a_leader_that_was_stopped_past_its_lease_writes_nothing_when_it_wakes()
     let stopped = replica(&cluster, "stopped").await;
     stopped.operator.wait_leading().await;
     let other = replica(&cluster, "other").await;
-    cluster.install(&example("network-addons-config.yaml")).await;
+    cluster
+        .install(&example("network-addons-config.yaml"))
+        .await;
 
     stopped.operator.signal(Signal::STOP);
     other.operator.wait_leading().await;
-    // What the stopped one would put right at once if it believed that it still leads: its watches bring it all when it wakes.
-    cluster.patch_resource(json!({"spec": {"ovs": null, "imagePullPolicy": "IfNotPresent"}})).await;
+    // What the stopped one would put right at once if it believed that it still leads: its watches
+    // bring it all when it wakes.
+    cluster
+        .patch_resource(json!({"spec": {"ovs": null, "imagePullPolicy": "IfNotPresent"}}))
+        .await;
     cluster.wait_available().await;
     // And drift that the other one may not repair before the stopped one has seen it.
     other.operator.signal(Signal::STOP);
@@ -71,41 +112,69 @@ async fn a_leader_that_was_stopped_past_its_lease_writes_nothing_when_it_wakes()
     stopped.proxy.clear();
     stopped.operator.signal(Signal::CONT);
     // It has seen the changes once it knows that it does not lead: both come to it in one go.
-    wait_until("it has noticed", async || match stopped.operator.metric("weft_leading").await {
-        0.0 => Ok(()),
-        _ => Err("it still believes that it leads".to_owned()),
+    wait_until("it has noticed", async || {
+        match stopped.operator.metric("weft_leading").await {
+            0.0 => Ok(()),
+            _ => Err("it still believes that it leads".to_owned()),
+        }
     })
     .await;
     let before_it_leads: Vec<_> = stopped.proxy.requests();
-    assert_eq!(works(&before_it_leads), Vec::<String>::new(), "written without the lease");
+    assert_eq!(
+        works(&before_it_leads),
+        Vec::<String>::new(),
+        "written without the lease"
+    );
 
     // Now the other one is stopped past its lease, and the first leads again, rightly.
-    wait_until("it leads again", async || match stopped.operator.metric("weft_leading").await {
-        1.0 => Ok(()),
-        _ => Err("it does not".to_owned()),
+    wait_until("it leads again", async || {
+        match stopped.operator.metric("weft_leading").await {
+            1.0 => Ok(()),
+            _ => Err("it does not".to_owned()),
+        }
     })
     .await;
     cluster.wait_available().await;
     let before = cluster.snapshot().await;
-    assert!(before.objects.contains_key("DaemonSet cluster-network-addons/multus"));
+    assert!(
+        before
+            .objects
+            .contains_key("DaemonSet cluster-network-addons/multus")
+    );
     other.proxy.clear();
     other.operator.signal(Signal::CONT);
-    wait_until("the other one has noticed", async || match other.operator.metric("weft_leading").await {
-        0.0 => Ok(()),
-        _ => Err("it still believes that it leads".to_owned()),
+    wait_until("the other one has noticed", async || {
+        match other.operator.metric("weft_leading").await {
+            0.0 => Ok(()),
+            _ => Err("it still believes that it leads".to_owned()),
+        }
     })
     .await;
-    assert_eq!(works(&other.proxy.requests()), Vec::<String>::new(), "written without the lease");
+    assert_eq!(
+        works(&other.proxy.requests()),
+        Vec::<String>::new(),
+        "written without the lease"
+    );
     assert_same(&before, &cluster.snapshot().await, "with both awake");
 }
 
 /// What was written, but for the lease.
 fn works(requests: &[Recorded]) -> Vec<String> {
-    let works = requests.iter().filter(|request| Match::any().all_writes().selects(&request.info) && request.info.resource != "leases");
-    works.map(|request| format!("{} {}", request.info.verb, request.info.path)).collect()
+    let works = requests.iter().filter(|request| {
+        Match::any().all_writes().selects(&request.info) && request.info.resource != "leases"
+    });
+    works
+        .map(|request| format!("{} {}", request.info.verb, request.info.path))
+        .collect()
 }
 
 async fn holder(cluster: &Cluster) -> String {
-    let lease: Value = cluster.get(kinds::LEASE, NAMESPACE, "weft-addons").await.unwrap();
-    lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned()
+    let lease: Value = cluster
+        .get(kinds::LEASE, NAMESPACE, "weft-addons")
+        .await
+        .unwrap();
+    lease["spec"]["holderIdentity"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
 }

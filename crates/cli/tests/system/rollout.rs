@@ -13,7 +13,11 @@ use crate::harness::*;
 async fn a_stuck_rollout_is_told_by_the_pods_own_cause() {
     // kwok's pods of bridge-marker cannot pull their image, as if somebody had mistyped it.
     let stuck = Stage::stuck(Pods::with_image("bridge-marker"), Stuck::ImagePullBackOff);
-    let cluster = Cluster::start(ClusterOptions { stages: vec![stuck], ..Default::default() }).await;
+    let cluster = Cluster::start(ClusterOptions {
+        stages: vec![stuck],
+        ..Default::default()
+    })
+    .await;
     let _operator = Operator::start_default(&cluster).await;
     cluster.apply(&example("network-addons-config.yaml")).await;
     let status = cluster
@@ -24,26 +28,61 @@ async fn a_stuck_rollout_is_told_by_the_pods_own_cause() {
             "ImagePullBackOff: container bridge-marker: Back-off pulling image \"quay.io/kubevirt/bridge-marker",
         )
         .await;
-    let message = condition(&status, "Progressing")["message"].as_str().unwrap().to_owned();
-    assert!(message.contains("pod bridge-marker-") && message.contains(" on node-"), "{message}");
+    let message = condition(&status, "Progressing")["message"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(
+        message.contains("pod bridge-marker-") && message.contains(" on node-"),
+        "{message}"
+    );
     assert_eq!(
-        (&condition(&status, "Available")["status"], &condition(&status, "Degraded")["status"]),
+        (
+            &condition(&status, "Available")["status"],
+            &condition(&status, "Degraded")["status"]
+        ),
         (&Value::from("False"), &Value::from("False")),
         "{status:#}"
     );
     // Everything else goes on; KubeMacPool's Secret is not there yet, and is named too.
     let status = cluster
-        .wait_condition("Progressing", "True", "Deploying", "waits for Secret cluster-network-addons/kubemacpool-service (does not exist)")
+        .wait_condition(
+            "Progressing",
+            "True",
+            "Deploying",
+            "waits for Secret cluster-network-addons/kubemacpool-service (does not exist)",
+        )
         .await;
-    let state =
-        |name: &str| status["components"].as_array().unwrap().iter().find(|component| component["name"] == name).unwrap()["state"].clone();
-    assert_eq!((state("linuxBridge"), state("kubeMacPool")), ("Progressing".into(), "Progressing".into()), "{status:#}");
+    let state = |name: &str| {
+        status["components"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|component| component["name"] == name)
+            .unwrap()["state"]
+            .clone()
+    };
+    assert_eq!(
+        (state("linuxBridge"), state("kubeMacPool")),
+        ("Progressing".into(), "Progressing".into()),
+        "{status:#}"
+    );
     wait_until("the others are Available", async || {
         let status = cluster.status().await;
         let others = ["multus", "ovs", "network-policy"].map(|name| {
-            status["components"].as_array().unwrap().iter().find(|component| component["name"] == name).unwrap()["state"].clone()
+            status["components"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .find(|component| component["name"] == name)
+                .unwrap()["state"]
+                .clone()
         });
-        if others.iter().all(|state| state == "Available") { Ok(()) } else { Err(format!("{others:?}")) }
+        if others.iter().all(|state| state == "Available") {
+            Ok(())
+        } else {
+            Err(format!("{others:?}"))
+        }
     })
     .await;
 
@@ -51,7 +90,11 @@ async fn a_stuck_rollout_is_told_by_the_pods_own_cause() {
     cluster.play_kubemacpool().await;
     wait_until("nothing waits for the Secret", async || {
         let status = cluster.status().await;
-        if status.to_string().contains("kubemacpool-service (") { Err(format!("{status:#}")) } else { Ok(()) }
+        if status.to_string().contains("kubemacpool-service (") {
+            Err(format!("{status:#}"))
+        } else {
+            Ok(())
+        }
     })
     .await;
     // The image is there.
@@ -59,8 +102,12 @@ async fn a_stuck_rollout_is_told_by_the_pods_own_cause() {
     cluster.wait_available().await;
 
     // And back again: what was Available says so no longer, once its Secret is gone.
-    cluster.delete(kinds::SECRET, NAMESPACE, "kubemacpool-service").await;
-    cluster.wait_condition("Available", "False", "Startup", "").await;
+    cluster
+        .delete(kinds::SECRET, NAMESPACE, "kubemacpool-service")
+        .await;
+    cluster
+        .wait_condition("Available", "False", "Startup", "")
+        .await;
     cluster.play_kubemacpool().await;
     cluster.wait_available().await;
 }
@@ -70,7 +117,13 @@ async fn what_is_not_known_yet_is_not_claimed() {
     let cluster = Cluster::start_default().await;
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
     // KubeMacPool needs a Secret that is not there, and the API server is slow to say so.
-    let slow = proxy.inject(Match::any().verb("list").resource("secrets").name("kubemacpool-service"), Fault::Hold);
+    let slow = proxy.inject(
+        Match::any()
+            .verb("list")
+            .resource("secrets")
+            .name("kubemacpool-service"),
+        Fault::Hold,
+    );
     let operator = Operator::start_via(&cluster, &proxy).await;
     cluster.apply(&example("network-addons-config.yaml")).await;
     slow.wait_hits(1, PATIENCE).await.unwrap();
@@ -83,24 +136,59 @@ async fn what_is_not_known_yet_is_not_claimed() {
         "daemonset/kube-cni-linux-bridge-plugin",
     ] {
         wait_until(&format!("{workload} has rolled out"), async || {
-            let args = ["-n", NAMESPACE, "rollout", "status", workload, "--timeout=60s"];
-            cluster.control_plane.kubectl(&args).await.map(drop).map_err(|error| error.to_string())
+            let args = [
+                "-n",
+                NAMESPACE,
+                "rollout",
+                "status",
+                workload,
+                "--timeout=60s",
+            ];
+            cluster
+                .control_plane
+                .kubectl(&args)
+                .await
+                .map(drop)
+                .map_err(|error| error.to_string())
         })
         .await;
     }
     // The operator has seen all of that once it has looked again because of something later.
     let before = operator.metric("weft_passes_total").await;
-    cluster.patch_resource(json!({"metadata": {"annotations": {"example.com/note": "hello"}}})).await;
-    wait_until("a pass", async || operator.metric("weft_passes_total").await.gt(&before).then_some(()).ok_or("none yet".into())).await;
+    cluster
+        .patch_resource(json!({"metadata": {"annotations": {"example.com/note": "hello"}}}))
+        .await;
+    wait_until("a pass", async || {
+        operator
+            .metric("weft_passes_total")
+            .await
+            .gt(&before)
+            .then_some(())
+            .ok_or("none yet".into())
+    })
+    .await;
     let claims = |write: &Recorded| {
         let body: Value = serde_json::from_slice(&write.body).unwrap_or_default();
         condition(&body["status"], "Available")["status"] == "True"
     };
-    assert!(!proxy.writes().iter().any(claims), "Available was claimed before it was known whether the Secret is there");
+    assert!(
+        !proxy.writes().iter().any(claims),
+        "Available was claimed before it was known whether the Secret is there"
+    );
 
     slow.remove();
-    cluster.wait_condition("Progressing", "True", "Deploying", "waits for Secret cluster-network-addons/kubemacpool-service").await;
+    cluster
+        .wait_condition(
+            "Progressing",
+            "True",
+            "Deploying",
+            "waits for Secret cluster-network-addons/kubemacpool-service",
+        )
+        .await;
     cluster.play_kubemacpool().await;
     cluster.wait_available().await;
-    assert!(proxy.writes().iter().any(claims), "such a write is seen where there is one");
+    assert!(
+        proxy.writes().iter().any(claims),
+        "such a write is seen where there is one"
+    );
 }

@@ -1,4 +1,5 @@
-//! Networks that pods may be attached to besides the default one. Each is a unit of its own and checked by itself: a bad one stops no other.
+//! Networks that pods may be attached to besides the default one. Each is a unit of its own and
+//! checked by itself: a bad one stops no other.
 
 mod macvlan;
 mod raw;
@@ -22,7 +23,10 @@ const TYPES: [&str; 2] = ["Raw", "SimpleMacvlan"];
 ///
 /// # Errors
 /// A manifest of ours is wrong.
-pub(crate) fn units(networks: &[AdditionalNetwork], facts: &Facts) -> Result<(Vec<Unit>, Vec<Wait>), ManifestError> {
+pub(crate) fn units(
+    networks: &[AdditionalNetwork],
+    facts: &Facts,
+) -> Result<(Vec<Unit>, Vec<Wait>), ManifestError> {
     let (mut units, mut waits) = (Vec::new(), Vec::new());
     let mut taken = BTreeSet::new();
     for (index, network) in networks.iter().enumerate() {
@@ -31,21 +35,39 @@ pub(crate) fn units(networks: &[AdditionalNetwork], facts: &Facts) -> Result<(Ve
         let path = format!("spec.additionalNetworks[{index}]");
         let mut problems = identity(&path, namespace, name);
         if problems.is_empty() && !taken.insert((namespace, name)) {
-            let message = format!("{name:?} is the name of another one in namespace {namespace}: choose another name or namespace");
+            let message = format!(
+                "{name:?} is the name of another one in namespace {namespace}: choose another name or namespace"
+            );
             problems.push(problem(&path, "name", message));
         }
         // Under its name the objects that it had before are kept.
-        let unit = if problems.is_empty() { format!("{UNIT}{namespace}/{name}") } else { format!("{UNIT}{namespace}/[{index}]") };
+        let unit = if problems.is_empty() {
+            format!("{UNIT}{namespace}/{name}")
+        } else {
+            format!("{UNIT}{namespace}/[{index}]")
+        };
         let key = if problems.is_empty() {
             ObjectKey::new(kinds::NETWORK_ATTACHMENT_DEFINITION, namespace, name)
         } else {
             ObjectKey::new(kinds::NETWORK_CONFIG, "", weft_api::cluster_network::NAME)
         };
-        let wait = |class, message, problems| Wait { unit: unit.clone(), object: key.clone(), class, message, problems };
-        let config = configuration(&path, network).map_err(|more| problems.extend(more)).unwrap_or_default();
+        let wait = |class, message, problems| Wait {
+            unit: unit.clone(),
+            object: key.clone(),
+            class,
+            message,
+            problems,
+        };
+        let config = configuration(&path, network)
+            .map_err(|more| problems.extend(more))
+            .unwrap_or_default();
         let mut objects = Vec::new();
         if !problems.is_empty() {
-            let message = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+            let message = problems
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join("; ");
             waits.push(wait(FailureClass::Invalid, message, problems));
         } else {
             objects.push(definition(namespace, name, &config)?);
@@ -54,14 +76,20 @@ pub(crate) fn units(networks: &[AdditionalNetwork], facts: &Facts) -> Result<(Ve
                 waits.push(wait(FailureClass::Absent, message.to_owned(), Vec::new()));
             }
         }
-        units.push(Unit { name: unit, objects });
+        units.push(Unit {
+            name: unit,
+            objects,
+        });
     }
     Ok((units, waits))
 }
 
 /// What became of each network.
 pub(crate) fn status(report: &Report) -> Vec<AdditionalNetworkStatus> {
-    let networks = report.units.iter().filter_map(|unit| Some((unit, unit.name.strip_prefix(UNIT)?.split_once('/')?)));
+    let networks = report
+        .units
+        .iter()
+        .filter_map(|unit| Some((unit, unit.name.strip_prefix(UNIT)?.split_once('/')?)));
     networks
         .map(|(unit, (namespace, name))| {
             let state = match unit.failures.first().map(|failure| failure.class) {
@@ -71,7 +99,11 @@ pub(crate) fn status(report: &Report) -> Vec<AdditionalNetworkStatus> {
                 Some(FailureClass::Absent) => "MultusMissing",
                 Some(_) => "Degraded",
             };
-            let messages: Vec<_> = unit.failures.iter().map(|failure| failure.message.clone()).collect();
+            let messages: Vec<_> = unit
+                .failures
+                .iter()
+                .map(|failure| failure.message.clone())
+                .collect();
             AdditionalNetworkStatus {
                 namespace: namespace.to_owned(),
                 name: name.to_owned(),
@@ -87,7 +119,11 @@ fn configuration(path: &str, network: &AdditionalNetwork) -> Result<String, Vec<
     match network.type_.as_deref().unwrap_or_default() {
         "Raw" => raw::configuration(path, network).map_err(|problem| vec![problem]),
         "SimpleMacvlan" => macvlan::configuration(path, network),
-        other => Err(vec![problem(path, "type", format!("{other:?} is not known: choose {}", TYPES.join(" or ")))]),
+        other => Err(vec![problem(
+            path,
+            "type",
+            format!("{other:?} is not known: choose {}", TYPES.join(" or ")),
+        )]),
     }
 }
 
@@ -103,18 +139,25 @@ fn definition(namespace: &str, name: &str, config: &str) -> Result<Manifest, Man
 fn identity(path: &str, namespace: &str, name: &str) -> Vec<Problem> {
     let mut problems = Vec::new();
     if !text::is_object_name(name) {
-        let message = format!("{name:?} is not the name of an object: at most 253 of a-z, 0-9, - and ., a letter or digit at both ends");
+        let message = format!(
+            "{name:?} is not the name of an object: at most 253 of a-z, 0-9, - and ., a letter or digit at both ends"
+        );
         problems.push(problem(path, "name", message));
     }
     if !text::is_dns_label(namespace) {
-        let message = format!("{namespace:?} is not the name of a namespace: at most 63 of a-z, 0-9 and -, a letter or digit at both ends");
+        let message = format!(
+            "{namespace:?} is not the name of a namespace: at most 63 of a-z, 0-9 and -, a letter or digit at both ends"
+        );
         problems.push(problem(path, "namespace", message));
     }
     problems
 }
 
 fn problem(path: &str, field: &str, message: impl Into<String>) -> Problem {
-    Problem { field: format!("{path}.{field}"), message: message.into() }
+    Problem {
+        field: format!("{path}.{field}"),
+        message: message.into(),
+    }
 }
 
 /// An empty text says nothing.

@@ -11,6 +11,7 @@ pub(super) fn configuration(path: &str, network: &AdditionalNetwork) -> Result<S
     let refuse = |message: String| problem(path, "rawCNIConfig", message);
     let text = given(network.raw_cni_config.as_ref())
         .ok_or_else(|| refuse(r#"is missing: write a CNI configuration, like {"cniVersion": "0.3.1", "type": "macvlan", …}"#.to_owned()))?;
-    serde_json::from_str::<Map<String, Value>>(text).map_err(|error| refuse(format!("{text:?} is not a JSON object: {error}")))?;
+    serde_json::from_str::<Map<String, Value>>(text)
+        .map_err(|error| refuse(format!("{text:?} is not a JSON object: {error}")))?;
     Ok(text.clone())
 }

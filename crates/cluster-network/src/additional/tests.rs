@@ -8,7 +8,10 @@ use weft_plan::{
 use crate::testing::{object, try_decide};
 
 fn decision(networks: Value) -> Decision {
-    let served = Facts { definitions: [kinds::NETWORK_ATTACHMENT_DEFINITION.definition()].into(), ..Facts::default() };
+    let served = Facts {
+        definitions: [kinds::NETWORK_ATTACHMENT_DEFINITION.definition()].into(),
+        ..Facts::default()
+    };
     on(networks, &served)
 }
 
@@ -21,7 +24,8 @@ fn on(networks: Value, facts: &Facts) -> Decision {
 }
 
 fn macvlan(config: Value) -> Value {
-    let decision = decision(json!([{"type": "SimpleMacvlan", "name": "m", "simpleMacvlanConfig": config}]));
+    let decision =
+        decision(json!([{"type": "SimpleMacvlan", "name": "m", "simpleMacvlanConfig": config}]));
     assert_eq!(decision.waits, []);
     let config = object(&decision, "NetworkAttachmentDefinition", "m")["spec"]["config"].clone();
     serde_json::from_str(config.as_str().unwrap()).unwrap()
@@ -32,7 +36,10 @@ fn wrong(network: Value) -> String {
     let mut decision = decision(json!([network]));
     assert_eq!(decision.units.last().unwrap().objects, []);
     let wait = decision.waits.pop().unwrap();
-    assert_eq!((decision.waits.len(), wait.class), (0, FailureClass::Invalid));
+    assert_eq!(
+        (decision.waits.len(), wait.class),
+        (0, FailureClass::Invalid)
+    );
     wait.message
 }
 
@@ -42,24 +49,52 @@ fn a_raw_configuration_is_kept_letter_by_letter_as_a_text() {
     let decision = decision(json!([
         {"type": "Raw", "name": "one", "rawCNIConfig": raw}, {"type": "Raw", "name": "two", "namespace": "apps", "rawCNIConfig": "{}"}
     ]));
-    let names: Vec<_> = decision.units.iter().map(|unit| &*unit.name).filter(|name| name.starts_with("additional")).collect();
-    assert_eq!(names, ["additional-network/default/one", "additional-network/apps/two"]);
-    assert_eq!(object(&decision, "NetworkAttachmentDefinition", "one")["spec"]["config"], raw);
-    assert_eq!(object(&decision, "NetworkAttachmentDefinition", "one")["metadata"]["namespace"], "default");
-    assert_eq!(object(&decision, "NetworkAttachmentDefinition", "two")["metadata"]["namespace"], "apps");
+    let names: Vec<_> = decision
+        .units
+        .iter()
+        .map(|unit| &*unit.name)
+        .filter(|name| name.starts_with("additional"))
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "additional-network/default/one",
+            "additional-network/apps/two"
+        ]
+    );
+    assert_eq!(
+        object(&decision, "NetworkAttachmentDefinition", "one")["spec"]["config"],
+        raw
+    );
+    assert_eq!(
+        object(&decision, "NetworkAttachmentDefinition", "one")["metadata"]["namespace"],
+        "default"
+    );
+    assert_eq!(
+        object(&decision, "NetworkAttachmentDefinition", "two")["metadata"]["namespace"],
+        "apps"
+    );
 }
 
 #[test]
 fn a_macvlan_network_has_addresses_of_dhcp_unless_told_otherwise() {
     let plain = json!({"cniVersion": "0.3.1", "type": "macvlan", "ipam": {"type": "dhcp"}});
     assert_eq!(macvlan(json!(null)), plain);
-    assert_eq!(macvlan(json!({"master": "", "mode": "", "mtu": 0, "ipamConfig": {"type": "DHCP"}})), plain);
+    assert_eq!(
+        macvlan(json!({"master": "", "mode": "", "mtu": 0, "ipamConfig": {"type": "DHCP"}})),
+        plain
+    );
     let config = json!({"master": "eth1", "mode": "VEPA", "mtu": 1400});
     assert_eq!(
         macvlan(config),
         json!({"cniVersion": "0.3.1", "type": "macvlan", "master": "eth1", "mode": "vepa", "mtu": 1400, "ipam": {"type": "dhcp"}})
     );
-    for (mode, written) in [("Bridge", "bridge"), ("Private", "private"), ("Passthru", "passthru"), ("passThru", "passthru")] {
+    for (mode, written) in [
+        ("Bridge", "bridge"),
+        ("Private", "private"),
+        ("Passthru", "passthru"),
+        ("passThru", "passthru"),
+    ] {
         assert_eq!(macvlan(json!({"mode": mode}))["mode"], written);
     }
 }
@@ -89,16 +124,32 @@ fn a_name_server_is_an_address() {
     let dns = json!({"nameservers": ["192.0.2.53", "foo", ""]});
     let network = json!({"type": "SimpleMacvlan", "name": "a", "simpleMacvlanConfig": {"ipamConfig": {"type": "Static", "staticIPAMConfig": {"dns": dns}}}});
     let decision = decision(json!([network]));
-    let fields: Vec<_> = decision.waits[0].problems.iter().map(|problem| problem.field.as_str()).collect();
+    let fields: Vec<_> = decision.waits[0]
+        .problems
+        .iter()
+        .map(|problem| problem.field.as_str())
+        .collect();
     let path = "spec.additionalNetworks[0].simpleMacvlanConfig.ipamConfig.staticIPAMConfig.dns";
-    assert_eq!(fields, [format!("{path}.nameservers[1]"), format!("{path}.nameservers[2]")]);
+    assert_eq!(
+        fields,
+        [
+            format!("{path}.nameservers[1]"),
+            format!("{path}.nameservers[2]")
+        ]
+    );
 }
 
 #[test]
 fn without_an_address_each_pod_brings_its_own() {
-    for config in [json!({"type": "Static"}), json!({"type": "static", "staticIPAMConfig": {"addresses": []}})] {
+    for config in [
+        json!({"type": "Static"}),
+        json!({"type": "static", "staticIPAMConfig": {"addresses": []}}),
+    ] {
         let found = macvlan(json!({"ipamConfig": config}));
-        assert_eq!((&found["capabilities"], &found["ipam"]), (&json!({"ips": true}), &json!({"type": "static"})));
+        assert_eq!(
+            (&found["capabilities"], &found["ipam"]),
+            (&json!({"ips": true}), &json!({"type": "static"}))
+        );
     }
 }
 
@@ -108,78 +159,164 @@ fn a_bad_entry_says_what_is_wrong_and_stops_no_other() {
         {"type": "Raw", "name": "bad", "rawCNIConfig": "[1]"}, {"type": "Raw", "rawCNIConfig": "{}"},
         {"type": "Raw", "name": "good", "rawCNIConfig": "{}"}, {"type": "Raw", "name": "good", "rawCNIConfig": "{\"a\": 1}"},
     ]));
-    let found: Vec<_> = decision.waits.iter().map(|wait| (&*wait.unit, wait.class, &*wait.message)).collect();
+    let found: Vec<_> = decision
+        .waits
+        .iter()
+        .map(|wait| (&*wait.unit, wait.class, &*wait.message))
+        .collect();
     let expected = [
-        ("additional-network/default/bad", "spec.additionalNetworks[0].rawCNIConfig: \"[1]\" is not a JSON object"),
-        ("additional-network/default/[1]", "spec.additionalNetworks[1].name: \"\" is not the name of an object"),
-        ("additional-network/default/[3]", "spec.additionalNetworks[3].name: \"good\" is the name of another one"),
+        (
+            "additional-network/default/bad",
+            "spec.additionalNetworks[0].rawCNIConfig: \"[1]\" is not a JSON object",
+        ),
+        (
+            "additional-network/default/[1]",
+            "spec.additionalNetworks[1].name: \"\" is not the name of an object",
+        ),
+        (
+            "additional-network/default/[3]",
+            "spec.additionalNetworks[3].name: \"good\" is the name of another one",
+        ),
     ];
     assert_eq!(found.len(), expected.len(), "{found:#?}");
-    for ((unit, class, message), (expected_unit, expected_message)) in found.into_iter().zip(expected) {
+    for ((unit, class, message), (expected_unit, expected_message)) in
+        found.into_iter().zip(expected)
+    {
         assert_eq!((unit, class), (expected_unit, FailureClass::Invalid));
         assert!(message.starts_with(expected_message), "{message}");
     }
-    assert_eq!(object(&decision, "NetworkAttachmentDefinition", "good")["spec"]["config"], "{}");
-    assert_eq!(decision.units.iter().flat_map(|unit| &unit.objects).count(), 1);
+    assert_eq!(
+        object(&decision, "NetworkAttachmentDefinition", "good")["spec"]["config"],
+        "{}"
+    );
+    assert_eq!(
+        decision.units.iter().flat_map(|unit| &unit.objects).count(),
+        1
+    );
 }
 
 #[test]
 fn every_field_is_checked() {
     let with = |config: Value| json!({"type": "SimpleMacvlan", "name": "m", "simpleMacvlanConfig": config});
-    let ipam = |config: Value| with(json!({"ipamConfig": {"type": "Static", "staticIPAMConfig": config}}));
+    let ipam =
+        |config: Value| with(json!({"ipamConfig": {"type": "Static", "staticIPAMConfig": config}}));
     for (network, field) in [
-        (json!({"type": "Raw", "name": "A", "rawCNIConfig": "{}"}), "name"),
-        (json!({"type": "Raw", "name": "a", "namespace": "a.b", "rawCNIConfig": "{}"}), "namespace"),
+        (
+            json!({"type": "Raw", "name": "A", "rawCNIConfig": "{}"}),
+            "name",
+        ),
+        (
+            json!({"type": "Raw", "name": "a", "namespace": "a.b", "rawCNIConfig": "{}"}),
+            "namespace",
+        ),
         (json!({"type": "Raw", "name": "a"}), "rawCNIConfig"),
-        (json!({"type": "Raw", "name": "a", "rawCNIConfig": "{"}), "rawCNIConfig"),
+        (
+            json!({"type": "Raw", "name": "a", "rawCNIConfig": "{"}),
+            "rawCNIConfig",
+        ),
         (json!({"type": "Sriov", "name": "a"}), "type"),
         (json!({"name": "a"}), "type"),
         (with(json!({"mode": "x"})), "simpleMacvlanConfig.mode"),
         (with(json!({"mtu": 67})), "simpleMacvlanConfig.mtu"),
         (with(json!({"mtu": -1})), "simpleMacvlanConfig.mtu"),
-        (with(json!({"ipamConfig": {"type": "Whereabouts"}})), "simpleMacvlanConfig.ipamConfig.type"),
-        (ipam(json!({"addresses": [{"address": "192.0.2.1"}]})), "simpleMacvlanConfig.ipamConfig.staticIPAMConfig.addresses[0].address"),
+        (
+            with(json!({"ipamConfig": {"type": "Whereabouts"}})),
+            "simpleMacvlanConfig.ipamConfig.type",
+        ),
+        (
+            ipam(json!({"addresses": [{"address": "192.0.2.1"}]})),
+            "simpleMacvlanConfig.ipamConfig.staticIPAMConfig.addresses[0].address",
+        ),
         (
             ipam(json!({"addresses": [{"address": "192.0.2.1/24", "gateway": "x"}]})),
             "simpleMacvlanConfig.ipamConfig.staticIPAMConfig.addresses[0].gateway",
         ),
-        (ipam(json!({"routes": [{}]})), "simpleMacvlanConfig.ipamConfig.staticIPAMConfig.routes[0].destination"),
+        (
+            ipam(json!({"routes": [{}]})),
+            "simpleMacvlanConfig.ipamConfig.staticIPAMConfig.routes[0].destination",
+        ),
         (
             ipam(json!({"routes": [{"destination": "::/0", "gateway": "y"}]})),
             "simpleMacvlanConfig.ipamConfig.staticIPAMConfig.routes[0].gateway",
         ),
     ] {
         let message = wrong(network);
-        assert!(message.starts_with(&format!("spec.additionalNetworks[0].{field}: ")), "{message}");
+        assert!(
+            message.starts_with(&format!("spec.additionalNetworks[0].{field}: ")),
+            "{message}"
+        );
     }
 }
 
 #[test]
 fn without_multus_they_wait_and_status_says_so() {
-    let decision = on(json!([{"type": "Raw", "name": "one", "rawCNIConfig": "{}"}]), &Facts::default());
-    assert_eq!((decision.waits.len(), decision.waits[0].class), (1, FailureClass::Absent));
+    let decision = on(
+        json!([{"type": "Raw", "name": "one", "rawCNIConfig": "{}"}]),
+        &Facts::default(),
+    );
+    assert_eq!(
+        (decision.waits.len(), decision.waits[0].class),
+        (1, FailureClass::Absent)
+    );
     assert!(decision.waits[0].message.starts_with("MultusMissing: "));
-    assert_eq!(decision.units.last().unwrap().objects.len(), 1, "what weft plan shows");
+    assert_eq!(
+        decision.units.last().unwrap().objects.len(),
+        1,
+        "what weft plan shows"
+    );
 }
 
 #[test]
 fn status_has_a_word_for_each() {
     let unit = |name: &str, class: Option<FailureClass>| {
         let object = weft_plan::ObjectKey::new(kinds::NETWORK_ATTACHMENT_DEFINITION, "n", "x");
-        let failures = class.into_iter().map(|class| Failure { object: object.clone(), class, message: "why".into() }).collect();
-        UnitReport { name: name.to_owned(), failures, workloads: Vec::new() }
+        let failures = class
+            .into_iter()
+            .map(|class| Failure {
+                object: object.clone(),
+                class,
+                message: "why".into(),
+            })
+            .collect();
+        UnitReport {
+            name: name.to_owned(),
+            failures,
+            workloads: Vec::new(),
+        }
     };
     let units = vec![
         unit("default-network", None),
         unit("additional-network/default/a", None),
         unit("additional-network/apps/b.c", Some(FailureClass::Invalid)),
         unit("additional-network/default/[2]", Some(FailureClass::Absent)),
-        unit("additional-network/default/d", Some(FailureClass::Transient)),
+        unit(
+            "additional-network/default/d",
+            Some(FailureClass::Transient),
+        ),
     ];
-    let report = Report { units, ..Report::default() };
+    let report = Report {
+        units,
+        ..Report::default()
+    };
     let found: Vec<_> = super::status(&report)
         .into_iter()
-        .map(|network| format!("{}/{} {} {}", network.namespace, network.name, network.state, network.message.unwrap_or_default()))
+        .map(|network| {
+            format!(
+                "{}/{} {} {}",
+                network.namespace,
+                network.name,
+                network.state,
+                network.message.unwrap_or_default()
+            )
+        })
         .collect();
-    assert_eq!(found, ["default/a Available ", "apps/b.c Invalid why", "default/[2] MultusMissing why", "default/d Degraded why"]);
+    assert_eq!(
+        found,
+        [
+            "default/a Available ",
+            "apps/b.c Invalid why",
+            "default/[2] MultusMissing why",
+            "default/d Degraded why"
+        ]
+    );
 }

@@ -1,5 +1,6 @@
-//! `Flannel`: flanneld routes between the nodes; on a node, the CNI plugin `bridge` connects pods, configured by Weft from an init container.
-//! The controller-manager divides the blocks among the nodes.
+//! `Flannel`: flanneld routes between the nodes; on a node, the CNI plugin `bridge` connects pods,
+//! configured by Weft from an init container. The controller-manager divides the blocks among the
+//! nodes.
 
 use std::collections::BTreeSet;
 
@@ -70,8 +71,19 @@ impl Provider for Flannel {
     }
 
     fn validate(&self, config: &Valid) -> Vec<Problem> {
-        let flannel = config.default_network.flannel_config.clone().unwrap_or_default();
-        let FlannelConfig { backend, port, vni, mtu, enable_nf_tables: _, cni_plugin } = &flannel;
+        let flannel = config
+            .default_network
+            .flannel_config
+            .clone()
+            .unwrap_or_default();
+        let FlannelConfig {
+            backend,
+            port,
+            vni,
+            mtu,
+            enable_nf_tables: _,
+            cni_plugin,
+        } = &flannel;
         let ipv6 = has_ipv6(&config.pod_networks);
         let least_mtu = if ipv6 { IPV6_MTU } else { *MTU.start() };
         let checks = [
@@ -84,17 +96,28 @@ impl Provider for Flannel {
         let mut problems: Vec<_> = checks.into_iter().flatten().collect();
         let backend = self::backend(&flannel);
         if port.is_some() && backend == HOST_GW {
-            problems.push(problem(PATH, "port", format!("{HOST_GW} encapsulates nothing and has no port: leave the field out")));
+            problems.push(problem(
+                PATH,
+                "port",
+                format!("{HOST_GW} encapsulates nothing and has no port: leave the field out"),
+            ));
         }
         if *port == Some(*PORT.end()) && backend == WIREGUARD && ipv6 {
             problems.push(problem(
                 PATH,
                 "port",
-                format!("{} is taken for IPv4 and the next one for IPv6: choose a smaller one", PORT.end()),
+                format!(
+                    "{} is taken for IPv4 and the next one for IPv6: choose a smaller one",
+                    PORT.end()
+                ),
             ));
         }
         if vni.is_some() && backend != VXLAN {
-            problems.push(problem(PATH, "vni", format!("{backend} has no VXLAN network identifier: leave the field out")));
+            problems.push(problem(
+                PATH,
+                "vni",
+                format!("{backend} has no VXLAN network identifier: leave the field out"),
+            ));
         }
         problems
     }
@@ -108,7 +131,11 @@ impl Provider for Flannel {
     }
 
     fn overhead(&self, config: &Valid) -> u16 {
-        let flannel = config.default_network.flannel_config.clone().unwrap_or_default();
+        let flannel = config
+            .default_network
+            .flannel_config
+            .clone()
+            .unwrap_or_default();
         match backend(&flannel) {
             // Ethernet 14, IP 20, UDP 8, VXLAN 8; the tunnel over IPv6 needs 20 more.
             VXLAN if has_ipv6(&config.pod_networks) => 70,
@@ -119,9 +146,16 @@ impl Provider for Flannel {
         }
     }
 
-    fn carry_over(&self, network: &mut DefaultNetwork, previous: Option<&DefaultNetwork>, facts: &Facts) {
+    fn carry_over(
+        &self,
+        network: &mut DefaultNetwork,
+        previous: Option<&DefaultNetwork>,
+        facts: &Facts,
+    ) {
         let previous = previous.and_then(|previous| previous.flannel_config.clone());
-        let Some(used) = previous.or_else(|| facts.foreign_flannel.as_ref().map(used_by)) else { return };
+        let Some(used) = previous.or_else(|| facts.foreign_flannel.as_ref().map(used_by)) else {
+            return;
+        };
         let config = network.flannel_config.get_or_insert_default();
         config.backend = config.backend.take().or(used.backend.clone());
         if backend(config) == backend(&used) {
@@ -135,7 +169,10 @@ impl Provider for Flannel {
     fn fill(&self, network: &mut DefaultNetwork, previous: Option<&DefaultNetwork>, mtu: u16) {
         let previous = previous.and_then(|previous| previous.flannel_config.as_ref());
         let config = network.flannel_config.get_or_insert_default();
-        let backend = config.backend.get_or_insert_with(|| VXLAN.to_owned()).clone();
+        let backend = config
+            .backend
+            .get_or_insert_with(|| VXLAN.to_owned())
+            .clone();
         match &*backend {
             VXLAN => {
                 // What Linux took before the port was registered; flanneld leaves it to Linux.
@@ -154,39 +191,73 @@ impl Provider for Flannel {
         let of = |network: &DefaultNetwork| network.flannel_config.clone().unwrap_or_default();
         let (old, new) = (of(previous), of(next));
         let mut changes = Changes::under(PATH);
-        let apart = "nodes that have it already and those that do not yet would not reach each other";
+        let apart =
+            "nodes that have it already and those that do not yet would not reach each other";
         changes.compare("backend", &old.backend, &new.backend, apart);
         if old.backend == new.backend {
             changes.compare("port", &old.port, &new.port, apart);
             changes.compare("vni", &old.vni, &new.vni, apart);
         }
-        changes.compare("mtu", &old.mtu, &new.mtu, "pods that run keep the old one, and larger packets to them would be lost");
+        changes.compare(
+            "mtu",
+            &old.mtu,
+            &new.mtu,
+            "pods that run keep the old one, and larger packets to them would be lost",
+        );
         let why = "pods that run are connected by the other plugin, and it is not known whether this one takes them over";
         changes.compare("cniPlugin", &old.cni_plugin, &new.cni_plugin, why);
         changes.found()
     }
 
-    fn render(&self, config: &Effective, context: &Context<'_>) -> Result<Vec<Manifest>, BuildError> {
-        let flannel = config.default_network.flannel_config.clone().unwrap_or_default();
+    fn render(
+        &self,
+        config: &Effective,
+        context: &Context<'_>,
+    ) -> Result<Vec<Manifest>, BuildError> {
+        let flannel = config
+            .default_network
+            .flannel_config
+            .clone()
+            .unwrap_or_default();
         let classic = flannel.cni_plugin.as_deref() == Some(FLANNEL);
         let mut objects = overlay::load(&FILES)?;
-        overlay::set_file(&mut objects, "kube-flannel-cfg", "net-conf.json", json_text(&NetConf::of(&config.pod_networks, &flannel))?)?;
+        overlay::set_file(
+            &mut objects,
+            "kube-flannel-cfg",
+            "net-conf.json",
+            json_text(&NetConf::of(&config.pod_networks, &flannel))?,
+        )?;
         overlay::find(&mut objects, kinds::DAEMON_SET, "kube-flannel-ds")?.edit_pods(|pod| {
             let containers = pod.init_containers.iter_mut().flatten();
-            for arguments in containers.filter(|container| container.name == "install-cni").flat_map(|container| &mut container.args) {
+            for arguments in containers
+                .filter(|container| container.name == "install-cni")
+                .flat_map(|container| &mut container.args)
+            {
                 arguments.push(format!("--mtu={}", flannel.mtu.unwrap_or_default()));
                 if classic {
                     arguments.push("--cni-type=flannel".to_owned());
                 }
             }
             if !classic {
-                pod.init_containers.iter_mut().for_each(|containers| containers.retain(|container| container.name != "install-cni-plugin"));
+                pod.init_containers.iter_mut().for_each(|containers| {
+                    containers.retain(|container| container.name != "install-cni-plugin")
+                });
             }
             Ok::<_, String>(())
         })?;
-        let images = [("install-cni", Image::Weft), ("kube-flannel", Image::Flannel), ("install-cni-plugin", Image::FlannelCniPlugin)];
+        let images = [
+            ("install-cni", Image::Weft),
+            ("kube-flannel", Image::Flannel),
+            ("install-cni-plugin", Image::FlannelCniPlugin),
+        ];
         let images = if classic { &images[..] } else { &images[..2] };
-        overlay::workload(&mut objects, "kube-flannel-ds", images, Some("kube-flannel-cfg"), context.settings)?;
+        overlay::workload(
+            &mut objects,
+            "kube-flannel-ds",
+            images,
+            Some("kube-flannel-cfg"),
+            context.settings,
+        )?;
         Ok(objects)
     }
 
@@ -195,10 +266,21 @@ impl Provider for Flannel {
     }
 
     fn preflight(&self, config: &Effective, facts: &Facts) -> Vec<Notice> {
-        let notice = |message: String| Notice { about: DEFAULT_NETWORK.to_owned(), message };
+        let notice = |message: String| Notice {
+            about: DEFAULT_NETWORK.to_owned(),
+            message,
+        };
         let mut notices = Vec::new();
-        let linux = || facts.nodes.iter().filter(|(_, node)| node.operating_system != "windows");
-        let without: Vec<_> = linux().filter(|(_, node)| node.pod_cidrs.is_empty()).map(|(name, _)| &**name).collect();
+        let linux = || {
+            facts
+                .nodes
+                .iter()
+                .filter(|(_, node)| node.operating_system != "windows")
+        };
+        let without: Vec<_> = linux()
+            .filter(|(_, node)| node.pod_cidrs.is_empty())
+            .map(|(name, _)| &**name)
+            .collect();
         if !without.is_empty() {
             notices.push(notice(format!(
                 "no pod CIDR for node {}: the kube-controller-manager has to give each node one, by --allocate-node-cidrs=true and --cluster-cidr={}",
@@ -206,9 +288,18 @@ impl Provider for Flannel {
                 joined(&config.pod_networks)
             )));
         }
-        let within =
-            |cidr: &String| cidr.parse::<IpNet>().is_ok_and(|cidr| config.pod_networks.iter().any(|block| block.cidr.contains(&cidr)));
-        let astray: Vec<_> = linux().filter(|(_, node)| !node.pod_cidrs.iter().all(within)).map(|(name, _)| &**name).collect();
+        let within = |cidr: &String| {
+            cidr.parse::<IpNet>().is_ok_and(|cidr| {
+                config
+                    .pod_networks
+                    .iter()
+                    .any(|block| block.cidr.contains(&cidr))
+            })
+        };
+        let astray: Vec<_> = linux()
+            .filter(|(_, node)| !node.pod_cidrs.iter().all(within))
+            .map(|(name, _)| &**name)
+            .collect();
         if !astray.is_empty() {
             notices.push(notice(format!(
                 "the pod CIDR of node {} is outside of spec.clusterNetworks ({}), so its pods are cut off: --cluster-cidr of the kube-controller-manager has to say the same",
@@ -217,12 +308,21 @@ impl Provider for Flannel {
             )));
         }
         let told = |tells: fn(&weft_plan::NodeNetwork) -> bool| -> Vec<&str> {
-            facts.node_networks.iter().filter(|(_, network)| tells(network)).map(|(name, _)| &**name).collect()
+            facts
+                .node_networks
+                .iter()
+                .filter(|(_, network)| tells(network))
+                .map(|(name, _)| &**name)
+                .collect()
         };
         let lacking = told(|network| !network.missing_plugins.is_empty());
         if !lacking.is_empty() {
-            let plugins: BTreeSet<_> =
-                facts.node_networks.values().flat_map(|network| &network.missing_plugins).map(|name| &**name).collect();
+            let plugins: BTreeSet<_> = facts
+                .node_networks
+                .values()
+                .flat_map(|network| &network.missing_plugins)
+                .map(|name| &**name)
+                .collect();
             notices.push(notice(format!(
                 "node {} lacks CNI plugins that pods are connected by ({}): install those of containernetworking in /opt/cni/bin",
                 some(&lacking),
@@ -231,7 +331,12 @@ impl Provider for Flannel {
         }
         let shadowed = told(|network| !network.shadowed_by.is_empty());
         if !shadowed.is_empty() {
-            let files: BTreeSet<_> = facts.node_networks.values().flat_map(|network| &network.shadowed_by).map(|name| &**name).collect();
+            let files: BTreeSet<_> = facts
+                .node_networks
+                .values()
+                .flat_map(|network| &network.shadowed_by)
+                .map(|name| &**name)
+                .collect();
             notices.push(notice(format!(
                 "on node {} another CNI configuration comes first in /etc/cni/net.d ({}): remove it, or pods there get its network",
                 some(&shadowed),
@@ -253,8 +358,12 @@ fn used_by(running: &ForeignFlannel) -> FlannelConfig {
         ..FlannelConfig::default()
     };
     fields::canonicalise(&mut config.backend, BACKENDS);
-    config.backend = config.backend.filter(|backend| BACKENDS.contains(&&**backend));
-    config.cni_plugin = config.cni_plugin.filter(|plugin| [BRIDGE, FLANNEL].contains(&&**plugin));
+    config.backend = config
+        .backend
+        .filter(|backend| BACKENDS.contains(&&**backend));
+    config.cni_plugin = config
+        .cni_plugin
+        .filter(|plugin| [BRIDGE, FLANNEL].contains(&&**plugin));
     config
 }
 
@@ -264,11 +373,17 @@ fn backend(config: &FlannelConfig) -> &str {
 }
 
 fn has_ipv6(blocks: &[PodNetwork]) -> bool {
-    blocks.iter().any(|block| matches!(block.cidr, IpNet::V6(_)))
+    blocks
+        .iter()
+        .any(|block| matches!(block.cidr, IpNet::V6(_)))
 }
 
 fn joined(blocks: &[PodNetwork]) -> String {
-    blocks.iter().map(|block| block.cidr.to_string()).collect::<Vec<_>>().join(",")
+    blocks
+        .iter()
+        .map(|block| block.cidr.to_string())
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 fn json_text(file: &impl Serialize) -> Result<String, BuildError> {
@@ -285,7 +400,11 @@ struct NetConf {
     enable_ipv6: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     network: Option<String>,
-    #[serde(rename = "IPv6Network", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "IPv6Network",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     ipv6_network: Option<String>,
     #[serde(rename = "EnableNFTables")]
     enable_nf_tables: bool,
@@ -320,13 +439,29 @@ enum Backend {
 
 impl NetConf {
     fn of(blocks: &[PodNetwork], config: &FlannelConfig) -> Self {
-        let first = |v6: bool| blocks.iter().find(|block| matches!(block.cidr, IpNet::V6(_)) == v6).map(|block| block.cidr.to_string());
+        let first = |v6: bool| {
+            blocks
+                .iter()
+                .find(|block| matches!(block.cidr, IpNet::V6(_)) == v6)
+                .map(|block| block.cidr.to_string())
+        };
         let (network, ipv6_network) = (first(false), first(true));
-        let (mtu, port) = (config.mtu.unwrap_or_default(), config.port.unwrap_or_default());
+        let (mtu, port) = (
+            config.mtu.unwrap_or_default(),
+            config.port.unwrap_or_default(),
+        );
         let backend = match backend(config) {
             // flanneld subtracts this much for IPv6 too.
-            VXLAN => Backend::Vxlan { vni: config.vni.unwrap_or_default(), port, mtu: mtu + 50 },
-            WIREGUARD => Backend::Wireguard { port, port_v6: port + 1, mtu: mtu + 80 },
+            VXLAN => Backend::Vxlan {
+                vni: config.vni.unwrap_or_default(),
+                port,
+                mtu: mtu + 50,
+            },
+            WIREGUARD => Backend::Wireguard {
+                port,
+                port_v6: port + 1,
+                mtu: mtu + 80,
+            },
             _ => Backend::HostGw,
         };
         Self {

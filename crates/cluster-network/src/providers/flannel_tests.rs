@@ -25,7 +25,11 @@ fn net_conf(spec: Value) -> Value {
     let text = file(&decision, "kube-flannel-cfg", "net-conf.json");
     let typed: NetConf = serde_json::from_str(text).unwrap();
     let value: Value = serde_json::from_str(text).unwrap();
-    assert_eq!(serde_json::to_value(&typed).unwrap(), value, "read back as it was meant");
+    assert_eq!(
+        serde_json::to_value(&typed).unwrap(),
+        value,
+        "read back as it was meant"
+    );
     value
 }
 
@@ -36,33 +40,65 @@ fn pod(spec: Value) -> Value {
 fn arguments(spec: Value) -> Vec<String> {
     let pod = pod(spec);
     let containers = pod["initContainers"].as_array().unwrap().iter();
-    serde_json::from_value(containers.clone().find(|one| one["name"] == "install-cni").unwrap()["args"].clone()).unwrap()
+    serde_json::from_value(
+        containers
+            .clone()
+            .find(|one| one["name"] == "install-cni")
+            .unwrap()["args"]
+            .clone(),
+    )
+    .unwrap()
 }
 
 #[test]
 fn each_back_end_gets_its_file() {
     let common = |backend: Value| json!({"EnableIPv4": true, "EnableIPv6": false, "Network": "10.244.0.0/16", "EnableNFTables": false, "Backend": backend});
     for (config, backend) in [
-        (json!({}), json!({"Type": "vxlan", "VNI": 1, "Port": 8472, "MTU": 1500})),
-        (json!({"backend": "VXLAN", "port": 4789, "vni": 77, "mtu": 8000}), json!({"Type": "vxlan", "VNI": 77, "Port": 4789, "MTU": 8050})),
+        (
+            json!({}),
+            json!({"Type": "vxlan", "VNI": 1, "Port": 8472, "MTU": 1500}),
+        ),
+        (
+            json!({"backend": "VXLAN", "port": 4789, "vni": 77, "mtu": 8000}),
+            json!({"Type": "vxlan", "VNI": 77, "Port": 4789, "MTU": 8050}),
+        ),
         (json!({"backend": "host-gw"}), json!({"Type": "host-gw"})),
-        (json!({"backend": "wireguard"}), json!({"Type": "wireguard", "ListenPort": 51820, "ListenPortV6": 51821, "MTU": 1500})),
+        (
+            json!({"backend": "wireguard"}),
+            json!({"Type": "wireguard", "ListenPort": 51820, "ListenPortV6": 51821, "MTU": 1500}),
+        ),
     ] {
         assert_eq!(net_conf(spec(config)), common(backend));
     }
-    assert_eq!(net_conf(spec(json!({"enableNFTables": true})))["EnableNFTables"], true);
+    assert_eq!(
+        net_conf(spec(json!({"enableNFTables": true})))["EnableNFTables"],
+        true
+    );
 }
 
 #[test]
 fn two_families_and_ipv6_alone() {
     let both = net_conf(dual_stack(json!({})));
-    assert_eq!((&both["Network"], &both["IPv6Network"]), (&json!("10.244.0.0/16"), &json!("fd00:244::/48")));
-    assert_eq!((&both["EnableIPv4"], &both["EnableIPv6"]), (&json!(true), &json!(true)));
+    assert_eq!(
+        (&both["Network"], &both["IPv6Network"]),
+        (&json!("10.244.0.0/16"), &json!("fd00:244::/48"))
+    );
+    assert_eq!(
+        (&both["EnableIPv4"], &both["EnableIPv6"]),
+        (&json!(true), &json!(true))
+    );
     let mut alone = spec(json!({"backend": "host-gw"}));
     alone["serviceNetwork"] = "fd00:96::/112".into();
     alone["clusterNetworks"] = json!([{"cidr": "fd00:244::/48", "hostSubnetLength": 64}]);
     let alone = net_conf(alone);
-    assert_eq!((&alone["EnableIPv4"], &alone["EnableIPv6"], alone.get("Network")), (&json!(false), &json!(true), None));
+    assert_eq!(
+        (
+            &alone["EnableIPv4"],
+            &alone["EnableIPv6"],
+            alone.get("Network")
+        ),
+        (&json!(false), &json!(true), None)
+    );
 }
 
 #[test]
@@ -80,9 +116,14 @@ fn pods_get_what_the_back_end_leaves_of_a_packet() {
 
 #[test]
 fn whatever_the_mtu_a_packet_of_a_pod_fits_through_the_tunnel() {
-    for (config, overhead) in [(json!({"mtu": 1400}), 50), (json!({"mtu": 1400, "backend": "wireguard"}), 80)] {
+    for (config, overhead) in [
+        (json!({"mtu": 1400}), 50),
+        (json!({"mtu": 1400, "backend": "wireguard"}), 80),
+    ] {
         let typed: NetConf = serde_json::from_value(net_conf(spec(config))).unwrap();
-        let (Backend::Vxlan { mtu, .. } | Backend::Wireguard { mtu, .. }) = typed.backend else { unreachable!() };
+        let (Backend::Vxlan { mtu, .. } | Backend::Wireguard { mtu, .. }) = typed.backend else {
+            unreachable!()
+        };
         assert_eq!(mtu - overhead, 1400, "what flanneld makes of it");
     }
 }
@@ -90,10 +131,21 @@ fn whatever_the_mtu_a_packet_of_a_pod_fits_through_the_tunnel() {
 #[test]
 fn by_default_weft_configures_the_bridge_itself() {
     let pod = pod(spec(json!({})));
-    let names: Vec<_> = pod["initContainers"].as_array().unwrap().iter().map(|container| container["name"].clone()).collect();
+    let names: Vec<_> = pod["initContainers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|container| container["name"].clone())
+        .collect();
     assert_eq!(names, ["install-cni"]);
     let init = &pod["initContainers"][0];
-    assert_eq!((&init["image"], &init["command"]), (&json!("registry.example/operator-image:1"), &json!(["weft", "node", "cni-config"])));
+    assert_eq!(
+        (&init["image"], &init["command"]),
+        (
+            &json!("registry.example/operator-image:1"),
+            &json!(["weft", "node", "cni-config"])
+        )
+    );
     assert_eq!(
         arguments(spec(json!({}))),
         [
@@ -111,7 +163,10 @@ fn the_classic_plugin_is_installed_and_configured() {
     let classic = || spec(json!({"cniPlugin": "Flannel"}));
     let pod = pod(classic());
     assert_eq!(pod["initContainers"][0]["name"], "install-cni-plugin");
-    assert_eq!(pod["initContainers"][0]["image"], "registry.example/flannel-cni-plugin-image:1");
+    assert_eq!(
+        pod["initContainers"][0]["image"],
+        "registry.example/flannel-cni-plugin-image:1"
+    );
     assert_eq!(arguments(classic()).last().unwrap(), "--cni-type=flannel");
 }
 
@@ -120,7 +175,12 @@ fn every_container_that_speaks_with_the_api_server_knows_where_it_is() {
     let pod = pod(spec(json!({})));
     for container in [&pod["initContainers"][0], &pod["containers"][0]] {
         let value = |name: &str| {
-            container["env"].as_array().unwrap().iter().find(|variable| variable["name"] == name).map(|variable| variable["value"].clone())
+            container["env"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .find(|variable| variable["name"] == name)
+                .map(|variable| variable["value"].clone())
         };
         assert_eq!(value("KUBERNETES_SERVICE_HOST"), Some(json!("api.example")));
         assert_eq!(value("KUBERNETES_SERVICE_PORT"), Some(json!("6443")));
@@ -131,15 +191,27 @@ fn every_container_that_speaks_with_the_api_server_knows_where_it_is() {
 fn what_may_not_change_under_pods() {
     let path = "spec.defaultNetwork.flannelConfig";
     for (config, change) in [
-        (json!({"backend": "host-gw", "mtu": 1450}), "backend vxlan -> host-gw"),
+        (
+            json!({"backend": "host-gw", "mtu": 1450}),
+            "backend vxlan -> host-gw",
+        ),
         (json!({"port": 4789}), "port 8472 -> 4789"),
         (json!({"vni": 2}), "vni 1 -> 2"),
         (json!({"mtu": 1400}), "mtu 1450 -> 1400"),
-        (json!({"cniPlugin": "flannel"}), "cniPlugin bridge -> flannel"),
+        (
+            json!({"cniPlugin": "flannel"}),
+            "cniPlugin bridge -> flannel",
+        ),
     ] {
-        assert_eq!(refused(spec(json!({})), spec(config)), [format!("{path}.{change}")]);
+        assert_eq!(
+            refused(spec(json!({})), spec(config)),
+            [format!("{path}.{change}")]
+        );
     }
-    for safe in [json!({"enableNFTables": true}), json!({"backend": "Vxlan", "port": 8472, "vni": 1, "mtu": 1450, "cniPlugin": "bridge"})] {
+    for safe in [
+        json!({"enableNFTables": true}),
+        json!({"backend": "Vxlan", "port": 8472, "vni": 1, "mtu": 1450, "cniPlugin": "bridge"}),
+    ] {
         assert_eq!(refused(spec(json!({})), spec(safe)), [""; 0]);
     }
 }
@@ -150,7 +222,10 @@ fn settings_that_do_not_go_together_are_named() {
         (spec(json!({"backend": "udp"})), "backend"),
         (spec(json!({"backend": "host-gw", "port": 1})), "port"),
         (spec(json!({"port": 0})), "port"),
-        (dual_stack(json!({"backend": "wireguard", "port": 65535})), "port"),
+        (
+            dual_stack(json!({"backend": "wireguard", "port": 65535})),
+            "port",
+        ),
         (spec(json!({"backend": "wireguard", "vni": 1})), "vni"),
         (spec(json!({"vni": 16_777_216})), "vni"),
         (spec(json!({"mtu": 575})), "mtu"),
@@ -160,34 +235,60 @@ fn settings_that_do_not_go_together_are_named() {
     ] {
         let found = problems(spec.clone());
         assert!(
-            found.len() == 1 && found[0].starts_with(&format!("spec.defaultNetwork.flannelConfig.{field}: ")),
+            found.len() == 1
+                && found[0].starts_with(&format!("spec.defaultNetwork.flannelConfig.{field}: ")),
             "{spec} gives {found:#?}"
         );
     }
-    assert_eq!(problems(spec(json!({"backend": "wireguard", "port": 65535}))), [""; 0]);
+    assert_eq!(
+        problems(spec(json!({"backend": "wireguard", "port": 65535}))),
+        [""; 0]
+    );
 }
 
 #[test]
 fn what_nodes_lack_is_told() {
-    let node = |cidrs: &[&str]| Node { pod_cidrs: cidrs.iter().map(|cidr| (*cidr).to_owned()).collect(), ..Node::default() };
+    let node = |cidrs: &[&str]| Node {
+        pod_cidrs: cidrs.iter().map(|cidr| (*cidr).to_owned()).collect(),
+        ..Node::default()
+    };
     let notices = |facts: &Facts| {
         let notices = try_decide(spec(json!({})), None, facts).unwrap().notices;
-        notices.into_iter().map(|notice| notice.message).collect::<Vec<_>>()
+        notices
+            .into_iter()
+            .map(|notice| notice.message)
+            .collect::<Vec<_>>()
     };
-    let well = Facts { nodes: [("a".to_owned(), node(&["10.244.3.0/24"]))].into(), host_mtu: Some(1500), ..Facts::default() };
+    let well = Facts {
+        nodes: [("a".to_owned(), node(&["10.244.3.0/24"]))].into(),
+        host_mtu: Some(1500),
+        ..Facts::default()
+    };
     assert_eq!(notices(&well), [""; 0]);
     let mut ill = well.clone();
     ill.nodes.insert("b".into(), node(&[]));
     ill.nodes.insert("c".into(), node(&["10.0.0.0/24"]));
-    ill.nodes.insert("w".into(), Node { operating_system: "windows".into(), ..Node::default() });
+    ill.nodes.insert(
+        "w".into(),
+        Node {
+            operating_system: "windows".into(),
+            ..Node::default()
+        },
+    );
     let told = |plugins: &[&str], files: &[&str]| {
         let owned = |list: &[&str]| list.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>();
-        NodeNetwork { missing_plugins: owned(plugins), shadowed_by: owned(files), ..NodeNetwork::default() }
+        NodeNetwork {
+            missing_plugins: owned(plugins),
+            shadowed_by: owned(files),
+            ..NodeNetwork::default()
+        }
     };
     for name in ["a", "b", "c", "d", "e"] {
-        ill.node_networks.insert(name.into(), told(&["portmap", "bridge"], &[]));
+        ill.node_networks
+            .insert(name.into(), told(&["portmap", "bridge"], &[]));
     }
-    ill.node_networks.insert("f".into(), told(&[], &["05-cilium.conflist"]));
+    ill.node_networks
+        .insert("f".into(), told(&[], &["05-cilium.conflist"]));
     let found = notices(&ill);
     let expected = [
         "no pod CIDR for node b:",

@@ -42,11 +42,19 @@ impl Provider for None {
 
     fn fill(&self, _network: &mut DefaultNetwork, _previous: Option<&DefaultNetwork>, _mtu: u16) {}
 
-    fn unsafe_changes(&self, _previous: &DefaultNetwork, _next: &DefaultNetwork) -> Vec<FieldChange> {
+    fn unsafe_changes(
+        &self,
+        _previous: &DefaultNetwork,
+        _next: &DefaultNetwork,
+    ) -> Vec<FieldChange> {
         Vec::new()
     }
 
-    fn render(&self, _config: &Effective, _context: &Context<'_>) -> Result<Vec<Manifest>, BuildError> {
+    fn render(
+        &self,
+        _config: &Effective,
+        _context: &Context<'_>,
+    ) -> Result<Vec<Manifest>, BuildError> {
         Ok(Vec::new())
     }
 }

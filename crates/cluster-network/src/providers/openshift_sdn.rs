@@ -1,5 +1,5 @@
-//! `OpenShiftSDN`: Open vSwitch on every node, VXLAN between them, and a service proxy of its own. For clusters that have it; its images are
-//! no longer made.
+//! `OpenShiftSDN`: Open vSwitch on every node, VXLAN between them, and a service proxy of its own.
+//! For clusters that have it; its images are no longer made.
 
 use std::collections::BTreeMap;
 
@@ -71,8 +71,16 @@ impl Provider for OpenShiftSdn {
     }
 
     fn validate(&self, config: &Valid) -> Vec<Problem> {
-        let OpenShiftSdnConfig { mode, vxlan_port, mtu, use_external_openvswitch: _ } =
-            config.default_network.openshift_sdn_config.clone().unwrap_or_default();
+        let OpenShiftSdnConfig {
+            mode,
+            vxlan_port,
+            mtu,
+            use_external_openvswitch: _,
+        } = config
+            .default_network
+            .openshift_sdn_config
+            .clone()
+            .unwrap_or_default();
         [
             fields::one_of(PATH, "mode", mode.as_ref(), &MODES.map(|(mode, _)| mode)),
             fields::in_range(PATH, "vxlanPort", vxlan_port, PORT),
@@ -98,43 +106,101 @@ impl Provider for OpenShiftSdn {
     fn fill(&self, network: &mut DefaultNetwork, previous: Option<&DefaultNetwork>, mtu: u16) {
         let previous = previous.and_then(|previous| previous.openshift_sdn_config.as_ref());
         let config = network.openshift_sdn_config.get_or_insert_default();
-        config.mode.get_or_insert_with(|| "NetworkPolicy".to_owned());
+        config
+            .mode
+            .get_or_insert_with(|| "NetworkPolicy".to_owned());
         config.vxlan_port.get_or_insert(VXLAN_PORT);
-        // Pods keep the MTU that they were given: of two ends with different ones the smaller one's packets are lost.
+        // Pods keep the MTU that they were given: of two ends with different ones the smaller one's
+        // packets are lost.
         config.mtu = config.mtu.or_else(|| previous?.mtu).or(Some(mtu.into()));
         config.use_external_openvswitch.get_or_insert(false);
     }
 
     fn unsafe_changes(&self, previous: &DefaultNetwork, next: &DefaultNetwork) -> Vec<FieldChange> {
-        let of = |network: &DefaultNetwork| network.openshift_sdn_config.clone().unwrap_or_default();
+        let of =
+            |network: &DefaultNetwork| network.openshift_sdn_config.clone().unwrap_or_default();
         let (old, new) = (of(previous), of(next));
         let mut changes = Changes::under(PATH);
-        changes.compare("mode", &old.mode, &new.mode, "pods would be kept apart in another way on the nodes that have it already");
+        changes.compare(
+            "mode",
+            &old.mode,
+            &new.mode,
+            "pods would be kept apart in another way on the nodes that have it already",
+        );
         changes.compare(
             "vxlanPort",
             &old.vxlan_port,
             &new.vxlan_port,
             "nodes with the old port and with the new one would not hear each other",
         );
-        changes.compare("mtu", &old.mtu, &new.mtu, "pods that run keep the old one, and larger packets to them would be lost");
-        let why = "Open vSwitch would be restarted on every node, and with it all connections of pods";
-        changes.compare("useExternalOpenvswitch", &old.use_external_openvswitch, &new.use_external_openvswitch, why);
+        changes.compare(
+            "mtu",
+            &old.mtu,
+            &new.mtu,
+            "pods that run keep the old one, and larger packets to them would be lost",
+        );
+        let why =
+            "Open vSwitch would be restarted on every node, and with it all connections of pods";
+        changes.compare(
+            "useExternalOpenvswitch",
+            &old.use_external_openvswitch,
+            &new.use_external_openvswitch,
+            why,
+        );
         changes.found()
     }
 
-    fn render(&self, config: &Effective, context: &Context<'_>) -> Result<Vec<Manifest>, BuildError> {
-        let sdn = config.default_network.openshift_sdn_config.clone().unwrap_or_default();
+    fn render(
+        &self,
+        config: &Effective,
+        context: &Context<'_>,
+    ) -> Result<Vec<Manifest>, BuildError> {
+        let sdn = config
+            .default_network
+            .openshift_sdn_config
+            .clone()
+            .unwrap_or_default();
         let mut objects = overlay::load(&FILES)?;
-        overlay::set_file(&mut objects, "sdn-controller-config", "controller-config.yaml", yaml(&ControllerConfig::of(config, &sdn))?)?;
-        overlay::set_file(&mut objects, "sdn-config", "sdn-config.yaml", yaml(&NodeConfig::of(&config.proxy, &sdn))?)?;
+        overlay::set_file(
+            &mut objects,
+            "sdn-controller-config",
+            "controller-config.yaml",
+            yaml(&ControllerConfig::of(config, &sdn))?,
+        )?;
+        overlay::set_file(
+            &mut objects,
+            "sdn-config",
+            "sdn-config.yaml",
+            yaml(&NodeConfig::of(&config.proxy, &sdn))?,
+        )?;
         let settings = context.settings;
         let controller = [("sdn-controller", Image::Hypershift)];
-        overlay::workload(&mut objects, "sdn-controller", &controller, Some("sdn-controller-config"), settings)?;
-        overlay::workload(&mut objects, "sdn", &[("sdn", Image::Node)], Some("sdn-config"), settings)?;
+        overlay::workload(
+            &mut objects,
+            "sdn-controller",
+            &controller,
+            Some("sdn-controller-config"),
+            settings,
+        )?;
+        overlay::workload(
+            &mut objects,
+            "sdn",
+            &[("sdn", Image::Node)],
+            Some("sdn-config"),
+            settings,
+        )?;
         if sdn.use_external_openvswitch == Some(true) {
-            objects.retain(|object| !(object.key().kind == kinds::DAEMON_SET && object.key().name == "ovs"));
+            objects.retain(|object| {
+                !(object.key().kind == kinds::DAEMON_SET && object.key().name == "ovs")
+            });
         } else {
-            overlay::workload(&mut objects, "ovs", &[("openvswitch", Image::Node)], None, settings)?;
+            overlay::workload(
+                &mut objects,
+                "ovs",
+                &[("openvswitch", Image::Node)],
+                None,
+                settings,
+            )?;
         }
         Ok(objects)
     }
@@ -146,7 +212,12 @@ fn yaml(file: &impl Serialize) -> Result<String, BuildError> {
 
 fn plugin(config: &OpenShiftSdnConfig) -> String {
     let mode = config.mode.as_deref().unwrap_or_default();
-    MODES.iter().find(|(name, _)| *name == mode).map(|(_, plugin)| *plugin).unwrap_or_default().to_owned()
+    MODES
+        .iter()
+        .find(|(name, _)| *name == mode)
+        .map(|(_, plugin)| *plugin)
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// The controller's configuration file, as far as it reads it.
@@ -187,8 +258,17 @@ impl ControllerConfig {
             kind: "OpenShiftControllerManagerConfig".to_owned(),
             network: ControllerNetwork {
                 network_plugin_name: plugin(sdn),
-                cluster_networks: blocks.map(|block| Block { cidr: block.cidr.to_string(), host_subnet_length: block.host_bits }).collect(),
-                service_network_cidr: config.service_networks.first().map(ToString::to_string).unwrap_or_default(),
+                cluster_networks: blocks
+                    .map(|block| Block {
+                        cidr: block.cidr.to_string(),
+                        host_subnet_length: block.host_bits,
+                    })
+                    .collect(),
+                service_network_cidr: config
+                    .service_networks
+                    .first()
+                    .map(ToString::to_string)
+                    .unwrap_or_default(),
                 vxlan_port,
                 vxlan_port_misspelt: vxlan_port,
             },
@@ -234,9 +314,15 @@ impl NodeConfig {
         Self {
             api_version: "v1".to_owned(),
             kind: "NodeConfig".to_owned(),
-            network_config: NodeNetworkConfig { network_plugin_name: plugin(sdn), mtu: sdn.mtu.unwrap_or_default() },
+            network_config: NodeNetworkConfig {
+                network_plugin_name: plugin(sdn),
+                mtu: sdn.mtu.unwrap_or_default(),
+            },
             serving_info: ServingInfo {
-                bind_address: proxy::join(proxy.bind_address.as_deref().unwrap_or("0.0.0.0"), UNUSED_PORT),
+                bind_address: proxy::join(
+                    proxy.bind_address.as_deref().unwrap_or("0.0.0.0"),
+                    UNUSED_PORT,
+                ),
                 client_ca: "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt".to_owned(),
             },
             kubelet_arguments: BTreeMap::from([

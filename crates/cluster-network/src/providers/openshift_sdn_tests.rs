@@ -13,7 +13,11 @@ fn spec(config: Value) -> Value {
 }
 
 fn names(spec: Value) -> Vec<String> {
-    decide(spec).units[0].objects.iter().map(|object| object.key().human()).collect()
+    decide(spec).units[0]
+        .objects
+        .iter()
+        .map(|object| object.key().human())
+        .collect()
 }
 
 /// The objects of the operator that Weft replaces, as its renderer printed them.
@@ -66,12 +70,15 @@ fn the_objects_are_those_of_the_original() {
 fn the_files_say_what_was_asked_for_in_every_mode() {
     for (mode, plugin) in super::MODES {
         let mut spec = spec(json!({"mode": mode, "vxlanPort": 4790, "mtu": 8950}));
-        spec["clusterNetworks"] =
-            json!([{"cidr": "10.128.0.0/15", "hostSubnetLength": 9}, {"cidr": "10.0.0.0/14", "hostSubnetLength": 10}]);
-        spec["kubeProxyConfig"] =
-            json!({"bindAddress": "192.168.0.1", "iptablesSyncPeriod": "1m", "proxyArguments": {"masquerade-all": ["true"]}});
+        spec["clusterNetworks"] = json!([{"cidr": "10.128.0.0/15", "hostSubnetLength": 9}, {"cidr": "10.0.0.0/14", "hostSubnetLength": 10}]);
+        spec["kubeProxyConfig"] = json!({"bindAddress": "192.168.0.1", "iptablesSyncPeriod": "1m", "proxyArguments": {"masquerade-all": ["true"]}});
         let decision = decide(spec);
-        let controller: Value = serde_saphyr::from_str(file(&decision, "sdn-controller-config", "controller-config.yaml")).unwrap();
+        let controller: Value = serde_saphyr::from_str(file(
+            &decision,
+            "sdn-controller-config",
+            "controller-config.yaml",
+        ))
+        .unwrap();
         assert_eq!(
             controller,
             json!({
@@ -83,7 +90,8 @@ fn the_files_say_what_was_asked_for_in_every_mode() {
                 },
             })
         );
-        let node: Value = serde_saphyr::from_str(file(&decision, "sdn-config", "sdn-config.yaml")).unwrap();
+        let node: Value =
+            serde_saphyr::from_str(file(&decision, "sdn-config", "sdn-config.yaml")).unwrap();
         assert_eq!(
             node,
             json!({
@@ -101,13 +109,23 @@ fn the_files_say_what_was_asked_for_in_every_mode() {
 fn the_files_are_read_back_as_they_were_meant() {
     // Values that YAML would take for something else, if they were not quoted.
     let mut spec = spec(json!({}));
-    spec["kubeProxyConfig"] = json!({"iptablesSyncPeriod": "5s", "proxyArguments": {"on": ["true", "1e3", "~", ": #"]}});
+    spec["kubeProxyConfig"] =
+        json!({"iptablesSyncPeriod": "5s", "proxyArguments": {"on": ["true", "1e3", "~", ": #"]}});
     let decision = decide(spec.clone());
-    let node: NodeConfig = serde_saphyr::from_str(file(&decision, "sdn-config", "sdn-config.yaml")).unwrap();
+    let node: NodeConfig =
+        serde_saphyr::from_str(file(&decision, "sdn-config", "sdn-config.yaml")).unwrap();
     assert_eq!(node.iptables_sync_period, "5s");
     assert_eq!(node.proxy_arguments["on"], ["true", "1e3", "~", ": #"]);
-    let controller: ControllerConfig = serde_saphyr::from_str(file(&decision, "sdn-controller-config", "controller-config.yaml")).unwrap();
-    assert_eq!(controller.network.vxlan_port, controller.network.vxlan_port_misspelt);
+    let controller: ControllerConfig = serde_saphyr::from_str(file(
+        &decision,
+        "sdn-controller-config",
+        "controller-config.yaml",
+    ))
+    .unwrap();
+    assert_eq!(
+        controller.network.vxlan_port,
+        controller.network.vxlan_port_misspelt
+    );
 }
 
 #[test]
@@ -131,11 +149,21 @@ fn outdated_spellings_mean_the_same_and_are_no_change() {
     let mut outdated = spec(json!({"mode": "Networkpolicy"}));
     outdated["defaultNetwork"]["type"] = "OpenshiftSDN".into();
     let canonical = spec(json!({"mode": "NetworkPolicy"}));
-    assert_eq!(decide(outdated.clone()).decided, decide(canonical.clone()).decided);
+    assert_eq!(
+        decide(outdated.clone()).decided,
+        decide(canonical.clone()).decided
+    );
     assert_eq!(refused(outdated, canonical.clone()), [""; 0]);
-    assert_eq!(decide(spec(json!({"mode": ""}))).decided, decide(canonical).decided);
+    assert_eq!(
+        decide(spec(json!({"mode": ""}))).decided,
+        decide(canonical).decided
+    );
     let explicit = json!({"mode": "NetworkPolicy", "vxlanPort": 4789, "mtu": 1450, "useExternalOpenvswitch": false});
-    assert_eq!(refused(spec(json!({})), spec(explicit)), [""; 0], "a default that is written out");
+    assert_eq!(
+        refused(spec(json!({})), spec(explicit)),
+        [""; 0],
+        "a default that is written out"
+    );
 }
 
 #[test]
@@ -148,23 +176,39 @@ fn settings_do_not_change_under_pods() {
         ("useExternalOpenvswitch", json!(false), json!(true)),
     ] {
         let text = |value: &Value| value.to_string().trim_matches('"').to_owned();
-        assert_eq!(refused(spec(json!({})), spec(json!({field: new}))), [format!("{path}.{field} {} -> {}", text(&old), text(&new))]);
+        assert_eq!(
+            refused(spec(json!({})), spec(json!({field: new}))),
+            [format!("{path}.{field} {} -> {}", text(&old), text(&new))]
+        );
     }
 }
 
 #[test]
 fn the_mtu_is_carried_on() {
     let before = decide(spec(json!({"mtu": 8950}))).decided.to_string();
-    let after = crate::testing::try_decide(spec(json!({})), Some(&before), &weft_plan::Facts::default()).unwrap();
-    assert_eq!(after.decided["defaultNetwork"]["openshiftSDNConfig"]["mtu"], 8950);
+    let after =
+        crate::testing::try_decide(spec(json!({})), Some(&before), &weft_plan::Facts::default())
+            .unwrap();
+    assert_eq!(
+        after.decided["defaultNetwork"]["openshiftSDNConfig"]["mtu"],
+        8950
+    );
 }
 
 #[test]
 fn what_is_out_of_range_is_named_all_at_once() {
-    let found = problems(spec(json!({"mode": "broken", "vxlanPort": 66666, "mtu": 70000})));
+    let found = problems(spec(
+        json!({"mode": "broken", "vxlanPort": 66666, "mtu": 70000}),
+    ));
     assert_eq!(found.len(), 3, "{found:#?}");
-    for (problem, word) in found.iter().zip(["mode: \"broken\"", "vxlanPort: 66666", "mtu: 70000"]) {
-        assert!(problem.starts_with(&format!("spec.defaultNetwork.openshiftSDNConfig.{word}")), "{problem}");
+    for (problem, word) in found
+        .iter()
+        .zip(["mode: \"broken\"", "vxlanPort: 66666", "mtu: 70000"])
+    {
+        assert!(
+            problem.starts_with(&format!("spec.defaultNetwork.openshiftSDNConfig.{word}")),
+            "{problem}"
+        );
     }
     for limit in [576, 65536] {
         assert_eq!(problems(spec(json!({"mtu": limit}))), [""; 0]);

@@ -1,4 +1,5 @@
-//! Arguments of kube-proxy, each read as what it is. What nobody has asked for in the end is an argument that means nothing.
+//! Arguments of kube-proxy, each read as what it is. What nobody has asked for in the end is an
+//! argument that means nothing.
 
 use std::{collections::BTreeMap, net::IpAddr, ops::RangeInclusive};
 
@@ -49,7 +50,11 @@ impl Arguments {
                 ),
             });
         }
-        if self.problems.is_empty() { Ok(()) } else { Err(self.problems) }
+        if self.problems.is_empty() {
+            Ok(())
+        } else {
+            Err(self.problems)
+        }
     }
 
     /// Any text.
@@ -59,7 +64,12 @@ impl Arguments {
 
     /// One of some words.
     pub(crate) fn choice(&mut self, name: &str, known: &[&str]) -> Option<String> {
-        self.read(name, |text| known.contains(&text).then(|| text.to_owned()).ok_or_else(|| format!("choose {}", known.join(", "))))
+        self.read(name, |text| {
+            known
+                .contains(&text)
+                .then(|| text.to_owned())
+                .ok_or_else(|| format!("choose {}", known.join(", ")))
+        })
     }
 
     /// `true` or `false`, as Go's `strconv.ParseBool` knows them.
@@ -75,22 +85,38 @@ impl Arguments {
     pub(crate) fn number(&mut self, name: &str, range: RangeInclusive<i32>) -> Option<i32> {
         self.read(name, |text| {
             let number = text.parse().ok().filter(|number| range.contains(number));
-            number.ok_or_else(|| format!("write a number from {} to {}", range.start(), range.end()))
+            number
+                .ok_or_else(|| format!("write a number from {} to {}", range.start(), range.end()))
         })
     }
 
     /// An IP address.
     pub(crate) fn address(&mut self, name: &str) -> Option<String> {
         self.read(name, |text| {
-            text.parse::<IpAddr>().map(|ip| ip.to_string()).map_err(|_| "write an IP address, like 0.0.0.0 or ::".to_owned())
+            text.parse::<IpAddr>()
+                .map(|ip| ip.to_string())
+                .map_err(|_| "write an IP address, like 0.0.0.0 or ::".to_owned())
         })
     }
 
     /// An IP address and a port, each an argument of its own.
-    pub(crate) fn address_and_port(&mut self, address: &str, port: &str, default: u16) -> Option<String> {
+    pub(crate) fn address_and_port(
+        &mut self,
+        address: &str,
+        port: &str,
+        default: u16,
+    ) -> Option<String> {
         let address = self.address(address);
-        let port = self.read(port, |text| text.parse::<u16>().map_err(|_| "write a port from 0 to 65535".to_owned()));
-        (address.is_some() || port.is_some()).then(|| super::join(address.as_deref().unwrap_or("0.0.0.0"), port.unwrap_or(default)))
+        let port = self.read(port, |text| {
+            text.parse::<u16>()
+                .map_err(|_| "write a port from 0 to 65535".to_owned())
+        });
+        (address.is_some() || port.is_some()).then(|| {
+            super::join(
+                address.as_deref().unwrap_or("0.0.0.0"),
+                port.unwrap_or(default),
+            )
+        })
     }
 
     /// Blocks of addresses, separated by commas. `or` is a word that may stand instead of them.
@@ -101,7 +127,9 @@ impl Arguments {
                 return Ok(blocks.into_iter().map(str::to_owned).collect());
             }
             let or = or.map(|word| format!(", or {word}")).unwrap_or_default();
-            Err(format!("write blocks of addresses separated by commas, like 10.0.0.0/8,fd00::/8{or}"))
+            Err(format!(
+                "write blocks of addresses separated by commas, like 10.0.0.0/8,fd00::/8{or}"
+            ))
         })
     }
 
@@ -110,7 +138,11 @@ impl Arguments {
         let blocks = self.blocks(name, None)?;
         let v6 = |block: &String| block.contains(':');
         if blocks.len() > 2 || blocks.len() == 2 && v6(&blocks[0]) == v6(&blocks[1]) {
-            self.refuse(name, &blocks.join(","), "write one block, or one of IPv4 and one of IPv6");
+            self.refuse(
+                name,
+                &blocks.join(","),
+                "write one block, or one of IPv4 and one of IPv6",
+            );
             return None;
         }
         Some(blocks.join(","))
@@ -121,11 +153,19 @@ impl Arguments {
         self.read(name, |text| {
             let number = |text: &str| text.trim().parse::<u16>().ok();
             let right = match (text.split_once('-'), text.split_once('+')) {
-                (Some((first, last)), _) => number(first).zip(number(last)).is_some_and(|(first, last)| first <= last),
-                (_, Some((first, size))) => number(first).zip(number(size)).is_some_and(|(first, size)| first.checked_add(size).is_some()),
+                (Some((first, last)), _) => number(first)
+                    .zip(number(last))
+                    .is_some_and(|(first, last)| first <= last),
+                (_, Some((first, size))) => number(first)
+                    .zip(number(size))
+                    .is_some_and(|(first, size)| first.checked_add(size).is_some()),
                 _ => number(text).is_some(),
             };
-            if right { Ok(text.to_owned()) } else { Err("write a range of ports, like 30000-32767".to_owned()) }
+            if right {
+                Ok(text.to_owned())
+            } else {
+                Err("write a range of ports, like 30000-32767".to_owned())
+            }
         })
     }
 
@@ -133,7 +173,9 @@ impl Arguments {
     pub(crate) fn duration(&mut self, name: &str, zero: bool) -> Option<String> {
         self.read(name, |text| match text.parse::<GoDuration>() {
             Ok(_) => Ok(text.to_owned()),
-            Err(DurationError::NotPositive(_)) if zero && !text.starts_with('-') => Ok("0s".to_owned()),
+            Err(DurationError::NotPositive(_)) if zero && !text.starts_with('-') => {
+                Ok("0s".to_owned())
+            }
             Err(error) => Err(error.to_string()),
         })
     }
@@ -145,13 +187,19 @@ impl Arguments {
                 let (name, value) = gate.trim().split_once('=')?;
                 Some((name.to_owned(), value.parse().ok()?))
             };
-            text.split(',').map(gate).collect::<Option<_>>().ok_or_else(|| "write it like GateA=true,GateB=false".to_owned())
+            text.split(',')
+                .map(gate)
+                .collect::<Option<_>>()
+                .ok_or_else(|| "write it like GateA=true,GateB=false".to_owned())
         })
     }
 
     /// Adds a problem of an argument.
     pub(crate) fn refuse(&mut self, name: &str, value: &str, rule: &str) {
-        self.problems.push(Problem { field: format!("{PATH}.{name}"), message: format!("{value:?} is not valid: {rule}") });
+        self.problems.push(Problem {
+            field: format!("{PATH}.{name}"),
+            message: format!("{value:?} is not valid: {rule}"),
+        });
     }
 
     fn read<T>(&mut self, name: &str, read: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {

@@ -1,4 +1,5 @@
-//! kube-proxy's configuration file: `KubeProxyConfiguration`, version v1alpha1, as far as arguments lead to it.
+//! kube-proxy's configuration file: `KubeProxyConfiguration`, version v1alpha1, as far as arguments
+//! lead to it.
 
 use std::collections::BTreeMap;
 
@@ -132,7 +133,12 @@ fn is_empty<T: Default + PartialEq>(part: &T) -> bool {
 }
 
 const MODES: [&str; 3] = ["iptables", "ipvs", "nftables"];
-const LOCAL_MODES: [&str; 4] = ["ClusterCIDR", "NodeCIDR", "BridgeInterface", "InterfaceNamePrefix"];
+const LOCAL_MODES: [&str; 4] = [
+    "ClusterCIDR",
+    "NodeCIDR",
+    "BridgeInterface",
+    "InterfaceNamePrefix",
+];
 
 /// A bit of a packet's mark.
 const BIT: std::ops::RangeInclusive<i32> = 0..=31;
@@ -155,8 +161,16 @@ impl KubeProxyConfiguration {
             api_version: "kubeproxy.config.k8s.io/v1alpha1".to_owned(),
             kind: "KubeProxyConfiguration".to_owned(),
             bind_address: from.address("bind-address"),
-            healthz_bind_address: from.address_and_port("healthz-bind-address", "healthz-port", 10256),
-            metrics_bind_address: from.address_and_port("metrics-bind-address", "metrics-port", 10249),
+            healthz_bind_address: from.address_and_port(
+                "healthz-bind-address",
+                "healthz-port",
+                10256,
+            ),
+            metrics_bind_address: from.address_and_port(
+                "metrics-bind-address",
+                "metrics-port",
+                10249,
+            ),
             enable_profiling: from.flag("enable-profiling").or(profiling),
             show_hidden_metrics_for_version: from.text("show-hidden-metrics-for-version"),
             feature_gates: from.gates("feature-gates"),
@@ -171,10 +185,16 @@ impl KubeProxyConfiguration {
             config_sync_period: from.duration("config-sync-period", false),
             port_range: from.port_range("proxy-port-range"),
             nftables: NfTables {
-                masquerade_bit: from.number("nftables-masquerade-bit", BIT).or(masquerade_bit),
+                masquerade_bit: from
+                    .number("nftables-masquerade-bit", BIT)
+                    .or(masquerade_bit),
                 masquerade_all,
-                sync_period: from.duration("nftables-sync-period", false).or_else(|| sync_period.clone()),
-                min_sync_period: from.duration("nftables-min-sync-period", true).or_else(|| min_sync_period.clone()),
+                sync_period: from
+                    .duration("nftables-sync-period", false)
+                    .or_else(|| sync_period.clone()),
+                min_sync_period: from
+                    .duration("nftables-min-sync-period", true)
+                    .or_else(|| min_sync_period.clone()),
             },
             iptables: IpTables {
                 masquerade_bit,
@@ -212,16 +232,36 @@ impl KubeProxyConfiguration {
         let mode = self.detect_local_mode.as_deref();
         let rule = |argument: &str| format!("set {argument} too");
         if mode == Some("BridgeInterface") && self.detect_local.bridge_interface.is_none() {
-            arguments.refuse("detect-local-mode", "BridgeInterface", &rule("pod-bridge-interface"));
+            arguments.refuse(
+                "detect-local-mode",
+                "BridgeInterface",
+                &rule("pod-bridge-interface"),
+            );
         }
-        if mode == Some("InterfaceNamePrefix") && self.detect_local.interface_name_prefix.is_none() {
-            arguments.refuse("detect-local-mode", "InterfaceNamePrefix", &rule("pod-interface-name-prefix"));
+        if mode == Some("InterfaceNamePrefix") && self.detect_local.interface_name_prefix.is_none()
+        {
+            arguments.refuse(
+                "detect-local-mode",
+                "InterfaceNamePrefix",
+                &rule("pod-interface-name-prefix"),
+            );
         }
-        let length =
-            |text: &Option<String>| text.as_deref().and_then(|text| text.parse::<GoDuration>().ok()).map(|length| length.nanoseconds());
+        let length = |text: &Option<String>| {
+            text.as_deref()
+                .and_then(|text| text.parse::<GoDuration>().ok())
+                .map(|length| length.nanoseconds())
+        };
         for (name, least, period) in [
-            ("iptables-min-sync-period", &self.iptables.min_sync_period, &self.iptables.sync_period),
-            ("ipvs-min-sync-period", &self.ipvs.min_sync_period, &self.ipvs.sync_period),
+            (
+                "iptables-min-sync-period",
+                &self.iptables.min_sync_period,
+                &self.iptables.sync_period,
+            ),
+            (
+                "ipvs-min-sync-period",
+                &self.ipvs.min_sync_period,
+                &self.ipvs.sync_period,
+            ),
         ] {
             if let (Some(least), Some(period), Some(text)) = (length(least), length(period), least)
                 && least > period

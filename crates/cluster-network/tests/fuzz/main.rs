@@ -1,4 +1,5 @@
-//! Fuzz targets. As plain tests they take some thousand random inputs each; `make fuzz` lets a coverage-guided fuzzer look for more.
+//! Fuzz targets. As plain tests they take some thousand random inputs each; `make fuzz` lets a
+//! coverage-guided fuzzer look for more.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
@@ -18,9 +19,21 @@ fn resource(spec: Value) -> Value {
 
 fn decide(resource: &Value, record: Option<&str>) -> Result<Decision, Refusal> {
     let settings = Settings {
-        images: Image::ALL.iter().map(|image| (*image, "registry.example/x:1".to_owned())).collect(),
-        api_server: Some(ApiServer { host: "api.example".to_owned(), port: "6443".to_owned() }),
+        images: Image::ALL
+            .iter()
+            .map(|image| (*image, "registry.example/x:1".to_owned()))
+            .collect(),
+        api_server: Some(ApiServer {
+            host: "api.example".to_owned(),
+            port: "6443".to_owned(),
+        }),
         ..Settings::default()
     };
-    ClusterNetwork::new(settings).decide(Input { resource, record, decided: None, facts: &Facts::default(), random: &mut |_| {} })
+    ClusterNetwork::new(settings).decide(Input {
+        resource,
+        record,
+        decided: None,
+        facts: &Facts::default(),
+        random: &mut |_| {},
+    })
 }

@@ -1,16 +1,22 @@
-//! Whole resources and records, as the API server might have stored them under any schema: a decision is made or refused, and nothing else.
+//! Whole resources and records, as the API server might have stored them under any schema: a
+//! decision is made or refused, and nothing else.
 
 use serde_json::{Value, json};
 use weft_cluster_network::{RENDER_ERROR, providers, record};
 
 use crate::{decide, resource};
 
-/// Decides, and what is accepted can be built, and means the same when it is read again: from the resource and from the record.
+/// Decides, and what is accepted can be built, and means the same when it is read again: from the
+/// resource and from the record.
 fn check(resource: &Value) -> Option<String> {
     let decision = match decide(resource, None) {
         Ok(decision) => decision,
         Err(refusal) => {
-            assert_ne!(refusal.reason, RENDER_ERROR, "what is valid can be built: {:?}: {resource}", refusal.problems);
+            assert_ne!(
+                refusal.reason, RENDER_ERROR,
+                "what is valid can be built: {:?}: {resource}",
+                refusal.problems
+            );
             assert!(!refusal.problems.is_empty(), "{resource}");
             return None;
         }
@@ -19,7 +25,8 @@ fn check(resource: &Value) -> Option<String> {
     let mut again = resource.clone();
     again["spec"] = decision.decided.clone();
     for (resource, what) in [(resource, "asked again"), (&again, "what was decided")] {
-        let same = decide(resource, Some(&record)).unwrap_or_else(|refusal| panic!("{what}: {:?}: {resource}", refusal.problems));
+        let same = decide(resource, Some(&record))
+            .unwrap_or_else(|refusal| panic!("{what}: {:?}: {resource}", refusal.problems));
         assert_eq!(same.decided, decision.decided, "{what}: {resource}");
         assert_eq!(same.units, decision.units, "{what}: {resource}");
     }
@@ -142,32 +149,44 @@ fn set(spec: &mut Value, path: &str, value: &Value) {
     *place = value.clone();
 }
 
-/// From one specification to another: it is carried out or refused, and what is refused as unsafe is refused with reasons.
+/// From one specification to another: it is carried out or refused, and what is refused as unsafe
+/// is refused with reasons.
 #[test]
 fn edited_specifications() {
     let values = values();
-    bolero::check!().with_iterations(3000).with_max_len(24).for_each(|bytes| {
-        let mut spec = json!({
-            "serviceNetwork": "172.30.0.0/16",
-            "clusterNetworks": [{"cidr": "10.128.0.0/14", "hostSubnetLength": 9}],
-            "defaultNetwork": {"type": "OpenShiftSDN"},
-        });
-        let mut before: Option<String> = None;
-        for edit in bytes.chunks_exact(2) {
-            set(&mut spec, FIELDS[usize::from(edit[0]) % FIELDS.len()], &values[usize::from(edit[1]) % values.len()]);
-            let resource = resource(spec.clone());
-            if let Some(record) = check(&resource) {
-                if let Err(refusal) = decide(&resource, before.as_deref()) {
-                    let changes: Vec<_> = refusal.changes.iter().map(|change| (&change.old, &change.new)).collect();
-                    assert!(
-                        !changes.is_empty() && changes.iter().all(|(old, new)| old != new),
-                        "{:?}: {before:?} {resource}",
-                        refusal.problems
-                    );
-                } else {
-                    before = Some(record);
+    bolero::check!()
+        .with_iterations(3000)
+        .with_max_len(24)
+        .for_each(|bytes| {
+            let mut spec = json!({
+                "serviceNetwork": "172.30.0.0/16",
+                "clusterNetworks": [{"cidr": "10.128.0.0/14", "hostSubnetLength": 9}],
+                "defaultNetwork": {"type": "OpenShiftSDN"},
+            });
+            let mut before: Option<String> = None;
+            for edit in bytes.chunks_exact(2) {
+                set(
+                    &mut spec,
+                    FIELDS[usize::from(edit[0]) % FIELDS.len()],
+                    &values[usize::from(edit[1]) % values.len()],
+                );
+                let resource = resource(spec.clone());
+                if let Some(record) = check(&resource) {
+                    if let Err(refusal) = decide(&resource, before.as_deref()) {
+                        let changes: Vec<_> = refusal
+                            .changes
+                            .iter()
+                            .map(|change| (&change.old, &change.new))
+                            .collect();
+                        assert!(
+                            !changes.is_empty() && changes.iter().all(|(old, new)| old != new),
+                            "{:?}: {before:?} {resource}",
+                            refusal.problems
+                        );
+                    } else {
+                        before = Some(record);
+                    }
                 }
             }
-        }
-    });
+        });
 }

@@ -1,4 +1,5 @@
-//! Texts with a syntax: none makes a parser panic, and the schema and Weft itself agree on which are right.
+//! Texts with a syntax: none makes a parser panic, and the schema and Weft itself agree on which
+//! are right.
 
 use std::sync::LazyLock;
 
@@ -13,9 +14,13 @@ use crate::resource;
 
 const INPUTS: usize = 500;
 
-/// A text out of these pieces: one for each byte. So most inputs are nearly right, and a fuzzer can build on what it has found.
+/// A text out of these pieces: one for each byte. So most inputs are nearly right, and a fuzzer can
+/// build on what it has found.
 fn text(bytes: &[u8], pieces: &[&str]) -> String {
-    bytes.iter().map(|byte| pieces[usize::from(*byte) % pieces.len()]).collect()
+    bytes
+        .iter()
+        .map(|byte| pieces[usize::from(*byte) % pieces.len()])
+        .collect()
 }
 
 /// What the rules of the schema have against a specification.
@@ -24,21 +29,32 @@ fn broken_rules(resource: &Value) -> Vec<String> {
         let crd = serde_json::to_value(weft_api::cluster_network::crd()).unwrap();
         compile_schema(&crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
     });
-    let errors =
-        Validator::new().validate_compiled(&RULES, resource, None).map_or_else(kube_cel::ValidationErrors::into_vec, |()| Vec::new());
-    errors.iter().map(|error| format!("{}: {}", error.field_path, error.message)).collect()
+    let errors = Validator::new()
+        .validate_compiled(&RULES, resource, None)
+        .map_or_else(kube_cel::ValidationErrors::into_vec, |()| Vec::new());
+    errors
+        .iter()
+        .map(|error| format!("{}: {}", error.field_path, error.message))
+        .collect()
 }
 
-/// The schema and Weft itself agree on a specification. That a block lies in a reserved one Weft alone says. Returns whether it is right.
+/// The schema and Weft itself agree on a specification. That a block lies in a reserved one Weft
+/// alone says. Returns whether it is right.
 fn agree(spec: &Value) -> bool {
     let resource = resource(spec.clone());
     let rules = broken_rules(&resource);
-    let valid = read(&resource).and_then(|resource| validate(&resource.spec, providers::ALL).map(|_| ()));
+    let valid =
+        read(&resource).and_then(|resource| validate(&resource.spec, providers::ALL).map(|_| ()));
     match (&*rules, &valid) {
         ([], Ok(())) | ([_, ..], Err(_)) => {}
         ([], Err(problems)) => {
-            let reserved = problems.iter().all(|problem| problem.message.contains(", which is for "));
-            assert!(reserved, "{spec}: no rule of the schema refuses it, but Weft does: {problems:?}");
+            let reserved = problems
+                .iter()
+                .all(|problem| problem.message.contains(", which is for "));
+            assert!(
+                reserved,
+                "{spec}: no rule of the schema refuses it, but Weft does: {problems:?}"
+            );
         }
         (rules, Ok(())) => panic!("{spec}: Weft accepts it, but the schema does not: {rules:?}"),
     }
@@ -48,13 +64,18 @@ fn agree(spec: &Value) -> bool {
 #[test]
 fn blocks() {
     const PIECES: [&str; 24] = [
-        "0", "1", "10", "32", "48", "64", "128", "192", "255", "256", ".", "0.0.0", "/", "/8", "/16", "/032", "fd01", ":", "::", "f",
-        "::ffff:", "%eth0", "+", " ",
+        "0", "1", "10", "32", "48", "64", "128", "192", "255", "256", ".", "0.0.0", "/", "/8",
+        "/16", "/032", "fd01", ":", "::", "f", "::ffff:", "%eth0", "+", " ",
     ];
-    bolero::check!().with_iterations(INPUTS).with_max_len(12).for_each(|bytes| {
-        let text = text(bytes, &PIECES);
-        agree(&json!({"defaultNetwork": {"type": "None"}, "clusterNetworks": [{"cidr": text}]}));
-    });
+    bolero::check!()
+        .with_iterations(INPUTS)
+        .with_max_len(12)
+        .for_each(|bytes| {
+            let text = text(bytes, &PIECES);
+            agree(
+                &json!({"defaultNetwork": {"type": "None"}, "clusterNetworks": [{"cidr": text}]}),
+            );
+        });
 }
 
 #[test]
@@ -83,12 +104,19 @@ fn pairs_of_blocks() {
 
 #[test]
 fn addresses_and_durations_of_the_proxy() {
-    const PIECES: [&str; 20] =
-        ["0", "1", "30", "192", "255", ".", "0.0.0", ":", "::", "::ffff:", "f", "s", "m", "ms", "h", ".5", "-", "+", " ", "%"];
-    bolero::check!().with_iterations(INPUTS).with_max_len(8).for_each(|bytes| {
-        let text = text(bytes, &PIECES);
-        for field in ["bindAddress", "iptablesSyncPeriod"] {
-            agree(&json!({"defaultNetwork": {"type": "None"}, "kubeProxyConfig": {field: text}}));
-        }
-    });
+    const PIECES: [&str; 20] = [
+        "0", "1", "30", "192", "255", ".", "0.0.0", ":", "::", "::ffff:", "f", "s", "m", "ms", "h",
+        ".5", "-", "+", " ", "%",
+    ];
+    bolero::check!()
+        .with_iterations(INPUTS)
+        .with_max_len(8)
+        .for_each(|bytes| {
+            let text = text(bytes, &PIECES);
+            for field in ["bindAddress", "iptablesSyncPeriod"] {
+                agree(
+                    &json!({"defaultNetwork": {"type": "None"}, "kubeProxyConfig": {field: text}}),
+                );
+            }
+        });
 }

@@ -23,8 +23,10 @@ pub const NAMESPACE_UNIT: &str = "namespace";
 pub const MONITORING_UNIT: &str = "monitoring";
 
 const NAMESPACE_FILE: &str = include_str!("../../../../components/nmstate/namespace.yaml");
-const FILES: [&str; 2] =
-    [include_str!("../../../../components/nmstate/rbac.yaml"), include_str!("../../../../components/nmstate/daemonset.yaml")];
+const FILES: [&str; 2] = [
+    include_str!("../../../../components/nmstate/rbac.yaml"),
+    include_str!("../../../../components/nmstate/daemonset.yaml"),
+];
 const CONSTRAINTS: &str = include_str!("../../../../components/nmstate/openshift.yaml");
 const MONITORING: &str = include_str!("../../../../components/nmstate/monitoring.yaml");
 
@@ -43,7 +45,8 @@ pub const KINDS: &[Kind] = &[
     kinds::PROMETHEUS_RULE,
 ];
 
-/// Why objects could not be built. Manifests and overlays are ours, so each of these is a defect of Weft.
+/// Why objects could not be built. Manifests and overlays are ours, so each of these is a defect of
+/// Weft.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// A manifest or an overlay is wrong.
@@ -55,26 +58,40 @@ pub enum BuildError {
 }
 
 /// The units of a configuration.
-pub(super) fn units(effective: &Effective, settings: &Settings, facts: &Facts) -> Result<Vec<Unit>, BuildError> {
+pub(super) fn units(
+    effective: &Effective,
+    settings: &Settings,
+    facts: &Facts,
+) -> Result<Vec<Unit>, BuildError> {
     let read = |files: &[&str]| load(files, NAMESPACE, &settings.namespace);
     let mut agent = read(&FILES)?;
     if facts.serves(kinds::SECURITY_CONTEXT_CONSTRAINTS) {
         agent.extend(read(&[CONSTRAINTS])?);
         // Else any that the pods may use could be chosen for them.
-        agent.iter_mut().for_each(|object| object.set_pod_annotation("openshift.io/required-scc", AGENT));
+        agent
+            .iter_mut()
+            .for_each(|object| object.set_pod_annotation("openshift.io/required-scc", AGENT));
     }
-    for object in agent.iter_mut().filter(|object| object.key().kind == kinds::DAEMON_SET) {
+    for object in agent
+        .iter_mut()
+        .filter(|object| object.key().kind == kinds::DAEMON_SET)
+    {
         object.edit_pods(|pod| configure(pod, effective, settings))?;
     }
     let mut namespace = read(&[NAMESPACE_FILE])?;
     for object in &mut namespace {
         object.set_label("name", &settings.namespace);
     }
-    let unit = |name: &str, objects: Vec<Manifest>| Unit { name: name.to_owned(), objects };
+    let unit = |name: &str, objects: Vec<Manifest>| Unit {
+        name: name.to_owned(),
+        objects,
+    };
     let mut units = vec![unit(NAMESPACE_UNIT, namespace), unit(AGENT_UNIT, agent)];
     if is_monitored(facts) && is_beside_the_agents(settings) {
         let mut monitoring = read(&[MONITORING])?;
-        monitoring.iter_mut().try_for_each(|object| adapt(object, settings))?;
+        monitoring
+            .iter_mut()
+            .try_for_each(|object| adapt(object, settings))?;
         units.push(unit(MONITORING_UNIT, monitoring));
     }
     Ok(units)
@@ -94,15 +111,23 @@ pub(super) fn is_beside_the_agents(settings: &Settings) -> bool {
 fn adapt(object: &mut Manifest, settings: &Settings) -> Result<(), ManifestError> {
     match object.key().kind {
         kinds::ROLE_BINDING => object.edit("/subjects/0", |reader: &mut Subject| {
-            (reader.namespace, reader.name) = (Some(settings.prometheus.0.clone()), settings.prometheus.1.clone());
+            (reader.namespace, reader.name) = (
+                Some(settings.prometheus.0.clone()),
+                settings.prometheus.1.clone(),
+            );
             Ok::<_, Infallible>(())
         }),
-        kinds::SERVICE_MONITOR => object.edit("/spec/namespaceSelector/matchNames", |names: &mut Vec<String>| {
-            *names = vec![settings.namespace.clone()];
-            Ok::<_, Infallible>(())
-        }),
+        kinds::SERVICE_MONITOR => object.edit(
+            "/spec/namespaceSelector/matchNames",
+            |names: &mut Vec<String>| {
+                *names = vec![settings.namespace.clone()];
+                Ok::<_, Infallible>(())
+            },
+        ),
         kinds::PROMETHEUS_RULE => object.edit("/spec/groups", |groups: &mut Value| {
-            let text = groups.to_string().replace(&of(NAMESPACE), &of(&settings.namespace));
+            let text = groups
+                .to_string()
+                .replace(&of(NAMESPACE), &of(&settings.namespace));
             *groups = serde_json::from_str(&text)?;
             Ok::<_, serde_json::Error>(())
         }),
@@ -110,13 +135,16 @@ fn adapt(object: &mut Manifest, settings: &Settings) -> Result<(), ManifestError
     }
 }
 
-/// The selector of the series of a namespace, as it is in JSON. The name of a namespace needs no quoting.
+/// The selector of the series of a namespace, as it is in JSON. The name of a namespace needs no
+/// quoting.
 fn of(namespace: &str) -> String {
     format!("namespace=\\\"{namespace}\\\"")
 }
 
 fn configure(pod: &mut PodSpec, effective: &Effective, settings: &Settings) -> Result<(), String> {
-    set_images(pod, |container| (container == AGENT).then(|| settings.image.clone()))?;
+    set_images(pod, |container| {
+        (container == AGENT).then(|| settings.image.clone())
+    })?;
     pod.affinity.clone_from(&effective.affinity);
     pod.node_selector = Some(effective.node_selector.clone());
     pod.tolerations = Some(effective.tolerations.clone());
@@ -128,7 +156,10 @@ fn configure(pod: &mut PodSpec, effective: &Effective, settings: &Settings) -> R
         for (name, value) in &settings.of_agents {
             set(variables, name, &value.to_string());
         }
-        for (name, patterns) in [("INTERFACES_INCLUDE", &effective.include), ("INTERFACES_EXCLUDE", &effective.exclude)] {
+        for (name, patterns) in [
+            ("INTERFACES_INCLUDE", &effective.include),
+            ("INTERFACES_EXCLUDE", &effective.exclude),
+        ] {
             if !patterns.is_empty() {
                 set(variables, name, &patterns.join(" "));
             }
@@ -140,6 +171,10 @@ fn configure(pod: &mut PodSpec, effective: &Effective, settings: &Settings) -> R
 fn set(variables: &mut Vec<EnvVar>, name: &str, value: &str) {
     match variables.iter_mut().find(|variable| variable.name == name) {
         Some(variable) => variable.value = Some(value.to_owned()),
-        None => variables.push(EnvVar { name: name.to_owned(), value: Some(value.to_owned()), value_from: None }),
+        None => variables.push(EnvVar {
+            name: name.to_owned(),
+            value: Some(value.to_owned()),
+            value_from: None,
+        }),
     }
 }

@@ -12,30 +12,54 @@ const DEPLOYING: &str = "Deploying";
 /// Something cannot be applied.
 const INTERNAL_ERROR: &str = "InternalError";
 
-/// The usual conditions. Each has a reason, as there; what is wrong with the resource itself, or sticks on the nodes, has one of its own, which
-/// kubernetes-nmstate did not tell apart. `Available` also tells of fields without effect.
+/// The usual conditions. Each has a reason, as there; what is wrong with the resource itself, or
+/// sticks on the nodes, has one of its own, which kubernetes-nmstate did not tell apart.
+/// `Available` also tells of fields without effect.
 pub(super) fn conditions(report: &Report, previous: &Value, now: Timestamp) -> Vec<Condition> {
     let mut all = weft_plan::conditions(report, previous, now);
     if report.blocked.is_some() {
         return all;
     }
-    let is_true = |all: &[Condition], name: &str| all.iter().any(|condition| condition.type_ == name && condition.status == "True");
+    let is_true = |all: &[Condition], name: &str| {
+        all.iter()
+            .any(|condition| condition.type_ == name && condition.status == "True")
+    };
     let (available, degraded) = (is_true(&all, "Available"), is_true(&all, "Degraded"));
-    let cause = all.iter().find(|condition| condition.type_ == "Degraded" && degraded).and_then(|condition| condition.reason.clone());
+    let cause = all
+        .iter()
+        .find(|condition| condition.type_ == "Degraded" && degraded)
+        .and_then(|condition| condition.reason.clone());
     for condition in &mut all {
         let reason = match (&*condition.type_, condition.reason.as_deref()) {
-            ("Available" | "Progressing" | "Degraded", None) if available => Some(DEPLOYED.to_owned()),
+            ("Available" | "Progressing" | "Degraded", None) if available => {
+                Some(DEPLOYED.to_owned())
+            }
             ("Available", Some("Startup")) | ("Degraded", None) => Some(DEPLOYING.to_owned()),
-            ("Degraded", Some("FailedToApply" | "FailedToDeleteObjects")) => Some(INTERNAL_ERROR.to_owned()),
+            ("Degraded", Some("FailedToApply" | "FailedToDeleteObjects")) => {
+                Some(INTERNAL_ERROR.to_owned())
+            }
             ("Available", Some("Failing")) | ("Progressing", Some("InvalidConfiguration")) => {
-                cause.clone().map(|cause| if cause == "FailedToApply" { INTERNAL_ERROR.to_owned() } else { cause })
+                cause.clone().map(|cause| {
+                    if cause == "FailedToApply" {
+                        INTERNAL_ERROR.to_owned()
+                    } else {
+                        cause
+                    }
+                })
             }
             _ => continue,
         };
         condition.reason = reason;
     }
-    if let Some(condition) = all.iter_mut().find(|condition| condition.type_ == "Available" && available) {
-        let notices: Vec<_> = report.notices.iter().map(|notice| format!("{} {}", notice.about, notice.message)).collect();
+    if let Some(condition) = all
+        .iter_mut()
+        .find(|condition| condition.type_ == "Available" && available)
+    {
+        let notices: Vec<_> = report
+            .notices
+            .iter()
+            .map(|notice| format!("{} {}", notice.about, notice.message))
+            .collect();
         condition.message = Some(notices.join("\n")).filter(|message| !message.is_empty());
     }
     all

@@ -1,4 +1,5 @@
-//! From the resource as it is stored to a configuration in which nothing is invalid or open. The rules are those of [`crate::validate`].
+//! From the resource as it is stored to a configuration in which nothing is invalid or open. The
+//! rules are those of [`crate::validate`].
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,9 @@ use k8s_openapi::{
     apimachinery::pkg::util::intstr::IntOrString,
 };
 use serde_json::{Value, json};
-use weft_api::node_network::{DnsProbeConfiguration, InterfaceFilter, NMState, NMStateSpec, ProbeConfiguration};
+use weft_api::node_network::{
+    DnsProbeConfiguration, InterfaceFilter, NMState, NMStateSpec, ProbeConfiguration,
+};
 use weft_plan::Problem;
 
 use crate::validate;
@@ -48,13 +51,21 @@ impl Effective {
 
     /// In the form of the resource's specification, every default written out.
     pub fn spec(&self) -> NMStateSpec {
-        let given = |patterns: &[String]| Some(patterns.to_vec()).filter(|patterns| !patterns.is_empty());
-        let filter = InterfaceFilter { include: given(&self.include), exclude: given(&self.exclude) };
+        let given =
+            |patterns: &[String]| Some(patterns.to_vec()).filter(|patterns| !patterns.is_empty());
+        let filter = InterfaceFilter {
+            include: given(&self.include),
+            exclude: given(&self.exclude),
+        };
         NMStateSpec {
             affinity: self.affinity.clone(),
             node_selector: Some(self.node_selector.clone()),
             tolerations: Some(self.tolerations.clone()),
-            probe_configuration: Some(ProbeConfiguration { dns: Some(DnsProbeConfiguration { host: Some(self.dns_probe.clone()) }) }),
+            probe_configuration: Some(ProbeConfiguration {
+                dns: Some(DnsProbeConfiguration {
+                    host: Some(self.dns_probe.clone()),
+                }),
+            }),
             log_level: Some(self.log_level.clone()),
             max_unavailable: self.max_unavailable.clone(),
             interface_filter: Some(filter).filter(|filter| *filter != InterfaceFilter::default()),
@@ -69,8 +80,15 @@ impl Effective {
 /// Everything that is wrong with it.
 pub fn read(resource: &Value) -> Result<Effective, Vec<Problem>> {
     let spec = parse(resource)?.spec;
-    let problems = validate::installation(resource["metadata"]["name"].as_str().unwrap_or_default(), &spec);
-    if problems.is_empty() { Ok(fill(spec)) } else { Err(problems) }
+    let problems = validate::installation(
+        resource["metadata"]["name"].as_str().unwrap_or_default(),
+        &spec,
+    );
+    if problems.is_empty() {
+        Ok(fill(spec))
+    } else {
+        Err(problems)
+    }
 }
 
 fn fill(spec: NMStateSpec) -> Effective {
@@ -89,10 +107,15 @@ fn fill(spec: NMStateSpec) -> Effective {
         max_unavailable,
         interface_filter,
     } = spec;
-    let host = probe_configuration.and_then(|probes| probes.dns).and_then(|dns| dns.host);
+    let host = probe_configuration
+        .and_then(|probes| probes.dns)
+        .and_then(|dns| dns.host);
     let InterfaceFilter { include, exclude } = interface_filter.unwrap_or_default();
     // An empty text counts as left out.
-    let given = |text: Option<String>, default: &str| text.filter(|text| !text.is_empty()).unwrap_or_else(|| default.to_owned());
+    let given = |text: Option<String>, default: &str| {
+        text.filter(|text| !text.is_empty())
+            .unwrap_or_else(|| default.to_owned())
+    };
     let kept = NMStateSpec {
         infra_affinity,
         infra_node_selector,
@@ -103,8 +126,15 @@ fn fill(spec: NMStateSpec) -> Effective {
     };
     Effective {
         affinity,
-        node_selector: node_selector.unwrap_or_else(|| BTreeMap::from([("kubernetes.io/os".to_owned(), "linux".to_owned())])),
-        tolerations: tolerations.unwrap_or_else(|| vec![Toleration { operator: Some("Exists".to_owned()), ..Toleration::default() }]),
+        node_selector: node_selector.unwrap_or_else(|| {
+            BTreeMap::from([("kubernetes.io/os".to_owned(), "linux".to_owned())])
+        }),
+        tolerations: tolerations.unwrap_or_else(|| {
+            vec![Toleration {
+                operator: Some("Exists".to_owned()),
+                ..Toleration::default()
+            }]
+        }),
         dns_probe: given(host, PROBED_NAME),
         log_level: given(log_level, LOG_LEVEL),
         include: patterns(include),
@@ -116,20 +146,37 @@ fn fill(spec: NMStateSpec) -> Effective {
 
 /// Without empty ones, which match nothing.
 fn patterns(list: Option<Vec<String>>) -> Vec<String> {
-    list.unwrap_or_default().into_iter().filter(|pattern| !pattern.is_empty()).collect()
+    list.unwrap_or_default()
+        .into_iter()
+        .filter(|pattern| !pattern.is_empty())
+        .collect()
 }
 
 fn parse(resource: &Value) -> Result<NMState, Vec<Problem>> {
-    let problem = |field: &str, message: String| Problem { field: field.to_owned(), message };
+    let problem = |field: &str, message: String| Problem {
+        field: field.to_owned(),
+        message,
+    };
     let whole = match serde_json::from_value(resource.clone()) {
         Ok(resource) => return Ok(resource),
         Err(error) => problem("metadata", format!("not readable: {error}")),
     };
-    let by_field = resource.get("spec").and_then(Value::as_object).into_iter().flatten().filter_map(|(field, value)| {
-        let error = serde_json::from_value::<NMStateSpec>(json!({field: value})).err()?;
-        let message = format!("has a value of the wrong type: {error}; see `kubectl explain nmstate.spec.{field}`");
-        Some(problem(&format!("spec.{field}"), message))
-    });
+    let by_field = resource
+        .get("spec")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+        .filter_map(|(field, value)| {
+            let error = serde_json::from_value::<NMStateSpec>(json!({field: value})).err()?;
+            let message = format!(
+                "has a value of the wrong type: {error}; see `kubectl explain nmstate.spec.{field}`"
+            );
+            Some(problem(&format!("spec.{field}"), message))
+        });
     let problems: Vec<_> = by_field.collect();
-    Err(if problems.is_empty() { vec![whole] } else { problems })
+    Err(if problems.is_empty() {
+        vec![whole]
+    } else {
+        problems
+    })
 }

@@ -1,7 +1,8 @@
 //! `NMState`: how the node agent is deployed. Pure: no I/O, no clock, no dice.
 //!
-//! A decision goes through three steps, one module each: [`config`] turns the resource into a [`config::Effective`], every default filled in, or
-//! lists all that is wrong with it; [`build`] makes units of objects from the manifests under `components/nmstate`; [`conditions`] says how
+//! A decision goes through three steps, one module each: [`config`] turns the resource into a
+//! [`config::Effective`], every default filled in, or lists all that is wrong with it; [`build`]
+//! makes units of objects from the manifests under `components/nmstate`; [`conditions`] says how
 //! that fares. [`original`] knows what kubernetes-nmstate left.
 
 pub mod build;
@@ -14,7 +15,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 use weft_api::{Condition, node_network::NMStateStatus};
 use weft_plan::{
-    Decision, Domain, DriftPolicy, Fact, Facts, Input, Kind, Notice, ObjectKey, Problem, Refusal, Unit, kinds, report::Report,
+    Decision, Domain, DriftPolicy, Fact, Facts, Input, Kind, Notice, ObjectKey, Problem, Refusal,
+    Unit, kinds, report::Report,
 };
 
 pub use settings::{Settings, SettingsError};
@@ -82,22 +84,33 @@ impl Domain for Deployment {
     }
 
     fn decide(&self, input: Input<'_>) -> Result<Decision, Refusal> {
-        let effective = config::read(input.resource).map_err(|problems| refusal("FailedToValidate", problems))?;
+        let effective = config::read(input.resource)
+            .map_err(|problems| refusal("FailedToValidate", problems))?;
         let failed = |error: build::BuildError| {
             let message = format!("{error}; this is a defect of Weft, please report it");
-            refusal("InternalError", vec![Problem { field: "spec".into(), message }])
+            refusal(
+                "InternalError",
+                vec![Problem {
+                    field: "spec".into(),
+                    message,
+                }],
+            )
         };
         let units = build::units(&effective, &self.settings, input.facts).map_err(failed)?;
         Ok(Decision {
             units,
-            decided: serde_json::to_value(effective.spec()).map_err(|error| failed(error.into()))?,
+            decided: serde_json::to_value(effective.spec())
+                .map_err(|error| failed(error.into()))?,
             record: None,
             made_by_operands: Vec::new(),
             certificates: Vec::new(),
             waits: Vec::new(),
             drift: DriftPolicy::Repair,
             log_level: None,
-            notices: without_effect(&effective).into_iter().chain(self.unmonitored(input.facts)).collect(),
+            notices: without_effect(&effective)
+                .into_iter()
+                .chain(self.unmonitored(input.facts))
+                .collect(),
         })
     }
 
@@ -105,8 +118,17 @@ impl Domain for Deployment {
         conditions::conditions(report, previous, now)
     }
 
-    fn status(&self, _previous: &Value, conditions: Vec<Condition>, report: &Report, _units: &[Unit]) -> Value {
-        let status = NMStateStatus { observed_generation: Some(report.generation), conditions };
+    fn status(
+        &self,
+        _previous: &Value,
+        conditions: Vec<Condition>,
+        report: &Report,
+        _units: &[Unit],
+    ) -> Value {
+        let status = NMStateStatus {
+            observed_generation: Some(report.generation),
+            conditions,
+        };
         serde_json::to_value(status).unwrap_or_default()
     }
 
@@ -115,7 +137,10 @@ impl Domain for Deployment {
     }
 
     fn obsolete(&self) -> Vec<(ObjectKey, String)> {
-        original::leftovers(&self.settings).into_iter().map(|key| (key, build::AGENT_UNIT.to_owned())).collect()
+        original::leftovers(&self.settings)
+            .into_iter()
+            .map(|key| (key, build::AGENT_UNIT.to_owned()))
+            .collect()
     }
 
     fn is_original_operator(&self, workload: &Value) -> bool {
@@ -132,39 +157,60 @@ impl Domain for Deployment {
 }
 
 impl Deployment {
-    /// A notice for an operator that has a namespace of its own: no ServiceMonitor of Weft scrapes it.
+    /// A notice for an operator that has a namespace of its own: no ServiceMonitor of Weft scrapes
+    /// it.
     fn unmonitored(&self, facts: &Facts) -> Option<Notice> {
         let message = format!(
             "the operator is in the namespace {}, where Weft makes no objects: have its metrics scraped by a ServiceMonitor of your own",
             self.settings.operator_namespace
         );
         let is_missed = build::is_monitored(facts) && !build::is_beside_the_agents(&self.settings);
-        is_missed.then(|| Notice { about: build::MONITORING_UNIT.to_owned(), message })
+        is_missed.then(|| Notice {
+            about: build::MONITORING_UNIT.to_owned(),
+            message,
+        })
     }
 }
 
 /// Fields that are kept for kubernetes-nmstate's sake.
 fn without_effect(effective: &config::Effective) -> Vec<Notice> {
     let kept = effective.kept();
-    let placed = kept.infra_affinity.is_some() || kept.infra_node_selector.is_some() || kept.infra_tolerations.is_some();
-    let notice = |about: &str, message: &str| Notice { about: about.to_owned(), message: message.to_owned() };
+    let placed = kept.infra_affinity.is_some()
+        || kept.infra_node_selector.is_some()
+        || kept.infra_tolerations.is_some();
+    let notice = |about: &str, message: &str| Notice {
+        about: about.to_owned(),
+        message: message.to_owned(),
+    };
     let mut notices = Vec::new();
     if placed {
-        let message =
-            "has no effect: there is no webhook, metrics or certificate pod to place. Where the operator runs, its Deployment says";
-        notices.push(notice("infraAffinity, infraNodeSelector, infraTolerations", message));
+        let message = "has no effect: there is no webhook, metrics or certificate pod to place. Where the operator runs, its Deployment says";
+        notices.push(notice(
+            "infraAffinity, infraNodeSelector, infraTolerations",
+            message,
+        ));
     }
     if kept.self_sign_configuration.is_some() {
-        notices.push(notice("selfSignConfiguration", "has no effect: there is no webhook, so there are no certificates"));
+        notices.push(notice(
+            "selfSignConfiguration",
+            "has no effect: there is no webhook, so there are no certificates",
+        ));
     }
     if kept.metrics_configuration.is_some() {
-        notices.push(notice("metricsConfiguration", "has no effect: the operator's flag --metrics-address says where metrics are served"));
+        notices.push(notice(
+            "metricsConfiguration",
+            "has no effect: the operator's flag --metrics-address says where metrics are served",
+        ));
     }
     notices
 }
 
 fn refusal(reason: &'static str, problems: Vec<Problem>) -> Refusal {
-    Refusal { reason, problems, changes: Vec::new() }
+    Refusal {
+        reason,
+        problems,
+        changes: Vec::new(),
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The manifests against the restricted profile of the Pod Security Standards
-//! (<https://kubernetes.io/docs/concepts/security/pod-security-standards/>): what departs from it has its reason beside it, and nothing else does.
+//! (<https://kubernetes.io/docs/concepts/security/pod-security-standards/>): what departs from it
+//! has its reason beside it, and nothing else does.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Value, json};
@@ -17,44 +18,106 @@ fn departures(pod: &Value) -> Vec<String> {
         found.extend((pod[field] == true).then(|| format!("{field}: true")));
     }
     for volume in pod["volumes"].as_array().into_iter().flatten() {
-        let allowed = ["configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"];
-        let departs = volume.as_object().unwrap().keys().any(|source| source != "name" && !allowed.contains(&&**source));
+        let allowed = [
+            "configMap",
+            "csi",
+            "downwardAPI",
+            "emptyDir",
+            "ephemeral",
+            "persistentVolumeClaim",
+            "projected",
+            "secret",
+        ];
+        let departs = volume
+            .as_object()
+            .unwrap()
+            .keys()
+            .any(|source| source != "name" && !allowed.contains(&&**source));
         found.extend(departs.then(|| format!("- name: {}", volume["name"].as_str().unwrap())));
     }
-    let containers = || ["initContainers", "containers"].iter().flat_map(|list| pod[*list].as_array().into_iter().flatten());
-    for context in std::iter::once(&pod["securityContext"]).chain(containers().map(|container| &container["securityContext"])) {
+    let containers = || {
+        ["initContainers", "containers"]
+            .iter()
+            .flat_map(|list| pod[*list].as_array().into_iter().flatten())
+    };
+    for context in std::iter::once(&pod["securityContext"])
+        .chain(containers().map(|container| &container["securityContext"]))
+    {
         found.extend((context["privileged"] == true).then(|| "privileged: true".to_owned()));
         found.extend((context["runAsUser"] == 0).then(|| "runAsUser: 0".to_owned()));
         found.extend((context["runAsNonRoot"] == false).then(|| "runAsNonRoot: false".to_owned()));
-        found.extend((context["seccompProfile"]["type"] == "Unconfined").then(|| "seccompProfile:".to_owned()));
-        found.extend((context["appArmorProfile"]["type"] == "Unconfined").then(|| "appArmorProfile:".to_owned()));
-        let types = ["container_t", "container_init_t", "container_kvm_t", "container_engine_t"];
-        let departs = context["seLinuxOptions"]["type"].as_str().is_some_and(|name| !types.contains(&name));
+        found.extend(
+            (context["seccompProfile"]["type"] == "Unconfined")
+                .then(|| "seccompProfile:".to_owned()),
+        );
+        found.extend(
+            (context["appArmorProfile"]["type"] == "Unconfined")
+                .then(|| "appArmorProfile:".to_owned()),
+        );
+        let types = [
+            "container_t",
+            "container_init_t",
+            "container_kvm_t",
+            "container_engine_t",
+        ];
+        let departs = context["seLinuxOptions"]["type"]
+            .as_str()
+            .is_some_and(|name| !types.contains(&name));
         found.extend(departs.then(|| "seLinuxOptions:".to_owned()));
-        for capability in
-            context["capabilities"]["add"].as_array().into_iter().flatten().filter(|capability| *capability != "NET_BIND_SERVICE")
+        for capability in context["capabilities"]["add"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(|capability| *capability != "NET_BIND_SERVICE")
         {
             found.push(format!("- {}", capability.as_str().unwrap()));
         }
     }
     for container in containers() {
         let context = &container["securityContext"];
-        assert_eq!(context["allowPrivilegeEscalation"], false, "{}", container["name"]);
-        assert_eq!(context["capabilities"]["drop"], json!(["ALL"]), "{}", container["name"]);
-        assert_eq!(context["readOnlyRootFilesystem"], true, "{}", container["name"]);
+        assert_eq!(
+            context["allowPrivilegeEscalation"], false,
+            "{}",
+            container["name"]
+        );
+        assert_eq!(
+            context["capabilities"]["drop"],
+            json!(["ALL"]),
+            "{}",
+            container["name"]
+        );
+        assert_eq!(
+            context["readOnlyRootFilesystem"], true,
+            "{}",
+            container["name"]
+        );
         for port in container["ports"].as_array().into_iter().flatten() {
-            found.extend(port["hostPort"].is_u64().then(|| format!("hostPort: {}", port["hostPort"])));
+            found.extend(
+                port["hostPort"]
+                    .is_u64()
+                    .then(|| format!("hostPort: {}", port["hostPort"])),
+            );
         }
     }
-    let is_set = |field: &str, value: &Value| pod["securityContext"].pointer(field).is_some_and(|found| found == value);
+    let is_set = |field: &str, value: &Value| {
+        pod["securityContext"]
+            .pointer(field)
+            .is_some_and(|found| found == value)
+    };
     assert!(is_set("/seccompProfile/type", &json!("RuntimeDefault")));
-    assert!(!pod["securityContext"]["runAsNonRoot"].is_null(), "left out, it departs without a word");
+    assert!(
+        !pod["securityContext"]["runAsNonRoot"].is_null(),
+        "left out, it departs without a word"
+    );
     found
 }
 
 fn pod(manifest: &str) -> Value {
     let objects: Vec<Value> = serde_saphyr::from_multiple(manifest).unwrap();
-    objects.into_iter().find_map(|object| object.pointer("/spec/template/spec").cloned()).unwrap()
+    objects
+        .into_iter()
+        .find_map(|object| object.pointer("/spec/template/spec").cloned())
+        .unwrap()
 }
 
 /// The lines with a comment above them that gives a reason.
@@ -77,7 +140,9 @@ fn each_departure_has_its_reason_beside_it_and_each_reason_a_departure() {
     departures.sort();
     explained.sort();
     assert_eq!(departures, explained);
-    assert!(!departures.iter().any(|line| line.starts_with("privileged") || line.starts_with("hostPID") || line.starts_with("hostIPC")));
+    assert!(!departures.iter().any(|line| line.starts_with("privileged")
+        || line.starts_with("hostPID")
+        || line.starts_with("hostIPC")));
 }
 
 #[test]
@@ -89,16 +154,33 @@ fn the_operator_departs_in_nothing() {
 
 #[test]
 fn the_job_of_the_examples_has_the_pod_of_the_daemon_set() {
-    let pod = |text: &str| serde_saphyr::from_str::<Value>(text).unwrap()["spec"]["template"]["spec"].clone();
+    let pod = |text: &str| {
+        serde_saphyr::from_str::<Value>(text).unwrap()["spec"]["template"]["spec"].clone()
+    };
     let (mut of_job, mut of_set) = (pod(ON_DEMAND), pod(AGENT));
     assert_eq!(of_job["containers"][0]["args"], json!(["once"]));
     for (pod, own, of_container) in [
-        (&mut of_job, &["nodeName", "restartPolicy"][..], &["args"][..]),
-        (&mut of_set, &["nodeSelector"], &["livenessProbe", "readinessProbe"]),
+        (
+            &mut of_job,
+            &["nodeName", "restartPolicy"][..],
+            &["args"][..],
+        ),
+        (
+            &mut of_set,
+            &["nodeSelector"],
+            &["livenessProbe", "readinessProbe"],
+        ),
     ] {
-        own.iter().for_each(|field| assert!(pod.as_object_mut().unwrap().remove(*field).is_some(), "{field}"));
+        own.iter().for_each(|field| {
+            assert!(
+                pod.as_object_mut().unwrap().remove(*field).is_some(),
+                "{field}"
+            )
+        });
         let container = pod["containers"][0].as_object_mut().unwrap();
-        of_container.iter().for_each(|field| assert!(container.remove(*field).is_some(), "{field}"));
+        of_container
+            .iter()
+            .for_each(|field| assert!(container.remove(*field).is_some(), "{field}"));
     }
     assert_eq!(of_job, of_set);
 }

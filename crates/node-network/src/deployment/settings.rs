@@ -44,7 +44,9 @@ const OF_AGENTS: [(&str, RangeInclusive<u32>); 4] = [
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum SettingsError {
     /// A variable that names a namespace holds something else.
-    #[error("{variable}: {value:?} cannot be the name of a namespace: lower-case letters, digits and hyphens, at most 63")]
+    #[error(
+        "{variable}: {value:?} cannot be the name of a namespace: lower-case letters, digits and hyphens, at most 63"
+    )]
     Namespace {
         /// Its name.
         variable: &'static str,
@@ -58,7 +60,9 @@ pub enum SettingsError {
     #[error("HANDLER_IMAGE_PULL_POLICY: {0}")]
     PullPolicy(String),
     /// The name of an account is none.
-    #[error("MONITORING_SERVICE_ACCOUNT: {0:?} cannot be the name of a ServiceAccount: lower-case letters, digits, '-' and '.'")]
+    #[error(
+        "MONITORING_SERVICE_ACCOUNT: {0:?} cannot be the name of a ServiceAccount: lower-case letters, digits, '-' and '.'"
+    )]
     ServiceAccount(String),
     /// A variable that is handed on to the agents is out of range.
     #[error("{variable}: {value:?} must be a whole number from {} to {}", range.start(), range.end())]
@@ -86,21 +90,31 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Reads `OPERATOR_NAMESPACE`, `HANDLER_NAMESPACE` (else `OPERAND_NAMESPACE`, else that of the operator), `RELATED_IMAGE_HANDLER_IMAGE`,
-    /// `HANDLER_IMAGE_PULL_POLICY`, `MONITORING_NAMESPACE` and `MONITORING_SERVICE_ACCOUNT`, and for the agents `NNCP_MAX_RETRIES`,
-    /// `NNCP_INITIAL_BACKOFF_SECONDS`, `NNCP_MAX_BACKOFF_SECONDS` and `WEFT_AGENT_PROBE_SECONDS`. An empty variable counts as unset.
+    /// Reads `OPERATOR_NAMESPACE`, `HANDLER_NAMESPACE` (else `OPERAND_NAMESPACE`, else that of the
+    /// operator), `RELATED_IMAGE_HANDLER_IMAGE`, `HANDLER_IMAGE_PULL_POLICY`,
+    /// `MONITORING_NAMESPACE` and `MONITORING_SERVICE_ACCOUNT`, and for the agents
+    /// `NNCP_MAX_RETRIES`, `NNCP_INITIAL_BACKOFF_SECONDS`, `NNCP_MAX_BACKOFF_SECONDS` and
+    /// `WEFT_AGENT_PROBE_SECONDS`. An empty variable counts as unset.
     ///
     /// # Errors
     /// A variable has a value that it cannot have.
     pub fn from_env(env: impl Fn(&str) -> Option<String>) -> Result<Self, SettingsError> {
-        let get = |variable: &str| env(variable).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
+        let get = |variable: &str| {
+            env(variable)
+                .map(|value| value.trim().to_owned())
+                .filter(|value| !value.is_empty())
+        };
         let namespace = |variable: &'static str| match get(variable) {
-            Some(value) if !is_dns_label(&value) => Err(SettingsError::Namespace { variable, value }),
+            Some(value) if !is_dns_label(&value) => {
+                Err(SettingsError::Namespace { variable, value })
+            }
             value => Ok(value),
         };
-        let operator_namespace = namespace("OPERATOR_NAMESPACE")?.unwrap_or_else(|| NAMESPACE.to_owned());
+        let operator_namespace =
+            namespace("OPERATOR_NAMESPACE")?.unwrap_or_else(|| NAMESPACE.to_owned());
         let of_agents = namespace("HANDLER_NAMESPACE")?.or(namespace("OPERAND_NAMESPACE")?);
-        let image: Option<ImageReference> = get(IMAGE_VARIABLE).map(|image| image.parse()).transpose()?;
+        let image: Option<ImageReference> =
+            get(IMAGE_VARIABLE).map(|image| image.parse()).transpose()?;
         let image_pull_policy = get("HANDLER_IMAGE_PULL_POLICY").map(|policy| policy.parse());
         let default = Self::default();
         let account = get("MONITORING_SERVICE_ACCOUNT").unwrap_or(default.prometheus.1);
@@ -111,7 +125,14 @@ impl Settings {
         for (variable, range) in OF_AGENTS {
             let Some(value) = get(variable) else { continue };
             let number = value.parse().ok().filter(|number| range.contains(number));
-            set_for_agents.insert(variable, number.ok_or(SettingsError::OfAgents { variable, value, range })?);
+            set_for_agents.insert(
+                variable,
+                number.ok_or(SettingsError::OfAgents {
+                    variable,
+                    value,
+                    range,
+                })?,
+            );
         }
         Ok(Self {
             namespace: of_agents.unwrap_or_else(|| operator_namespace.clone()),
@@ -119,9 +140,14 @@ impl Settings {
             image: image.map_or_else(|| IMAGE.to_owned(), |image| image.to_string()),
             image_pull_policy: image_pull_policy
                 .transpose()
-                .map_err(|error: <PullPolicy as std::str::FromStr>::Err| SettingsError::PullPolicy(error.to_string()))?
+                .map_err(|error: <PullPolicy as std::str::FromStr>::Err| {
+                    SettingsError::PullPolicy(error.to_string())
+                })?
                 .unwrap_or_default(),
-            prometheus: (namespace("MONITORING_NAMESPACE")?.unwrap_or(default.prometheus.0), account),
+            prometheus: (
+                namespace("MONITORING_NAMESPACE")?.unwrap_or(default.prometheus.0),
+                account,
+            ),
             of_agents: set_for_agents,
         })
     }
@@ -133,14 +159,24 @@ mod tests {
     use super::*;
 
     fn read(variables: &[(&str, &str)]) -> Result<Settings, SettingsError> {
-        Settings::from_env(|name| variables.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned()))
+        Settings::from_env(|name| {
+            variables
+                .iter()
+                .find(|(n, _)| *n == name)
+                .map(|(_, value)| (*value).to_owned())
+        })
     }
 
     #[test]
     fn nothing_set_gives_the_defaults_and_an_empty_variable_is_not_set() {
         assert_eq!(read(&[]).unwrap(), Settings::default());
         assert_eq!(
-            read(&[("HANDLER_NAMESPACE", " "), (IMAGE_VARIABLE, ""), ("HANDLER_IMAGE_PULL_POLICY", "")]).unwrap(),
+            read(&[
+                ("HANDLER_NAMESPACE", " "),
+                (IMAGE_VARIABLE, ""),
+                ("HANDLER_IMAGE_PULL_POLICY", "")
+            ])
+            .unwrap(),
             Settings::default()
         );
     }
@@ -151,9 +187,18 @@ mod tests {
             let settings = read(variables).unwrap();
             (settings.operator_namespace, settings.namespace)
         };
-        assert_eq!(namespaces(&[("OPERATOR_NAMESPACE", "a")]), ("a".to_owned(), "a".to_owned()));
-        assert_eq!(namespaces(&[("OPERATOR_NAMESPACE", "a"), ("HANDLER_NAMESPACE", "b")]), ("a".to_owned(), "b".to_owned()));
-        assert_eq!(namespaces(&[("OPERATOR_NAMESPACE", "a"), ("OPERAND_NAMESPACE", "b")]), ("a".to_owned(), "b".to_owned()));
+        assert_eq!(
+            namespaces(&[("OPERATOR_NAMESPACE", "a")]),
+            ("a".to_owned(), "a".to_owned())
+        );
+        assert_eq!(
+            namespaces(&[("OPERATOR_NAMESPACE", "a"), ("HANDLER_NAMESPACE", "b")]),
+            ("a".to_owned(), "b".to_owned())
+        );
+        assert_eq!(
+            namespaces(&[("OPERATOR_NAMESPACE", "a"), ("OPERAND_NAMESPACE", "b")]),
+            ("a".to_owned(), "b".to_owned())
+        );
     }
 
     #[test]
@@ -171,7 +216,10 @@ mod tests {
             ("WEFT_AGENT_PROBE_SECONDS", "601"),
         ] {
             let error = read(&[(variable, value)]).unwrap_err().to_string();
-            assert!(error.starts_with(variable) && error.contains(value), "{error}");
+            assert!(
+                error.starts_with(variable) && error.contains(value),
+                "{error}"
+            );
         }
     }
 }

@@ -5,15 +5,22 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 /// What counts where nothing is said, or nothing that can be read: half of the nodes, in percent.
 const DEFAULT: u64 = 50;
 
-/// `maxUnavailable` of so many nodes: a number, or a share in percent, rounded up; at least 1. What is neither is [`DEFAULT`] percent, as in
-/// kubernetes-nmstate. A number may be written as a text, too.
+/// `maxUnavailable` of so many nodes: a number, or a share in percent, rounded up; at least 1. What
+/// is neither is [`DEFAULT`] percent, as in kubernetes-nmstate. A number may be written as a text,
+/// too.
 pub fn scaled(max_unavailable: Option<&IntOrString>, nodes: usize) -> usize {
     let limit = match max_unavailable {
         None => None,
         Some(IntOrString::Int(number)) => Some(usize::try_from(*number).unwrap_or_default()),
         Some(IntOrString::String(text)) => match text.strip_suffix('%') {
-            Some(percent) => percent.parse::<i64>().ok().map(|percent| share(u64::try_from(percent).unwrap_or_default(), nodes)),
-            None => text.parse::<i32>().ok().map(|number| usize::try_from(number).unwrap_or_default()),
+            Some(percent) => percent
+                .parse::<i64>()
+                .ok()
+                .map(|percent| share(u64::try_from(percent).unwrap_or_default(), nodes)),
+            None => text
+                .parse::<i32>()
+                .ok()
+                .map(|number| usize::try_from(number).unwrap_or_default()),
         },
     };
     limit.unwrap_or_else(|| share(DEFAULT, nodes)).max(1)
@@ -51,7 +58,11 @@ mod tests {
             (text("1%"), 5, 1),
             (text("%"), 5, 3),
         ] {
-            assert_eq!(scaled(max_unavailable.as_ref(), nodes), limit, "{max_unavailable:?} of {nodes}");
+            assert_eq!(
+                scaled(max_unavailable.as_ref(), nodes),
+                limit,
+                "{max_unavailable:?} of {nodes}"
+            );
         }
     }
 }

@@ -14,8 +14,10 @@ pub struct Selection(Option<Box<NodeNetworkConfigurationPolicySpec>>);
 impl Selection {
     /// `nodeSelector` and `nodeLabelSelector` of a policy's specification, and nothing else of it.
     pub fn of(spec: &Value) -> Self {
-        let selectors: Value =
-            ["nodeSelector", "nodeLabelSelector"].iter().map(|field| ((*field).to_owned(), spec[*field].clone())).collect();
+        let selectors: Value = ["nodeSelector", "nodeLabelSelector"]
+            .iter()
+            .map(|field| ((*field).to_owned(), spec[*field].clone()))
+            .collect();
         Self(serde_json::from_value(selectors).ok())
     }
 
@@ -32,17 +34,38 @@ mod tests {
 
     #[test]
     fn both_selectors_must_match() {
-        let labels = BTreeMap::from([("role", "worker"), ("zone", "a")].map(|(name, value)| (name.to_owned(), value.to_owned())));
+        let labels = BTreeMap::from(
+            [("role", "worker"), ("zone", "a")]
+                .map(|(name, value)| (name.to_owned(), value.to_owned())),
+        );
         for (spec, matches) in [
             (json!({}), true),
             (json!({"nodeSelector": {}}), true),
             (json!({"nodeSelector": {"role": "worker"}}), true),
-            (json!({"nodeSelector": {"role": "worker", "zone": "b"}}), false),
-            (json!({"nodeLabelSelector": {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a", "b"]}]}}), true),
-            (json!({"nodeLabelSelector": {"matchExpressions": [{"key": "gpu", "operator": "NotIn", "values": ["a"]}]}}), true),
-            (json!({"nodeLabelSelector": {"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}}), false),
-            (json!({"nodeLabelSelector": {"matchLabels": {"zone": "a"}}, "nodeSelector": {"role": "none"}}), false),
-            (json!({"nodeLabelSelector": {"matchExpressions": [{"key": "gpu", "operator": "Unheard"}]}}), false),
+            (
+                json!({"nodeSelector": {"role": "worker", "zone": "b"}}),
+                false,
+            ),
+            (
+                json!({"nodeLabelSelector": {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a", "b"]}]}}),
+                true,
+            ),
+            (
+                json!({"nodeLabelSelector": {"matchExpressions": [{"key": "gpu", "operator": "NotIn", "values": ["a"]}]}}),
+                true,
+            ),
+            (
+                json!({"nodeLabelSelector": {"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}}),
+                false,
+            ),
+            (
+                json!({"nodeLabelSelector": {"matchLabels": {"zone": "a"}}, "nodeSelector": {"role": "none"}}),
+                false,
+            ),
+            (
+                json!({"nodeLabelSelector": {"matchExpressions": [{"key": "gpu", "operator": "Unheard"}]}}),
+                false,
+            ),
             (json!({"nodeSelector": "worker"}), false),
         ] {
             assert_eq!(Selection::of(&spec).matches(&labels), matches, "{spec}");

@@ -13,7 +13,8 @@ const POLICIES: usize = 3;
 /// Something that happens.
 #[derive(Clone, Debug)]
 enum Happening {
-    /// The operator looks, and is killed after so many of its writes. They are sent at once, so any of them may come first.
+    /// The operator looks, and is killed after so many of its writes. They are sent at once, so any
+    /// of them may come first.
     Operator {
         writes: usize,
         first: usize,
@@ -80,21 +81,37 @@ fn happen(cluster: &mut Cluster, happening: &Happening) {
                 within_limits(cluster, action);
             }
         }
-        Happening::Agent { node: number, succeeds } => cluster.act(&node(number), succeeds),
+        Happening::Agent {
+            node: number,
+            succeeds,
+        } => cluster.act(&node(number), succeeds),
         Happening::NodeGone(number) => cluster.remove_node(&node(number)),
         Happening::NodeNew(number) => cluster.add_node(&node(number)),
         Happening::Ready(number, ready) => cluster.set_ready(&node(number), ready),
         Happening::AgentRuns(number, runs) => cluster.set_agent(&node(number), runs),
         Happening::Managed(number, managed) => cluster.set_managed(&node(number), managed),
-        Happening::Label(number, worker) => cluster.label(&node(number), if worker { "worker" } else { "other" }),
+        Happening::Label(number, worker) => {
+            cluster.label(&node(number), if worker { "worker" } else { "other" })
+        }
         Happening::Edited(number) => {
-            let now = cluster.policies.get(&policy(number)).map(|policy| policy["metadata"]["generation"].to_string());
-            cluster.merge(&policy(number), "desiredState", json!({"hostname": {"config": format!("h{}", now.unwrap_or_default())}}));
+            let now = cluster
+                .policies
+                .get(&policy(number))
+                .map(|policy| policy["metadata"]["generation"].to_string());
+            cluster.merge(
+                &policy(number),
+                "desiredState",
+                json!({"hostname": {"config": format!("h{}", now.unwrap_or_default())}}),
+            );
         }
-        Happening::Limited(number, limit) => cluster.merge(&policy(number), "maxUnavailable", json!(limit)),
-        Happening::OnDelete(number, reverts) => {
-            cluster.merge(&policy(number), "onDelete", json!(if reverts { "revert" } else { "retain" }))
+        Happening::Limited(number, limit) => {
+            cluster.merge(&policy(number), "maxUnavailable", json!(limit))
         }
+        Happening::OnDelete(number, reverts) => cluster.merge(
+            &policy(number),
+            "onDelete",
+            json!(if reverts { "revert" } else { "retain" }),
+        ),
         Happening::Deleted(number) => cluster.delete(&policy(number)),
         Happening::Made(number, selective) => {
             let mut spec = json!({"maxUnavailable": number + 1, "priority": number % 2, "onDelete": if selective == Some(true) { "revert" } else { "retain" }});
@@ -112,18 +129,30 @@ fn happen(cluster: &mut Cluster, happening: &Happening) {
 
 /// After a node was told to change, no more of them are changed, or have failed, than may be.
 fn within_limits(cluster: &Cluster, action: &Action) {
-    let (Action::Create { policy, wanted, .. } | Action::Change { policy, wanted, .. }) = action else { return };
+    let (Action::Create { policy, wanted, .. } | Action::Change { policy, wanted, .. }) = action
+    else {
+        return;
+    };
     if ![Decision::Granted, Decision::Revert].contains(&wanted.decision) {
         return;
     }
     let mut unavailable = cluster.under_change(Some(policy));
     unavailable.extend(cluster.failed(policy));
-    assert!(unavailable.len() <= cluster.limit(policy), "{policy} may change {}: {unavailable:?}\n{cluster:#?}", cluster.limit(policy));
+    assert!(
+        unavailable.len() <= cluster.limit(policy),
+        "{policy} may change {}: {unavailable:?}\n{cluster:#?}",
+        cluster.limit(policy)
+    );
     let all = cluster.under_change(None);
-    assert!(all.len() <= cluster.cap(), "all may change {}: {all:?}\n{cluster:#?}", cluster.cap());
+    assert!(
+        all.len() <= cluster.cap(),
+        "all may change {}: {all:?}\n{cluster:#?}",
+        cluster.cap()
+    );
 }
 
-/// The enactment of a node that failed and was replaced by another of its name is deleted while the next node is granted its slot.
+/// The enactment of a node that failed and was replaced by another of its name is deleted while the
+/// next node is granted its slot.
 #[test]
 fn a_failure_on_a_replaced_node_holds_no_slot() {
     let operator = |writes, first| Happening::Operator { writes, first };
@@ -138,9 +167,14 @@ fn a_failure_on_a_replaced_node_holds_no_slot() {
         Happening::NodeNew(1),
     ];
     let mut cluster = Cluster::with_nodes(NODES - 1);
-    happenings.iter().for_each(|happening| happen(&mut cluster, happening));
+    happenings
+        .iter()
+        .for_each(|happening| happen(&mut cluster, happening));
     let actions = cluster.actions();
-    let deleted = Action::Delete { name: "node-1.policy-0".to_owned(), uid: "uid-6".to_owned() };
+    let deleted = Action::Delete {
+        name: "node-1.policy-0".to_owned(),
+        uid: "uid-6".to_owned(),
+    };
     assert!(actions.contains(&deleted), "{actions:#?}");
     let granted = actions.iter().position(|action| matches!(action, Action::Create { wanted, .. } if wanted.decision == Decision::Granted));
     happen(&mut cluster, &operator(1, granted.unwrap()));
@@ -149,8 +183,9 @@ fn a_failure_on_a_replaced_node_holds_no_slot() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, max_shrink_iters: 1000, ..ProptestConfig::default() })]
 
-    /// No limit is ever exceeded by a decision; once nothing happens any more but agents that do what they are told, it ends; and then each
-    /// policy says so, and nothing is left of those that are gone.
+    /// No limit is ever exceeded by a decision; once nothing happens any more but agents that do
+    /// what they are told, it ends; and then each policy says so, and nothing is left of those that
+    /// are gone.
     #[test]
     fn a_rollout_keeps_within_its_limits_and_ends(happenings in prop::collection::vec(happening(), 0..120)) {
         let mut cluster = Cluster::with_nodes(NODES - 1);
@@ -183,7 +218,8 @@ proptest! {
         }
     }
 
-    /// Nobody waits for an agent that has gone before it began: what the others are to do is done, and no slot is held for it.
+    /// Nobody waits for an agent that has gone before it began: what the others are to do is done,
+    /// and no slot is held for it.
     #[test]
     fn what_nobody_is_there_for_holds_up_nobody(happenings in prop::collection::vec(happening(), 0..120), gone in prop::collection::vec(any::<bool>(), NODES)) {
         let mut cluster = Cluster::with_nodes(NODES - 1);

@@ -11,7 +11,8 @@ use super::{
 /// Something to write. Each can be done, or not done, without the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Put the finalizer on a policy that is to be reverted when it goes. Nothing is granted before.
+    /// Put the finalizer on a policy that is to be reverted when it goes. Nothing is granted
+    /// before.
     Keep {
         /// The policy.
         policy: String,
@@ -30,7 +31,8 @@ pub enum Action {
         /// What is decided.
         wanted: Wanted,
     },
-    /// Decide anew; if it is granted, with the policy's specification, else what was granted before stays.
+    /// Decide anew; if it is granted, with the policy's specification, else what was granted before
+    /// stays.
     Change {
         /// The policy.
         policy: String,
@@ -48,19 +50,33 @@ pub enum Action {
     },
 }
 
-/// What is to be written next. Nothing, if all is decided: then only news from agents, nodes or users lead on.
+/// What is to be written next. Nothing, if all is decided: then only news from agents, nodes or
+/// users lead on.
 ///
-/// A slot of a policy is held by a node that is being changed for it, and by one that has failed; a slot of the cluster by each node that is
-/// being changed. Nobody keeps count of them: they are counted, here, each time.
+/// A slot of a policy is held by a node that is being changed for it, and by one that has failed; a
+/// slot of the cluster by each node that is being changed. Nobody keeps count of them: they are
+/// counted, here, each time.
 pub fn decide(world: &World) -> Vec<Action> {
     let mut actions = Vec::new();
     for (policy, enactments) in &world.enactments {
-        let gone = |enactment: &&&Enactment| !world.policies.contains_key(policy) || is_orphan(world, enactment);
-        actions.extend(enactments.values().filter(gone).filter_map(|enactment| delete(enactment)));
+        let gone = |enactment: &&&Enactment| {
+            !world.policies.contains_key(policy) || is_orphan(world, enactment)
+        };
+        actions.extend(
+            enactments
+                .values()
+                .filter(gone)
+                .filter_map(|enactment| delete(enactment)),
+        );
     }
-    let rollouts: Vec<_> = in_order(world).into_iter().map(|name| Rollout::of(world, name)).collect();
+    let rollouts: Vec<_> = in_order(world)
+        .into_iter()
+        .map(|name| Rollout::of(world, name))
+        .collect();
     let mut slots = Slots::of(world, &rollouts);
-    rollouts.iter().for_each(|rollout| rollout.take_back(&mut actions));
+    rollouts
+        .iter()
+        .for_each(|rollout| rollout.take_back(&mut actions));
     for rollout in rollouts.iter().filter(|rollout| !rollout.policy.is_held()) {
         rollout.finalizer(&mut actions);
         slots.open(rollout);
@@ -72,11 +88,19 @@ pub fn decide(world: &World) -> Vec<Action> {
 
 /// Its node is gone, or another one of that name.
 fn is_orphan(world: &World, enactment: &Enactment) -> bool {
-    world.nodes.get(enactment.node.as_str()).is_none_or(|node| enactment.node_uid.as_ref().is_some_and(|uid| *uid != node.uid))
+    world.nodes.get(enactment.node.as_str()).is_none_or(|node| {
+        enactment
+            .node_uid
+            .as_ref()
+            .is_some_and(|uid| *uid != node.uid)
+    })
 }
 
 fn delete(enactment: &Enactment) -> Option<Action> {
-    (!enactment.is_deleted).then(|| Action::Delete { name: enactment.name.clone(), uid: enactment.uid.clone() })
+    (!enactment.is_deleted).then(|| Action::Delete {
+        name: enactment.name.clone(),
+        uid: enactment.uid.clone(),
+    })
 }
 
 /// The policies: greater priority first, then by name.
@@ -99,24 +123,49 @@ struct Slots<'a> {
 
 impl<'a> Slots<'a> {
     fn of(world: &World<'a>, rollouts: &[Rollout<'a>]) -> Self {
-        let busy = rollouts.iter().flat_map(|rollout| &rollout.nodes).filter(|node| node.is_busy()).map(|node| node.name);
+        let busy = rollouts
+            .iter()
+            .flat_map(|rollout| &rollout.nodes)
+            .filter(|node| node.is_busy())
+            .map(|node| node.name);
         // An agent may be at work for a policy that is gone, until its enactment is.
-        let orphaned = world.enactments.iter().filter(|(policy, _)| !world.policies.contains_key(*policy)).flat_map(|(_, all)| all);
+        let orphaned = world
+            .enactments
+            .iter()
+            .filter(|(policy, _)| !world.policies.contains_key(*policy))
+            .flat_map(|(_, all)| all);
         let orphaned = orphaned.filter(|(node, _)| !world.left_alone.contains(*node));
-        let orphaned = orphaned.filter(|(node, enactment)| is_in_flux(enactment) && holds(world.nodes.get(*node).copied(), enactment));
-        let limit = limit::scaled(world.max_unavailable, world.agents.difference(&world.left_alone).count());
-        Self { busy: busy.chain(orphaned.map(|(node, _)| *node)).collect(), limit, held: BTreeSet::new(), limit_of_policy: 0 }
+        let orphaned = orphaned.filter(|(node, enactment)| {
+            is_in_flux(enactment) && holds(world.nodes.get(*node).copied(), enactment)
+        });
+        let limit = limit::scaled(
+            world.max_unavailable,
+            world.agents.difference(&world.left_alone).count(),
+        );
+        Self {
+            busy: busy.chain(orphaned.map(|(node, _)| *node)).collect(),
+            limit,
+            held: BTreeSet::new(),
+            limit_of_policy: 0,
+        }
     }
 
     /// The next policy.
     fn open(&mut self, rollout: &Rollout<'a>) {
-        self.held = rollout.nodes.iter().filter(|node| node.holds_slot()).map(|node| node.name).collect();
+        self.held = rollout
+            .nodes
+            .iter()
+            .filter(|node| node.holds_slot())
+            .map(|node| node.name)
+            .collect();
         self.limit_of_policy = rollout.limit();
     }
 
-    /// Takes the slots that a change of this node needs, if they are free. One that it has costs no other. Over a limit, nothing is begun at all.
+    /// Takes the slots that a change of this node needs, if they are free. One that it has costs no
+    /// other. Over a limit, nothing is begun at all.
     fn take(&mut self, node: &'a str) -> bool {
-        let fits = |held: &BTreeSet<&str>, limit| held.len() + usize::from(!held.contains(node)) <= limit;
+        let fits =
+            |held: &BTreeSet<&str>, limit| held.len() + usize::from(!held.contains(node)) <= limit;
         let taken = fits(&self.held, self.limit_of_policy) && fits(&self.busy, self.limit);
         if taken {
             self.held.insert(node);
@@ -150,10 +199,14 @@ pub(super) struct OnNode<'a> {
 impl OnNode<'_> {
     /// It is being changed, and counts as unavailable.
     fn is_busy(&self) -> bool {
-        matches!(self.standing, Standing::InFlux { .. }) && self.enactment.is_some_and(|enactment| holds(Some(self.node), enactment))
+        matches!(self.standing, Standing::InFlux { .. })
+            && self
+                .enactment
+                .is_some_and(|enactment| holds(Some(self.node), enactment))
     }
 
-    /// It holds a slot of the policy. A failure does until there is a newer generation or another try, so that the rest is aborted.
+    /// It holds a slot of the policy. A failure does until there is a newer generation or another
+    /// try, so that the rest is aborted.
     pub fn holds_slot(&self) -> bool {
         self.is_busy() || self.standing == Standing::Failed
     }
@@ -161,10 +214,15 @@ impl OnNode<'_> {
     /// It was told to change, and whoever was to do it has gone without having begun.
     fn is_forsaken(&self) -> bool {
         let untouched = |enactment: &Enactment| {
-            let is_of_another_node = enactment.node_uid.as_ref().is_some_and(|uid| *uid != self.node.uid);
+            let is_of_another_node = enactment
+                .node_uid
+                .as_ref()
+                .is_some_and(|uid| *uid != self.node.uid);
             enactment.phase != Phase::Progressing && !enactment.is_deleted && !is_of_another_node
         };
-        matches!(self.standing, Standing::InFlux { .. }) && !self.runs_agent && self.enactment.is_some_and(untouched)
+        matches!(self.standing, Standing::InFlux { .. })
+            && !self.runs_agent
+            && self.enactment.is_some_and(untouched)
     }
 
     /// It can be told something that it will do.
@@ -186,27 +244,53 @@ impl<'a> Rollout<'a> {
                 _ => Standing::of(policy, enactment),
             };
             let is_left_alone = world.left_alone.contains(node_name);
-            let standing = if is_left_alone { Standing::Waiting } else { standing };
-            // One that goes, as that of another node of this name, must be gone before there is a new one. Until then an agent may follow it.
-            let standing = match (enactment.is_some_and(|enactment| is_orphan(world, enactment) || enactment.is_deleted), standing) {
+            let standing = if is_left_alone {
+                Standing::Waiting
+            } else {
+                standing
+            };
+            // One that goes, as that of another node of this name, must be gone before there is a
+            // new one. Until then an agent may follow it.
+            let standing = match (
+                enactment
+                    .is_some_and(|enactment| is_orphan(world, enactment) || enactment.is_deleted),
+                standing,
+            ) {
                 (true, Standing::InFlux { .. }) => Standing::InFlux { current: true },
                 (true, _) => return None,
                 (false, standing) => standing,
             };
             let runs_agent = world.agents.contains(node_name) && !is_left_alone;
-            Some(OnNode { name: node_name, node, runs_agent, is_left_alone, is_matched, enactment, standing })
+            Some(OnNode {
+                name: node_name,
+                node,
+                runs_agent,
+                is_left_alone,
+                is_matched,
+                enactment,
+                standing,
+            })
         });
-        Self { name, policy, nodes: nodes.collect() }
+        Self {
+            name,
+            policy,
+            nodes: nodes.collect(),
+        }
     }
 
     /// The nodes that it is for and that could have it now.
     fn acting(&self) -> impl Iterator<Item = &OnNode<'a>> {
-        self.nodes.iter().filter(|node| node.is_matched && node.runs_agent)
+        self.nodes
+            .iter()
+            .filter(|node| node.is_matched && node.runs_agent)
     }
 
-    /// The nodes that it is for and that could have it, or have something to say of it: an agent that acts on demand has ended by then.
+    /// The nodes that it is for and that could have it, or have something to say of it: an agent
+    /// that acts on demand has ended by then.
     pub fn matching(&self) -> impl Iterator<Item = &OnNode<'a>> {
-        self.nodes.iter().filter(|node| node.is_matched && (node.runs_agent || node.standing != Standing::Waiting))
+        self.nodes.iter().filter(|node| {
+            node.is_matched && (node.runs_agent || node.standing != Standing::Waiting)
+        })
     }
 
     /// The nodes that have something of it and are to leave it.
@@ -214,32 +298,51 @@ impl<'a> Rollout<'a> {
         self.nodes.iter().filter(|node| !node.is_matched)
     }
 
-    /// How many nodes may be changed at the same time. When it is deleted, it is for no node any more: then of those that leave it.
+    /// How many nodes may be changed at the same time. When it is deleted, it is for no node any
+    /// more: then of those that leave it.
     fn limit(&self) -> usize {
-        let of = if self.policy.is_deleted { self.leaving().filter(|node| node.runs_agent).count() } else { self.acting().count() };
+        let of = if self.policy.is_deleted {
+            self.leaving().filter(|node| node.runs_agent).count()
+        } else {
+            self.acting().count()
+        };
         limit::scaled(self.policy.max_unavailable.as_ref(), of)
     }
 
     fn finalizer(&self, actions: &mut Vec<Action>) {
         let policy = || self.name.to_owned();
         match (self.policy.finalizer.is_some(), self.policy.is_deleted) {
-            (false, false) if self.policy.reverts => actions.push(Action::Keep { policy: policy() }),
-            (true, false) if !self.policy.reverts => actions.push(Action::Release { policy: policy() }),
-            (true, true) if !self.policy.reverts || self.nodes.is_empty() => actions.push(Action::Release { policy: policy() }),
+            (false, false) if self.policy.reverts => {
+                actions.push(Action::Keep { policy: policy() })
+            }
+            (true, false) if !self.policy.reverts => {
+                actions.push(Action::Release { policy: policy() })
+            }
+            (true, true) if !self.policy.reverts || self.nodes.is_empty() => {
+                actions.push(Action::Release { policy: policy() })
+            }
             _ => {}
         }
     }
 
-    /// Has nodes wait that nobody will change for now, such as one whose agent acted on demand and was killed before it began. Until that is written they have
-    /// their slots: an agent that comes back first may go on.
+    /// Has nodes wait that nobody will change for now, such as one whose agent acted on demand and
+    /// was killed before it began. Until that is written they have their slots: an agent that comes
+    /// back first may go on.
     fn take_back(&self, actions: &mut Vec<Action>) {
-        let forsaken = self.nodes.iter().filter(|node| node.is_forsaken() && (node.is_matched || !self.is_over(node)));
-        actions.extend(forsaken.map(|node| self.write(node, &self.policy.wants(Decision::Pending))));
+        let forsaken = self
+            .nodes
+            .iter()
+            .filter(|node| node.is_forsaken() && (node.is_matched || !self.is_over(node)));
+        actions
+            .extend(forsaken.map(|node| self.write(node, &self.policy.wants(Decision::Pending))));
     }
 
     /// Nothing is to be done any more on a node that the policy is no longer for.
     fn is_over(&self, node: &OnNode) -> bool {
-        let nothing_to_revert = !self.policy.reverts || !node.enactment.is_some_and(|enactment| enactment.has_granted);
+        let nothing_to_revert = !self.policy.reverts
+            || !node
+                .enactment
+                .is_some_and(|enactment| enactment.has_granted);
         // One that goes cannot wait for a node that may be left alone for good.
         let is_left_behind = node.is_left_alone && self.policy.is_deleted;
         nothing_to_revert || is_left_behind || node.standing == Standing::Done
@@ -248,8 +351,16 @@ impl<'a> Rollout<'a> {
     /// What happens where it is no longer for the node.
     fn leave(&self, slots: &mut Slots<'a>, actions: &mut Vec<Action>) {
         let (over, leaving): (Vec<_>, Vec<_>) = self.leaving().partition(|node| self.is_over(node));
-        actions.extend(over.iter().filter_map(|node| node.enactment).filter_map(delete));
-        let wanted = Wanted { generation: self.policy.generation, decision: Decision::Revert, retry: self.policy.retry.clone() };
+        actions.extend(
+            over.iter()
+                .filter_map(|node| node.enactment)
+                .filter_map(delete),
+        );
+        let wanted = Wanted {
+            generation: self.policy.generation,
+            decision: Decision::Revert,
+            retry: self.policy.retry.clone(),
+        };
         self.grant(slots, &wanted, leaving, actions);
     }
 
@@ -259,19 +370,43 @@ impl<'a> Rollout<'a> {
             return;
         }
         let candidates: Vec<_> = self.nodes.iter().filter(|node| node.is_matched).collect();
-        let count = |standing: Standing| candidates.iter().filter(|node| node.standing == standing).count();
+        let count = |standing: Standing| {
+            candidates
+                .iter()
+                .filter(|node| node.standing == standing)
+                .count()
+        };
         // Once aborted, a try stays so, also if the nodes where it failed are gone by now.
         let aborted = count(Standing::Aborted) > 0 || count(Standing::Failed) >= self.limit();
         let left = match aborted {
             true => candidates,
-            false => self.grant(slots, &self.policy.wants(Decision::Granted), candidates, actions),
+            false => self.grant(
+                slots,
+                &self.policy.wants(Decision::Granted),
+                candidates,
+                actions,
+            ),
         };
-        let decision = self.policy.wants(if aborted { Decision::Aborted } else { Decision::Pending });
-        for node in left.into_iter().filter(|node| node.standing == Standing::Waiting && node.can_act()) {
-            let is_said = node.enactment.and_then(|enactment| enactment.wanted.as_ref()).is_some_and(|said| {
-                said.generation == decision.generation && said.decision == decision.decision && self.policy.is_current_try(said)
+        let decision = self.policy.wants(if aborted {
+            Decision::Aborted
+        } else {
+            Decision::Pending
+        });
+        for node in left
+            .into_iter()
+            .filter(|node| node.standing == Standing::Waiting && node.can_act())
+        {
+            let is_said = node
+                .enactment
+                .and_then(|enactment| enactment.wanted.as_ref())
+                .is_some_and(|said| {
+                    said.generation == decision.generation
+                        && said.decision == decision.decision
+                        && self.policy.is_current_try(said)
+                });
+            let of_this = node.enactment.is_some_and(|enactment| {
+                enactment.policy_uid.as_deref() == Some(self.policy.uid.as_str())
             });
-            let of_this = node.enactment.is_some_and(|enactment| enactment.policy_uid.as_deref() == Some(self.policy.uid.as_str()));
             if !(is_said && of_this) {
                 actions.push(self.write(node, &decision));
             }
@@ -280,8 +415,9 @@ impl<'a> Rollout<'a> {
 
     /// Lets as many of these nodes go on as there are slots; returns those that must wait.
     ///
-    /// Nodes that are being changed anyway come first: what newer generations and other policies want of them costs no further node, and reaches
-    /// the agent with what it has at hand, so that it is one transaction.
+    /// Nodes that are being changed anyway come first: what newer generations and other policies
+    /// want of them costs no further node, and reaches the agent with what it has at hand, so that
+    /// it is one transaction.
     fn grant<'n>(
         &self,
         slots: &mut Slots<'a>,
@@ -289,7 +425,12 @@ impl<'a> Rollout<'a> {
         mut nodes: Vec<&'n OnNode<'a>>,
         actions: &mut Vec<Action>,
     ) -> Vec<&'n OnNode<'a>> {
-        nodes.retain(|node| matches!(node.standing, Standing::Waiting | Standing::InFlux { current: false }) && node.can_act());
+        nodes.retain(|node| {
+            matches!(
+                node.standing,
+                Standing::Waiting | Standing::InFlux { current: false }
+            ) && node.can_act()
+        });
         nodes.sort_by_key(|node| !slots.busy.contains(node.name));
         nodes.retain(|node| {
             let taken = slots.take(node.name);
@@ -302,10 +443,19 @@ impl<'a> Rollout<'a> {
     }
 
     fn write(&self, node: &OnNode, wanted: &Wanted) -> Action {
-        let (policy, node_name, wanted) = (self.name.to_owned(), node.name.to_owned(), wanted.clone());
+        let (policy, node_name, wanted) =
+            (self.name.to_owned(), node.name.to_owned(), wanted.clone());
         match node.enactment {
-            Some(_) => Action::Change { policy, node: node_name, wanted },
-            None => Action::Create { policy, node: node_name, wanted },
+            Some(_) => Action::Change {
+                policy,
+                node: node_name,
+                wanted,
+            },
+            None => Action::Create {
+                policy,
+                node: node_name,
+                wanted,
+            },
         }
     }
 }
@@ -314,7 +464,9 @@ impl Action {
     /// The enactment that it is about, if it is about one.
     pub fn enactment(&self) -> Option<String> {
         match self {
-            Self::Create { policy, node, .. } | Self::Change { policy, node, .. } => Some(enactment_name(policy, node)),
+            Self::Create { policy, node, .. } | Self::Change { policy, node, .. } => {
+                Some(enactment_name(policy, node))
+            }
             Self::Delete { name, .. } => Some(name.clone()),
             Self::Keep { .. } | Self::Release { .. } => None,
         }

@@ -5,7 +5,8 @@ use super::view::{Decision, Enactment, Node, Phase, Policy, Wanted};
 /// Where a policy stands on one node, whatever other nodes do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// The node is being changed, or may be: it was told to, and has not said that it is done. `current`: to what is wanted now.
+    /// The node is being changed, or may be: it was told to, and has not said that it is done.
+    /// `current`: to what is wanted now.
     InFlux {
         /// Nothing newer is wanted.
         current: bool,
@@ -16,15 +17,18 @@ pub enum Standing {
     Failed,
     /// The node was told to let it be, in this try.
     Aborted,
-    /// Nothing goes on there, and what is wanted now is not decided, or waits; or nobody may act there.
+    /// Nothing goes on there, and what is wanted now is not decided, or waits; or nobody may act
+    /// there.
     Waiting,
 }
 
 impl Standing {
     /// Where a policy stands whose node it is for.
     ///
-    /// What the agent says counts only if it speaks of the specification as it is now (`status.observedGeneration`): a specification that it
-    /// may have read without having told so is in flux. Generations are compared by equality alone, since a policy that was made anew begins with 1.
+    /// What the agent says counts only if it speaks of the specification as it is now
+    /// (`status.observedGeneration`): a specification that it may have read without having told so
+    /// is in flux. Generations are compared by equality alone, since a policy that was made anew
+    /// begins with 1.
     pub fn of(policy: &Policy, enactment: Option<&Enactment>) -> Self {
         Self::towards(Decision::Granted, policy, enactment)
     }
@@ -35,19 +39,28 @@ impl Standing {
     }
 
     fn towards(goal: Decision, policy: &Policy, enactment: Option<&Enactment>) -> Self {
-        let Some((enactment, wanted)) = enactment.and_then(|enactment| Some((enactment, enactment.wanted.as_ref()?))) else {
+        let Some((enactment, wanted)) =
+            enactment.and_then(|enactment| Some((enactment, enactment.wanted.as_ref()?)))
+        else {
             return Self::Waiting;
         };
         let runs = runs(enactment, wanted);
         // What is put back is what was granted, whichever generation that was.
         let of_this = goal == Decision::Revert
-            || wanted.generation == policy.generation && enactment.policy_uid.as_deref() == Some(policy.uid.as_str());
+            || wanted.generation == policy.generation
+                && enactment.policy_uid.as_deref() == Some(policy.uid.as_str());
         let is_current_try = policy.is_current_try(wanted);
         match wanted.decision {
-            decision if runs => Self::InFlux { current: decision == goal && of_this },
-            decision if decision == goal && of_this && enactment.phase == Phase::Available => Self::Done,
+            decision if runs => Self::InFlux {
+                current: decision == goal && of_this,
+            },
+            decision if decision == goal && of_this && enactment.phase == Phase::Available => {
+                Self::Done
+            }
             decision if decision == goal && of_this && is_current_try => Self::Failed,
-            Decision::Aborted if goal == Decision::Granted && of_this && is_current_try => Self::Aborted,
+            Decision::Aborted if goal == Decision::Granted && of_this && is_current_try => {
+                Self::Aborted
+            }
             _ => Self::Waiting,
         }
     }
@@ -55,7 +68,10 @@ impl Standing {
 
 /// Whether a node is being changed, or may be, for whatever policy.
 pub fn is_in_flux(enactment: &Enactment) -> bool {
-    enactment.wanted.as_ref().is_some_and(|wanted| runs(enactment, wanted))
+    enactment
+        .wanted
+        .as_ref()
+        .is_some_and(|wanted| runs(enactment, wanted))
 }
 
 fn runs(enactment: &Enactment, wanted: &Wanted) -> bool {
@@ -71,10 +87,12 @@ fn runs(enactment: &Enactment, wanted: &Wanted) -> bool {
 
 /// Whether a node in flux counts as unavailable by our doing.
 ///
-/// A node that is not Ready, or gone, does not: it would hold up the others for as long as it is away. But it does if its agent has begun: what
-/// was changed there may be the very reason, and must not spread.
+/// A node that is not Ready, or gone, does not: it would hold up the others for as long as it is
+/// away. But it does if its agent has begun: what was changed there may be the very reason, and
+/// must not spread.
 pub fn holds(node: Option<&Node>, enactment: &Enactment) -> bool {
-    let has_begun = enactment.phase == Phase::Progressing && enactment.observed == Some(enactment.generation);
+    let has_begun =
+        enactment.phase == Phase::Progressing && enactment.observed == Some(enactment.generation);
     node.is_some_and(|node| node.is_ready || has_begun)
 }
 
@@ -84,14 +102,23 @@ mod tests {
     use super::*;
 
     fn policy(generation: i64, retry: Option<&str>) -> Policy {
-        Policy { uid: "u".into(), generation, retry: retry.map(str::to_owned), ..Policy::default() }
+        Policy {
+            uid: "u".into(),
+            generation,
+            retry: retry.map(str::to_owned),
+            ..Policy::default()
+        }
     }
 
     fn enactment(decision: Decision, phase: Phase, observed: i64) -> Enactment {
         Enactment {
             generation: 2,
             policy_uid: Some("u".into()),
-            wanted: Some(Wanted { generation: 7, decision, retry: Some("a".into()) }),
+            wanted: Some(Wanted {
+                generation: 7,
+                decision,
+                retry: Some("a".into()),
+            }),
             observed: Some(observed),
             phase,
             ..Enactment::default()
@@ -105,27 +132,81 @@ mod tests {
         let (same, newer) = (policy(7, None), policy(8, None));
         for (decision, phase, observed, of_same, of_newer) in [
             (Granted, Phase::Available, 2, Done, Waiting),
-            (Granted, Phase::Available, 1, InFlux { current: true }, InFlux { current: false }),
-            (Granted, Phase::Progressing, 2, InFlux { current: true }, InFlux { current: false }),
+            (
+                Granted,
+                Phase::Available,
+                1,
+                InFlux { current: true },
+                InFlux { current: false },
+            ),
+            (
+                Granted,
+                Phase::Progressing,
+                2,
+                InFlux { current: true },
+                InFlux { current: false },
+            ),
             (Granted, Phase::Failing, 2, Failed, Waiting),
-            (Granted, Phase::Failing, 1, InFlux { current: true }, InFlux { current: false }),
-            (Granted, Phase::Unknown, 2, InFlux { current: true }, InFlux { current: false }),
-            (Granted, Phase::Pending, 2, InFlux { current: true }, InFlux { current: false }),
+            (
+                Granted,
+                Phase::Failing,
+                1,
+                InFlux { current: true },
+                InFlux { current: false },
+            ),
+            (
+                Granted,
+                Phase::Unknown,
+                2,
+                InFlux { current: true },
+                InFlux { current: false },
+            ),
+            (
+                Granted,
+                Phase::Pending,
+                2,
+                InFlux { current: true },
+                InFlux { current: false },
+            ),
             (Pending, Phase::Available, 1, Waiting, Waiting),
             (Pending, Phase::Pending, 2, Waiting, Waiting),
             (Aborted, Phase::Available, 1, Standing::Aborted, Waiting),
             (Revert, Phase::Available, 2, Waiting, Waiting),
-            (Revert, Phase::Available, 1, InFlux { current: false }, InFlux { current: false }),
+            (
+                Revert,
+                Phase::Available,
+                1,
+                InFlux { current: false },
+                InFlux { current: false },
+            ),
         ] {
             let enactment = enactment(decision, phase, observed);
-            assert_eq!(Standing::of(&same, Some(&enactment)), of_same, "{enactment:?}");
-            assert_eq!(Standing::of(&newer, Some(&enactment)), of_newer, "newer: {enactment:?}");
-            assert_eq!(is_in_flux(&enactment), matches!(of_same, InFlux { .. }), "{enactment:?}");
+            assert_eq!(
+                Standing::of(&same, Some(&enactment)),
+                of_same,
+                "{enactment:?}"
+            );
+            assert_eq!(
+                Standing::of(&newer, Some(&enactment)),
+                of_newer,
+                "newer: {enactment:?}"
+            );
+            assert_eq!(
+                is_in_flux(&enactment),
+                matches!(of_same, InFlux { .. }),
+                "{enactment:?}"
+            );
         }
         assert_eq!(Standing::of(&same, None), Waiting);
         assert!(!is_in_flux(&Enactment::default()));
         assert_eq!(
-            Standing::of(&same, Some(&Enactment { phase: Phase::Available, ..Enactment::default() })),
+            Standing::of(
+                &same,
+                Some(&Enactment {
+                    phase: Phase::Available,
+                    ..Enactment::default()
+                })
+            ),
             Waiting,
             "of another operator"
         );
@@ -134,23 +215,68 @@ mod tests {
     #[test]
     fn another_try_takes_failures_back_and_leaves_what_is_done() {
         let again = policy(7, Some("b"));
-        assert_eq!(Standing::of(&again, Some(&enactment(Decision::Granted, Phase::Failing, 2))), Standing::Waiting);
-        assert_eq!(Standing::of(&again, Some(&enactment(Decision::Aborted, Phase::Aborted, 2))), Standing::Waiting);
-        assert_eq!(Standing::of(&again, Some(&enactment(Decision::Granted, Phase::Available, 2))), Standing::Done);
-        assert_eq!(Standing::of(&policy(7, None), Some(&enactment(Decision::Granted, Phase::Failing, 2))), Standing::Failed, "taken away");
+        assert_eq!(
+            Standing::of(
+                &again,
+                Some(&enactment(Decision::Granted, Phase::Failing, 2))
+            ),
+            Standing::Waiting
+        );
+        assert_eq!(
+            Standing::of(
+                &again,
+                Some(&enactment(Decision::Aborted, Phase::Aborted, 2))
+            ),
+            Standing::Waiting
+        );
+        assert_eq!(
+            Standing::of(
+                &again,
+                Some(&enactment(Decision::Granted, Phase::Available, 2))
+            ),
+            Standing::Done
+        );
+        assert_eq!(
+            Standing::of(
+                &policy(7, None),
+                Some(&enactment(Decision::Granted, Phase::Failing, 2))
+            ),
+            Standing::Failed,
+            "taken away"
+        );
     }
 
     #[test]
     fn a_policy_made_anew_is_another_one() {
-        let anew = Policy { uid: "v".into(), ..policy(7, None) };
-        assert_eq!(Standing::of(&anew, Some(&enactment(Decision::Granted, Phase::Available, 2))), Standing::Waiting);
+        let anew = Policy {
+            uid: "v".into(),
+            ..policy(7, None)
+        };
+        assert_eq!(
+            Standing::of(
+                &anew,
+                Some(&enactment(Decision::Granted, Phase::Available, 2))
+            ),
+            Standing::Waiting
+        );
     }
 
     #[test]
     fn a_node_that_is_away_holds_a_slot_only_if_the_change_had_begun() {
-        let (ready, away) = (Node { is_ready: true, ..Node::default() }, Node::default());
-        let (told, begun) = (enactment(Decision::Granted, Phase::Progressing, 1), enactment(Decision::Granted, Phase::Progressing, 2));
-        assert!(holds(Some(&ready), &told) && holds(Some(&ready), &begun) && holds(Some(&away), &begun));
+        let (ready, away) = (
+            Node {
+                is_ready: true,
+                ..Node::default()
+            },
+            Node::default(),
+        );
+        let (told, begun) = (
+            enactment(Decision::Granted, Phase::Progressing, 1),
+            enactment(Decision::Granted, Phase::Progressing, 2),
+        );
+        assert!(
+            holds(Some(&ready), &told) && holds(Some(&ready), &begun) && holds(Some(&away), &begun)
+        );
         assert!(!holds(Some(&away), &told) && !holds(None, &begun));
     }
 }

@@ -1,4 +1,5 @@
-//! What a policy says about its rollout, in the words of kubernetes-nmstate: people and tools wait for them.
+//! What a policy says about its rollout, in the words of kubernetes-nmstate: people and tools wait
+//! for them.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -37,7 +38,8 @@ pub struct Summary {
     lost: Vec<String>,
     /// The first failure: node, what its agent says.
     failure: Option<(String, String)>,
-    /// On how many nodes another policy contradicts it; of the first the name, and what its agent says.
+    /// On how many nodes another policy contradicts it; of the first the name, and what its agent
+    /// says.
     conflict: Option<(usize, String, String)>,
     /// What the operator could not write.
     trouble: Option<String>,
@@ -71,25 +73,49 @@ impl Summary {
             .iter()
             .filter(of_interest)
             .find(|node| node.standing == Standing::Failed)
-            .map(|node| (node.name.to_owned(), node.enactment.and_then(|enactment| enactment.failure.clone()).unwrap_or_default()));
+            .map(|node| {
+                (
+                    node.name.to_owned(),
+                    node.enactment
+                        .and_then(|enactment| enactment.failure.clone())
+                        .unwrap_or_default(),
+                )
+            });
         let cannot_act = |node: &&OnNode| !(node.node.is_ready && node.runs_agent);
-        let names = |nodes: &mut dyn Iterator<Item = &OnNode>| nodes.map(|node| node.name.to_owned()).collect::<Vec<_>>();
+        let names = |nodes: &mut dyn Iterator<Item = &OnNode>| {
+            nodes.map(|node| node.name.to_owned()).collect::<Vec<_>>()
+        };
         Self {
             refusal: policy.refusal.clone(),
             leaving: policy.is_deleted.then(|| Leaving {
                 left: rollout.leaving().count(),
-                failed: rollout.leaving().filter(|node| node.standing == Standing::Failed).count(),
+                failed: rollout
+                    .leaving()
+                    .filter(|node| node.standing == Standing::Failed)
+                    .count(),
                 out_of_reach: names(&mut rollout.leaving().filter(cannot_act)),
             }),
             matching: rollout.matching().count(),
             ready: ready().count(),
             left_alone: matched().filter(|node| node.is_left_alone).count(),
-            finished: ready().filter(|node| node.standing == Standing::Done).count(),
+            finished: ready()
+                .filter(|node| node.standing == Standing::Done)
+                .count(),
             available: count(Standing::Done),
             failed: count(Standing::Failed),
             aborted: count(Standing::Aborted),
-            unavailable: rollout.nodes.iter().filter(|node| node.holds_slot()).count(),
-            lost: names(&mut rollout.nodes.iter().filter(|node| node.holds_slot() && node.standing != Standing::Failed).filter(cannot_act)),
+            unavailable: rollout
+                .nodes
+                .iter()
+                .filter(|node| node.holds_slot())
+                .count(),
+            lost: names(
+                &mut rollout
+                    .nodes
+                    .iter()
+                    .filter(|node| node.holds_slot() && node.standing != Standing::Failed)
+                    .filter(cannot_act),
+            ),
             failure,
             conflict: conflict(rollout),
             trouble: None,
@@ -108,9 +134,20 @@ impl Summary {
             return leaving.verdict();
         }
         if let Some(refusal) = &self.refusal {
-            return Verdict::Failed(format!("The policy is refused, and no node gets it: {refusal}"));
+            return Verdict::Failed(format!(
+                "The policy is refused, and no node gets it: {refusal}"
+            ));
         }
-        let Self { matching, ready, left_alone, finished, available, failed, aborted, .. } = self;
+        let Self {
+            matching,
+            ready,
+            left_alone,
+            finished,
+            available,
+            failed,
+            aborted,
+            ..
+        } = self;
         let mut ignored = String::new();
         if matching > ready {
             ignored = format!(", {} nodes ignored due to NotReady state", matching - ready);
@@ -119,40 +156,77 @@ impl Summary {
             ignored += &format!(", {left_alone} nodes ignored that are not managed");
         }
         if *failed > 0 || *aborted > 0 {
-            let others = if *aborted > 0 { format!(", {aborted} nodes aborted configuration") } else { String::new() };
-            Verdict::Failed(format!("{failed}/{matching} nodes failed to configure{others}"))
+            let others = if *aborted > 0 {
+                format!(", {aborted} nodes aborted configuration")
+            } else {
+                String::new()
+            };
+            Verdict::Failed(format!(
+                "{failed}/{matching} nodes failed to configure{others}"
+            ))
         } else if *matching == 0 {
             Verdict::NotMatching(format!("Policy does not match any node{ignored}"))
         } else if finished < ready {
             let lost = match &self.lost[..] {
                 [] => String::new(),
-                lost => format!("; not heard of since their change began or was granted: {}", some(lost)),
+                lost => format!(
+                    "; not heard of since their change began or was granted: {}",
+                    some(lost)
+                ),
             };
-            let trouble = self.trouble.as_ref().map(|trouble| format!("; {trouble}")).unwrap_or_default();
-            Verdict::Progressing(format!("Policy is progressing {finished}/{ready} nodes finished{ignored}{lost}{trouble}"))
+            let trouble = self
+                .trouble
+                .as_ref()
+                .map(|trouble| format!("; {trouble}"))
+                .unwrap_or_default();
+            Verdict::Progressing(format!(
+                "Policy is progressing {finished}/{ready} nodes finished{ignored}{lost}{trouble}"
+            ))
         } else {
-            Verdict::Available(format!("{available}/{matching} nodes successfully configured{ignored}"))
+            Verdict::Available(format!(
+                "{available}/{matching} nodes successfully configured{ignored}"
+            ))
         }
     }
 
-    /// The first node where it has failed, and what its agent says; of what was granted before it was refused nothing.
+    /// The first node where it has failed, and what its agent says; of what was granted before it
+    /// was refused nothing.
     pub fn failure(&self) -> Option<(&str, &str)> {
-        self.failure.as_ref().filter(|_| self.refusal.is_none()).map(|(node, message)| (node.as_str(), message.as_str()))
+        self.failure
+            .as_ref()
+            .filter(|_| self.refusal.is_none())
+            .map(|(node, message)| (node.as_str(), message.as_str()))
     }
 
-    /// The status of a policy. What is in `previous` and not ours stays; a condition that says nothing new stays as it is, times included.
+    /// The status of a policy. What is in `previous` and not ours stays; a condition that says
+    /// nothing new stays as it is, times included.
     pub fn status(&self, generation: i64, previous: &Value, now: Timestamp) -> Value {
         let verdict = self.verdict();
         let mut status = previous.as_object().cloned().unwrap_or_default();
         status.insert("observedGeneration".to_owned(), generation.into());
-        let conflict = self.conflict.as_ref().filter(|_| self.leaving.is_none()).map(|(count, node, message)| {
-            let others = if *count > 1 { format!("; and on {} more nodes", count - 1) } else { String::new() };
-            format!("{node}: {message}{others}")
-        });
+        let conflict = self
+            .conflict
+            .as_ref()
+            .filter(|_| self.leaving.is_none())
+            .map(|(count, node, message)| {
+                let others = if *count > 1 {
+                    format!("; and on {} more nodes", count - 1)
+                } else {
+                    String::new()
+                };
+                format!("{node}: {message}{others}")
+            });
         // The last one, and there only while it holds: `kubectl get` shows the first that is True.
-        let conflict = conflict.as_ref().map(|message| Said { name: CONFLICT, status: "True", reason: DISAGREE, message });
+        let conflict = conflict.as_ref().map(|message| Said {
+            name: CONFLICT,
+            status: "True",
+            reason: DISAGREE,
+            message,
+        });
         let conditions = verdict.conditions().into_iter().chain(conflict);
-        let conditions: Vec<_> = conditions.map(|condition| condition.value(generation, &previous["conditions"], now)).collect();
+        let conditions: Vec<_> = conditions
+            .map(|condition| condition.value(generation, &previous["conditions"], now))
+            .collect();
         status.insert("conditions".to_owned(), conditions.into());
         // As kubernetes-nmstate counts its slots. Here nobody reads it again.
         let counts = match &verdict {
@@ -170,25 +244,37 @@ impl Summary {
 
 impl Leaving {
     fn verdict(&self) -> Verdict {
-        let Self { left, failed, out_of_reach } = self;
-        let way_out = "To delete the policy and keep what it changed there, set spec.onDelete to retain";
+        let Self {
+            left,
+            failed,
+            out_of_reach,
+        } = self;
+        let way_out =
+            "To delete the policy and keep what it changed there, set spec.onDelete to retain";
         match (failed, &out_of_reach[..]) {
-            (0, []) => Verdict::Progressing(format!("The policy is being deleted: {left} nodes have yet to put back what it changed")),
+            (0, []) => Verdict::Progressing(format!(
+                "The policy is being deleted: {left} nodes have yet to put back what it changed"
+            )),
             (0, names) => Verdict::Progressing(format!(
                 "The policy is being deleted: {left} nodes have yet to put back what it changed; not Ready or without an agent: {}. {way_out}",
                 some(names)
             )),
-            _ => {
-                Verdict::Failed(format!("The policy is being deleted: {failed}/{left} nodes failed to put back what it changed. {way_out}"))
-            }
+            _ => Verdict::Failed(format!(
+                "The policy is being deleted: {failed}/{left} nodes failed to put back what it changed. {way_out}"
+            )),
         }
     }
 }
 
-/// Where another policy contradicts it, as the agents of its nodes say: both policies of a contradiction get to know of it.
+/// Where another policy contradicts it, as the agents of its nodes say: both policies of a
+/// contradiction get to know of it.
 fn conflict(rollout: &Rollout) -> Option<(usize, String, String)> {
     let told = |node: &OnNode| {
-        let message = node.enactment?.conflict.clone().filter(|_| node.is_matched && !node.is_left_alone)?;
+        let message = node
+            .enactment?
+            .conflict
+            .clone()
+            .filter(|_| node.is_matched && !node.is_left_alone)?;
         Some((node.name.to_owned(), message))
     };
     let mut all = rollout.nodes.iter().filter_map(told);
@@ -197,8 +283,17 @@ fn conflict(rollout: &Rollout) -> Option<(usize, String, String)> {
 }
 
 fn some(names: &[String]) -> String {
-    let named = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-    if names.len() > NAMED { format!("{named} and {} more", names.len() - NAMED) } else { named }
+    let named = names
+        .iter()
+        .take(NAMED)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(", ");
+    if names.len() > NAMED {
+        format!("{named} and {} more", names.len() - NAMED)
+    } else {
+        named
+    }
 }
 
 /// What a policy says.
@@ -225,8 +320,14 @@ const DISAGREE: &str = "PoliciesDisagree";
 
 impl Verdict {
     fn conditions(&self) -> [Said<'_>; 4] {
-        let said = |name, status, reason, message| Said { name, status, reason, message };
-        let (available, degraded, progressing, ignored) = ("Available", "Degraded", "Progressing", "Ignored");
+        let said = |name, status, reason, message| Said {
+            name,
+            status,
+            reason,
+            message,
+        };
+        let (available, degraded, progressing, ignored) =
+            ("Available", "Degraded", "Progressing", "Ignored");
         match self {
             Self::NotMatching(message) => [
                 said(available, "False", NO_NODE, ""),
@@ -258,18 +359,27 @@ impl Verdict {
 
 impl Said<'_> {
     fn value(&self, generation: i64, previous: &Value, now: Timestamp) -> Value {
-        let before = previous.as_array().into_iter().flatten().find(|before| before["type"] == self.name);
+        let before = previous
+            .as_array()
+            .into_iter()
+            .flatten()
+            .find(|before| before["type"] == self.name);
         let now = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let mut condition = json!({"type": self.name, "status": self.status, "reason": self.reason, "observedGeneration": generation,
             "lastHeartbeatTime": now, "lastTransitionTime": now});
         if !self.message.is_empty() {
             condition["message"] = escape::text(self.message).into();
         }
-        let Some(before) = before else { return condition };
+        let Some(before) = before else {
+            return condition;
+        };
         if before["status"] == self.status && before["lastTransitionTime"].is_string() {
             condition["lastTransitionTime"] = before["lastTransitionTime"].clone();
             // Of the last change of anything in it: a time alone is no news.
-            let same = |field: &str| before[field].as_str().unwrap_or_default() == condition[field].as_str().unwrap_or_default();
+            let same = |field: &str| {
+                before[field].as_str().unwrap_or_default()
+                    == condition[field].as_str().unwrap_or_default()
+            };
             if same("reason") && same("message") && before["observedGeneration"] == generation {
                 return before.clone();
             }
@@ -278,19 +388,37 @@ impl Said<'_> {
     }
 }
 
-/// The status of a policy while the operator that Weft replaces is still there: what it said stays, and this comes first, since `kubectl get` shows
-/// the first condition that is True. `None` where that operator speaks: it knows no `observedGeneration`, and goes on writing its own.
-pub fn blocked(policy: &Policy, reason: &'static str, message: &str, now: Timestamp) -> Option<Value> {
-    let before = policy.status["conditions"].as_array().cloned().unwrap_or_default();
-    let is_ours = policy.status["observedGeneration"].is_i64() || before.iter().all(|one| one["type"] == BLOCKED);
+/// The status of a policy while the operator that Weft replaces is still there: what it said stays,
+/// and this comes first, since `kubectl get` shows the first condition that is True. `None` where
+/// that operator speaks: it knows no `observedGeneration`, and goes on writing its own.
+pub fn blocked(
+    policy: &Policy,
+    reason: &'static str,
+    message: &str,
+    now: Timestamp,
+) -> Option<Value> {
+    let before = policy.status["conditions"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    let is_ours = policy.status["observedGeneration"].is_i64()
+        || before.iter().all(|one| one["type"] == BLOCKED);
     if !is_ours {
         return None;
     }
-    let said = Said { name: BLOCKED, status: "True", reason, message };
+    let said = Said {
+        name: BLOCKED,
+        status: "True",
+        reason,
+        message,
+    };
     let blocked = said.value(policy.generation, &policy.status["conditions"], now);
     let others = before.into_iter().filter(|one| one["type"] != BLOCKED);
     let mut status = policy.status.as_object().cloned().unwrap_or_default();
-    status.insert("conditions".to_owned(), std::iter::once(blocked).chain(others).collect());
+    status.insert(
+        "conditions".to_owned(),
+        std::iter::once(blocked).chain(others).collect(),
+    );
     Some(status.into())
 }
 
@@ -302,6 +430,11 @@ pub const PHASES: [&str; 5] = ["Available", "Degraded", "Progressing", "Ignored"
 /// The type of the condition that is True; `Unknown` if there is none.
 pub fn phase(status: &Value) -> &'static str {
     let conditions = status["conditions"].as_array();
-    let holds = |name: &&str| conditions.into_iter().flatten().any(|one| one["type"] == *name && one["status"] == "True");
+    let holds = |name: &&str| {
+        conditions
+            .into_iter()
+            .flatten()
+            .any(|one| one["type"] == *name && one["status"] == "True")
+    };
     PHASES.into_iter().find(holds).unwrap_or("Unknown")
 }

@@ -1,5 +1,5 @@
-//! A cluster in miniature: objects as the API server keeps them, agents that do what they are told in their own time, and an operator that may be
-//! killed between any two of its writes.
+//! A cluster in miniature: objects as the API server keeps them, agents that do what they are told
+//! in their own time, and an operator that may be killed between any two of its writes.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -41,11 +41,22 @@ impl Views {
     pub fn world(&self) -> World<'_> {
         let mut enactments: BTreeMap<&str, BTreeMap<&str, &Enactment>> = BTreeMap::new();
         for enactment in &self.enactments {
-            enactments.entry(&enactment.policy).or_default().insert(&enactment.node, enactment);
+            enactments
+                .entry(&enactment.policy)
+                .or_default()
+                .insert(&enactment.node, enactment);
         }
         World {
-            policies: self.policies.iter().map(|(name, policy)| (name.as_str(), policy)).collect(),
-            nodes: self.nodes.iter().map(|(name, node)| (name.as_str(), node)).collect(),
+            policies: self
+                .policies
+                .iter()
+                .map(|(name, policy)| (name.as_str(), policy))
+                .collect(),
+            nodes: self
+                .nodes
+                .iter()
+                .map(|(name, node)| (name.as_str(), node))
+                .collect(),
             agents: self.agents.iter().map(String::as_str).collect(),
             left_alone: self.left_alone.iter().map(String::as_str).collect(),
             enactments,
@@ -56,7 +67,10 @@ impl Views {
 
 impl Cluster {
     pub fn with_nodes(count: usize) -> Self {
-        let mut cluster = Self { cap: Some(json!("100%")), ..Self::default() };
+        let mut cluster = Self {
+            cap: Some(json!("100%")),
+            ..Self::default()
+        };
         (0..count).for_each(|number| cluster.add_node(&format!("node-{number}")));
         cluster
     }
@@ -80,31 +94,39 @@ impl Cluster {
         self.nodes.remove(name);
         self.set_agent(name, false);
         let of_node = format!("{name}.");
-        self.at_work.retain(|enactment, _| !enactment.starts_with(&of_node));
+        self.at_work
+            .retain(|enactment, _| !enactment.starts_with(&of_node));
     }
 
     pub fn set_ready(&mut self, name: &str, ready: bool) {
         if let Some(node) = self.nodes.get_mut(name) {
-            node["status"]["conditions"][0]["status"] = if ready { "True" } else { "Unknown" }.into();
+            node["status"]["conditions"][0]["status"] =
+                if ready { "True" } else { "Unknown" }.into();
         }
     }
 
     pub fn set_agent(&mut self, name: &str, runs: bool) {
         match runs {
-            true if self.nodes.contains_key(name) => {
-                self.pods.insert(name.to_owned(), json!({"spec": {"nodeName": name}, "status": {"phase": "Running"}}))
-            }
+            true if self.nodes.contains_key(name) => self.pods.insert(
+                name.to_owned(),
+                json!({"spec": {"nodeName": name}, "status": {"phase": "Running"}}),
+            ),
             _ => self.pods.remove(name),
         };
     }
 
     /// Sets `spec.managed` of a node's NodeNetworkState, which stays when the node goes.
     pub fn set_managed(&mut self, name: &str, managed: bool) {
-        self.states.insert(name.to_owned(), json!({"metadata": {"name": name}, "spec": {"managed": managed}}));
+        self.states.insert(
+            name.to_owned(),
+            json!({"metadata": {"name": name}, "spec": {"managed": managed}}),
+        );
     }
 
     fn is_managed(&self, name: &str) -> bool {
-        self.states.get(name).is_none_or(|state| state["spec"]["managed"] == true)
+        self.states
+            .get(name)
+            .is_none_or(|state| state["spec"]["managed"] == true)
     }
 
     /// The nodes where somebody may act.
@@ -121,11 +143,14 @@ impl Cluster {
     /// Creates a policy, or gives it this specification.
     pub fn apply(&mut self, name: &str, spec: Value) {
         let uid = self.uid();
-        let policy =
-            self.policies.entry(name.to_owned()).or_insert_with(|| json!({"metadata": {"name": name, "uid": uid, "generation": 0}}));
+        let policy = self
+            .policies
+            .entry(name.to_owned())
+            .or_insert_with(|| json!({"metadata": {"name": name, "uid": uid, "generation": 0}}));
         if policy["spec"] != spec {
             policy["spec"] = spec;
-            policy["metadata"]["generation"] = (policy["metadata"]["generation"].as_i64().unwrap() + 1).into();
+            policy["metadata"]["generation"] =
+                (policy["metadata"]["generation"].as_i64().unwrap() + 1).into();
         }
     }
 
@@ -143,23 +168,45 @@ impl Cluster {
     }
 
     pub fn delete(&mut self, name: &str) {
-        let Some(policy) = self.policies.get_mut(name) else { return };
-        if policy["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty) {
+        let Some(policy) = self.policies.get_mut(name) else {
+            return;
+        };
+        if policy["metadata"]["finalizers"]
+            .as_array()
+            .is_none_or(Vec::is_empty)
+        {
             self.policies.remove(name);
         } else if policy["metadata"]["deletionTimestamp"].is_null() {
             policy["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
-            policy["metadata"]["generation"] = (policy["metadata"]["generation"].as_i64().unwrap() + 1).into();
+            policy["metadata"]["generation"] =
+                (policy["metadata"]["generation"].as_i64().unwrap() + 1).into();
         }
     }
 
     pub fn views(&self) -> Views {
         Views {
-            policies: self.policies.iter().map(|(name, object)| (name.clone(), Policy::of(object))).collect(),
-            nodes: self.nodes.iter().map(|(name, object)| (name.clone(), Node::of(object))).collect(),
+            policies: self
+                .policies
+                .iter()
+                .map(|(name, object)| (name.clone(), Policy::of(object)))
+                .collect(),
+            nodes: self
+                .nodes
+                .iter()
+                .map(|(name, object)| (name.clone(), Node::of(object)))
+                .collect(),
             agents: self.pods.values().filter_map(agent_of).collect(),
-            left_alone: self.states.iter().filter(|(_, state)| is_left_alone(state)).map(|(name, _)| name.clone()).collect(),
+            left_alone: self
+                .states
+                .iter()
+                .filter(|(_, state)| is_left_alone(state))
+                .map(|(name, _)| name.clone())
+                .collect(),
             enactments: self.enactments.values().filter_map(Enactment::of).collect(),
-            cap: self.cap.clone().and_then(|cap| serde_json::from_value(cap).ok()),
+            cap: self
+                .cap
+                .clone()
+                .and_then(|cap| serde_json::from_value(cap).ok()),
         }
     }
 
@@ -177,25 +224,43 @@ impl Cluster {
     /// One write, as the API server carries it out.
     pub fn write(&mut self, action: &Action) {
         match action {
-            Action::Keep { policy } => self.policies.get_mut(policy).unwrap()["metadata"]["finalizers"] = json!([FINALIZER]),
+            Action::Keep { policy } => {
+                self.policies.get_mut(policy).unwrap()["metadata"]["finalizers"] =
+                    json!([FINALIZER])
+            }
             Action::Release { policy } => {
                 self.policies.get_mut(policy).unwrap()["metadata"]["finalizers"] = json!([]);
                 if !self.policies[policy]["metadata"]["deletionTimestamp"].is_null() {
                     self.policies.remove(policy);
                 }
             }
-            Action::Create { policy, node, wanted } => {
+            Action::Create {
+                policy,
+                node,
+                wanted,
+            } => {
                 let name = enactment_name(policy, node);
-                assert!(!self.enactments.contains_key(&name), "{name} is there already");
+                assert!(
+                    !self.enactments.contains_key(&name),
+                    "{name} is there already"
+                );
                 let uid = self.uid();
                 let owner = json!([{"kind": "Node", "name": node, "uid": self.nodes[node]["metadata"]["uid"]}]);
                 let object = json!({"metadata": {"name": name, "uid": uid, "generation": 0, "ownerReferences": owner}, "spec": {"policy": policy, "nodeName": node}});
                 self.enactments.insert(name, object);
                 self.change(policy, node, wanted);
             }
-            Action::Change { policy, node, wanted } => self.change(policy, node, wanted),
+            Action::Change {
+                policy,
+                node,
+                wanted,
+            } => self.change(policy, node, wanted),
             Action::Delete { name, uid } => {
-                if self.enactments.get(name).is_some_and(|object| object["metadata"]["uid"] == **uid) {
+                if self
+                    .enactments
+                    .get(name)
+                    .is_some_and(|object| object["metadata"]["uid"] == **uid)
+                {
                     self.enactments.remove(name);
                     self.at_work.remove(name);
                 }
@@ -205,8 +270,15 @@ impl Cluster {
 
     fn change(&mut self, policy: &str, node: &str, wanted: &Wanted) {
         let of = &self.policies[policy];
-        let (uid, generation, spec) = (of["metadata"]["uid"].clone(), of["metadata"]["generation"].clone(), of["spec"].clone());
-        let object = self.enactments.get_mut(&enactment_name(policy, node)).unwrap();
+        let (uid, generation, spec) = (
+            of["metadata"]["uid"].clone(),
+            of["metadata"]["generation"].clone(),
+            of["spec"].clone(),
+        );
+        let object = self
+            .enactments
+            .get_mut(&enactment_name(policy, node))
+            .unwrap();
         let before = object["spec"].clone();
         object["spec"]["policyUid"] = uid;
         object["spec"]["wanted"] = wanted.to_value();
@@ -214,23 +286,40 @@ impl Cluster {
             object["spec"]["granted"] = json!({"generation": generation, "spec": spec});
         }
         if object["spec"] != before {
-            object["metadata"]["generation"] = (object["metadata"]["generation"].as_i64().unwrap() + 1).into();
+            object["metadata"]["generation"] =
+                (object["metadata"]["generation"].as_i64().unwrap() + 1).into();
         }
     }
 
-    /// The agent of a node takes one step with each of its enactments: it begins what it is told, or ends what it is at.
+    /// The agent of a node takes one step with each of its enactments: it begins what it is told,
+    /// or ends what it is at.
     pub fn act(&mut self, node: &str, succeeds: bool) {
         if !self.pods.contains_key(node) {
             return;
         }
         let is_managed = self.is_managed(node);
-        let of_node = self.enactments.values_mut().filter(|object| object["spec"]["nodeName"] == node);
+        let of_node = self
+            .enactments
+            .values_mut()
+            .filter(|object| object["spec"]["nodeName"] == node);
         for object in of_node {
             let name = object["metadata"]["name"].as_str().unwrap().to_owned();
             let generation = object["metadata"]["generation"].as_i64().unwrap();
-            let (phase, observed) = match (self.at_work.remove(&name), object["spec"]["wanted"]["decision"].as_str().unwrap()) {
-                (Some(began), _) => (if succeeds { Phase::Available } else { Phase::Failing }, began),
-                _ if object["status"]["observedGeneration"] == generation || !is_managed => continue,
+            let (phase, observed) = match (
+                self.at_work.remove(&name),
+                object["spec"]["wanted"]["decision"].as_str().unwrap(),
+            ) {
+                (Some(began), _) => (
+                    if succeeds {
+                        Phase::Available
+                    } else {
+                        Phase::Failing
+                    },
+                    began,
+                ),
+                _ if object["status"]["observedGeneration"] == generation || !is_managed => {
+                    continue;
+                }
                 (None, "Granted" | "Revert") => {
                     self.at_work.insert(name, generation);
                     (Phase::Progressing, generation)
@@ -245,8 +334,14 @@ impl Cluster {
 
     /// The agent of a node says that another policy contradicts this one there.
     pub fn contradict(&mut self, policy: &str, node: &str, message: &str) {
-        let conditions = &mut self.enactments.get_mut(&enactment_name(policy, node)).unwrap()["status"]["conditions"];
-        conditions.as_array_mut().unwrap().push(json!({"type": "Conflict", "status": "True", "message": message}));
+        let conditions = &mut self
+            .enactments
+            .get_mut(&enactment_name(policy, node))
+            .unwrap()["status"]["conditions"];
+        conditions
+            .as_array_mut()
+            .unwrap()
+            .push(json!({"type": "Conflict", "status": "True", "message": message}));
     }
 
     /// Everybody goes on until nothing is left to do; fails if that never comes.
@@ -258,46 +353,73 @@ impl Cluster {
                 self.act(&node, succeeds);
             }
             if before == (self.enactments.clone(), self.policies.clone()) {
-                assert!(self.actions().is_empty(), "what is decided is not done: {:#?}", self.actions());
+                assert!(
+                    self.actions().is_empty(),
+                    "what is decided is not done: {:#?}",
+                    self.actions()
+                );
                 return;
             }
         }
         panic!("it never ends: {self:#?}");
     }
 
-    /// The nodes that are being changed for a policy, or for any, as it really is: told to and not done, or at work. Not those that are away, or
-    /// to be left alone.
+    /// The nodes that are being changed for a policy, or for any, as it really is: told to and not
+    /// done, or at work. Not those that are away, or to be left alone.
     pub fn under_change(&self, policy: Option<&str>) -> BTreeSet<String> {
         let object_is = |(name, object): (&String, &Value)| {
-            let told = ["Granted", "Revert"].iter().any(|decision| object["spec"]["wanted"]["decision"] == *decision);
-            let ended = ["Available", "Failing"].iter().any(|phase| object["status"]["conditions"][0]["type"] == *phase);
-            let has_said = ended && object["status"]["observedGeneration"] == object["metadata"]["generation"];
+            let told = ["Granted", "Revert"]
+                .iter()
+                .any(|decision| object["spec"]["wanted"]["decision"] == *decision);
+            let ended = ["Available", "Failing"]
+                .iter()
+                .any(|phase| object["status"]["conditions"][0]["type"] == *phase);
+            let has_said =
+                ended && object["status"]["observedGeneration"] == object["metadata"]["generation"];
             told && !has_said || self.at_work.contains_key(name)
         };
-        let of_policy = |object: &Value| policy.is_none_or(|policy| object["spec"]["policy"] == policy);
-        let nodes = self.enactments.iter().filter(|(_, object)| of_policy(object)).filter(|entry| object_is(*entry));
-        let nodes = nodes.map(|(_, object)| object["spec"]["nodeName"].as_str().unwrap().to_owned());
+        let of_policy =
+            |object: &Value| policy.is_none_or(|policy| object["spec"]["policy"] == policy);
+        let nodes = self
+            .enactments
+            .iter()
+            .filter(|(_, object)| of_policy(object))
+            .filter(|entry| object_is(*entry));
+        let nodes =
+            nodes.map(|(_, object)| object["spec"]["nodeName"].as_str().unwrap().to_owned());
         let nodes = nodes.filter(|node| self.is_managed(node));
-        nodes.filter(|node| self.nodes.get(node).is_some_and(|node| node["status"]["conditions"][0]["status"] == "True")).collect()
+        nodes
+            .filter(|node| {
+                self.nodes
+                    .get(node)
+                    .is_some_and(|node| node["status"]["conditions"][0]["status"] == "True")
+            })
+            .collect()
     }
 
     fn is_for(&self, policy: &Value, node: &Value) -> bool {
         let selector = &policy["spec"]["nodeSelector"];
-        policy["metadata"]["deletionTimestamp"].is_null() && (selector.is_null() || selector["role"] == node["metadata"]["labels"]["role"])
+        policy["metadata"]["deletionTimestamp"].is_null()
+            && (selector.is_null() || selector["role"] == node["metadata"]["labels"]["role"])
     }
 
-    /// The nodes where a policy has failed in its generation, and those that have failed to leave it.
+    /// The nodes where a policy has failed in its generation, and those that have failed to leave
+    /// it.
     pub fn failed(&self, policy: &str) -> BTreeSet<String> {
         let generation = &self.policies[policy]["metadata"]["generation"];
         let retry = &self.policies[policy]["metadata"]["annotations"]["weft.network/retry"];
         let is_for = |object: &Value| {
             // A failure is gone with its node, also if there is another node of that name.
-            let node = self.nodes.get(object["spec"]["nodeName"].as_str().unwrap())?;
-            let is_same = object["metadata"]["ownerReferences"][0]["uid"] == node["metadata"]["uid"];
+            let node = self
+                .nodes
+                .get(object["spec"]["nodeName"].as_str().unwrap())?;
+            let is_same =
+                object["metadata"]["ownerReferences"][0]["uid"] == node["metadata"]["uid"];
             is_same.then(|| self.is_for(&self.policies[policy], node))
         };
         let has_failed = |object: &&Value| {
-            // One that failed to leave and is to stay after all is to be told so, like any other that waits.
+            // One that failed to leave and is to stay after all is to be told so, like any other
+            // that waits.
             let counts = match object["spec"]["wanted"]["decision"] == "Revert" {
                 true => is_for(object) == Some(false),
                 // Generations begin anew with a policy that is made anew.
@@ -313,7 +435,11 @@ impl Cluster {
                 && counts
                 && (retry.is_null() || object["spec"]["wanted"]["retry"] == *retry)
         };
-        let nodes = self.enactments.values().filter(has_failed).map(|object| object["spec"]["nodeName"].as_str().unwrap().to_owned());
+        let nodes = self
+            .enactments
+            .values()
+            .filter(has_failed)
+            .map(|object| object["spec"]["nodeName"].as_str().unwrap().to_owned());
         nodes.filter(|node| self.is_managed(node)).collect()
     }
 
@@ -325,19 +451,35 @@ impl Cluster {
             true => self.enactments.contains_key(&enactment_name(policy, name)),
             false => self.is_for(object, node),
         };
-        let nodes = self.acting().filter(|name| self.nodes.get(*name).is_some_and(|node| is_for(name, node))).count();
-        limit::scaled(serde_json::from_value(object["spec"]["maxUnavailable"].clone()).ok().as_ref(), nodes)
+        let nodes = self
+            .acting()
+            .filter(|name| self.nodes.get(*name).is_some_and(|node| is_for(name, node)))
+            .count();
+        limit::scaled(
+            serde_json::from_value(object["spec"]["maxUnavailable"].clone())
+                .ok()
+                .as_ref(),
+            nodes,
+        )
     }
 
     pub fn cap(&self) -> usize {
-        limit::scaled(self.cap.clone().and_then(|cap| serde_json::from_value(cap).ok()).as_ref(), self.acting().count())
+        limit::scaled(
+            self.cap
+                .clone()
+                .and_then(|cap| serde_json::from_value(cap).ok())
+                .as_ref(),
+            self.acting().count(),
+        )
     }
 
     pub fn status(&self, policy: &str) -> Value {
         let views = self.views();
         let summary = Summary::of(&views.world(), policy);
         summary.status(
-            self.policies[policy]["metadata"]["generation"].as_i64().unwrap(),
+            self.policies[policy]["metadata"]["generation"]
+                .as_i64()
+                .unwrap(),
             &self.policies[policy]["status"],
             Timestamp::UNIX_EPOCH,
         )
@@ -347,19 +489,41 @@ impl Cluster {
     pub fn says(&self, policy: &str) -> (&'static str, String) {
         let status = self.status(policy);
         let phase = phase(&status);
-        let condition = status["conditions"].as_array().unwrap().iter().find(|one| one["type"] == phase);
-        (phase, condition.map(|one| one["message"].as_str().unwrap_or_default().to_owned()).unwrap_or_default())
+        let condition = status["conditions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|one| one["type"] == phase);
+        (
+            phase,
+            condition
+                .map(|one| one["message"].as_str().unwrap_or_default().to_owned())
+                .unwrap_or_default(),
+        )
     }
 
     /// The decisions about a policy: node, decision.
     pub fn decisions(&self, policy: &str) -> BTreeMap<String, String> {
-        let of_policy = self.enactments.values().filter(|object| object["spec"]["policy"] == policy);
+        let of_policy = self
+            .enactments
+            .values()
+            .filter(|object| object["spec"]["policy"] == policy);
         let text = |value: &Value| value.as_str().unwrap().to_owned();
-        of_policy.map(|object| (text(&object["spec"]["nodeName"]), text(&object["spec"]["wanted"]["decision"]))).collect()
+        of_policy
+            .map(|object| {
+                (
+                    text(&object["spec"]["nodeName"]),
+                    text(&object["spec"]["wanted"]["decision"]),
+                )
+            })
+            .collect()
     }
 
     /// How many enactments of a policy have this decision.
     pub fn count(&self, policy: &str, decision: Decision) -> usize {
-        self.decisions(policy).values().filter(|said| *said == decision.as_str()).count()
+        self.decisions(policy)
+            .values()
+            .filter(|said| *said == decision.as_str())
+            .count()
     }
 }

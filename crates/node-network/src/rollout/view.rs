@@ -1,4 +1,5 @@
-//! What is kept of the API server's objects: what decisions depend on, and no more. A cluster may have thousands of enactments.
+//! What is kept of the API server's objects: what decisions depend on, and no more. A cluster may
+//! have thousands of enactments.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -76,8 +77,14 @@ impl Policy {
             generation: metadata["generation"].as_i64().unwrap_or_default(),
             retry: text(&metadata["annotations"][RETRY_ANNOTATION]),
             is_deleted: !metadata["deletionTimestamp"].is_null(),
-            finalizer: metadata["finalizers"].as_array().and_then(|all| all.iter().position(|one| one == FINALIZER)),
-            spec: Arc::new(if spec.is_null() { json!({}) } else { spec.clone() }),
+            finalizer: metadata["finalizers"]
+                .as_array()
+                .and_then(|all| all.iter().position(|one| one == FINALIZER)),
+            spec: Arc::new(if spec.is_null() {
+                json!({})
+            } else {
+                spec.clone()
+            }),
             status: Arc::new(object["status"].clone()),
             selection: Selection::of(spec),
             max_unavailable: serde_json::from_value(spec["maxUnavailable"].clone()).ok(),
@@ -87,7 +94,8 @@ impl Policy {
         }
     }
 
-    /// Whether it stands as it is on the nodes: what is wrong with it cannot be rolled out, and says nothing about who should leave it either.
+    /// Whether it stands as it is on the nodes: what is wrong with it cannot be rolled out, and
+    /// says nothing about who should leave it either.
     pub(super) fn is_held(&self) -> bool {
         self.refusal.is_some() && !self.is_deleted
     }
@@ -99,7 +107,11 @@ impl Policy {
 
     /// A decision about its current generation.
     pub(super) fn wants(&self, decision: Decision) -> Wanted {
-        Wanted { generation: self.generation, decision, retry: self.retry.clone() }
+        Wanted {
+            generation: self.generation,
+            decision,
+            retry: self.retry.clone(),
+        }
     }
 }
 
@@ -108,14 +120,29 @@ const PROBLEMS: usize = 5;
 
 /// What is wrong with a policy, if anything is.
 fn refusal(name: &str, spec: &Value) -> Option<String> {
-    let spec = if spec.is_null() { json!({}) } else { spec.clone() };
+    let spec = if spec.is_null() {
+        json!({})
+    } else {
+        spec.clone()
+    };
     let problems = match serde_json::from_value(spec) {
         Ok(spec) => review::policy(name, &spec),
         // Stored before the definition had this form.
-        Err(error) => vec![Problem { field: "spec".to_owned(), message: format!("cannot be read: {error}") }],
+        Err(error) => vec![Problem {
+            field: "spec".to_owned(),
+            message: format!("cannot be read: {error}"),
+        }],
     };
-    let told: Vec<_> = problems.iter().take(PROBLEMS).map(ToString::to_string).collect();
-    let more = if problems.len() > PROBLEMS { format!("; and {} more", problems.len() - PROBLEMS) } else { String::new() };
+    let told: Vec<_> = problems
+        .iter()
+        .take(PROBLEMS)
+        .map(ToString::to_string)
+        .collect();
+    let more = if problems.len() > PROBLEMS {
+        format!("; and {} more", problems.len() - PROBLEMS)
+    } else {
+        String::new()
+    };
     (!told.is_empty()).then(|| format!("{}{more}", told.join("; ")))
 }
 
@@ -135,28 +162,48 @@ impl Node {
     pub fn of(object: &Value) -> Self {
         let conditions = object["status"]["conditions"].as_array();
         Self {
-            uid: object["metadata"]["uid"].as_str().unwrap_or_default().to_owned(),
-            labels: serde_json::from_value(object["metadata"]["labels"].clone()).unwrap_or_default(),
-            is_ready: conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Ready" && one["status"] == "True")),
+            uid: object["metadata"]["uid"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
+            labels: serde_json::from_value(object["metadata"]["labels"].clone())
+                .unwrap_or_default(),
+            is_ready: conditions.is_some_and(|all| {
+                all.iter()
+                    .any(|one| one["type"] == "Ready" && one["status"] == "True")
+            }),
         }
     }
 }
 
 /// The node that a pod of the agent runs on; `None` if it runs no more, or not yet.
 pub fn agent_of(pod: &Value) -> Option<String> {
-    let has_ended = ["Failed", "Succeeded"].iter().any(|phase| pod["status"]["phase"] == *phase);
-    pod["spec"]["nodeName"].as_str().filter(|_| !has_ended).map(str::to_owned)
+    let has_ended = ["Failed", "Succeeded"]
+        .iter()
+        .any(|phase| pod["status"]["phase"] == *phase);
+    pod["spec"]["nodeName"]
+        .as_str()
+        .filter(|_| !has_ended)
+        .map(str::to_owned)
 }
 
-/// Until when, at the latest, an agent acts on a node on demand, by its NodeNetworkState. It says so itself, for as long as it runs.
+/// Until when, at the latest, an agent acts on a node on demand, by its NodeNetworkState. It says
+/// so itself, for as long as it runs.
 pub fn agent_until(state: &Value) -> Option<Timestamp> {
-    state["metadata"]["annotations"][AGENT_UNTIL_ANNOTATION].as_str()?.parse().ok()
+    state["metadata"]["annotations"][AGENT_UNTIL_ANNOTATION]
+        .as_str()?
+        .parse()
+        .ok()
 }
 
-/// Whether the NodeNetworkState of a node keeps its agent from doing anything there: it is not managed, or not this node's.
+/// Whether the NodeNetworkState of a node keeps its agent from doing anything there: it is not
+/// managed, or not this node's.
 pub fn is_left_alone(state: &Value) -> bool {
     let spec = &state["spec"];
-    spec["managed"] == false || spec["nodeName"].as_str().is_some_and(|name| state["metadata"]["name"] != name)
+    spec["managed"] == false
+        || spec["nodeName"]
+            .as_str()
+            .is_some_and(|name| state["metadata"]["name"] != name)
 }
 
 /// What the operator has decided about a policy on a node.
@@ -226,9 +273,20 @@ weft_plan::choice! {
 impl Phase {
     /// While an agent tries again, `Progressing` and `Failing` are True.
     fn of(conditions: &Value) -> Self {
-        let holds =
-            |phase: &Self| conditions.as_array().into_iter().flatten().any(|one| one["type"] == phase.as_str() && one["status"] == "True");
-        let all = [Self::Progressing, Self::Failing, Self::Available, Self::Pending, Self::Aborted];
+        let holds = |phase: &Self| {
+            conditions
+                .as_array()
+                .into_iter()
+                .flatten()
+                .any(|one| one["type"] == phase.as_str() && one["status"] == "True")
+        };
+        let all = [
+            Self::Progressing,
+            Self::Failing,
+            Self::Available,
+            Self::Pending,
+            Self::Aborted,
+        ];
         all.into_iter().find(holds).unwrap_or_default()
     }
 }
@@ -274,24 +332,42 @@ pub const CONFLICT: &str = "Conflict";
 const FAILURE: usize = 256;
 
 impl Enactment {
-    /// What is kept of a NodeNetworkConfigurationEnactment; `None` if it does not tell which policy and node it is of.
+    /// What is kept of a NodeNetworkConfigurationEnactment; `None` if it does not tell which policy
+    /// and node it is of.
     pub fn of(object: &Value) -> Option<Self> {
         let (metadata, spec, status) = (&object["metadata"], &object["spec"], &object["status"]);
-        let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+        let text = |value: &Value| {
+            value
+                .as_str()
+                .filter(|text| !text.is_empty())
+                .map(str::to_owned)
+        };
         let phase = Phase::of(&status["conditions"]);
         let conditions = || status["conditions"].as_array().into_iter().flatten();
-        let line = |one: &Value| one["message"].as_str().map(|message| short(message.lines().next().unwrap_or_default()));
+        let line = |one: &Value| {
+            one["message"]
+                .as_str()
+                .map(|message| short(message.lines().next().unwrap_or_default()))
+        };
         let failing = conditions().find(|one| one["type"] == "Failing" && phase == Phase::Failing);
         let conflict = conditions().find(|one| one["type"] == CONFLICT && one["status"] == "True");
         let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
-        let mut features: Vec<_> = status["features"].as_array().into_iter().flatten().filter_map(text).collect();
+        let mut features: Vec<_> = status["features"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(text)
+            .collect();
         features.sort_unstable();
         Some(Self {
             name: text(&metadata["name"])?,
             uid: text(&metadata["uid"])?,
             generation: metadata["generation"].as_i64().unwrap_or_default(),
             node: text(&spec["nodeName"]).or_else(|| text(&metadata["labels"][NODE_LABEL]))?,
-            node_uid: owners.into_iter().find(|owner| owner["kind"] == "Node").and_then(|owner| text(&owner["uid"])),
+            node_uid: owners
+                .into_iter()
+                .find(|owner| owner["kind"] == "Node")
+                .and_then(|owner| text(&owner["uid"])),
             policy: text(&spec["policy"]).or_else(|| text(&metadata["labels"][POLICY_LABEL]))?,
             policy_uid: text(&spec["policyUid"]),
             wanted: Wanted::of(&spec["wanted"]),
@@ -307,8 +383,15 @@ impl Enactment {
 }
 
 fn short(text: &str) -> String {
-    let end = (0..=FAILURE).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
-    if text.len() > FAILURE { format!("{}…", &text[..end]) } else { text.to_owned() }
+    let end = (0..=FAILURE)
+        .rev()
+        .find(|end| text.is_char_boundary(*end))
+        .unwrap_or_default();
+    if text.len() > FAILURE {
+        format!("{}…", &text[..end])
+    } else {
+        text.to_owned()
+    }
 }
 
 /// The name of the enactment of a policy on a node.

@@ -28,7 +28,8 @@ pub fn enactment(policy: (&str, &Policy), node: (&str, &Node), wanted: &Wanted) 
     })
 }
 
-/// A JSON patch (RFC 6902) of an enactment that is there: what is granted is replaced as a whole, and stays where nothing is granted.
+/// A JSON patch (RFC 6902) of an enactment that is there: what is granted is replaced as a whole,
+/// and stays where nothing is granted.
 pub fn change(policy: (&str, &Policy), enactment: &Enactment, wanted: &Wanted) -> Value {
     let test = json!({"op": "test", "path": "/metadata/uid", "value": enactment.uid});
     if wanted.decision == Decision::Granted || enactment.wanted.is_none() {
@@ -48,21 +49,61 @@ mod tests {
 
     #[test]
     fn what_was_granted_stays_until_something_else_is() {
-        let policy = Policy::of(&json!({"metadata": {"uid": "p", "generation": 4}, "spec": {"desiredState": {"interfaces": []}}}));
-        let node = Node { uid: "n".into(), ..Node::default() };
-        let created = enactment(("policy", &policy), ("node", &node), &policy.wants(Decision::Granted));
+        let policy = Policy::of(
+            &json!({"metadata": {"uid": "p", "generation": 4}, "spec": {"desiredState": {"interfaces": []}}}),
+        );
+        let node = Node {
+            uid: "n".into(),
+            ..Node::default()
+        };
+        let created = enactment(
+            ("policy", &policy),
+            ("node", &node),
+            &policy.wants(Decision::Granted),
+        );
         insta::with_settings!({sort_maps => true}, { insta::assert_json_snapshot!(created) });
         let mut object = created;
         object["metadata"]["uid"] = "e".into();
         object["metadata"]["generation"] = 1.into();
         let view = Enactment::of(&object).unwrap();
-        assert_eq!((view.node_uid.as_deref(), view.policy_uid.as_deref(), view.has_granted), (Some("n"), Some("p"), true));
-        let paths = |patch: Value| patch.as_array().unwrap().iter().map(|one| one["path"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
-        assert_eq!(paths(change(("policy", &policy), &view, &policy.wants(Decision::Granted))), ["/metadata/uid", "/spec"]);
+        assert_eq!(
+            (
+                view.node_uid.as_deref(),
+                view.policy_uid.as_deref(),
+                view.has_granted
+            ),
+            (Some("n"), Some("p"), true)
+        );
+        let paths = |patch: Value| {
+            patch
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|one| one["path"].as_str().unwrap().to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            paths(change(
+                ("policy", &policy),
+                &view,
+                &policy.wants(Decision::Granted)
+            )),
+            ["/metadata/uid", "/spec"]
+        );
         let waits = change(("policy", &policy), &view, &policy.wants(Decision::Pending));
-        assert_eq!(paths(waits), ["/metadata/uid", "/spec/policyUid", "/spec/wanted"]);
-        let of_another = Enactment { wanted: None, ..view };
-        let taken_over = change(("policy", &policy), &of_another, &policy.wants(Decision::Pending));
+        assert_eq!(
+            paths(waits),
+            ["/metadata/uid", "/spec/policyUid", "/spec/wanted"]
+        );
+        let of_another = Enactment {
+            wanted: None,
+            ..view
+        };
+        let taken_over = change(
+            ("policy", &policy),
+            &of_another,
+            &policy.wants(Decision::Pending),
+        );
         assert_eq!(paths(taken_over.clone()), ["/metadata/uid", "/spec"]);
         assert!(taken_over[1]["value"]["granted"].is_null());
     }

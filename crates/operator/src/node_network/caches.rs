@@ -37,7 +37,8 @@ pub struct Caches {
     pub bell: Bell,
 }
 
-/// An object with the kind of an enactment: what is kept of it, if it tells which policy and node it is of. Any other only takes its name.
+/// An object with the kind of an enactment: what is kept of it, if it tells which policy and node
+/// it is of. Any other only takes its name.
 #[derive(PartialEq)]
 pub struct Found(pub Option<Enactment>);
 
@@ -53,7 +54,11 @@ pub struct State {
 
 impl State {
     fn of(object: &Value) -> Self {
-        Self { counts: Counts::of(object), is_left_alone: is_left_alone(object), agent_until: agent_until(object) }
+        Self {
+            counts: Counts::of(object),
+            is_left_alone: is_left_alone(object),
+            agent_until: agent_until(object),
+        }
     }
 }
 
@@ -62,7 +67,10 @@ impl Caches {
         let bell = Bell::default();
         Self {
             policies: Arc::new(Views::new(|object| Some(Policy::of(object)), bell.clone())),
-            enactments: Arc::new(Views::new(|object| Some(Found(Enactment::of(object))), bell.clone())),
+            enactments: Arc::new(Views::new(
+                |object| Some(Found(Enactment::of(object))),
+                bell.clone(),
+            )),
             nodes: Arc::new(Views::new(|object| Some(Node::of(object)), bell.clone())),
             agents: Arc::new(Views::new(agent_of, bell.clone())),
             states: Arc::new(Views::new(|object| Some(State::of(object)), bell.clone())),
@@ -71,15 +79,44 @@ impl Caches {
     }
 
     /// Begins to watch. The agents are in this namespace, or anywhere.
-    pub fn watch(&self, client: &Client, metrics: &Metrics, namespace: Option<&str>) -> JoinSet<()> {
+    pub fn watch(
+        &self,
+        client: &Client,
+        metrics: &Metrics,
+        namespace: Option<&str>,
+    ) -> JoinSet<()> {
         let mut watches = JoinSet::new();
         let agents = format!("{}={}", AGENT_LABEL.0, AGENT_LABEL.1);
         let all = |kind| watch_of(kind, None, "");
-        spawn(&mut watches, all(kinds::NODE_NETWORK_CONFIGURATION_POLICY), &self.policies, client, metrics);
-        spawn(&mut watches, all(kinds::NODE_NETWORK_CONFIGURATION_ENACTMENT), &self.enactments, client, metrics);
-        spawn(&mut watches, all(kinds::NODE_NETWORK_STATE), &self.states, client, metrics);
+        spawn(
+            &mut watches,
+            all(kinds::NODE_NETWORK_CONFIGURATION_POLICY),
+            &self.policies,
+            client,
+            metrics,
+        );
+        spawn(
+            &mut watches,
+            all(kinds::NODE_NETWORK_CONFIGURATION_ENACTMENT),
+            &self.enactments,
+            client,
+            metrics,
+        );
+        spawn(
+            &mut watches,
+            all(kinds::NODE_NETWORK_STATE),
+            &self.states,
+            client,
+            metrics,
+        );
         spawn(&mut watches, all(kinds::NODE), &self.nodes, client, metrics);
-        spawn(&mut watches, watch_of(kinds::POD, namespace, &agents), &self.agents, client, metrics);
+        spawn(
+            &mut watches,
+            watch_of(kinds::POD, namespace, &agents),
+            &self.agents,
+            client,
+            metrics,
+        );
         watches
     }
 
@@ -98,21 +135,36 @@ impl Caches {
     /// They cannot be listed.
     pub async fn look(cluster: &Cluster) -> Result<Lists, Error> {
         let list = async |kind| cluster.list_metadata(kind, None, "").await;
-        let (policies, enactments) =
-            futures::try_join!(list(kinds::NODE_NETWORK_CONFIGURATION_POLICY), list(kinds::NODE_NETWORK_CONFIGURATION_ENACTMENT))?;
-        Ok(Lists { policies, enactments })
+        let (policies, enactments) = futures::try_join!(
+            list(kinds::NODE_NETWORK_CONFIGURATION_POLICY),
+            list(kinds::NODE_NETWORK_CONFIGURATION_ENACTMENT)
+        )?;
+        Ok(Lists {
+            policies,
+            enactments,
+        })
     }
 
     /// Whether all of that is known as it was then or later.
     pub fn have_caught_up(&self, lists: &Lists) -> bool {
-        let Lists { policies, enactments } = lists;
-        self.policies.lock().has_caught_up(&policies.0, policies.1) && self.enactments.lock().has_caught_up(&enactments.0, enactments.1)
+        let Lists {
+            policies,
+            enactments,
+        } = lists;
+        self.policies.lock().has_caught_up(&policies.0, policies.1)
+            && self
+                .enactments
+                .lock()
+                .has_caught_up(&enactments.0, enactments.1)
     }
 
     /// When the next of the agents that act on demand is no longer taken to be there.
     pub fn next_end(&self) -> Option<Instant> {
         let (states, now) = (self.states.lock(), Timestamp::now());
-        let ends = states.iter().filter_map(|(_, state)| state.agent_until).filter(|until| *until > now);
+        let ends = states
+            .iter()
+            .filter_map(|(_, state)| state.agent_until)
+            .filter(|until| *until > now);
         let wait = Duration::try_from(ends.min()?.duration_since(now)).ok()?;
         Instant::now().checked_add(wait)
     }
@@ -123,18 +175,37 @@ impl Caches {
         max_unavailable: Option<&k8s_openapi::apimachinery::pkg::util::intstr::IntOrString>,
         decide: impl FnOnce(&World) -> T,
     ) -> T {
-        let (policies, nodes, agents, all) = (self.policies.lock(), self.nodes.lock(), self.agents.lock(), self.enactments.lock());
+        let (policies, nodes, agents, all) = (
+            self.policies.lock(),
+            self.nodes.lock(),
+            self.agents.lock(),
+            self.enactments.lock(),
+        );
         let (states, now) = (self.states.lock(), Timestamp::now());
-        let on_demand = states.iter().filter(|(_, state)| state.agent_until.is_some_and(|until| until > now)).map(|(name, _)| name);
+        let on_demand = states
+            .iter()
+            .filter(|(_, state)| state.agent_until.is_some_and(|until| until > now))
+            .map(|(name, _)| name);
         let mut enactments: BTreeMap<&str, BTreeMap<&str, &Enactment>> = BTreeMap::new();
         for enactment in all.iter().filter_map(|(_, found)| found.0.as_ref()) {
-            enactments.entry(&enactment.policy).or_default().insert(&enactment.node, enactment);
+            enactments
+                .entry(&enactment.policy)
+                .or_default()
+                .insert(&enactment.node, enactment);
         }
         decide(&World {
             policies: policies.iter().collect(),
             nodes: nodes.iter().collect(),
-            agents: agents.iter().map(|(_, node)| node.as_str()).chain(on_demand).collect(),
-            left_alone: states.iter().filter(|(_, state)| state.is_left_alone).map(|(name, _)| name).collect(),
+            agents: agents
+                .iter()
+                .map(|(_, node)| node.as_str())
+                .chain(on_demand)
+                .collect(),
+            left_alone: states
+                .iter()
+                .filter(|(_, state)| state.is_left_alone)
+                .map(|(name, _)| name)
+                .collect(),
             enactments,
             max_unavailable,
         })
@@ -150,7 +221,14 @@ pub struct Lists {
 fn watch_of(kind: Kind, namespace: Option<&str>, labels: &str) -> Watch {
     // What the operator is there for: looked for often where its definition is not there yet.
     let source = Source::Resources;
-    Watch { source, kind, namespace: namespace.map(str::to_owned), labels: labels.to_owned(), fields: String::new(), metadata_only: false }
+    Watch {
+        source,
+        kind,
+        namespace: namespace.map(str::to_owned),
+        labels: labels.to_owned(),
+        fields: String::new(),
+        metadata_only: false,
+    }
 }
 
 fn spawn<V: PartialEq + Send + 'static>(

@@ -10,32 +10,83 @@ use super::caches::Caches;
 /// Sets them all as the caches are.
 pub fn set(metrics: &Metrics, caches: &Caches) {
     let (mut features, mut enactments) = (HashMap::new(), HashMap::new());
-    for enactment in caches.enactments.lock().iter().filter_map(|(_, found)| found.0.as_ref()) {
+    for enactment in caches
+        .enactments
+        .lock()
+        .iter()
+        .filter_map(|(_, found)| found.0.as_ref())
+    {
         if enactment.phase == Phase::Available {
-            features.extend(enactment.features.iter().map(|feature| (vec![("name", feature.clone())], 1)));
+            features.extend(
+                enactment
+                    .features
+                    .iter()
+                    .map(|feature| (vec![("name", feature.clone())], 1)),
+            );
         }
-        let of = |phase: Phase| vec![("node", enactment.node.clone()), ("status", phase.as_str().to_owned())];
+        let of = |phase: Phase| {
+            vec![
+                ("node", enactment.node.clone()),
+                ("status", phase.as_str().to_owned()),
+            ]
+        };
         // All of a node's are there, so that one that was is seen to be 0.
         for phase in Phase::ALL.iter().filter(|phase| **phase != Phase::Unknown) {
             enactments.entry(of(*phase)).or_insert(0);
         }
         *enactments.entry(of(enactment.phase)).or_default() += 1;
     }
-    let mut policies: HashMap<Labels, i64> = status::PHASES.iter().map(|phase| (vec![("status", (*phase).to_owned())], 0)).collect();
+    let mut policies: HashMap<Labels, i64> = status::PHASES
+        .iter()
+        .map(|phase| (vec![("status", (*phase).to_owned())], 0))
+        .collect();
     for (_, policy) in caches.policies.lock().iter() {
-        *policies.entry(vec![("status", status::phase(&policy.status).to_owned())]).or_default() += 1;
+        *policies
+            .entry(vec![("status", status::phase(&policy.status).to_owned())])
+            .or_default() += 1;
     }
     let (mut interfaces, mut routes) = (HashMap::new(), HashMap::new());
     for (node, state) in caches.states.lock().iter() {
         let counts = &state.counts;
         let node = || ("node", node.to_owned());
-        interfaces.extend(counts.interfaces.iter().map(|(kind, count)| (vec![("type", kind.clone()), node()], *count)));
-        let labels = |(family, origin): &(&str, &str)| vec![node(), ("ip_stack", (*family).to_owned()), ("type", (*origin).to_owned())];
+        interfaces.extend(
+            counts
+                .interfaces
+                .iter()
+                .map(|(kind, count)| (vec![("type", kind.clone()), node()], *count)),
+        );
+        let labels = |(family, origin): &(&str, &str)| {
+            vec![
+                node(),
+                ("ip_stack", (*family).to_owned()),
+                ("type", (*origin).to_owned()),
+            ]
+        };
         routes.extend(counts.routes.iter().map(|(of, count)| (labels(of), *count)));
     }
-    metrics.set_all("kubernetes_nmstate_features_applied", "Features of nmstate that applied policies make use of, by name", features);
-    metrics.set_all("kubernetes_nmstate_network_interfaces", "Network interfaces by type and node", interfaces);
-    metrics.set_all("kubernetes_nmstate_routes", "Routes by node, family and origin: static or dynamic", routes);
-    metrics.set_all("kubernetes_nmstate_policies_status", "Policies by the condition that is true", policies);
-    metrics.set_all("kubernetes_nmstate_enactments_status", "Enactments by node and the condition that is true", enactments);
+    metrics.set_all(
+        "kubernetes_nmstate_features_applied",
+        "Features of nmstate that applied policies make use of, by name",
+        features,
+    );
+    metrics.set_all(
+        "kubernetes_nmstate_network_interfaces",
+        "Network interfaces by type and node",
+        interfaces,
+    );
+    metrics.set_all(
+        "kubernetes_nmstate_routes",
+        "Routes by node, family and origin: static or dynamic",
+        routes,
+    );
+    metrics.set_all(
+        "kubernetes_nmstate_policies_status",
+        "Policies by the condition that is true",
+        policies,
+    );
+    metrics.set_all(
+        "kubernetes_nmstate_enactments_status",
+        "Enactments by node and the condition that is true",
+        enactments,
+    );
 }

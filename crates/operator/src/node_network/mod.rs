@@ -1,6 +1,7 @@
 //! The controller of policies: which node may change when, and what the policies say about it.
 //!
-//! It runs beside the controller of NMState, under the same lease. What it decides is pure, see [`weft_node_network::rollout`].
+//! It runs beside the controller of NMState, under the same lease. What it decides is pure, see
+//! [`weft_node_network::rollout`].
 
 mod caches;
 mod gauges;
@@ -50,7 +51,8 @@ const AT_ONCE: usize = 16;
 pub struct Controller {
     domain: Arc<dyn Domain>,
     cluster: Cluster,
-    /// What the controller of NMState knows: the installations, and whether another operator is there.
+    /// What the controller of NMState knows: the installations, and whether another operator is
+    /// there.
     shared: Shared,
     caches: Caches,
     metrics: Metrics,
@@ -85,7 +87,8 @@ struct Failed {
 enum Next {
     /// After a pause.
     Pause(Pause),
-    /// When something else is to be written, or something else is there: the API server refuses just this.
+    /// When something else is to be written, or something else is there: the API server refuses
+    /// just this.
     Change(Grounds),
     /// Once nobody else's object has that name.
     Free,
@@ -155,24 +158,47 @@ impl Memory {
 
 impl Controller {
     /// A controller that is not running yet. `shared` is the cache of the controller of NMState.
-    pub fn new(domain: Arc<dyn Domain>, cluster: Cluster, shared: Shared, metrics: Metrics, instance: &str) -> Self {
+    pub fn new(
+        domain: Arc<dyn Domain>,
+        cluster: Cluster,
+        shared: Shared,
+        metrics: Metrics,
+        instance: &str,
+    ) -> Self {
         let teller = Teller::new(cluster.client().clone(), domain.name(), instance);
         let (caches, manager) = (Caches::new(), manager(&*domain));
         shared.ring_also(caches.bell.clone());
-        Self { domain, cluster, shared, caches, metrics, teller, manager }
+        Self {
+            domain,
+            cluster,
+            shared,
+            caches,
+            metrics,
+            teller,
+            manager,
+        }
     }
 
     /// Runs until `stop`; acts only while `leading`.
     pub async fn run(self, mut leading: channel::Receiver<bool>, stop: CancellationToken) {
-        let mut watches = self.caches.watch(self.cluster.client(), &self.metrics, self.domain.namespace());
+        let mut watches = self.caches.watch(
+            self.cluster.client(),
+            &self.metrics,
+            self.domain.namespace(),
+        );
         let mut memory = Memory::new();
         loop {
             if !*leading.borrow_and_update() {
                 memory = Memory::new();
             }
-            let may_act = *leading.borrow() && self.caches.are_complete() && self.shared.lock().may_act();
+            let may_act =
+                *leading.borrow() && self.caches.are_complete() && self.shared.lock().may_act();
             let began = Instant::now();
-            let due = if may_act { self.pass(&mut memory).await } else { None };
+            let due = if may_act {
+                self.pass(&mut memory).await
+            } else {
+                None
+            };
             if may_act {
                 self.metrics.took(POLICIES, began.elapsed());
             }
@@ -221,16 +247,42 @@ impl Controller {
         let actions = self.without_taken(actions, memory);
         let due: Vec<_> = actions
             .into_iter()
-            .filter(|action| memory.failed.get(&object_of(action)).is_none_or(|failed| self.is_due(failed, action)))
+            .filter(|action| {
+                memory
+                    .failed
+                    .get(&object_of(action))
+                    .is_none_or(|failed| self.is_due(failed, action))
+            })
             .collect();
         let written = self.carry_out(due, memory).await;
         let told = self.report(memory, cap.as_ref(), false).await;
-        self.metrics.passed(POLICIES, if memory.failed.is_empty() { "ok" } else { "failed" });
-        let again = memory.failed.values().filter_map(|failed| failed.next.due()).min();
-        [new_ones, told, again, self.caches.next_end(), written.then(Instant::now)].into_iter().flatten().min()
+        self.metrics.passed(
+            POLICIES,
+            if memory.failed.is_empty() {
+                "ok"
+            } else {
+                "failed"
+            },
+        );
+        let again = memory
+            .failed
+            .values()
+            .filter_map(|failed| failed.next.due())
+            .min();
+        [
+            new_ones,
+            told,
+            again,
+            self.caches.next_end(),
+            written.then(Instant::now),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
-    /// Whether everything is known that the last leader knew: its watch may have been ahead of ours. Asked once.
+    /// Whether everything is known that the last leader knew: its watch may have been ahead of
+    /// ours. Asked once.
     async fn is_up_to_date(&self, memory: &mut Memory) -> bool {
         if !memory.has_looked {
             match Caches::look(&self.cluster).await {
@@ -241,7 +293,11 @@ impl Controller {
                 }
             }
         }
-        if memory.behind.as_ref().is_some_and(|lists| self.caches.have_caught_up(lists)) {
+        if memory
+            .behind
+            .as_ref()
+            .is_some_and(|lists| self.caches.have_caught_up(lists))
+        {
             memory.behind = None;
             memory.backoff.reset();
         }
@@ -252,16 +308,24 @@ impl Controller {
     fn max_unavailable(&self) -> Option<IntOrString> {
         let installations = self.shared.lock().resources();
         let age = |object: &&Arc<Value>| {
-            let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+            let text = |field: &str| {
+                object["metadata"][field]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned()
+            };
             (text("creationTimestamp"), text("name"))
         };
         let oldest = installations.iter().min_by_key(age)?;
         serde_json::from_value(oldest["spec"]["maxUnavailable"].clone()).ok()
     }
 
-    /// Writes all of this, some at once. Returns whether anything was written: then there may be more to do.
+    /// Writes all of this, some at once. Returns whether anything was written: then there may be
+    /// more to do.
     async fn carry_out(&self, actions: Vec<Action>, memory: &mut Memory) -> bool {
-        let done = futures::stream::iter(actions).map(async |action| (self.write(&action).await, action)).buffer_unordered(AT_ONCE);
+        let done = futures::stream::iter(actions)
+            .map(async |action| (self.write(&action).await, action))
+            .buffer_unordered(AT_ONCE);
         let done: Vec<_> = done.collect().await;
         let mut written = false;
         for (result, action) in done {
@@ -271,15 +335,27 @@ impl Controller {
                 Ok(()) => written = true,
                 Err(error) => {
                     tracing::warn!(%error, object, "could not be written");
-                    let next = Next::after(before.map(|failed| failed.next), &error, self.grounds(&action));
-                    memory.failed.insert(object, Failed { policy: policy_of(&action).map(str::to_owned), why: error.to_string(), next });
+                    let next = Next::after(
+                        before.map(|failed| failed.next),
+                        &error,
+                        self.grounds(&action),
+                    );
+                    memory.failed.insert(
+                        object,
+                        Failed {
+                            policy: policy_of(&action).map(str::to_owned),
+                            why: error.to_string(),
+                            next,
+                        },
+                    );
                 }
             }
         }
         written
     }
 
-    /// Those of these actions that make no object whose name another one has. The others wait until a watch tells that the name is free.
+    /// Those of these actions that make no object whose name another one has. The others wait until
+    /// a watch tells that the name is free.
     fn without_taken(&self, mut actions: Vec<Action>, memory: &mut Memory) -> Vec<Action> {
         actions.retain(|action| {
             let object = object_of(action);
@@ -301,7 +377,9 @@ impl Controller {
         let is_over = |due: Instant| due <= Instant::now();
         match &failed.next {
             Next::Pause(pause) => is_over(pause.until()),
-            Next::Change(grounds) => !grounds.is_like(&self.grounds(action)) || failed.next.due().is_some_and(is_over),
+            Next::Change(grounds) => {
+                !grounds.is_like(&self.grounds(action)) || failed.next.due().is_some_and(is_over)
+            }
             Next::Free => true,
         }
     }
@@ -309,61 +387,125 @@ impl Controller {
     fn grounds(&self, action: &Action) -> Grounds {
         let (policy, node) = match action {
             Action::Keep { policy } | Action::Release { policy } => (Some(policy), None),
-            Action::Create { policy, node, .. } | Action::Change { policy, node, .. } => (Some(policy), Some(node)),
+            Action::Create { policy, node, .. } | Action::Change { policy, node, .. } => {
+                (Some(policy), Some(node))
+            }
             Action::Delete { .. } => (None, None),
         };
-        let mut there = vec![format!("{:?}", [POLICY, ENACTMENT].map(|kind| self.shared.lock().definition_of(kind)))];
+        let mut there = vec![format!(
+            "{:?}",
+            [POLICY, ENACTMENT].map(|kind| self.shared.lock().definition_of(kind))
+        )];
         let policies = self.caches.policies.lock();
-        there.extend(policy.and_then(|name| policies.get(name)).map(|policy| format!("{} {}", policy.uid, policy.generation)));
-        there.extend(node.and_then(|name| self.caches.nodes.lock().get(name).map(|node| node.uid.clone())));
+        there.extend(
+            policy
+                .and_then(|name| policies.get(name))
+                .map(|policy| format!("{} {}", policy.uid, policy.generation)),
+        );
+        there.extend(node.and_then(|name| {
+            self.caches
+                .nodes
+                .lock()
+                .get(name)
+                .map(|node| node.uid.clone())
+        }));
         let enactments = self.caches.enactments.lock();
-        let enactment = enactments.get(&object_of(action)).and_then(|found| found.0.as_ref());
-        there.extend(enactment.map(|enactment| format!("{} {}", enactment.uid, enactment.generation)));
-        Grounds { action: action.clone(), there, since: Instant::now(), settling: None }
+        let enactment = enactments
+            .get(&object_of(action))
+            .and_then(|found| found.0.as_ref());
+        there.extend(
+            enactment.map(|enactment| format!("{} {}", enactment.uid, enactment.generation)),
+        );
+        Grounds {
+            action: action.clone(),
+            there,
+            since: Instant::now(),
+            settling: None,
+        }
     }
 
     async fn write(&self, action: &Action) -> Result<(), Error> {
         let policy_named = |name: &str| self.caches.policies.lock().get(name).cloned();
         match action {
             Action::Keep { policy: name } => {
-                let Some(policy) = policy_named(name) else { return Ok(()) };
+                let Some(policy) = policy_named(name) else {
+                    return Ok(());
+                };
                 // The uid keeps the apply from making a policy that was just deleted.
                 let body = json!({"apiVersion": POLICY.api_version(), "kind": POLICY.kind, "metadata": {"name": name, "uid": policy.uid, "finalizers": [FINALIZER]}});
-                let written = self.cluster.apply(&ObjectKey::new(POLICY, "", name), &body, &self.manager).await?;
+                let written = self
+                    .cluster
+                    .apply(&ObjectKey::new(POLICY, "", name), &body, &self.manager)
+                    .await?;
                 self.caches.policies.wrote(&written);
             }
             Action::Release { policy: name } => {
-                let Some((policy, index)) = policy_named(name).and_then(|policy| policy.finalizer.map(|index| (policy, index))) else {
+                let Some((policy, index)) = policy_named(name)
+                    .and_then(|policy| policy.finalizer.map(|index| (policy, index)))
+                else {
                     return Ok(());
                 };
                 let key = ObjectKey::new(POLICY, "", name);
-                if let Some(written) = self.cluster.take_finalizer_at(&key, &policy.uid, index, FINALIZER, &self.manager).await? {
+                if let Some(written) = self
+                    .cluster
+                    .take_finalizer_at(&key, &policy.uid, index, FINALIZER, &self.manager)
+                    .await?
+                {
                     self.caches.policies.wrote(&written);
                 }
             }
-            Action::Create { policy: name, node, wanted } => {
-                let (policy, at) = (policy_named(name), self.caches.nodes.lock().get(node).cloned());
+            Action::Create {
+                policy: name,
+                node,
+                wanted,
+            } => {
+                let (policy, at) = (
+                    policy_named(name),
+                    self.caches.nodes.lock().get(node).cloned(),
+                );
                 // What has changed since the decision is decided anew.
-                let Some((policy, at)) = policy.filter(|policy| policy.generation == wanted.generation).zip(at) else { return Ok(()) };
+                let Some((policy, at)) = policy
+                    .filter(|policy| policy.generation == wanted.generation)
+                    .zip(at)
+                else {
+                    return Ok(());
+                };
                 let body = writes::enactment((name, &policy), (node, &at), wanted);
                 let key = ObjectKey::new(ENACTMENT, "", &enactment_name(name, node));
                 let written = self.cluster.create(&key, &body, &self.manager).await?;
                 self.caches.enactments.wrote(&written);
                 self.metrics.wrote(self.domain.name(), "apply", ENACTMENT);
             }
-            Action::Change { policy: name, node, wanted } => {
+            Action::Change {
+                policy: name,
+                node,
+                wanted,
+            } => {
                 let key = ObjectKey::new(ENACTMENT, "", &enactment_name(name, node));
-                let enactment = self.caches.enactments.lock().get(&key.name).and_then(|found| found.0.clone());
-                let policy = policy_named(name).filter(|policy| policy.generation == wanted.generation);
-                let Some((policy, enactment)) = policy.zip(enactment) else { return Ok(()) };
+                let enactment = self
+                    .caches
+                    .enactments
+                    .lock()
+                    .get(&key.name)
+                    .and_then(|found| found.0.clone());
+                let policy =
+                    policy_named(name).filter(|policy| policy.generation == wanted.generation);
+                let Some((policy, enactment)) = policy.zip(enactment) else {
+                    return Ok(());
+                };
                 let patch = writes::change((name, &policy), &enactment, wanted);
                 let written = self.cluster.json_patch(&key, &patch, &self.manager).await?;
                 self.caches.enactments.wrote(&written);
                 self.metrics.wrote(self.domain.name(), "apply", ENACTMENT);
             }
             Action::Delete { name, uid } => {
-                match self.cluster.delete(&ObjectKey::new(ENACTMENT, "", name), uid).await? {
-                    // Somebody's finalizer holds it: it is deleted all the same, and the watch tells of its end.
+                match self
+                    .cluster
+                    .delete(&ObjectKey::new(ENACTMENT, "", name), uid)
+                    .await?
+                {
+                    // Somebody's finalizer holds it: it is deleted all the same, and the watch
+                    // tells of its end.
                     Some(left) => self.caches.enactments.wrote(&left),
                     None => self.caches.enactments.deleted(name, uid),
                 }
@@ -373,28 +515,58 @@ impl Controller {
         Ok(())
     }
 
-    /// Writes what policies have to say and have not said yet: at once where a generation is new or the end is reached, else not too often. Returns
-    /// when the next may speak.
-    async fn report(&self, memory: &mut Memory, cap: Option<&IntOrString>, only_new: bool) -> Option<Instant> {
+    /// Writes what policies have to say and have not said yet: at once where a generation is new or
+    /// the end is reached, else not too often. Returns when the next may speak.
+    async fn report(
+        &self,
+        memory: &mut Memory,
+        cap: Option<&IntOrString>,
+        only_new: bool,
+    ) -> Option<Instant> {
         let now = Timestamp::now();
         let wanted: Vec<_> = self.caches.look_at(cap, |world| {
-            let policies =
-                world.policies.iter().filter(|(_, policy)| !only_new || policy.status["observedGeneration"] != policy.generation);
-            let said = policies.map(|(name, policy)| {
-                let trouble = memory.failed.iter().find(|(_, failed)| failed.policy.as_deref() == Some(*name));
-                let summary = Summary::of(world, name).with_trouble(trouble.map(|(object, failed)| format!("{object}: {}", failed.why)));
-                let status = summary.status(policy.generation, &policy.status, now);
-                ((*name).to_owned(), (*policy).clone(), status, summary.failure().map(|(node, why)| format!("{node}: {why}")))
+            let policies = world.policies.iter().filter(|(_, policy)| {
+                !only_new || policy.status["observedGeneration"] != policy.generation
             });
-            said.filter(|(_, policy, status, _)| *status != *policy.status).collect()
+            let said = policies.map(|(name, policy)| {
+                let trouble = memory
+                    .failed
+                    .iter()
+                    .find(|(_, failed)| failed.policy.as_deref() == Some(*name));
+                let summary = Summary::of(world, name).with_trouble(
+                    trouble.map(|(object, failed)| format!("{object}: {}", failed.why)),
+                );
+                let status = summary.status(policy.generation, &policy.status, now);
+                (
+                    (*name).to_owned(),
+                    (*policy).clone(),
+                    status,
+                    summary
+                        .failure()
+                        .map(|(node, why)| format!("{node}: {why}")),
+                )
+            });
+            said.filter(|(_, policy, status, _)| *status != *policy.status)
+                .collect()
         });
-        let names: HashSet<String> = self.caches.policies.lock().iter().map(|(name, _)| name.to_owned()).collect();
+        let names: HashSet<String> = self
+            .caches
+            .policies
+            .lock()
+            .iter()
+            .map(|(name, _)| name.to_owned())
+            .collect();
         memory.told.retain(|name, _| names.contains(name));
         let mut due = None;
         let mut speaking = Vec::new();
         for (name, policy, status, failure) in wanted {
-            let turns = status::phase(&status) != status::phase(&policy.status) || policy.status["observedGeneration"] != policy.generation;
-            let may_speak = memory.told.get(&name).map(|told| *told + NEWS).filter(|at| *at > Instant::now() && !turns);
+            let turns = status::phase(&status) != status::phase(&policy.status)
+                || policy.status["observedGeneration"] != policy.generation;
+            let may_speak = memory
+                .told
+                .get(&name)
+                .map(|told| *told + NEWS)
+                .filter(|at| *at > Instant::now() && !turns);
             match may_speak {
                 Some(at) => due = Some(due.map_or(at, |due: Instant| due.min(at))),
                 None => {
@@ -404,17 +576,23 @@ impl Controller {
             }
         }
         let spoken =
-            futures::stream::iter(speaking).map(async |(name, policy, status, failure)| self.speak(&name, &policy, &status, failure).await);
+            futures::stream::iter(speaking).map(async |(name, policy, status, failure)| {
+                self.speak(&name, &policy, &status, failure).await
+            });
         // Each of them, whatever becomes of another.
         let spoken: Vec<_> = spoken.buffer_unordered(AT_ONCE).collect().await;
-        let retry = spoken.iter().any(Result::is_err).then(|| Instant::now() + memory.unspoken.next_pause());
+        let retry = spoken
+            .iter()
+            .any(Result::is_err)
+            .then(|| Instant::now() + memory.unspoken.next_pause());
         if retry.is_none() && !spoken.is_empty() {
             memory.unspoken.reset();
         }
         [due, retry].into_iter().flatten().min()
     }
 
-    /// Has each policy say that another operator is in the way. Nothing else is written meanwhile. Returns whether all of them say so.
+    /// Has each policy say that another operator is in the way. Nothing else is written meanwhile.
+    /// Returns whether all of them say so.
     async fn report_blocked(&self, blocked: &Blocked) -> bool {
         let now = Timestamp::now();
         let wanted: Vec<_> = {
@@ -425,28 +603,52 @@ impl Controller {
             });
             said.collect()
         };
-        let spoken = futures::stream::iter(wanted).map(async |(name, policy, status)| self.speak(&name, &policy, &status, None).await);
+        let spoken = futures::stream::iter(wanted)
+            .map(async |(name, policy, status)| self.speak(&name, &policy, &status, None).await);
         let spoken: Vec<_> = spoken.buffer_unordered(AT_ONCE).collect().await;
         spoken.iter().all(Result::is_ok)
     }
 
-    async fn speak(&self, name: &str, policy: &Policy, status: &Value, failure: Option<String>) -> Result<(), Error> {
+    async fn speak(
+        &self,
+        name: &str,
+        policy: &Policy,
+        status: &Value,
+        failure: Option<String>,
+    ) -> Result<(), Error> {
         let key = ObjectKey::new(POLICY, "", name);
         // The uid keeps it from another policy of that name.
-        let body = json!({"metadata": {"uid": policy.uid}, "status": merge_patch(&policy.status, status)});
-        match self.cluster.merge_patch(&key, "status", &body, &self.manager).await {
+        let body =
+            json!({"metadata": {"uid": policy.uid}, "status": merge_patch(&policy.status, status)});
+        match self
+            .cluster
+            .merge_patch(&key, "status", &body, &self.manager)
+            .await
+        {
             Ok(written) => {
                 self.caches.policies.wrote(&written);
                 self.metrics.wrote(self.domain.name(), "status", POLICY);
-                let degraded =
-                    |status: &Value| weft_runtime::status::condition(status, "Degraded").filter(|one| one["status"] == "True").cloned();
-                if let Some(now) =
-                    degraded(status).filter(|now| degraded(&policy.status).is_none_or(|before| before["message"] != now["message"]))
-                {
+                let degraded = |status: &Value| {
+                    weft_runtime::status::condition(status, "Degraded")
+                        .filter(|one| one["status"] == "True")
+                        .cloned()
+                };
+                if let Some(now) = degraded(status).filter(|now| {
+                    degraded(&policy.status)
+                        .is_none_or(|before| before["message"] != now["message"])
+                }) {
                     let message = now["message"].as_str().unwrap_or_default();
-                    let message = failure.map_or_else(|| message.to_owned(), |failure| format!("{message}; {failure}"));
-                    let note = Note { warning: true, reason: "ReconcileFailed".to_owned(), message };
-                    self.teller.tell(POLICY, (name.to_owned(), policy.uid.clone()), vec![note]);
+                    let message = failure.map_or_else(
+                        || message.to_owned(),
+                        |failure| format!("{message}; {failure}"),
+                    );
+                    let note = Note {
+                        warning: true,
+                        reason: "ReconcileFailed".to_owned(),
+                        message,
+                    };
+                    self.teller
+                        .tell(POLICY, (name.to_owned(), policy.uid.clone()), vec![note]);
                 }
                 Ok(())
             }
@@ -468,7 +670,9 @@ const POLICIES: &str = "node-network-policies";
 fn object_of(action: &Action) -> String {
     match action {
         Action::Keep { policy } | Action::Release { policy } => policy.clone(),
-        Action::Create { policy, node, .. } | Action::Change { policy, node, .. } => enactment_name(policy, node),
+        Action::Create { policy, node, .. } | Action::Change { policy, node, .. } => {
+            enactment_name(policy, node)
+        }
         Action::Delete { name, .. } => name.clone(),
     }
 }
@@ -476,9 +680,10 @@ fn object_of(action: &Action) -> String {
 /// The policy that an action is about, if it says so.
 fn policy_of(action: &Action) -> Option<&str> {
     match action {
-        Action::Keep { policy } | Action::Release { policy } | Action::Create { policy, .. } | Action::Change { policy, .. } => {
-            Some(policy)
-        }
+        Action::Keep { policy }
+        | Action::Release { policy }
+        | Action::Create { policy, .. }
+        | Action::Change { policy, .. } => Some(policy),
         Action::Delete { .. } => None,
     }
 }

@@ -58,7 +58,11 @@ impl Place {
     pub fn new(controller: &Controller, namespace: &str) -> Self {
         let shared = Shared::with_rewind(controller.shared.rewind().clone());
         let (cluster, metrics) = (controller.cluster.clone(), controller.metrics.clone());
-        let teller = Teller::new(cluster.client().clone(), controller.domain.name(), &controller.instance);
+        let teller = Teller::new(
+            cluster.client().clone(),
+            controller.domain.name(),
+            &controller.instance,
+        );
         let watches = || Watches::new(cluster.client().clone(), shared.clone(), metrics.clone());
         let (optional, asked) = (watches(), watches());
         Self {
@@ -85,7 +89,12 @@ impl Place {
         let mut watches = JoinSet::new();
         for watch in self.watches() {
             self.shared.lock().expect(watch.source.clone());
-            watches.spawn(watch::run(watch, self.cluster.client().clone(), self.shared.clone(), self.metrics.clone()));
+            watches.spawn(watch::run(
+                watch,
+                self.cluster.client().clone(),
+                self.shared.clone(),
+                self.metrics.clone(),
+            ));
         }
         let mut memories = BTreeMap::new();
         let mut up_to_date = false;
@@ -100,7 +109,11 @@ impl Place {
                 true => Some(Instant::now() + LOOK_AGAIN),
                 false => None,
             };
-            gauges::set(&self.metrics, &self.namespace, &self.shared.lock().resources());
+            gauges::set(
+                &self.metrics,
+                &self.namespace,
+                &self.shared.lock().resources(),
+            );
             heap::give_back();
             tokio::select! {
                 () = self.shared.changed() => {}
@@ -123,9 +136,15 @@ impl Place {
 
     /// Makes sure that the resources are known as they are now. Returns whether that was possible.
     async fn look_again(&self) -> bool {
-        match self.cluster.list_at(kinds::PLACEMENT_API, Some(&self.namespace), "").await {
+        match self
+            .cluster
+            .list_at(kinds::PLACEMENT_API, Some(&self.namespace), "")
+            .await
+        {
             Ok((resources, version)) => {
-                self.shared.lock().looked(&Source::Resources, resources, version);
+                self.shared
+                    .lock()
+                    .looked(&Source::Resources, resources, version);
                 true
             }
             Err(error) => {
@@ -138,7 +157,12 @@ impl Place {
     /// A pass over every PlacementAPI. Returns when the next is due.
     async fn pass_all(&self, memories: &mut BTreeMap<String, Memory>) -> Option<Instant> {
         let resources = self.resources();
-        let named = |resource: &Value| resource["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let named = |resource: &Value| {
+            resource["metadata"]["name"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        };
         memories.retain(|name, _| resources.iter().any(|resource| named(resource) == *name));
         let mut due = None;
         let mut asked = BTreeSet::new();
@@ -158,7 +182,12 @@ impl Place {
         let mut resources = self.shared.lock().resources();
         // Times of creation have whole seconds, so the name decides between equals.
         resources.sort_by_key(|resource| {
-            let text = |field: &str| resource["metadata"][field].as_str().unwrap_or_default().to_owned();
+            let text = |field: &str| {
+                resource["metadata"][field]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned()
+            };
             (text("creationTimestamp"), text("name"))
         });
         resources
@@ -166,23 +195,36 @@ impl Place {
 
     /// From now on all of this is watched, and nothing else that assessments may ask for.
     pub fn watch_asked(&self, asked: BTreeSet<Question>) {
-        self.asked.set(asked.into_iter().map(|question| match question {
-            Question::Object(key) => Watch {
-                fields: format!("metadata.name={}", key.name),
-                namespace: key.namespace.clone(),
-                ..self.watch_of(key.kind, Source::Named(key))
-            },
-            Question::Selected(kind, labels) => {
-                Watch { labels: labels.clone(), ..self.watch_of(kind, Source::Selected(kind, Some(self.namespace.clone()), labels)) }
-            }
-        }));
+        self.asked
+            .set(asked.into_iter().map(|question| match question {
+                Question::Object(key) => Watch {
+                    fields: format!("metadata.name={}", key.name),
+                    namespace: key.namespace.clone(),
+                    ..self.watch_of(key.kind, Source::Named(key))
+                },
+                Question::Selected(kind, labels) => Watch {
+                    labels: labels.clone(),
+                    ..self.watch_of(
+                        kind,
+                        Source::Selected(kind, Some(self.namespace.clone()), labels),
+                    )
+                },
+            }));
     }
 
     fn watch_of(&self, kind: Kind, source: Source) -> Watch {
-        Watch { source, kind, namespace: Some(self.namespace.clone()), labels: String::new(), fields: String::new(), metadata_only: false }
+        Watch {
+            source,
+            kind,
+            namespace: Some(self.namespace.clone()),
+            labels: String::new(),
+            fields: String::new(),
+            metadata_only: false,
+        }
     }
 
-    /// From now on our own objects of those kinds are watched that others bring and the cluster serves. Until a watch has answered, nothing is done.
+    /// From now on our own objects of those kinds are watched that others bring and the cluster
+    /// serves. Until a watch has answered, nothing is done.
     fn watch_optional(&self) {
         let definitions = {
             let common = self.common.lock();
@@ -192,18 +234,32 @@ impl Place {
             }
             common.definitions()
         };
-        let served = self.domain.kinds().into_iter().filter(|kind| kind.is_optional() && definitions.serves(*kind));
+        let served = self
+            .domain
+            .kinds()
+            .into_iter()
+            .filter(|kind| kind.is_optional() && definitions.serves(*kind));
         self.optional.set(served.map(|kind| self.watch_owned(kind)));
     }
 
     fn watch_owned(&self, kind: Kind) -> Watch {
-        Watch { labels: OWNER_LABEL.to_owned(), ..self.watch_of(kind, Source::Owned(kind, Some(self.namespace.clone()))) }
+        Watch {
+            labels: OWNER_LABEL.to_owned(),
+            ..self.watch_of(kind, Source::Owned(kind, Some(self.namespace.clone())))
+        }
     }
 
     /// Everything that is watched whatever the resources say.
     fn watches(&self) -> Vec<Watch> {
-        let owned = self.domain.kinds().into_iter().filter(|kind| !kind.is_optional()).map(|kind| self.watch_owned(kind));
-        std::iter::once(self.watch_of(kinds::PLACEMENT_API, Source::Resources)).chain(owned).collect()
+        let owned = self
+            .domain
+            .kinds()
+            .into_iter()
+            .filter(|kind| !kind.is_optional())
+            .map(|kind| self.watch_owned(kind));
+        std::iter::once(self.watch_of(kinds::PLACEMENT_API, Source::Resources))
+            .chain(owned)
+            .collect()
     }
 }
 
@@ -213,25 +269,43 @@ pub(super) struct View<'a> {
     pub owner: &'a Owner,
     pub failures: &'a BTreeMap<ObjectKey, Failure>,
     pub errands: &'a Errands,
-    /// What is held of a kind has to be released also while the kind's definition is being deleted: it goes only then.
+    /// What is held of a kind has to be released also while the kind's definition is being deleted:
+    /// it goes only then.
     departs: bool,
     asked: Mutex<BTreeSet<Question>>,
 }
 
 impl<'a> View<'a> {
-    pub fn new(place: &'a Place, owner: &'a Owner, failures: &'a BTreeMap<ObjectKey, Failure>, errands: &'a Errands) -> Self {
-        Self { place, owner, failures, errands, departs: false, asked: Mutex::default() }
+    pub fn new(
+        place: &'a Place,
+        owner: &'a Owner,
+        failures: &'a BTreeMap<ObjectKey, Failure>,
+        errands: &'a Errands,
+    ) -> Self {
+        Self {
+            place,
+            owner,
+            failures,
+            errands,
+            departs: false,
+            asked: Mutex::default(),
+        }
     }
 
     /// The same at the end of the PlacementAPI.
     #[must_use]
     pub fn departing(self) -> Self {
-        Self { departs: true, ..self }
+        Self {
+            departs: true,
+            ..self
+        }
     }
 
     /// All that was asked for.
     pub fn into_asked(self) -> BTreeSet<Question> {
-        self.asked.into_inner().unwrap_or_else(PoisonError::into_inner)
+        self.asked
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn ask(&self, question: Question, source: &Source) -> Seen<Vec<Arc<Value>>> {
@@ -241,10 +315,14 @@ impl<'a> View<'a> {
         if !is_defined && !self.departs {
             return Seen::NotServed;
         }
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(question);
+        self.asked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(question);
         match self.place.shared.lock().look(source) {
             Look::Unknown => Seen::Unknown,
-            // The kind is gone, or this version of it. Nothing can be released there, and nothing be waited for.
+            // The kind is gone, or this version of it. Nothing can be released there, and nothing
+            // be waited for.
             Look::NotServed if self.departs => Seen::NotServed,
             // The API server will serve it in a moment.
             Look::NotServed => Seen::Unknown,
@@ -256,7 +334,8 @@ impl<'a> View<'a> {
 
 impl World for View<'_> {
     fn object(&self, key: &ObjectKey) -> Seen<Option<Arc<Value>>> {
-        self.ask(Question::Object(key.clone()), &Source::Named(key.clone())).map(|objects| objects.into_iter().next())
+        self.ask(Question::Object(key.clone()), &Source::Named(key.clone()))
+            .map(|objects| objects.into_iter().next())
     }
 
     fn selected(&self, kind: Kind, labels: &str) -> Seen<Vec<Arc<Value>>> {
@@ -265,11 +344,19 @@ impl World for View<'_> {
     }
 
     fn own(&self, key: &ObjectKey) -> Option<Arc<Value>> {
-        self.place.shared.lock().owned(key).filter(|object| self.owner.owns(object))
+        self.place
+            .shared
+            .lock()
+            .owned(key)
+            .filter(|object| self.owner.owns(object))
     }
 
     fn all_own(&self, kind: Kind) -> Vec<Arc<Value>> {
-        let mut all = self.place.shared.lock().owned_of(kind, &self.place.namespace);
+        let mut all = self
+            .place
+            .shared
+            .lock()
+            .owned_of(kind, &self.place.namespace);
         all.retain(|object| self.owner.owns(object));
         all
     }

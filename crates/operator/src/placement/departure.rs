@@ -1,4 +1,5 @@
-//! The end of a PlacementAPI. What was made for it goes by its owner references; only what they do not reach has to be released first.
+//! The end of a PlacementAPI. What was made for it goes by its owner references; only what they do
+//! not reach has to be released first.
 
 use std::sync::Arc;
 
@@ -31,18 +32,40 @@ enum Left {
 }
 
 impl Place {
-    /// Releases what a PlacementAPI holds, and lets it go. What has to be known for that is asked for; until it is, nothing goes.
+    /// Releases what a PlacementAPI holds, and lets it go. What has to be known for that is asked
+    /// for; until it is, nothing goes.
     ///
     /// Returns when to look again, should nothing happen.
-    pub(super) async fn depart(&self, resource: &Arc<Value>, view: &View<'_>) -> Result<Option<Timestamp>, Error> {
+    pub(super) async fn depart(
+        &self,
+        resource: &Arc<Value>,
+        view: &View<'_>,
+    ) -> Result<Option<Timestamp>, Error> {
         if !has_finalizer(resource) {
             return Ok(None);
         }
         // One that cannot be read was never acted upon.
         let read: Option<PlacementApi> = serde_json::from_value(Value::clone(resource)).ok();
-        let departure = read.as_ref().map_or_else(|| Departure { settled: true, ..Departure::default() }, |read| departure(read, view));
+        let departure = read.as_ref().map_or_else(
+            || Departure {
+                settled: true,
+                ..Departure::default()
+            },
+            |read| departure(read, view),
+        );
         if let Err((key, error)) = self.release(resource, &departure.releases).await {
-            return self.refused(resource, Assessment { settled: true, ..Assessment::default() }, key, error).await.map(|_| None);
+            return self
+                .refused(
+                    resource,
+                    Assessment {
+                        settled: true,
+                        ..Assessment::default()
+                    },
+                    key,
+                    error,
+                )
+                .await
+                .map(|_| None);
         }
         let left = match &read {
             Some(read) => self.left_in_keystone(resource, read, view).await?,
@@ -52,34 +75,70 @@ impl Place {
             Left::Something(deadline) => Ok(deadline),
             Left::Nothing if !departure.settled => Ok(None),
             Left::Nothing => {
-                self.cluster.take_finalizer(&key_of(resource), resource, FINALIZER, &manager(&*self.domain)).await?;
+                self.cluster
+                    .take_finalizer(
+                        &key_of(resource),
+                        resource,
+                        FINALIZER,
+                        &manager(&*self.domain),
+                    )
+                    .await?;
                 Ok(None)
             }
         }
     }
 
     /// What is left to be removed from Keystone. What is given up is told, and counts as nothing.
-    async fn left_in_keystone(&self, resource: &Value, read: &PlacementApi, view: &View<'_>) -> Result<Left, Error> {
+    async fn left_in_keystone(
+        &self,
+        resource: &Value,
+        read: &PlacementApi,
+        view: &View<'_>,
+    ) -> Result<Left, Error> {
         match removal(read, self.domain.settings(), view, Timestamp::now()) {
             Removal::Done => Ok(Left::Nothing),
             Removal::Waiting(steps, deadline) => {
-                self.report(resource, &Assessment { steps, settled: true, ..Assessment::default() }).await?;
+                self.report(
+                    resource,
+                    &Assessment {
+                        steps,
+                        settled: true,
+                        ..Assessment::default()
+                    },
+                )
+                .await?;
                 Ok(Left::Something(deadline))
             }
             Removal::GivenUp(message) => {
                 tracing::warn!(message, object = %key_of(resource).human(), "let go");
-                self.tell(resource, vec![Note { warning: true, reason: "LeftInKeystone".to_owned(), message }]);
+                self.tell(
+                    resource,
+                    vec![Note {
+                        warning: true,
+                        reason: "LeftInKeystone".to_owned(),
+                        message,
+                    }],
+                );
                 Ok(Left::Nothing)
             }
         }
     }
 
-    /// Takes finalizers off others' objects, or says which one keeps it. What stays for good is told.
-    pub(super) async fn release<'a>(&self, resource: &Value, releases: &'a [Release]) -> Result<(), (&'a ObjectKey, Error)> {
+    /// Takes finalizers off others' objects, or says which one keeps it. What stays for good is
+    /// told.
+    pub(super) async fn release<'a>(
+        &self,
+        resource: &Value,
+        releases: &'a [Release],
+    ) -> Result<(), (&'a ObjectKey, Error)> {
         let mut left = Vec::new();
         let mut end = Ok(());
         for Release { key, patch, leaves } in releases {
-            match self.cluster.json_patch(key, patch, &manager(&*self.domain)).await {
+            match self
+                .cluster
+                .json_patch(key, patch, &manager(&*self.domain))
+                .await
+            {
                 Ok(written) => {
                     tracing::info!(object = %key.human(), leaves, "released");
                     left.extend(leaves.then(|| key.human()));
@@ -93,8 +152,18 @@ impl Place {
             }
         }
         if !left.is_empty() {
-            let message = format!("not needed any more, and left to whoever needs it: {}", left.join(", "));
-            self.tell(resource, vec![Note { warning: false, reason: "LeftBehind".to_owned(), message }]);
+            let message = format!(
+                "not needed any more, and left to whoever needs it: {}",
+                left.join(", ")
+            );
+            self.tell(
+                resource,
+                vec![Note {
+                    warning: false,
+                    reason: "LeftBehind".to_owned(),
+                    message,
+                }],
+            );
         }
         end
     }

@@ -1,8 +1,8 @@
-//! Errands at Keystone: they go on beside the passes, which only ask how far they are. What failed is tried again, ever more seldom; what is done is
-//! not asked again.
+//! Errands at Keystone: they go on beside the passes, which only ask how far they are. What failed
+//! is tried again, ever more seldom; what is done is not asked again.
 //!
-//! An errand holds the permission to send what it sends, and an assessment asks for it only while that is given: without, no attempt begins, and one that is
-//! under way ends with the pass.
+//! An errand holds the permission to send what it sends, and an assessment asks for it only while
+//! that is given: without, no attempt begins, and one that is under way ends with the pass.
 
 use std::{
     collections::BTreeMap,
@@ -46,7 +46,8 @@ struct Failure {
 }
 
 impl Drop for Known {
-    /// Nobody wants to know any more. Keystone carries out a request as a whole, and whatever comes after looks first.
+    /// Nobody wants to know any more. Keystone carries out a request as a whole, and whatever comes
+    /// after looks first.
     fn drop(&mut self) {
         if let Some(attempt) = &self.under_way {
             attempt.abort();
@@ -55,13 +56,28 @@ impl Drop for Known {
 }
 
 impl Errands {
-    /// How far this errand is. It is begun if it is a new one, or failed some time ago; the bell is rung when it ends.
+    /// How far this errand is. It is begun if it is a new one, or failed some time ago; the bell is
+    /// rung when it ends.
     pub fn ask(&self, errand: &Errand, bell: &Bell) -> Progress {
         let mut state = self.lock();
-        if state.parts.get(&errand.part).is_none_or(|known| known.errand != *errand) {
-            state.parts.insert(errand.part, Known { errand: errand.clone(), is_asked: true, under_way: None, outcome: None });
+        if state
+            .parts
+            .get(&errand.part)
+            .is_none_or(|known| known.errand != *errand)
+        {
+            state.parts.insert(
+                errand.part,
+                Known {
+                    errand: errand.clone(),
+                    is_asked: true,
+                    under_way: None,
+                    outcome: None,
+                },
+            );
         }
-        let Some(known) = state.parts.get_mut(&errand.part) else { return Progress::UnderWay };
+        let Some(known) = state.parts.get_mut(&errand.part) else {
+            return Progress::UnderWay;
+        };
         known.is_asked = true;
         let is_due = match &known.outcome {
             None => true,
@@ -69,12 +85,22 @@ impl Errands {
             Some(Err(failure)) => failure.pause.until() <= Instant::now(),
         };
         // While it is tried again, the last failure is what there is to say.
-        let progress =
-            known.outcome.as_ref().and_then(|outcome| outcome.as_ref().err()).map(|failure| Progress::Failed(failure.told.clone()));
+        let progress = known
+            .outcome
+            .as_ref()
+            .and_then(|outcome| outcome.as_ref().err())
+            .map(|failure| Progress::Failed(failure.told.clone()));
         let is_first = known.outcome.is_none();
         if is_due && known.under_way.is_none() {
             let keystone = state.keystone(&errand.access);
-            let attempt = tokio::spawn(attempt(Arc::clone(&self.0), errand.clone(), is_first, keystone, bell.clone())).abort_handle();
+            let attempt = tokio::spawn(attempt(
+                Arc::clone(&self.0),
+                errand.clone(),
+                is_first,
+                keystone,
+                bell.clone(),
+            ))
+            .abort_handle();
             if let Some(known) = state.parts.get_mut(&errand.part) {
                 known.under_way = Some(attempt);
             }
@@ -82,12 +108,27 @@ impl Errands {
         progress.unwrap_or(Progress::UnderWay)
     }
 
-    /// Ends a pass: what it did not ask for is ended and forgotten. Returns when one is to be tried again.
+    /// Ends a pass: what it did not ask for is ended and forgotten. Returns when one is to be tried
+    /// again.
     pub fn settle(&self) -> Option<Instant> {
         let mut state = self.lock();
-        state.parts.retain(|_, known| std::mem::take(&mut known.is_asked));
-        let waiting = state.parts.values().filter(|known| known.under_way.is_none());
-        waiting.filter_map(|known| known.outcome.as_ref()?.as_ref().err().map(|failure| failure.pause.until())).min()
+        state
+            .parts
+            .retain(|_, known| std::mem::take(&mut known.is_asked));
+        let waiting = state
+            .parts
+            .values()
+            .filter(|known| known.under_way.is_none());
+        waiting
+            .filter_map(|known| {
+                known
+                    .outcome
+                    .as_ref()?
+                    .as_ref()
+                    .err()
+                    .map(|failure| failure.pause.until())
+            })
+            .min()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -108,19 +149,35 @@ impl State {
     }
 }
 
-async fn attempt(state: Arc<Mutex<State>>, errand: Errand, is_first: bool, keystone: Result<Arc<Keystone>, KeystoneError>, bell: Bell) {
+async fn attempt(
+    state: Arc<Mutex<State>>,
+    errand: Errand,
+    is_first: bool,
+    keystone: Result<Arc<Keystone>, KeystoneError>,
+    bell: Bell,
+) {
     let began = tokio::time::Instant::now();
     let outcome = match keystone {
         Ok(keystone) => carry_out(&keystone, &errand).await,
         Err(error) => Err(error),
     };
     let is_listed = errand.access.keystone.is_listed();
-    if outcome.as_ref().is_err_and(|error| is_first && !is_listed && error.is_about_host()) {
-        // A port that refuses is told when one that says nothing is. Status does not change with the later attempts.
+    if outcome
+        .as_ref()
+        .is_err_and(|error| is_first && !is_listed && error.is_about_host())
+    {
+        // A port that refuses is told when one that says nothing is. Status does not change with
+        // the later attempts.
         tokio::time::sleep_until(began + web::REQUEST).await;
     }
     let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(known) = state.parts.get_mut(&errand.part).filter(|known| known.errand == errand) else { return };
+    let Some(known) = state
+        .parts
+        .get_mut(&errand.part)
+        .filter(|known| known.errand == errand)
+    else {
+        return;
+    };
     known.under_way = None;
     let before = known.outcome.take().and_then(Result::err);
     known.outcome = Some(match outcome {
@@ -136,8 +193,16 @@ async fn attempt(state: Arc<Mutex<State>>, errand: Errand, is_first: bool, keyst
             if before.as_ref().is_none_or(|before| before.why != why) {
                 tracing::warn!(why, "Keystone");
             }
-            let told = if is_listed { why.clone() } else { error.without_details() };
-            Err(Failure { told, why, pause: Pause::after(before.map(|before| before.pause), error.class()) })
+            let told = if is_listed {
+                why.clone()
+            } else {
+                error.without_details()
+            };
+            Err(Failure {
+                told,
+                why,
+                pause: Pause::after(before.map(|before| before.pause), error.class()),
+            })
         }
     });
     drop(state);

@@ -14,24 +14,56 @@ use weft_runtime::{
 pub fn set(metrics: &Metrics, namespace: &str, resources: &[Arc<Value>]) {
     let (mut ready, mut created, mut since) = (HashMap::new(), HashMap::new(), HashMap::new());
     for resource in resources {
-        let name = resource["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let name = resource["metadata"]["name"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
         let labels: Labels = vec![("namespace", namespace.to_owned()), ("name", name)];
-        created.extend(seconds(&resource["metadata"]["creationTimestamp"]).map(|at| (labels.clone(), at)));
+        created.extend(
+            seconds(&resource["metadata"]["creationTimestamp"]).map(|at| (labels.clone(), at)),
+        );
         let now = condition(&resource["status"], READY).filter(|ready| ready["status"] == "True");
-        since.extend(now.and_then(|ready| seconds(&ready["lastTransitionTime"])).map(|at| (labels.clone(), at)));
+        since.extend(
+            now.and_then(|ready| seconds(&ready["lastTransitionTime"]))
+                .map(|at| (labels.clone(), at)),
+        );
         ready.insert(labels, i64::from(now.is_some()));
     }
     let gauges = [
-        ("weft_placement_ready", "1 while the PlacementAPI is Ready", ready),
-        ("weft_placement_created_timestamp_seconds", "When the PlacementAPI was made", created),
-        ("weft_placement_ready_timestamp_seconds", "Since when the PlacementAPI has been Ready", since),
+        (
+            "weft_placement_ready",
+            "1 while the PlacementAPI is Ready",
+            ready,
+        ),
+        (
+            "weft_placement_created_timestamp_seconds",
+            "When the PlacementAPI was made",
+            created,
+        ),
+        (
+            "weft_placement_ready_timestamp_seconds",
+            "Since when the PlacementAPI has been Ready",
+            since,
+        ),
     ];
     for (name, help, values) in gauges {
-        metrics.set_where(name, help, |labels| labels.iter().any(|(label, value)| *label == "namespace" && value == namespace), values);
+        metrics.set_where(
+            name,
+            help,
+            |labels| {
+                labels
+                    .iter()
+                    .any(|(label, value)| *label == "namespace" && value == namespace)
+            },
+            values,
+        );
     }
 }
 
 /// Seconds since 1970.
 fn seconds(time: &Value) -> Option<i64> {
-    time.as_str()?.parse::<Timestamp>().ok().map(Timestamp::as_second)
+    time.as_str()?
+        .parse::<Timestamp>()
+        .ok()
+        .map(Timestamp::as_second)
 }

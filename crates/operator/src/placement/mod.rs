@@ -1,7 +1,8 @@
 //! The controller of PlacementAPIs: one loop for each namespace that is served, under one lease.
 //!
-//! What is to be done is decided by [`weft_placement::assess()`]; here its questions are answered from watches ([`caches`]), what it asks for is
-//! applied until nothing is left ([`pass`]), and said ([`report`]).
+//! What is to be done is decided by [`weft_placement::assess()`]; here its questions are answered
+//! from watches ([`caches`]), what it asks for is applied until nothing is left ([`pass`]), and
+//! said ([`report`]).
 
 mod caches;
 mod departure;
@@ -29,7 +30,8 @@ use weft_runtime::{
 pub struct Controller {
     domain: Arc<Placement>,
     cluster: Cluster,
-    /// What is the same for all namespaces: which kinds are served, which operators there are; and, where all namespaces are served, which have one.
+    /// What is the same for all namespaces: which kinds are served, which operators there are; and,
+    /// where all namespaces are served, which have one.
     shared: Shared,
     metrics: Metrics,
     instance: String,
@@ -37,21 +39,40 @@ pub struct Controller {
 
 impl Controller {
     /// A controller that is not running yet.
-    pub fn new(domain: Arc<Placement>, cluster: Cluster, shared: Shared, metrics: Metrics, instance: &str) -> Self {
-        Self { domain, cluster, shared, metrics, instance: instance.to_owned() }
+    pub fn new(
+        domain: Arc<Placement>,
+        cluster: Cluster,
+        shared: Shared,
+        metrics: Metrics,
+        instance: &str,
+    ) -> Self {
+        Self {
+            domain,
+            cluster,
+            shared,
+            metrics,
+            instance: instance.to_owned(),
+        }
     }
 
-    /// Runs until `stop`; acts only while `leading`. The watches run always, so that a new leader starts warm.
+    /// Runs until `stop`; acts only while `leading`. The watches run always, so that a new leader
+    /// starts warm.
     pub async fn run(self, mut leading: channel::Receiver<bool>, stop: CancellationToken) {
         let mut watches = JoinSet::new();
         for watch in self.watches() {
             self.shared.lock().expect(watch.source.clone());
-            watches.spawn(watch::run(watch, self.cluster.client().clone(), self.shared.clone(), self.metrics.clone()));
+            watches.spawn(watch::run(
+                watch,
+                self.cluster.client().clone(),
+                self.shared.clone(),
+                self.metrics.clone(),
+            ));
         }
         let mut served: BTreeMap<String, Bell> = BTreeMap::new();
         let mut loops = JoinSet::new();
         loop {
-            self.metrics.leads(self.domain.name(), *leading.borrow_and_update());
+            self.metrics
+                .leads(self.domain.name(), *leading.borrow_and_update());
             for namespace in self.namespaces() {
                 served.entry(namespace).or_insert_with_key(|namespace| {
                     let place = caches::Place::new(&self, namespace);
@@ -66,7 +87,8 @@ impl Controller {
                 () = self.shared.changed() => {}
                 changed = leading.changed() => if changed.is_err() { break },
                 () = stop.cancelled() => break,
-                // They never end. Blind to one kind, Weft would go on as if nothing had changed there: rather end too.
+                // They never end. Blind to one kind, Weft would go on as if nothing had changed
+                // there: rather end too.
                 Some(ended) = watches.join_next() => {
                     tracing::error!(?ended, "a watch has ended");
                     break;
@@ -89,28 +111,55 @@ impl Controller {
             Namespaces::These(names) => names.clone(),
             Namespaces::All => {
                 let resources = self.shared.lock().resources();
-                resources.iter().filter_map(|resource| resource["metadata"]["namespace"].as_str().map(str::to_owned)).collect()
+                resources
+                    .iter()
+                    .filter_map(|resource| {
+                        resource["metadata"]["namespace"]
+                            .as_str()
+                            .map(str::to_owned)
+                    })
+                    .collect()
             }
         }
     }
 
     fn watches(&self) -> Vec<Watch> {
         let settings = self.domain.settings();
-        let watch =
-            |source, kind| Watch { source, kind, namespace: None, labels: String::new(), fields: String::new(), metadata_only: false };
+        let watch = |source, kind| Watch {
+            source,
+            kind,
+            namespace: None,
+            labels: String::new(),
+            fields: String::new(),
+            metadata_only: false,
+        };
         let everywhere = settings.namespaces == Namespaces::All;
         // Wherever they are: each of them would serve the same namespaces.
-        let operators = self
-            .domain
-            .operators()
-            .iter()
-            .map(|(kind, name)| Watch { fields: format!("metadata.name={name}"), ..watch(Source::Operators(*kind, name), *kind) });
-        let facts = self.domain.facts().into_iter().map(|fact| {
-            let Selection { kind, namespace, labels, fields, metadata_only } = fact.objects();
-            let namespace = namespace.map(str::to_owned);
-            Watch { namespace, labels: labels.to_owned(), fields: fields.to_owned(), metadata_only, ..watch(Source::Fact(fact), kind) }
+        let operators = self.domain.operators().iter().map(|(kind, name)| Watch {
+            fields: format!("metadata.name={name}"),
+            ..watch(Source::Operators(*kind, name), *kind)
         });
-        let all = everywhere.then(|| Watch { metadata_only: true, ..watch(Source::Resources, kinds::PLACEMENT_API) });
+        let facts = self.domain.facts().into_iter().map(|fact| {
+            let Selection {
+                kind,
+                namespace,
+                labels,
+                fields,
+                metadata_only,
+            } = fact.objects();
+            let namespace = namespace.map(str::to_owned);
+            Watch {
+                namespace,
+                labels: labels.to_owned(),
+                fields: fields.to_owned(),
+                metadata_only,
+                ..watch(Source::Fact(fact), kind)
+            }
+        });
+        let all = everywhere.then(|| Watch {
+            metadata_only: true,
+            ..watch(Source::Resources, kinds::PLACEMENT_API)
+        });
         operators.chain(facts).chain(all).collect()
     }
 }

@@ -1,4 +1,5 @@
-//! A pass over one PlacementAPI: assess, apply, and again, until nothing is left to apply; then say so.
+//! A pass over one PlacementAPI: assess, apply, and again, until nothing is left to apply; then say
+//! so.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -37,7 +38,8 @@ use super::{
 /// How often a pass assesses. There are fewer steps than this that wait for another's objects.
 const ROUNDS: usize = 24;
 
-/// What is remembered of a PlacementAPI between passes: what is watched for it, and when to try again.
+/// What is remembered of a PlacementAPI between passes: what is watched for it, and when to try
+/// again.
 #[derive(Default)]
 pub(super) struct Memory {
     pub asked: BTreeSet<Question>,
@@ -65,16 +67,28 @@ impl Memory {
 
 /// The key of a PlacementAPI.
 pub(super) fn key_of(resource: &Value) -> ObjectKey {
-    let text = |field: &str| resource["metadata"][field].as_str().unwrap_or_default().to_owned();
+    let text = |field: &str| {
+        resource["metadata"][field]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
     ObjectKey::new(kinds::PLACEMENT_API, &text("namespace"), &text("name"))
 }
 
 impl Place {
     /// A pass over one of these. Returns when the next is due, should nothing happen.
-    pub(super) async fn pass(&self, resource: &Arc<Value>, all: &[Arc<Value>], memory: &mut Memory) -> Option<Instant> {
+    pub(super) async fn pass(
+        &self,
+        resource: &Arc<Value>,
+        all: &[Arc<Value>],
+        memory: &mut Memory,
+    ) -> Option<Instant> {
         let began = Instant::now();
         // A defect in one pass must not end the operator: it becomes a condition.
-        let passed = AssertUnwindSafe(self.guarded_pass(resource, all, memory)).catch_unwind().await;
+        let passed = AssertUnwindSafe(self.guarded_pass(resource, all, memory))
+            .catch_unwind()
+            .await;
         self.metrics.took(self.domain.name(), began.elapsed());
         match passed {
             Ok(Ok(due)) => due,
@@ -87,7 +101,9 @@ impl Place {
                 let message = pass::defect(&*panic);
                 self.metrics.passed(self.domain.name(), "panic");
                 let mut assessment = Assessment::default();
-                assessment.steps.set(Aspect::Input, Aspect::Input.fails(message));
+                assessment
+                    .steps
+                    .set(Aspect::Input, Aspect::Input.fails(message));
                 // Tried again with everything else.
                 let _ = self.report(resource, &assessment).await;
                 memory.retry(Some(FailureClass::Bug))
@@ -95,7 +111,12 @@ impl Place {
         }
     }
 
-    async fn guarded_pass(&self, resource: &Arc<Value>, all: &[Arc<Value>], memory: &mut Memory) -> Result<Option<Instant>, Error> {
+    async fn guarded_pass(
+        &self,
+        resource: &Arc<Value>,
+        all: &[Arc<Value>],
+        memory: &mut Memory,
+    ) -> Result<Option<Instant>, Error> {
         let name = self.domain.name();
         let blocked = held_by_another(&*self.domain, &self.common);
         self.tell_blocked(resource, memory, blocked.as_ref());
@@ -118,14 +139,24 @@ impl Place {
             memory.asked = view.into_asked();
             let deadline = done?.map(instant);
             memory.retry(None);
-            return Ok([deadline, memory.errands.settle()].into_iter().flatten().min());
+            return Ok([deadline, memory.errands.settle()]
+                .into_iter()
+                .flatten()
+                .min());
         }
         let owner = Owner::of(&*self.domain, resource);
-        let objects =
-            Objects::new(self.cluster.clone(), Some(self.shared.clone()), self.domain.clone(), owner.clone(), self.metrics.clone())
-                .with_definitions(self.common.clone())
-                .with_retries(Arc::clone(&memory.retries));
-        let elder = all.first().filter(|elder| elder["metadata"]["uid"] != resource["metadata"]["uid"]);
+        let objects = Objects::new(
+            self.cluster.clone(),
+            Some(self.shared.clone()),
+            self.domain.clone(),
+            owner.clone(),
+            self.metrics.clone(),
+        )
+        .with_definitions(self.common.clone())
+        .with_retries(Arc::clone(&memory.retries));
+        let elder = all
+            .first()
+            .filter(|elder| elder["metadata"]["uid"] != resource["metadata"]["uid"]);
         let elder = elder.and_then(|elder| elder["metadata"]["name"].as_str());
         let mut assessment = Assessment::default();
         for _ in 0..ROUNDS {
@@ -136,7 +167,11 @@ impl Place {
             if assessment.holds && !has_finalizer(&latest) {
                 match self.bind(&latest).await {
                     Ok(()) => continue,
-                    Err(error) => return self.refused(resource, assessment, &key_of(resource), error).await,
+                    Err(error) => {
+                        return self
+                            .refused(resource, assessment, &key_of(resource), error)
+                            .await;
+                    }
                 }
             }
             match self.claim(&assessment.claims).await {
@@ -148,17 +183,34 @@ impl Place {
                 }
             }
             // What finalizers hold is deleted already, and a watch tells of its end.
-            assessment.deletions.retain(|(key, uid)| self.shared.lock().going(key).is_none_or(|live| live["metadata"]["uid"] != *uid));
+            assessment.deletions.retain(|(key, uid)| {
+                self.shared
+                    .lock()
+                    .going(key)
+                    .is_none_or(|live| live["metadata"]["uid"] != *uid)
+            });
             for (key, uid) in &assessment.deletions {
                 objects.delete(key, uid).await?;
             }
-            let unit = Unit { name: name.to_owned(), objects: std::mem::take(&mut assessment.objects) };
-            assessment.objects = owned(vec![unit], &owner, |_| false).into_iter().flat_map(|unit| unit.objects).collect();
-            if !self.apply(&objects, &assessment.objects, memory).await && assessment.deletions.is_empty() {
+            let unit = Unit {
+                name: name.to_owned(),
+                objects: std::mem::take(&mut assessment.objects),
+            };
+            assessment.objects = owned(vec![unit], &owner, |_| false)
+                .into_iter()
+                .flat_map(|unit| unit.objects)
+                .collect();
+            if !self.apply(&objects, &assessment.objects, memory).await
+                && assessment.deletions.is_empty()
+            {
                 break;
             }
         }
-        let settled = assessment.settled && assessment.objects.iter().all(|object| !memory.retries.is_under_way(object.key()));
+        let settled = assessment.settled
+            && assessment
+                .objects
+                .iter()
+                .all(|object| !memory.retries.is_under_way(object.key()));
         if settled {
             // Before status tells of it: it is what names some of them.
             if let Err((key, error)) = self.release(resource, &assessment.releases).await {
@@ -167,14 +219,25 @@ impl Place {
             }
             self.report(&self.latest(resource), &assessment).await?;
         }
-        self.metrics.passed(name, if memory.failures.is_empty() { "ok" } else { "failed" });
-        let again = memory.failures.keys().filter_map(|key| memory.retries.due(key));
+        self.metrics.passed(
+            name,
+            if memory.failures.is_empty() {
+                "ok"
+            } else {
+                "failed"
+            },
+        );
+        let again = memory
+            .failures
+            .keys()
+            .filter_map(|key| memory.retries.due(key));
         let deadline = assessment.deadline.map(instant);
         memory.pause = None;
         Ok(again.chain(deadline).chain(memory.errands.settle()).min())
     }
 
-    /// Applies what is not as it should be, up to the first failure. Returns whether anything is different then.
+    /// Applies what is not as it should be, up to the first failure. Returns whether anything is
+    /// different then.
     async fn apply(&self, objects: &Objects, wanted: &[Manifest], memory: &mut Memory) -> bool {
         let before = std::mem::take(&mut memory.failures);
         let mut wrote = false;
@@ -197,10 +260,15 @@ impl Place {
         wrote || memory.failures != before
     }
 
-    /// Puts finalizers on others' objects. Returns whether there was anything to do, or which object could not be held.
+    /// Puts finalizers on others' objects. Returns whether there was anything to do, or which
+    /// object could not be held.
     async fn claim<'a>(&self, claims: &'a [Claim]) -> Result<bool, (&'a ObjectKey, Error)> {
         for Claim { key, body } in claims {
-            let written = self.cluster.apply(key, body, &manager(&*self.domain)).await.map_err(|error| (key, error))?;
+            let written = self
+                .cluster
+                .apply(key, body, &manager(&*self.domain))
+                .await
+                .map_err(|error| (key, error))?;
             tracing::info!(object = %key.human(), "held");
             self.shared.lock().wrote(&written);
         }
@@ -213,13 +281,16 @@ impl Place {
         // The uid keeps the apply from making one that was just deleted.
         let body = json!({"apiVersion": key.kind.api_version(), "kind": key.kind.kind,
             "metadata": {"name": key.name, "namespace": key.namespace, "uid": resource["metadata"]["uid"], "finalizers": [FINALIZER]}});
-        let written = self.cluster.apply(&key, &body, &manager(&*self.domain)).await?;
+        let written = self
+            .cluster
+            .apply(&key, &body, &manager(&*self.domain))
+            .await?;
         self.shared.lock().wrote(&written);
         Ok(())
     }
 
-    /// Ends a pass in which a finalizer could not be put on an object, or taken off. What people have to put right is said in the condition of the step
-    /// that the object belongs to.
+    /// Ends a pass in which a finalizer could not be put on an object, or taken off. What people
+    /// have to put right is said in the condition of the step that the object belongs to.
     pub(super) async fn refused(
         &self,
         resource: &Arc<Value>,
@@ -227,14 +298,20 @@ impl Place {
         key: &ObjectKey,
         error: Error,
     ) -> Result<Option<Instant>, Error> {
-        if !matches!(error.class(), FailureClass::Conflict | FailureClass::Transient) {
+        if !matches!(
+            error.class(),
+            FailureClass::Conflict | FailureClass::Transient
+        ) {
             let step = match key.kind {
                 kinds::MARIADB_ACCOUNT => Aspect::MariaDbAccount,
                 kinds::MARIADB_DATABASE => Aspect::Db,
                 kinds::TOPOLOGY => Aspect::Topology,
                 _ => Aspect::Input,
             };
-            assessment.steps.set(step, step.fails(format!("the finalizer of {}: {error}", key.human())));
+            assessment.steps.set(
+                step,
+                step.fails(format!("the finalizer of {}: {error}", key.human())),
+            );
             // By these, status names what is still to be let go.
             (assessment.found.topology, assessment.found.credential) = (None, None);
             self.report(&self.latest(resource), &assessment).await?;
@@ -245,7 +322,10 @@ impl Place {
     /// The resource as it is after our own writes of this pass.
     pub(super) fn latest(&self, resource: &Arc<Value>) -> Arc<Value> {
         let known = self.shared.lock().resources();
-        known.into_iter().find(|known| known["metadata"]["uid"] == resource["metadata"]["uid"]).unwrap_or_else(|| Arc::clone(resource))
+        known
+            .into_iter()
+            .find(|known| known["metadata"]["uid"] == resource["metadata"]["uid"])
+            .unwrap_or_else(|| Arc::clone(resource))
     }
 }
 
@@ -256,17 +336,32 @@ fn instant(time: Timestamp) -> Instant {
 
 /// Whether the resource has our finalizer.
 pub(super) fn has_finalizer(resource: &Value) -> bool {
-    resource["metadata"]["finalizers"].as_array().is_some_and(|all| all.iter().any(|finalizer| finalizer == FINALIZER))
+    resource["metadata"]["finalizers"]
+        .as_array()
+        .is_some_and(|all| all.iter().any(|finalizer| finalizer == FINALIZER))
 }
 
 fn look(resource: &Value, elder: Option<&str>, place: &Place, view: &View<'_>) -> Assessment {
     match serde_json::from_value::<PlacementApi>(resource.clone()) {
-        Ok(read) => {
-            assess(&read, elder, place.domain.settings(), view, Timestamp::now(), Dice { user: rand::random(), password: rand::random() })
-        }
+        Ok(read) => assess(
+            &read,
+            elder,
+            place.domain.settings(),
+            view,
+            Timestamp::now(),
+            Dice {
+                user: rand::random(),
+                password: rand::random(),
+            },
+        ),
         Err(error) => {
-            let mut assessment = Assessment { settled: true, ..Assessment::default() };
-            assessment.steps.set(Aspect::Input, Aspect::Input.fails(error));
+            let mut assessment = Assessment {
+                settled: true,
+                ..Assessment::default()
+            };
+            assessment
+                .steps
+                .set(Aspect::Input, Aspect::Input.fails(error));
             assessment
         }
     }

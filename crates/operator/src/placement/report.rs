@@ -1,4 +1,5 @@
-//! What is said: the status, written only when it differs and once a pass, and an event for each condition that turns.
+//! What is said: the status, written only when it differs and once a pass, and an event for each
+//! condition that turns.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -14,27 +15,53 @@ use super::{
 
 impl Place {
     /// Writes what an assessment leads to, if status does not say so already.
-    pub(super) async fn report(&self, resource: &Value, assessment: &Assessment) -> Result<(), Error> {
-        let generation = resource["metadata"]["generation"].as_i64().unwrap_or_default();
-        self.write_status(resource, |before| status(before, assessment, generation, Timestamp::now())).await
+    pub(super) async fn report(
+        &self,
+        resource: &Value,
+        assessment: &Assessment,
+    ) -> Result<(), Error> {
+        let generation = resource["metadata"]["generation"]
+            .as_i64()
+            .unwrap_or_default();
+        self.write_status(resource, |before| {
+            status(before, assessment, generation, Timestamp::now())
+        })
+        .await
     }
 
-    /// Writes what Weft waits for, and that it does not know whether the service is ready. Where the operator that runs has written the conditions, they
-    /// stay as they are: that one writes all of them with each pass, and would undo it for ever.
-    pub(super) async fn report_blocked(&self, resource: &Value, blocked: &Blocked) -> Result<(), Error> {
-        if blocked.is_by_running_operator() && are_conditions_of_another(resource, &manager(&*self.domain)) {
+    /// Writes what Weft waits for, and that it does not know whether the service is ready. Where
+    /// the operator that runs has written the conditions, they stay as they are: that one writes
+    /// all of them with each pass, and would undo it for ever.
+    pub(super) async fn report_blocked(
+        &self,
+        resource: &Value,
+        blocked: &Blocked,
+    ) -> Result<(), Error> {
+        if blocked.is_by_running_operator()
+            && are_conditions_of_another(resource, &manager(&*self.domain))
+        {
             return Ok(());
         }
         self.write_status(resource, |before| PlacementApiStatus {
-            conditions: conditions::blocked(&before.conditions, blocked.reason, &blocked.message, Timestamp::now()),
+            conditions: conditions::blocked(
+                &before.conditions,
+                blocked.reason,
+                &blocked.message,
+                Timestamp::now(),
+            ),
             ..before.clone()
         })
         .await
     }
 
-    async fn write_status(&self, resource: &Value, now: impl FnOnce(&PlacementApiStatus) -> PlacementApiStatus) -> Result<(), Error> {
+    async fn write_status(
+        &self,
+        resource: &Value,
+        now: impl FnOnce(&PlacementApiStatus) -> PlacementApiStatus,
+    ) -> Result<(), Error> {
         // One that cannot be read was written by somebody else, and says nothing.
-        let before: PlacementApiStatus = serde_json::from_value(resource["status"].clone()).unwrap_or_default();
+        let before: PlacementApiStatus =
+            serde_json::from_value(resource["status"].clone()).unwrap_or_default();
         let after = now(&before);
         if after == before {
             return Ok(());
@@ -43,7 +70,11 @@ impl Place {
         let new = serde_json::to_value(&after).unwrap_or_default();
         // The uid keeps it from another resource of that name.
         let body = json!({"metadata": {"uid": resource["metadata"]["uid"]}, "status": merge_patch(&resource["status"], &new)});
-        match self.cluster.merge_patch(&key, "status", &body, &manager(&*self.domain)).await {
+        match self
+            .cluster
+            .merge_patch(&key, "status", &body, &manager(&*self.domain))
+            .await
+        {
             Ok(written) => {
                 self.shared.lock().wrote(&written);
                 self.metrics.wrote(self.domain.name(), "status", key.kind);
@@ -59,7 +90,12 @@ impl Place {
     }
 
     /// Reports once, by an event and in the log, what keeps Weft from this resource.
-    pub(super) fn tell_blocked(&self, resource: &Value, memory: &mut Memory, blocked: Option<&Blocked>) {
+    pub(super) fn tell_blocked(
+        &self,
+        resource: &Value,
+        memory: &mut Memory,
+        blocked: Option<&Blocked>,
+    ) {
         let message = blocked.map(|blocked| blocked.message.clone());
         if message == memory.blocked {
             return;
@@ -67,20 +103,35 @@ impl Place {
         memory.blocked.clone_from(&message);
         if let Some((blocked, message)) = blocked.zip(message) {
             tracing::warn!(message, object = %key_of(resource).human(), "left alone");
-            self.tell(resource, vec![Note { warning: true, reason: blocked.reason.to_owned(), message }]);
+            self.tell(
+                resource,
+                vec![Note {
+                    warning: true,
+                    reason: blocked.reason.to_owned(),
+                    message,
+                }],
+            );
         }
     }
 
     pub(super) fn tell(&self, resource: &Value, notes: Vec<Note>) {
-        let uid = resource["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+        let uid = resource["metadata"]["uid"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
         self.teller.tell_of(&key_of(resource), uid, notes);
     }
 }
 
 /// Whether the conditions were last written by another manager than this one.
 fn are_conditions_of_another(resource: &Value, manager: &str) -> bool {
-    let entries = resource["metadata"]["managedFields"].as_array().into_iter().flatten();
-    entries.filter(|entry| entry["manager"] != manager).any(|entry| !entry["fieldsV1"]["f:status"]["f:conditions"].is_null())
+    let entries = resource["metadata"]["managedFields"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    entries
+        .filter(|entry| entry["manager"] != manager)
+        .any(|entry| !entry["fieldsV1"]["f:status"]["f:conditions"].is_null())
 }
 
 /// An event for each condition that has become true, and for each failure that is new.
@@ -88,14 +139,22 @@ fn notes(before: &[Condition], after: &[Condition]) -> Vec<Note> {
     let turned = after.iter().filter(|now| {
         let was = before.iter().find(|was| was.type_ == now.type_);
         let is_failure = now.status == "False" && now.severity.as_deref() != Some("Info");
-        let says_another =
-            was.is_none_or(|was| was.status != now.status || was.reason != now.reason || is_failure && was.message != now.message);
+        let says_another = was.is_none_or(|was| {
+            was.status != now.status
+                || was.reason != now.reason
+                || is_failure && was.message != now.message
+        });
         says_another && (now.status == "True" || is_failure)
     });
     // Ready says again what another one says, unless all is well.
-    let told = turned.filter(|now| now.type_ != weft_placement::conditions::READY || now.status == "True");
-    told.map(|now| Note { warning: now.status != "True", reason: now.type_.clone(), message: now.message.clone().unwrap_or_default() })
-        .collect()
+    let told =
+        turned.filter(|now| now.type_ != weft_placement::conditions::READY || now.status == "True");
+    told.map(|now| Note {
+        warning: now.status != "True",
+        reason: now.type_.clone(),
+        message: now.message.clone().unwrap_or_default(),
+    })
+    .collect()
 }
 
 #[cfg(test)]
@@ -118,13 +177,31 @@ mod tests {
     fn conditions_are_anothers_once_somebody_else_has_written_them() {
         let conditions = json!({"f:status": {"f:conditions": {}}});
         let of = |entries: &[(&str, &Value)]| {
-            let entries: Vec<_> = entries.iter().map(|(manager, fields)| json!({"manager": manager, "fieldsV1": fields})).collect();
-            are_conditions_of_another(&json!({"metadata": {"managedFields": entries}}), "weft/placement")
+            let entries: Vec<_> = entries
+                .iter()
+                .map(|(manager, fields)| json!({"manager": manager, "fieldsV1": fields}))
+                .collect();
+            are_conditions_of_another(
+                &json!({"metadata": {"managedFields": entries}}),
+                "weft/placement",
+            )
         };
-        assert!(!of(&[("kubectl", &json!({"f:spec": {"f:secret": {}}}))]), "a new one");
-        assert!(!of(&[("weft/placement", &conditions), ("manager", &json!({"f:status": {"f:readyCount": {}}}))]));
-        assert!(of(&[("weft/placement", &json!({"f:status": {"f:hash": {}}})), ("manager", &conditions)]));
-        assert!(!are_conditions_of_another(&json!({"metadata": {}}), "weft/placement"));
+        assert!(
+            !of(&[("kubectl", &json!({"f:spec": {"f:secret": {}}}))]),
+            "a new one"
+        );
+        assert!(!of(&[
+            ("weft/placement", &conditions),
+            ("manager", &json!({"f:status": {"f:readyCount": {}}}))
+        ]));
+        assert!(of(&[
+            ("weft/placement", &json!({"f:status": {"f:hash": {}}})),
+            ("manager", &conditions)
+        ]));
+        assert!(!are_conditions_of_another(
+            &json!({"metadata": {}}),
+            "weft/placement"
+        ));
     }
 
     #[test]
@@ -139,11 +216,17 @@ mod tests {
             condition("DBReady", "False", "Warning", "no more"),
             condition("InputReady", "True", "", "done"),
         ];
-        let told: Vec<_> = notes(&before, &after).into_iter().map(|note| (note.warning, note.reason, note.message)).collect();
+        let told: Vec<_> = notes(&before, &after)
+            .into_iter()
+            .map(|note| (note.warning, note.reason, note.message))
+            .collect();
         assert_eq!(told, [(true, "DBReady".to_owned(), "no more".to_owned())]);
         assert_eq!(notes(&after, &after), []);
         let well = [condition("Ready", "True", "", "Setup complete")];
         assert_eq!(notes(&after, &well).len(), 1);
-        assert_eq!(notes(&[], &[condition("DBReady", "False", "Info", "on its way")]), []);
+        assert_eq!(
+            notes(&[], &[condition("DBReady", "False", "Info", "on its way")]),
+            []
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The end of a PlacementAPI: what it holds of others' is released, each thing for itself. What was made for it goes by its owner references.
+//! The end of a PlacementAPI: what it holds of others' is released, each thing for itself. What was
+//! made for it goes by its owner references.
 
 use std::sync::Arc;
 
@@ -20,27 +21,53 @@ pub struct Departure {
     pub settled: bool,
 }
 
-/// Looks for everything that carries a finalizer of this PlacementAPI's. Whatever is gone, or of a kind that is not served any more, or may not be looked at,
-/// holds up nothing.
+/// Looks for everything that carries a finalizer of this PlacementAPI's. Whatever is gone, or of a
+/// kind that is not served any more, or may not be looked at, holds up nothing.
 pub fn departure(resource: &PlacementApi, world: &dyn World) -> Departure {
     let namespace = resource.metadata.namespace.clone().unwrap_or_default();
     let status = resource.status.as_ref();
-    let mut look = Look { world, namespace: &namespace, departure: Departure { releases: Vec::new(), settled: true } };
+    let mut look = Look {
+        world,
+        namespace: &namespace,
+        departure: Departure {
+            releases: Vec::new(),
+            settled: true,
+        },
+    };
 
     let finalizer = topology::finalizer(resource.metadata.name.as_deref().unwrap_or_default());
     look.selected(kinds::TOPOLOGY, "", &finalizer, None);
     // As they were made, backwards.
     look.object(kinds::KEYSTONE_ENDPOINT, keystone::NAME, FINALIZER, None);
     look.object(kinds::KEYSTONE_SERVICE, keystone::NAME, FINALIZER, None);
-    look.selected(kinds::MARIADB_ACCOUNT, &database::accounts(), FINALIZER, None);
+    look.selected(
+        kinds::MARIADB_ACCOUNT,
+        &database::accounts(),
+        FINALIZER,
+        None,
+    );
     look.object(kinds::MARIADB_DATABASE, database::NAME, FINALIZER, None);
 
     let applied = status.and_then(|status| status.application_credential_secret.as_deref());
-    let named = resource.spec.auth.as_ref().and_then(|auth| auth.application_credential_secret.as_deref());
-    look.selected(kinds::SECRET, &credential::held(), credential::FINALIZER, Some(credential::LABEL.0));
+    let named = resource
+        .spec
+        .auth
+        .as_ref()
+        .and_then(|auth| auth.application_credential_secret.as_deref());
+    look.selected(
+        kinds::SECRET,
+        &credential::held(),
+        credential::FINALIZER,
+        Some(credential::LABEL.0),
+    );
     // One of nova-operator's has no label.
     for name in [applied, named].into_iter().flatten() {
-        look.object(kinds::SECRET, name, credential::FINALIZER, Some(credential::LABEL.0));
+        look.object(
+            kinds::SECRET,
+            name,
+            credential::FINALIZER,
+            Some(credential::LABEL.0),
+        );
     }
     look.departure
 }
@@ -56,7 +83,10 @@ impl Look<'_> {
         if name.is_empty() {
             return;
         }
-        let found = self.told(self.world.object(&ObjectKey::new(kind, self.namespace, name)));
+        let found = self.told(
+            self.world
+                .object(&ObjectKey::new(kind, self.namespace, name)),
+        );
         self.release(kind, found.flatten().into_iter(), finalizer, label);
     }
 
@@ -76,11 +106,23 @@ impl Look<'_> {
         }
     }
 
-    fn release(&mut self, kind: Kind, found: impl Iterator<Item = Arc<Value>>, finalizer: &str, label: Option<&str>) {
+    fn release(
+        &mut self,
+        kind: Kind,
+        found: impl Iterator<Item = Arc<Value>>,
+        finalizer: &str,
+        label: Option<&str>,
+    ) {
         for object in found {
-            let key = ObjectKey::new(kind, self.namespace, object["metadata"]["name"].as_str().unwrap_or_default());
+            let key = ObjectKey::new(
+                kind,
+                self.namespace,
+                object["metadata"]["name"].as_str().unwrap_or_default(),
+            );
             let release = Release::of(&key, &object, finalizer, label);
-            self.departure.releases.extend(release.filter(|_| self.departure.releases.iter().all(|known| known.key != key)));
+            self.departure.releases.extend(
+                release.filter(|_| self.departure.releases.iter().all(|known| known.key != key)),
+            );
         }
     }
 }

@@ -1,11 +1,13 @@
-//! Registration by this operator itself: the user before the pods that log in as it, service and endpoints once they answer, and all of it gone at the
-//! end.
+//! Registration by this operator itself: the user before the pods that log in as it, service and
+//! endpoints once they answer, and all of it gone at the end.
 //!
-//! What is sent there is permitted first, see [`permitted`]: by the Secrets themselves, or by the administrator of the operator. That is asked only where
-//! something is to be sent, so that a service that is registered already goes on.
+//! What is sent there is permitted first, see [`permitted`]: by the Secrets themselves, or by the
+//! administrator of the operator. That is asked only where something is to be sent, so that a
+//! service that is registered already goes on.
 //!
-//! Keystone tells nobody of its changes, and is not asked again and again. What has been done is in `status.hash`: as long as that is what is wanted,
-//! nothing is asked. The annotation [`RETRY`] has it looked at again.
+//! Keystone tells nobody of its changes, and is not asked again and again. What has been done is in
+//! `status.hash`: as long as that is what is wanted, nothing is asked. The annotation [`RETRY`] has
+//! it looked at again.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -21,7 +23,10 @@ use crate::{
     conditions::{State, Step, Steps},
     config::PASSWORD_KEY,
     objects::digest,
-    registration::{Access, Address, AddressError, Ask, Errand, NotPermitted, Part, Permission, Progress, Wanted, permitted},
+    registration::{
+        Access, Address, AddressError, Ask, Errand, NotPermitted, Part, Permission, Progress,
+        Wanted, permitted,
+    },
     validate::Registration,
     world::{World, secret},
 };
@@ -65,8 +70,15 @@ pub fn is_direct(config: &Config) -> bool {
 
 /// The names of the Secrets that are needed beside those of the pods.
 pub fn secrets(config: &Config) -> impl Iterator<Item = &str> {
-    let admin = config.spec().keystone.as_ref().and_then(|keystone| keystone.admin_secret.as_ref());
-    admin.map(|admin| admin.name.as_str()).into_iter().filter(|_| is_direct(config))
+    let admin = config
+        .spec()
+        .keystone
+        .as_ref()
+        .and_then(|keystone| keystone.admin_secret.as_ref());
+    admin
+        .map(|admin| admin.name.as_str())
+        .into_iter()
+        .filter(|_| is_direct(config))
 }
 
 /// Reads them; nothing where somebody else registers the service.
@@ -74,7 +86,12 @@ pub fn secrets(config: &Config) -> impl Iterator<Item = &str> {
 /// # Errors
 /// One is missing, lacks a key, or has a value under it that cannot be used.
 pub fn read(config: &Config, world: &dyn World) -> Result<Option<Credentials>, Pending> {
-    let Some(admin) = config.spec().keystone.as_ref().and_then(|keystone| keystone.admin_secret.as_ref()).filter(|_| is_direct(config))
+    let Some(admin) = config
+        .spec()
+        .keystone
+        .as_ref()
+        .and_then(|keystone| keystone.admin_secret.as_ref())
+        .filter(|_| is_direct(config))
     else {
         return Ok(None);
     };
@@ -84,7 +101,10 @@ pub fn read(config: &Config, world: &dyn World) -> Result<Option<Credentials>, P
     let keys = [&admin.user_key, &admin.password_key];
     let keys: [&str; 2] = std::array::from_fn(|n| given(keys[n]).unwrap_or(ADMIN_KEYS[n]));
     let service = find(given(&config.spec().secret).unwrap_or_default())?;
-    let bundle = config.keystone_ca_bundle().or_else(|| config.ca_bundle()).map(|name| find(name)?.bytes(BUNDLE).map_err(fails));
+    let bundle = config
+        .keystone_ca_bundle()
+        .or_else(|| config.ca_bundle())
+        .map(|name| find(name)?.bytes(BUNDLE).map_err(fails));
     Ok(Some(Credentials {
         user: values.text(keys[0]).map_err(fails)?,
         password: values.text(keys[1]).map_err(fails)?,
@@ -118,28 +138,75 @@ enum Unsent {
 }
 
 /// An errand, if all that is sent for it may be sent.
-fn errand(part: Part, config: &Config, settings: &Settings, direct: &Direct) -> Result<Errand, Unsent> {
-    let Direct { credentials, keystone } = direct;
-    let Credentials { user, password, keys, admin, called, bundle, service, of_service, version: _ } = credentials.clone();
+fn errand(
+    part: Part,
+    config: &Config,
+    settings: &Settings,
+    direct: &Direct,
+) -> Result<Errand, Unsent> {
+    let Direct {
+        credentials,
+        keystone,
+    } = direct;
+    let Credentials {
+        user,
+        password,
+        keys,
+        admin,
+        called,
+        bundle,
+        service,
+        of_service,
+        version: _,
+    } = credentials.clone();
     let to: Address = keystone.internal.parse()?;
     let keys: [(&str, &str); 2] = std::array::from_fn(|n| (keys[n].as_str(), ADMIN_KEYS[n]));
     let service_keys = [(config.password_key(), PASSWORD_KEY)];
     // Services and endpoints are those of Placement, whoever asks; a user may be anybody's.
     let user_of_service = (part != Part::Catalogue).then(|| config.service_user());
-    let mut asks = vec![Ask { permission: &admin, keys: &keys, user: user_of_service }];
+    let mut asks = vec![Ask {
+        permission: &admin,
+        keys: &keys,
+        user: user_of_service,
+    }];
     if part == Part::Account {
-        asks.push(Ask { permission: &of_service, keys: &service_keys, user: None });
+        asks.push(Ask {
+            permission: &of_service,
+            keys: &service_keys,
+            user: None,
+        });
     }
     let keystone_permitted = permitted(&to, &settings.keystones.0, &asks)?;
-    let access = Access { keystone: keystone_permitted, bundle, user, password, called };
-    Ok(Errand { part, access, wanted: Wanted::of(config, &service, keystone.region.as_deref()) })
+    let access = Access {
+        keystone: keystone_permitted,
+        bundle,
+        user,
+        password,
+        called,
+    };
+    Ok(Errand {
+        part,
+        access,
+        wanted: Wanted::of(config, &service, keystone.region.as_deref()),
+    })
 }
 
-/// What nobody permits of what a new registration would send; nothing as long as not all of it is known.
+/// What nobody permits of what a new registration would send; nothing as long as not all of it is
+/// known.
 pub fn unpermitted(config: &Config, settings: &Settings, world: &dyn World) -> Option<String> {
     let credentials = read(config, world).ok()??;
     let keystone = keystone::endpoints(config, world).ok()??;
-    errand(Part::Account, config, settings, &Direct { credentials, keystone }).err().map(|why| why.to_string())
+    errand(
+        Part::Account,
+        config,
+        settings,
+        &Direct {
+            credentials,
+            keystone,
+        },
+    )
+    .err()
+    .map(|why| why.to_string())
 }
 
 impl Walk<'_> {
@@ -147,7 +214,12 @@ impl Walk<'_> {
     pub(super) fn registered_user(&mut self, direct: Option<&Direct>) -> Result<(), End> {
         let Some(direct) = direct else { return Ok(()) };
         // No digest of the password itself: status is read by many.
-        let what = json!([direct.keystone.internal, self.config.service_user(), direct.credentials.version, self.retry]);
+        let what = json!([
+            direct.keystone.internal,
+            self.config.service_user(),
+            direct.credentials.version,
+            self.retry
+        ]);
         let hash = self.registered(ACCOUNT, &what, Part::Account, direct, Step::KeystoneService)?;
         self.assessment.found.account_hash = Some(hash);
         Ok(())
@@ -156,25 +228,58 @@ impl Walk<'_> {
     /// Service and endpoints.
     pub(super) fn registered_endpoints(&mut self, direct: &Direct) -> Result<(), End> {
         self.done(Step::KeystoneService);
-        let wanted = Wanted::of(self.config, &direct.credentials.service, direct.keystone.region.as_deref());
-        let what = json!([direct.keystone.internal, wanted.region, wanted.urls, self.retry]);
-        let hash = self.registered(CATALOGUE, &what, Part::Catalogue, direct, Step::KeystoneEndpoint)?;
+        let wanted = Wanted::of(
+            self.config,
+            &direct.credentials.service,
+            direct.keystone.region.as_deref(),
+        );
+        let what = json!([
+            direct.keystone.internal,
+            wanted.region,
+            wanted.urls,
+            self.retry
+        ]);
+        let hash = self.registered(
+            CATALOGUE,
+            &what,
+            Part::Catalogue,
+            direct,
+            Step::KeystoneEndpoint,
+        )?;
         self.assessment.found.catalogue_hash = Some(hash);
         self.done(Step::KeystoneEndpoint);
         Ok(())
     }
 
     /// Has an errand done unless status says that it is.
-    fn registered(&mut self, name: &str, what: &serde_json::Value, part: Part, direct: &Direct, step: Step) -> Result<String, End> {
+    fn registered(
+        &mut self,
+        name: &str,
+        what: &serde_json::Value,
+        part: Part,
+        direct: &Direct,
+        step: Step,
+    ) -> Result<String, End> {
         let hash = digest(what);
-        if self.before.hash.as_ref().and_then(|hashes| hashes.get(name)) == Some(&hash) {
+        if self
+            .before
+            .hash
+            .as_ref()
+            .and_then(|hashes| hashes.get(name))
+            == Some(&hash)
+        {
             return Ok(hash);
         }
-        let errand = errand(part, self.config, self.settings, direct).map_err(|error| step.fails(error).into());
+        let errand = errand(part, self.config, self.settings, direct)
+            .map_err(|error| step.fails(error).into());
         let errand = self.take(step, errand)?;
         let came = match self.world.keystone(&errand) {
             Progress::Done => Ok(hash),
-            Progress::UnderWay => Err(State::requested(format!("Keystone at {} is asked", direct.keystone.internal)).into()),
+            Progress::UnderWay => Err(State::requested(format!(
+                "Keystone at {} is asked",
+                direct.keystone.internal
+            ))
+            .into()),
             Progress::Failed(why) => Err(step.fails(why).into()),
         };
         self.take(step, came)
@@ -186,38 +291,77 @@ impl Walk<'_> {
 pub enum Removal {
     /// Nothing.
     Done,
-    /// It is being done, or tried: as these conditions say. Nothing else may happen until the time, if there is one.
+    /// It is being done, or tried: as these conditions say. Nothing else may happen until the time,
+    /// if there is one.
     Waiting(Steps, Option<Timestamp>),
     /// It cannot be done: this stays there.
     GivenUp(String),
 }
 
 /// Removes what was registered.
-pub fn removal(resource: &PlacementApi, settings: &Settings, world: &dyn World, now: Timestamp) -> Removal {
-    let Ok(config) = Config::of(resource) else { return Removal::Done };
-    let hashes = resource.status.as_ref().and_then(|status| status.hash.as_ref());
+pub fn removal(
+    resource: &PlacementApi,
+    settings: &Settings,
+    world: &dyn World,
+    now: Timestamp,
+) -> Removal {
+    let Ok(config) = Config::of(resource) else {
+        return Removal::Done;
+    };
+    let hashes = resource
+        .status
+        .as_ref()
+        .and_then(|status| status.hash.as_ref());
     // Without status there was nothing yet.
     if !is_direct(&config) || resource.status.is_none() {
         return Removal::Done;
     }
-    let what = if hashes.is_some_and(|hashes| hashes.contains_key(CATALOGUE)) { "user, service and endpoints" } else { "its user" };
-    let left = |why: &str| Removal::GivenUp(format!("{what} of Placement may be left in Keystone, remove them there: {why}"));
+    let what = if hashes.is_some_and(|hashes| hashes.contains_key(CATALOGUE)) {
+        "user, service and endpoints"
+    } else {
+        "its user"
+    };
+    let left = |why: &str| {
+        Removal::GivenUp(format!(
+            "{what} of Placement may be left in Keystone, remove them there: {why}"
+        ))
+    };
     for name in secrets(&config) {
         let _ = world.object(&secret(&config.namespace, name));
     }
-    let since = resource.metadata.deletion_timestamp.as_ref().map_or(now, |since| since.0);
+    let since = resource
+        .metadata
+        .deletion_timestamp
+        .as_ref()
+        .map_or(now, |since| since.0);
     let until = since.checked_add(PATIENCE).unwrap_or(since);
     let tried = |why: &str| {
         Step::KeystoneEndpoint.fails(format!(
             "{why}. This is tried until {until}; to leave it in Keystone and go on at once, set spec.keystone.registration to None"
         ))
     };
-    let (state, deadline) = match read(&config, world).and_then(|credentials| Ok(credentials.zip(keystone::endpoints(&config, world)?))) {
+    let (state, deadline) = match read(&config, world)
+        .and_then(|credentials| Ok(credentials.zip(keystone::endpoints(&config, world)?)))
+    {
         Ok(None) => return Removal::Done,
-        Ok(Some((credentials, keystone))) => match errand(Part::Removal, &config, settings, &Direct { credentials, keystone }) {
+        Ok(Some((credentials, keystone))) => match errand(
+            Part::Removal,
+            &config,
+            settings,
+            &Direct {
+                credentials,
+                keystone,
+            },
+        ) {
             Ok(errand) => match world.keystone(&errand) {
                 Progress::Done => return Removal::Done,
-                Progress::UnderWay => (State::requested(format!("being removed from Keystone at {}", errand.access.keystone.to())), None),
+                Progress::UnderWay => (
+                    State::requested(format!(
+                        "being removed from Keystone at {}",
+                        errand.access.keystone.to()
+                    )),
+                    None,
+                ),
                 Progress::Failed(why) if now < until => (tried(&why), None),
                 Progress::Failed(why) => return left(&why),
             },
@@ -225,7 +369,9 @@ pub fn removal(resource: &PlacementApi, settings: &Settings, world: &dyn World, 
             Err(why) if now < until => (tried(&why.to_string()), Some(until)),
             Err(why) => return left(&why.to_string()),
         },
-        Err(Pending::Unsettled | Pending::Unmade) => (State::requested("being removed from Keystone"), None),
+        Err(Pending::Unsettled | Pending::Unmade) => {
+            (State::requested("being removed from Keystone"), None)
+        }
         // With its namespace, the Secrets go before it.
         Err(Pending::At(state)) => return left(&state.message),
     };

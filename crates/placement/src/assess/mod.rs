@@ -1,11 +1,14 @@
-//! Where a PlacementAPI stands and what is to be done next: the steps of placement-operator, in their order, as a pure function of what is seen.
+//! Where a PlacementAPI stands and what is to be done next: the steps of placement-operator, in
+//! their order, as a pure function of what is seen.
 //!
-//! An assessment goes as far as what is there allows: an object that is not made yet, an answer that has not come, or a step of others that is not
-//! done ends it. Whoever carries it out applies [`Assessment::objects`] and assesses again, until nothing is left to apply. So there is nothing to
-//! remember between two of them, and one after a crash goes on where the last one ended.
+//! An assessment goes as far as what is there allows: an object that is not made yet, an answer
+//! that has not come, or a step of others that is not done ends it. Whoever carries it out applies
+//! [`Assessment::objects`] and assesses again, until nothing is left to apply. So there is nothing
+//! to remember between two of them, and one after a crash goes on where the last one ended.
 //!
-//! What a step depends on is a file of its own: [`secrets`], [`database`], [`keystone`], [`direct`], [`networks`], [`topology`], [`workloads`]. Each says either
-//! what it found or, as a [`Pending`], why the assessment goes no further.
+//! What a step depends on is a file of its own: [`secrets`], [`database`], [`keystone`],
+//! [`direct`], [`networks`], [`topology`], [`workloads`]. Each says either what it found or, as a
+//! [`Pending`], why the assessment goes no further.
 
 mod database;
 mod departure;
@@ -51,7 +54,8 @@ pub struct Assessment {
     pub releases: Vec<Release>,
     /// What is in the way of an object and is to be deleted, by uid.
     pub deletions: Vec<(ObjectKey, String)>,
-    /// Whether the PlacementAPI must not go before something else was released: it needs [`FINALIZER`](crate::domain::FINALIZER), before anything is applied.
+    /// Whether the PlacementAPI must not go before something else was released: it needs
+    /// [`FINALIZER`](crate::domain::FINALIZER), before anything is applied.
     pub holds: bool,
     /// Whether no answer is on its way. Until then `steps` may say less than could be said.
     pub settled: bool,
@@ -70,7 +74,8 @@ pub struct Found {
     pub applied_hash: Option<String>,
     /// The digest of the Job that prepared the database.
     pub sync_hash: Option<String>,
-    /// The digest of what the service's user in Keystone was last brought in order with; empty if nobody of ours does that.
+    /// The digest of what the service's user in Keystone was last brought in order with; empty if
+    /// nobody of ours does that.
     pub account_hash: Option<String>,
     /// The same of service and endpoints.
     pub catalogue_hash: Option<String>,
@@ -103,7 +108,8 @@ impl From<State> for Pending {
     }
 }
 
-/// Looks at everything. `elder` is another PlacementAPI of the namespace that counts instead of this one; of `dice` an account is made if there is none.
+/// Looks at everything. `elder` is another PlacementAPI of the namespace that counts instead of
+/// this one; of `dice` an account is made if there is none.
 pub fn assess(
     resource: &PlacementApi,
     elder: Option<&str>,
@@ -112,7 +118,10 @@ pub fn assess(
     now: Timestamp,
     dice: Dice,
 ) -> Assessment {
-    let mut assessment = Assessment { settled: true, ..Assessment::default() };
+    let mut assessment = Assessment {
+        settled: true,
+        ..Assessment::default()
+    };
     if resource.spec.topology_ref.is_some() {
         assessment.steps.expect(Step::Topology);
     }
@@ -120,7 +129,11 @@ pub fn assess(
         (Some(elder), _) => Err(format!(
             "only the oldest PlacementAPI of a namespace counts, which is {elder:?}: their Services have the same names. Delete this one, or {elder:?}: then this one takes its place"
         )),
-        (None, Err(problems)) => Err(problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")),
+        (None, Err(problems)) => Err(problems
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join("; ")),
         (None, Ok(config)) => Ok(config),
     };
     match config {
@@ -128,9 +141,29 @@ pub fn assess(
         Ok(config) => {
             let none = PlacementApiStatus::default();
             let before = resource.status.as_ref().unwrap_or(&none);
-            let retry = resource.metadata.annotations.as_ref().and_then(|all| all.get(direct::RETRY)).map(String::as_str);
-            let bound = resource.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == FINALIZER);
-            let mut walk = Walk { config: &config, before, settings, world, now, dice, retry, bound, assessment };
+            let retry = resource
+                .metadata
+                .annotations
+                .as_ref()
+                .and_then(|all| all.get(direct::RETRY))
+                .map(String::as_str);
+            let bound = resource
+                .metadata
+                .finalizers
+                .iter()
+                .flatten()
+                .any(|finalizer| finalizer == FINALIZER);
+            let mut walk = Walk {
+                config: &config,
+                before,
+                settings,
+                world,
+                now,
+                dice,
+                retry,
+                bound,
+                assessment,
+            };
             // Whatever ends it is noted where it happened.
             let _ = walk.all();
             assessment = walk.assessment;
@@ -153,7 +186,8 @@ struct Walk<'a> {
     dice: Dice,
     /// The annotation by which everything is looked at again.
     retry: Option<&'a str>,
-    /// Whether the PlacementAPI has ever held anything of others'. What that is, only they tell: status may have been written before, or never.
+    /// Whether the PlacementAPI has ever held anything of others'. What that is, only they tell:
+    /// status may have been written before, or never.
     bound: bool,
     assessment: Assessment,
 }
@@ -180,8 +214,16 @@ impl Walk<'_> {
         self.assessment.found.database_hostname = database.host.clone();
 
         let keystone = self.take(Step::ServiceConfig, keystone::endpoints(config, world))?;
-        let direct = direct.zip(keystone.clone()).map(|(credentials, keystone)| direct::Direct { credentials, keystone });
-        let credentials = self.take(Step::ServiceConfig, secrets.credentials.clone().map_err(Pending::At))?;
+        let direct = direct
+            .zip(keystone.clone())
+            .map(|(credentials, keystone)| direct::Direct {
+                credentials,
+                keystone,
+            });
+        let credentials = self.take(
+            Step::ServiceConfig,
+            secrets.credentials.clone().map_err(Pending::At),
+        )?;
         // Before the files with its password: a pod that is started again reads them at once.
         self.registered_user(direct.as_ref())?;
         let mut inputs = Inputs {
@@ -193,28 +235,38 @@ impl Walk<'_> {
             networks: Vec::new(),
             topology: None,
         };
-        let files = objects::config_data(config, &inputs).map_err(|error| Step::ServiceConfig.fails(error).into());
+        let files = objects::config_data(config, &inputs)
+            .map_err(|error| Step::ServiceConfig.fails(error).into());
         let files = self.take(Step::ServiceConfig, files)?;
         self.make(Step::ServiceConfig, files)?;
         inputs.mounted = self.take(Step::TlsInput, secrets::certificates(config, world))?;
         self.done(Step::TlsInput);
-        let hash = objects::input_hash(config, &inputs).map_err(|error| Step::ServiceConfig.fails(error).into());
+        let hash = objects::input_hash(config, &inputs)
+            .map_err(|error| Step::ServiceConfig.fails(error).into());
         self.assessment.found.input_hash = Some(self.take(Step::ServiceConfig, hash)?);
         self.done(Step::ServiceConfig);
         self.claim_credential()?;
 
-        inputs.networks = self.take(Step::NetworkAttachments, networks::definitions(config, world))?;
+        inputs.networks = self.take(
+            Step::NetworkAttachments,
+            networks::definitions(config, world),
+        )?;
         self.services()?;
         self.preparation(&inputs)?;
         inputs.topology = self.topology()?;
         self.deployment(&inputs)?;
         self.registration(direct.as_ref())?;
-        if self.assessment.steps.are_done() { self.release_unused(credentials.as_ref()) } else { Ok(()) }
+        if self.assessment.steps.are_done() {
+            self.release_unused(credentials.as_ref())
+        } else {
+            Ok(())
+        }
     }
 
     /// The service account, and on OpenShift what it may use.
     fn access(&mut self) -> Result<(), End> {
-        let objects = objects::access(self.config, self.is_openshift()).map_err(|error| Step::ServiceAccount.fails(error).into());
+        let objects = objects::access(self.config, self.is_openshift())
+            .map_err(|error| Step::ServiceAccount.fails(error).into());
         let objects = self.take(Step::ServiceAccount, objects)?;
         for object in objects {
             let step = match object.key().kind {
@@ -257,7 +309,10 @@ impl Walk<'_> {
     fn make(&mut self, step: Step, object: Manifest) -> Result<Arc<Value>, End> {
         let key = object.key().clone();
         self.assessment.objects.push(object);
-        let failure = self.world.failure(&key).map(|failure| step.fails(format!("{}: {}", key.human(), failure.message)).into());
+        let failure = self.world.failure(&key).map(|failure| {
+            step.fails(format!("{}: {}", key.human(), failure.message))
+                .into()
+        });
         let made = failure.map_or_else(|| self.world.own(&key).ok_or(Pending::Unmade), Err);
         self.take(step, made)
     }

@@ -13,14 +13,24 @@ use crate::{Config, Network, conditions::Step, networks, world::World};
 /// # Errors
 /// One is not there, nothing in the cluster reads them, or two would be the same interface.
 pub fn definitions(config: &Config, world: &dyn World) -> Result<Vec<Network>, Pending> {
-    networks::distinct(config.spec().network_attachments.as_deref().unwrap_or_default())?;
+    networks::distinct(
+        config
+            .spec()
+            .network_attachments
+            .as_deref()
+            .unwrap_or_default(),
+    )?;
     let names = config.spec().network_attachments.iter().flatten();
     if names.clone().next().is_some() && !world.serves(kinds::NETWORK_ATTACHMENT_DEFINITION) {
         let why = "the cluster has no kind NetworkAttachmentDefinition: install Multus, or remove spec.networkAttachments";
         return Err(Step::NetworkAttachments.fails(why).into());
     }
     let find = |name: &String| {
-        let key = ObjectKey::new(kinds::NETWORK_ATTACHMENT_DEFINITION, &config.namespace, name);
+        let key = ObjectKey::new(
+            kinds::NETWORK_ATTACHMENT_DEFINITION,
+            &config.namespace,
+            name,
+        );
         let found = object(Step::NetworkAttachments, world, &key)?;
         networks::read(name, found.as_deref()).map_err(Pending::from)
     };
@@ -28,10 +38,17 @@ pub fn definitions(config: &Config, world: &dyn World) -> Result<Vec<Network>, P
 }
 
 impl Walk<'_> {
-    /// Whether the pods are attached to them. Nothing waits for that but the registration: how far the pods are besides is told all the same.
+    /// Whether the pods are attached to them. Nothing waits for that but the registration: how far
+    /// the pods are besides is told all the same.
     pub(super) fn attachments(&mut self, deployment: &Value, pods: &[Arc<Value>]) {
-        let names = self.config.spec().network_attachments.clone().unwrap_or_default();
-        let (addresses, state) = networks::attached(&self.config.namespace, &names, deployment, pods);
+        let names = self
+            .config
+            .spec()
+            .network_attachments
+            .clone()
+            .unwrap_or_default();
+        let (addresses, state) =
+            networks::attached(&self.config.namespace, &names, deployment, pods);
         self.assessment.found.network_attachments = Some(addresses);
         self.assessment.steps.set(Step::NetworkAttachments, state);
     }

@@ -1,4 +1,5 @@
-//! Objects that others may have made, or that only others make: whose they are, what is claimed of them and what is released.
+//! Objects that others may have made, or that only others make: whose they are, what is claimed of
+//! them and what is released.
 
 use std::sync::Arc;
 
@@ -44,7 +45,13 @@ impl Walk<'_> {
     }
 
     /// Sees to it that an object of somebody else's stays, before anything relies on it.
-    pub(super) fn claim(&mut self, key: &ObjectKey, live: &Value, finalizer: &str, labels: &[(&str, &str)]) -> Result<(), End> {
+    pub(super) fn claim(
+        &mut self,
+        key: &ObjectKey,
+        live: &Value,
+        finalizer: &str,
+        labels: &[(&str, &str)],
+    ) -> Result<(), End> {
         match Claim::of(key, live, finalizer, labels) {
             Some(claim) => {
                 self.assessment.claims.push(claim);
@@ -56,7 +63,10 @@ impl Walk<'_> {
 
     /// Sees to it that the application credential stays while pods have it.
     pub(super) fn claim_credential(&mut self) -> Result<(), End> {
-        let Some(name) = credential::wanted(self.config).filter(|_| self.config.authenticates()) else { return Ok(()) };
+        let Some(name) = credential::wanted(self.config).filter(|_| self.config.authenticates())
+        else {
+            return Ok(());
+        };
         let key = world::secret(&self.config.namespace, name);
         let secret = self.take(Step::Input, object(Step::Input, self.world, &key))?;
         match secret {
@@ -71,21 +81,44 @@ impl Walk<'_> {
         if self.bound || wanted.is_some() {
             let finalizer = topology::finalizer(&self.config.name);
             let all = self.ask(Step::Topology, kinds::TOPOLOGY, "")?;
-            for topology in topology::unused(all.iter().map(|topology| &**topology), &finalizer, wanted.as_deref()) {
-                self.release(Release::of(&key_of(kinds::TOPOLOGY, topology), topology, &finalizer, None));
+            for topology in topology::unused(
+                all.iter().map(|topology| &**topology),
+                &finalizer,
+                wanted.as_deref(),
+            ) {
+                self.release(Release::of(
+                    &key_of(kinds::TOPOLOGY, topology),
+                    topology,
+                    &finalizer,
+                    None,
+                ));
             }
         }
         let namespace = Some(self.config.namespace.clone());
-        self.assessment.found.topology = Some(wanted.map(|name| weft_api::placement::AppliedTopology { name: Some(name), namespace }));
+        self.assessment.found.topology =
+            Some(wanted.map(|name| weft_api::placement::AppliedTopology {
+                name: Some(name),
+                namespace,
+            }));
         Ok(())
     }
 
-    /// Lets go of what pods had before. Only at the end, when all of them run with what is wanted now.
+    /// Lets go of what pods had before. Only at the end, when all of them run with what is wanted
+    /// now.
     pub(super) fn release_unused(&mut self, credentials: Option<&Credentials>) -> Result<(), End> {
         if is_operated(self.config) {
-            let accounts = self.ask(Step::MariaDbAccount, kinds::MARIADB_ACCOUNT, &database::accounts())?;
+            let accounts = self.ask(
+                Step::MariaDbAccount,
+                kinds::MARIADB_ACCOUNT,
+                &database::accounts(),
+            )?;
             for account in database::unused(&accounts, Some(database::account_name(self.config))) {
-                self.release(Release::of(&key_of(kinds::MARIADB_ACCOUNT, account), account, FINALIZER, None));
+                self.release(Release::of(
+                    &key_of(kinds::MARIADB_ACCOUNT, account),
+                    account,
+                    FINALIZER,
+                    None,
+                ));
             }
         } else if self.bound {
             self.leave_database()?;
@@ -96,17 +129,25 @@ impl Walk<'_> {
         self.release_credentials(credentials)
     }
 
-    /// Leaves the database and its accounts to mariadb-operator, and to whoever uses them now: deleted, they would take the data along.
+    /// Leaves the database and its accounts to mariadb-operator, and to whoever uses them now:
+    /// deleted, they would take the data along.
     fn leave_database(&mut self) -> Result<(), End> {
         for account in self.ask(Step::Db, kinds::MARIADB_ACCOUNT, &database::accounts())? {
             // Before the account, by which it is known.
-            let secret = world::secret(&self.config.namespace, account["spec"]["secret"].as_str().unwrap_or_default());
+            let secret = world::secret(
+                &self.config.namespace,
+                account["spec"]["secret"].as_str().unwrap_or_default(),
+            );
             if let Whose::Ours(Some(live)) = self.whose(Step::Db, &secret)? {
                 self.leave(&secret, &live);
             }
             self.leave(&key_of(kinds::MARIADB_ACCOUNT, &account), &account);
         }
-        let key = ObjectKey::new(kinds::MARIADB_DATABASE, &self.config.namespace, database::NAME);
+        let key = ObjectKey::new(
+            kinds::MARIADB_DATABASE,
+            &self.config.namespace,
+            database::NAME,
+        );
         if let Some(live) = self.take(Step::Db, object(Step::Db, self.world, &key))? {
             self.leave(&key, &live);
         }
@@ -114,13 +155,19 @@ impl Walk<'_> {
     }
 
     fn leave(&mut self, key: &ObjectKey, live: &Value) {
-        self.release(Release::leaving(key, live, FINALIZER).map(|release| release.with_its_fields(live)));
+        self.release(
+            Release::leaving(key, live, FINALIZER).map(|release| release.with_its_fields(live)),
+        );
     }
 
-    /// Leaves the registration to keystone-operator: deleted, it would take user, service and endpoints along. What is in them stays Weft's: it is found
-    /// again should keystone-operator be asked once more.
+    /// Leaves the registration to keystone-operator: deleted, it would take user, service and
+    /// endpoints along. What is in them stays Weft's: it is found again should keystone-operator be
+    /// asked once more.
     fn leave_registration(&mut self) -> Result<(), End> {
-        for (step, kind) in [(Step::KeystoneEndpoint, kinds::KEYSTONE_ENDPOINT), (Step::KeystoneService, kinds::KEYSTONE_SERVICE)] {
+        for (step, kind) in [
+            (Step::KeystoneEndpoint, kinds::KEYSTONE_ENDPOINT),
+            (Step::KeystoneService, kinds::KEYSTONE_SERVICE),
+        ] {
             let key = ObjectKey::new(kind, &self.config.namespace, peers::keystone::NAME);
             if let Some(live) = self.take(step, object(step, self.world, &key))? {
                 self.release(Release::leaving(&key, &live, FINALIZER));
@@ -143,7 +190,12 @@ impl Walk<'_> {
             held.extend(self.take(Step::Input, object(Step::Input, self.world, &key))?);
         }
         for secret in credential::unused(held.iter().map(|secret| &**secret), wanted) {
-            self.release(Release::of(&key_of(kinds::SECRET, secret), secret, credential::FINALIZER, Some(credential::LABEL.0)));
+            self.release(Release::of(
+                &key_of(kinds::SECRET, secret),
+                secret,
+                credential::FINALIZER,
+                Some(credential::LABEL.0),
+            ));
         }
         // One that is not there yet is not what pods run with.
         let is_used = matches!(credentials, Some(Credentials::Application { .. }));
@@ -152,7 +204,12 @@ impl Walk<'_> {
     }
 
     fn release(&mut self, release: Option<Release>) {
-        let is_new = |release: &Release| self.assessment.releases.iter().all(|known| known.key != release.key);
+        let is_new = |release: &Release| {
+            self.assessment
+                .releases
+                .iter()
+                .all(|known| known.key != release.key)
+        };
         let release = release.filter(is_new);
         self.assessment.releases.extend(release);
     }

@@ -38,14 +38,25 @@ struct Namespace {
 
 impl World for Namespace {
     fn object(&self, key: &ObjectKey) -> Seen<Option<Arc<Value>>> {
-        if self.unknown { Seen::Unknown } else { Seen::Told(self.others.get(key).or_else(|| self.own.get(key)).cloned()) }
+        if self.unknown {
+            Seen::Unknown
+        } else {
+            Seen::Told(self.others.get(key).or_else(|| self.own.get(key)).cloned())
+        }
     }
 
     fn selected(&self, kind: Kind, labels: &str) -> Seen<Vec<Arc<Value>>> {
         let is_chosen = |object: &Value| {
-            labels.split(',').filter_map(|one| one.split_once('=')).all(|(label, value)| object["metadata"]["labels"][label] == value)
+            labels
+                .split(',')
+                .filter_map(|one| one.split_once('='))
+                .all(|(label, value)| object["metadata"]["labels"][label] == value)
         };
-        let all = self.others.iter().chain(&self.own).filter(|(key, object)| key.kind == kind && is_chosen(object));
+        let all = self
+            .others
+            .iter()
+            .chain(&self.own)
+            .filter(|(key, object)| key.kind == kind && is_chosen(object));
         Seen::Told(all.map(|(_, object)| Arc::clone(object)).collect())
     }
 
@@ -54,7 +65,11 @@ impl World for Namespace {
     }
 
     fn all_own(&self, kind: Kind) -> Vec<Arc<Value>> {
-        self.own.iter().filter(|(key, _)| key.kind == kind).map(|(_, object)| Arc::clone(object)).collect()
+        self.own
+            .iter()
+            .filter(|(key, _)| key.kind == kind)
+            .map(|(_, object)| Arc::clone(object))
+            .collect()
     }
 
     fn failure(&self, _key: &ObjectKey) -> Option<weft_plan::report::Failure> {
@@ -63,13 +78,19 @@ impl World for Namespace {
 
     fn keystone(&self, errand: &Errand) -> Progress {
         self.asked.lock().unwrap().push(errand.part);
-        if self.keystone_is_down { Progress::Failed("no answer".to_owned()) } else { Progress::Done }
+        if self.keystone_is_down {
+            Progress::Failed("no answer".to_owned())
+        } else {
+            Progress::Done
+        }
     }
 
     fn serves(&self, kind: Kind) -> bool {
-        let is_there =
-            self.has_peers && kind.group.ends_with("openstack.org") || self.has_networks && kind == kinds::NETWORK_ATTACHMENT_DEFINITION;
-        !kind.is_optional() || is_there || self.is_openshift && kind == kinds::SECURITY_CONTEXT_CONSTRAINTS
+        let is_there = self.has_peers && kind.group.ends_with("openstack.org")
+            || self.has_networks && kind == kinds::NETWORK_ATTACHMENT_DEFINITION;
+        !kind.is_optional()
+            || is_there
+            || self.is_openshift && kind == kinds::SECURITY_CONTEXT_CONSTRAINTS
     }
 }
 
@@ -77,32 +98,44 @@ impl Namespace {
     /// Somebody's object, with this metadata beside its name.
     fn with(mut self, kind: Kind, name: &str, metadata: &Value) -> Self {
         let key = ObjectKey::new(kind, "cloud", name);
-        let mut object =
-            json!({"apiVersion": kind.api_version(), "kind": kind.kind, "metadata": {"name": name, "namespace": "cloud", "uid": name}});
+        let mut object = json!({"apiVersion": kind.api_version(), "kind": kind.kind, "metadata": {"name": name, "namespace": "cloud", "uid": name}});
         json_merge(&mut object["metadata"], metadata);
         self.others.insert(key, Arc::new(object));
         self
     }
 
     fn with_secret(mut self, name: &str, values: &[(&str, &str)]) -> Self {
-        let data: BTreeMap<_, _> = values.iter().map(|(key, value)| (*key, STANDARD.encode(value))).collect();
+        let data: BTreeMap<_, _> = values
+            .iter()
+            .map(|(key, value)| (*key, STANDARD.encode(value)))
+            .collect();
         let object = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "cloud"}, "data": data});
-        self.others.insert(crate::world::secret("cloud", name), Arc::new(object));
+        self.others
+            .insert(crate::world::secret("cloud", name), Arc::new(object));
         self
     }
 
     /// The same Secret, with this annotation.
     fn permitting(mut self, secret: &str, annotation: &str, value: &str) -> Self {
-        let live = self.others.get_mut(&crate::world::secret("cloud", secret)).unwrap();
+        let live = self
+            .others
+            .get_mut(&crate::world::secret("cloud", secret))
+            .unwrap();
         Arc::make_mut(live)["metadata"]["annotations"][annotation] = value.into();
         self
     }
 
-    /// Applies and assesses until nothing is left to apply, as the operator does; `lives` says what becomes of an object then.
+    /// Applies and assesses until nothing is left to apply, as the operator does; `lives` says what
+    /// becomes of an object then.
     fn settle(&mut self, resource: &PlacementApi, lives: impl Fn(&mut Value)) -> Assessment {
         loop {
             let assessment = look(resource, self);
-            let new: Vec<_> = assessment.objects.iter().filter(|object| !self.own.contains_key(object.key())).cloned().collect();
+            let new: Vec<_> = assessment
+                .objects
+                .iter()
+                .filter(|object| !self.own.contains_key(object.key()))
+                .cloned()
+                .collect();
             if new.is_empty() {
                 return assessment;
             }
@@ -116,13 +149,27 @@ impl Namespace {
 }
 
 fn look(resource: &PlacementApi, world: &dyn World) -> Assessment {
-    assess(resource, None, &Settings::default(), world, NOW.parse().unwrap(), Dice { user: [0; 2], password: [0; 16] })
+    assess(
+        resource,
+        None,
+        &Settings::default(),
+        world,
+        NOW.parse().unwrap(),
+        Dice {
+            user: [0; 2],
+            password: [0; 16],
+        },
+    )
 }
 
 fn resource(more: &Value) -> PlacementApi {
-    let mut spec = json!({"auth": {"strategy": "noauth2"}, "database": {"urlSecret": {"name": "db"}}});
+    let mut spec =
+        json!({"auth": {"strategy": "noauth2"}, "database": {"urlSecret": {"name": "db"}}});
     json_merge(&mut spec, more);
-    serde_json::from_value(json!({"metadata": {"name": "placement", "namespace": "cloud", "uid": "u"}, "spec": spec})).unwrap()
+    serde_json::from_value(
+        json!({"metadata": {"name": "placement", "namespace": "cloud", "uid": "u"}, "spec": spec}),
+    )
+    .unwrap()
 }
 
 fn json_merge(base: &mut Value, more: &Value) {
@@ -138,11 +185,12 @@ fn namespace() -> Namespace {
 /// As in a cluster where everything works at once.
 fn well(live: &mut Value) {
     match live["kind"].as_str() {
-        Some("Job") => live["status"] = json!({"conditions": [{"type": "Complete", "status": "True"}]}),
+        Some("Job") => {
+            live["status"] = json!({"conditions": [{"type": "Complete", "status": "True"}]})
+        }
         Some("Deployment") => {
             live["metadata"]["generation"] = json!(1);
-            live["status"] =
-                json!({"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1});
+            live["status"] = json!({"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1});
         }
         _ => {}
     }
@@ -156,38 +204,74 @@ fn said(assessment: &Assessment, step: Step) -> (&str, &str, &str) {
 #[test]
 fn all_steps_are_done_where_everything_works() {
     let assessment = namespace().settle(&resource(&json!({})), well);
-    assert!(assessment.steps.are_done() && assessment.settled && !assessment.holds, "{:?}", assessment.steps);
-    assert_eq!((assessment.found.ready_count, assessment.found.database_hostname.as_deref()), (Some(1), Some("db.example")));
+    assert!(
+        assessment.steps.are_done() && assessment.settled && !assessment.holds,
+        "{:?}",
+        assessment.steps
+    );
+    assert_eq!(
+        (
+            assessment.found.ready_count,
+            assessment.found.database_hostname.as_deref()
+        ),
+        (Some(1), Some("db.example"))
+    );
     assert_eq!(assessment.found.applied_hash, assessment.found.input_hash);
 }
 
 #[test]
 fn role_and_binding_are_steps_of_their_own_on_openshift() {
-    let assessment = Namespace { is_openshift: true, ..namespace() }.settle(&resource(&json!({})), well);
+    let assessment = Namespace {
+        is_openshift: true,
+        ..namespace()
+    }
+    .settle(&resource(&json!({})), well);
     assert!(assessment.steps.are_done(), "{:?}", assessment.steps);
     assert_eq!(said(&assessment, Step::Role).2, "Role created");
-    assert_eq!(said(&assessment, Step::RoleBinding).2, "RoleBinding created");
+    assert_eq!(
+        said(&assessment, Step::RoleBinding).2,
+        "RoleBinding created"
+    );
     let elsewhere = namespace().settle(&resource(&json!({})), well);
-    assert!(said(&elsewhere, Step::RoleBinding).2.starts_with("Not needed"));
+    assert!(
+        said(&elsewhere, Step::RoleBinding)
+            .2
+            .starts_with("Not needed")
+    );
 }
 
 #[test]
 fn nothing_is_said_before_the_watches_have_answered() {
-    let assessment = Namespace { unknown: true, ..namespace() }.settle(&resource(&json!({})), well);
+    let assessment = Namespace {
+        unknown: true,
+        ..namespace()
+    }
+    .settle(&resource(&json!({})), well);
     assert!(!assessment.settled);
-    assert_eq!(said(&assessment, Step::Input), ("Unknown", "Init", "Input data not checked"));
+    assert_eq!(
+        said(&assessment, Step::Input),
+        ("Unknown", "Init", "Input data not checked")
+    );
 }
 
 #[test]
 fn a_job_that_was_deleted_after_it_succeeded_is_not_made_again() {
     let (mut world, mut resource) = (namespace(), resource(&json!({})));
     let assessment = world.settle(&resource, well);
-    resource.status = Some(status(&PlacementApiStatus::default(), &assessment, 1, NOW.parse().unwrap()));
+    resource.status = Some(status(
+        &PlacementApiStatus::default(),
+        &assessment,
+        1,
+        NOW.parse().unwrap(),
+    ));
     world.own.retain(|key, _| key.kind != kinds::JOB);
     let again = world.settle(&resource, well);
     assert!(again.steps.are_done() && world.all_own(kinds::JOB).is_empty());
     // Another database is another Job.
-    let mut world = world.with_secret("db", &[("url", "mysql+pymysql://p:x@other.example/placement")]);
+    let mut world = world.with_secret(
+        "db",
+        &[("url", "mysql+pymysql://p:x@other.example/placement")],
+    );
     world.settle(&resource, well);
     assert_eq!(world.all_own(kinds::JOB).len(), 1);
 }
@@ -205,16 +289,25 @@ fn a_job_of_an_earlier_configuration_is_deleted_once_it_has_ended() {
                 live(object);
             }
         });
-        let world = world.with_secret("db", &[("url", "mysql+pymysql://p:x@other.example/placement")]);
+        let world = world.with_secret(
+            "db",
+            &[("url", "mysql+pymysql://p:x@other.example/placement")],
+        );
         look(&resource, &world)
     };
     let ended = with_another_database(|_| {});
     assert_eq!(ended.deletions, [(job.clone(), "earlier".to_owned())]);
-    assert!(ended.objects.iter().all(|object| *object.key() != job), "the old one is in the way of the new one");
+    assert!(
+        ended.objects.iter().all(|object| *object.key() != job),
+        "the old one is in the way of the new one"
+    );
     let running = with_another_database(|live| live["status"] = json!({}));
     assert_eq!(running.deletions, []);
     let message = "DBsync job still running: placement-db-sync, of an earlier configuration";
-    assert_eq!(said(&running, Step::DbSync), ("False", "Requested", message));
+    assert_eq!(
+        said(&running, Step::DbSync),
+        ("False", "Requested", message)
+    );
 }
 
 #[test]
@@ -228,7 +321,10 @@ fn a_job_that_failed_stops_the_pods_and_says_how_to_go_on() {
     let (status, reason, message) = said(&assessment, Step::DbSync);
     assert_eq!((status, reason), ("False", "Error"));
     let words = "DBsync job error occurred Internal error occurred: Job has reached the specified backoff limit. Check job logs";
-    assert!(message.starts_with(words) && message.contains("Delete Job placement-db-sync,"), "{message}");
+    assert!(
+        message.starts_with(words) && message.contains("Delete Job placement-db-sync,"),
+        "{message}"
+    );
     assert_eq!(said(&assessment, Step::Deployment).0, "Unknown");
 }
 
@@ -242,7 +338,10 @@ fn a_job_that_failed_repeats_its_pods_last_words_and_is_tried_again_by_the_annot
     };
     let mut world = namespace();
     world.settle(&resource(&json!({})), failed);
-    let job = world.all_own(kinds::JOB)[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    let job = world.all_own(kinds::JOB)[0]["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     for (pod, second, words) in [("b", 1, "Access denied"), ("a", 2, "Unknown database")] {
         let created = json!({"labels": {"batch.kubernetes.io/job-name": job}, "creationTimestamp": format!("2026-01-01T00:00:0{second}Z")});
         world = world.with(kinds::POD, pod, &created);
@@ -262,11 +361,17 @@ fn a_job_that_failed_repeats_its_pods_last_words_and_is_tried_again_by_the_annot
     let key = ObjectKey::new(kinds::JOB, "cloud", &job);
     let assessment = look(&retried, &world);
     assert_eq!(assessment.deletions, [(key.clone(), "first".to_owned())]);
-    assert!(assessment.objects.iter().all(|object| *object.key() != key), "it is in the way of itself");
+    assert!(
+        assessment.objects.iter().all(|object| *object.key() != key),
+        "it is in the way of itself"
+    );
     // The next one fails, too: once for each value.
     world.own.remove(&key);
     let again = world.settle(&retried, failed);
-    assert_eq!((again.deletions.len(), said(&again, Step::DbSync).0), (0, "False"));
+    assert_eq!(
+        (again.deletions.len(), said(&again, Step::DbSync).0),
+        (0, "False")
+    );
 }
 
 /// A PlacementAPI that has held something of others' before. Its status tells nothing of that.
@@ -277,31 +382,59 @@ fn bound(more: &Value) -> PlacementApi {
 }
 
 fn peers() -> Namespace {
-    Namespace { has_peers: true, ..namespace() }
+    Namespace {
+        has_peers: true,
+        ..namespace()
+    }
 }
 
 fn released(releases: &[Release]) -> Vec<(&str, &str, bool)> {
-    releases.iter().map(|release| (release.key.kind.kind, release.key.name.as_str(), release.leaves)).collect()
+    releases
+        .iter()
+        .map(|release| {
+            (
+                release.key.kind.kind,
+                release.key.name.as_str(),
+                release.leaves,
+            )
+        })
+        .collect()
 }
 
 #[test]
 fn a_topology_that_was_held_before_the_deployment_had_it_is_released() {
     let held = json!({"finalizers": ["openstack.org/placementapi-placement"]});
-    let world = || peers().with(kinds::TOPOLOGY, "old", &held).with(kinds::TOPOLOGY, "new", &held);
+    let world = || {
+        peers()
+            .with(kinds::TOPOLOGY, "old", &held)
+            .with(kinds::TOPOLOGY, "new", &held)
+    };
     let with_new = bound(&json!({"topologyRef": {"name": "new"}}));
     let assessment = world().settle(&with_new, well);
     assert!(assessment.steps.are_done(), "{:?}", assessment.steps);
     assert_eq!(released(&assessment.releases), [("Topology", "old", false)]);
-    assert_eq!(released(&world().settle(&bound(&json!({})), well).releases), [("Topology", "new", false), ("Topology", "old", false)]);
-    assert_eq!(released(&departure(&with_new, &world()).releases), [("Topology", "new", false), ("Topology", "old", false)]);
+    assert_eq!(
+        released(&world().settle(&bound(&json!({})), well).releases),
+        [("Topology", "new", false), ("Topology", "old", false)]
+    );
+    assert_eq!(
+        released(&departure(&with_new, &world()).releases),
+        [("Topology", "new", false), ("Topology", "old", false)]
+    );
 }
 
 #[test]
 fn a_credential_that_was_held_before_pods_had_it_is_released() {
     let held = json!({"finalizers": [credential::FINALIZER], "labels": {credential::LABEL.0: credential::LABEL.1}});
     let world = || peers().with(kinds::SECRET, "ac", &held);
-    assert_eq!(released(&world().settle(&bound(&json!({})), well).releases), [("Secret", "ac", false)]);
-    assert_eq!(released(&departure(&bound(&json!({})), &world()).releases), [("Secret", "ac", false)]);
+    assert_eq!(
+        released(&world().settle(&bound(&json!({})), well).releases),
+        [("Secret", "ac", false)]
+    );
+    assert_eq!(
+        released(&departure(&bound(&json!({})), &world()).releases),
+        [("Secret", "ac", false)]
+    );
 }
 
 #[test]
@@ -331,7 +464,10 @@ fn database_and_registration_of_other_operators_are_left_once_pods_do_without() 
             live["status"]["availableReplicas"] = 0.into();
         }
     });
-    assert!(!starting.steps.are_done() && starting.releases.is_empty(), "pods may still have them");
+    assert!(
+        !starting.steps.are_done() && starting.releases.is_empty(),
+        "pods may still have them"
+    );
     world.own.retain(|key, _| key.kind != kinds::DEPLOYMENT);
     let assessment = world.settle(&bound(&json!({})), well);
     assert_eq!(
@@ -380,7 +516,11 @@ fn a_load_balancer_without_an_address_is_waited_for() {
     let assessment = world.settle(&resource(&public), well);
     assert_eq!(
         said(&assessment, Step::CreateService),
-        ("False", "Requested", "Create service in progress: waiting for the LoadBalancer IP of placement-public")
+        (
+            "False",
+            "Requested",
+            "Create service in progress: waiting for the LoadBalancer IP of placement-public"
+        )
     );
     let key = ObjectKey::new(kinds::SERVICE, "cloud", "placement-public");
     let mut service = (*world.own[&key]).clone();
@@ -391,34 +531,53 @@ fn a_load_balancer_without_an_address_is_waited_for() {
 
 #[test]
 fn certificates_are_waited_for_and_a_bundle_is_missed() {
-    let tls =
-        json!({"tls": {"caBundleSecretName": "ca", "api": {"internal": {"secretName": "internal"}, "public": {"secretName": "public"}}}});
+    let tls = json!({"tls": {"caBundleSecretName": "ca", "api": {"internal": {"secretName": "internal"}, "public": {"secretName": "public"}}}});
     let resource = resource(&tls);
     let assessment = namespace().settle(&resource, well);
-    assert_eq!(said(&assessment, Step::TlsInput), ("False", "Error", "TLSInput is missing: ca"));
+    assert_eq!(
+        said(&assessment, Step::TlsInput),
+        ("False", "Error", "TLSInput is missing: ca")
+    );
     let with_bundle = || namespace().with_secret("ca", &[("tls-ca-bundle.pem", "a")]);
-    assert_eq!(said(&with_bundle().settle(&resource, well), Step::TlsInput), ("False", "Requested", "TLSInput is missing: internal"));
+    assert_eq!(
+        said(&with_bundle().settle(&resource, well), Step::TlsInput),
+        ("False", "Requested", "TLSInput is missing: internal")
+    );
     let made = rcgen::generate_simple_self_signed(["placement".to_owned()]).unwrap();
     let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
     let pair = [("tls.crt", certificate.as_str()), ("tls.key", key.as_str())];
-    let half = with_bundle().with_secret("internal", &pair).with_secret("public", &pair[..1]).settle(&resource, well);
+    let half = with_bundle()
+        .with_secret("internal", &pair)
+        .with_secret("public", &pair[..1])
+        .settle(&resource, well);
     assert_eq!(
         said(&half, Step::TlsInput).2,
         "TLSInput error occured in TLS sources field not found in Secret: field 'tls.key' not found in secret/public"
     );
-    assert_eq!(said(&half, Step::ServiceConfig).0, "Unknown", "it is done once what it names is there");
+    assert_eq!(
+        said(&half, Step::ServiceConfig).0,
+        "Unknown",
+        "it is done once what it names is there"
+    );
     let of_another = rcgen::KeyPair::generate().unwrap().serialize_pem();
     let unequal = [pair[0], ("tls.key", of_another.as_str())];
-    let unequal = with_bundle().with_secret("internal", &pair).with_secret("public", &unequal).settle(&resource, well);
+    let unequal = with_bundle()
+        .with_secret("internal", &pair)
+        .with_secret("public", &unequal)
+        .settle(&resource, well);
     assert_eq!(
         said(&unequal, Step::TlsInput).2,
         "TLSInput error occured in TLS sources secret/public: tls.key is not the key of the first certificate in tls.crt: both have to be renewed together"
     );
-    let whole = with_bundle().with_secret("internal", &pair).with_secret("public", &pair).settle(&resource, well);
+    let whole = with_bundle()
+        .with_secret("internal", &pair)
+        .with_secret("public", &pair)
+        .settle(&resource, well);
     assert!(whole.steps.are_done());
 }
 
-/// A PlacementAPI that needs a value of every sort: three of its own, two of the administrator of Keystone.
+/// A PlacementAPI that needs a value of every sort: three of its own, two of the administrator of
+/// Keystone.
 fn with_secrets() -> (PlacementApi, Namespace) {
     let spec = json!({"auth": {"applicationCredentialSecret": "ac"}, "secret": "osp",
         "database": {"host": "db.example", "credentialsSecret": {"name": "db"}},
@@ -438,7 +597,11 @@ fn with_secrets() -> (PlacementApi, Namespace) {
 fn a_value_that_cannot_be_used_names_the_secret_the_key_and_the_rule() {
     let (resource, mut world) = with_secrets();
     let good = world.settle(&resource, well);
-    assert_eq!(said(&good, Step::Input), ("True", "Ready", "Input data complete"), "blanks are part of a password");
+    assert_eq!(
+        said(&good, Step::Input),
+        ("True", "Ready", "Input data complete"),
+        "blanks are part of a password"
+    );
     for (secret, key) in [
         ("osp", "PlacementPassword"),
         ("db", "username"),
@@ -450,17 +613,32 @@ fn a_value_that_cannot_be_used_names_the_secret_the_key_and_the_rule() {
     ] {
         let name = crate::world::secret("cloud", secret);
         let before = Arc::clone(&world.others[&name]);
-        let step = if secret == "ac" { Step::ServiceConfig } else { Step::Input };
-        let failed = if secret == "ac" { "Service config create error occurred" } else { "Input data error occurred" };
-        let empty = format!("{failed} field '{key}' of secret/{secret} is empty, and a value is needed there");
-        let broken = format!("{failed} field '{key}' of secret/{secret} has the control character '\\n' at position 6");
+        let step = if secret == "ac" {
+            Step::ServiceConfig
+        } else {
+            Step::Input
+        };
+        let failed = if secret == "ac" {
+            "Service config create error occurred"
+        } else {
+            "Input data error occurred"
+        };
+        let empty = format!(
+            "{failed} field '{key}' of secret/{secret} is empty, and a value is needed there"
+        );
+        let broken = format!(
+            "{failed} field '{key}' of secret/{secret} has the control character '\\n' at position 6"
+        );
         for (value, why) in [("", &empty), (" \n", &empty), ("12345\n", &broken)] {
             let mut live = (*before).clone();
             live["data"][key] = STANDARD.encode(value).into();
             world.others.insert(name.clone(), Arc::new(live));
             let assessment = world.settle(&resource, well);
             let (status, reason, message) = said(&assessment, step);
-            assert!((status, reason) == ("False", "Error") && message.starts_with(why), "{value:?}: {message}");
+            assert!(
+                (status, reason) == ("False", "Error") && message.starts_with(why),
+                "{value:?}: {message}"
+            );
             assert!(!message.contains("12345"), "{message}");
         }
         world.others.insert(name, before);
@@ -470,39 +648,74 @@ fn a_value_that_cannot_be_used_names_the_secret_the_key_and_the_rule() {
 #[test]
 fn an_id_or_an_address_with_a_blank_at_its_end_is_refused() {
     let (resource, world) = with_secrets();
-    let assessment = world.with_secret("ac", &[("AC_ID", "a "), ("AC_SECRET", "b")]).settle(&resource, well);
+    let assessment = world
+        .with_secret("ac", &[("AC_ID", "a "), ("AC_SECRET", "b")])
+        .settle(&resource, well);
     let why = "Service config create error occurred field 'AC_ID' of secret/ac begins or ends with a blank: write the Secret without it";
     assert_eq!(said(&assessment, Step::ServiceConfig).2, why);
-    let world = Namespace::default().with_secret("db", &[("url", " mysql+pymysql://p:x@db.example/placement")]);
+    let world = Namespace::default().with_secret(
+        "db",
+        &[("url", " mysql+pymysql://p:x@db.example/placement")],
+    );
     let assessment = { world }.settle(&self::resource(&json!({})), well);
-    assert!(said(&assessment, Step::Input).2.contains("field 'url' of secret/db begins or ends with a blank"));
+    assert!(
+        said(&assessment, Step::Input)
+            .2
+            .contains("field 'url' of secret/db begins or ends with a blank")
+    );
 }
 
 #[test]
 fn an_empty_bundle_or_certificate_is_told() {
     let tls = json!({"tls": {"caBundleSecretName": "ca"}});
-    let assessment = namespace().with_secret("ca", &[("tls-ca-bundle.pem", "")]).settle(&resource(&tls), well);
+    let assessment = namespace()
+        .with_secret("ca", &[("tls-ca-bundle.pem", "")])
+        .settle(&resource(&tls), well);
     let message = said(&assessment, Step::TlsInput).2;
-    assert!(message.starts_with("TLSInput error occured in TLS sources field 'tls-ca-bundle.pem' of secret/ca is empty"), "{message}");
+    assert!(
+        message.starts_with(
+            "TLSInput error occured in TLS sources field 'tls-ca-bundle.pem' of secret/ca is empty"
+        ),
+        "{message}"
+    );
 }
 
 #[test]
 fn networks_that_would_be_the_same_interface_make_no_pods() {
-    let network = |world: Namespace, name: &str| world.with(kinds::NETWORK_ATTACHMENT_DEFINITION, name, &json!({}));
+    let network = |world: Namespace, name: &str| {
+        world.with(kinds::NETWORK_ATTACHMENT_DEFINITION, name, &json!({}))
+    };
     let attached = |names: &[&str]| {
-        let world = names.iter().fold(Namespace { has_networks: true, ..namespace() }, |world, name| network(world, name));
+        let world = names.iter().fold(
+            Namespace {
+                has_networks: true,
+                ..namespace()
+            },
+            |world, name| network(world, name),
+        );
         let mut world = world;
         let assessment = world.settle(&resource(&json!({"networkAttachments": names})), well);
         (
             said(&assessment, Step::NetworkAttachments).2.to_owned(),
-            world.own.keys().any(|key| key.kind == kinds::JOB || key.kind == kinds::DEPLOYMENT),
+            world
+                .own
+                .keys()
+                .any(|key| key.kind == kinds::JOB || key.kind == kinds::DEPLOYMENT),
         )
     };
     let (message, has_pods) = attached(&["tenant", "storage-network-a", "storage-network-b"]);
-    assert!(message.starts_with("NetworkAttachments error occurred storage-network-a and storage-network-b"), "{message}");
+    assert!(
+        message.starts_with(
+            "NetworkAttachments error occurred storage-network-a and storage-network-b"
+        ),
+        "{message}"
+    );
     assert!(!has_pods);
     let (message, has_pods) = attached(&["storage-net-a", "storage-net-b"]);
-    assert!(message.contains("not all pods have interfaces") && has_pods, "{message}");
+    assert!(
+        message.contains("not all pods have interfaces") && has_pods,
+        "{message}"
+    );
 }
 
 #[test]
@@ -510,14 +723,23 @@ fn a_rollout_past_its_deadline_is_an_error() {
     let late = |live: &mut Value| {
         well(live);
         if live["kind"] == "Deployment" {
-            let conditions =
-                json!([{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": "timed out"}]);
+            let conditions = json!([{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": "timed out"}]);
             live["status"] = json!({"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "conditions": conditions});
         }
     };
     let assessment = namespace().settle(&resource(&json!({})), late);
-    assert_eq!(said(&assessment, Step::Deployment), ("False", "Error", "Deployment error occurred ProgressDeadlineExceeded: timed out"));
-    assert_eq!((assessment.found.ready_count, assessment.found.applied_hash), (Some(0), None));
+    assert_eq!(
+        said(&assessment, Step::Deployment),
+        (
+            "False",
+            "Error",
+            "Deployment error occurred ProgressDeadlineExceeded: timed out"
+        )
+    );
+    assert_eq!(
+        (assessment.found.ready_count, assessment.found.applied_hash),
+        (Some(0), None)
+    );
 }
 
 /// One that is registered by this operator, with the Secrets for it, which permit nothing.
@@ -526,8 +748,18 @@ fn unpermitted(more: &Value) -> (PlacementApi, Namespace) {
         "keystone": {"external": {"authURL": KEYSTONE}, "registration": "Direct", "adminSecret": {"name": "admin"}}});
     json_merge(&mut spec, more);
     let world = namespace()
-        .with_secret("osp", &[("PlacementPassword", "12345678"), ("Other", "87654321")])
-        .with_secret("admin", &[("username", "admin"), ("password", "12345678"), ("Other", "87654321")]);
+        .with_secret(
+            "osp",
+            &[("PlacementPassword", "12345678"), ("Other", "87654321")],
+        )
+        .with_secret(
+            "admin",
+            &[
+                ("username", "admin"),
+                ("password", "12345678"),
+                ("Other", "87654321"),
+            ],
+        );
     (resource(&spec), world)
 }
 
@@ -541,46 +773,112 @@ fn nothing_is_sent_until_each_secret_or_the_administrator_permits_it() {
     let stopped = world.settle(&resource, well);
     let (status, reason, message) = said(&stopped, Step::KeystoneService);
     assert_eq!((status, reason), ("False", "Error"));
-    assert!(message.contains("secret/admin") && message.contains("secret/osp") && message.contains(KEYSTONE), "{message}");
-    assert!(asked(&world).is_empty() && stopped.objects.iter().all(|object| object.key().kind != kinds::SECRET), "{:?}", stopped.objects);
+    assert!(
+        message.contains("secret/admin")
+            && message.contains("secret/osp")
+            && message.contains(KEYSTONE),
+        "{message}"
+    );
+    assert!(
+        asked(&world).is_empty()
+            && stopped
+                .objects
+                .iter()
+                .all(|object| object.key().kind != kinds::SECRET),
+        "{:?}",
+        stopped.objects
+    );
 
     let mut world = world.permitting("admin", URLS, KEYSTONE);
-    let message = said(&world.settle(&resource, well), Step::KeystoneService).2.to_owned();
-    assert!(!message.contains("secret/admin") && message.contains("secret/osp"), "{message}");
+    let message = said(&world.settle(&resource, well), Step::KeystoneService)
+        .2
+        .to_owned();
+    assert!(
+        !message.contains("secret/admin") && message.contains("secret/osp"),
+        "{message}"
+    );
     assert!(asked(&world).is_empty());
     let mut world = world.permitting("osp", URLS, "http://keystone.example:5000/v3/");
     assert!(world.settle(&resource, well).steps.are_done());
     let parts = asked(&world);
-    assert!(parts.contains(&Part::Account) && parts.contains(&Part::Catalogue), "{parts:?}");
+    assert!(
+        parts.contains(&Part::Account) && parts.contains(&Part::Catalogue),
+        "{parts:?}"
+    );
 
     let (resource, world) = unpermitted(&json!({}));
-    let settings = Settings { keystones: format!("https://other.example,{KEYSTONE}").parse().unwrap(), ..Settings::default() };
-    let listed = assess(&resource, None, &settings, &world, NOW.parse().unwrap(), Dice { user: [0; 2], password: [0; 16] });
-    assert!(!said(&listed, Step::KeystoneService).2.contains("secret/"), "{:?}", listed.steps);
+    let settings = Settings {
+        keystones: format!("https://other.example,{KEYSTONE}").parse().unwrap(),
+        ..Settings::default()
+    };
+    let listed = assess(
+        &resource,
+        None,
+        &settings,
+        &world,
+        NOW.parse().unwrap(),
+        Dice {
+            user: [0; 2],
+            password: [0; 16],
+        },
+    );
+    assert!(
+        !said(&listed, Step::KeystoneService).2.contains("secret/"),
+        "{:?}",
+        listed.steps
+    );
 }
 
 #[test]
 fn an_unusual_key_or_user_is_permitted_by_its_secret_alone() {
-    let listed = Settings { keystones: KEYSTONE.parse().unwrap(), ..Settings::default() };
+    let listed = Settings {
+        keystones: KEYSTONE.parse().unwrap(),
+        ..Settings::default()
+    };
     let look = |resource: &PlacementApi, world: &Namespace| {
         // The service account is made first.
-        assess(resource, None, &listed, world, NOW.parse().unwrap(), Dice { user: [0; 2], password: [0; 16] })
+        assess(
+            resource,
+            None,
+            &listed,
+            world,
+            NOW.parse().unwrap(),
+            Dice {
+                user: [0; 2],
+                password: [0; 16],
+            },
+        )
     };
     for (more, secret, annotation, value) in [
-        (json!({"passwordSelectors": {"service": "Other"}}), "osp", "weft.network/keystone-keys", "Other"),
+        (
+            json!({"passwordSelectors": {"service": "Other"}}),
+            "osp",
+            "weft.network/keystone-keys",
+            "Other",
+        ),
         (
             json!({"keystone": {"external": {"authURL": KEYSTONE}, "registration": "Direct", "adminSecret": {"name": "admin", "userKey": "Other"}}}),
             "admin",
             "weft.network/keystone-keys",
             "Other",
         ),
-        (json!({"serviceUser": "nova"}), "admin", "weft.network/keystone-users", "nova"),
+        (
+            json!({"serviceUser": "nova"}),
+            "admin",
+            "weft.network/keystone-users",
+            "nova",
+        ),
     ] {
         let (resource, mut world) = unpermitted(&more);
         world.settle(&resource, well);
-        let message = said(&look(&resource, &world), Step::KeystoneService).2.to_owned();
+        let message = said(&look(&resource, &world), Step::KeystoneService)
+            .2
+            .to_owned();
         let command = format!("kubectl -n cloud annotate secret {secret} {annotation}={value}");
-        assert!(message.contains(&command) && asked(&world).is_empty(), "{message}");
+        assert!(
+            message.contains(&command) && asked(&world).is_empty(),
+            "{message}"
+        );
         let world = world.permitting(secret, annotation, value);
         look(&resource, &world);
         assert_eq!(asked(&world), [Part::Account]);
@@ -590,14 +888,28 @@ fn an_unusual_key_or_user_is_permitted_by_its_secret_alone() {
 #[test]
 fn a_registered_service_needs_no_permission_until_values_are_sent() {
     let (mut resource, world) = unpermitted(&json!({}));
-    let mut world = world.permitting("osp", URLS, KEYSTONE).permitting("admin", URLS, KEYSTONE);
+    let mut world = world
+        .permitting("osp", URLS, KEYSTONE)
+        .permitting("admin", URLS, KEYSTONE);
     let done = world.settle(&resource, well);
-    resource.status = Some(status(&PlacementApiStatus::default(), &done, 1, NOW.parse().unwrap()));
-    let mut world = world.permitting("osp", URLS, "").permitting("admin", URLS, "");
+    resource.status = Some(status(
+        &PlacementApiStatus::default(),
+        &done,
+        1,
+        NOW.parse().unwrap(),
+    ));
+    let mut world = world
+        .permitting("osp", URLS, "")
+        .permitting("admin", URLS, "");
     asked(&world);
     assert!(world.settle(&resource, well).steps.are_done() && asked(&world).is_empty());
     resource.metadata.annotations = Some([(direct::RETRY.to_owned(), "1".to_owned())].into());
-    assert!(said(&world.settle(&resource, well), Step::KeystoneService).2.contains("may be sent") && asked(&world).is_empty());
+    assert!(
+        said(&world.settle(&resource, well), Step::KeystoneService)
+            .2
+            .contains("may be sent")
+            && asked(&world).is_empty()
+    );
 }
 
 #[test]
@@ -605,21 +917,48 @@ fn a_removal_waits_for_the_permission_and_gives_up_in_the_end() {
     let (mut resource, world) = unpermitted(&json!({}));
     resource.status = Some(PlacementApiStatus::default());
     let deleted: Timestamp = NOW.parse().unwrap();
-    resource.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(deleted));
+    resource.metadata.deletion_timestamp = Some(
+        k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(deleted),
+    );
     let remove = |world: &Namespace, minutes: i64| {
-        direct::removal(&resource, &Settings::default(), world, deleted + jiff::SignedDuration::from_mins(minutes))
+        direct::removal(
+            &resource,
+            &Settings::default(),
+            world,
+            deleted + jiff::SignedDuration::from_mins(minutes),
+        )
     };
-    let direct::Removal::Waiting(steps, deadline) = remove(&world, 1) else { panic!("it waits") };
-    assert_eq!(deadline, Some(deleted + jiff::SignedDuration::from_mins(5)), "nothing else would have it looked at again");
+    let direct::Removal::Waiting(steps, deadline) = remove(&world, 1) else {
+        panic!("it waits")
+    };
+    assert_eq!(
+        deadline,
+        Some(deleted + jiff::SignedDuration::from_mins(5)),
+        "nothing else would have it looked at again"
+    );
     let message = &steps.get(Step::KeystoneEndpoint).unwrap().message;
-    assert!(message.contains("annotate secret admin") && message.contains("spec.keystone.registration to None"), "{message}");
-    assert!(!message.contains("secret/osp"), "nothing of it is sent then: {message}");
-    assert!(matches!(remove(&world, 6), direct::Removal::GivenUp(why) if why.contains("annotate secret admin")));
+    assert!(
+        message.contains("annotate secret admin")
+            && message.contains("spec.keystone.registration to None"),
+        "{message}"
+    );
+    assert!(
+        !message.contains("secret/osp"),
+        "nothing of it is sent then: {message}"
+    );
+    assert!(
+        matches!(remove(&world, 6), direct::Removal::GivenUp(why) if why.contains("annotate secret admin"))
+    );
     assert!(asked(&world).is_empty());
     let world = world.permitting("admin", URLS, KEYSTONE);
     assert!(matches!(remove(&world, 1), direct::Removal::Done));
     assert_eq!(asked(&world), [Part::Removal]);
-    let world = Namespace { keystone_is_down: true, ..world };
+    let world = Namespace {
+        keystone_is_down: true,
+        ..world
+    };
     assert!(matches!(remove(&world, 4), direct::Removal::Waiting(..)));
-    assert!(matches!(remove(&world, 6), direct::Removal::GivenUp(why) if why.contains("no answer")));
+    assert!(
+        matches!(remove(&world, 6), direct::Removal::GivenUp(why) if why.contains("no answer"))
+    );
 }

@@ -9,7 +9,9 @@ use crate::{conditions::Step, peers::topology};
 impl Walk<'_> {
     /// `spec` of the Topology, if one is referred to.
     pub(super) fn topology(&mut self) -> Result<Option<Value>, End> {
-        let Some(name) = topology::wanted(self.config) else { return Ok(None) };
+        let Some(name) = topology::wanted(self.config) else {
+            return Ok(None);
+        };
         let key = ObjectKey::new(kinds::TOPOLOGY, &self.config.namespace, name);
         let found = self.take(Step::Topology, object(Step::Topology, self.world, &key))?;
         let spec = topology::spec(name, self.world.serves(kinds::TOPOLOGY), found.as_deref());

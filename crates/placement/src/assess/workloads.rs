@@ -19,28 +19,50 @@ use crate::{
 impl Walk<'_> {
     /// Both Services, and the address of each load balancer among them.
     pub(super) fn services(&mut self) -> Result<(), End> {
-        let services = objects::services(self.config).map_err(|error| Step::CreateService.fails(error).into());
+        let services =
+            objects::services(self.config).map_err(|error| Step::CreateService.fails(error).into());
         let mut waiting = Vec::new();
         for service in self.take(Step::CreateService, services)? {
             let live = self.make(Step::CreateService, service)?;
-            if live["spec"]["type"] == "LoadBalancer" && live["status"]["loadBalancer"]["ingress"].as_array().is_none_or(Vec::is_empty) {
-                waiting.push(live["metadata"]["name"].as_str().unwrap_or_default().to_owned());
+            if live["spec"]["type"] == "LoadBalancer"
+                && live["status"]["loadBalancer"]["ingress"]
+                    .as_array()
+                    .is_none_or(Vec::is_empty)
+            {
+                waiting.push(
+                    live["metadata"]["name"]
+                        .as_str()
+                        .unwrap_or_default()
+                        .to_owned(),
+                );
             }
         }
         if waiting.is_empty() {
             self.done(Step::CreateService);
             return Ok(());
         }
-        let message = format!("Create service in progress: waiting for the LoadBalancer IP of {}", waiting.join(" and "));
+        let message = format!(
+            "Create service in progress: waiting for the LoadBalancer IP of {}",
+            waiting.join(" and ")
+        );
         self.take(Step::CreateService, Err(State::requested(message).into()))
     }
 
-    /// The database at the release of the image, by a Job for each image and database. A Job cannot be changed, so the one before it is deleted.
+    /// The database at the release of the image, by a Job for each image and database. A Job cannot
+    /// be changed, so the one before it is deleted.
     pub(super) fn preparation(&mut self, inputs: &Inputs) -> Result<(), End> {
-        let job = objects::preparation(self.config, inputs).map_err(|error| Step::DbSync.fails(error).into());
+        let job = objects::preparation(self.config, inputs)
+            .map_err(|error| Step::DbSync.fails(error).into());
         let mut job = self.take(Step::DbSync, job)?;
-        let hash = job.body()["metadata"]["annotations"][JOB_HASH].as_str().unwrap_or_default().to_owned();
-        let known = self.before.hash.as_ref().and_then(|hashes| hashes.get("dbsync"));
+        let hash = job.body()["metadata"]["annotations"][JOB_HASH]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        let known = self
+            .before
+            .hash
+            .as_ref()
+            .and_then(|hashes| hashes.get("dbsync"));
         if known != Some(&hash) {
             if let Some(retry) = self.retry {
                 job.set_annotation(RETRY, retry);
@@ -51,15 +73,25 @@ impl Walk<'_> {
             let live = self.make(Step::DbSync, job)?;
             let outcome = match ended(&live) {
                 None => {
-                    let trouble = self.trouble(&name)?.map(|trouble| format!(": {trouble}")).unwrap_or_default();
+                    let trouble = self
+                        .trouble(&name)?
+                        .map(|trouble| format!(": {trouble}"))
+                        .unwrap_or_default();
                     Err(State::requested(format!("DBsync job still running{trouble}")).into())
                 }
                 Some(Err(why)) => {
-                    let trouble = self.trouble(&name)?.map(|trouble| format!("; {trouble}")).unwrap_or_default();
+                    let trouble = self
+                        .trouble(&name)?
+                        .map(|trouble| format!("; {trouble}"))
+                        .unwrap_or_default();
                     // In the words of lib-common, and then why and how to go on.
                     let failed = "Internal error occurred: Job has reached the specified backoff limit. Check job logs";
-                    let way_out = format!("Delete Job {name}, or set another value of the annotation {RETRY}, and it is tried again");
-                    Err(Step::DbSync.fails(format!("{failed} ({why}{trouble}). {way_out}")).into())
+                    let way_out = format!(
+                        "Delete Job {name}, or set another value of the annotation {RETRY}, and it is tried again"
+                    );
+                    Err(Step::DbSync
+                        .fails(format!("{failed} ({why}{trouble}). {way_out}"))
+                        .into())
                 }
                 Some(Ok(())) => Ok(()),
             };
@@ -70,56 +102,101 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Waits for a Job of an earlier configuration, or of placement-operator: two at once would change the same tables. One that has ended is deleted, and one
-    /// that only fails, which changes no table.
+    /// Waits for a Job of an earlier configuration, or of placement-operator: two at once would
+    /// change the same tables. One that has ended is deleted, and one that only fails, which
+    /// changes no table.
     fn make_way(&mut self, wanted: &ObjectKey, hash: &str) -> Result<(), End> {
         let live = self.take(Step::DbSync, object(Step::DbSync, self.world, wanted))?;
         let theirs = live.filter(|job| peers::is_of_placement(job));
         let is_other = |job: &Arc<Value>| job["metadata"]["annotations"][JOB_HASH] != hash;
-        let Some(other) = self.world.own(wanted).or(theirs).filter(is_other) else { return Ok(()) };
+        let Some(other) = self.world.own(wanted).or(theirs).filter(is_other) else {
+            return Ok(());
+        };
         let has_ended = ended(&other).is_some();
         if has_ended || self.trouble(&wanted.name)?.is_some() {
-            self.assessment.deletions.push((wanted.clone(), other["metadata"]["uid"].as_str().unwrap_or_default().to_owned()));
+            self.assessment.deletions.push((
+                wanted.clone(),
+                other["metadata"]["uid"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned(),
+            ));
         }
         let pending = match has_ended {
             true => Pending::Unmade,
-            false => State::requested(format!("DBsync job still running: {}, of an earlier configuration", wanted.name)).into(),
+            false => State::requested(format!(
+                "DBsync job still running: {}, of an earlier configuration",
+                wanted.name
+            ))
+            .into(),
         };
         self.take(Step::DbSync, Err(pending))
     }
 
-    /// Takes a Job that failed out of the way if it was made before the annotation had the value that it has now.
+    /// Takes a Job that failed out of the way if it was made before the annotation had the value
+    /// that it has now.
     fn try_again(&mut self, key: &ObjectKey) -> Result<(), End> {
         let has_failed = |live: &Arc<Value>| matches!(ended(live), Some(Err(_)));
-        let Some(live) = self.world.own(key).filter(has_failed) else { return Ok(()) };
+        let Some(live) = self.world.own(key).filter(has_failed) else {
+            return Ok(());
+        };
         let metadata = &live["metadata"];
         if self.retry.is_none() || metadata["annotations"][RETRY].as_str() == self.retry {
             return Ok(());
         }
-        self.assessment.deletions.push((key.clone(), metadata["uid"].as_str().unwrap_or_default().to_owned()));
+        self.assessment.deletions.push((
+            key.clone(),
+            metadata["uid"].as_str().unwrap_or_default().to_owned(),
+        ));
         self.take(Step::DbSync, Err(Pending::Unmade))
     }
 
     /// What keeps the latest pod of a Job from running, or what it failed for, in its own words.
     fn trouble(&mut self, job: &str) -> Result<Option<String>, End> {
-        let pods = told(Step::DbSync, self.world.selected(kinds::POD, &format!("batch.kubernetes.io/job-name={job}")));
+        let pods = told(
+            Step::DbSync,
+            self.world
+                .selected(kinds::POD, &format!("batch.kubernetes.io/job-name={job}")),
+        );
         let pods = self.take(Step::DbSync, pods.map(Option::unwrap_or_default))?;
-        let there = pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
-        let text = |pod: &Value, field: &str| pod["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let there = pods
+            .iter()
+            .filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+        let text = |pod: &Value, field: &str| {
+            pod["metadata"][field]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        };
         let latest = there.max_by_key(|pod| (text(pod, "creationTimestamp"), text(pod, "name")));
-        let trouble = latest.and_then(|pod| Some((text(pod, "name"), last_words(pod).or_else(|| PodView::of(pod)?.trouble)?)));
-        Ok(trouble.map(|(pod, trouble)| format!("pod {pod}: {}: {}", trouble.reason, trouble.message)))
+        let trouble = latest.and_then(|pod| {
+            Some((
+                text(pod, "name"),
+                last_words(pod).or_else(|| PodView::of(pod)?.trouble)?,
+            ))
+        });
+        Ok(trouble
+            .map(|(pod, trouble)| format!("pod {pod}: {}: {}", trouble.reason, trouble.message)))
     }
 
     /// The pods.
     pub(super) fn deployment(&mut self, inputs: &Inputs) -> Result<(), End> {
-        let deployment = objects::deployment(self.config, inputs).map_err(|error| Step::Deployment.fails(error).into());
+        let deployment = objects::deployment(self.config, inputs)
+            .map_err(|error| Step::Deployment.fails(error).into());
         let deployment = self.take(Step::Deployment, deployment)?;
         let live = self.make(Step::Deployment, deployment)?;
-        let selector = self.config.labels().iter().map(|(label, value)| format!("{label}={value}")).collect::<Vec<_>>().join(",");
-        let pods = told(Step::Deployment, self.world.selected(kinds::POD, &selector)).map(Option::unwrap_or_default);
+        let selector = self
+            .config
+            .labels()
+            .iter()
+            .map(|(label, value)| format!("{label}={value}"))
+            .collect::<Vec<_>>()
+            .join(",");
+        let pods = told(Step::Deployment, self.world.selected(kinds::POD, &selector))
+            .map(Option::unwrap_or_default);
         let pods = self.take(Step::Deployment, pods)?;
-        let is_observed = live["status"]["observedGeneration"].as_i64() >= live["metadata"]["generation"].as_i64();
+        let is_observed = live["status"]["observedGeneration"].as_i64()
+            >= live["metadata"]["generation"].as_i64();
         if is_observed {
             let ready = live["status"]["readyReplicas"].as_i64().unwrap_or_default();
             self.assessment.found.ready_count = i32::try_from(ready).ok();
@@ -130,36 +207,67 @@ impl Walk<'_> {
         let outcome = match rollout(&live, &views, &[], self.now) {
             Rollout::Ready => Ok(()),
             Rollout::Stuck { message, .. } => Err(Step::Deployment.fails(message).into()),
-            Rollout::Progressing { .. } if is_observed && let Some(why) = deadline_exceeded(&live) => {
+            Rollout::Progressing { .. }
+                if is_observed && let Some(why) = deadline_exceeded(&live) =>
+            {
                 Err(Step::Deployment.fails(why).into())
             }
-            Rollout::Progressing { deadline: None, .. } => Err(State::requested("Deployment in progress").into()),
+            Rollout::Progressing { deadline: None, .. } => {
+                Err(State::requested("Deployment in progress").into())
+            }
             Rollout::Progressing { deadline, message } => {
                 self.assessment.deadline = deadline;
                 Err(State::requested(format!("Deployment in progress: {message}")).into())
             }
         };
         self.take(Step::Deployment, outcome)?;
-        self.assessment.found.applied_hash.clone_from(&self.assessment.found.input_hash);
+        self.assessment
+            .found
+            .applied_hash
+            .clone_from(&self.assessment.found.input_hash);
         self.done(Step::Deployment);
         // Nothing is registered that cannot be reached yet.
-        if self.assessment.steps.get(Step::NetworkAttachments).is_some_and(State::is_ready) { Ok(()) } else { Err(End) }
+        if self
+            .assessment
+            .steps
+            .get(Step::NetworkAttachments)
+            .is_some_and(State::is_ready)
+        {
+            Ok(())
+        } else {
+            Err(End)
+        }
     }
 }
 
 /// How a Job ended, if it has; and if badly, why.
 fn ended(job: &Value) -> Option<Result<(), String>> {
-    let mut conditions = job["status"]["conditions"].as_array().into_iter().flatten().filter(|condition| condition["status"] == "True");
+    let mut conditions = job["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|condition| condition["status"] == "True");
     conditions.find_map(|condition| match condition["type"].as_str() {
         Some("Complete") => Some(Ok(())),
-        Some("Failed") => Some(Err(condition["message"].as_str().unwrap_or_default().to_owned())),
+        Some("Failed") => Some(Err(condition["message"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned())),
         _ => None,
     })
 }
 
 /// What the Deployment says if its pods are not ready in the time that it gives them.
 fn deadline_exceeded(deployment: &Value) -> Option<String> {
-    let mut conditions = deployment["status"]["conditions"].as_array().into_iter().flatten();
-    let found = conditions.find(|condition| condition["type"] == "Progressing" && condition["reason"] == "ProgressDeadlineExceeded")?;
-    Some(format!("ProgressDeadlineExceeded: {}", found["message"].as_str().unwrap_or_default()))
+    let mut conditions = deployment["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    let found = conditions.find(|condition| {
+        condition["type"] == "Progressing" && condition["reason"] == "ProgressDeadlineExceeded"
+    })?;
+    Some(format!(
+        "ProgressDeadlineExceeded: {}",
+        found["message"].as_str().unwrap_or_default()
+    ))
 }

@@ -1,7 +1,9 @@
-//! The objects of a Placement service, from the manifests under `components/placement`. Names, labels, annotations and ports are those of
-//! placement-operator, since other operators and Routes rely on them.
+//! The objects of a Placement service, from the manifests under `components/placement`. Names,
+//! labels, annotations and ports are those of placement-operator, since other operators and Routes
+//! rely on them.
 //!
-//! They come in the steps in which they are applied: [`access`], [`config_data`], [`services`], [`preparation`] of the database, [`deployment`].
+//! They come in the steps in which they are applied: [`access`], [`config_data`], [`services`],
+//! [`preparation`] of the database, [`deployment`].
 
 mod pods;
 mod services;
@@ -47,27 +49,40 @@ fn named(object: &Manifest, name: &str, config: &Config) -> Result<Manifest, Man
     Manifest::new(body)
 }
 
-/// The service account of the pods, and on OpenShift, where security context constraints are served, what it may use.
+/// The service account of the pods, and on OpenShift, where security context constraints are
+/// served, what it may use.
 ///
 /// # Errors
 /// A defect of Weft.
 pub fn access(config: &Config, openshift: bool) -> Result<Vec<Manifest>, BuildError> {
     let account = account(config);
     let mut objects = Vec::new();
-    for object in read(include_str!("../../../../components/placement/access.yaml"), config)? {
+    for object in read(
+        include_str!("../../../../components/placement/access.yaml"),
+        config,
+    )? {
         objects.push(named(&object, &account, config)?);
     }
     if openshift {
-        for object in read(include_str!("../../../../components/placement/openshift.yaml"), config)? {
+        for object in read(
+            include_str!("../../../../components/placement/openshift.yaml"),
+            config,
+        )? {
             let mut body = object.body().clone();
             let suffix = object.key().name.trim_start_matches("placement").to_owned();
             if let Some(reference) = body.get_mut("roleRef") {
                 reference["name"] = format!("{account}-role").into();
             }
             if let Some(Value::Array(subjects)) = body.get_mut("subjects") {
-                subjects.iter_mut().for_each(|subject| subject["name"] = account.clone().into());
+                subjects
+                    .iter_mut()
+                    .for_each(|subject| subject["name"] = account.clone().into());
             }
-            objects.push(named(&Manifest::new(body)?, &format!("{account}{suffix}"), config)?);
+            objects.push(named(
+                &Manifest::new(body)?,
+                &format!("{account}{suffix}"),
+                config,
+            )?);
         }
     }
     Ok(objects)
@@ -78,8 +93,10 @@ pub fn access(config: &Config, openshift: bool) -> Result<Vec<Manifest>, BuildEr
 /// # Errors
 /// A value cannot be written into a file.
 pub fn config_data(config: &Config, inputs: &Inputs) -> Result<Manifest, BuildError> {
-    let data: serde_json::Map<String, Value> =
-        files(config, inputs)?.into_iter().map(|(file, text)| (file.to_owned(), STANDARD.encode(text).into())).collect();
+    let data: serde_json::Map<String, Value> = files(config, inputs)?
+        .into_iter()
+        .map(|(file, text)| (file.to_owned(), STANDARD.encode(text).into()))
+        .collect();
     let label = |name: &str| format!("placement.openstack.org/{name}");
     let secret = json!({
         "apiVersion": "v1",
@@ -100,13 +117,17 @@ pub fn config_data(config: &Config, inputs: &Inputs) -> Result<Manifest, BuildEr
 /// # Errors
 /// A value cannot be written into a file.
 pub fn input_hash(config: &Config, inputs: &Inputs) -> Result<String, BuildError> {
-    let read = json!({"files": config_data(config, inputs)?.body()["data"], "mounted": inputs.mounted});
+    let read =
+        json!({"files": config_data(config, inputs)?.body()["data"], "mounted": inputs.mounted});
     Ok(digest(&read))
 }
 
 /// A SHA-256 in hexadecimal digits; fields may stand in any order.
 pub(crate) fn digest(value: &Value) -> String {
-    Sha256::digest(canonical(value).as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(canonical(value).as_bytes())
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 fn account(config: &Config) -> String {

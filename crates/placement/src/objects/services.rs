@@ -7,27 +7,41 @@ use weft_plan::Manifest;
 use super::{BuildError, named, read};
 use crate::Config;
 
-/// Both Services, with what `spec.override.service` changes of them. What is not changed any more is not in here, so an apply removes it.
+/// Both Services, with what `spec.override.service` changes of them. What is not changed any more
+/// is not in here, so an apply removes it.
 ///
 /// # Errors
 /// A defect of Weft.
 pub fn services(config: &Config) -> Result<Vec<Manifest>, BuildError> {
-    let bases = read(include_str!("../../../../components/placement/services.yaml"), config)?;
+    let bases = read(
+        include_str!("../../../../components/placement/services.yaml"),
+        config,
+    )?;
     let mut services = Vec::new();
     for (base, endpoint) in bases.iter().zip(ENDPOINTS) {
         let mut body = named(base, &base.key().name, config)?.body().clone();
         body["spec"]["selector"] = json!(config.labels());
-        let change = config.service(endpoint).map(|change| json!(change)).unwrap_or_default();
+        let change = config
+            .service(endpoint)
+            .map(|change| json!(change))
+            .unwrap_or_default();
         for part in ["labels", "annotations"] {
             merge(&mut body["metadata"][part], &change["metadata"][part]);
         }
         merge(&mut body["spec"], &change["spec"]);
         let service_type = body["spec"]["type"].as_str().unwrap_or_default().to_owned();
         let exposed = endpoint == "public" && service_type == "ClusterIP";
-        // What openstack-operator makes a Route from, and what is looked for by those who run a name server. Who sets one of them is right.
-        let mut generated = vec![("endpoint", endpoint.to_owned()), ("core.openstack.org/ingress_create", exposed.to_string())];
+        // What openstack-operator makes a Route from, and what is looked for by those who run a
+        // name server. Who sets one of them is right.
+        let mut generated = vec![
+            ("endpoint", endpoint.to_owned()),
+            ("core.openstack.org/ingress_create", exposed.to_string()),
+        ];
         if service_type == "LoadBalancer" {
-            generated.push(("dnsmasq.network.openstack.org/hostname", format!("placement-{endpoint}.{}.svc", config.namespace)));
+            generated.push((
+                "dnsmasq.network.openstack.org/hostname",
+                format!("placement-{endpoint}.{}.svc", config.namespace),
+            ));
         }
         for (annotation, value) in generated {
             let annotations = &mut body["metadata"]["annotations"];
@@ -40,11 +54,14 @@ pub fn services(config: &Config) -> Result<Vec<Manifest>, BuildError> {
     Ok(services)
 }
 
-/// What `change` has wins, field by field. Lists are replaced: those of a Service that can be changed are.
+/// What `change` has wins, field by field. Lists are replaced: those of a Service that can be
+/// changed are.
 fn merge(base: &mut Value, change: &Value) {
     match change {
         Value::Null => {}
-        Value::Object(fields) => fields.iter().for_each(|(field, value)| merge(&mut base[field.as_str()], value)),
+        Value::Object(fields) => fields
+            .iter()
+            .for_each(|(field, value)| merge(&mut base[field.as_str()], value)),
         value => base.clone_from(value),
     }
 }

@@ -1,4 +1,5 @@
-//! The database that mariadb-operator runs: a MariaDBDatabase, an account on it, and the Secret with its password.
+//! The database that mariadb-operator runs: a MariaDBDatabase, an account on it, and the Secret
+//! with its password.
 
 use std::sync::Arc;
 
@@ -63,39 +64,71 @@ pub fn account_name(config: &Config) -> &str {
 
 /// The Secret of an account.
 pub fn secret_name(config: &Config, account: Option<&Value>) -> String {
-    let named = account.map(|account| text(&account["spec"]["secret"])).filter(|name| !name.is_empty());
-    named.map_or_else(|| format!("{}-db-secret", account_name(config)), str::to_owned)
+    let named = account
+        .map(|account| text(&account["spec"]["secret"]))
+        .filter(|name| !name.is_empty());
+    named.map_or_else(
+        || format!("{}-db-secret", account_name(config)),
+        str::to_owned,
+    )
 }
 
-/// The MariaDBDatabase. What is in the specification of one that is there stays: the name of a database does not change.
+/// The MariaDBDatabase. What is in the specification of one that is there stays: the name of a
+/// database does not change.
 ///
 /// # Errors
 /// A defect of Weft.
 pub fn database(config: &Config, live: Option<&Value>) -> Result<Manifest, ManifestError> {
     let labels = [(OF_INSTANCE, instance(config))];
     // As the definition sets them by default: what is written out once needs no second apply.
-    let new = json!({"name": NAME, "defaultCharacterSet": "utf8", "defaultCollation": "utf8_general_ci"});
-    object(config, kinds::MARIADB_DATABASE, NAME, &labels, kept(live, new))
+    let new =
+        json!({"name": NAME, "defaultCharacterSet": "utf8", "defaultCollation": "utf8_general_ci"});
+    object(
+        config,
+        kinds::MARIADB_DATABASE,
+        NAME,
+        &labels,
+        kept(live, new),
+    )
 }
 
-/// The account, with a new user if it is not there. One that is there stays as it is, whoever has made it. By its label mariadb-operator finds the
-/// database, which has to be there first.
+/// The account, with a new user if it is not there. One that is there stays as it is, whoever has
+/// made it. By its label mariadb-operator finds the database, which has to be there first.
 ///
 /// # Errors
 /// A defect of Weft.
-pub fn account(config: &Config, live: Option<&Value>, dice: Dice) -> Result<Manifest, ManifestError> {
+pub fn account(
+    config: &Config,
+    live: Option<&Value>,
+    dice: Dice,
+) -> Result<Manifest, ManifestError> {
     let user = format!("{NAME}_{}", hex(&dice.user));
     let new = json!({"userName": user, "secret": secret_name(config, None), "requireTLS": false, "accountType": "User"});
-    object(config, kinds::MARIADB_ACCOUNT, account_name(config), &[(OF_DATABASE, NAME)], kept(live, new))
+    object(
+        config,
+        kinds::MARIADB_ACCOUNT,
+        account_name(config),
+        &[(OF_DATABASE, NAME)],
+        kept(live, new),
+    )
 }
 
-/// The Secret of the account, which nobody may change from now on: another password is another account.
+/// The Secret of the account, which nobody may change from now on: another password is another
+/// account.
 ///
 /// # Errors
 /// A defect of Weft.
-pub fn secret(config: &Config, account: Option<&Value>, live: Option<&Value>, dice: Dice) -> Result<Manifest, ManifestError> {
+pub fn secret(
+    config: &Config,
+    account: Option<&Value>,
+    live: Option<&Value>,
+    dice: Dice,
+) -> Result<Manifest, ManifestError> {
     let new = json!({PASSWORD_KEY: STANDARD.encode(hex(&dice.password))});
-    let of = |field: &str| live.map(|live| live[field].clone()).filter(|value| !value.is_null());
+    let of = |field: &str| {
+        live.map(|live| live[field].clone())
+            .filter(|value| !value.is_null())
+    };
     Manifest::new(json!({
         "apiVersion": "v1",
         "kind": "Secret",
@@ -118,12 +151,15 @@ pub fn host(config: &Config, services: &[Arc<Value>]) -> Result<String, State> {
             let mut names: Vec<_> = several.iter().map(|service| name(service)).collect();
             names.sort_unstable();
             let (labels, names) = (self::services(config), names.join(", "));
-            Err(Step::Db.fails(format!("more than one Service has the labels {labels}: {names}; there must be one")))
+            Err(Step::Db.fails(format!(
+                "more than one Service has the labels {labels}: {names}; there must be one"
+            )))
         }
     }
 }
 
-/// What `MariaDBAccountReady` says: whether an account and its Secret have what they need, which is not yet that there is a user.
+/// What `MariaDBAccountReady` says: whether an account and its Secret have what they need, which is
+/// not yet that there is a user.
 ///
 /// # Errors
 /// They have not.
@@ -132,10 +168,16 @@ pub fn complete(account: &Value, secret: Option<&Value>) -> Result<(), State> {
     let lacks = match secret {
         _ if !named("userName") => format!("no UserName field in account {}", name(account)),
         _ if !named("secret") => format!("no secret field in account {}", name(account)),
-        None => format!("error loading secret {} for account {}", text(&account["spec"]["secret"]), name(account)),
+        None => format!(
+            "error loading secret {} for account {}",
+            text(&account["spec"]["secret"]),
+            name(account)
+        ),
         Some(secret) => match password(secret) {
             Ok(_) => return Ok(()),
-            Err(SecretError::NoKey { .. }) => format!("field {PASSWORD_KEY} not found in Secret {}", name(secret)),
+            Err(SecretError::NoKey { .. }) => {
+                format!("field {PASSWORD_KEY} not found in Secret {}", name(secret))
+            }
             Err(error) => error.to_string(),
         },
     };
@@ -146,12 +188,22 @@ pub fn complete(account: &Value, secret: Option<&Value>) -> Result<(), State> {
 ///
 /// # Errors
 /// They have not.
-pub fn ready(config: &Config, host: String, database: &Value, account: &Value, secret: &Value) -> Result<Ready, State> {
+pub fn ready(
+    config: &Config,
+    host: String,
+    database: &Value,
+    account: &Value,
+    secret: &Value,
+) -> Result<Ready, State> {
     for (object, kind) in [(database, "MariaDBDatabase"), (account, "MariaDBAccount")] {
         let said = condition(object, &format!("{kind}Ready"));
         let status = said.map(|said| text(&said["status"])).unwrap_or_default();
         if let Some(said) = said.filter(|said| status == "False" && said["severity"] == "Error") {
-            return Err(Step::Db.fails(format!("{kind} {}: {}", name(object), text(&said["message"]))));
+            return Err(Step::Db.fails(format!(
+                "{kind} {}: {}",
+                name(object),
+                text(&said["message"])
+            )));
         }
         if status != "True" || is_outdated(object) {
             return Err(State::requested(RUNNING));
@@ -171,11 +223,19 @@ pub fn ready(config: &Config, host: String, database: &Value, account: &Value, s
     })
 }
 
-/// The accounts that the service has used before and pods need no longer, once all of them run with the one that is named now: their finalizers go, and
-/// mariadb-operator may drop their users. At the end, when `keep` is nothing, these are all.
+/// The accounts that the service has used before and pods need no longer, once all of them run with
+/// the one that is named now: their finalizers go, and mariadb-operator may drop their users. At
+/// the end, when `keep` is nothing, these are all.
 pub fn unused<'a>(accounts: &'a [Arc<Value>], keep: Option<&str>) -> Vec<&'a Value> {
-    let is_ours = |account: &&Value| account["metadata"]["labels"][OF_DATABASE] == NAME && holds(account, FINALIZER);
-    accounts.iter().map(|account| &**account).filter(is_ours).filter(|account| Some(name(account)) != keep).collect()
+    let is_ours = |account: &&Value| {
+        account["metadata"]["labels"][OF_DATABASE] == NAME && holds(account, FINALIZER)
+    };
+    accounts
+        .iter()
+        .map(|account| &**account)
+        .filter(is_ours)
+        .filter(|account| Some(name(account)) != keep)
+        .collect()
 }
 
 /// The name of the Galera or MariaDB.
@@ -185,11 +245,22 @@ pub fn instance(config: &Config) -> &str {
 
 /// The specification of an object that is there, or the one that a new object has.
 fn kept(live: Option<&Value>, new: Value) -> Value {
-    live.and_then(|live| live["spec"].as_object()).filter(|spec| !spec.is_empty()).map_or(new, |spec| Value::Object(spec.clone()))
+    live.and_then(|live| live["spec"].as_object())
+        .filter(|spec| !spec.is_empty())
+        .map_or(new, |spec| Value::Object(spec.clone()))
 }
 
-fn object(config: &Config, kind: weft_plan::Kind, name: &str, labels: &[(&str, &str)], spec: Value) -> Result<Manifest, ManifestError> {
-    let labels: Map<String, Value> = labels.iter().map(|(label, value)| ((*label).to_owned(), (*value).into())).collect();
+fn object(
+    config: &Config,
+    kind: weft_plan::Kind,
+    name: &str,
+    labels: &[(&str, &str)],
+    spec: Value,
+) -> Result<Manifest, ManifestError> {
+    let labels: Map<String, Value> = labels
+        .iter()
+        .map(|(label, value)| ((*label).to_owned(), (*value).into()))
+        .collect();
     Manifest::new(json!({
         "apiVersion": kind.api_version(),
         "kind": kind.kind,
@@ -212,7 +283,10 @@ mod tests {
     use super::*;
     use crate::objects::tests::config;
 
-    const DICE: Dice = Dice { user: [0x1a, 0x2b], password: [0xff; 16] };
+    const DICE: Dice = Dice {
+        user: [0x1a, 0x2b],
+        password: [0xff; 16],
+    };
 
     fn said(spec: Value, condition: Value) -> Value {
         json!({"metadata": {"name": "placement", "generation": 2, "labels": {"mariaDBDatabaseName": "placement"}}, "spec": spec, "status": {"conditions": [condition]}})
@@ -223,7 +297,10 @@ mod tests {
     }
 
     fn made() -> (Value, Value, Value) {
-        let database = said(json!({"name": "placement"}), json!({"type": "MariaDBDatabaseReady", "status": "True"}));
+        let database = said(
+            json!({"name": "placement"}),
+            json!({"type": "MariaDBDatabaseReady", "status": "True"}),
+        );
         let account = said(
             json!({"userName": "placement_1a2b", "secret": "placement-db-secret"}),
             json!({"type": "MariaDBAccountReady", "status": "True"}),
@@ -236,19 +313,28 @@ mod tests {
         let config = config(&json!({"databaseAccount": "cell-account"}));
         let database = database(&config, None).unwrap();
         let meta = |labels: Value, name: &str| json!({"name": name, "namespace": "cloud", "labels": labels, "finalizers": ["openstack.org/placementapi"]});
-        assert_eq!(database.body()["metadata"], meta(json!({"dbName": "openstack"}), "placement"));
+        assert_eq!(
+            database.body()["metadata"],
+            meta(json!({"dbName": "openstack"}), "placement")
+        );
         assert_eq!(
             database.body()["spec"],
             json!({"name": "placement", "defaultCharacterSet": "utf8", "defaultCollation": "utf8_general_ci"})
         );
         let account = account(&config, None, DICE).unwrap();
-        assert_eq!(account.body()["metadata"], meta(json!({"mariaDBDatabaseName": "placement"}), "cell-account"));
+        assert_eq!(
+            account.body()["metadata"],
+            meta(json!({"mariaDBDatabaseName": "placement"}), "cell-account")
+        );
         assert_eq!(
             account.body()["spec"],
             json!({"userName": "placement_1a2b", "secret": "cell-account-db-secret", "requireTLS": false, "accountType": "User"})
         );
         let secret = secret(&config, Some(account.body()), None, DICE).unwrap();
-        assert_eq!((&secret.key().name[..], &secret.body()["immutable"]), ("cell-account-db-secret", &json!(true)));
+        assert_eq!(
+            (&secret.key().name[..], &secret.body()["immutable"]),
+            ("cell-account-db-secret", &json!(true))
+        );
         assert_eq!(password(secret.body()).unwrap(), "ff".repeat(16));
     }
 
@@ -257,30 +343,63 @@ mod tests {
         let config = config(&json!({}));
         let spec = json!({"userName": "u", "secret": "mine", "requireTLS": true, "later": 1});
         let live = json!({"spec": spec});
-        assert_eq!(account(&config, Some(&live), DICE).unwrap().body()["spec"], spec);
+        assert_eq!(
+            account(&config, Some(&live), DICE).unwrap().body()["spec"],
+            spec
+        );
         let theirs = json!({"type": "kubernetes.io/basic-auth", "data": {"DatabasePassword": "YQ==", "other": "Yg=="}});
         let secret = secret(&config, Some(&live), Some(&theirs), DICE).unwrap();
-        assert_eq!((&secret.key().name[..], &secret.body()["data"], &secret.body()["type"]), ("mine", &theirs["data"], &theirs["type"]));
-        let database = database(&config, Some(&json!({"spec": {"name": "old", "defaultCollation": "utf8mb4_bin"}}))).unwrap();
-        assert_eq!(database.body()["spec"], json!({"name": "old", "defaultCollation": "utf8mb4_bin"}));
+        assert_eq!(
+            (
+                &secret.key().name[..],
+                &secret.body()["data"],
+                &secret.body()["type"]
+            ),
+            ("mine", &theirs["data"], &theirs["type"])
+        );
+        let database = database(
+            &config,
+            Some(&json!({"spec": {"name": "old", "defaultCollation": "utf8mb4_bin"}})),
+        )
+        .unwrap();
+        assert_eq!(
+            database.body()["spec"],
+            json!({"name": "old", "defaultCollation": "utf8mb4_bin"})
+        );
     }
 
     #[test]
     fn the_host_is_the_one_service() {
         let config = config(&json!({}));
-        let service = |name: &str| Arc::new(json!({"metadata": {"name": name, "namespace": "cloud"}}));
+        let service =
+            |name: &str| Arc::new(json!({"metadata": {"name": name, "namespace": "cloud"}}));
         assert_eq!(services(&config), "app=mariadb,cr=mariadb-openstack");
         assert_eq!(host(&config, &[]), Err(State::requested(RUNNING)));
-        assert_eq!(host(&config, &[service("openstack")]), Ok("openstack.cloud.svc".into()));
+        assert_eq!(
+            host(&config, &[service("openstack")]),
+            Ok("openstack.cloud.svc".into())
+        );
         let state = host(&config, &[service("b"), service("a")]).unwrap_err();
-        assert!(state.message.starts_with("DB create job error occurred ") && state.message.contains(": a, b;"), "{state:?}");
+        assert!(
+            state.message.starts_with("DB create job error occurred ")
+                && state.message.contains(": a, b;"),
+            "{state:?}"
+        );
     }
 
     #[test]
     fn a_database_is_ready_when_both_say_so() {
         let config = config(&json!({"tls": {"caBundleSecretName": "bundle"}}));
         let (mut database, mut account, secret) = made();
-        let read = |database: &Value, account: &Value| ready(&config, "openstack.cloud.svc".into(), database, account, &secret);
+        let read = |database: &Value, account: &Value| {
+            ready(
+                &config,
+                "openstack.cloud.svc".into(),
+                database,
+                account,
+                &secret,
+            )
+        };
         let waiting = Err(State::requested("DB create job still running"));
         let parts = Database::Parts {
             host: "openstack.cloud.svc".into(),
@@ -289,29 +408,54 @@ mod tests {
             user: "placement_1a2b".into(),
             password: "a@b".into(),
         };
-        let expected = |tls| Ok(Ready { database: parts.clone(), host: "openstack.cloud.svc".into(), tls });
+        let expected = |tls| {
+            Ok(Ready {
+                database: parts.clone(),
+                host: "openstack.cloud.svc".into(),
+                tls,
+            })
+        };
         assert_eq!(read(&database, &account), expected(false));
-        assert_eq!(read(&json!({"spec": {"name": "placement"}}), &account), waiting);
+        assert_eq!(
+            read(&json!({"spec": {"name": "placement"}}), &account),
+            waiting
+        );
         database["status"]["tlsSupport"] = true.into();
         assert_eq!(read(&database, &account), expected(true));
         database["status"]["observedGeneration"] = 1.into();
-        assert_eq!(read(&database, &account), waiting, "it is about another specification");
+        assert_eq!(
+            read(&database, &account),
+            waiting,
+            "it is about another specification"
+        );
         database["status"]["observedGeneration"] = 2.into();
-        account["status"]["conditions"][0] =
-            json!({"type": "MariaDBAccountReady", "status": "False", "severity": "Info", "message": "soon"});
+        account["status"]["conditions"][0] = json!({"type": "MariaDBAccountReady", "status": "False", "severity": "Info", "message": "soon"});
         assert_eq!(read(&database, &account), waiting);
         account["status"]["conditions"][0]["severity"] = "Error".into();
-        assert_eq!(read(&database, &account), Err(State::error("DB create job error occurred MariaDBAccount placement: soon")));
+        assert_eq!(
+            read(&database, &account),
+            Err(State::error(
+                "DB create job error occurred MariaDBAccount placement: soon"
+            ))
+        );
     }
 
     #[test]
     fn an_account_is_complete_with_its_secret() {
         let (_, account, secret) = made();
         assert_eq!(complete(&account, Some(&secret)), Ok(()));
-        let says = |account: &Value, secret: Option<&Value>| complete(account, secret).unwrap_err().message;
-        assert_eq!(says(&account, None), "MariaDBAccount is not present: error loading secret placement-db-secret for account placement");
+        let says = |account: &Value, secret: Option<&Value>| {
+            complete(account, secret).unwrap_err().message
+        };
         assert_eq!(
-            says(&account, Some(&json!({"metadata": {"name": "s"}, "data": {"password": "YQ=="}}))),
+            says(&account, None),
+            "MariaDBAccount is not present: error loading secret placement-db-secret for account placement"
+        );
+        assert_eq!(
+            says(
+                &account,
+                Some(&json!({"metadata": {"name": "s"}, "data": {"password": "YQ=="}}))
+            ),
             "MariaDBAccount is not present: field DatabasePassword not found in Secret s"
         );
         assert_eq!(
@@ -320,7 +464,10 @@ mod tests {
         );
         assert!(says(&account, Some(&with_password("a\n"))).contains("printf instead of echo"));
         assert_eq!(
-            says(&json!({"metadata": {"name": "a"}, "spec": {"secret": "s"}}), None),
+            says(
+                &json!({"metadata": {"name": "a"}, "spec": {"secret": "s"}}),
+                None
+            ),
             "MariaDBAccount is not present: no UserName field in account a"
         );
     }
@@ -328,7 +475,9 @@ mod tests {
     #[test]
     fn accounts_of_before_are_released_and_those_of_others_are_not() {
         let account = |name: &str, database: &str, finalizer: &str| {
-            Arc::new(json!({"metadata": {"name": name, "labels": {"mariaDBDatabaseName": database}, "finalizers": [finalizer]}}))
+            Arc::new(
+                json!({"metadata": {"name": name, "labels": {"mariaDBDatabaseName": database}, "finalizers": [finalizer]}}),
+            )
         };
         let all = [
             account("new", "placement", FINALIZER),

@@ -16,39 +16,74 @@ use crate::{
 /// The name of KeystoneService and KeystoneEndpoint, and of the service in Keystone.
 pub const NAME: &str = "placement";
 
-/// Where Keystone is, by the one KeystoneAPI of the namespace. `served`: whether the cluster knows the kind.
+/// Where Keystone is, by the one KeystoneAPI of the namespace. `served`: whether the cluster knows
+/// the kind.
 ///
-/// placement-operator takes each of these cases for an error and tries again ever more seldom; here only two Keystones are one, since that does not pass.
+/// placement-operator takes each of these cases for an error and tries again ever more seldom; here
+/// only two Keystones are one, since that does not pass.
 ///
 /// # Errors
 /// It does not say yet, or there are two.
-pub fn endpoints(config: &Config, served: bool, all: &[Arc<Value>]) -> Result<KeystoneEndpoints, State> {
+pub fn endpoints(
+    config: &Config,
+    served: bool,
+    all: &[Arc<Value>],
+) -> Result<KeystoneEndpoints, State> {
     let namespace = &config.namespace;
-    let waiting = |what: String| Err(State::requested(format!("Service config create waits for {what}")));
+    let waiting = |what: String| {
+        Err(State::requested(format!(
+            "Service config create waits for {what}"
+        )))
+    };
     let api = match all {
         [] if !served => {
             return waiting(
                 "the kind KeystoneAPI: install keystone-operator, or name another Keystone in spec.keystone.external".to_owned(),
             );
         }
-        [] => return waiting(format!("a KeystoneAPI in the namespace {namespace}, or for spec.keystone.external")),
+        [] => {
+            return waiting(format!(
+                "a KeystoneAPI in the namespace {namespace}, or for spec.keystone.external"
+            ));
+        }
         [api] => api,
         several => {
             let mut names: Vec<_> = several.iter().map(|api| name(api)).collect();
             names.sort_unstable();
-            let why =
-                format!("there are {} KeystoneAPIs in the namespace {namespace}: {}; there must be one", names.len(), names.join(", "));
+            let why = format!(
+                "there are {} KeystoneAPIs in the namespace {namespace}: {}; there must be one",
+                names.len(),
+                names.join(", ")
+            );
             return Err(Step::ServiceConfig.fails(why));
         }
     };
-    let address =
-        |endpoint: &str| api["status"]["apiEndpoints"][endpoint].as_str().filter(|address| !address.is_empty()).map(str::to_owned);
-    let (Some(public), Some(internal)) = (address("public"), address("internal")) else {
-        let missing: Vec<_> = ENDPOINTS.into_iter().filter(|endpoint| address(endpoint).is_none()).collect();
-        return waiting(format!("the {} endpoint in the status of KeystoneAPI {}", missing.join(" and the "), name(api)));
+    let address = |endpoint: &str| {
+        api["status"]["apiEndpoints"][endpoint]
+            .as_str()
+            .filter(|address| !address.is_empty())
+            .map(str::to_owned)
     };
-    let region = api["status"]["region"].as_str().filter(|region| !region.is_empty()).map(str::to_owned);
-    Ok(KeystoneEndpoints { public, internal, region })
+    let (Some(public), Some(internal)) = (address("public"), address("internal")) else {
+        let missing: Vec<_> = ENDPOINTS
+            .into_iter()
+            .filter(|endpoint| address(endpoint).is_none())
+            .collect();
+        return waiting(format!(
+            "the {} endpoint in the status of KeystoneAPI {}",
+            missing.join(" and the "),
+            name(api)
+        ));
+    };
+    let region = api["status"]["region"]
+        .as_str()
+        .filter(|region| !region.is_empty())
+        .map(str::to_owned);
+    Ok(KeystoneEndpoints {
+        public,
+        internal,
+        region,
+    })
 }
 
 /// Asks keystone-operator for the service and its user.
@@ -73,15 +108,24 @@ pub fn service(config: &Config) -> Result<Manifest, ManifestError> {
 /// # Errors
 /// A defect of Weft.
 pub fn endpoint(config: &Config) -> Result<Manifest, ManifestError> {
-    let addresses: Map<String, Value> =
-        ENDPOINTS.into_iter().map(|endpoint| (endpoint.to_owned(), config.endpoint_url(endpoint).into())).collect();
-    object(config, kinds::KEYSTONE_ENDPOINT, json!({"serviceName": NAME, "endpoints": addresses}))
+    let addresses: Map<String, Value> = ENDPOINTS
+        .into_iter()
+        .map(|endpoint| (endpoint.to_owned(), config.endpoint_url(endpoint).into()))
+        .collect();
+    object(
+        config,
+        kinds::KEYSTONE_ENDPOINT,
+        json!({"serviceName": NAME, "endpoints": addresses}),
+    )
 }
 
 /// What a KeystoneService or KeystoneEndpoint says of itself. Nothing: it says nothing yet.
 pub fn registered(object: &Value) -> Option<State> {
     if is_outdated(object) {
-        return Some(State::requested(format!("keystone-operator has not seen the latest {} yet", text(&object["kind"]))));
+        return Some(State::requested(format!(
+            "keystone-operator has not seen the latest {} yet",
+            text(&object["kind"])
+        )));
     }
     mirror(object)
 }
@@ -111,16 +155,38 @@ mod tests {
         let both = json!({"public": "http://keystone-public.cloud.svc:5000", "internal": "http://keystone-internal.cloud.svc:5000"});
         let waits = |served: bool, all: &[Arc<Value>], text: &str| {
             let state = endpoints(&config, served, all).unwrap_err();
-            assert!(state.reason == "Requested" && state.message.contains(text), "{state:?}");
+            assert!(
+                state.reason == "Requested" && state.message.contains(text),
+                "{state:?}"
+            );
         };
         waits(false, &[], "install keystone-operator");
         waits(true, &[], "a KeystoneAPI in the namespace cloud");
-        waits(true, &[api("keystone", json!({}))], "the internal and the public endpoint in the status of KeystoneAPI keystone");
-        waits(true, &[api("keystone", json!({"apiEndpoints": {"public": "http://a"}}))], "the internal endpoint in");
+        waits(
+            true,
+            &[api("keystone", json!({}))],
+            "the internal and the public endpoint in the status of KeystoneAPI keystone",
+        );
+        waits(
+            true,
+            &[api(
+                "keystone",
+                json!({"apiEndpoints": {"public": "http://a"}}),
+            )],
+            "the internal endpoint in",
+        );
         let read = |status: Value| endpoints(&config, true, &[api("keystone", status)]).unwrap();
         let found = read(json!({"apiEndpoints": both}));
-        assert_eq!((found.internal.as_str(), &found.region), ("http://keystone-internal.cloud.svc:5000", &None));
-        assert_eq!(read(json!({"apiEndpoints": both, "region": "RegionTwo"})).region.as_deref(), Some("RegionTwo"));
+        assert_eq!(
+            (found.internal.as_str(), &found.region),
+            ("http://keystone-internal.cloud.svc:5000", &None)
+        );
+        assert_eq!(
+            read(json!({"apiEndpoints": both, "region": "RegionTwo"}))
+                .region
+                .as_deref(),
+            Some("RegionTwo")
+        );
         assert_eq!(
             endpoints(&config, true, &[api("b", json!({})), api("a", json!({}))]),
             Err(State::error(
@@ -158,9 +224,18 @@ mod tests {
         let mut object = json!({"kind": "KeystoneEndpoint", "metadata": {"generation": 2},
             "status": {"conditions": [{"type": "Ready", "status": "True", "message": "Setup complete"}]}});
         let read = |object: &Value| registered(object).map(|said| (said.status, said.message));
-        assert_eq!(read(&object), Some(("True".into(), "Setup complete".into())));
+        assert_eq!(
+            read(&object),
+            Some(("True".into(), "Setup complete".into()))
+        );
         object["status"]["observedGeneration"] = 1.into();
-        assert_eq!(read(&object), Some(("False".into(), "keystone-operator has not seen the latest KeystoneEndpoint yet".into())));
+        assert_eq!(
+            read(&object),
+            Some((
+                "False".into(),
+                "keystone-operator has not seen the latest KeystoneEndpoint yet".into()
+            ))
+        );
         object["status"]["observedGeneration"] = 2.into();
         assert_eq!(read(&object).unwrap().0, "True");
         assert_eq!(registered(&json!({"metadata": {}})), None);

@@ -1,8 +1,10 @@
-//! What other operators keep for Placement: its [`database`], its registration in [`keystone`], the [`topology`] of its pods and its application
-//! [`credential`]. Their kinds are plain values: nothing of theirs is linked, and a cluster may lack any of them.
+//! What other operators keep for Placement: its [`database`], its registration in [`keystone`], the
+//! [`topology`] of its pods and its application [`credential`]. Their kinds are plain values:
+//! nothing of theirs is linked, and a cluster may lack any of them.
 //!
-//! A reader says what it found, or what the condition of its step says meanwhile. A builder gives the body of a server-side apply; of what was there before, it gives back
-//! what is in its specification, so that nothing of it is lost.
+//! A reader says what it found, or what the condition of its step says meanwhile. A builder gives
+//! the body of a server-side apply; of what was there before, it gives back what is in its
+//! specification, so that nothing of it is lost.
 
 pub mod credential;
 pub mod database;
@@ -15,27 +17,33 @@ use weft_plan::{OWNER_LABEL, ObjectKey};
 
 use crate::conditions::State;
 
-/// On everything of somebody else's that must stay while the service uses it. placement-operator's own, so that what that operator holds is released too.
+/// On everything of somebody else's that must stay while the service uses it. placement-operator's
+/// own, so that what that operator holds is released too.
 pub const FINALIZER: &str = "openstack.org/placementapi";
 /// The field manager of this domain.
 const MANAGER: &str = "weft/placement";
 
 /// Whether an object carries a finalizer.
 pub fn holds(object: &Value, finalizer: &str) -> bool {
-    object["metadata"]["finalizers"].as_array().is_some_and(|all| all.iter().any(|one| one == finalizer))
+    object["metadata"]["finalizers"]
+        .as_array()
+        .is_some_and(|all| all.iter().any(|one| one == finalizer))
 }
 
 /// Whether an object was made for a PlacementAPI, by Weft or by placement-operator.
 pub fn is_of_placement(object: &Value) -> bool {
-    object["metadata"]["ownerReferences"].as_array().is_some_and(|owners| owners.iter().any(is_placement))
+    object["metadata"]["ownerReferences"]
+        .as_array()
+        .is_some_and(|owners| owners.iter().any(is_placement))
 }
 
 fn is_placement(owner: &Value) -> bool {
     owner["kind"] == KIND && text(&owner["apiVersion"]).split('/').next() == Some(GROUP)
 }
 
-/// A finalizer on an object of somebody else's, which has to stay while the service uses it, and labels by which it is found again. Nothing else of the
-/// object becomes Weft's: whoever has made it goes on to answer for it.
+/// A finalizer on an object of somebody else's, which has to stay while the service uses it, and
+/// labels by which it is found again. Nothing else of the object becomes Weft's: whoever has made
+/// it goes on to answer for it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
     /// The object.
@@ -45,10 +53,18 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Nothing if the object has all that, or is being deleted: then it takes no finalizer any more.
-    pub fn of(key: &ObjectKey, live: &Value, finalizer: &str, labels: &[(&str, &str)]) -> Option<Self> {
+    /// Nothing if the object has all that, or is being deleted: then it takes no finalizer any
+    /// more.
+    pub fn of(
+        key: &ObjectKey,
+        live: &Value,
+        finalizer: &str,
+        labels: &[(&str, &str)],
+    ) -> Option<Self> {
         let metadata = &live["metadata"];
-        let is_labelled = labels.iter().all(|(label, value)| metadata["labels"][label] == *value);
+        let is_labelled = labels
+            .iter()
+            .all(|(label, value)| metadata["labels"][label] == *value);
         if !metadata["deletionTimestamp"].is_null() || holds(live, finalizer) && is_labelled {
             return None;
         }
@@ -60,14 +76,25 @@ impl Claim {
         for (label, value) in labels {
             body["metadata"]["labels"][label] = (*value).into();
         }
-        Some(Self { key: key.clone(), body })
+        Some(Self {
+            key: key.clone(),
+            body,
+        })
     }
 
     /// What is put on the object, for people.
     pub fn puts(&self) -> String {
         let metadata = &self.body["metadata"];
-        let finalizers = metadata["finalizers"].as_array().into_iter().flatten().map(|finalizer| format!("finalizer {}", text(finalizer)));
-        let labels = metadata["labels"].as_object().into_iter().flatten().map(|(label, value)| format!("label {label}={}", text(value)));
+        let finalizers = metadata["finalizers"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|finalizer| format!("finalizer {}", text(finalizer)));
+        let labels = metadata["labels"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(label, value)| format!("label {label}={}", text(value)));
         finalizers.chain(labels).collect::<Vec<_>>().join(", ")
     }
 }
@@ -91,24 +118,35 @@ impl Release {
             return None;
         }
         label.map(|label| patch.take_label(label));
-        Some(Self { key: key.clone(), patch: patch.steps.into(), leaves: false })
+        Some(Self {
+            key: key.clone(),
+            patch: patch.steps.into(),
+            leaves: false,
+        })
     }
 
-    /// The same of an object that was made for the PlacementAPI, and that others may need when it does not any more: it is nobody's of ours from now on, and
-    /// stays when the PlacementAPI goes. Nothing if nothing of ours is on it.
+    /// The same of an object that was made for the PlacementAPI, and that others may need when it
+    /// does not any more: it is nobody's of ours from now on, and stays when the PlacementAPI goes.
+    /// Nothing if nothing of ours is on it.
     pub fn leaving(key: &ObjectKey, live: &Value, finalizer: &str) -> Option<Self> {
         let mut patch = Patch::of(live);
         let is_held = patch.take("finalizers", |one| one == finalizer);
         let owners = patch.take("ownerReferences", is_placement);
         let leaves = patch.take_label(OWNER_LABEL) || owners;
-        (is_held || leaves).then(|| Self { key: key.clone(), patch: patch.steps.into(), leaves })
+        (is_held || leaves).then(|| Self {
+            key: key.clone(),
+            patch: patch.steps.into(),
+            leaves,
+        })
     }
 
     /// What is taken off the object, for people.
     pub fn takes(&self) -> String {
         let steps = self.patch.as_array().into_iter().flatten();
         let taken = steps.filter_map(|step| {
-            let (list, which) = text(&step["path"]).strip_prefix("/metadata/")?.split_once('/')?;
+            let (list, which) = text(&step["path"])
+                .strip_prefix("/metadata/")?
+                .split_once('/')?;
             match (list, text(&step["op"])) {
                 ("finalizers", "test") => Some(format!("finalizer {}", text(&step["value"]))),
                 ("ownerReferences", "remove") => Some("owner".to_owned()),
@@ -119,16 +157,26 @@ impl Release {
         taken.collect::<Vec<_>>().join(", ")
     }
 
-    /// Leaves its fields, too: the next apply of ours, of a [`Claim`], then takes none of them along.
+    /// Leaves its fields, too: the next apply of ours, of a [`Claim`], then takes none of them
+    /// along.
     pub fn with_its_fields(mut self, live: &Value) -> Self {
-        let entries = live["metadata"]["managedFields"].as_array().into_iter().flatten();
-        let is_ours = |entry: &Value| entry["manager"] == MANAGER && entry["operation"] == "Apply" && entry["subresource"].is_null();
+        let entries = live["metadata"]["managedFields"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        let is_ours = |entry: &Value| {
+            entry["manager"] == MANAGER
+                && entry["operation"] == "Apply"
+                && entry["subresource"].is_null()
+        };
         if let Some(index) = entries.into_iter().position(is_ours)
             && let Some(steps) = self.patch.as_array_mut()
         {
             let path = format!("/metadata/managedFields/{index}");
             steps.push(json!({"op": "test", "path": format!("{path}/manager"), "value": MANAGER}));
-            steps.push(json!({"op": "replace", "path": format!("{path}/operation"), "value": "Update"}));
+            steps.push(
+                json!({"op": "replace", "path": format!("{path}/operation"), "value": "Update"}),
+            );
         }
         self
     }
@@ -143,15 +191,21 @@ struct Patch<'a> {
 impl<'a> Patch<'a> {
     fn of(live: &'a Value) -> Self {
         let metadata = &live["metadata"];
-        Self { metadata, steps: vec![json!({"op": "test", "path": "/metadata/uid", "value": metadata["uid"]})] }
+        Self {
+            metadata,
+            steps: vec![json!({"op": "test", "path": "/metadata/uid", "value": metadata["uid"]})],
+        }
     }
 
     /// Takes one out of a list. Returns whether it is there.
     fn take(&mut self, list: &str, is_it: impl Fn(&Value) -> bool) -> bool {
         let all = self.metadata[list].as_array().into_iter().flatten();
-        let Some((index, found)) = all.enumerate().find(|(_, one)| is_it(one)) else { return false };
+        let Some((index, found)) = all.enumerate().find(|(_, one)| is_it(one)) else {
+            return false;
+        };
         let path = format!("/metadata/{list}/{index}");
-        self.steps.push(json!({"op": "test", "path": path, "value": found}));
+        self.steps
+            .push(json!({"op": "test", "path": path, "value": found}));
         self.steps.push(json!({"op": "remove", "path": path}));
         true
     }
@@ -169,29 +223,42 @@ impl<'a> Patch<'a> {
 
 /// A condition of an object of an OpenStack operator, in their form.
 fn condition<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
-    object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == name)
+    object["status"]["conditions"]
+        .as_array()?
+        .iter()
+        .find(|condition| condition["type"] == name)
 }
 
-/// Whether what an object says in status is about an older specification. Not all of them tell which one it is about.
+/// Whether what an object says in status is about an older specification. Not all of them tell
+/// which one it is about.
 fn is_outdated(object: &Value) -> bool {
     let observed = &object["status"]["observedGeneration"];
     observed.is_number() && *observed != object["metadata"]["generation"]
 }
 
-/// What a peer says of itself as a whole. As lib-common does it: its Ready if that is True, else the worst of its conditions, the latest of equally bad
-/// ones. Nothing while it says nothing.
+/// What a peer says of itself as a whole. As lib-common does it: its Ready if that is True, else
+/// the worst of its conditions, the latest of equally bad ones. Nothing while it says nothing.
 fn mirror(object: &Value) -> Option<State> {
     let conditions = object["status"]["conditions"].as_array()?;
     let ready = condition(object, "Ready").filter(|ready| ready["status"] == "True");
     let since = |condition: &Value| text(&condition["lastTransitionTime"]).to_owned();
-    let worst =
-        || conditions.iter().min_by_key(|condition| (badness(condition), std::cmp::Reverse(since(condition)), text(&condition["type"])));
+    let worst = || {
+        conditions.iter().min_by_key(|condition| {
+            (
+                badness(condition),
+                std::cmp::Reverse(since(condition)),
+                text(&condition["type"]),
+            )
+        })
+    };
     let mirrored = ready.or_else(worst)?;
     let (status, message) = (text(&mirrored["status"]), text(&mirrored["message"]));
     if status == "True" {
         return Some(State::ready(message));
     }
-    let severity = mirrored["severity"].as_str().filter(|severity| status == "False" && !severity.is_empty());
+    let severity = mirrored["severity"]
+        .as_str()
+        .filter(|severity| status == "False" && !severity.is_empty());
     Some(State {
         status: status.to_owned(),
         severity: severity.map(str::to_owned),
@@ -240,14 +307,34 @@ mod tests {
     fn a_peer_is_as_well_as_the_worst_of_what_it_says() {
         let ready = one("Ready", "Unknown", "", 9);
         let expected = |status: &str, severity: Option<&str>, of: &str| {
-            Some((status.to_owned(), severity.map(str::to_owned), format!("{of} is {status}")))
+            Some((
+                status.to_owned(),
+                severity.map(str::to_owned),
+                format!("{of} is {status}"),
+            ))
         };
-        let all =
-            [one("A", "True", "", 9), one("B", "False", "Info", 5), one("C", "False", "Info", 6), one("D", "False", "Warning", 1), ready];
+        let all = [
+            one("A", "True", "", 9),
+            one("B", "False", "Info", 5),
+            one("C", "False", "Info", 6),
+            one("D", "False", "Warning", 1),
+            ready,
+        ];
         assert_eq!(mirrored(&all), expected("False", Some("Warning"), "D"));
-        assert_eq!(mirrored(&all[..3]), expected("False", Some("Info"), "C"), "the latest");
-        assert_eq!(mirrored(&[all[0].clone(), all[4].clone()]), expected("Unknown", None, "Ready"));
-        assert_eq!(mirrored(&[one("Ready", "True", "", 1), all[3].clone()]), expected("True", None, "Ready"), "it has to know");
+        assert_eq!(
+            mirrored(&all[..3]),
+            expected("False", Some("Info"), "C"),
+            "the latest"
+        );
+        assert_eq!(
+            mirrored(&[all[0].clone(), all[4].clone()]),
+            expected("Unknown", None, "Ready")
+        );
+        assert_eq!(
+            mirrored(&[one("Ready", "True", "", 1), all[3].clone()]),
+            expected("True", None, "Ready"),
+            "it has to know"
+        );
         assert_eq!(mirrored(&[]), None);
         assert_eq!(mirror(&json!({})), None);
     }
@@ -261,13 +348,18 @@ mod tests {
             claim(&live).unwrap().body["metadata"],
             json!({"name": "ac", "namespace": "cloud", "uid": "1", "finalizers": [FINALIZER], "labels": {"weft.network/x": "y"}})
         );
-        assert_eq!(claim(&live).unwrap().puts(), format!("finalizer {FINALIZER}, label weft.network/x=y"));
+        assert_eq!(
+            claim(&live).unwrap().puts(),
+            format!("finalizer {FINALIZER}, label weft.network/x=y")
+        );
         assert_eq!(Release::of(&key, &live, FINALIZER, None), None);
         live["metadata"]["finalizers"] = json!(["other/one", FINALIZER]);
         assert!(claim(&live).is_some(), "the label is missing");
         live["metadata"]["labels"]["weft.network/x"] = "y".into();
         assert_eq!(claim(&live), None);
-        let patch = Release::of(&key, &live, FINALIZER, Some("weft.network/x")).unwrap().patch;
+        let patch = Release::of(&key, &live, FINALIZER, Some("weft.network/x"))
+            .unwrap()
+            .patch;
         assert_eq!(
             (&patch[1], &patch[2], &patch[3]),
             (
@@ -277,14 +369,22 @@ mod tests {
             )
         );
         let both = format!("finalizer {FINALIZER}, label weft.network/x");
-        assert_eq!(Release::of(&key, &live, FINALIZER, Some("weft.network/x")).unwrap().takes(), both);
+        assert_eq!(
+            Release::of(&key, &live, FINALIZER, Some("weft.network/x"))
+                .unwrap()
+                .takes(),
+            both
+        );
         let going = json!({"metadata": {"name": "ac", "uid": "1", "deletionTimestamp": "2026-01-01T00:00:00Z"}});
         assert_eq!(claim(&going), None, "the API server would refuse it");
     }
 
     #[test]
     fn what_is_left_has_no_owner_no_label_and_no_fields_of_ours() {
-        assert_eq!(MANAGER, weft_plan::manager(&crate::Placement::new(crate::Settings::default())));
+        assert_eq!(
+            MANAGER,
+            weft_plan::manager(&crate::Placement::new(crate::Settings::default()))
+        );
         let key = ObjectKey::new(kinds::MARIADB_ACCOUNT, "cloud", "a");
         let owner = json!({"apiVersion": "placement.openstack.org/v1beta1", "kind": "PlacementAPI", "name": "placement", "uid": "2"});
         let live = json!({"metadata": {"name": "a", "uid": "1", "finalizers": ["other/one", FINALIZER], "labels": {"a": "b", OWNER_LABEL: "x"},
@@ -292,27 +392,62 @@ mod tests {
             "managedFields": [{"manager": "other", "operation": "Apply"}, {"manager": MANAGER, "operation": "Apply"}]}});
         let release = Release::leaving(&key, &live, FINALIZER).unwrap();
         assert!(release.leaves);
-        assert_eq!(release.takes(), format!("finalizer {FINALIZER}, owner, label {OWNER_LABEL}"));
+        assert_eq!(
+            release.takes(),
+            format!("finalizer {FINALIZER}, owner, label {OWNER_LABEL}")
+        );
         let paths = |release: &Release| -> Vec<String> {
-            let steps = release.patch.as_array().unwrap().iter().filter(|step| step["op"] != "test");
+            let steps = release
+                .patch
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter(|step| step["op"] != "test");
             steps.map(|step| text(&step["path"]).to_owned()).collect()
         };
-        let kept = ["/metadata/finalizers/1", "/metadata/ownerReferences/1", "/metadata/labels/weft.network~1owner"];
-        assert_eq!(paths(&release), kept, "an apply of ours finds its fields again");
+        let kept = [
+            "/metadata/finalizers/1",
+            "/metadata/ownerReferences/1",
+            "/metadata/labels/weft.network~1owner",
+        ];
+        assert_eq!(
+            paths(&release),
+            kept,
+            "an apply of ours finds its fields again"
+        );
         let forgotten = paths(&release.with_its_fields(&live));
-        assert_eq!((&forgotten[..3], forgotten[3].as_str()), (&kept.map(str::to_owned)[..], "/metadata/managedFields/1/operation"));
+        assert_eq!(
+            (&forgotten[..3], forgotten[3].as_str()),
+            (
+                &kept.map(str::to_owned)[..],
+                "/metadata/managedFields/1/operation"
+            )
+        );
         let theirs = json!({"metadata": {"name": "a", "uid": "1", "finalizers": [FINALIZER]}});
-        assert!(!Release::leaving(&key, &theirs, FINALIZER).unwrap().leaves, "it has always been somebody else's");
-        assert_eq!(Release::leaving(&key, &json!({"metadata": {"name": "a", "uid": "1"}}), FINALIZER), None);
+        assert!(
+            !Release::leaving(&key, &theirs, FINALIZER).unwrap().leaves,
+            "it has always been somebody else's"
+        );
+        assert_eq!(
+            Release::leaving(
+                &key,
+                &json!({"metadata": {"name": "a", "uid": "1"}}),
+                FINALIZER
+            ),
+            None
+        );
     }
 
     #[test]
     fn what_was_made_for_a_placement_api_is_known_by_its_owner() {
-        let owned = |owners: Value| is_of_placement(&json!({"metadata": {"ownerReferences": owners}}));
+        let owned =
+            |owners: Value| is_of_placement(&json!({"metadata": {"ownerReferences": owners}}));
         assert!(owned(
             json!([{"apiVersion": "v1", "kind": "Secret"}, {"apiVersion": "placement.openstack.org/v1beta1", "kind": "PlacementAPI"}])
         ));
-        assert!(!owned(json!([{"apiVersion": "nova.openstack.org/v1beta1", "kind": "Nova"}])));
+        assert!(!owned(
+            json!([{"apiVersion": "nova.openstack.org/v1beta1", "kind": "Nova"}])
+        ));
         assert!(!is_of_placement(&json!({"metadata": {}})));
     }
 }

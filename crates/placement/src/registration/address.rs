@@ -5,7 +5,8 @@ use std::{fmt, net::Ipv6Addr, str::FromStr};
 use regex::Regex;
 use weft_api::placement::patterns;
 
-/// Scheme, host, port and path of a Keystone: `https://Keystone.example:443/identity/v3/` and `https://keystone.example/identity` are the same one.
+/// Scheme, host, port and path of a Keystone: `https://Keystone.example:443/identity/v3/` and
+/// `https://keystone.example/identity` are the same one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Address(String);
 
@@ -46,21 +47,30 @@ impl FromStr for Address {
         let (scheme, rest) = text.split_once("://").ok_or_else(form)?;
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         // An address in brackets has colons of its own.
-        let port = authority.rfind(':').filter(|at| authority.rfind(']').is_none_or(|bracket| bracket < *at));
+        let port = authority
+            .rfind(':')
+            .filter(|at| authority.rfind(']').is_none_or(|bracket| bracket < *at));
         let (host, port) = authority.split_at(port.unwrap_or(authority.len()));
         let usual = if scheme == "https" { ":443" } else { ":80" };
         let port = if port == usual { "" } else { port };
-        let host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        let host = match host
+            .strip_prefix('[')
+            .and_then(|host| host.strip_suffix(']'))
+        {
             Some(address) => format!("[{}]", address.parse::<Ipv6Addr>().map_err(|_| form())?),
             None => host.to_ascii_lowercase(),
         };
         let path = path.trim_end_matches('/');
-        Ok(Self(format!("{scheme}://{host}{port}{}", path.strip_suffix("/v3").unwrap_or(path))))
+        Ok(Self(format!(
+            "{scheme}://{host}{port}{}",
+            path.strip_suffix("/v3").unwrap_or(path)
+        )))
     }
 }
 
 impl Address {
-    /// The address of version 3 of the API, without a slash at its end: requests go to what is below it.
+    /// The address of version 3 of the API, without a slash at its end: requests go to what is
+    /// below it.
     pub fn api(&self) -> String {
         format!("{}/v3", self.0)
     }
@@ -80,13 +90,25 @@ impl FromStr for Addresses {
     type Err = AddressError;
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
-        text.split(',').map(str::trim).filter(|one| !one.is_empty()).map(str::parse).collect::<Result<_, _>>().map(Self)
+        text.split(',')
+            .map(str::trim)
+            .filter(|one| !one.is_empty())
+            .map(str::parse)
+            .collect::<Result<_, _>>()
+            .map(Self)
     }
 }
 
 impl fmt::Display for Addresses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.iter().map(ToString::to_string).collect::<Vec<_>>().join(","))
+        f.write_str(
+            &self
+                .0
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(","),
+        )
     }
 }
 
@@ -102,15 +124,24 @@ mod tests {
     #[test]
     fn one_keystone_has_one_spelling() {
         for (one, other) in [
-            ("https://Keystone.Example:443/v3/", "https://keystone.example"),
-            ("http://keystone.example:80/identity/v3", "http://keystone.example/identity/"),
+            (
+                "https://Keystone.Example:443/v3/",
+                "https://keystone.example",
+            ),
+            (
+                "http://keystone.example:80/identity/v3",
+                "http://keystone.example/identity/",
+            ),
             ("http://[FD00:0::1]:5000", "http://[fd00::1]:5000/v3"),
         ] {
             assert_eq!(read(one), read(other));
             assert_eq!(read(&read(one).to_string()), read(one));
             assert_eq!(read(&read(one).api()), read(one));
         }
-        assert_eq!(read("https://keystone.example/identity/").api(), "https://keystone.example/identity/v3");
+        assert_eq!(
+            read("https://keystone.example/identity/").api(),
+            "https://keystone.example/identity/v3"
+        );
         assert_eq!(read("http://[fd00::1]").to_string(), "http://[fd00::1]");
     }
 
@@ -133,6 +164,9 @@ mod tests {
     fn a_list_names_the_address_that_is_wrong() {
         let list: Addresses = "https://a , http://b:5000/v3,".parse().unwrap();
         assert_eq!(list.to_string(), "https://a,http://b:5000");
-        assert_eq!("https://a,*".parse::<Addresses>(), Err(AddressError::Form("*".to_owned())));
+        assert_eq!(
+            "https://a,*".parse::<Addresses>(),
+            Err(AddressError::Form("*".to_owned()))
+        );
     }
 }

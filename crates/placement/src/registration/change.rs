@@ -103,31 +103,72 @@ pub struct Request {
 impl Change {
     /// The request that makes it.
     pub fn request(&self, wanted: &Wanted, found: &Found) -> Request {
-        let post = |path: &str, body: Value| Request { method: "POST", path: path.to_owned(), body: Some(body) };
-        let patch = |kind: &str, id: &str, body: Value| Request { method: "PATCH", path: below(kind, id), body: Some(body) };
-        let delete = |kind: &str, id: &str| Request { method: "DELETE", path: below(kind, id), body: None };
+        let post = |path: &str, body: Value| Request {
+            method: "POST",
+            path: path.to_owned(),
+            body: Some(body),
+        };
+        let patch = |kind: &str, id: &str, body: Value| Request {
+            method: "PATCH",
+            path: below(kind, id),
+            body: Some(body),
+        };
+        let delete = |kind: &str, id: &str| Request {
+            method: "DELETE",
+            path: below(kind, id),
+            body: None,
+        };
         match self {
-            Self::CreateProject => post("/projects", json!({"project": {"name": PROJECT, "domain_id": found.domain}})),
+            Self::CreateProject => post(
+                "/projects",
+                json!({"project": {"name": PROJECT, "domain_id": found.domain}}),
+            ),
             Self::CreateUser { project } => post(
                 "/users",
                 json!({"user": {"name": wanted.user, "domain_id": found.domain, "password": wanted.password, "default_project_id": project}}),
             ),
-            Self::SetPassword { user, .. } => patch("users", user, json!({"user": {"password": wanted.password, "enabled": true}})),
+            Self::SetPassword { user, .. } => patch(
+                "users",
+                user,
+                json!({"user": {"password": wanted.password, "enabled": true}}),
+            ),
             Self::CreateRole(role) => post("/roles", json!({"role": {"name": role}})),
-            Self::Grant { id, project, user, .. } => {
-                let path = format!("/projects/{}/users/{}/roles/{}", encoded(project), encoded(user), encoded(id));
-                Request { method: "PUT", path, body: None }
+            Self::Grant {
+                id, project, user, ..
+            } => {
+                let path = format!(
+                    "/projects/{}/users/{}/roles/{}",
+                    encoded(project),
+                    encoded(user),
+                    encoded(id)
+                );
+                Request {
+                    method: "PUT",
+                    path,
+                    body: None,
+                }
             }
             Self::CreateService => {
                 let service = json!({"name": SERVICE, "type": SERVICE, "description": "Placement Service", "enabled": true});
                 post("/services", json!({"service": service}))
             }
-            Self::EnableService { service } => patch("services", service, json!({"service": {"enabled": true}})),
-            Self::CreateEndpoint { service, interface, region, url } => {
+            Self::EnableService { service } => {
+                patch("services", service, json!({"service": {"enabled": true}}))
+            }
+            Self::CreateEndpoint {
+                service,
+                interface,
+                region,
+                url,
+            } => {
                 let endpoint = json!({"service_id": service, "interface": interface, "region_id": region, "url": url, "enabled": true});
                 post("/endpoints", json!({"endpoint": endpoint}))
             }
-            Self::ChangeEndpoint { id, to, .. } => patch("endpoints", id, json!({"endpoint": {"url": to, "enabled": true}})),
+            Self::ChangeEndpoint { id, to, .. } => patch(
+                "endpoints",
+                id,
+                json!({"endpoint": {"url": to, "enabled": true}}),
+            ),
             Self::DeleteEndpoint { id, .. } => delete("endpoints", id),
             Self::DeleteUser { user, .. } => delete("users", user),
             Self::DeleteService { service } => delete("services", service),
@@ -149,10 +190,27 @@ impl fmt::Display for Change {
             Self::Grant { role, .. } => write!(f, "role {role} in project {PROJECT} given"),
             Self::CreateService => write!(f, "service {SERVICE} created"),
             Self::EnableService { .. } => write!(f, "service {SERVICE} enabled"),
-            Self::CreateEndpoint { interface, region, url, .. } => write!(f, "{interface} endpoint {url} in region {region} created"),
-            Self::ChangeEndpoint { interface, from, to, .. } if from == to => write!(f, "{interface} endpoint {to} enabled"),
-            Self::ChangeEndpoint { interface, from, to, .. } => write!(f, "{interface} endpoint changed from {from} to {to}"),
-            Self::DeleteEndpoint { interface, url, .. } => write!(f, "{interface} endpoint {url} deleted"),
+            Self::CreateEndpoint {
+                interface,
+                region,
+                url,
+                ..
+            } => write!(f, "{interface} endpoint {url} in region {region} created"),
+            Self::ChangeEndpoint {
+                interface,
+                from,
+                to,
+                ..
+            } if from == to => write!(f, "{interface} endpoint {to} enabled"),
+            Self::ChangeEndpoint {
+                interface,
+                from,
+                to,
+                ..
+            } => write!(f, "{interface} endpoint changed from {from} to {to}"),
+            Self::DeleteEndpoint { interface, url, .. } => {
+                write!(f, "{interface} endpoint {url} deleted")
+            }
             Self::DeleteUser { name, .. } => write!(f, "user {name} deleted"),
             Self::DeleteService { .. } => write!(f, "service {SERVICE} deleted"),
         }

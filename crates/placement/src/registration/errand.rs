@@ -1,4 +1,5 @@
-//! What is to be done at Keystone at one go, and what came of it. An assessment asks for it; whoever carries the assessment out does it beside.
+//! What is to be done at Keystone at one go, and what came of it. An assessment asks for it;
+//! whoever carries the assessment out does it beside.
 
 use std::fmt;
 
@@ -15,7 +16,8 @@ pub struct Access {
     pub user: String,
     /// That user's password.
     pub password: String,
-    /// How the user is called in messages: a name that comes from a Secret is not shown. For example `the user of field 'username' of secret/keystone-admin`.
+    /// How the user is called in messages: a name that comes from a Secret is not shown. For
+    /// example `the user of field 'username' of secret/keystone-admin`.
     pub called: String,
 }
 
@@ -54,12 +56,19 @@ pub enum Progress {
 
 impl fmt::Debug for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Access").field("keystone", &self.keystone).field("user", &self.called).finish_non_exhaustive()
+        f.debug_struct("Access")
+            .field("keystone", &self.keystone)
+            .field("user", &self.called)
+            .finish_non_exhaustive()
     }
 }
 
 impl fmt::Debug for Errand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Errand").field("part", &self.part).field("access", &self.access).field("wanted", &self.wanted).finish()
+        f.debug_struct("Errand")
+            .field("part", &self.part)
+            .field("access", &self.access)
+            .field("wanted", &self.wanted)
+            .finish()
     }
 }

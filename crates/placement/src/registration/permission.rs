@@ -1,7 +1,9 @@
 //! Which values of Secrets may be sent to a Keystone, and to which one.
 //!
-//! Whoever writes a PlacementAPI names Secrets, their keys and the address, and need not be allowed to read these Secrets. So somebody else permits it:
-//! for a Secret whoever may write it, by annotations; for an address the administrator of the operator, by a list, and then of the usual keys alone.
+//! Whoever writes a PlacementAPI names Secrets, their keys and the address, and need not be allowed
+//! to read these Secrets. So somebody else permits it: for a Secret whoever may write it, by
+//! annotations; for an address the administrator of the operator, by a list, and then of the usual
+//! keys alone.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +14,8 @@ use crate::world::Secret;
 pub const URLS: &str = "weft.network/keystone-url";
 /// The annotation of a Secret with the keys whose values may be sent beside the usual ones.
 pub const KEYS: &str = "weft.network/keystone-keys";
-/// The annotation of an administrator's Secret with the users whom the administrator changes and deletes beside [`USER`].
+/// The annotation of an administrator's Secret with the users whom the administrator changes and
+/// deletes beside [`USER`].
 pub const USERS: &str = "weft.network/keystone-users";
 /// The user whom every administrator changes.
 pub const USER: &str = "placement";
@@ -37,7 +40,8 @@ pub struct Ask<'a> {
     pub user: Option<&'a str>,
 }
 
-/// A Keystone to which values may be sent. Only [`permitted`] makes one, so that nothing is sent without having been asked for.
+/// A Keystone to which values may be sent. Only [`permitted`] makes one, so that nothing is sent
+/// without having been asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permitted {
     to: Address,
@@ -50,7 +54,8 @@ impl Permitted {
         &self.to
     }
 
-    /// Whether the operator's administrator lists it. If not, whoever may write Secrets chooses it, and status must tell nothing about other hosts.
+    /// Whether the operator's administrator lists it. If not, whoever may write Secrets chooses it,
+    /// and status must tell nothing about other hosts.
     pub fn is_listed(&self) -> bool {
         self.is_listed
     }
@@ -66,51 +71,100 @@ impl Permission {
     pub fn of(namespace: &str, secret: &Secret) -> Self {
         let list = |annotation: &str| {
             let text = secret.annotation(annotation).unwrap_or_default();
-            text.split(|c: char| c == ',' || c.is_whitespace()).filter(|one| !one.is_empty()).map(str::to_owned).collect()
+            text.split(|c: char| c == ',' || c.is_whitespace())
+                .filter(|one| !one.is_empty())
+                .map(str::to_owned)
+                .collect()
         };
-        Self { namespace: namespace.to_owned(), secret: secret.name().to_owned(), urls: list(URLS), keys: list(KEYS), users: list(USERS) }
+        Self {
+            namespace: namespace.to_owned(),
+            secret: secret.name().to_owned(),
+            urls: list(URLS),
+            keys: list(KEYS),
+            users: list(USERS),
+        }
     }
 }
 
-/// Whether all of this may be sent to a Keystone. `listed` are those that the operator's administrator lists.
+/// Whether all of this may be sent to a Keystone. `listed` are those that the operator's
+/// administrator lists.
 ///
 /// # Errors
 /// Something may not.
-pub fn permitted(to: &Address, listed: &[Address], asks: &[Ask<'_>]) -> Result<Permitted, NotPermitted> {
+pub fn permitted(
+    to: &Address,
+    listed: &[Address],
+    asks: &[Ask<'_>],
+) -> Result<Permitted, NotPermitted> {
     let is_listed = listed.contains(to);
-    let lacks: Vec<_> = asks.iter().filter_map(|ask| lack(to, is_listed, ask)).collect();
+    let lacks: Vec<_> = asks
+        .iter()
+        .filter_map(|ask| lack(to, is_listed, ask))
+        .collect();
     if lacks.is_empty() {
-        return Ok(Permitted { to: to.clone(), is_listed });
+        return Ok(Permitted {
+            to: to.clone(),
+            is_listed,
+        });
     }
-    let listing = format!("; or the operator's administrator lists the address, for the usual keys of all Secrets: --keystone-urls {to}");
-    let is_about_address = asks.iter().any(|ask| !is_listed && !permits(ask.permission, to));
-    Err(NotPermitted(format!("{}{}", lacks.join("; "), if is_about_address { listing.as_str() } else { "" })))
+    let listing = format!(
+        "; or the operator's administrator lists the address, for the usual keys of all Secrets: --keystone-urls {to}"
+    );
+    let is_about_address = asks
+        .iter()
+        .any(|ask| !is_listed && !permits(ask.permission, to));
+    Err(NotPermitted(format!(
+        "{}{}",
+        lacks.join("; "),
+        if is_about_address {
+            listing.as_str()
+        } else {
+            ""
+        }
+    )))
 }
 
 fn permits(permission: &Permission, to: &Address) -> bool {
-    permission.urls.iter().any(|url| url.parse().is_ok_and(|url: Address| url == *to))
+    permission
+        .urls
+        .iter()
+        .any(|url| url.parse().is_ok_and(|url: Address| url == *to))
 }
 
 /// What is lacking for this, with the command that permits it.
 fn lack(to: &Address, is_listed: bool, ask: &Ask<'_>) -> Option<String> {
-    let Ask { permission, keys, user } = ask;
+    let Ask {
+        permission,
+        keys,
+        user,
+    } = ask;
     let (mut whats, mut annotations) = (Vec::new(), Vec::new());
     if !is_listed && !permits(permission, to) {
         whats.push(format!("nothing of it may be sent to {to}"));
         annotations.push(format!("{URLS}={to}"));
     }
-    let unusual = keys.iter().filter(|(key, usual)| key != usual && !permission.keys.contains(*key)).map(|(key, _)| *key);
+    let unusual = keys
+        .iter()
+        .filter(|(key, usual)| key != usual && !permission.keys.contains(*key))
+        .map(|(key, _)| *key);
     let unusual: BTreeSet<_> = unusual.collect();
     if !unusual.is_empty() {
         let all = unusual.into_iter().collect::<Vec<_>>();
-        whats.push(format!("of '{}' nothing may be sent to any Keystone", all.join("' and '")));
+        whats.push(format!(
+            "of '{}' nothing may be sent to any Keystone",
+            all.join("' and '")
+        ));
         annotations.push(format!("{KEYS}={}", all.join(",")));
     }
     if let Some(user) = user.filter(|user| *user != USER && !permission.users.contains(*user)) {
-        whats.push(format!("its user may not change the user {user:?} in Keystone"));
+        whats.push(format!(
+            "its user may not change the user {user:?} in Keystone"
+        ));
         annotations.push(format!("{USERS}={user}"));
     }
-    let Permission { namespace, secret, .. } = permission;
+    let Permission {
+        namespace, secret, ..
+    } = permission;
     (!whats.is_empty()).then(|| {
         format!(
             "secret/{secret}: {}. Whoever may write that Secret permits it: kubectl -n {namespace} annotate secret {secret} {}",
@@ -141,22 +195,45 @@ mod tests {
         Permission::of("cloud", &Secret::new(Arc::new(secret)))
     }
 
-    fn said(permission: &Permission, listed: &[Address], keys: &[(&str, &str)], user: Option<&str>) -> String {
-        permitted(&keystone(), listed, &[Ask { permission, keys, user }]).map_or_else(|error| error.to_string(), |_| String::new())
+    fn said(
+        permission: &Permission,
+        listed: &[Address],
+        keys: &[(&str, &str)],
+        user: Option<&str>,
+    ) -> String {
+        permitted(
+            &keystone(),
+            listed,
+            &[Ask {
+                permission,
+                keys,
+                user,
+            }],
+        )
+        .map_or_else(|error| error.to_string(), |_| String::new())
     }
 
     #[test]
     fn debug_output_of_an_access_shows_where_and_no_secret() {
         let access = super::super::errand::Access {
-            keystone: Permitted { to: keystone(), is_listed: true },
+            keystone: Permitted {
+                to: keystone(),
+                is_listed: true,
+            },
             bundle: None,
             user: "root-user".into(),
             password: "hunter2".into(),
             called: "the user of field 'u'".into(),
         };
         let shown = format!("{access:?}");
-        assert!(shown.contains("keystone.example") && shown.contains("the user of field 'u'"), "{shown}");
-        assert!(!shown.contains("root-user") && !shown.contains("hunter2"), "{shown}");
+        assert!(
+            shown.contains("keystone.example") && shown.contains("the user of field 'u'"),
+            "{shown}"
+        );
+        assert!(
+            !shown.contains("root-user") && !shown.contains("hunter2"),
+            "{shown}"
+        );
     }
 
     #[test]
@@ -168,19 +245,43 @@ mod tests {
              kubectl -n cloud annotate secret admin weft.network/keystone-url=https://keystone.example:5000; \
              or the operator's administrator lists the address, for the usual keys of all Secrets: --keystone-urls https://keystone.example:5000"
         );
-        assert!(!said(&none, &["https://keystone.example".parse().unwrap()], &USUAL, None).is_empty(), "another port");
+        assert!(
+            !said(
+                &none,
+                &["https://keystone.example".parse().unwrap()],
+                &USUAL,
+                None
+            )
+            .is_empty(),
+            "another port"
+        );
         assert_eq!(said(&none, &[keystone()], &USUAL, Some("placement")), "");
     }
 
     #[test]
     fn an_annotation_permits_the_addresses_that_it_names() {
-        for urls in
-            ["https://keystone.example:5000/v3", "https://a, https://KEYSTONE.example:5000/", "nonsense https://keystone.example:5000"]
-        {
-            assert_eq!(said(&permission(&[(URLS, urls)]), &[], &USUAL, None), "", "{urls}");
+        for urls in [
+            "https://keystone.example:5000/v3",
+            "https://a, https://KEYSTONE.example:5000/",
+            "nonsense https://keystone.example:5000",
+        ] {
+            assert_eq!(
+                said(&permission(&[(URLS, urls)]), &[], &USUAL, None),
+                "",
+                "{urls}"
+            );
         }
-        for urls in ["", "*", "https://keystone.example", "http://keystone.example:5000", "https://keystone.example:5000/other"] {
-            assert!(!said(&permission(&[(URLS, urls)]), &[], &USUAL, None).is_empty(), "{urls}");
+        for urls in [
+            "",
+            "*",
+            "https://keystone.example",
+            "http://keystone.example:5000",
+            "https://keystone.example:5000/other",
+        ] {
+            assert!(
+                !said(&permission(&[(URLS, urls)]), &[], &USUAL, None).is_empty(),
+                "{urls}"
+            );
         }
     }
 
@@ -197,15 +298,29 @@ mod tests {
         let all = permission(&[(KEYS, "AdminUser,AdminPassword"), (USERS, "nova")]);
         assert_eq!(said(&all, &listed, &keys, Some("nova")), "");
         let swapped = [("password", "username"), ("password", "password")];
-        assert!(said(&all, &listed, &swapped, None).contains("of 'password' nothing"), "a password is no name of a user");
+        assert!(
+            said(&all, &listed, &swapped, None).contains("of 'password' nothing"),
+            "a password is no name of a user"
+        );
         assert!(said(&all, &[], &keys, None).contains(URLS));
     }
 
     #[test]
     fn each_secret_has_to_permit_what_is_sent_of_it() {
-        let (own, foreign) = (permission(&[(URLS, "https://keystone.example:5000")]), permission(&[]));
-        let ask = |permission| Ask { permission, keys: &USUAL, user: None };
+        let (own, foreign) = (
+            permission(&[(URLS, "https://keystone.example:5000")]),
+            permission(&[]),
+        );
+        let ask = |permission| Ask {
+            permission,
+            keys: &USUAL,
+            user: None,
+        };
         assert!(permitted(&keystone(), &[], &[ask(&own), ask(&foreign)]).is_err());
-        assert!(!permitted(&keystone(), &[], &[ask(&own), ask(&own)]).unwrap().is_listed());
+        assert!(
+            !permitted(&keystone(), &[], &[ask(&own), ask(&own)])
+                .unwrap()
+                .is_listed()
+        );
     }
 }

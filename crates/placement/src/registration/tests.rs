@@ -5,18 +5,33 @@ use serde_json::{Value, json};
 use super::*;
 
 fn wanted() -> Wanted {
-    let urls = ["http://placement-internal.cloud.svc:8778".to_owned(), "https://placement.example".to_owned()];
-    Wanted { user: "placement".into(), password: "geheim".into(), region: None, urls }
+    let urls = [
+        "http://placement-internal.cloud.svc:8778".to_owned(),
+        "https://placement.example".to_owned(),
+    ];
+    Wanted {
+        user: "placement".into(),
+        password: "geheim".into(),
+        region: None,
+        urls,
+    }
 }
 
 /// An answer with all that an answer to a creation has.
 fn answer(change: &Change, number: usize) -> Value {
     let id = format!("id-{number}");
     match change {
-        Change::CreateEndpoint { interface, region, url, .. } => {
+        Change::CreateEndpoint {
+            interface,
+            region,
+            url,
+            ..
+        } => {
             json!({"endpoint": {"id": id, "interface": interface, "region_id": region, "url": url, "enabled": true}})
         }
-        _ => json!({"project": {"id": id}, "user": {"id": id}, "role": {"id": id}, "service": {"id": id}}),
+        _ => {
+            json!({"project": {"id": id}, "user": {"id": id}, "role": {"id": id}, "service": {"id": id}})
+        }
     }
 }
 
@@ -25,11 +40,17 @@ fn next(wanted: &Wanted, found: &Found) -> Option<Change> {
 }
 
 /// All changes until nothing is left to do.
-fn carried_out(wanted: &Wanted, found: &mut Found, next: impl Fn(&Wanted, &Found) -> Option<Change>) -> Vec<Change> {
+fn carried_out(
+    wanted: &Wanted,
+    found: &mut Found,
+    next: impl Fn(&Wanted, &Found) -> Option<Change>,
+) -> Vec<Change> {
     let mut changes = vec![];
     while let Some(change) = next(wanted, found) {
         assert!(changes.len() < 50, "no end: {changes:?}");
-        found.learn(&change, &answer(&change, changes.len())).unwrap();
+        found
+            .learn(&change, &answer(&change, changes.len()))
+            .unwrap();
         changes.push(change);
     }
     changes
@@ -40,7 +61,11 @@ fn told(changes: &[Change]) -> Vec<String> {
 }
 
 fn registered() -> Found {
-    let mut found = Found { region: "RegionOne".into(), domain: "default".into(), ..Found::default() };
+    let mut found = Found {
+        region: "RegionOne".into(),
+        domain: "default".into(),
+        ..Found::default()
+    };
     found.roles("admin", &[json!({"id": "r-admin"})]).unwrap();
     carried_out(&wanted(), &mut found, next);
     found
@@ -48,7 +73,10 @@ fn registered() -> Found {
 
 #[test]
 fn an_empty_keystone_gets_everything_in_order_and_then_nothing() {
-    let mut found = Found { region: "RegionOne".into(), ..Found::default() };
+    let mut found = Found {
+        region: "RegionOne".into(),
+        ..Found::default()
+    };
     found.roles("admin", &[json!({"id": "r-admin"})]).unwrap();
     let changes = carried_out(&wanted(), &mut found, next);
     assert_eq!(
@@ -76,11 +104,23 @@ fn another_address_and_another_password_are_one_change_each() {
     let changes = carried_out(&other, &mut found, next);
     assert_eq!(
         told(&changes),
-        ["password of user placement changed", "public endpoint changed from https://placement.example to https://elsewhere.example"]
+        [
+            "password of user placement changed",
+            "public endpoint changed from https://placement.example to https://elsewhere.example"
+        ]
     );
     let request = changes[0].request(&other, &found);
-    assert_eq!((request.method, request.body.unwrap()["user"]["password"].clone()), ("PATCH", json!("geheim")));
-    assert!(!format!("{changes:?}{other:?}").contains("geheim"), "no password is shown");
+    assert_eq!(
+        (
+            request.method,
+            request.body.unwrap()["user"]["password"].clone()
+        ),
+        ("PATCH", json!("geheim"))
+    );
+    assert!(
+        !format!("{changes:?}{other:?}").contains("geheim"),
+        "no password is shown"
+    );
 }
 
 #[test]
@@ -96,10 +136,19 @@ fn what_somebody_switched_off_is_switched_on() {
 #[test]
 fn several_endpoints_where_one_is_meant_are_named() {
     let mut found = registered();
-    let twin = Endpoint { id: "twin".into(), ..found.endpoints[0].clone() };
+    let twin = Endpoint {
+        id: "twin".into(),
+        ..found.endpoints[0].clone()
+    };
     found.endpoints.push(twin);
-    let error = next_for_catalogue(&wanted(), &found).unwrap_err().to_string();
-    assert!(error.contains("Keystone has 2 internal endpoints of Placement in region RegionOne") && error.contains("twin"), "{error}");
+    let error = next_for_catalogue(&wanted(), &found)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("Keystone has 2 internal endpoints of Placement in region RegionOne")
+            && error.contains("twin"),
+        "{error}"
+    );
     // A removal takes both.
     let changes = carried_out(&wanted(), &mut found, next_to_remove);
     assert_eq!(changes.len(), 5, "{changes:?}");
@@ -108,7 +157,11 @@ fn several_endpoints_where_one_is_meant_are_named() {
 #[test]
 fn a_removal_keeps_what_serves_another_region() {
     let mut found = registered();
-    let elsewhere = Endpoint { id: "elsewhere".into(), region: "RegionTwo".into(), ..found.endpoints[0].clone() };
+    let elsewhere = Endpoint {
+        id: "elsewhere".into(),
+        region: "RegionTwo".into(),
+        ..found.endpoints[0].clone()
+    };
     found.endpoints.push(elsewhere.clone());
     let changes = carried_out(&wanted(), &mut found, next_to_remove);
     assert_eq!(told(&changes).len(), 2, "{changes:?}");
@@ -116,7 +169,10 @@ fn a_removal_keeps_what_serves_another_region() {
     assert_eq!(found.endpoints, [elsewhere]);
     let mut alone = registered();
     let changes = told(&carried_out(&wanted(), &mut alone, next_to_remove));
-    assert_eq!(changes[2..], ["user placement deleted", "service placement deleted"]);
+    assert_eq!(
+        changes[2..],
+        ["user placement deleted", "service placement deleted"]
+    );
     assert!(alone.project.is_some());
 }
 
@@ -128,21 +184,42 @@ fn the_region_is_named_or_the_only_one() {
     assert_eq!(found.region, "RegionOne");
     let error = found.regions(&wanted(), &two).unwrap_err().to_string();
     assert!(error.contains("RegionOne, RegionTwo"), "{error}");
-    let asked = Wanted { region: Some("Three".into()), ..wanted() };
+    let asked = Wanted {
+        region: Some("Three".into()),
+        ..wanted()
+    };
     let error = found.regions(&asked, &two).unwrap_err().to_string();
-    assert!(error.contains("\"Three\"") && error.contains("spec.keystone.external.region"), "{error}");
-    found.regions(&Wanted { region: Some("RegionTwo".into()), ..wanted() }, &two).unwrap();
+    assert!(
+        error.contains("\"Three\"") && error.contains("spec.keystone.external.region"),
+        "{error}"
+    );
+    found
+        .regions(
+            &Wanted {
+                region: Some("RegionTwo".into()),
+                ..wanted()
+            },
+            &two,
+        )
+        .unwrap();
     assert_eq!(found.region, "RegionTwo");
 }
 
 #[test]
 fn names_are_encoded_in_paths() {
-    let odd = Wanted { user: "a b&domain_id=x".into(), ..wanted() };
-    assert_eq!(user_query(&odd, "default").0, "/users?name=a%20b%26domain_id%3Dx&domain_id=default");
+    let odd = Wanted {
+        user: "a b&domain_id=x".into(),
+        ..wanted()
+    };
+    assert_eq!(
+        user_query(&odd, "default").0,
+        "/users?name=a%20b%26domain_id%3Dx&domain_id=default"
+    );
 }
 
 proptest! {
-    /// Wherever it begins, it ends, and then there is nothing left to do; and a removal leaves nothing of this region.
+    /// Wherever it begins, it ends, and then there is nothing left to do; and a removal leaves
+    /// nothing of this region.
     #[test]
     fn it_always_ends(
         has in prop::array::uniform8(any::<bool>()),

@@ -1,5 +1,6 @@
-//! The objects carried out: the Job's containers prepare a real MariaDB, and that of the Deployment serves the real Placement, each with nothing but the
-//! files, mounts and commands that its pod has.
+//! The objects carried out: the Job's containers prepare a real MariaDB, and that of the Deployment
+//! serves the real Placement, each with nothing but the files, mounts and commands that its pod
+//! has.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod broken;
@@ -24,7 +25,10 @@ use weft_testenv::services::{MariaDb, Placement, Site};
 const HOST: &str = "openstack.cloud.svc";
 /// With what breaks a URL, an INI file, and SQL that does not escape it.
 const PASSWORD: &str = r#" p@ss/w\$r$${a}:d'%41" "#;
-const ADMIN: [&str; 2] = ["x-auth-token: admin", "openstack-api-version: placement 1.39"];
+const ADMIN: [&str; 2] = [
+    "x-auth-token: admin",
+    "openstack-api-version: placement 1.39",
+];
 
 fn config() -> Config {
     config_with(&json!({
@@ -35,7 +39,9 @@ fn config() -> Config {
 
 fn config_with(more: &Value) -> Config {
     let mut spec = json!({"auth": {"strategy": "noauth2"}, "database": {"host": HOST, "credentialsSecret": {"name": "placement-db"}}});
-    spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    spec.as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
     let resource = json!({"metadata": {"name": "placement", "namespace": "cloud"}, "spec": spec});
     Config::of(&serde_json::from_value(resource).unwrap()).unwrap()
 }
@@ -45,8 +51,13 @@ fn inputs() -> Inputs {
 }
 
 fn inputs_with(password: &str) -> Inputs {
-    let database =
-        Database::Parts { host: HOST.into(), port: None, name: "placement".into(), user: "placement".into(), password: password.into() };
+    let database = Database::Parts {
+        host: HOST.into(),
+        port: None,
+        name: "placement".into(),
+        user: "placement".into(),
+        password: password.into(),
+    };
     Inputs {
         default_image: "placement-api".into(),
         database,
@@ -63,13 +74,17 @@ fn pod(object: &Manifest) -> PodSpec {
 }
 
 fn keep(site: &Site, config: &Config, inputs: &Inputs) {
-    let secret: Secret = serde_json::from_value(config_data(config, inputs).unwrap().body().clone()).unwrap();
+    let secret: Secret =
+        serde_json::from_value(config_data(config, inputs).unwrap().body().clone()).unwrap();
     site.keep(&secret).unwrap();
 }
 
 async fn database(site: &Site) -> MariaDb {
     let database = MariaDb::start(site).await.unwrap();
-    database.create("placement", "placement", PASSWORD).await.unwrap();
+    database
+        .create("placement", "placement", PASSWORD)
+        .await
+        .unwrap();
     database
 }
 
@@ -78,7 +93,9 @@ async fn prepare(site: &Site, config: &Config, inputs: &Inputs) -> Result<(), St
     let job = pod(&preparation(config, inputs).unwrap());
     for step in job.init_containers.iter().flatten().chain(&job.containers) {
         let (container, command) = site.container(&job, step).unwrap();
-        site.run(&container, &words(&command)).await.map_err(|error| format!("{error:#}"))?;
+        site.run(&container, &words(&command))
+            .await
+            .map_err(|error| format!("{error:#}"))?;
     }
     Ok(())
 }
@@ -87,7 +104,9 @@ async fn prepare(site: &Site, config: &Config, inputs: &Inputs) -> Result<(), St
 async fn serve(site: &Site, config: &Config, inputs: &Inputs) -> Result<Placement, String> {
     let pod = pod(&deployment(config, inputs).unwrap());
     let (container, command) = site.container(&pod, &pod.containers[0]).unwrap();
-    Placement::start(site, &container, &words(&command)).await.map_err(|error| format!("{error:#}"))
+    Placement::start(site, &container, &words(&command))
+        .await
+        .map_err(|error| format!("{error:#}"))
 }
 
 fn words(command: &[String]) -> Vec<&str> {
@@ -108,11 +127,32 @@ async fn the_job_prepares_the_database_and_the_deployment_serves_placement() {
     assert_eq!(database.query(tables).await.unwrap(), "13\n");
 
     let placement = serve(&site, &config, &inputs).await.unwrap();
-    let (status, body) = placement.request("POST", "/resource_providers", &ADMIN, Some(r#"{"name": "compute-0"}"#)).await.unwrap();
+    let (status, body) = placement
+        .request(
+            "POST",
+            "/resource_providers",
+            &ADMIN,
+            Some(r#"{"name": "compute-0"}"#),
+        )
+        .await
+        .unwrap();
     assert_eq!(status, 200, "{body}\n{}", placement.log());
-    assert_eq!(serde_json::from_str::<Value>(&body).unwrap()["name"], "compute-0");
-    assert_eq!(placement.get("/resource_providers", &[]).await.unwrap().0, 401, "who says nothing is nobody");
+    assert_eq!(
+        serde_json::from_str::<Value>(&body).unwrap()["name"],
+        "compute-0"
+    );
+    assert_eq!(
+        placement.get("/resource_providers", &[]).await.unwrap().0,
+        401,
+        "who says nothing is nobody"
+    );
     // The policy that takes the place of Placement's own forbids everybody to list traits.
     assert_eq!(placement.get("/traits", &ADMIN).await.unwrap().0, 403);
-    assert_eq!(database.query("SELECT name FROM placement.resource_providers").await.unwrap(), "compute-0\n");
+    assert_eq!(
+        database
+            .query("SELECT name FROM placement.resource_providers")
+            .await
+            .unwrap(),
+        "compute-0\n"
+    );
 }

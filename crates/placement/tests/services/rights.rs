@@ -1,4 +1,5 @@
-//! What the containers may: as much as their pods say, and it is enough for all that the other tests do.
+//! What the containers may: as much as their pods say, and it is enough for all that the other
+//! tests do.
 
 use weft_placement::objects::{deployment, preparation};
 use weft_testenv::services::Site;
@@ -14,7 +15,10 @@ async fn containers_have_the_rights_of_their_pods_and_without_the_group_they_rea
     let (config, inputs) = (config(), inputs());
     let site = Site::start(&[HOST]).unwrap();
     keep(&site, &config, &inputs);
-    for object in [preparation(&config, &inputs).unwrap(), deployment(&config, &inputs).unwrap()] {
+    for object in [
+        preparation(&config, &inputs).unwrap(),
+        deployment(&config, &inputs).unwrap(),
+    ] {
         let mut pod = pod(&object);
         let context = pod.security_context.clone().unwrap();
         let (user, group) = (context.run_as_user.unwrap(), context.fs_group.unwrap());
@@ -22,18 +26,47 @@ async fn containers_have_the_rights_of_their_pods_and_without_the_group_they_rea
         let none = "0000000000000000";
         for of_pod in pod.init_containers.iter().flatten().chain(&pod.containers) {
             let (container, _) = site.container(&pod, of_pod).unwrap();
-            let said = site.output(&container, &["bash", "-c", LOOK]).await.unwrap();
+            let said = site
+                .output(&container, &["bash", "-c", LOOK])
+                .await
+                .unwrap();
             let words: Vec<_> = said.stdout.split_whitespace().collect();
-            let expected = format!("{user} {group} CapPrm: {none} CapEff: {none} CapBnd: {none} NoNewPrivs: 1 0 {group} 440 read-only");
-            assert_eq!(words.join(" "), expected, "{}: {}", of_pod.name, said.stderr);
+            let expected = format!(
+                "{user} {group} CapPrm: {none} CapEff: {none} CapBnd: {none} NoNewPrivs: 1 0 {group} 440 read-only"
+            );
+            assert_eq!(
+                words.join(" "),
+                expected,
+                "{}: {}",
+                of_pod.name,
+                said.stderr
+            );
         }
 
         pod.security_context.as_mut().unwrap().fs_group = None;
-        let first = pod.init_containers.iter().flatten().chain(&pod.containers).next().unwrap();
+        let first = pod
+            .init_containers
+            .iter()
+            .flatten()
+            .chain(&pod.containers)
+            .next()
+            .unwrap();
         let (container, command) = site.container(&pod, first).unwrap();
-        let said = site.output(&container, &command.iter().map(String::as_str).collect::<Vec<_>>()).await.unwrap();
+        let said = site
+            .output(
+                &container,
+                &command.iter().map(String::as_str).collect::<Vec<_>>(),
+            )
+            .await
+            .unwrap();
         // In the words of Apache, and of oslo.config.
-        let is_denied = ["Permission denied", "ConfigFilesPermissionDenied"].iter().any(|words| said.stderr.contains(words));
-        assert!(!said.status.success() && is_denied, "{}: {said:?}", first.name);
+        let is_denied = ["Permission denied", "ConfigFilesPermissionDenied"]
+            .iter()
+            .any(|words| said.stderr.contains(words));
+        assert!(
+            !said.status.success() && is_denied,
+            "{}: {said:?}",
+            first.name
+        );
     }
 }

@@ -8,10 +8,12 @@ pub const API_SERVER: Ipv4Addr = Ipv4Addr::new(172, 31, 0, 2);
 pub const API_SERVER_PORT: u16 = 6443;
 /// A further address of the gateway's name server, reached over the gateway.
 pub const NAME_SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 53);
-/// The gateway's name server knows `gateway` and the hosts in this domain, and nothing else but `root-servers.net`.
+/// The gateway's name server knows `gateway` and the hosts in this domain, and nothing else but
+/// `root-servers.net`.
 pub const DOMAIN: &str = "lab.test";
 
-/// Of the gateway, on the network of this card (0: `eth0`): it answers to ping, DNS and DHCP (`.100` to `.199`, an hour).
+/// Of the gateway, on the network of this card (0: `eth0`): it answers to ping, DNS and DHCP
+/// (`.100` to `.199`, an hour).
 pub fn gateway(card: u8) -> Ipv4Addr {
     Ipv4Addr::new(172, 31, card, 1)
 }

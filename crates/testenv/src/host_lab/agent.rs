@@ -12,7 +12,8 @@ pub const NAMESPACE: &str = "nmstate";
 /// ServiceAccount of the agent.
 pub const SERVICE_ACCOUNT: &str = "nmstate-handler";
 
-/// The agent's program: that of the environment variable `WEFT_AGENT_BIN`, else the one built beside this test.
+/// The agent's program: that of the environment variable `WEFT_AGENT_BIN`, else the one built
+/// beside this test.
 ///
 /// # Errors
 /// There is none.

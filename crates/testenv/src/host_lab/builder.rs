@@ -26,7 +26,15 @@ pub struct HostLabBuilder {
 
 impl HostLabBuilder {
     pub(super) fn new() -> Self {
-        Self { hosts: 3, prefix: "node-", cards: 3, pods_managed: false, open_vswitch: false, audit: false, garbage_collector: true }
+        Self {
+            hosts: 3,
+            prefix: "node-",
+            cards: 3,
+            pods_managed: false,
+            open_vswitch: false,
+            audit: false,
+            garbage_collector: true,
+        }
     }
 
     /// How many hosts there are (`node-1`, `node-2` …), 3 by default.
@@ -36,7 +44,8 @@ impl HostLabBuilder {
         self
     }
 
-    /// What the names of hosts and of their nodes begin with, before their number: `node-` by default.
+    /// What the names of hosts and of their nodes begin with, before their number: `node-` by
+    /// default.
     #[must_use]
     pub fn prefix(mut self, prefix: &'static str) -> Self {
         self.prefix = prefix;
@@ -50,15 +59,16 @@ impl HostLabBuilder {
         self
     }
 
-    /// Lets NetworkManager manage pods' ends of veth pairs, `veth*`. By default it does not, as by the udev rule that it comes with on Debian
-    /// and Fedora.
+    /// Lets NetworkManager manage pods' ends of veth pairs, `veth*`. By default it does not, as by
+    /// the udev rule that it comes with on Debian and Fedora.
     #[must_use]
     pub fn pods_managed(mut self) -> Self {
         self.pods_managed = true;
         self
     }
 
-    /// Gives each host an Open vSwitch, and a NetworkManager that has its plugin. Needs [`Capability::OpenVSwitch`].
+    /// Gives each host an Open vSwitch, and a NetworkManager that has its plugin. Needs
+    /// [`Capability::OpenVSwitch`].
     #[must_use]
     pub fn open_vswitch(mut self) -> Self {
         self.open_vswitch = true;
@@ -72,51 +82,91 @@ impl HostLabBuilder {
         self
     }
 
-    /// Whether the garbage collector runs, see [`Builder::garbage_collector`](crate::Builder::garbage_collector).
+    /// Whether the garbage collector runs, see
+    /// [`Builder::garbage_collector`](crate::Builder::garbage_collector).
     #[must_use]
     pub fn garbage_collector(mut self, runs: bool) -> Self {
         self.garbage_collector = runs;
         self
     }
 
-    /// Starts control plane and hosts. Returns when all nodes are Ready and all hosts have their network.
+    /// Starts control plane and hosts. Returns when all nodes are Ready and all hosts have their
+    /// network.
     ///
     /// # Errors
-    /// The machine lacks something (the error says what), or a program is missing, ended or not ready within two minutes.
+    /// The machine lacks something (the error says what), or a program is missing, ended or not
+    /// ready within two minutes.
     pub async fn start(self) -> Result<HostLab> {
         gateway::check_size(self.hosts, self.cards)?;
         let missing = capabilities::missing();
         if !missing.is_empty() {
-            bail!("this machine cannot run hosts with NetworkManager: {}", missing.join("; "));
+            bail!(
+                "this machine cannot run hosts with NetworkManager: {}",
+                missing.join("; ")
+            );
         }
         let open_vswitch = match self.open_vswitch {
-            true => Some(open_vswitch::folder().with_context(|| Capability::OpenVSwitch.to_string())?),
+            true => {
+                Some(open_vswitch::folder().with_context(|| Capability::OpenVSwitch.to_string())?)
+            }
             false => None,
         };
-        let control_plane = ControlPlane::builder().nodes(self.hosts).node_prefix(self.prefix);
-        let control_plane = control_plane.audit(self.audit).garbage_collector(self.garbage_collector).start().await?;
-        let port = control_plane.url().rsplit(':').next().and_then(|port| port.parse().ok());
-        let Some(port) = port else { bail!("{} has no port", control_plane.url()) };
-        let names: Vec<_> =
-            (1..=self.hosts).zip(1..).map(|(number, index)| (format!("{}{number}", self.prefix), addresses::host(index))).collect();
+        let control_plane = ControlPlane::builder()
+            .nodes(self.hosts)
+            .node_prefix(self.prefix);
+        let control_plane = control_plane
+            .audit(self.audit)
+            .garbage_collector(self.garbage_collector)
+            .start()
+            .await?;
+        let port = control_plane
+            .url()
+            .rsplit(':')
+            .next()
+            .and_then(|port| port.parse().ok());
+        let Some(port) = port else {
+            bail!("{} has no port", control_plane.url())
+        };
+        let names: Vec<_> = (1..=self.hosts)
+            .zip(1..)
+            .map(|(number, index)| (format!("{}{number}", self.prefix), addresses::host(index)))
+            .collect();
         let folder = control_plane.dir().to_owned();
         let gateway = Gateway::start(self.cards, &names, &folder)?;
-        let way = listen_in(&gateway.file(), (addresses::API_SERVER, addresses::API_SERVER_PORT).into())?;
+        let way = listen_in(
+            &gateway.file(),
+            (addresses::API_SERVER, addresses::API_SERVER_PORT).into(),
+        )?;
         let way = Relay::start(way, (Ipv4Addr::LOCALHOST, port).into(), None)?;
-        let mut lab = HostLab { hosts: vec![], way, gateway, control_plane };
+        let mut lab = HostLab {
+            hosts: vec![],
+            way,
+            gateway,
+            control_plane,
+        };
         lab.control_plane.keep_files(true);
         lab.gateway.wait_ready().await?;
         let configuration = configuration(self.pods_managed);
         for (index, (name, _)) in (1..).zip(&names) {
-            lab.hosts.push(Host::start(index, name, self.cards, &configuration, open_vswitch.as_deref(), &lab.gateway, &folder)?);
+            lab.hosts.push(Host::start(
+                index,
+                name,
+                self.cards,
+                &configuration,
+                open_vswitch.as_deref(),
+                &lab.gateway,
+                &folder,
+            )?);
         }
         try_join_all(lab.hosts.iter().map(Host::wait_ready)).await?;
-        lab.control_plane.keep_files(std::env::var_os("WEFT_TESTENV_KEEP").is_some());
+        lab.control_plane
+            .keep_files(std::env::var_os("WEFT_TESTENV_KEEP").is_some());
         Ok(lab)
     }
 }
 
-/// `NetworkManager.conf(5)`. It does nothing of its own: no DHCP on free cards, no host name, no check whether there is an Internet.
+/// `NetworkManager.conf(5)`. It does nothing of its own: no DHCP on free cards, no host name, no
+/// check whether there is an Internet.
 fn configuration(pods_managed: bool) -> String {
     let mut text = "[main]\nplugins=keyfile\nauth-polkit=false\ndns=default\nrc-manager=file\nhostname-mode=none\nno-auto-default=*\n\n\
         [connectivity]\nenabled=false\n"

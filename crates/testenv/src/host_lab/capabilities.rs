@@ -1,4 +1,5 @@
-//! What a machine must have for hosts, and what it may have: found out by trying it in namespaces that are gone afterwards.
+//! What a machine must have for hosts, and what it may have: found out by trying it in namespaces
+//! that are gone afterwards.
 
 use std::fmt;
 use std::path::Path;
@@ -8,18 +9,21 @@ use crate::lab::{has_link_type, in_namespaces};
 /// The tests that may be left out, with the reason.
 const SKIPS: &str = include_str!("../../../../testenv/skips-host");
 
-/// Something that a configuration needs of kernel or NetworkManager, and that not every machine has.
+/// Something that a configuration needs of kernel or NetworkManager, and that not every machine
+/// has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Capability {
     /// A type of network device, as `ip link add type` names it.
     Link(&'static str),
     /// Bridges that know VLANs.
     BridgeVlanFiltering,
-    /// Cards of type ethernet: nmstate tells them from the ends of veth pairs, which the cards of hosts are.
+    /// Cards of type ethernet: nmstate tells them from the ends of veth pairs, which the cards of
+    /// hosts are.
     EthernetCards,
     /// At least this version of NetworkManager: major and minor.
     NetworkManager(u32, u32),
-    /// Open vSwitch, with NetworkManager's plugin for it, for hosts of [`HostLabBuilder::open_vswitch`](super::HostLabBuilder::open_vswitch).
+    /// Open vSwitch, with NetworkManager's plugin for it, for hosts of
+    /// [`HostLabBuilder::open_vswitch`](super::HostLabBuilder::open_vswitch).
     OpenVSwitch,
     /// The plugins of CNI that `scripts/node-programs` builds.
     CniPlugins,
@@ -30,10 +34,14 @@ impl Capability {
     pub fn is_there(self) -> bool {
         match self {
             Self::Link(kind) => has_link_type(kind),
-            Self::BridgeVlanFiltering => in_namespaces("ip link add name probe type bridge vlan_filtering 1"),
+            Self::BridgeVlanFiltering => {
+                in_namespaces("ip link add name probe type bridge vlan_filtering 1")
+            }
             // No kernel makes one in a namespace.
             Self::EthernetCards => false,
-            Self::NetworkManager(major, minor) => version_of_network_manager().is_some_and(|version| version >= (major, minor)),
+            Self::NetworkManager(major, minor) => {
+                version_of_network_manager().is_some_and(|version| version >= (major, minor))
+            }
             Self::CniPlugins => super::cni::is_there(),
             Self::OpenVSwitch => super::open_vswitch::folder().is_some(),
         }
@@ -56,7 +64,10 @@ impl fmt::Display for Capability {
 }
 
 fn version_of_network_manager() -> Option<(u32, u32)> {
-    let output = std::process::Command::new("NetworkManager").arg("--version").output().ok()?;
+    let output = std::process::Command::new("NetworkManager")
+        .arg("--version")
+        .output()
+        .ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let mut numbers = text.trim().split('.').map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
@@ -64,7 +75,11 @@ fn version_of_network_manager() -> Option<(u32, u32)> {
 
 /// Which of these this machine has not.
 pub fn lacking(needed: &[Capability]) -> Vec<Capability> {
-    needed.iter().copied().filter(|capability| !capability.is_there()).collect()
+    needed
+        .iter()
+        .copied()
+        .filter(|capability| !capability.is_there())
+        .collect()
 }
 
 /// Says loudly that something is left out. It must be listed in `testenv/skips-host`.
@@ -76,12 +91,17 @@ pub fn skip(name: &str, lacking: &[Capability]) {
     let reasons: Vec<_> = lacking.iter().map(ToString::to_string).collect();
     eprintln!("LEFT OUT: {name}, because {}", reasons.join("; "));
     if !is_listed(SKIPS, name) {
-        panic!("{name} is left out ({}), and testenv/skips-host does not list it", reasons.join("; "));
+        panic!(
+            "{name} is left out ({}), and testenv/skips-host does not list it",
+            reasons.join("; ")
+        );
     }
 }
 
 fn is_listed(list: &str, name: &str) -> bool {
-    list.lines().filter(|line| !line.starts_with('#')).any(|line| line.split_whitespace().next() == Some(name))
+    list.lines()
+        .filter(|line| !line.starts_with('#'))
+        .any(|line| line.split_whitespace().next() == Some(name))
 }
 
 /// What keeps hosts from running here; nothing, if they can.
@@ -93,9 +113,12 @@ pub fn missing() -> Vec<String> {
         return vec!["no new network, mount and PID namespaces can be made".into()];
     }
     let mut missing = vec![];
-    for (program, package) in
-        [("NetworkManager", "network-manager"), ("dbus-daemon", "dbus"), ("dnsmasq", "dnsmasq-base"), ("ping", "iputils-ping")]
-    {
+    for (program, package) in [
+        ("NetworkManager", "network-manager"),
+        ("dbus-daemon", "dbus"),
+        ("dnsmasq", "dnsmasq-base"),
+        ("ping", "iputils-ping"),
+    ] {
         if !in_namespaces(&format!("command -v {program}")) {
             missing.push(format!("{program} is not installed (package {package})"));
         }
@@ -103,7 +126,12 @@ pub fn missing() -> Vec<String> {
     if !Path::new("/usr/share/dbus-1/system.conf").exists() {
         missing.push("there is no configuration of a D-Bus system bus (package dbus)".into());
     }
-    missing.extend(["bridge", "veth"].into_iter().filter(|kind| !has_link_type(kind)).map(|kind| Capability::Link(kind).to_string()));
+    missing.extend(
+        ["bridge", "veth"]
+            .into_iter()
+            .filter(|kind| !has_link_type(kind))
+            .map(|kind| Capability::Link(kind).to_string()),
+    );
     missing
 }
 
@@ -121,6 +149,9 @@ mod tests {
 
     #[test]
     fn what_no_kernel_has_is_lacking() {
-        assert_eq!(lacking(&[Capability::Link("no-such-type")]), [Capability::Link("no-such-type")]);
+        assert_eq!(
+            lacking(&[Capability::Link("no-such-type")]),
+            [Capability::Link("no-such-type")]
+        );
     }
 }

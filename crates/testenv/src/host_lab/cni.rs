@@ -9,18 +9,22 @@ use serde_json::Value;
 use super::Host;
 use crate::programs::{cache, folder_from_env};
 
-/// The folder of `bridge` and the others: `WEFT_CNI_PLUGINS`, else that in weft's cache, if it is there.
+/// The folder of `bridge` and the others: `WEFT_CNI_PLUGINS`, else that in weft's cache, if it is
+/// there.
 pub fn plugins() -> Option<PathBuf> {
     let has_bridge = |folder: &PathBuf| folder.join("bridge").is_file();
     if let Some(folder) = folder_from_env("WEFT_CNI_PLUGINS") {
         return Some(folder).filter(has_bridge);
     }
     let builds = fs::read_dir(cache()?.join("node-programs")).ok()?;
-    builds.filter_map(|build| Some(build.ok()?.path().join("cni"))).find(has_bridge)
+    builds
+        .filter_map(|build| Some(build.ok()?.path().join("cni")))
+        .find(has_bridge)
 }
 
-/// Connects a network namespace of the host (`ip netns`) to its bridge of this name by the plugin `bridge`, as a container runtime does; returns
-/// the name of the end of the veth pair that is on the bridge.
+/// Connects a network namespace of the host (`ip netns`) to its bridge of this name by the plugin
+/// `bridge`, as a container runtime does; returns the name of the end of the veth pair that is on
+/// the bridge.
 ///
 /// # Errors
 /// There are no plugins here, or the plugin failed.
@@ -38,12 +42,21 @@ pub async fn attach(host: &Host, namespace: &str, bridge: &str, address: &str) -
         format!("CNI_PATH={}", folder.display()),
     ];
     let program = folder.join("bridge");
-    let words = ["env"].into_iter().chain(variables.iter().map(String::as_str)).chain(program.to_str()).collect::<Vec<_>>();
+    let words = ["env"]
+        .into_iter()
+        .chain(variables.iter().map(String::as_str))
+        .chain(program.to_str())
+        .collect::<Vec<_>>();
     let told = host.exec_with_input(&words, &network.to_string()).await?;
     let result: Value = serde_json::from_str(&told).with_context(|| told.clone())?;
     let interfaces = result["interfaces"].as_array().into_iter().flatten();
-    let outside = interfaces.filter(|interface| interface["sandbox"].is_null() && interface["name"] != bridge);
-    outside.filter_map(|interface| interface["name"].as_str()).next().map(str::to_owned).with_context(|| told.clone())
+    let outside = interfaces
+        .filter(|interface| interface["sandbox"].is_null() && interface["name"] != bridge);
+    outside
+        .filter_map(|interface| interface["name"].as_str())
+        .next()
+        .map(str::to_owned)
+        .with_context(|| told.clone())
 }
 
 /// For the list of what a machine has.

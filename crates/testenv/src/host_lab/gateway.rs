@@ -1,4 +1,5 @@
-//! What the hosts' cables lead to: a network namespace with a bridge for each card, and a gateway that answers to ping, DNS and DHCP on all of them.
+//! What the hosts' cables lead to: a network namespace with a bridge for each card, and a gateway
+//! that answers to ping, DNS and DHCP on all of them.
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -21,23 +22,37 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    /// With this many cards a host, and these names and addresses of `eth0`, from the first host on.
+    /// With this many cards a host, and these names and addresses of `eth0`, from the first host
+    /// on.
     pub(crate) fn start(cards: u8, hosts: &[(String, Ipv4Addr)], folder: &Path) -> Result<Self> {
         let network = Network::new()?;
         let mut commands = String::new();
         for card in 0..cards {
             let address = addresses::gateway(card);
-            commands += &format!("link add br{card} type bridge\nlink set br{card} mtu 1500 up\naddr add {address}/24 dev br{card}\n");
+            commands += &format!(
+                "link add br{card} type bridge\nlink set br{card} mtu 1500 up\naddr add {address}/24 dev br{card}\n"
+            );
         }
-        commands += &format!("addr add {}/24 dev br0\naddr add {}/32 dev lo\n", addresses::API_SERVER, addresses::NAME_SERVER);
+        commands += &format!(
+            "addr add {}/24 dev br0\naddr add {}/32 dev lo\n",
+            addresses::API_SERVER,
+            addresses::NAME_SERVER
+        );
         network::ip(&network.file(), &commands)?;
-        let dnsmasq = Process::start_in(&network.file(), Path::new("dnsmasq"), arguments(cards, hosts, folder), folder)?;
+        let dnsmasq = Process::start_in(
+            &network.file(),
+            Path::new("dnsmasq"),
+            arguments(cards, hosts, folder),
+            folder,
+        )?;
         Ok(Self { dnsmasq, network })
     }
 
     /// Waits until DNS is answered.
     pub(crate) async fn wait_ready(&mut self) -> Result<()> {
-        self.dnsmasq.wait_listening(53, Instant::now() + START_TIMEOUT).await
+        self.dnsmasq
+            .wait_listening(53, Instant::now() + START_TIMEOUT)
+            .await
     }
 
     /// The file of its namespace.
@@ -58,48 +73,82 @@ impl Gateway {
         let mut commands = String::new();
         for card in (0..cards).rev() {
             let mac = addresses::mac(index, card);
-            commands += &format!("link add port{card}-{index} type veth peer name eth{card} address {mac} netns {init}\n");
+            commands += &format!(
+                "link add port{card}-{index} type veth peer name eth{card} address {mac} netns {init}\n"
+            );
             commands += &format!("link set port{card}-{index} master br{card} up\n");
         }
         network::ip(&self.file(), &commands)
     }
 
-    /// Nothing goes from the API server's address to this host any more, or does again. By a policy rule (`ip-rule(8)`): the packets vanish,
-    /// as they do on a network that is cut, and a client waits for its own timeout.
+    /// Nothing goes from the API server's address to this host any more, or does again. By a policy
+    /// rule (`ip-rule(8)`): the packets vanish, as they do on a network that is cut, and a client
+    /// waits for its own timeout.
     pub(crate) fn cut_api(&self, host: Ipv4Addr, cut: bool) -> Result<()> {
         let verb = if cut { "add" } else { "del" };
-        network::ip(&self.file(), &format!("rule {verb} from {} to {host} blackhole\n", addresses::API_SERVER))
+        network::ip(
+            &self.file(),
+            &format!(
+                "rule {verb} from {} to {host} blackhole\n",
+                addresses::API_SERVER
+            ),
+        )
     }
 }
 
 /// The name server knows no other: a name that it has not does not exist.
 fn arguments(cards: u8, hosts: &[(String, Ipv4Addr)], folder: &Path) -> Vec<String> {
-    let mut args: Vec<String> =
-        ["--keep-in-foreground", "--conf-file=/dev/null", "--no-hosts", "--no-resolv", "--bind-interfaces", "--user=root"]
-            .map(String::from)
-            .to_vec();
+    let mut args: Vec<String> = [
+        "--keep-in-foreground",
+        "--conf-file=/dev/null",
+        "--no-hosts",
+        "--no-resolv",
+        "--bind-interfaces",
+        "--user=root",
+    ]
+    .map(String::from)
+    .to_vec();
     args.push("--log-queries".into());
     args.push("--log-facility=-".into());
     args.push("--pid-file=".into());
-    args.push(format!("--dhcp-leasefile={}", folder.join("dnsmasq.leases").display()));
+    args.push(format!(
+        "--dhcp-leasefile={}",
+        folder.join("dnsmasq.leases").display()
+    ));
     args.push("--dhcp-authoritative".into());
     args.push(format!("--local=/{}/", addresses::DOMAIN));
     args.push(format!("--domain={}", addresses::DOMAIN));
     args.push("--interface=lo".into());
-    args.push(format!("--host-record=gateway.{},{}", addresses::DOMAIN, addresses::gateway(0)));
+    args.push(format!(
+        "--host-record=gateway.{},{}",
+        addresses::DOMAIN,
+        addresses::gateway(0)
+    ));
     for card in 0..cards {
         let [a, b, c, _] = addresses::gateway(card).octets();
         args.push(format!("--interface=br{card}"));
-        args.push(format!("--dhcp-range=br{card},{a}.{b}.{c}.100,{a}.{b}.{c}.199,255.255.255.0,1h"));
+        args.push(format!(
+            "--dhcp-range=br{card},{a}.{b}.{c}.100,{a}.{b}.{c}.199,255.255.255.0,1h"
+        ));
     }
     for (index, (name, address)) in (1..).zip(hosts) {
-        args.push(format!("--host-record={name}.{},{address}", addresses::DOMAIN));
+        args.push(format!(
+            "--host-record={name}.{},{address}",
+            addresses::DOMAIN
+        ));
         // Whoever asks by DHCP on eth0 gets what it has already.
-        args.push(format!("--dhcp-host={},{address}", addresses::mac(index, 0)));
+        args.push(format!(
+            "--dhcp-host={},{address}",
+            addresses::mac(index, 0)
+        ));
     }
-    // The default of the DNS probe asks for the name servers of this one: an NS record (type 2), in the form it has on the wire.
+    // The default of the DNS probe asks for the name servers of this one: an NS record (type 2), in
+    // the form it has on the wire.
     args.push("--host-record=root-servers.net,198.51.100.1".into());
-    args.push(format!("--dns-rr=root-servers.net,2,{}", wire_name("a.root-servers.net")));
+    args.push(format!(
+        "--dns-rr=root-servers.net,2,{}",
+        wire_name("a.root-servers.net")
+    ));
     args
 }
 
@@ -117,7 +166,9 @@ fn wire_name(name: &str) -> String {
 /// An error if there are more cards or hosts than addresses.
 pub(crate) fn check_size(hosts: usize, cards: u8) -> Result<()> {
     if hosts > 80 || !(1..=50).contains(&cards) {
-        bail!("{hosts} hosts with {cards} cards: there are addresses for 80 hosts with 1 to 50 cards");
+        bail!(
+            "{hosts} hosts with {cards} cards: there are addresses for 80 hosts with 1 to 50 cards"
+        );
     }
     Ok(())
 }

@@ -33,7 +33,8 @@ pub struct Host {
 }
 
 impl Host {
-    /// Starts the host of this index, from 1, with the Open vSwitch in that folder, if any. NetworkManager is not ready yet when this returns.
+    /// Starts the host of this index, from 1, with the Open vSwitch in that folder, if any.
+    /// NetworkManager is not ready yet when this returns.
     pub(super) fn start(
         index: u8,
         name: &str,
@@ -48,12 +49,25 @@ impl Host {
         fs::write(dir.join("NetworkManager.conf"), configuration)?;
         let script = dir.join("host-init.sh");
         fs::write(&script, INIT)?;
-        let (address, router) = (addresses::host(index).to_string(), addresses::gateway(0).to_string());
+        let (address, router) = (
+            addresses::host(index).to_string(),
+            addresses::gateway(0).to_string(),
+        );
         let mut args = vec![name.to_owned(), address, router, dir.display().to_string()];
         args.extend(open_vswitch.map(|folder| folder.display().to_string()));
-        let init = Init::start(&script, &args.iter().map(String::as_str).collect::<Vec<_>>(), &dir)?;
+        let init = Init::start(
+            &script,
+            &args.iter().map(String::as_str).collect::<Vec<_>>(),
+            &dir,
+        )?;
         gateway.plug_in(index, cards, init.pid())?;
-        Ok(Self { name: name.to_owned(), index, init, dir, programs: AtomicU32::new(0) })
+        Ok(Self {
+            name: name.to_owned(),
+            index,
+            init,
+            dir,
+            programs: AtomicU32::new(0),
+        })
     }
 
     /// Of the Node object, and its host name.
@@ -101,7 +115,14 @@ impl Host {
         let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
         if !output.status.success() {
             let stderr = String::from_utf8_lossy(&output.stderr);
-            bail!("{} on {}: {}: {}{}", command.join(" "), self.name, output.status, stderr.trim_end(), stdout.trim_end());
+            bail!(
+                "{} on {}: {}: {}{}",
+                command.join(" "),
+                self.name,
+                output.status,
+                stderr.trim_end(),
+                stdout.trim_end()
+            );
         }
         Ok(stdout)
     }
@@ -111,20 +132,32 @@ impl Host {
     /// # Errors
     /// One failed.
     pub async fn ip(&self, commands: &str) -> Result<()> {
-        self.exec_with_input(&["ip", "-batch", "-"], commands).await.map(drop)
+        self.exec_with_input(&["ip", "-batch", "-"], commands)
+            .await
+            .map(drop)
     }
 
-    /// Starts a program in the background, with these variables in its environment; its output goes to a log of its own.
+    /// Starts a program in the background, with these variables in its environment; its output goes
+    /// to a log of its own.
     ///
     /// # Errors
     /// It cannot be started.
-    pub fn start_program(&self, program: &Path, args: &[&str], environment: &[(String, String)]) -> Result<Program> {
-        let mut words: Vec<_> = environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    pub fn start_program(
+        &self,
+        program: &Path,
+        args: &[&str],
+        environment: &[(String, String)],
+    ) -> Result<Program> {
+        let mut words: Vec<_> = environment
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
         words.push(program.display().to_string());
         self.start_words(program, &words, args)
     }
 
-    /// The same with no more than these capabilities (`NET_ADMIN` …), and no way to more, as in a container of root.
+    /// The same with no more than these capabilities (`NET_ADMIN` …), and no way to more, as in a
+    /// container of root.
     ///
     /// # Errors
     /// It cannot be started.
@@ -135,8 +168,14 @@ impl Host {
         environment: &[(String, String)],
         capabilities: &[String],
     ) -> Result<Program> {
-        let mut words: Vec<_> = environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        let added: String = capabilities.iter().map(|name| format!(",+{}", name.to_lowercase())).collect();
+        let mut words: Vec<_> = environment
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        let added: String = capabilities
+            .iter()
+            .map(|name| format!(",+{}", name.to_lowercase()))
+            .collect();
         words.extend([
             "setpriv".to_owned(),
             "--no-new-privs".into(),
@@ -153,13 +192,19 @@ impl Host {
         let name = program.file_name().unwrap_or_default().to_string_lossy();
         let mut command = enter_bound(self.init.pid());
         command.args(words).args(args);
-        Program::new(Process::spawn(format!("{name}-{number}"), command, &self.dir)?)
+        Program::new(Process::spawn(
+            format!("{name}-{number}"),
+            command,
+            &self.dir,
+        )?)
     }
 
-    /// A file of the host, seen from this machine; the path is the one inside. Of use while the host runs.
+    /// A file of the host, seen from this machine; the path is the one inside. Of use while the
+    /// host runs.
     pub fn file(&self, path: impl AsRef<Path>) -> PathBuf {
         let inside = path.as_ref();
-        Path::new(&format!("/proc/{}/root", self.init.pid())).join(inside.strip_prefix("/").unwrap_or(inside))
+        Path::new(&format!("/proc/{}/root", self.init.pid()))
+            .join(inside.strip_prefix("/").unwrap_or(inside))
     }
 
     /// The folder with the logs of D-Bus, NetworkManager and the programs.
@@ -176,7 +221,8 @@ impl Host {
         self.exec(&["kill", &before]).await?;
         let deadline = Instant::now() + START_TIMEOUT;
         while self.service_pid("NetworkManager")? == before {
-            self.pause(deadline, "NetworkManager is not started again").await?;
+            self.pause(deadline, "NetworkManager is not started again")
+                .await?;
         }
         self.wait_ready().await
     }
@@ -205,7 +251,8 @@ impl Host {
         self.wait_ready().await
     }
 
-    /// Gives it the network back that it had at its start: one connection, no devices but its cards.
+    /// Gives it the network back that it had at its start: one connection, no devices but its
+    /// cards.
     ///
     /// # Errors
     /// A step failed.
@@ -218,7 +265,11 @@ impl Host {
     pub(super) async fn wait_ready(&self) -> Result<()> {
         let deadline = Instant::now() + START_TIMEOUT;
         // Both are needed: it is "connected" by eth0 before it has looked at all cards.
-        while !self.exec(&["nmcli", "-t", "-f", "STATE,STARTUP", "general"]).await.is_ok_and(|state| state.trim() == "connected:started") {
+        while !self
+            .exec(&["nmcli", "-t", "-f", "STATE,STARTUP", "general"])
+            .await
+            .is_ok_and(|state| state.trim() == "connected:started")
+        {
             self.pause(deadline, "NetworkManager is not ready").await?;
         }
         Ok(())
@@ -226,7 +277,9 @@ impl Host {
 
     /// Is its process 1 running?
     pub(super) fn check_running(&mut self) -> Result<()> {
-        self.init.check_running().with_context(|| format!("host {}", self.name))
+        self.init
+            .check_running()
+            .with_context(|| format!("host {}", self.name))
     }
 
     pub(super) fn processes(&self) -> [(String, u32); 2] {
@@ -236,13 +289,20 @@ impl Host {
     /// Inside the host.
     fn service_pid(&self, service: &str) -> Result<String> {
         let file = self.file(format!("/run/{service}.pid"));
-        Ok(fs::read_to_string(&file).with_context(|| format!("{service} was never started on {}", self.name))?.trim().to_owned())
+        Ok(fs::read_to_string(&file)
+            .with_context(|| format!("{service} was never started on {}", self.name))?
+            .trim()
+            .to_owned())
     }
 
     async fn pause(&self, deadline: Instant, problem: &str) -> Result<()> {
         if Instant::now() > deadline {
-            let logs = ["init", "dbus", "NetworkManager"].map(|name| self.dir.join(format!("{name}.log")));
-            let ends: Vec<_> = logs.iter().map(|log| format!("{} ends with:\n{}", log.display(), end_of(log))).collect();
+            let logs =
+                ["init", "dbus", "NetworkManager"].map(|name| self.dir.join(format!("{name}.log")));
+            let ends: Vec<_> = logs
+                .iter()
+                .map(|log| format!("{} ends with:\n{}", log.display(), end_of(log)))
+                .collect();
             bail!("{problem} in time on {}; {}", self.name, ends.join("\n"));
         }
         tokio::time::sleep(Duration::from_millis(20)).await;

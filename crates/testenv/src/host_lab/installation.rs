@@ -1,4 +1,5 @@
-//! Weft on hosts, as a user installs it: manifests, operator, NMState, and on each host the agent as its DaemonSet would run it.
+//! Weft on hosts, as a user installs it: manifests, operator, NMState, and on each host the agent
+//! as its DaemonSet would run it.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -31,14 +32,19 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// Starts the lab, installs the output of `weft manifests --domains node-network`, starts the operator, creates an NMState, and starts the
-    /// agents.
+    /// Starts the lab, installs the output of `weft manifests --domains node-network`, starts the
+    /// operator, creates an NMState, and starts the agents.
     ///
     /// # Errors
     /// What the lab lacks, or a step that failed.
     pub async fn start(builder: HostLabBuilder) -> Result<Self> {
         let mut installation = Self::without_agents(builder).await?;
-        let names: Vec<_> = installation.lab.hosts().iter().map(|host| host.name().to_owned()).collect();
+        let names: Vec<_> = installation
+            .lab
+            .hosts()
+            .iter()
+            .map(|host| host.name().to_owned())
+            .collect();
         for name in names {
             installation.start_agent(&name).await?;
         }
@@ -52,13 +58,24 @@ impl Installation {
     pub async fn without_agents(builder: HostLabBuilder) -> Result<Self> {
         let weft = built("WEFT_BIN", "weft")?;
         let lab = builder.start().await?;
-        let mut installation = Self { agents: BTreeMap::new(), operator: None, weft, lab };
+        let mut installation = Self {
+            agents: BTreeMap::new(),
+            operator: None,
+            weft,
+            lab,
+        };
         let manifests = installation.weft(&["manifests", "--domains", "node-network"])?;
         installation.apply(&manifests).await?;
         installation.start_operator().await?;
         // Its definition is served a moment after it was created.
-        eventually("NMState is created", async || installation.apply(NMSTATE).await).await?;
-        eventually("the agent's DaemonSet is there", async || installation.daemon_set().await.map(drop)).await?;
+        eventually("NMState is created", async || {
+            installation.apply(NMSTATE).await
+        })
+        .await?;
+        eventually("the agent's DaemonSet is there", async || {
+            installation.daemon_set().await.map(drop)
+        })
+        .await?;
         Ok(installation)
     }
 
@@ -75,18 +92,33 @@ impl Installation {
         self.lab.host(name)
     }
 
-    /// Starts the operator with the arguments, environment and token of its Deployment; one that runs already is killed.
+    /// Starts the operator with the arguments, environment and token of its Deployment; one that
+    /// runs already is killed.
     ///
     /// # Errors
     /// It is not installed.
     pub async fn start_operator(&mut self) -> Result<()> {
         self.operator = None;
-        let text = self.lab.kubectl(&["get", "deployment", OPERATOR, "--namespace", agent::NAMESPACE, "-o", "json"]).await?;
+        let text = self
+            .lab
+            .kubectl(&[
+                "get",
+                "deployment",
+                OPERATOR,
+                "--namespace",
+                agent::NAMESPACE,
+                "-o",
+                "json",
+            ])
+            .await?;
         let deployment: Value = serde_json::from_str(&text)?;
         let container = &deployment["spec"]["template"]["spec"]["containers"][0];
-        let args: Vec<String> = serde_json::from_value(container["args"].clone()).context("the operator's arguments")?;
+        let args: Vec<String> = serde_json::from_value(container["args"].clone())
+            .context("the operator's arguments")?;
         let control_plane = self.lab.control_plane();
-        let kubeconfig = control_plane.service_account_kubeconfig(agent::NAMESPACE, OPERATOR).await?;
+        let kubeconfig = control_plane
+            .service_account_kubeconfig(agent::NAMESPACE, OPERATOR)
+            .await?;
         let log = control_plane.dir().join("weft.log");
         let output = File::options().create(true).append(true).open(&log)?;
         let mut command = bound_command(&self.weft);
@@ -94,7 +126,15 @@ impl Installation {
             .args(args)
             .arg("--kubeconfig")
             .arg(kubeconfig)
-            .args(["--probe-address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0", "--log-text", "--lease-seconds", "3"])
+            .args([
+                "--probe-address",
+                "127.0.0.1:0",
+                "--metrics-address",
+                "127.0.0.1:0",
+                "--log-text",
+                "--lease-seconds",
+                "3",
+            ])
             .args(["--pod-name", OPERATOR])
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
@@ -102,7 +142,10 @@ impl Installation {
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output);
-        self.operator = Some(Operator { child: spawn_bound(command)?, log });
+        self.operator = Some(Operator {
+            child: spawn_bound(command)?,
+            log,
+        });
         Ok(())
     }
 
@@ -113,7 +156,10 @@ impl Installation {
 
     /// What the operator logged.
     pub fn operator_log(&self) -> String {
-        self.operator.as_ref().map(|operator| std::fs::read_to_string(&operator.log).unwrap_or_default()).unwrap_or_default()
+        self.operator
+            .as_ref()
+            .map(|operator| std::fs::read_to_string(&operator.log).unwrap_or_default())
+            .unwrap_or_default()
     }
 
     /// Starts the agent on a host; one that runs there already is killed.
@@ -127,20 +173,41 @@ impl Installation {
         Ok(())
     }
 
-    /// Runs the agent's program on a host beside any other: with the DaemonSet's environment (and these variables), uid and capabilities, and a token
-    /// that is bound to the node.
+    /// Runs the agent's program on a host beside any other: with the DaemonSet's environment (and
+    /// these variables), uid and capabilities, and a token that is bound to the node.
     ///
     /// # Errors
     /// The DaemonSet is not there.
-    pub async fn run_agent(&self, host: &str, args: &[&str], variables: &[(&str, &str)]) -> Result<Program> {
+    pub async fn run_agent(
+        &self,
+        host: &str,
+        args: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Result<Program> {
         let host = self.lab.host(host)?;
         let daemon_set = self.daemon_set().await?;
         let container = &daemon_set["spec"]["template"]["spec"]["containers"][0];
-        let mut all = environment(container, host.name(), &format!("{DAEMON_SET}-{}", host.name()))?;
-        all.insert("KUBECONFIG".to_owned(), self.lab.agent_kubeconfig(host).await?.display().to_string());
-        all.extend(variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        let mut all = environment(
+            container,
+            host.name(),
+            &format!("{DAEMON_SET}-{}", host.name()),
+        )?;
+        all.insert(
+            "KUBECONFIG".to_owned(),
+            self.lab.agent_kubeconfig(host).await?.display().to_string(),
+        );
+        all.extend(
+            variables
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
+        );
         let environment: Vec<_> = all.into_iter().collect();
-        host.start_confined(&agent::program()?, args, &environment, &capabilities(container)?)
+        host.start_confined(
+            &agent::program()?,
+            args,
+            &environment,
+            &capabilities(container)?,
+        )
     }
 
     /// Ends the agent of a host by SIGKILL, if one runs.
@@ -148,7 +215,9 @@ impl Installation {
     /// # Errors
     /// It does not end.
     pub fn kill_agent(&mut self, host: &str) -> Result<()> {
-        self.agents.remove(host).map_or(Ok(()), |mut agent| agent.kill().map(drop))
+        self.agents
+            .remove(host)
+            .map_or(Ok(()), |mut agent| agent.kill().map(drop))
     }
 
     /// The agent that runs on a host.
@@ -156,7 +225,9 @@ impl Installation {
     /// # Errors
     /// None was started.
     pub fn agent(&mut self, host: &str) -> Result<&mut Program> {
-        self.agents.get_mut(host).with_context(|| format!("no agent was started on {host}"))
+        self.agents
+            .get_mut(host)
+            .with_context(|| format!("no agent was started on {host}"))
     }
 
     /// Are operator, agents and lab running?
@@ -167,9 +238,14 @@ impl Installation {
         if let Some(operator) = &mut self.operator
             && let Some(status) = operator.child.try_wait()?
         {
-            bail!("the operator ended with {status}: {}", end_of(&operator.log));
+            bail!(
+                "the operator ended with {status}: {}",
+                end_of(&operator.log)
+            );
         }
-        self.agents.values_mut().try_for_each(Program::check_running)?;
+        self.agents
+            .values_mut()
+            .try_for_each(Program::check_running)?;
         self.lab.check_running()
     }
 
@@ -178,15 +254,25 @@ impl Installation {
     /// # Errors
     /// As [`ControlPlane::kubectl`](crate::ControlPlane::kubectl).
     pub async fn apply(&self, yaml: &str) -> Result<()> {
-        self.lab.control_plane().kubectl_with_input(&["apply", "-f", "-"], yaml).await.map(drop)
+        self.lab
+            .control_plane()
+            .kubectl_with_input(&["apply", "-f", "-"], yaml)
+            .await
+            .map(drop)
     }
 
-    /// An object of nmstate.io by its short name (`nns`, `nncp`, `nnce`, `nmstate`), as administrator; nothing if it is not there.
+    /// An object of nmstate.io by its short name (`nns`, `nncp`, `nnce`, `nmstate`), as
+    /// administrator; nothing if it is not there.
     ///
     /// # Errors
     /// The API server refuses.
     pub async fn get(&self, resource: &str, name: &str) -> Result<Option<Value>> {
-        Ok(self.api(resource)?.get_opt(name).await?.map(serde_json::to_value).transpose()?)
+        Ok(self
+            .api(resource)?
+            .get_opt(name)
+            .await?
+            .map(serde_json::to_value)
+            .transpose()?)
     }
 
     /// Changes one by a JSON merge patch (RFC 7386), as administrator.
@@ -194,7 +280,10 @@ impl Installation {
     /// # Errors
     /// The API server refuses.
     pub async fn patch(&self, resource: &str, name: &str, patch: &Value) -> Result<Value> {
-        let patched = self.api(resource)?.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+        let patched = self
+            .api(resource)?
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await?;
         Ok(serde_json::to_value(patched)?)
     }
 
@@ -210,7 +299,10 @@ impl Installation {
             "nmstate" => ("v1", "NMState"),
             other => bail!("{other} is none of nns, nncp, nnce, nmstate"),
         };
-        Ok(Api::all_with(self.lab.client(), &ApiResource::from_gvk(&GroupVersionKind::gvk("nmstate.io", version, kind))))
+        Ok(Api::all_with(
+            self.lab.client(),
+            &ApiResource::from_gvk(&GroupVersionKind::gvk("nmstate.io", version, kind)),
+        ))
     }
 
     /// Runs `weft` as administrator of this cluster and returns what it prints.
@@ -218,15 +310,34 @@ impl Installation {
     /// # Errors
     /// It failed: the error holds its stderr.
     pub fn weft(&self, args: &[&str]) -> Result<String> {
-        let output = Command::new(&self.weft).args(args).env("KUBECONFIG", self.lab.control_plane().kubeconfig()).output()?;
+        let output = Command::new(&self.weft)
+            .args(args)
+            .env("KUBECONFIG", self.lab.control_plane().kubeconfig())
+            .output()?;
         if !output.status.success() {
-            bail!("weft {}: {}: {}", args.join(" "), output.status, String::from_utf8_lossy(&output.stderr).trim_end());
+            bail!(
+                "weft {}: {}: {}",
+                args.join(" "),
+                output.status,
+                String::from_utf8_lossy(&output.stderr).trim_end()
+            );
         }
         Ok(String::from_utf8(output.stdout)?)
     }
 
     async fn daemon_set(&self) -> Result<Value> {
-        let text = self.lab.kubectl(&["get", "daemonset", DAEMON_SET, "--namespace", agent::NAMESPACE, "-o", "json"]).await?;
+        let text = self
+            .lab
+            .kubectl(&[
+                "get",
+                "daemonset",
+                DAEMON_SET,
+                "--namespace",
+                agent::NAMESPACE,
+                "-o",
+                "json",
+            ])
+            .await?;
         Ok(serde_json::from_str(&text)?)
     }
 }
@@ -252,8 +363,18 @@ pub(super) fn built(variable: &str, name: &str) -> Result<PathBuf> {
     }
     // target/<profile>/deps/<test>, or target/<profile>/<program>
     let ours = std::env::current_exe()?;
-    let found = ours.ancestors().skip(1).take(2).map(|folder| folder.join(name)).find(|program| program.is_file());
-    found.with_context(|| format!("{name} is not built beside {}: run `cargo build -p {name}`, or set {variable}", ours.display()))
+    let found = ours
+        .ancestors()
+        .skip(1)
+        .take(2)
+        .map(|folder| folder.join(name))
+        .find(|program| program.is_file());
+    found.with_context(|| {
+        format!(
+            "{name} is not built beside {}: run `cargo build -p {name}`, or set {variable}",
+            ours.display()
+        )
+    })
 }
 
 /// The environment of a container, with the references filled in as the kubelet does.
@@ -261,7 +382,10 @@ fn environment(container: &Value, node: &str, pod: &str) -> Result<BTreeMap<Stri
     let variables = container["env"].as_array().into_iter().flatten();
     variables
         .map(|variable| {
-            let value = match variable.pointer("/valueFrom/fieldRef/fieldPath").and_then(Value::as_str) {
+            let value = match variable
+                .pointer("/valueFrom/fieldRef/fieldPath")
+                .and_then(Value::as_str)
+            {
                 None => variable["value"].as_str().unwrap_or_default(),
                 Some("metadata.namespace") => agent::NAMESPACE,
                 // A name is never used twice here.
@@ -269,7 +393,10 @@ fn environment(container: &Value, node: &str, pod: &str) -> Result<BTreeMap<Stri
                 Some("spec.nodeName") => node,
                 Some(other) => bail!("the kubelet's part is not played for {other}"),
             };
-            Ok((variable["name"].as_str().unwrap_or_default().to_owned(), value.to_owned()))
+            Ok((
+                variable["name"].as_str().unwrap_or_default().to_owned(),
+                value.to_owned(),
+            ))
         })
         .collect()
 }
@@ -284,12 +411,17 @@ fn capabilities(container: &Value) -> Result<Vec<String>> {
 }
 
 /// Repeats until it succeeds, for a minute.
-pub(super) async fn eventually<T>(what: &str, mut attempt: impl AsyncFnMut() -> Result<T>) -> Result<T> {
+pub(super) async fn eventually<T>(
+    what: &str,
+    mut attempt: impl AsyncFnMut() -> Result<T>,
+) -> Result<T> {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         match attempt().await {
             Ok(value) => return Ok(value),
-            Err(error) if Instant::now() > deadline => return Err(error.context(format!("{what}: not within a minute"))),
+            Err(error) if Instant::now() > deadline => {
+                return Err(error.context(format!("{what}: not within a minute")));
+            }
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }

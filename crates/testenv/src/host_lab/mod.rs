@@ -1,5 +1,6 @@
-//! Hosts: each a real NetworkManager with a real D-Bus in namespaces of its own, connected to a gateway and to a real control plane. Needs root,
-//! and the packages network-manager, dbus and dnsmasq-base; nothing of the machine's own network is touched.
+//! Hosts: each a real NetworkManager with a real D-Bus in namespaces of its own, connected to a
+//! gateway and to a real control plane. Needs root, and the packages network-manager, dbus and
+//! dnsmasq-base; nothing of the machine's own network is touched.
 //!
 //! ```text
 //!   this machine              gateway: a network namespace           host: network, mount, UTS, IPC and PID namespaces
@@ -9,9 +10,11 @@
 //!                             br2  172.31.2.1  ping, DNS, DHCP  ---  eth2  free
 //! ```
 //!
-//! Where a test wants it, each host has an Open vSwitch of its own, too, with its datapath in user space: bridges say `datapath: netdev`.
+//! Where a test wants it, each host has an Open vSwitch of its own, too, with its datapath in user
+//! space: bridges say `datapath: netdev`.
 //!
-//! The Node objects are kept Ready by kwok; what a DaemonSet would start on them, a test starts on the hosts.
+//! The Node objects are kept Ready by kwok; what a DaemonSet would start on them, a test starts on
+//! the hosts.
 //!
 //! ```no_run
 //! use weft_testenv::host_lab::{HostLab, agent};
@@ -29,8 +32,9 @@
 //! # }
 //! ```
 //!
-//! Dropping the lab ends every process, and with them their namespaces, devices and mounts. If its owner is killed, the kernel ends them all
-//! the same. The folder is kept when a test panics: `hosts/<name>` in it has the logs.
+//! Dropping the lab ends every process, and with them their namespaces, devices and mounts. If its
+//! owner is killed, the kernel ends them all the same. The folder is kept when a test panics:
+//! `hosts/<name>` in it has the logs.
 
 pub mod addresses;
 pub mod agent;
@@ -102,27 +106,44 @@ impl HostLab {
     /// # Errors
     /// There is none of this name.
     pub fn host(&self, name: &str) -> Result<&Host> {
-        self.hosts.iter().find(|host| host.name() == name).with_context(|| format!("no host {name} in this lab"))
+        self.hosts
+            .iter()
+            .find(|host| host.name() == name)
+            .with_context(|| format!("no host {name} in this lab"))
     }
 
-    /// Writes a kubeconfig, usable on the hosts, with a real token of the agent's ServiceAccount that is bound to this host's node.
+    /// Writes a kubeconfig, usable on the hosts, with a real token of the agent's ServiceAccount
+    /// that is bound to this host's node.
     ///
     /// # Errors
     /// The ServiceAccount does not exist yet: install the agent's objects first.
     pub async fn agent_kubeconfig(&self, host: &Host) -> Result<PathBuf> {
-        self.host_kubeconfig(host, agent::NAMESPACE, agent::SERVICE_ACCOUNT).await
+        self.host_kubeconfig(host, agent::NAMESPACE, agent::SERVICE_ACCOUNT)
+            .await
     }
 
     /// The same for any ServiceAccount.
     ///
     /// # Errors
     /// ServiceAccount or node do not exist.
-    pub async fn host_kubeconfig(&self, host: &Host, namespace: &str, service_account: &str) -> Result<PathBuf> {
-        let server = format!("https://{}:{}", addresses::API_SERVER, addresses::API_SERVER_PORT);
-        self.control_plane.node_kubeconfig_via(&server, namespace, service_account, host.name()).await
+    pub async fn host_kubeconfig(
+        &self,
+        host: &Host,
+        namespace: &str,
+        service_account: &str,
+    ) -> Result<PathBuf> {
+        let server = format!(
+            "https://{}:{}",
+            addresses::API_SERVER,
+            addresses::API_SERVER_PORT
+        );
+        self.control_plane
+            .node_kubeconfig_via(&server, namespace, service_account, host.name())
+            .await
     }
 
-    /// Cuts a host off the API server, and nothing else: packets vanish, open connections end. [`mend_api`](Self::mend_api) undoes it.
+    /// Cuts a host off the API server, and nothing else: packets vanish, open connections end.
+    /// [`mend_api`](Self::mend_api) undoes it.
     ///
     /// # Errors
     /// The kernel has no policy rules.

@@ -73,7 +73,12 @@ impl Program {
                 return Ok(status);
             }
             if Instant::now() > deadline {
-                bail!("{} does not end in time; its log {} ends with:\n{}", self.process.name(), self.log().display(), self.last_words());
+                bail!(
+                    "{} does not end in time; its log {} ends with:\n{}",
+                    self.process.name(),
+                    self.log().display(),
+                    self.last_words()
+                );
             }
             sleep(Duration::from_millis(5));
         }

@@ -36,7 +36,13 @@ pub struct NodeOptions {
 impl NodeOptions {
     /// A worker with one network card, MTU 1500.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), mtu: 1500, data_nic: false, open_vswitch: false, control_plane: false }
+        Self {
+            name: name.into(),
+            mtu: 1500,
+            data_nic: false,
+            open_vswitch: false,
+            control_plane: false,
+        }
     }
 
     /// MTU of `eth0`, in bytes.
@@ -53,15 +59,16 @@ impl NodeOptions {
         self
     }
 
-    /// Runs Open vSwitch on it, with its datapath in user space: the machine's own, or that of `scripts/open-vswitch`.
+    /// Runs Open vSwitch on it, with its datapath in user space: the machine's own, or that of
+    /// `scripts/open-vswitch`.
     #[must_use]
     pub fn open_vswitch(mut self) -> Self {
         self.open_vswitch = true;
         self
     }
 
-    /// Gives it the label `node-role.kubernetes.io/control-plane`, so that operators are scheduled there. (The control plane itself runs
-    /// beside the nodes.) No taint.
+    /// Gives it the label `node-role.kubernetes.io/control-plane`, so that operators are scheduled
+    /// there. (The control plane itself runs beside the nodes.) No taint.
     #[must_use]
     pub fn control_plane(mut self) -> Self {
         self.control_plane = true;
@@ -81,10 +88,17 @@ pub struct LabBuilder {
 
 impl LabBuilder {
     pub(super) fn new() -> Self {
-        Self { nodes: vec![], images: vec![], dual_stack: probe::has_ipv6(), audit: false, dir: None }
+        Self {
+            nodes: vec![],
+            images: vec![],
+            dual_stack: probe::has_ipv6(),
+            audit: false,
+            dir: None,
+        }
     }
 
-    /// Adds a node. Without any there are `node-a`, which has the control plane's label, and `node-b`.
+    /// Adds a node. Without any there are `node-a`, which has the control plane's label, and
+    /// `node-b`.
     #[must_use]
     pub fn node(mut self, options: NodeOptions) -> Self {
         self.nodes.push(options);
@@ -98,7 +112,8 @@ impl LabBuilder {
         self
     }
 
-    /// Gives nodes, pods and Services IPv4 addresses alone. By default they have both families, where the kernel knows IPv6.
+    /// Gives nodes, pods and Services IPv4 addresses alone. By default they have both families,
+    /// where the kernel knows IPv6.
     #[must_use]
     pub fn ipv4_only(mut self) -> Self {
         self.dual_stack = false;
@@ -112,18 +127,21 @@ impl LabBuilder {
         self
     }
 
-    /// Keeps everything in this folder instead of a temporary one. It is made if need be and removed at the end.
+    /// Keeps everything in this folder instead of a temporary one. It is made if need be and
+    /// removed at the end.
     #[must_use]
     pub fn dir(mut self, dir: impl Into<PathBuf>) -> Self {
         self.dir = Some(dir.into());
         self
     }
 
-    /// Starts control plane and nodes, building their programs first if they are not there. Returns when every node is registered, has
-    /// its range of pod addresses, and has all images. No node is Ready: there is no network for pods yet.
+    /// Starts control plane and nodes, building their programs first if they are not there. Returns
+    /// when every node is registered, has its range of pod addresses, and has all images. No node
+    /// is Ready: there is no network for pods yet.
     ///
     /// # Errors
-    /// The machine lacks something (the error says what), or a program is missing, ended or not ready within two minutes.
+    /// The machine lacks something (the error says what), or a program is missing, ended or not
+    /// ready within two minutes.
     pub async fn start(mut self) -> Result<Lab> {
         let missing = probe::missing();
         if !missing.is_empty() {
@@ -131,29 +149,53 @@ impl LabBuilder {
             bail!("this machine cannot run real nodes: {}", list.join("; "));
         }
         if self.nodes.is_empty() {
-            self.nodes = vec![NodeOptions::new("node-a").control_plane(), NodeOptions::new("node-b")];
+            self.nodes = vec![
+                NodeOptions::new("node-a").control_plane(),
+                NodeOptions::new("node-b"),
+            ];
         }
         if self.nodes.len() > MAX_NODES {
-            bail!("{} nodes are too many: {MAX_NODES} at most", self.nodes.len());
+            bail!(
+                "{} nodes are too many: {MAX_NODES} at most",
+                self.nodes.len()
+            );
         }
         let programs = tokio::task::spawn_blocking(images::programs).await??;
         self.images.insert(0, images::pause()?);
 
         let network = Network::new()?;
         build_network(&network, self.dual_stack)?;
-        let forward = Relay::start(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?, Site::api_server(), Some(&network.file()))?;
+        let forward = Relay::start(
+            TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?,
+            Site::api_server(),
+            Some(&network.file()),
+        )?;
         let url = format!("https://127.0.0.1:{}", forward.port());
-        let site = Site { network: network.file(), url, dual_stack: self.dual_stack };
-        let mut builder = ControlPlane::builder().nodes(0).audit(self.audit).site(site);
+        let site = Site {
+            network: network.file(),
+            url,
+            dual_stack: self.dual_stack,
+        };
+        let mut builder = ControlPlane::builder()
+            .nodes(0)
+            .audit(self.audit)
+            .site(site);
         if let Some(dir) = &self.dir {
             builder = builder.dir(dir);
         }
         let control_plane = builder.start().await?;
         let cgroups = Cgroups::new(control_plane.dir())?;
-        let mut lab = Lab { nodes: vec![], _cgroups: cgroups, control_plane, _forward: forward, network };
+        let mut lab = Lab {
+            nodes: vec![],
+            _cgroups: cgroups,
+            control_plane,
+            _forward: forward,
+            network,
+        };
         lab.control_plane.keep_files(true);
         self.start_nodes(&mut lab, &programs).await?;
-        lab.control_plane.keep_files(std::env::var_os("WEFT_TESTENV_KEEP").is_some());
+        lab.control_plane
+            .keep_files(std::env::var_os("WEFT_TESTENV_KEEP").is_some());
         Ok(lab)
     }
 
@@ -171,13 +213,18 @@ impl LabBuilder {
         }
         let client = lab.control_plane.client();
         let images = &self.images;
-        try_join_all(lab.nodes.iter_mut().zip(&self.nodes).map(async |(node, options)| {
-            node.wait_for_containerd().await?;
-            for image in images {
-                node.import(image).await?;
-            }
-            wait_registered(&client, node, options).await
-        }))
+        try_join_all(
+            lab.nodes
+                .iter_mut()
+                .zip(&self.nodes)
+                .map(async |(node, options)| {
+                    node.wait_for_containerd().await?;
+                    for image in images {
+                        node.import(image).await?;
+                    }
+                    wait_registered(&client, node, options).await
+                }),
+        )
         .await?;
         Ok(())
     }
@@ -201,21 +248,41 @@ link set br1 mtu 1500 up
     network::ip(&network.file(), &commands)
 }
 
-async fn wait_registered(client: &kube::Client, node: &mut Node, options: &NodeOptions) -> Result<()> {
+async fn wait_registered(
+    client: &kube::Client,
+    node: &mut Node,
+    options: &NodeOptions,
+) -> Result<()> {
     let api: Api<NodeObject> = Api::all(client.clone());
     let deadline = Instant::now() + START_TIMEOUT;
-    let has_range = |object: &NodeObject| object.spec.as_ref().is_some_and(|spec| spec.pod_cidr.is_some());
-    while !api.get_opt(node.name()).await?.is_some_and(|object| has_range(&object)) {
+    let has_range = |object: &NodeObject| {
+        object
+            .spec
+            .as_ref()
+            .is_some_and(|spec| spec.pod_cidr.is_some())
+    };
+    while !api
+        .get_opt(node.name())
+        .await?
+        .is_some_and(|object| has_range(&object))
+    {
         node.check_running()?;
         if Instant::now() > deadline {
-            bail!("node {} is not registered in time; {}", node.name(), node.last_words());
+            bail!(
+                "node {} is not registered in time; {}",
+                node.name(),
+                node.last_words()
+            );
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     if options.control_plane {
-        // The kubelet may not give itself this label (NodeRestriction); kubeadm does it this way, too.
+        // The kubelet may not give itself this label (NodeRestriction); kubeadm does it this way,
+        // too.
         let patch = json!({"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}});
-        let patched = api.patch(node.name(), &PatchParams::default(), &Patch::Merge(patch)).await;
+        let patched = api
+            .patch(node.name(), &PatchParams::default(), &Patch::Merge(patch))
+            .await;
         patched.with_context(|| format!("node {} gets no label", node.name()))?;
     }
     Ok(())

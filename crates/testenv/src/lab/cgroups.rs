@@ -1,5 +1,6 @@
-//! The control groups of a lab: one folder in each hierarchy (cgroup v1), a folder a node in it. They are all that outlives a killed lab
-//! besides files, so their name is written down before they are made.
+//! The control groups of a lab: one folder in each hierarchy (cgroup v1), a folder a node in it.
+//! They are all that outlives a killed lab besides files, so their name is written down before they
+//! are made.
 
 use std::fs;
 use std::io;
@@ -12,7 +13,9 @@ use anyhow::{Context, Result};
 const ROOT: &str = "/sys/fs/cgroup";
 
 /// The hierarchies in which the kubelet and runc make groups.
-pub(crate) const HIERARCHIES: [&str; 9] = ["cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids", "systemd"];
+pub(crate) const HIERARCHIES: [&str; 9] = [
+    "cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids", "systemd",
+];
 
 /// Name of the file, in the folder of a control plane, that tells the groups.
 const RECORD: &str = "cgroups";
@@ -51,7 +54,8 @@ impl Cgroups {
                 _ => {}
             }
         }
-        // Empty at first, and a group without processors and memory nodes takes no process (cpusets(7)).
+        // Empty at first, and a group without processors and memory nodes takes no process
+        // (cpusets(7)).
         let cpuset = Path::new(ROOT).join("cpuset");
         for file in ["cpuset.cpus", "cpuset.mems"] {
             fs::write(cpuset.join(path).join(file), fs::read(cpuset.join(file))?)?;
@@ -66,8 +70,8 @@ impl Drop for Cgroups {
     }
 }
 
-/// Removes the control groups whose name the folder of a killed lab holds; its processes are gone already. Files stay. It does nothing
-/// for another folder.
+/// Removes the control groups whose name the folder of a killed lab holds; its processes are gone
+/// already. Files stay. It does nothing for another folder.
 pub fn remove_leftovers(dir: &Path) {
     if let Ok(name) = fs::read_to_string(dir.join(RECORD))
         && name.starts_with("weft-testenv-")
@@ -90,7 +94,10 @@ fn remove(name: &str) {
 
 /// The files of a group cannot be removed, and go with it.
 fn remove_tree(group: &Path) -> io::Result<()> {
-    let entries: Vec<PathBuf> = fs::read_dir(group)?.flatten().map(|entry| entry.path()).collect();
+    let entries: Vec<PathBuf> = fs::read_dir(group)?
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
     for entry in entries.iter().filter(|entry| entry.is_dir()) {
         remove_tree(entry)?;
     }

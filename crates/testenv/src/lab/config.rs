@@ -24,9 +24,18 @@ pub(crate) fn write(root: &Path, name: &str, cgroup: &str, authority: &Authority
     let user = format!("system:node:{name}");
     let client = authority.client(&user, "system:nodes")?;
     write_private(&file("etc/kubernetes/pki/ca.crt")?, &authority.pem())?;
-    write_private(&file("var/lib/kubelet/pki/kubelet-client-current.pem")?, &format!("{}{}", client.certificate, client.key))?;
-    write_private(&file("etc/kubernetes/kubelet.conf")?, &kubelet_conf(&user, &authority.pem()))?;
-    write_private(&file("var/lib/kubelet/config.yaml")?, &kubelet_config(cgroup))?;
+    write_private(
+        &file("var/lib/kubelet/pki/kubelet-client-current.pem")?,
+        &format!("{}{}", client.certificate, client.key),
+    )?;
+    write_private(
+        &file("etc/kubernetes/kubelet.conf")?,
+        &kubelet_conf(&user, &authority.pem()),
+    )?;
+    write_private(
+        &file("var/lib/kubelet/config.yaml")?,
+        &kubelet_config(cgroup),
+    )?;
     write_private(&file("etc/containerd/config.toml")?, &containerd_config())?;
     Ok(())
 }

@@ -1,5 +1,6 @@
-//! Images of what runs in pods of tests, made once of what `scripts/node-programs` built and of Debian's packages. Each function returns the
-//! path of an OCI archive, for [`LabBuilder::image`](super::LabBuilder::image); the constants are the images' names.
+//! Images of what runs in pods of tests, made once of what `scripts/node-programs` built and of
+//! Debian's packages. Each function returns the path of an OCI archive, for
+//! [`LabBuilder::image`](super::LabBuilder::image); the constants are the images' names.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,10 +22,12 @@ pub const KUBE_PROXY: &str = "localhost/kube-proxy:test";
 /// Multus, thick, with the paths of its own image.
 pub const MULTUS: &str = "localhost/multus:test";
 
-/// The CNI plugins `bridge` and `tuning` with the shell that installs them, for the add-on linuxBridge.
+/// The CNI plugins `bridge` and `tuning` with the shell that installs them, for the add-on
+/// linuxBridge.
 pub const CNI_PLUGINS: &str = "localhost/cni-default-plugins:test";
 
-/// ovs-cni: its plugins and its marker, where its own image has them, with the tools that its manifest runs.
+/// ovs-cni: its plugins and its marker, where its own image has them, with the tools that its
+/// manifest runs.
 pub const OVS_CNI: &str = "localhost/ovs-cni-plugin:test";
 
 /// CoreDNS with the plugins that secondary DNS configures, as `/coredns`.
@@ -35,7 +38,8 @@ const RECIPE: u32 = 1;
 
 const BUILD_SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/node-programs");
 
-/// The folder that `scripts/node-programs` prints. The first time, this builds for some minutes and shows its progress on stderr.
+/// The folder that `scripts/node-programs` prints. The first time, this builds for some minutes and
+/// shows its progress on stderr.
 ///
 /// # Errors
 /// The build failed (its output is on stderr).
@@ -53,7 +57,12 @@ pub fn programs() -> Result<PathBuf> {
 /// # Errors
 /// The programs cannot be built, or the archive cannot be written. So it is with the other ones.
 pub fn pause() -> Result<PathBuf> {
-    archive(PAUSE, |image, programs| Ok(image.program("/pause", programs.join("pods/pause"))?.entrypoint(["/pause"]).user(65535, 65535)))
+    archive(PAUSE, |image, programs| {
+        Ok(image
+            .program("/pause", programs.join("pods/pause"))?
+            .entrypoint(["/pause"])
+            .user(65535, 65535))
+    })
 }
 
 /// The archive of [`TOOLS`].
@@ -61,7 +70,10 @@ pub fn pause() -> Result<PathBuf> {
 /// # Errors
 /// As [`pause`], or busybox is not installed.
 pub fn tools() -> Result<PathBuf> {
-    archive(TOOLS, |image, _| Ok(busybox(image)?.entrypoint(["/bin/sh"])))
+    archive(
+        TOOLS,
+        |image, _| Ok(busybox(image)?.entrypoint(["/bin/sh"])),
+    )
 }
 
 /// The archive of [`FLANNEL`].
@@ -70,7 +82,8 @@ pub fn tools() -> Result<PathBuf> {
 /// As [`pause`], or iptables or nftables are not installed.
 pub fn flannel() -> Result<PathBuf> {
     archive(FLANNEL, |image, programs| {
-        let image = packet_filters(image)?.program("/opt/bin/flanneld", programs.join("pods/flanneld"))?;
+        let image =
+            packet_filters(image)?.program("/opt/bin/flanneld", programs.join("pods/flanneld"))?;
         Ok(image.entrypoint(["/opt/bin/flanneld"]))
     })
 }
@@ -81,7 +94,10 @@ pub fn flannel() -> Result<PathBuf> {
 /// As [`flannel`].
 pub fn kube_proxy() -> Result<PathBuf> {
     archive(KUBE_PROXY, |image, programs| {
-        let image = packet_filters(image)?.program("/usr/local/bin/kube-proxy", programs.join("pods/kube-proxy"))?;
+        let image = packet_filters(image)?.program(
+            "/usr/local/bin/kube-proxy",
+            programs.join("pods/kube-proxy"),
+        )?;
         let image = image.program("/usr/sbin/conntrack", installed("conntrack")?)?;
         Ok(image.entrypoint(["/usr/local/bin/kube-proxy"]))
     })
@@ -96,7 +112,8 @@ pub fn multus() -> Result<Option<PathBuf>> {
         return Ok(None);
     }
     let made = archive(MULTUS, |image, programs| {
-        // The shell is for the hooks of its DaemonSet. The daemon looks for pods' namespaces below /var/run.
+        // The shell is for the hooks of its DaemonSet. The daemon looks for pods' namespaces below
+        // /var/run.
         let mut image = busybox(image)?.symlink("/var/run", "/run");
         // The installer looks for passthru under this name.
         for (name, program) in [
@@ -105,7 +122,10 @@ pub fn multus() -> Result<Option<PathBuf>> {
             ("install_multus", "install_multus"),
             ("passthru", "passthru-cni"),
         ] {
-            image = image.program(format!("/usr/src/multus-cni/bin/{name}"), programs.join("pods").join(program))?;
+            image = image.program(
+                format!("/usr/src/multus-cni/bin/{name}"),
+                programs.join("pods").join(program),
+            )?;
         }
         Ok(image.entrypoint(["/usr/src/multus-cni/bin/multus-daemon"]))
     });
@@ -123,10 +143,22 @@ pub fn cni_plugins() -> Result<PathBuf> {
         }
         for plugin in ["bridge", "tuning"] {
             let from = programs.join("cni").join(plugin);
-            let output = Command::new("sha256sum").arg("--binary").arg(&from).output()?;
-            let checksum = String::from_utf8(output.stdout)?.split(' ').next().unwrap_or_default().to_owned();
+            let output = Command::new("sha256sum")
+                .arg("--binary")
+                .arg(&from)
+                .output()?;
+            let checksum = String::from_utf8(output.stdout)?
+                .split(' ')
+                .next()
+                .unwrap_or_default()
+                .to_owned();
             let path = format!("/usr/src/github.com/containernetworking/plugins/bin/{plugin}");
-            image = image.file(format!("{path}.checksum"), format!("{checksum}  {plugin}\n")).program(path, from)?;
+            image = image
+                .file(
+                    format!("{path}.checksum"),
+                    format!("{checksum}  {plugin}\n"),
+                )
+                .program(path, from)?;
         }
         Ok(image)
     })
@@ -142,8 +174,16 @@ pub fn ovs_cni() -> Result<Option<PathBuf>> {
     }
     let made = archive(OVS_CNI, |image, programs| {
         let mut image = busybox(image)?;
-        for program in ["ovs", "ovs-mirror-producer", "ovs-mirror-consumer", "marker"] {
-            image = image.program(format!("/{program}"), programs.join("pods/ovs-cni").join(program))?;
+        for program in [
+            "ovs",
+            "ovs-mirror-producer",
+            "ovs-mirror-consumer",
+            "marker",
+        ] {
+            image = image.program(
+                format!("/{program}"),
+                programs.join("pods/ovs-cni").join(program),
+            )?;
         }
         Ok(image)
     });
@@ -158,7 +198,12 @@ pub fn coredns() -> Result<Option<PathBuf>> {
     if !programs()?.join("pods/coredns").is_file() {
         return Ok(None);
     }
-    archive(COREDNS, |image, programs| Ok(image.program("/coredns", programs.join("pods/coredns"))?.entrypoint(["/coredns"]))).map(Some)
+    archive(COREDNS, |image, programs| {
+        Ok(image
+            .program("/coredns", programs.join("pods/coredns"))?
+            .entrypoint(["/coredns"]))
+    })
+    .map(Some)
 }
 
 /// The archive of an image, which is made if it is not there yet.
@@ -174,7 +219,10 @@ fn archive(reference: &str, fill: impl FnOnce(Image, &Path) -> Result<Image>) ->
             .file("/etc/group", "root:x:0:\n")
             .file("/etc/nsswitch.conf", "hosts: files dns\n")
             .directory("/tmp", 0o1777)
-            .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+            .env(
+                "PATH",
+                "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            );
         fill(image, &programs)?.write(&path)?;
     }
     Ok(path)
@@ -185,19 +233,40 @@ fn busybox(image: Image) -> Result<Image> {
     let output = Command::new(&busybox).arg("--list").output()?;
     let list = String::from_utf8(output.stdout)?;
     let image = image.program("/bin/busybox", busybox)?;
-    Ok(list.lines().filter(|name| *name != "busybox").fold(image, |image, name| image.symlink(format!("/bin/{name}"), "busybox")))
+    Ok(list
+        .lines()
+        .filter(|name| *name != "busybox")
+        .fold(image, |image, name| {
+            image.symlink(format!("/bin/{name}"), "busybox")
+        }))
 }
 
 /// iptables, with the extensions that it loads, and nft.
 fn packet_filters(image: Image) -> Result<Image> {
     // One program under many names, found by way of Debian's alternatives.
     let multi = installed("iptables")?.canonicalize()?;
-    let mut image = image.program("/usr/sbin/iptables", &multi)?.program("/usr/sbin/nft", installed("nft")?)?;
-    for name in ["iptables-save", "iptables-restore", "ip6tables", "ip6tables-save", "ip6tables-restore"] {
+    let mut image = image
+        .program("/usr/sbin/iptables", &multi)?
+        .program("/usr/sbin/nft", installed("nft")?)?;
+    for name in [
+        "iptables-save",
+        "iptables-restore",
+        "ip6tables",
+        "ip6tables-save",
+        "ip6tables-restore",
+    ] {
         image = image.symlink(format!("/usr/sbin/{name}"), "iptables");
     }
-    let folders = ["/usr/lib/x86_64-linux-gnu/xtables", "/usr/lib/aarch64-linux-gnu/xtables", "/usr/lib64/xtables", "/usr/lib/xtables"];
-    let folder = folders.iter().find(|folder| Path::new(folder).is_dir()).context("the extensions of iptables are not found")?;
+    let folders = [
+        "/usr/lib/x86_64-linux-gnu/xtables",
+        "/usr/lib/aarch64-linux-gnu/xtables",
+        "/usr/lib64/xtables",
+        "/usr/lib/xtables",
+    ];
+    let folder = folders
+        .iter()
+        .find(|folder| Path::new(folder).is_dir())
+        .context("the extensions of iptables are not found")?;
     for extension in std::fs::read_dir(folder)? {
         let path = extension?.path();
         if path.extension().is_some_and(|extension| extension == "so") {
@@ -212,7 +281,10 @@ fn packet_filters(image: Image) -> Result<Image> {
 fn installed(name: &str) -> Result<PathBuf> {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let usual = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from);
-    let found = std::env::split_paths(&folders).chain(usual).map(|folder| folder.join(name)).find(|path| path.is_file());
+    let found = std::env::split_paths(&folders)
+        .chain(usual)
+        .map(|folder| folder.join(name))
+        .find(|path| path.is_file());
     let Some(path) = found else {
         bail!("`{name}` is not installed: run scripts/node-programs");
     };

@@ -1,5 +1,5 @@
-//! Real nodes: kubelets, containerd and runc around a control plane, in a network of their own. Needs root; no virtual machine, no container
-//! engine and no registry.
+//! Real nodes: kubelets, containerd and runc around a control plane, in a network of their own.
+//! Needs root; no virtual machine, no container engine and no registry.
 //!
 //! ```text
 //!   this machine          lab: a network namespace            node: network, mount, UTS, IPC and PID namespaces
@@ -8,9 +8,10 @@
 //!                         br1  no address ------------------- eth1  if asked for
 //! ```
 //!
-//! A node has what kubeadm would have left there, at the usual places (`/etc/kubernetes/kubelet.conf`, `/opt/cni/bin`, `/etc/cni/net.d` …),
-//! but **no network for pods**: no CNI configuration, no proxy. So its Node object is there and NotReady. Pods on the host's network
-//! run all the same, and reach the API server at [`addresses::API_SERVER`].
+//! A node has what kubeadm would have left there, at the usual places
+//! (`/etc/kubernetes/kubelet.conf`, `/opt/cni/bin`, `/etc/cni/net.d` …), but **no network for
+//! pods**: no CNI configuration, no proxy. So its Node object is there and NotReady. Pods on the
+//! host's network run all the same, and reach the API server at [`addresses::API_SERVER`].
 //!
 //! ```no_run
 //! use weft_testenv::lab::{Lab, NodeOptions, images};
@@ -32,9 +33,10 @@
 //! # }
 //! ```
 //!
-//! Dropping the lab ends every process, and with them their namespaces, devices and mounts; the files and control groups are removed.
-//! If its owner is killed, the kernel ends the processes all the same, and the next start removes files and groups. The folder is kept when a
-//! test panics: `nodes/<node>/log` in it has the logs of kubelet and containerd.
+//! Dropping the lab ends every process, and with them their namespaces, devices and mounts; the
+//! files and control groups are removed. If its owner is killed, the kernel ends the processes all
+//! the same, and the next start removes files and groups. The folder is kept when a test panics:
+//! `nodes/<node>/log` in it has the logs of kubelet and containerd.
 
 mod builder;
 mod cgroups;
@@ -98,11 +100,17 @@ impl Lab {
         self.control_plane.kubectl(args).await
     }
 
-    /// Runs a program in the (first container of a) pod, through API server and kubelet, and returns its stdout.
+    /// Runs a program in the (first container of a) pod, through API server and kubelet, and
+    /// returns its stdout.
     ///
     /// # Errors
     /// It failed, or the pod does not run: the error holds the stderr.
-    pub async fn exec_in_pod(&self, namespace: &str, pod: &str, command: &[&str]) -> Result<String> {
+    pub async fn exec_in_pod(
+        &self,
+        namespace: &str,
+        pod: &str,
+        command: &[&str],
+    ) -> Result<String> {
         let args = [&["exec", "--namespace", namespace, pod, "--"], command].concat();
         self.kubectl(&args).await
     }
@@ -117,7 +125,10 @@ impl Lab {
     /// # Errors
     /// There is none of this name.
     pub fn node(&self, name: &str) -> Result<&Node> {
-        self.nodes.iter().find(|node| node.name() == name).with_context(|| format!("no node {name} in this lab"))
+        self.nodes
+            .iter()
+            .find(|node| node.name() == name)
+            .with_context(|| format!("no node {name} in this lab"))
     }
 
     /// Loads an archive of images on all nodes.
@@ -125,7 +136,9 @@ impl Lab {
     /// # Errors
     /// The archive cannot be read.
     pub async fn import(&self, archive: &Path) -> Result<()> {
-        futures::future::try_join_all(self.nodes.iter().map(|node| node.import(archive))).await.map(drop)
+        futures::future::try_join_all(self.nodes.iter().map(|node| node.import(archive)))
+            .await
+            .map(drop)
     }
 
     /// Runs commands of `ip`, one a line, where the control plane is: routes to pods, for instance.

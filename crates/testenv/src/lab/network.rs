@@ -1,4 +1,5 @@
-//! Network namespaces without names: each lives as long as a process in it, so nothing is left when the processes are gone.
+//! Network namespaces without names: each lives as long as a process in it, so nothing is left when
+//! the processes are gone.
 
 use std::fs;
 use std::io::Write;
@@ -21,7 +22,11 @@ pub(crate) struct Network {
 impl Network {
     pub(crate) fn new() -> Result<Self> {
         let mut command = bound_command(Path::new("unshare"));
-        command.args(["--net", "--", "sleep", "infinity"]).stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
+        command
+            .args(["--net", "--", "sleep", "infinity"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .process_group(0);
         let holder = spawn_bound(command).context("cannot run unshare, of util-linux")?;
         let mut network = Self { holder };
         let ours = fs::read_link("/proc/self/ns/net")?;
@@ -68,10 +73,17 @@ pub(crate) fn ip(namespace: &Path, commands: &str) -> Result<()> {
         .spawn()
         .context("cannot run nsenter, of util-linux")?;
     // A failure of the write is told by the status.
-    let _ = child.stdin.take().context("stdin is piped")?.write_all(commands.as_bytes());
+    let _ = child
+        .stdin
+        .take()
+        .context("stdin is piped")?
+        .write_all(commands.as_bytes());
     let output = child.wait_with_output()?;
     if !output.status.success() {
-        bail!("ip failed: {} of\n{commands}", String::from_utf8_lossy(&output.stderr).trim_end());
+        bail!(
+            "ip failed: {} of\n{commands}",
+            String::from_utf8_lossy(&output.stderr).trim_end()
+        );
     }
     Ok(())
 }

@@ -22,7 +22,8 @@ use super::site::addresses;
 
 const INIT: &str = include_str!("node-init.sh");
 
-/// A node of a [`Lab`](super::Lab). It has what kubeadm would give it but for a network: its network card is `eth0`, the second one `eth1`.
+/// A node of a [`Lab`](super::Lab). It has what kubeadm would give it but for a network: its
+/// network card is `eth0`, the second one `eth1`.
 #[derive(Debug)]
 pub struct Node {
     name: String,
@@ -60,11 +61,23 @@ impl Node {
         let folders = [&root, around.programs, &logs].map(|folder| folder.display().to_string());
         let [root, programs, logs] = &folders;
         let open_vswitch = match options.open_vswitch {
-            true => open_vswitch::folder().context("there is no Open vSwitch: run scripts/open-vswitch")?.display().to_string(),
+            true => open_vswitch::folder()
+                .context("there is no Open vSwitch: run scripts/open-vswitch")?
+                .display()
+                .to_string(),
             false => String::new(),
         };
-        let init = Init::start(&script, &[&name, &list.join(","), root, programs, logs, &open_vswitch], &dir)?;
-        let node = Self { name, addresses, init, dir };
+        let init = Init::start(
+            &script,
+            &[&name, &list.join(","), root, programs, logs, &open_vswitch],
+            &dir,
+        )?;
+        let node = Self {
+            name,
+            addresses,
+            init,
+            dir,
+        };
         node.plug_in(options, index, around)?;
         Ok(node)
     }
@@ -77,7 +90,9 @@ impl Node {
             let port = format!("{}-{index}", bridge.replace("br", "port"));
             network::ip(
                 &around.network.file(),
-                &format!("link add {port} type veth peer name {card} netns {init}\nlink set {port} master {bridge} up\n"),
+                &format!(
+                    "link add {port} type veth peer name {card} netns {init}\nlink set {port} master {bridge} up\n"
+                ),
             )?;
         }
         let mut commands = format!("link set lo up\nlink set eth0 mtu {}\n", options.mtu);
@@ -123,16 +138,33 @@ impl Node {
     /// # Errors
     /// The archive cannot be read.
     pub async fn import(&self, archive: &Path) -> Result<()> {
-        let file = fs::File::open(archive).with_context(|| format!("cannot open {}", archive.display()))?;
+        let file = fs::File::open(archive)
+            .with_context(|| format!("cannot open {}", archive.display()))?;
         // Without --local the archive is read by containerd, which sees no standard input.
-        let import = self.run(&["ctr", "--namespace=k8s.io", "images", "import", "--local", "-"], file.into()).await;
-        import.with_context(|| format!("{} is not imported", archive.display())).map(drop)
+        let import = self
+            .run(
+                &[
+                    "ctr",
+                    "--namespace=k8s.io",
+                    "images",
+                    "import",
+                    "--local",
+                    "-",
+                ],
+                file.into(),
+            )
+            .await;
+        import
+            .with_context(|| format!("{} is not imported", archive.display()))
+            .map(drop)
     }
 
-    /// A file of the node, seen from this machine; the path is the one inside. Of use while the node runs.
+    /// A file of the node, seen from this machine; the path is the one inside. Of use while the
+    /// node runs.
     pub fn file(&self, path: impl AsRef<Path>) -> PathBuf {
         let inside = path.as_ref();
-        Path::new(&format!("/proc/{}/root", self.init.pid())).join(inside.strip_prefix("/").unwrap_or(inside))
+        Path::new(&format!("/proc/{}/root", self.init.pid()))
+            .join(inside.strip_prefix("/").unwrap_or(inside))
     }
 
     /// The folder with `kubelet.log` and `containerd.log`.
@@ -151,14 +183,22 @@ impl Node {
             .await?;
         if !output.status.success() {
             let stderr = String::from_utf8_lossy(&output.stderr);
-            bail!("{} on {}: {}: {}", command.join(" "), self.name, output.status, stderr.trim_end());
+            bail!(
+                "{} on {}: {}: {}",
+                command.join(" "),
+                self.name,
+                output.status,
+                stderr.trim_end()
+            );
         }
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
     /// Is its process 1 running?
     pub(crate) fn check_running(&mut self) -> Result<()> {
-        self.init.check_running().with_context(|| format!("node {}", self.name))
+        self.init
+            .check_running()
+            .with_context(|| format!("node {}", self.name))
     }
 
     /// What to look at if it does not work.
@@ -178,7 +218,10 @@ impl Node {
             match self.exec(&["ctr", "version"]).await {
                 Ok(_) => return Ok(()),
                 Err(error) if Instant::now() > deadline => {
-                    return Err(error.context(format!("containerd does not answer in time; {}", self.last_words())));
+                    return Err(error.context(format!(
+                        "containerd does not answer in time; {}",
+                        self.last_words()
+                    )));
                 }
                 Err(_) => self.check_running()?,
             }

@@ -31,18 +31,30 @@ impl fmt::Display for Missing {
     fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
         match self {
             Self::Root => formatter.write_str("not run as root"),
-            Self::Namespaces => formatter.write_str("no new network, mount and PID namespaces can be made"),
-            Self::Cgroups(names) => write!(formatter, "no writable cgroup v1 hierarchies {} under /sys/fs/cgroup", names.join(", ")),
+            Self::Namespaces => {
+                formatter.write_str("no new network, mount and PID namespaces can be made")
+            }
+            Self::Cgroups(names) => write!(
+                formatter,
+                "no writable cgroup v1 hierarchies {} under /sys/fs/cgroup",
+                names.join(", ")
+            ),
             Self::Filesystem(name) => write!(formatter, "the kernel has no file system {name}"),
-            Self::LinkType(name) => write!(formatter, "the kernel makes no network device of type {name}"),
+            Self::LinkType(name) => write!(
+                formatter,
+                "the kernel makes no network device of type {name}"
+            ),
             Self::Nftables => formatter.write_str("the kernel has no nftables of the inet family"),
-            Self::Iptables => formatter.write_str("no iptables with the matches and targets of kube-proxy"),
+            Self::Iptables => {
+                formatter.write_str("no iptables with the matches and targets of kube-proxy")
+            }
             Self::Ipv6 => formatter.write_str("no IPv6"),
         }
     }
 }
 
-/// What keeps real nodes from running here; nothing, if they can. Takes some milliseconds and changes nothing.
+/// What keeps real nodes from running here; nothing, if they can. Takes some milliseconds and
+/// changes nothing.
 pub fn missing() -> Vec<Missing> {
     if !rustix::process::geteuid().is_root() {
         return vec![Missing::Root];
@@ -51,7 +63,10 @@ pub fn missing() -> Vec<Missing> {
         return vec![Missing::Namespaces];
     }
     let mut missing = vec![];
-    let groups: Vec<_> = HIERARCHIES.into_iter().filter(|name| !has_cgroup(name)).collect();
+    let groups: Vec<_> = HIERARCHIES
+        .into_iter()
+        .filter(|name| !has_cgroup(name))
+        .collect();
     if !groups.is_empty() {
         missing.push(Missing::Cgroups(groups));
     }
@@ -59,7 +74,12 @@ pub fn missing() -> Vec<Missing> {
     if !filesystems.split_whitespace().any(|name| name == "overlay") {
         missing.push(Missing::Filesystem("overlay"));
     }
-    missing.extend(["bridge", "veth"].into_iter().filter(|kind| !has_link_type(kind)).map(Missing::LinkType));
+    missing.extend(
+        ["bridge", "veth"]
+            .into_iter()
+            .filter(|kind| !has_link_type(kind))
+            .map(Missing::LinkType),
+    );
     // Without the program nothing can be said; scripts/node-programs installs it.
     if in_namespaces("command -v nft") && !in_namespaces("nft add table inet probe") {
         missing.push(Missing::Nftables);
@@ -67,10 +87,14 @@ pub fn missing() -> Vec<Missing> {
     missing
 }
 
-/// What real nodes can do without, but some networks cannot; nothing, if all is there. A test that needs such a thing is left out for it.
+/// What real nodes can do without, but some networks cannot; nothing, if all is there. A test that
+/// needs such a thing is left out for it.
 pub fn missing_options() -> Vec<Missing> {
-    let mut missing: Vec<_> =
-        ["vxlan", "wireguard", "macvlan"].into_iter().filter(|kind| !has_link_type(kind)).map(Missing::LinkType).collect();
+    let mut missing: Vec<_> = ["vxlan", "wireguard", "macvlan"]
+        .into_iter()
+        .filter(|kind| !has_link_type(kind))
+        .map(Missing::LinkType)
+        .collect();
     if !has_iptables() {
         missing.push(Missing::Iptables);
     }
@@ -93,8 +117,11 @@ pub fn has_link_type(kind: &str) -> bool {
     let kind = quoted(kind);
     let command = match kind {
         "vxlan" => "ip link add probe type vxlan id 1 dstport 4789".to_owned(),
-        "macvlan" | "ipvlan" => format!("ip link add base type veth && ip link add link base name probe type {kind}"),
-        "vlan" => "ip link add base type veth && ip link add link base name probe type vlan id 1".to_owned(),
+        "macvlan" | "ipvlan" => {
+            format!("ip link add base type veth && ip link add link base name probe type {kind}")
+        }
+        "vlan" => "ip link add base type veth && ip link add link base name probe type vlan id 1"
+            .to_owned(),
         _ => format!("ip link add probe type {kind}"),
     };
     in_namespaces(&command)
@@ -107,8 +134,11 @@ pub fn has_ipv6() -> bool {
 }
 
 fn has_cgroup(hierarchy: &str) -> bool {
-    let probe =
-        Path::new("/sys/fs/cgroup").join(hierarchy).join(format!("weft-probe-{}-{:08x}", std::process::id(), rand::random::<u32>()));
+    let probe = Path::new("/sys/fs/cgroup").join(hierarchy).join(format!(
+        "weft-probe-{}-{:08x}",
+        std::process::id(),
+        rand::random::<u32>()
+    ));
     let made = std::fs::create_dir(&probe).is_ok();
     // In version 2 of control groups there are no such folders, and a tmpfs is no hierarchy.
     made && probe.join("cgroup.procs").exists() & std::fs::remove_dir(&probe).is_ok()
@@ -116,14 +146,27 @@ fn has_cgroup(hierarchy: &str) -> bool {
 
 pub(crate) fn in_namespaces(script: &str) -> bool {
     let mut command = Command::new("unshare");
-    command.args(["--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--", "sh", "-c", script]);
-    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    command.args([
+        "--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--", "sh", "-c", script,
+    ]);
+    let status = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
     status.is_ok_and(|status| status.success())
 }
 
 /// Types are words; anything else is none.
 fn quoted(kind: &str) -> &str {
-    if kind.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_') { kind } else { "none" }
+    if kind
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
+    {
+        kind
+    } else {
+        "none"
+    }
 }
 
 #[cfg(test)]

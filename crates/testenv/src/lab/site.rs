@@ -1,4 +1,5 @@
-//! The control plane of a lab: where it is, and what real nodes ask of it beyond what nodes played by kwok need.
+//! The control plane of a lab: where it is, and what real nodes ask of it beyond what nodes played
+//! by kwok need.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -20,7 +21,8 @@ pub mod addresses {
     pub const API_SERVER_PORT: u16 = 6443;
     /// Range of the nodes' addresses.
     pub const NODES: &str = "172.31.0.0/24";
-    /// Range of the pods' addresses: `clusterNetworks` of a NetworkConfig. Each node gets a /24 of it.
+    /// Range of the pods' addresses: `clusterNetworks` of a NetworkConfig. Each node gets a /24 of
+    /// it.
     pub const PODS: &str = "10.244.0.0/16";
     /// Range of the pods' IPv6 addresses in a lab of two families. Each node gets a /64 of it.
     pub const PODS_V6: &str = "fd00:10:244::/56";
@@ -53,7 +55,11 @@ impl Site {
     }
 
     fn ranges(&self, ipv4: &str, ipv6: &str) -> String {
-        if self.dual_stack { format!("{ipv4},{ipv6}") } else { ipv4.to_owned() }
+        if self.dual_stack {
+            format!("{ipv4},{ipv6}")
+        } else {
+            ipv4.to_owned()
+        }
     }
 
     /// The pods' ranges of addresses.
@@ -62,7 +68,11 @@ impl Site {
     }
 
     /// Writes the files that these arguments of kube-apiserver name.
-    pub(crate) fn api_server_args(&self, dir: &WorkDir, authority: &Authority) -> Result<Vec<String>> {
+    pub(crate) fn api_server_args(
+        &self,
+        dir: &WorkDir,
+        authority: &Authority,
+    ) -> Result<Vec<String>> {
         let kubelet_client = authority.client("kube-apiserver-kubelet-client", "system:masters")?;
         let certificate = dir.write("apiserver-kubelet-client.crt", &kubelet_client.certificate)?;
         let key = dir.write("apiserver-kubelet-client.key", &kubelet_client.key)?;
@@ -70,7 +80,10 @@ impl Site {
             "--bind-address=0.0.0.0".into(),
             // With the default reconciler, the Service `kubernetes` leads there.
             format!("--advertise-address={}", addresses::API_SERVER),
-            format!("--service-cluster-ip-range={}", self.ranges(addresses::SERVICES, addresses::SERVICES_V6)),
+            format!(
+                "--service-cluster-ip-range={}",
+                self.ranges(addresses::SERVICES, addresses::SERVICES_V6)
+            ),
             // A kubelet has the rights of its node, no more.
             "--authorization-mode=Node,RBAC".into(),
             "--enable-admission-plugins=NodeRestriction".into(),
@@ -84,9 +97,15 @@ impl Site {
 
     /// Arguments of kube-controller-manager.
     pub(crate) fn controller_manager_args(&self) -> Vec<String> {
-        let mut args = vec!["--allocate-node-cidrs=true".to_owned(), format!("--cluster-cidr={}", self.pods())];
+        let mut args = vec![
+            "--allocate-node-cidrs=true".to_owned(),
+            format!("--cluster-cidr={}", self.pods()),
+        ];
         if self.dual_stack {
-            args.extend(["--node-cidr-mask-size-ipv4=24".into(), "--node-cidr-mask-size-ipv6=64".into()]);
+            args.extend([
+                "--node-cidr-mask-size-ipv4=24".into(),
+                "--node-cidr-mask-size-ipv6=64".into(),
+            ]);
         } else {
             args.push("--node-cidr-mask-size=24".into());
         }

@@ -33,7 +33,10 @@ enum Writes {
 impl Match {
     /// Every request.
     pub fn any() -> Self {
-        Self { first: 1, ..Self::default() }
+        Self {
+            first: 1,
+            ..Self::default()
+        }
     }
 
     /// Requests of this user, as `system:serviceaccount:<namespace>:<name>`.
@@ -120,7 +123,9 @@ impl Match {
 
     /// Does it select this request, its place in the order aside?
     pub fn selects(&self, info: &RequestInfo) -> bool {
-        let is = |wanted: &Option<String>, actual: &String| wanted.as_ref().is_none_or(|wanted| wanted == actual);
+        let is = |wanted: &Option<String>, actual: &String| {
+            wanted.as_ref().is_none_or(|wanted| wanted == actual)
+        };
         is(&self.user, &info.user)
             && is(&self.verb, &info.verb)
             && is(&self.group, &info.group)
@@ -153,20 +158,24 @@ pub enum Fault {
     },
     /// The connection is closed at once; the request never reaches the API server.
     CutBefore,
-    /// The API server gets and answers it; the connection is closed instead of handing on the answer.
+    /// The API server gets and answers it; the connection is closed instead of handing on the
+    /// answer.
     CutAfter,
     /// Forwarded this much later.
     Delay(Duration),
-    /// Forwarded at once, and answered this much later: what the request does is done, and the client does not know it yet.
+    /// Forwarded at once, and answered this much later: what the request does is done, and the
+    /// client does not know it yet.
     DelayAnswer(Duration),
     /// Forwarded when the fault is removed.
     Hold,
-    /// A watch begins and at once gets the event ERROR with code 410, as with a resourceVersion that is too old.
+    /// A watch begins and at once gets the event ERROR with code 410, as with a resourceVersion
+    /// that is too old.
     WatchExpired,
     /// These events of watches are swallowed, of running ones too.
     DropEvents(Events),
-    /// Watches, running ones too, stand still from the first of these events on until the fault is removed; then all
-    /// comes in its order. (Later events wait too, as on a slow connection: a stream never changes its order.)
+    /// Watches, running ones too, stand still from the first of these events on until the fault is
+    /// removed; then all comes in its order. (Later events wait too, as on a slow connection: a
+    /// stream never changes its order.)
     HoldEvents(Events),
     /// These events of watches come this much later, each after the ones before it.
     DelayEvents(Events, Duration),
@@ -199,20 +208,30 @@ impl Events {
 impl Fault {
     /// Answered with this HTTP status.
     pub fn status(code: u16) -> Self {
-        Self::Reply { code, retry_after: None }
+        Self::Reply {
+            code,
+            retry_after: None,
+        }
     }
 
     /// Answered with 429 and `Retry-After` in seconds.
     pub fn too_many_requests(retry_after: u32) -> Self {
-        Self::Reply { code: 429, retry_after: Some(retry_after) }
+        Self::Reply {
+            code: 429,
+            retry_after: Some(retry_after),
+        }
     }
 
     pub(super) fn is_about_events(&self) -> bool {
-        matches!(self, Self::DropEvents(_) | Self::HoldEvents(_) | Self::DelayEvents(..))
+        matches!(
+            self,
+            Self::DropEvents(_) | Self::HoldEvents(_) | Self::DelayEvents(..)
+        )
     }
 }
 
-/// A `Status` object as the API server would send it, so that clients see the reason they decide by.
+/// A `Status` object as the API server would send it, so that clients see the reason they decide
+/// by.
 pub(super) fn status_body(code: u16) -> String {
     let reason = match code {
         400 => "BadRequest",
@@ -229,7 +248,10 @@ pub(super) fn status_body(code: u16) -> String {
         504 => "Timeout",
         _ => "",
     };
-    let text = StatusCode::from_u16(code).ok().and_then(|status| status.canonical_reason()).unwrap_or_default();
+    let text = StatusCode::from_u16(code)
+        .ok()
+        .and_then(|status| status.canonical_reason())
+        .unwrap_or_default();
     let message = format!("fault injected by the test: {code} {text}");
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message, "reason": reason, "code": code})
         .to_string()
@@ -254,8 +276,12 @@ mod tests {
 
     #[test]
     fn writes_leave_out_housekeeping_unless_asked_for() {
-        let lease =
-            RequestInfo { verb: "update".into(), group: "coordination.k8s.io".into(), resource: "leases".into(), ..Default::default() };
+        let lease = RequestInfo {
+            verb: "update".into(),
+            group: "coordination.k8s.io".into(),
+            resource: "leases".into(),
+            ..Default::default()
+        };
         assert!(!Match::any().writes().selects(&lease));
         assert!(Match::any().all_writes().selects(&lease));
         assert!(!Match::any().user("somebody").selects(&lease));

@@ -1,10 +1,13 @@
-//! A proxy on loopback in front of the real API server, for real clients, that records what they do and makes it go wrong.
+//! A proxy on loopback in front of the real API server, for real clients, that records what they do
+//! and makes it go wrong.
 //!
-//! It speaks HTTP/1.1 over TLS with a certificate of the control plane's own authority. It runs on a thread of its own, so that a
-//! test that blocks does not block it. Faults are decided in the order of arrival and are deterministic: a
-//! request that is cut before never reaches the API server, an answer that is lost never reaches the client.
+//! It speaks HTTP/1.1 over TLS with a certificate of the control plane's own authority. It runs on
+//! a thread of its own, so that a test that blocks does not block it. Faults are decided in the
+//! order of arrival and are deterministic: a request that is cut before never reaches the API
+//! server, an answer that is lost never reaches the client.
 //!
-//! Go clients (kubectl) send a GET again by themselves when a reused connection breaks without an answer; kube does not.
+//! Go clients (kubectl) send a GET again by themselves when a reused connection breaks without an
+//! answer; kube does not.
 
 mod fault;
 mod request_info;
@@ -63,7 +66,9 @@ impl Injected {
     /// # Errors
     /// It did not within `timeout`.
     pub async fn wait_hits(&self, n: usize, timeout: Duration) -> Result<()> {
-        wait(&self.state, timeout, || self.hits() >= n).await.with_context(|| format!("the fault happened {} times, not {n}", self.hits()))
+        wait(&self.state, timeout, || self.hits() >= n)
+            .await
+            .with_context(|| format!("the fault happened {} times, not {n}", self.hits()))
     }
 }
 
@@ -79,27 +84,39 @@ impl Proxy {
         let state = Arc::new(State::new());
         let server = Arc::new(Server {
             state: state.clone(),
-            acceptor: TlsAcceptor::from(Arc::new(control_plane.authority().serving(&[])?.server_config()?)),
+            acceptor: TlsAcceptor::from(Arc::new(
+                control_plane.authority().serving(&[])?.server_config()?,
+            )),
             upstream: control_plane.url().to_owned(),
             client: upstream_client(pki::client_config(&control_plane.ca_pem())?),
             users: control_plane.tokens(),
         });
         let kubeconfig = control_plane.admin_kubeconfig_via(&url)?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
         let (stop, stopped) = oneshot::channel();
-        let thread = std::thread::Builder::new().name("fault-proxy".into()).spawn(move || {
-            runtime.block_on(async {
-                // The listener listens already; taking it over fails only without a runtime.
-                let Ok(listener) = tokio::net::TcpListener::from_std(listener) else {
-                    return;
-                };
-                tokio::select! {
-                    () = server.serve(listener) => {}
-                    _ = stopped => {}
-                }
-            });
-        })?;
-        Ok(Self { url, kubeconfig, state, stop: Some(stop), thread: Some(thread) })
+        let thread = std::thread::Builder::new()
+            .name("fault-proxy".into())
+            .spawn(move || {
+                runtime.block_on(async {
+                    // The listener listens already; taking it over fails only without a runtime.
+                    let Ok(listener) = tokio::net::TcpListener::from_std(listener) else {
+                        return;
+                    };
+                    tokio::select! {
+                        () = server.serve(listener) => {}
+                        _ = stopped => {}
+                    }
+                });
+            })?;
+        Ok(Self {
+            url,
+            kubeconfig,
+            state,
+            stop: Some(stop),
+            thread: Some(thread),
+        })
     }
 
     /// `https://127.0.0.1:<port>`, for [`ControlPlane::service_account_kubeconfig_via`].
@@ -127,7 +144,10 @@ impl Proxy {
 
     /// Those that change something stored (dry runs do not), Leases and Events included.
     pub fn writes(&self) -> Vec<Recorded> {
-        self.requests().into_iter().filter(|recorded| recorded.info.is_write()).collect()
+        self.requests()
+            .into_iter()
+            .filter(|recorded| recorded.info.is_write())
+            .collect()
     }
 
     /// Forgets the requests so far.
@@ -139,20 +159,43 @@ impl Proxy {
     ///
     /// # Errors
     /// They do not within `timeout`; the error lists the last of them.
-    pub async fn wait_for(&self, timeout: Duration, condition: impl Fn(&[Recorded]) -> bool) -> Result<()> {
-        wait(&self.state, timeout, || condition(&self.requests())).await.with_context(|| {
-            let requests = self.requests();
-            let lines = requests.iter().rev().take(20).map(|recorded| {
-                let RequestInfo { user, verb, path, query, .. } = &recorded.info;
-                format!("\n  {} {user} {verb} {path}?{query} -> {:?}", recorded.seq, recorded.code)
-            });
-            format!("{} requests so far, the last of them:{}", requests.len(), lines.collect::<String>())
-        })
+    pub async fn wait_for(
+        &self,
+        timeout: Duration,
+        condition: impl Fn(&[Recorded]) -> bool,
+    ) -> Result<()> {
+        wait(&self.state, timeout, || condition(&self.requests()))
+            .await
+            .with_context(|| {
+                let requests = self.requests();
+                let lines = requests.iter().rev().take(20).map(|recorded| {
+                    let RequestInfo {
+                        user,
+                        verb,
+                        path,
+                        query,
+                        ..
+                    } = &recorded.info;
+                    format!(
+                        "\n  {} {user} {verb} {path}?{query} -> {:?}",
+                        recorded.seq, recorded.code
+                    )
+                });
+                format!(
+                    "{} requests so far, the last of them:{}",
+                    requests.len(),
+                    lines.collect::<String>()
+                )
+            })
     }
 
-    /// Makes requests go wrong from now on. Of several faults that select a request, the one set first happens.
+    /// Makes requests go wrong from now on. Of several faults that select a request, the one set
+    /// first happens.
     pub fn inject(&self, requests: Match, fault: Fault) -> Injected {
-        Injected { state: self.state.clone(), id: self.state.add_rule(requests, fault) }
+        Injected {
+            state: self.state.clone(),
+            id: self.state.add_rule(requests, fault),
+        }
     }
 
     /// Removes all faults and hooks.
@@ -160,14 +203,23 @@ impl Proxy {
         self.state.remove_all_rules();
     }
 
-    /// Runs `hook` at the `n`-th write (from 1, counted from now on) that `requests` selects: to kill the process that sends
-    /// it. Leases and Events are left out unless `requests` says [`Match::all_writes`].
+    /// Runs `hook` at the `n`-th write (from 1, counted from now on) that `requests` selects: to
+    /// kill the process that sends it. Leases and Events are left out unless `requests` says
+    /// [`Match::all_writes`].
     ///
-    /// Before: the write does not reach the API server. After: the API server has answered, the client does not learn it. In both
-    /// cases nothing else of this user passes until the hook has returned, and whatever else came over the connections
-    /// that it has at that moment is cut as well: exactly `n - 1` writes, or `n`, get through. New connections work.
-    pub fn on_write(&self, requests: Match, n: usize, when: When, hook: impl FnOnce() + Send + 'static) {
-        self.state.add_hook(requests.or_writes(), n, when, Box::new(hook));
+    /// Before: the write does not reach the API server. After: the API server has answered, the
+    /// client does not learn it. In both cases nothing else of this user passes until the hook has
+    /// returned, and whatever else came over the connections that it has at that moment is cut as
+    /// well: exactly `n - 1` writes, or `n`, get through. New connections work.
+    pub fn on_write(
+        &self,
+        requests: Match,
+        n: usize,
+        when: When,
+        hook: impl FnOnce() + Send + 'static,
+    ) {
+        self.state
+            .add_hook(requests.or_writes(), n, when, Box::new(hook));
     }
 
     /// How many watches are open.

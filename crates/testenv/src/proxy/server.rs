@@ -50,8 +50,14 @@ enum Course {
     Hook(Hook),
 }
 
-pub(super) fn upstream_client(tls: rustls::ClientConfig) -> Client<HttpsConnector<HttpConnector>, Full<Bytes>> {
-    let connector = HttpsConnectorBuilder::new().with_tls_config(tls).https_only().enable_http1().build();
+pub(super) fn upstream_client(
+    tls: rustls::ClientConfig,
+) -> Client<HttpsConnector<HttpConnector>, Full<Bytes>> {
+    let connector = HttpsConnectorBuilder::new()
+        .with_tls_config(tls)
+        .https_only()
+        .enable_http1()
+        .build();
     Client::builder(TokioExecutor::new()).build(connector)
 }
 
@@ -60,7 +66,8 @@ impl Server {
     pub(super) async fn serve(self: Arc<Self>, listener: TcpListener) {
         loop {
             let Ok((stream, _)) = listener.accept().await else {
-                // The client is gone already, or there are no descriptors left: not at full speed then.
+                // The client is gone already, or there are no descriptors left: not at full speed
+                // then.
                 tokio::time::sleep(Duration::from_millis(10)).await;
                 continue;
             };
@@ -77,21 +84,30 @@ impl Server {
         };
         let service = service_fn(|request| self.clone().exchange(connection, request));
         // An error of the service ends the connection without an answer: that is what a cut is.
-        let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+        let _ = hyper::server::conn::http1::Builder::new()
+            .serve_connection(TokioIo::new(stream), service)
+            .await;
     }
 
     /// One request. An error cuts the connection.
-    async fn exchange(self: Arc<Self>, connection: u64, request: Request<Incoming>) -> Result<Response<Body>, Error> {
+    async fn exchange(
+        self: Arc<Self>,
+        connection: u64,
+        request: Request<Incoming>,
+    ) -> Result<Response<Body>, Error> {
         let (head, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
         let mut info = RequestInfo::new(&head, &self.users);
         if info.verb == "create" && info.name.is_empty() {
             info.name = name_in(&body);
         }
-        // In a task of its own: when the client goes away, hyper drops this future, but what is forwarded is forwarded.
+        // In a task of its own: when the client goes away, hyper drops this future, but what is
+        // forwarded is forwarded.
         let task = async move {
             let audit_id = format!("{:032x}", rand::random::<u128>());
-            let seq = self.state.record(info.clone(), body.clone(), audit_id.clone());
+            let seq = self
+                .state
+                .record(info.clone(), body.clone(), audit_id.clone());
             match self.faults(connection, &info).await? {
                 Err((code, answer)) => {
                     self.state.update(seq, |recorded| {
@@ -107,7 +123,11 @@ impl Server {
     }
 
     /// Lets the faults have their turn: an answer of ours, or how to go on.
-    async fn faults(&self, connection: u64, info: &RequestInfo) -> Result<Result<Course, (u16, Response<Body>)>, Error> {
+    async fn faults(
+        &self,
+        connection: u64,
+        info: &RequestInfo,
+    ) -> Result<Result<Course, (u16, Response<Body>)>, Error> {
         let mut changes = self.state.changes();
         let mut delayed = false;
         loop {
@@ -160,9 +180,13 @@ impl Server {
         for header in [HOST, CONNECTION, TRANSFER_ENCODING] {
             head.headers.remove(header);
         }
-        head.headers.insert("audit-id", HeaderValue::from_str(&audit_id)?);
+        head.headers
+            .insert("audit-id", HeaderValue::from_str(&audit_id)?);
         self.state.update(seq, |recorded| recorded.forwarded = true);
-        let answer = self.client.request(Request::from_parts(head, Full::new(body))).await;
+        let answer = self
+            .client
+            .request(Request::from_parts(head, Full::new(body)))
+            .await;
         let (mut head, body) = match (answer, course) {
             (Ok(answer), Course::Forward) => answer.into_parts(),
             (Ok(answer), Course::DelayReply(time)) => {
@@ -171,8 +195,11 @@ impl Server {
             }
             (answer, course) => {
                 if let Ok(answer) = answer {
-                    self.state.update(seq, |recorded| recorded.code = Some(answer.status().as_u16()));
-                    // Only a whole answer proves that the API server has done all it will do. (A watch has no end.)
+                    self.state.update(seq, |recorded| {
+                        recorded.code = Some(answer.status().as_u16())
+                    });
+                    // Only a whole answer proves that the API server has done all it will do. (A
+                    // watch has no end.)
                     if info.verb != "watch" {
                         answer.into_body().collect().await?;
                     }
@@ -186,17 +213,24 @@ impl Server {
         };
         head.headers.remove(CONNECTION);
         let code = head.status.as_u16();
-        self.state.update(seq, |recorded| recorded.code = Some(code));
+        self.state
+            .update(seq, |recorded| recorded.code = Some(code));
         self.state.update(seq, |recorded| recorded.delivered = true);
-        let is_json = head.headers.get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/json"));
+        let is_json = head
+            .headers
+            .get(CONTENT_TYPE)
+            .is_some_and(|value| value.as_bytes().starts_with(b"application/json"));
         let body = if info.verb == "watch" && code == 200 && is_json {
             StreamBody::new(watch::body(self.state.clone(), seq, info, body)).boxed()
         } else {
             let state = self.state.clone();
-            let counted = body.into_data_stream().map_err(Error::from).map_ok(move |data| {
-                state.update(seq, |recorded| recorded.response_size += data.len() as u64);
-                Frame::data(data)
-            });
+            let counted = body
+                .into_data_stream()
+                .map_err(Error::from)
+                .map_ok(move |data| {
+                    state.update(seq, |recorded| recorded.response_size += data.len() as u64);
+                    Frame::data(data)
+                });
             StreamBody::new(counted).boxed()
         };
         Ok(Response::from_parts(head, body))
@@ -204,11 +238,15 @@ impl Server {
 }
 
 fn full(text: String) -> Body {
-    Full::new(Bytes::from(text)).map_err(|never: Infallible| match never {}).boxed()
+    Full::new(Bytes::from(text))
+        .map_err(|never: Infallible| match never {})
+        .boxed()
 }
 
 fn json(body: String) -> Result<Response<Body>, Error> {
-    Ok(Response::builder().header(CONTENT_TYPE, "application/json").body(full(body))?)
+    Ok(Response::builder()
+        .header(CONTENT_TYPE, "application/json")
+        .body(full(body))?)
 }
 
 fn reply(code: u16, retry_after: Option<u32>) -> Result<Response<Body>, Error> {
@@ -220,7 +258,8 @@ fn reply(code: u16, retry_after: Option<u32>) -> Result<Response<Body>, Error> {
     Ok(answer)
 }
 
-/// Name of the object that a create carries, empty if it is not JSON or leaves the name to the API server.
+/// Name of the object that a create carries, empty if it is not JSON or leaves the name to the API
+/// server.
 fn name_in(body: &[u8]) -> String {
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -232,5 +271,8 @@ fn name_in(body: &[u8]) -> String {
     struct Named {
         name: String,
     }
-    serde_json::from_slice::<Created>(body).unwrap_or_default().metadata.name
+    serde_json::from_slice::<Created>(body)
+        .unwrap_or_default()
+        .metadata
+        .name
 }

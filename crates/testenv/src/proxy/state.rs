@@ -1,4 +1,5 @@
-//! What the proxy knows: the record of requests, the faults, the hooks and the open watches. Tests and connections share it.
+//! What the proxy knows: the record of requests, the faults, the hooks and the open watches. Tests
+//! and connections share it.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,7 +14,8 @@ use super::request_info::RequestInfo;
 /// A request as the proxy saw it.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// Position in the order of arrival, from 1; goes on counting after [`Proxy::clear`](super::Proxy::clear).
+    /// Position in the order of arrival, from 1; goes on counting after
+    /// [`Proxy::clear`](super::Proxy::clear).
     pub seq: u64,
     /// Time of arrival.
     pub time: Timestamp,
@@ -27,7 +29,8 @@ pub struct Recorded {
     pub audit_id: String,
     /// Was it forwarded to the API server?
     pub forwarded: bool,
-    /// HTTP status of the answer, the API server's or an injected one; none if there was none (yet).
+    /// HTTP status of the answer, the API server's or an injected one; none if there was none
+    /// (yet).
     pub code: Option<u16>,
     /// Was the answer handed on to the client?
     pub delivered: bool,
@@ -91,7 +94,8 @@ struct Inner {
     /// Rules that were removed keep their count of hits.
     past_hits: BTreeMap<RuleId, usize>,
     hooks: Vec<PendingHook>,
-    /// By user: the last connection of a process that a hook has killed; none while the kill is under way.
+    /// By user: the last connection of a process that a hook has killed; none while the kill is
+    /// under way.
     killed: BTreeMap<String, Option<u64>>,
     connections: u64,
     watches: BTreeMap<u64, (RequestInfo, Option<End>)>,
@@ -104,7 +108,10 @@ pub(super) struct State {
 
 impl State {
     pub(super) fn new() -> Self {
-        Self { inner: Mutex::default(), changed: watch::Sender::new(()) }
+        Self {
+            inner: Mutex::default(),
+            changed: watch::Sender::new(()),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -166,8 +173,9 @@ impl State {
         self.change(|inner| inner.requests.clear());
     }
 
-    /// Decides what becomes of a request, and counts it. Faults come first (unless one has already delayed this request), the one
-    /// set first before later ones; a hook counts only writes that would be forwarded.
+    /// Decides what becomes of a request, and counts it. Faults come first (unless one has already
+    /// delayed this request), the one set first before later ones; a hook counts only writes that
+    /// would be forwarded.
     pub(super) fn decide(&self, connection: u64, info: &RequestInfo, delayed: bool) -> Decision {
         self.change(|inner| {
             match inner.killed.get(&info.user) {
@@ -176,7 +184,10 @@ impl State {
                 Some(Some(last)) if connection <= *last => return Decision::Cut,
                 Some(Some(_)) => {}
             }
-            let candidates = inner.rules.iter_mut().filter(|(_, rule)| !delayed && !rule.fault.is_about_events());
+            let candidates = inner
+                .rules
+                .iter_mut()
+                .filter(|(_, rule)| !delayed && !rule.fault.is_about_events());
             for (id, rule) in candidates {
                 if rule.hit(info) {
                     return Decision::Fault(*id, rule.fault.clone());
@@ -191,9 +202,14 @@ impl State {
         })
     }
 
-    /// The hook has run: nothing more comes from the connections that this user has now, new ones are of a new process.
+    /// The hook has run: nothing more comes from the connections that this user has now, new ones
+    /// are of a new process.
     pub(super) fn killed(&self, user: &str) {
-        self.change(|inner| inner.killed.insert(user.to_owned(), Some(inner.connections)));
+        self.change(|inner| {
+            inner
+                .killed
+                .insert(user.to_owned(), Some(inner.connections))
+        });
     }
 
     // Faults and hooks
@@ -201,7 +217,15 @@ impl State {
     pub(super) fn add_rule(&self, selector: Match, fault: Fault) -> RuleId {
         self.change(|inner| {
             inner.last_id += 1;
-            inner.rules.insert(inner.last_id, Rule { selector, fault, seen: 0, hits: 0 });
+            inner.rules.insert(
+                inner.last_id,
+                Rule {
+                    selector,
+                    fault,
+                    seen: 0,
+                    hits: 0,
+                },
+            );
             inner.last_id
         })
     }
@@ -226,11 +250,24 @@ impl State {
 
     pub(super) fn hits(&self, id: RuleId) -> usize {
         let inner = self.lock();
-        inner.rules.get(&id).map(|rule| rule.hits).or_else(|| inner.past_hits.get(&id).copied()).unwrap_or_default()
+        inner
+            .rules
+            .get(&id)
+            .map(|rule| rule.hits)
+            .or_else(|| inner.past_hits.get(&id).copied())
+            .unwrap_or_default()
     }
 
     pub(super) fn add_hook(&self, selector: Match, nth: usize, when: When, hook: Hook) {
-        self.change(|inner| inner.hooks.push(PendingHook { selector, nth, when, seen: 0, hook }));
+        self.change(|inner| {
+            inner.hooks.push(PendingHook {
+                selector,
+                nth,
+                when,
+                seen: 0,
+                hook,
+            })
+        });
     }
 
     // Watches
@@ -253,22 +290,38 @@ impl State {
 
     pub(super) fn end_watches(&self, selector: &Match, how: End) -> usize {
         self.change(|inner| {
-            let open = inner.watches.values_mut().filter(|(info, end)| end.is_none() && selector.selects(info));
+            let open = inner
+                .watches
+                .values_mut()
+                .filter(|(info, end)| end.is_none() && selector.selects(info));
             open.map(|(_, end)| *end = Some(how)).count()
         })
     }
 
     pub(super) fn count_watches(&self, selector: &Match) -> usize {
-        self.lock().watches.values().filter(|(info, end)| end.is_none() && selector.selects(info)).count()
+        self.lock()
+            .watches
+            .values()
+            .filter(|(info, end)| end.is_none() && selector.selects(info))
+            .count()
     }
 
     /// The fault for an event of a watch; `info` has the namespace and name of the event's object.
-    pub(super) fn event_fault(&self, info: &RequestInfo, event_type: &str) -> Option<(RuleId, Fault)> {
+    pub(super) fn event_fault(
+        &self,
+        info: &RequestInfo,
+        event_type: &str,
+    ) -> Option<(RuleId, Fault)> {
         self.change(|inner| {
-            let mut concerned = inner.rules.iter_mut().filter(|(_, rule)| match &rule.fault {
-                Fault::DropEvents(types) | Fault::HoldEvents(types) | Fault::DelayEvents(types, _) => types.include(event_type),
-                _ => false,
-            });
+            let mut concerned = inner
+                .rules
+                .iter_mut()
+                .filter(|(_, rule)| match &rule.fault {
+                    Fault::DropEvents(types)
+                    | Fault::HoldEvents(types)
+                    | Fault::DelayEvents(types, _) => types.include(event_type),
+                    _ => false,
+                });
             concerned.find_map(|(id, rule)| rule.hit(info).then(|| (*id, rule.fault.clone())))
         })
     }

@@ -1,4 +1,5 @@
-//! A watch on its way to the client: a line of JSON is an event, and events may be dropped, held back or cut off.
+//! A watch on its way to the client: a line of JSON is an event, and events may be dropped, held
+//! back or cut off.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -65,7 +66,12 @@ struct Watch {
 }
 
 /// The body for the client.
-pub(super) fn body(state: Arc<State>, seq: u64, info: RequestInfo, upstream: Incoming) -> impl Stream<Item = Result<Frame<Bytes>, Error>> {
+pub(super) fn body(
+    state: Arc<State>,
+    seq: u64,
+    info: RequestInfo,
+    upstream: Incoming,
+) -> impl Stream<Item = Result<Frame<Bytes>, Error>> {
     let watch = Watch {
         id: state.open_watch(&info),
         seq,
@@ -108,7 +114,9 @@ impl Watch {
                 Held::Until(due) => (due <= Instant::now(), Some(due)),
             };
             if may_go && let Some((event, _)) = self.queue.pop_front() {
-                self.state.update(self.seq, |recorded| recorded.response_size += event.len() as u64);
+                self.state.update(self.seq, |recorded| {
+                    recorded.response_size += event.len() as u64
+                });
                 return Ok(Some(event));
             }
             if self.upstream_ended && self.queue.is_empty() {
@@ -133,10 +141,16 @@ impl Watch {
             let line = self.partial.copy_to_bytes(end + 1);
             let event: Event = serde_json::from_slice(&line).unwrap_or_default();
             let Metadata { name, namespace } = event.object.metadata;
-            let info = RequestInfo { name, namespace, ..self.info.clone() };
+            let info = RequestInfo {
+                name,
+                namespace,
+                ..self.info.clone()
+            };
             match self.state.event_fault(&info, &event.r#type) {
                 Some((_, Fault::DropEvents(_))) => {}
-                Some((_, Fault::DelayEvents(_, time))) => self.queue.push_back((line, Held::Until(Instant::now() + time))),
+                Some((_, Fault::DelayEvents(_, time))) => self
+                    .queue
+                    .push_back((line, Held::Until(Instant::now() + time))),
                 Some((rule, _)) => self.queue.push_back((line, Held::By(rule))),
                 None => self.queue.push_back((line, Held::Nothing)),
             }

@@ -9,7 +9,8 @@ use crate::programs::folder_from_script;
 
 const INSTALL_SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/services");
 
-/// An image, mounts, environment and rights. What runs in it writes to a copy of its own, and to the mounts.
+/// An image, mounts, environment and rights. What runs in it writes to a copy of its own, and to
+/// the mounts.
 #[derive(Clone, Debug)]
 pub struct Container {
     mounts: Vec<Mount>,
@@ -40,8 +41,8 @@ pub(super) struct Rights {
 }
 
 impl Container {
-    /// Of OpenStack Placement: `/usr/bin/placement-manage`, `placement-status`, `placement-api`, Apache as `/usr/sbin/httpd`, `kolla_start`. It is
-    /// installed first if need be.
+    /// Of OpenStack Placement: `/usr/bin/placement-manage`, `placement-status`, `placement-api`,
+    /// Apache as `/usr/sbin/httpd`, `kolla_start`. It is installed first if need be.
     ///
     /// # Errors
     /// The installation failed.
@@ -59,21 +60,37 @@ impl Container {
 
     fn of(service: &str) -> Result<Self> {
         let folder = folder_from_script(INSTALL_SCRIPT, &[service])?;
-        let image = Mount { source: folder, target: format!("/opt/{service}"), read_only: false };
-        Ok(Self { mounts: vec![image], environment: vec![], rights: Rights::default() })
+        let image = Mount {
+            source: folder,
+            target: format!("/opt/{service}"),
+            read_only: false,
+        };
+        Ok(Self {
+            mounts: vec![image],
+            environment: vec![],
+            rights: Rights::default(),
+        })
     }
 
     /// Mounts a file or folder of this machine at an absolute path, which is made if need be.
     #[must_use]
     pub fn mount(mut self, source: impl AsRef<Path>, target: &str) -> Self {
-        self.mounts.push(Mount { source: source.as_ref().to_owned(), target: target.to_owned(), read_only: false });
+        self.mounts.push(Mount {
+            source: source.as_ref().to_owned(),
+            target: target.to_owned(),
+            read_only: false,
+        });
         self
     }
 
     /// The same for reading alone.
     #[must_use]
     pub(super) fn mount_read_only(mut self, source: impl AsRef<Path>, target: &str) -> Self {
-        self.mounts.push(Mount { source: source.as_ref().to_owned(), target: target.to_owned(), read_only: true });
+        self.mounts.push(Mount {
+            source: source.as_ref().to_owned(),
+            target: target.to_owned(),
+            read_only: true,
+        });
         self
     }
 
@@ -92,11 +109,19 @@ impl Container {
 
     /// The mounts as `container.sh` reads them.
     pub(super) fn mounts(&self) -> String {
-        self.mounts.iter().fold(String::new(), |mut text, Mount { source, target, read_only }| {
-            let mode = if *read_only { "ro" } else { "rw" };
-            let _ = writeln!(text, "{target}\t{}\t{mode}", source.display());
-            text
-        })
+        self.mounts.iter().fold(
+            String::new(),
+            |mut text,
+             Mount {
+                 source,
+                 target,
+                 read_only,
+             }| {
+                let mode = if *read_only { "ro" } else { "rw" };
+                let _ = writeln!(text, "{target}\t{}\t{mode}", source.display());
+                text
+            },
+        )
     }
 
     /// Whom its output belongs to.
@@ -106,13 +131,31 @@ impl Container {
 
     /// The command that takes rights away from the one that follows it (`setpriv(1)`).
     pub(super) fn restricted(&self) -> Vec<String> {
-        let Rights { user, group, groups, gains_none, has_no_capabilities } = &self.rights;
+        let Rights {
+            user,
+            group,
+            groups,
+            gains_none,
+            has_no_capabilities,
+        } = &self.rights;
         // In the images each user has a group of the same number.
-        let mut words = vec!["setpriv".into(), format!("--reuid={user}"), format!("--regid={}", group.unwrap_or(*user))];
+        let mut words = vec![
+            "setpriv".into(),
+            format!("--reuid={user}"),
+            format!("--regid={}", group.unwrap_or(*user)),
+        ];
         let groups: Vec<_> = groups.iter().map(i64::to_string).collect();
-        words.push(if groups.is_empty() { "--clear-groups".into() } else { format!("--groups={}", groups.join(",")) });
+        words.push(if groups.is_empty() {
+            "--clear-groups".into()
+        } else {
+            format!("--groups={}", groups.join(","))
+        });
         if *has_no_capabilities {
-            words.extend(["--inh-caps=-all".into(), "--ambient-caps=-all".into(), "--bounding-set=-all".into()]);
+            words.extend([
+                "--inh-caps=-all".into(),
+                "--ambient-caps=-all".into(),
+                "--bounding-set=-all".into(),
+            ]);
         }
         if *gains_none {
             words.push("--no-new-privs".into());
@@ -122,6 +165,8 @@ impl Container {
     }
 
     pub(super) fn environment(&self) -> impl Iterator<Item = String> {
-        self.environment.iter().map(|(name, value)| format!("{name}={value}"))
+        self.environment
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
     }
 }

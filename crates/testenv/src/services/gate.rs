@@ -20,8 +20,9 @@ use super::Keystone;
 
 type Hook = Box<dyn FnOnce() + Send>;
 
-/// Hands requests on to a Keystone, tells which of them have changed something there, and runs a hook at one of these: to kill the process that sends
-/// it. Ended on drop. It runs on the runtime of the test.
+/// Hands requests on to a Keystone, tells which of them have changed something there, and runs a
+/// hook at one of these: to kill the process that sends it. Ended on drop. It runs on the runtime
+/// of the test.
 #[derive(Debug)]
 pub struct Gate {
     url: String,
@@ -37,7 +38,9 @@ struct State {
 
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("State").field("writes", &self.writes).finish_non_exhaustive()
+        f.debug_struct("State")
+            .field("writes", &self.writes)
+            .finish_non_exhaustive()
     }
 }
 
@@ -49,7 +52,11 @@ impl Gate {
     pub async fn start(keystone: &Keystone) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let url = format!("http://{}/v3", listener.local_addr()?);
-        let root = keystone.url().strip_suffix("/v3").context("the address of Keystone has its version")?.to_owned();
+        let root = keystone
+            .url()
+            .strip_suffix("/v3")
+            .context("the address of Keystone has its version")?
+            .to_owned();
         let state = Arc::<Mutex<State>>::default();
         let server = tokio::spawn(serve(listener, root, Arc::clone(&state)));
         Ok(Self { url, state, server })
@@ -60,15 +67,20 @@ impl Gate {
         &self.url
     }
 
-    /// What came since the last hook was set: each request that changes something, as `POST /v3/users`. Tokens are not kept, so they are no change.
+    /// What came since the last hook was set: each request that changes something, as
+    /// `POST /v3/users`. Tokens are not kept, so they are no change.
     pub fn writes(&self) -> Vec<String> {
         lock(&self.state).writes.clone()
     }
 
-    /// Forgets what came so far, and runs `hook` at the `n`-th write from now on (from 1). Before: it does not reach Keystone. After: Keystone has
-    /// answered, and the client does not learn what.
+    /// Forgets what came so far, and runs `hook` at the `n`-th write from now on (from 1). Before:
+    /// it does not reach Keystone. After: Keystone has answered, and the client does not learn
+    /// what.
     pub fn on_write(&self, n: usize, when: When, hook: impl FnOnce() + Send + 'static) {
-        *lock(&self.state) = State { writes: vec![], hook: Some((n, when, Box::new(hook))) };
+        *lock(&self.state) = State {
+            writes: vec![],
+            hook: Some((n, when, Box::new(hook))),
+        };
     }
 
     /// Forgets what came so far, and the hook.
@@ -90,19 +102,43 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 async fn serve(listener: TcpListener, root: String, state: Arc<Mutex<State>>) {
     let client = Client::builder(TokioExecutor::new()).build(HttpConnector::new());
     loop {
-        let Ok((stream, _)) = listener.accept().await else { continue };
-        tokio::spawn(connection(stream, client.clone(), root.clone(), Arc::clone(&state)));
+        let Ok((stream, _)) = listener.accept().await else {
+            continue;
+        };
+        tokio::spawn(connection(
+            stream,
+            client.clone(),
+            root.clone(),
+            Arc::clone(&state),
+        ));
     }
 }
 
-async fn connection(stream: TcpStream, client: Client<HttpConnector, Full<Bytes>>, root: String, state: Arc<Mutex<State>>) {
+async fn connection(
+    stream: TcpStream,
+    client: Client<HttpConnector, Full<Bytes>>,
+    root: String,
+    state: Arc<Mutex<State>>,
+) {
     let service = service_fn(|request| {
-        // In a task of its own: when the client goes away, this is dropped, but what is handed on is handed on.
-        let exchange = tokio::spawn(exchange(request, client.clone(), root.clone(), Arc::clone(&state)));
-        async { exchange.await.unwrap_or_else(|panicked| Err(panicked.into())) }
+        // In a task of its own: when the client goes away, this is dropped, but what is handed on
+        // is handed on.
+        let exchange = tokio::spawn(exchange(
+            request,
+            client.clone(),
+            root.clone(),
+            Arc::clone(&state),
+        ));
+        async {
+            exchange
+                .await
+                .unwrap_or_else(|panicked| Err(panicked.into()))
+        }
     });
     // An error of the service ends the connection without an answer.
-    let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+    let _ = hyper::server::conn::http1::Builder::new()
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
 }
 
 async fn exchange(
@@ -112,7 +148,11 @@ async fn exchange(
     state: Arc<Mutex<State>>,
 ) -> Result<Response<Full<Bytes>>> {
     let (mut head, body) = request.into_parts();
-    let path = head.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
+    let path = head
+        .uri
+        .path_and_query()
+        .map_or("/", |path| path.as_str())
+        .to_owned();
     let hook = hook_of(&head.method, &path, &state);
     if let Some((When::Before, hook)) = hook {
         hook();
@@ -120,7 +160,12 @@ async fn exchange(
     }
     head.uri = Uri::try_from(format!("{root}{path}"))?;
     head.headers.remove(http::header::HOST);
-    let answer = client.request(Request::from_parts(head, Full::new(body.collect().await?.to_bytes()))).await?;
+    let answer = client
+        .request(Request::from_parts(
+            head,
+            Full::new(body.collect().await?.to_bytes()),
+        ))
+        .await?;
     let (head, body) = answer.into_parts();
     let body = body.collect().await?.to_bytes();
     if let Some((_, hook)) = hook {
@@ -137,6 +182,12 @@ fn hook_of(method: &Method, path: &str, state: &Mutex<State>) -> Option<(When, H
     }
     let mut state = lock(state);
     state.writes.push(format!("{method} {path}"));
-    let is_it = state.hook.as_ref().is_some_and(|(n, ..)| *n == state.writes.len());
-    state.hook.take_if(|_| is_it).map(|(_, when, hook)| (when, hook))
+    let is_it = state
+        .hook
+        .as_ref()
+        .is_some_and(|(n, ..)| *n == state.writes.len());
+    state
+        .hook
+        .take_if(|_| is_it)
+        .map(|(_, when, hook)| (when, hook))
 }

@@ -15,7 +15,8 @@ use super::{Container, MariaDb, Site};
 const SERVER: &str = include_str!("keystone.py");
 const PASSWORD: &str = "admin-of-tests";
 
-/// A server with an account `admin`, region `RegionOne` and fernet tokens, its data in a database `keystone`. Killed on drop.
+/// A server with an account `admin`, region `RegionOne` and fernet tokens, its data in a database
+/// `keystone`. Killed on drop.
 #[derive(Debug)]
 pub struct Keystone {
     site: Site,
@@ -35,7 +36,10 @@ impl Keystone {
         let folder = site.dir().join("keystone");
         std::fs::create_dir_all(folder.join("keys"))?;
         // Their owner's alone, or Keystone complains.
-        std::fs::set_permissions(folder.join("keys"), std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
+        std::fs::set_permissions(
+            folder.join("keys"),
+            std::os::unix::fs::PermissionsExt::from_mode(0o700),
+        )?;
         std::fs::write(
             folder.join("keystone.conf"),
             "[DEFAULT]\nuse_stderr = true\n\
@@ -59,8 +63,16 @@ impl Keystone {
              manage bootstrap --bootstrap-password {PASSWORD} --bootstrap-region-id RegionOne \
                --bootstrap-public-url {url} --bootstrap-internal-url {url} --bootstrap-admin-url {url}"
         );
-        site.run(&container, &["bash", "-c", &steps]).await.context("setting Keystone up")?;
-        let mut keystone = Self { site: site.clone(), container, port, server: None, _way: site.expose(port)? };
+        site.run(&container, &["bash", "-c", &steps])
+            .await
+            .context("setting Keystone up")?;
+        let mut keystone = Self {
+            site: site.clone(),
+            container,
+            port,
+            server: None,
+            _way: site.expose(port)?,
+        };
         keystone.resume().await?;
         Ok(keystone)
     }
@@ -70,14 +82,28 @@ impl Keystone {
     /// # Errors
     /// It does not answer: the error shows the end of its log.
     pub async fn resume(&mut self) -> Result<()> {
-        let command = ["/opt/keystone/bin/python3", "/etc/keystone/serve.py", &self.port.to_string()];
-        let server = self.server.insert(self.site.spawn("keystone", &self.container, &command)?);
+        let command = [
+            "/opt/keystone/bin/python3",
+            "/etc/keystone/serve.py",
+            &self.port.to_string(),
+        ];
+        let server = self
+            .server
+            .insert(self.site.spawn("keystone", &self.container, &command)?);
         let deadline = Instant::now() + START_TIMEOUT;
         let url = format!("http://127.0.0.1:{}/v3", self.port);
-        while !self.site.curl(&[&url]).await.is_ok_and(|(status, _)| status == 200) {
+        while !self
+            .site
+            .curl(&[&url])
+            .await
+            .is_ok_and(|(status, _)| status == 200)
+        {
             server.check_running()?;
             if Instant::now() > deadline {
-                bail!("Keystone does not answer in time; its log: {}", server.log().display());
+                bail!(
+                    "Keystone does not answer in time; its log: {}",
+                    server.log().display()
+                );
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -114,10 +140,12 @@ impl Keystone {
     /// # Errors
     /// It is refused.
     pub async fn admin_token(&self) -> Result<String> {
-        self.token("admin", PASSWORD, &json!({"system": {"all": true}})).await
+        self.token("admin", PASSWORD, &json!({"system": {"all": true}}))
+            .await
     }
 
-    /// A token of a user of domain `Default` for a scope (`{"project": {"name": "service", "domain": {"id": "default"}}}`).
+    /// A token of a user of domain `Default` for a scope
+    /// (`{"project": {"name": "service", "domain": {"id": "default"}}}`).
     ///
     /// # Errors
     /// It is refused: the error holds the answer.
@@ -125,13 +153,26 @@ impl Keystone {
         let user = json!({"name": user, "domain": {"id": "default"}, "password": password});
         let body = json!({"auth": {"identity": {"methods": ["password"], "password": {"user": user}}, "scope": scope}});
         let url = format!("{}/auth/tokens", self.url());
-        let args = ["--include", "--header", "content-type: application/json", "--data", &body.to_string(), &url];
+        let args = [
+            "--include",
+            "--header",
+            "content-type: application/json",
+            "--data",
+            &body.to_string(),
+            &url,
+        ];
         let (status, answer) = self.site.curl(&args).await?;
-        let token =
-            answer.lines().find_map(|line| line.to_lowercase().starts_with("x-subject-token:").then(|| line[16..].trim().to_owned()));
+        let token = answer.lines().find_map(|line| {
+            line.to_lowercase()
+                .starts_with("x-subject-token:")
+                .then(|| line[16..].trim().to_owned())
+        });
         match token {
             Some(token) if status == 201 => Ok(token),
-            _ => bail!("Keystone answers {status}: {}", answer.lines().last().unwrap_or_default()),
+            _ => bail!(
+                "Keystone answers {status}: {}",
+                answer.lines().last().unwrap_or_default()
+            ),
         }
     }
 
@@ -139,8 +180,17 @@ impl Keystone {
     ///
     /// # Errors
     /// No answer, or one that is no JSON.
-    pub async fn request(&self, token: &str, method: &str, path: &str, body: Option<&Value>) -> Result<(u16, Value)> {
-        let (url, header) = (format!("{}{path}", self.url()), format!("x-auth-token: {token}"));
+    pub async fn request(
+        &self,
+        token: &str,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<(u16, Value)> {
+        let (url, header) = (
+            format!("{}{path}", self.url()),
+            format!("x-auth-token: {token}"),
+        );
         let body = body.map(Value::to_string);
         let mut args = vec!["--request", method, "--header", &header];
         if let Some(body) = &body {
@@ -148,6 +198,13 @@ impl Keystone {
         }
         args.push(&url);
         let (status, answer) = self.site.curl(&args).await?;
-        Ok((status, if answer.is_empty() { Value::Null } else { serde_json::from_str(&answer)? }))
+        Ok((
+            status,
+            if answer.is_empty() {
+                Value::Null
+            } else {
+                serde_json::from_str(&answer)?
+            },
+        ))
     }
 }

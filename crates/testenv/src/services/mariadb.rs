@@ -12,7 +12,8 @@ use super::site::Running;
 /// The port of the server.
 pub const PORT: u16 = 3306;
 
-/// A server with data of its own on port 3306 of its [`Site`]. Its root comes by the socket, everybody else with a password. Killed on drop.
+/// A server with data of its own on port 3306 of its [`Site`]. Its root comes by the socket,
+/// everybody else with a password. Killed on drop.
 #[derive(Debug)]
 pub struct MariaDb {
     site: Site,
@@ -37,8 +38,13 @@ impl MariaDb {
             "--auth-root-authentication-method=socket",
             "--skip-test-db",
         ];
-        site.exec(&words, "").await.context("making MariaDB's data")?;
-        let mut database = Self { site: site.clone(), server: None };
+        site.exec(&words, "")
+            .await
+            .context("making MariaDB's data")?;
+        let mut database = Self {
+            site: site.clone(),
+            server: None,
+        };
         database.resume().await?;
         Ok(database)
     }
@@ -58,17 +64,33 @@ impl MariaDb {
             format!("--socket={}", self.socket()),
             "--bind-address=127.0.0.1".into(),
             format!("--port={PORT}"),
-            // Who wrote what is not lost on a crash of the machine: nobody needs that here, and it costs most of the time.
+            // Who wrote what is not lost on a crash of the machine: nobody needs that here, and it
+            // costs most of the time.
             "--innodb-flush-log-at-trx-commit=0".into(),
         ]
         .into();
-        let server = self.server.insert(self.site.spawn_bare("mariadbd", &command)?);
+        let server = self
+            .server
+            .insert(self.site.spawn_bare("mariadbd", &command)?);
         let deadline = Instant::now() + START_TIMEOUT;
-        let socket = format!("--socket={}", folder.with_file_name("mariadb.sock").display());
-        while let Err(error) = self.site.exec(&["mariadb", "--no-defaults", &socket, "--execute=SELECT 1"], "").await {
+        let socket = format!(
+            "--socket={}",
+            folder.with_file_name("mariadb.sock").display()
+        );
+        while let Err(error) = self
+            .site
+            .exec(
+                &["mariadb", "--no-defaults", &socket, "--execute=SELECT 1"],
+                "",
+            )
+            .await
+        {
             server.check_running()?;
             if Instant::now() > deadline {
-                bail!("MariaDB does not answer in time: {error:#}; its log: {}", server.log().display());
+                bail!(
+                    "MariaDB does not answer in time: {error:#}; its log: {}",
+                    server.log().display()
+                );
             }
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
@@ -80,7 +102,8 @@ impl MariaDb {
         self.server = None;
     }
 
-    /// Creates a database and an account, with any password, that has all rights on it and none besides: as mariadb-operator does.
+    /// Creates a database and an account, with any password, that has all rights on it and none
+    /// besides: as mariadb-operator does.
     ///
     /// # Errors
     /// They are refused.
@@ -100,7 +123,18 @@ impl MariaDb {
     /// It is refused: the error is the server's.
     pub async fn query(&self, sql: &str) -> Result<String> {
         let socket = format!("--socket={}", self.socket());
-        self.site.exec(&["mariadb", "--no-defaults", "--batch", "--skip-column-names", &socket], sql).await
+        self.site
+            .exec(
+                &[
+                    "mariadb",
+                    "--no-defaults",
+                    "--batch",
+                    "--skip-column-names",
+                    &socket,
+                ],
+                sql,
+            )
+            .await
     }
 
     fn socket(&self) -> String {
@@ -108,7 +142,8 @@ impl MariaDb {
     }
 }
 
-/// Its temporary files are named by its process, and in another site another process has the same number.
+/// Its temporary files are named by its process, and in another site another process has the same
+/// number.
 fn temporary(site: &Site) -> String {
     format!("--tmpdir={}", site.dir().join("mariadb-tmp").display())
 }

@@ -1,8 +1,11 @@
-//! The real services behind the placement domain: OpenStack Placement and Keystone from PyPI, MariaDB and Apache from Debian.
+//! The real services behind the placement domain: OpenStack Placement and Keystone from PyPI,
+//! MariaDB and Apache from Debian.
 //!
-//! They run in a [`Site`]: namespaces of their own with nothing but loopback, so each has the port that it has in a cluster, and names of Services
-//! lead there. What a pod would run is run in a [`Container`], with the pod's mounts, environment and command: the files are those that Weft wrote.
-//! Needs root; nothing of this machine is touched, no service of it is started, and all of it ends with its owner.
+//! They run in a [`Site`]: namespaces of their own with nothing but loopback, so each has the port
+//! that it has in a cluster, and names of Services lead there. What a pod would run is run in a
+//! [`Container`], with the pod's mounts, environment and command: the files are those that Weft
+//! wrote. Needs root; nothing of this machine is touched, no service of it is started, and all of
+//! it ends with its owner.
 //!
 //! ```no_run
 //! use weft_testenv::services::{Container, MariaDb, Placement, Site};
@@ -52,7 +55,10 @@ pub fn missing() -> Vec<String> {
         ("/usr/sbin/mariadbd", "mariadb-server-core"),
         ("/usr/bin/my_print_defaults", "mariadb-client-core"),
         ("/usr/sbin/apache2", "apache2-bin"),
-        ("/usr/lib/apache2/modules/mod_wsgi.so", "libapache2-mod-wsgi-py3"),
+        (
+            "/usr/lib/apache2/modules/mod_wsgi.so",
+            "libapache2-mod-wsgi-py3",
+        ),
         ("/usr/bin/python3", "python3"),
     ] {
         if !std::path::Path::new(file).exists() {

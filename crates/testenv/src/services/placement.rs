@@ -24,8 +24,9 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Runs the command of the pod (`httpd -DFOREGROUND`, or `kolla_start`, which finds it in the pod's files) in its container, and returns when
-    /// `/` of port 8778 is answered by 200, with TLS or without.
+    /// Runs the command of the pod (`httpd -DFOREGROUND`, or `kolla_start`, which finds it in the
+    /// pod's files) in its container, and returns when `/` of port 8778 is answered by 200, with
+    /// TLS or without.
     ///
     /// # Errors
     /// It ends or is not ready in time: the error shows the end of its log.
@@ -36,7 +37,10 @@ impl Placement {
         let scheme = 'ready: loop {
             let mut answers = String::new();
             for scheme in ["http", "https"] {
-                match site.curl(&["--insecure", &format!("{scheme}://localhost:{PORT}/")]).await {
+                match site
+                    .curl(&["--insecure", &format!("{scheme}://localhost:{PORT}/")])
+                    .await
+                {
                     Ok((200, _)) => break 'ready scheme,
                     Ok((status, _)) => answers += &format!(", it answers {scheme} with {status}"),
                     Err(_) => {}
@@ -44,11 +48,20 @@ impl Placement {
             }
             server.check_running()?;
             if Instant::now() > deadline {
-                bail!("Placement is not ready in time{answers}; its log {} ends with:\n{}", server.log().display(), end_of(server.log()));
+                bail!(
+                    "Placement is not ready in time{answers}; its log {} ends with:\n{}",
+                    server.log().display(),
+                    end_of(server.log())
+                );
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         };
-        Ok(Self { site: site.clone(), server, scheme, way })
+        Ok(Self {
+            site: site.clone(),
+            server,
+            scheme,
+            way,
+        })
     }
 
     /// Of the API, for a client on this machine.
@@ -68,7 +81,13 @@ impl Placement {
     ///
     /// # Errors
     /// No answer.
-    pub async fn request(&self, method: &str, path: &str, headers: &[&str], body: Option<&str>) -> Result<(u16, String)> {
+    pub async fn request(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[&str],
+        body: Option<&str>,
+    ) -> Result<(u16, String)> {
         let url = format!("{}://localhost:{PORT}{path}", self.scheme);
         let mut args = vec!["--insecure", "--request", method, &url];
         for header in headers {

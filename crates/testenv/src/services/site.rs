@@ -21,7 +21,8 @@ use super::{Container, missing};
 const INIT: &str = include_str!("site-init.sh");
 const CONTAINER: &str = include_str!("container.sh");
 
-/// A network of its own with nothing but loopback, where services run. Killed with all that runs in it when the last clone is dropped.
+/// A network of its own with nothing but loopback, where services run. Killed with all that runs in
+/// it when the last clone is dropped.
 #[derive(Clone, Debug)]
 pub struct Site(Arc<Namespaces>);
 
@@ -63,13 +64,20 @@ impl Site {
     pub fn start(names: &[&str]) -> Result<Self> {
         let missing = missing();
         if !missing.is_empty() {
-            bail!("this machine cannot run Placement, MariaDB and Apache: {}", missing.join("; "));
+            bail!(
+                "this machine cannot run Placement, MariaDB and Apache: {}",
+                missing.join("; ")
+            );
         }
-        Self::made(names.iter().map(|name| (*name).to_owned()).collect(), |_| Ok(vec![]))
+        Self::made(
+            names.iter().map(|name| (*name).to_owned()).collect(),
+            |_| Ok(vec![]),
+        )
     }
 
-    /// Another one beside this one, as another pod of the same cluster: it has the same names, and these ports of its loopback lead here. Its own ports
-    /// are its own, so two servers may have the same.
+    /// Another one beside this one, as another pod of the same cluster: it has the same names, and
+    /// these ports of its loopback lead here. Its own ports are its own, so two servers may have
+    /// the same.
     ///
     /// # Errors
     /// The machine has no namespaces left, or too few files.
@@ -85,16 +93,29 @@ impl Site {
 
     fn made(names: Vec<String>, ways: impl FnOnce(&Path) -> Result<Vec<Relay>>) -> Result<Self> {
         let dir = WorkDir::temporary()?;
-        let hosts = dir.write("hosts", &format!("127.0.0.1 localhost {}\n", names.join(" ")))?;
+        let hosts = dir.write(
+            "hosts",
+            &format!("127.0.0.1 localhost {}\n", names.join(" ")),
+        )?;
         // Others than root read it.
         fs::set_permissions(&hosts, std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
         let script = dir.write("site-init.sh", INIT)?;
         dir.write("container.sh", CONTAINER)?;
         let ready = dir.path().join("ready");
-        let mut init = Init::start(&script, &[&hosts.display().to_string(), &ready.display().to_string()], dir.path())?;
+        let mut init = Init::start(
+            &script,
+            &[&hosts.display().to_string(), &ready.display().to_string()],
+            dir.path(),
+        )?;
         init.wait_for(&ready)?;
         let ways = ways(&network::of(init.pid()))?;
-        Ok(Self(Arc::new(Namespaces { _ways: ways, init, dir, names, programs: AtomicU32::new(0) })))
+        Ok(Self(Arc::new(Namespaces {
+            _ways: ways,
+            init,
+            dir,
+            names,
+            programs: AtomicU32::new(0),
+        })))
     }
 
     /// The folder with data and logs; removed with the site, but after a panic.
@@ -119,12 +140,19 @@ impl Site {
     pub async fn run(&self, container: &Container, command: &[&str]) -> Result<String> {
         let output = self.output(container, command).await?;
         if !output.status.success() {
-            bail!("{}: {}: {}{}", command.join(" "), output.status, output.stderr.trim_end(), output.stdout.trim_end());
+            bail!(
+                "{}: {}: {}{}",
+                command.join(" "),
+                output.status,
+                output.stderr.trim_end(),
+                output.stdout.trim_end()
+            );
         }
         Ok(output.stdout)
     }
 
-    /// Runs a program in the site, outside any container, with this text on stdin, and returns its stdout.
+    /// Runs a program in the site, outside any container, with this text on stdin, and returns its
+    /// stdout.
     ///
     /// # Errors
     /// It failed: the error holds its stderr.
@@ -145,7 +173,11 @@ impl Site {
         let output = output?;
         if !output.status.success() {
             let program = command.first().copied().unwrap_or_default();
-            bail!("{program}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim_end());
+            bail!(
+                "{program}: {}: {}",
+                output.status,
+                String::from_utf8_lossy(&output.stderr).trim_end()
+            );
         }
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
@@ -155,18 +187,32 @@ impl Site {
     /// # Errors
     /// No answer: the error is curl's.
     pub async fn curl(&self, args: &[&str]) -> Result<(u16, String)> {
-        let all = [&["curl", "--silent", "--show-error", "--max-time", "60", "--write-out", "\n%{http_code}"], args].concat();
+        let all = [
+            &[
+                "curl",
+                "--silent",
+                "--show-error",
+                "--max-time",
+                "60",
+                "--write-out",
+                "\n%{http_code}",
+            ],
+            args,
+        ]
+        .concat();
         let text = self.exec(&all, "").await?;
         let (body, status) = text.rsplit_once('\n').context("curl writes the status")?;
         Ok((status.parse()?, body.to_owned()))
     }
 
-    /// A port of this machine's loopback that leads to the same port of the site: a URL with it is good on either side.
+    /// A port of this machine's loopback that leads to the same port of the site: a URL with it is
+    /// good on either side.
     ///
     /// # Errors
     /// No port is free.
     pub(super) fn expose(&self, port: u16) -> Result<Relay> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).with_context(|| format!("port {port} is taken"))?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+            .with_context(|| format!("port {port} is taken"))?;
         self.forward(listener, port)
     }
 
@@ -176,25 +222,39 @@ impl Site {
     }
 
     fn forward(&self, listener: TcpListener, port: u16) -> Result<Relay> {
-        Relay::start(listener, SocketAddr::from((Ipv4Addr::LOCALHOST, port)), Some(&self.network()))
+        Relay::start(
+            listener,
+            SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+            Some(&self.network()),
+        )
     }
 
     fn network(&self) -> PathBuf {
         network::of(self.0.init.pid())
     }
 
-    /// Starts a program in a container of its own; its output goes to `<name>.log` in the site's folder.
-    pub(super) fn spawn(&self, name: &str, container: &Container, command: &[&str]) -> Result<Running> {
+    /// Starts a program in a container of its own; its output goes to `<name>.log` in the site's
+    /// folder.
+    pub(super) fn spawn(
+        &self,
+        name: &str,
+        container: &Container,
+        command: &[&str],
+    ) -> Result<Running> {
         let mut entered = enter_bound(self.0.init.pid());
         entered.args(self.words(container, command)?);
-        Ok(Running { process: Process::spawn(name.to_owned(), entered, self.dir())? })
+        Ok(Running {
+            process: Process::spawn(name.to_owned(), entered, self.dir())?,
+        })
     }
 
     /// The same without a container.
     pub(super) fn spawn_bare(&self, name: &str, command: &[String]) -> Result<Running> {
         let mut entered = enter_bound(self.0.init.pid());
         entered.args(command);
-        Ok(Running { process: Process::spawn(name.to_owned(), entered, self.dir())? })
+        Ok(Running {
+            process: Process::spawn(name.to_owned(), entered, self.dir())?,
+        })
     }
 
     /// Another one at each call, for the name of a file.
@@ -203,10 +263,19 @@ impl Site {
     }
 
     fn words(&self, container: &Container, command: &[&str]) -> Result<Vec<String>> {
-        let mounts = self.0.dir.write(&format!("mounts-{}", self.number()), &container.mounts())?;
+        let mounts = self
+            .0
+            .dir
+            .write(&format!("mounts-{}", self.number()), &container.mounts())?;
         let script = self.dir().join("container.sh");
-        let mut words: Vec<String> = ["unshare", "--mount", "--propagation=private", "--", "bash"].map(Into::into).to_vec();
-        words.extend([script.display().to_string(), mounts.display().to_string(), container.user().to_string()]);
+        let mut words: Vec<String> = ["unshare", "--mount", "--propagation=private", "--", "bash"]
+            .map(Into::into)
+            .to_vec();
+        words.extend([
+            script.display().to_string(),
+            mounts.display().to_string(),
+            container.user().to_string(),
+        ]);
         words.extend(container.restricted());
         words.push("env".into());
         words.extend(container.environment());
@@ -229,7 +298,10 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         // nsenter, killed first, would leave it running.
-        if let (Ok(None), Ok(pid)) = (self.process.status(), crate::init::child_of(&mut self.process)) {
+        if let (Ok(None), Ok(pid)) = (
+            self.process.status(),
+            crate::init::child_of(&mut self.process),
+        ) {
             end_tree(pid);
         }
     }
@@ -240,8 +312,13 @@ fn end_tree(pid: u32) {
     let mut all = vec![pid];
     let mut next = 0;
     while let Some(parent) = all.get(next) {
-        let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
-        all.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
+        let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"))
+            .unwrap_or_default();
+        all.extend(
+            children
+                .split_whitespace()
+                .filter_map(|child| child.parse::<u32>().ok()),
+        );
         next += 1;
     }
     for process in &all {
@@ -256,11 +333,20 @@ fn end_tree(pid: u32) {
 /// It is there, and no zombie that waits to be reaped.
 fn runs(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, fields)| !fields.starts_with('Z'))
+    stat.rsplit_once(") ")
+        .is_some_and(|(_, fields)| !fields.starts_with('Z'))
 }
 
 async fn output(command: Command) -> Result<Output> {
-    let output = tokio::process::Command::from(command).stdin(Stdio::null()).kill_on_drop(true).output().await?;
+    let output = tokio::process::Command::from(command)
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    Ok(Output { status: output.status, stdout: text(&output.stdout), stderr: text(&output.stderr) })
+    Ok(Output {
+        status: output.status,
+        stdout: text(&output.stdout),
+        stderr: text(&output.stderr),
+    })
 }

@@ -5,8 +5,15 @@ use crate::*;
 /// Kills a real program before and after each of its writes: exactly so many writes are done.
 #[tokio::test]
 async fn a_process_is_killed_before_and_after_each_write() {
-    let Setup { direct, proxy, control_plane, .. } = setup().await;
-    let manifests: String = (1..=3).map(|n| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: map-{n}}}\n---\n")).collect();
+    let Setup {
+        direct,
+        proxy,
+        control_plane,
+        ..
+    } = setup().await;
+    let manifests: String = (1..=3)
+        .map(|n| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: map-{n}}}\n---\n"))
+        .collect();
     let file = control_plane.dir().join("maps.yaml");
     std::fs::write(&file, manifests).unwrap();
     for (n, when) in (1..=3).flat_map(|n| [(n, When::Before), (n, When::After)]) {
@@ -23,17 +30,42 @@ async fn a_process_is_killed_before_and_after_each_write() {
             .unwrap();
         victim.is(&kubectl);
         let status = kubectl.wait().unwrap();
-        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9), "{n} {when:?}");
+        assert_eq!(
+            std::os::unix::process::ExitStatusExt::signal(&status),
+            Some(9),
+            "{n} {when:?}"
+        );
 
-        let written = direct.list(&ListParams::default().labels("!none")).await.unwrap();
-        let names: Vec<_> =
-            written.items.iter().filter_map(|map| map.metadata.name.clone()).filter(|name| name.starts_with("map-")).collect();
+        let written = direct
+            .list(&ListParams::default().labels("!none"))
+            .await
+            .unwrap();
+        let names: Vec<_> = written
+            .items
+            .iter()
+            .filter_map(|map| map.metadata.name.clone())
+            .filter(|name| name.starts_with("map-"))
+            .collect();
         let done = if when == When::Before { n - 1 } else { n };
-        assert_eq!(names, (1..=done).map(|n| format!("map-{n}")).collect::<Vec<_>>(), "{n} {when:?}");
+        assert_eq!(
+            names,
+            (1..=done).map(|n| format!("map-{n}")).collect::<Vec<_>>(),
+            "{n} {when:?}"
+        );
         let last = proxy.writes().pop().unwrap();
-        assert_eq!((last.forwarded, last.delivered), (when == When::After, false));
+        assert_eq!(
+            (last.forwarded, last.delivered),
+            (when == When::After, false)
+        );
         assert_eq!(proxy.writes().len(), n);
         // A new process of the same user is served.
-        control_plane.kubectl_as(proxy.kubeconfig(), &["delete", "-f", file.to_str().unwrap(), "--ignore-not-found"], "").await.unwrap();
+        control_plane
+            .kubectl_as(
+                proxy.kubeconfig(),
+                &["delete", "-f", file.to_str().unwrap(), "--ignore-not-found"],
+                "",
+            )
+            .await
+            .unwrap();
     }
 }

@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 
 use futures::{Stream, TryStreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use kube::api::{
+    Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
+};
 use weft_testenv::proxy::{Events, Fault, Match, Proxy, When};
 use weft_testenv::{ADMIN, ControlPlane, Victim};
 
@@ -29,7 +31,12 @@ struct Setup {
 }
 
 async fn setup() -> Setup {
-    let control_plane = ControlPlane::builder().api_only().audit(true).start().await.unwrap();
+    let control_plane = ControlPlane::builder()
+        .api_only()
+        .audit(true)
+        .start()
+        .await
+        .unwrap();
     let proxy = Proxy::start(&control_plane).await.unwrap();
     Setup {
         direct: Api::namespaced(control_plane.client(), "default"),
@@ -40,7 +47,10 @@ async fn setup() -> Setup {
 }
 
 fn map(name: &str, value: &str) -> ConfigMap {
-    let mut map = ConfigMap { data: Some(BTreeMap::from([("key".to_owned(), value.to_owned())])), ..Default::default() };
+    let mut map = ConfigMap {
+        data: Some(BTreeMap::from([("key".to_owned(), value.to_owned())])),
+        ..Default::default()
+    };
     map.metadata.name = Some(name.into());
     map
 }

@@ -5,13 +5,25 @@ use crate::*;
 type Watch = Pin<Box<dyn Stream<Item = Result<WatchEvent<ConfigMap>, kube::Error>> + Send>>;
 
 async fn watch(maps: &Api<ConfigMap>) -> Watch {
-    let now = maps.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
-    Box::pin(maps.watch(&WatchParams::default().disable_bookmarks(), &now).await.unwrap())
+    let now = maps
+        .list(&ListParams::default())
+        .await
+        .unwrap()
+        .metadata
+        .resource_version
+        .unwrap();
+    Box::pin(
+        maps.watch(&WatchParams::default().disable_bookmarks(), &now)
+            .await
+            .unwrap(),
+    )
 }
 
 /// The next event as text; `end` if the stream ends.
 async fn next(watch: &mut Watch) -> String {
-    let event = tokio::time::timeout(PATIENCE, watch.try_next()).await.expect("an event");
+    let event = tokio::time::timeout(PATIENCE, watch.try_next())
+        .await
+        .expect("an event");
     let name = |map: &ConfigMap| map.metadata.name.clone().unwrap_or_default();
     match event {
         Ok(Some(WatchEvent::Added(map))) => format!("added {}", name(&map)),
@@ -26,7 +38,12 @@ async fn next(watch: &mut Watch) -> String {
 
 #[tokio::test]
 async fn watches_go_wrong_as_told() {
-    let Setup { direct, maps, proxy, control_plane } = setup().await;
+    let Setup {
+        direct,
+        maps,
+        proxy,
+        control_plane,
+    } = setup().await;
     let watches = Match::any().verb("watch").resource("configmaps");
     let mut stream = watch(&maps).await;
     create(&direct, "a").await.unwrap();
@@ -46,21 +63,30 @@ async fn watches_go_wrong_as_told() {
 
     // Held back: the stream stands still, and then all comes in its order.
     let hold = proxy.inject(watches.clone(), Fault::HoldEvents(Events::Modified));
-    direct.patch("c", &PatchParams::default(), &Patch::Merge(map("c", "2"))).await.unwrap();
+    direct
+        .patch("c", &PatchParams::default(), &Patch::Merge(map("c", "2")))
+        .await
+        .unwrap();
     hold.wait_hits(1, PATIENCE).await.unwrap();
     create(&direct, "d").await.unwrap();
     // Another watch shows that the API server has sent it; the held one stands still.
     let mut control = watch(&direct).await;
     create(&direct, "e").await.unwrap();
     assert_eq!(next(&mut control).await, "added e");
-    assert!(futures::FutureExt::now_or_never(stream.try_next()).is_none(), "nothing has come through");
+    assert!(
+        futures::FutureExt::now_or_never(stream.try_next()).is_none(),
+        "nothing has come through"
+    );
     hold.remove();
     assert_eq!(next(&mut stream).await, "modified c");
     assert_eq!(next(&mut stream).await, "added d");
     assert_eq!(next(&mut stream).await, "added e");
 
     // Late: an event comes after its time, and what follows comes after it.
-    let late = proxy.inject(watches.clone().times(1), Fault::DelayEvents(Events::All, Duration::from_millis(300)));
+    let late = proxy.inject(
+        watches.clone().times(1),
+        Fault::DelayEvents(Events::All, Duration::from_millis(300)),
+    );
     let asked = Instant::now();
     create(&direct, "f").await.unwrap();
     create(&direct, "g").await.unwrap();
@@ -84,7 +110,11 @@ async fn watches_go_wrong_as_told() {
     drop(stream);
 
     // kubectl sees the same, and ends when its watch does.
-    let kubectl = control_plane.kubectl_as(proxy.kubeconfig(), &["get", "configmaps", "--watch-only", "-o", "name"], "");
+    let kubectl = control_plane.kubectl_as(
+        proxy.kubeconfig(),
+        &["get", "configmaps", "--watch-only", "-o", "name"],
+        "",
+    );
     let close = async {
         // The direct changes need a watch that is there already.
         let deadline = Instant::now() + PATIENCE;
@@ -96,7 +126,11 @@ async fn watches_go_wrong_as_told() {
         direct.delete("d", &DeleteParams::default()).await.unwrap();
         direct.delete("e", &DeleteParams::default()).await.unwrap();
         let sizes = |requests: &[weft_testenv::proxy::Recorded]| {
-            requests.iter().rev().find(|one| one.info.verb == "watch").is_some_and(|one| one.response_size > 0)
+            requests
+                .iter()
+                .rev()
+                .find(|one| one.info.verb == "watch")
+                .is_some_and(|one| one.response_size > 0)
         };
         proxy.wait_for(PATIENCE, sizes).await.unwrap();
         assert_eq!(proxy.expire_watches(&watches), 1);
@@ -105,5 +139,8 @@ async fn watches_go_wrong_as_told() {
     let (kubectl, dropped) = tokio::join!(kubectl, close);
     let text = kubectl.unwrap_or_else(|error| error.to_string());
     assert_eq!(dropped, 1);
-    assert!(text.contains("configmap/e") && !text.contains("configmap/d"), "{text}");
+    assert!(
+        text.contains("configmap/e") && !text.contains("configmap/d"),
+        "{text}"
+    );
 }

@@ -1,4 +1,5 @@
-//! OpenStack Placement, Keystone, MariaDB and Apache, as the other tests use them: `make test-placement`; the module `long` is left out of `make test`.
+//! OpenStack Placement, Keystone, MariaDB and Apache, as the other tests use them:
+//! `make test-placement`; the module `long` is left out of `make test`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -45,28 +46,75 @@ async fn placement_passes_a_part_of_its_own_tests() {
     assert_eq!(database.query(tables).await.unwrap(), "13\n");
 
     let placement = Placement::start(&site, &container, &HTTPD).await.unwrap();
-    assert_eq!(placement.get("/resource_providers", &[]).await.unwrap().0, 401);
-    let (status, body) = placement.request("POST", "/resource_providers", &ADMIN, Some(r#"{"name": "compute-0"}"#)).await.unwrap();
+    assert_eq!(
+        placement.get("/resource_providers", &[]).await.unwrap().0,
+        401
+    );
+    let (status, body) = placement
+        .request(
+            "POST",
+            "/resource_providers",
+            &ADMIN,
+            Some(r#"{"name": "compute-0"}"#),
+        )
+        .await
+        .unwrap();
     assert_eq!(status, 200, "{body}");
-    assert_eq!(database.query("SELECT name FROM placement.resource_providers").await.unwrap(), "compute-0\n");
+    assert_eq!(
+        database
+            .query("SELECT name FROM placement.resource_providers")
+            .await
+            .unwrap(),
+        "compute-0\n"
+    );
     // From this machine, too.
     let url = format!("{}/", placement.url());
-    let answer = tokio::process::Command::new("curl").args(["--silent", &url]).output().await.unwrap();
-    assert!(String::from_utf8_lossy(&answer.stdout).contains("max_version"), "{answer:?}");
+    let answer = tokio::process::Command::new("curl")
+        .args(["--silent", &url])
+        .output()
+        .await
+        .unwrap();
+    assert!(
+        String::from_utf8_lossy(&answer.stdout).contains("max_version"),
+        "{answer:?}"
+    );
 
-    let suite = Conformance { site: &site, database_url: DATABASE_URL };
+    let suite = Conformance {
+        site: &site,
+        database_url: DATABASE_URL,
+    };
     let tally = suite.files(&PART).await.unwrap();
     tally.check(PART_REQUESTS).unwrap();
-    assert!(tally.check(PART_REQUESTS + 1).is_err(), "another count is noticed");
+    assert!(
+        tally.check(PART_REQUESTS + 1).is_err(),
+        "another count is noticed"
+    );
 
     // The version document needs no database, the rest does.
     database.stop();
     assert_eq!(placement.get("/", &[]).await.unwrap().0, 200);
     let broken = suite.files(&["basic-http.yaml"]).await;
-    assert!(broken.is_err() || !broken.unwrap().failed.is_empty(), "without a database the suite fails");
-    assert_eq!(placement.get("/resource_providers", &ADMIN).await.unwrap().0, 500);
+    assert!(
+        broken.is_err() || !broken.unwrap().failed.is_empty(),
+        "without a database the suite fails"
+    );
+    assert_eq!(
+        placement
+            .get("/resource_providers", &ADMIN)
+            .await
+            .unwrap()
+            .0,
+        500
+    );
     database.resume().await.unwrap();
-    assert_eq!(placement.get("/resource_providers", &ADMIN).await.unwrap().0, 200);
+    assert_eq!(
+        placement
+            .get("/resource_providers", &ADMIN)
+            .await
+            .unwrap()
+            .0,
+        200
+    );
 
     let folder = site.dir().to_owned();
     assert!(runs_with(&folder), "MariaDB names its folder");
@@ -87,7 +135,10 @@ fn runs_with(folder: &Path) -> bool {
 async fn a_site_is_whole_as_soon_as_it_is_there() {
     for _ in 0..20 {
         let site = Site::start(&[DATABASE]).unwrap();
-        let seen = site.exec(&["cat", "/proc/1/comm", "/etc/hosts"], "").await.unwrap();
+        let seen = site
+            .exec(&["cat", "/proc/1/comm", "/etc/hosts"], "")
+            .await
+            .unwrap();
         assert_eq!(seen, format!("bash\n127.0.0.1 localhost {DATABASE}\n"));
     }
 }

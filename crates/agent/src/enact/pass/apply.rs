@@ -22,7 +22,13 @@ use crate::{
 impl Pass<'_> {
     /// Nobody is told that a policy is done by an old look, also not that it matches nothing here.
     pub(super) async fn look_again(&mut self) -> Result<(), HostError> {
-        let now = self.enactor.settings.transactor.host.retrieve(Query::default()).await?;
+        let now = self
+            .enactor
+            .settings
+            .transactor
+            .host
+            .retrieve(Query::default())
+            .await?;
         self.current = state::value(&now.state);
         self.is_fresh = true;
         for index in 0..self.items.len() {
@@ -34,10 +40,15 @@ impl Pass<'_> {
     }
 
     /// The transaction. If it fails: whose property it was, nobody if that cannot be told.
-    pub(super) async fn apply(&mut self, merged: &Merged, open: &BTreeSet<Owner>) -> Result<(), (BTreeSet<Owner>, Failure)> {
+    pub(super) async fn apply(
+        &mut self,
+        merged: &Merged,
+        open: &BTreeSet<Owner>,
+    ) -> Result<(), (BTreeSet<Owner>, Failure)> {
         let nobody = |failure: Failure| (BTreeSet::new(), failure);
         let plan = |message: String| Failure::new(Phase::Plan, message);
-        let references = secrets::references(&merged.state).map_err(|error| nobody(plan(error.to_string())))?;
+        let references =
+            secrets::references(&merged.state).map_err(|error| nobody(plan(error.to_string())))?;
         let settings = self.enactor.settings.clone();
         let found = match references.is_empty() {
             true => Default::default(),
@@ -47,11 +58,20 @@ impl Pass<'_> {
         };
         let filled = secrets::fill(&merged.state, &found).map_err(|error| {
             let lacks = |state: &Value| secrets::fill(state, &found).is_err();
-            let policies = self.items.iter().filter(|item| lacks(&item.rendered.desired)).map(|item| item.wish.owner());
-            let own = self.own.iter().filter(|own| lacks(&own.state)).map(|own| own.owner.clone());
+            let policies = self
+                .items
+                .iter()
+                .filter(|item| lacks(&item.rendered.desired))
+                .map(|item| item.wish.owner());
+            let own = self
+                .own
+                .iter()
+                .filter(|own| lacks(&own.state))
+                .map(|own| own.owner.clone());
             (policies.chain(own).collect(), plan(error.to_string()))
         })?;
-        cluster_secrets::remember(&settings.transactor.dir, &merged.state).map_err(|error| nobody(plan(error.to_string())))?;
+        cluster_secrets::remember(&settings.transactor.dir, &merged.state)
+            .map_err(|error| nobody(plan(error.to_string())))?;
         let desired = state::parse(&filled).map_err(|error| nobody(plan(error.to_string())))?;
         self.tell_progress(open).await;
         let of_policies: Vec<(Owner, Target)> = self
@@ -60,11 +80,26 @@ impl Pass<'_> {
             .filter(|item| open.contains(&item.wish.owner()) || item.aside.drifted.is_some())
             .flat_map(|item| item.probes().map(|target| (item.wish.owner(), target)))
             .collect();
-        let probes = of_policies.iter().map(|(_, target)| target).chain(&self.unanswered).cloned().collect();
-        let who = if open.is_empty() { "drift".to_owned() } else { open.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ") };
-        // What takes the change back must not be lost if the agent is killed right after it: it is written down with the change.
+        let probes = of_policies
+            .iter()
+            .map(|(_, target)| target)
+            .chain(&self.unanswered)
+            .cloned()
+            .collect();
+        let who = if open.is_empty() {
+            "drift".to_owned()
+        } else {
+            open.iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        // What takes the change back must not be lost if the agent is killed right after it: it is
+        // written down with the change.
         let noted = self.noted(open);
-        let note = noted.note().map_err(|error| nobody(plan(error.to_string())))?;
+        let note = noted
+            .note()
+            .map_err(|error| nobody(plan(error.to_string())))?;
         let change = Change {
             desired,
             what: who,
@@ -85,11 +120,14 @@ impl Pass<'_> {
             }
             Err(failure) => {
                 let owners = match (&failure.probe, &failure.said) {
-                    // Of the probes that count on every node none says whose fault it is. One that a policy brought is first taken for that
-                    // policy's own, and goes on counting: without the policy the others have to pass it, or they have failed, too.
+                    // Of the probes that count on every node none says whose fault it is. One that
+                    // a policy brought is first taken for that policy's own, and goes on counting:
+                    // without the policy the others have to pass it, or they have failed, too.
                     (Some(probe), _) => {
-                        let (owners, targets): (BTreeSet<_>, Vec<_>) =
-                            of_policies.into_iter().filter(|(_, target)| target.to_string() == *probe).unzip();
+                        let (owners, targets): (BTreeSet<_>, Vec<_>) = of_policies
+                            .into_iter()
+                            .filter(|(_, target)| target.to_string() == *probe)
+                            .unzip();
                         self.unanswered.extend(targets);
                         owners
                     }
@@ -104,23 +142,46 @@ impl Pass<'_> {
     /// What is known of policies once those that are open are applied on the host as it is.
     pub(super) fn noted(&self, open: &BTreeSet<Owner>) -> Store {
         let mut store = self.enactor.store.clone();
-        for item in self.items.iter().filter(|item| open.contains(&item.wish.owner())) {
-            if let (Decision::Granted, Some((generation, _))) = (item.wish.decision, &item.wish.granted) {
-                store.applied(&item.wish.policy, *generation, item.rendered.desired.clone(), &self.current);
+        for item in self
+            .items
+            .iter()
+            .filter(|item| open.contains(&item.wish.owner()))
+        {
+            if let (Decision::Granted, Some((generation, _))) =
+                (item.wish.decision, &item.wish.granted)
+            {
+                store.applied(
+                    &item.wish.policy,
+                    *generation,
+                    item.rendered.desired.clone(),
+                    &self.current,
+                );
             }
         }
         store
     }
 
     pub(super) fn succeed(&mut self, open: &BTreeSet<Owner>) {
-        for item in self.items.iter_mut().filter(|item| open.contains(&item.wish.owner())) {
+        for item in self
+            .items
+            .iter_mut()
+            .filter(|item| open.contains(&item.wish.owner()))
+        {
             self.enactor.attempts.done(&item.wish.policy);
-            let message = if item.wish.decision == Decision::Revert { status::REVERTED } else { status::RECONCILED };
-            let outcome = self.enactor.interrupted.as_ref().map(|interrupted| Outcome {
-                phase: Some(interrupted.phase.to_string()),
-                message: Some(interrupted.to_string()),
-                ..Outcome::default()
-            });
+            let message = if item.wish.decision == Decision::Revert {
+                status::REVERTED
+            } else {
+                status::RECONCILED
+            };
+            let outcome = self
+                .enactor
+                .interrupted
+                .as_ref()
+                .map(|interrupted| Outcome {
+                    phase: Some(interrupted.phase.to_string()),
+                    message: Some(interrupted.to_string()),
+                    ..Outcome::default()
+                });
             item.settled = Some((State::Available { message }, outcome));
         }
         if !open.is_empty() {
@@ -134,22 +195,31 @@ impl Pass<'_> {
     }
 
     /// Whether the others are tried again without those who failed.
-    pub(super) fn fail(&mut self, mut blamed: BTreeSet<Owner>, open: &BTreeSet<Owner>, failure: &Failure) -> bool {
+    pub(super) fn fail(
+        &mut self,
+        mut blamed: BTreeSet<Owner>,
+        open: &BTreeSet<Owner>,
+        failure: &Failure,
+    ) -> bool {
         tracing::warn!(%failure, ?blamed, "the change failed and was rolled back");
         // Only those who take part can fail; with nobody to blame it is all who changed something.
         blamed.retain(|owner| {
             open.contains(owner)
                 || *owner == Owner::Node && self.own.is_some()
-                || self.items.iter().any(|item| item.wish.owner() == *owner && item.aside.drifted.is_some())
+                || self
+                    .items
+                    .iter()
+                    .any(|item| item.wish.owner() == *owner && item.aside.drifted.is_some())
         });
         if blamed.is_empty() {
             blamed.clone_from(open);
         }
         if blamed.is_empty() {
-            let corrected = self
-                .items
-                .iter()
-                .filter(|item| item.aside.drifted.is_some() && item.standing == Standing::Done && item.wish.corrects_drift());
+            let corrected = self.items.iter().filter(|item| {
+                item.aside.drifted.is_some()
+                    && item.standing == Standing::Done
+                    && item.wish.corrects_drift()
+            });
             blamed = corrected.map(|item| item.wish.owner()).collect();
         }
         let own_is_meant = blamed.is_empty() || blamed.contains(&Owner::Node);
@@ -165,21 +235,36 @@ impl Pass<'_> {
                 continue;
             }
             any = true;
-            let kept = self.enactor.store.get(&item.wish.policy).map_or_else(state::empty, |applied| applied.desired.clone());
+            let kept = self
+                .enactor
+                .store
+                .get(&item.wish.policy)
+                .map_or_else(state::empty, |applied| applied.desired.clone());
             item.rendered.desired = kept;
-            let (count, again) = self.enactor.attempts.failed(&item.wish, self.enactor.settings.retries, Instant::now());
+            let (count, again) = self.enactor.attempts.failed(
+                &item.wish,
+                self.enactor.settings.retries,
+                Instant::now(),
+            );
             let counts = BTreeMap::from([(item.wish.generation.to_string(), i64::from(count))]);
             item.wish_retry_count(counts);
             let max = self.enactor.settings.retries.max;
             let state = if again && failure.may_pass() {
-                waits.push(self.enactor.attempts.wait(&item.wish, Instant::now()).unwrap_or_default());
+                waits.push(
+                    self.enactor
+                        .attempts
+                        .wait(&item.wish, Instant::now())
+                        .unwrap_or_default(),
+                );
                 let message = format!(
                     "failed to reconcile NodeNetworkConfigurationPolicy {} at desired state apply: {failure}. Retrying {count}/{max}",
                     item.wish.policy
                 );
                 State::Retrying { message }
             } else {
-                State::Failed { message: failure.to_string() }
+                State::Failed {
+                    message: failure.to_string(),
+                }
             };
             item.standing = Standing::Failed;
             item.settled = Some((state, Some(status::outcome(failure))));
@@ -189,8 +274,15 @@ impl Pass<'_> {
     }
 
     pub(super) async fn put_ports_back(&self, merged: &Merged) {
-        let bridges = secrets::conceal(&merged.state).ok().and_then(|state| state::parse(&state).ok()).map(|state| bridges(&state));
-        self.enactor.settings.transactor.put_ports_back(&bridges.unwrap_or_default()).await;
+        let bridges = secrets::conceal(&merged.state)
+            .ok()
+            .and_then(|state| state::parse(&state).ok())
+            .map(|state| bridges(&state));
+        self.enactor
+            .settings
+            .transactor
+            .put_ports_back(&bridges.unwrap_or_default())
+            .await;
     }
 }
 
@@ -198,7 +290,10 @@ impl Item {
     /// What the policy itself wants to be reachable after its change.
     fn probes(&self) -> impl Iterator<Item = Target> {
         let spec = self.wish.granted.as_ref().map(|(_, spec)| spec);
-        spec.and_then(|spec| spec.probes.as_ref()).into_iter().flatten().filter_map(Target::of)
+        spec.and_then(|spec| spec.probes.as_ref())
+            .into_iter()
+            .flatten()
+            .filter_map(Target::of)
     }
 
     fn wish_retry_count(&mut self, counts: BTreeMap<String, i64>) {

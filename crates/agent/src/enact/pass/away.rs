@@ -1,5 +1,6 @@
-//! While NetworkManager is away nothing can be changed, and what only it knows is missing in what is seen. So no policy is judged then, and no
-//! try counted: what was to be done is done when it is back.
+//! While NetworkManager is away nothing can be changed, and what only it knows is missing in what
+//! is seen. So no policy is judged then, and no try counted: what was to be done is done when it is
+//! back.
 
 use std::time::Duration;
 
@@ -12,7 +13,8 @@ use super::{
 };
 use crate::transaction::{Failure, Phase};
 
-/// A restart of NetworkManager, or an update of it, is over by then. A node that lacks it for longer has failed, for others to see.
+/// A restart of NetworkManager, or an update of it, is over by then. A node that lacks it for
+/// longer has failed, for others to see.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 impl Pass<'_> {
@@ -30,9 +32,21 @@ impl Pass<'_> {
 
     /// Everything that is open waits for NetworkManager.
     pub(super) fn wait(&mut self, why: &str) {
-        let left = PATIENCE.saturating_sub(self.enactor.away_since.get_or_insert_with(Instant::now).elapsed());
-        let failure = Failure::new(Phase::Plan, format!("the network of this host can only be read: {why}"));
-        if let Some(own) = self.own.take().filter(|own| self.enactor.own_done.as_ref() != Some(&own.state)) {
+        let left = PATIENCE.saturating_sub(
+            self.enactor
+                .away_since
+                .get_or_insert_with(Instant::now)
+                .elapsed(),
+        );
+        let failure = Failure::new(
+            Phase::Plan,
+            format!("the network of this host can only be read: {why}"),
+        );
+        if let Some(own) = self
+            .own
+            .take()
+            .filter(|own| self.enactor.own_done.as_ref() != Some(&own.state))
+        {
             tracing::debug!(owner = %own.owner, "the node's own desired state waits for NetworkManager");
             self.report.own = Some(Err(failure.clone()));
         }

@@ -36,14 +36,24 @@ impl Pass<'_> {
                 };
                 item.standing = Standing::Done;
             }
-            Decision::Revert => item.rendered.desired = applied.map_or_else(state::empty, |applied| applied.undo.clone()),
-            Decision::Granted if item.standing == Standing::Failed => item.rendered.desired = kept(),
+            Decision::Revert => {
+                item.rendered.desired =
+                    applied.map_or_else(state::empty, |applied| applied.undo.clone())
+            }
+            Decision::Granted if item.standing == Standing::Failed => {
+                item.rendered.desired = kept()
+            }
             Decision::Granted => match item.wish.render(applied, &self.current) {
                 Ok(rendered) => item.rendered = rendered,
                 Err(error) => {
                     item.rendered.desired = kept();
                     let message = error.to_string();
-                    item.settled = Some((State::Failed { message: message.clone() }, Some(status::early(status::RENDER, message))));
+                    item.settled = Some((
+                        State::Failed {
+                            message: message.clone(),
+                        },
+                        Some(status::early(status::RENDER, message)),
+                    ));
                 }
             },
         }
@@ -57,11 +67,22 @@ impl Pass<'_> {
     }
 
     pub(super) fn merge(&self, counts: impl Fn(&Item) -> bool) -> (Merged, Vec<Conflict>) {
-        let candidates = self.items.iter().filter(|item| counts(item)).map(|item| Candidate {
-            wanted: item.wish.layer(item.rendered.desired.clone()),
-            applied: self.enactor.store.get(&item.wish.policy).map(|applied| applied.desired.clone()),
+        let candidates = self
+            .items
+            .iter()
+            .filter(|item| counts(item))
+            .map(|item| Candidate {
+                wanted: item.wish.layer(item.rendered.desired.clone()),
+                applied: self
+                    .enactor
+                    .store
+                    .get(&item.wish.policy)
+                    .map(|applied| applied.desired.clone()),
+            });
+        let own = self.own.iter().map(|layer| Candidate {
+            wanted: layer.clone(),
+            applied: None,
         });
-        let own = self.own.iter().map(|layer| Candidate { wanted: layer.clone(), applied: None });
         let settled = settle(&candidates.chain(own).collect::<Vec<_>>());
         (settled.merged, settled.conflicts)
     }
@@ -70,38 +91,71 @@ impl Pass<'_> {
         differences(&secrets::mask(&merged.state, state::HIDDEN), &self.current)
     }
 
-    /// Whether something is wanted that was not applied yet, or is to be taken back. It is applied even if the host seems to be so already: the
-    /// comparison is the one for drift, which does not see what an apply takes away.
+    /// Whether something is wanted that was not applied yet, or is to be taken back. It is applied
+    /// even if the host seems to be so already: the comparison is the one for drift, which does not
+    /// see what an apply takes away.
     pub(super) fn brings_something_new(&self) -> bool {
-        self.items.iter().filter(|item| item.is_open() && item.rendered.desired != state::empty()).any(|item| {
-            let applied = self.enactor.store.get(&item.wish.policy).map(|applied| &applied.desired);
-            item.wish.decision == Decision::Revert || applied != Some(&item.rendered.desired)
-        })
+        self.items
+            .iter()
+            .filter(|item| item.is_open() && item.rendered.desired != state::empty())
+            .any(|item| {
+                let applied = self
+                    .enactor
+                    .store
+                    .get(&item.wish.policy)
+                    .map(|applied| &applied.desired);
+                item.wish.decision == Decision::Revert || applied != Some(&item.rendered.desired)
+            })
     }
 
-    /// Whether an apply would take something away for the node's own wish, as long as that was not fulfilled by this process.
+    /// Whether an apply would take something away for the node's own wish, as long as that was not
+    /// fulfilled by this process.
     pub(super) fn own_takes_something_away(&self) -> bool {
-        let open = self.own.as_ref().filter(|own| self.enactor.own_done.as_ref() != Some(&own.state));
+        let open = self
+            .own
+            .as_ref()
+            .filter(|own| self.enactor.own_done.as_ref() != Some(&own.state));
         open.is_some_and(|own| !removals(&own.state, &self.current).is_empty())
     }
 
-    /// Whether something new has secrets in it. If the host has them already, only the transaction can tell, which knows them.
+    /// Whether something new has secrets in it. If the host has them already, only the transaction
+    /// can tell, which knows them.
     pub(super) fn asks_for_secrets(&self) -> bool {
-        let open = self.items.iter().filter(|item| item.is_open()).map(|item| &item.rendered.desired);
-        let own = self.own.iter().map(|layer| &layer.state).filter(|state| self.enactor.own_done.as_ref() != Some(*state));
-        open.chain(own).any(|state| !secrets::places(state).is_empty())
+        let open = self
+            .items
+            .iter()
+            .filter(|item| item.is_open())
+            .map(|item| &item.rendered.desired);
+        let own = self
+            .own
+            .iter()
+            .map(|layer| &layer.state)
+            .filter(|state| self.enactor.own_done.as_ref() != Some(*state));
+        open.chain(own)
+            .any(|state| !secrets::places(state).is_empty())
     }
 
     /// Two policies contradict each other: each keeps what it had, and both are told.
     pub(super) fn note_conflicts(&mut self, conflicts: &[Conflict]) {
         for item in &mut self.items {
-            let Some(conflict) = conflicts.iter().find(|conflict| conflict.concerns(&item.wish.owner())) else { continue };
+            let Some(conflict) = conflicts
+                .iter()
+                .find(|conflict| conflict.concerns(&item.wish.owner()))
+            else {
+                continue;
+            };
             let message = conflict.to_string();
             item.aside.conflict = Some(message.clone());
             if item.is_open() {
                 let kept = self.enactor.store.get(&item.wish.policy);
-                item.rendered.desired = kept.map_or_else(state::empty, |applied| applied.desired.clone());
-                item.settled = Some((State::Failed { message: message.clone() }, Some(status::early(status::CONFLICT, message))));
+                item.rendered.desired =
+                    kept.map_or_else(state::empty, |applied| applied.desired.clone());
+                item.settled = Some((
+                    State::Failed {
+                        message: message.clone(),
+                    },
+                    Some(status::early(status::CONFLICT, message)),
+                ));
             }
         }
     }
@@ -113,22 +167,39 @@ impl Pass<'_> {
                 continue;
             }
             let owner = item.wish.owner();
-            let mine: Vec<String> =
-                differences.iter().filter(|difference| owners(merged, difference).contains(&owner)).map(ToString::to_string).collect();
+            let mine: Vec<String> = differences
+                .iter()
+                .filter(|difference| owners(merged, difference).contains(&owner))
+                .map(ToString::to_string)
+                .collect();
             item.aside.drifted = match mine.len() {
                 0 => None,
-                count if count > PLACES => Some(format!("{}; and {} more", mine[..PLACES].join("; "), count - PLACES)),
+                count if count > PLACES => Some(format!(
+                    "{}; and {} more",
+                    mine[..PLACES].join("; "),
+                    count - PLACES
+                )),
                 _ => Some(mine.join("; ")),
             };
         }
     }
 }
 
-/// Whose a difference is: of those who want just this place or one above it, else of those who want something below it.
+/// Whose a difference is: of those who want just this place or one above it, else of those who want
+/// something below it.
 fn owners(merged: &Merged, difference: &Difference) -> BTreeSet<Owner> {
-    let above = merged.owners.iter().filter(|(path, _)| path.covers(&difference.path)).max_by_key(|(path, _)| path.0.len());
+    let above = merged
+        .owners
+        .iter()
+        .filter(|(path, _)| path.covers(&difference.path))
+        .max_by_key(|(path, _)| path.0.len());
     match above {
         Some((_, owners)) => owners.clone(),
-        None => merged.owners.iter().filter(|(path, _)| difference.path.covers(path)).flat_map(|(_, owners)| owners.clone()).collect(),
+        None => merged
+            .owners
+            .iter()
+            .filter(|(path, _)| difference.path.covers(path))
+            .flat_map(|(_, owners)| owners.clone())
+            .collect(),
     }
 }

@@ -1,4 +1,5 @@
-//! One pass over the enactments of a node: what each asks for is decided, all of it is applied, and each is told what became of it.
+//! One pass over the enactments of a node: what each asks for is decided, all of it is applied, and
+//! each is told what became of it.
 
 mod apply;
 mod away;
@@ -63,22 +64,46 @@ pub(super) struct Pass<'a> {
 
 impl<'a> Pass<'a> {
     pub fn new(enactor: &'a mut Enactor, wishes: Vec<Wish>, inputs: &Inputs<'_>) -> Self {
-        let uids: BTreeMap<_, _> =
-            inputs.enactments.iter().map(|enactment| (enactment.metadata.name.clone(), enactment.metadata.uid.clone())).collect();
-        // Megabytes on a large host, which nothing is rendered from or compared with where nobody wants anything.
+        let uids: BTreeMap<_, _> = inputs
+            .enactments
+            .iter()
+            .map(|enactment| {
+                (
+                    enactment.metadata.name.clone(),
+                    enactment.metadata.uid.clone(),
+                )
+            })
+            .collect();
+        // Megabytes on a large host, which nothing is rendered from or compared with where nobody
+        // wants anything.
         let is_wanted = !wishes.is_empty() || inputs.own.is_some();
-        let current = if is_wanted { state::value(inputs.current) } else { state::empty() };
+        let current = if is_wanted {
+            state::value(inputs.current)
+        } else {
+            state::empty()
+        };
         let mut report = Report::default();
         let wait = enactor.own_wait();
         report.again = wait;
-        let own = inputs.own.filter(|_| wait.is_none()).and_then(|desired| match render::own(desired) {
-            Ok(state) => Some(Layer { owner: Owner::Node, rank: Rank::Node, state }),
-            Err(error) => {
-                report.own = Some(Err(Failure::new(Phase::Plan, error.to_string())));
-                None
-            }
-        });
-        let nothing = || Rendered { desired: state::empty(), captures: Default::default() };
+        let own =
+            inputs
+                .own
+                .filter(|_| wait.is_none())
+                .and_then(|desired| match render::own(desired) {
+                    Ok(state) => Some(Layer {
+                        owner: Owner::Node,
+                        rank: Rank::Node,
+                        state,
+                    }),
+                    Err(error) => {
+                        report.own = Some(Err(Failure::new(Phase::Plan, error.to_string())));
+                        None
+                    }
+                });
+        let nothing = || Rendered {
+            desired: state::empty(),
+            captures: Default::default(),
+        };
         let items = wishes.into_iter().map(|wish| Item {
             uid: uids.get(&Some(wish.name.clone())).cloned().flatten(),
             standing: wish.standing(),
@@ -91,7 +116,16 @@ impl<'a> Pass<'a> {
             Backend::ReadOnly { why } => Some(why.clone()),
             Backend::NetworkManager { .. } => None,
         };
-        Self { items: items.collect(), enactor, own, current, is_fresh: false, unanswered: Vec::new(), away, report }
+        Self {
+            items: items.collect(),
+            enactor,
+            own,
+            current,
+            is_fresh: false,
+            unanswered: Vec::new(),
+            away,
+            report,
+        }
     }
 
     pub async fn run(mut self) -> Report {
@@ -110,23 +144,41 @@ impl<'a> Pass<'a> {
         self.report
     }
 
-    /// One try to make the host as it should be. Whether another one is due, without what has failed.
+    /// One try to make the host as it should be. Whether another one is due, without what has
+    /// failed.
     async fn step(&mut self) -> bool {
         let (merged, conflicts) = self.merge(|_| true);
         self.note_conflicts(&conflicts);
-        let (merged, _) = if conflicts.is_empty() { (merged, conflicts) } else { self.merge(|_| true) };
+        let (merged, _) = if conflicts.is_empty() {
+            (merged, conflicts)
+        } else {
+            self.merge(|_| true)
+        };
         let all = self.differ(&merged);
         self.note_drift(&merged, &all);
-        let open: BTreeSet<Owner> = self.items.iter().filter(|item| item.is_open()).map(|item| item.wish.owner()).collect();
-        // What is only reported, or has failed, is left as it is, unless somebody else wants the same.
+        let open: BTreeSet<Owner> = self
+            .items
+            .iter()
+            .filter(|item| item.is_open())
+            .map(|item| item.wish.owner())
+            .collect();
+        // What is only reported, or has failed, is left as it is, unless somebody else wants the
+        // same.
         let (to_apply, _) = self.merge(|item| {
-            item.is_open() || item.aside.drifted.is_none() || (item.standing == Standing::Done && item.wish.corrects_drift())
+            item.is_open()
+                || item.aside.drifted.is_none()
+                || (item.standing == Standing::Done && item.wish.corrects_drift())
         });
-        let is_as_wanted = self.differ(&to_apply).is_empty() && !self.brings_something_new() && !self.own_takes_something_away();
+        let is_as_wanted = self.differ(&to_apply).is_empty()
+            && !self.brings_something_new()
+            && !self.own_takes_something_away();
         if is_as_wanted && !open.is_empty() && !self.is_fresh {
             return match self.look_again().await {
                 Ok(()) => true,
-                Err(error) => self.failed(BTreeSet::new(), &open, &Failure::host(Phase::Plan, &error)).await,
+                Err(error) => {
+                    self.failed(BTreeSet::new(), &open, &Failure::host(Phase::Plan, &error))
+                        .await
+                }
             };
         }
         if is_as_wanted && !self.asks_for_secrets() {
@@ -152,7 +204,12 @@ impl<'a> Pass<'a> {
     }
 
     /// Whether the others are tried again.
-    async fn failed(&mut self, blamed: BTreeSet<Owner>, open: &BTreeSet<Owner>, failure: &Failure) -> bool {
+    async fn failed(
+        &mut self,
+        blamed: BTreeSet<Owner>,
+        open: &BTreeSet<Owner>,
+        failure: &Failure,
+    ) -> bool {
         match self.enactor.away().await {
             Some(why) => {
                 tracing::warn!(%failure, "NetworkManager has gone in the middle of a change");

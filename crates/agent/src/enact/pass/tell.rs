@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nmstate::NetworkState;
 use serde_json::Value;
-use weft_api::node_network::{CapturedState, Decision, NodeNetworkConfigurationEnactmentStatus as Status};
+use weft_api::node_network::{
+    CapturedState, Decision, NodeNetworkConfigurationEnactmentStatus as Status,
+};
 use weft_node_network::{claims::Owner, secrets, state};
 
 use super::{
@@ -14,13 +16,30 @@ use super::{
 
 impl Pass<'_> {
     pub(super) async fn tell_progress(&mut self, open: &BTreeSet<Owner>) {
-        for item in self.items.iter_mut().filter(|item| open.contains(&item.wish.owner())) {
+        for item in self
+            .items
+            .iter_mut()
+            .filter(|item| open.contains(&item.wish.owner()))
+        {
             // A retry says so already, and goes on saying it.
-            if status::is_true(&item.wish.status, "Progressing") && item.wish.status.observed_generation == Some(item.wish.observed) {
+            if status::is_true(&item.wish.status, "Progressing")
+                && item.wish.status.observed_generation == Some(item.wish.observed)
+            {
                 continue;
             }
-            let status = Status { retry_count: item.wish.status.retry_count.clone(), ..base(item) };
-            self.enactor.write(&mut item.wish, item.uid.clone(), &State::Progressing, &item.aside, status).await;
+            let status = Status {
+                retry_count: item.wish.status.retry_count.clone(),
+                ..base(item)
+            };
+            self.enactor
+                .write(
+                    &mut item.wish,
+                    item.uid.clone(),
+                    &State::Progressing,
+                    &item.aside,
+                    status,
+                )
+                .await;
         }
     }
 
@@ -32,7 +51,9 @@ impl Pass<'_> {
             None if item.wish.decision == Decision::Unknown => return,
             // Nothing new: only what may hold beside it.
             None => {
-                let Some(state) = State::of(&item.wish.status) else { return };
+                let Some(state) = State::of(&item.wish.status) else {
+                    return;
+                };
                 (state, item.wish.status.outcome.clone())
             }
         };
@@ -42,12 +63,30 @@ impl Pass<'_> {
             _ => {}
         }
         let done = matches!(state, State::Available { .. });
-        let retry_count = if done { None } else { item.wish.status.retry_count.clone() };
-        let mut status = Status { outcome, retry_count, ..base(item) };
+        let retry_count = if done {
+            None
+        } else {
+            item.wish.status.retry_count.clone()
+        };
+        let mut status = Status {
+            outcome,
+            retry_count,
+            ..base(item)
+        };
         if done && item.standing != Standing::Done {
             status.features = features(&item.rendered.desired, &self.current);
         }
-        if !self.enactor.write(&mut item.wish, item.uid.clone(), &state, &item.aside, status).await {
+        if !self
+            .enactor
+            .write(
+                &mut item.wish,
+                item.uid.clone(),
+                &state,
+                &item.aside,
+                status,
+            )
+            .await
+        {
             self.again_in(WRITE_AGAIN);
         }
     }
@@ -64,8 +103,15 @@ fn base(item: &Item) -> Status {
             ..Status::default()
         };
     }
-    let captured =
-        item.rendered.captures.iter().map(|(name, state)| (name.clone(), CapturedState { state: Some(state.clone()), meta_info: None }));
+    let captured = item.rendered.captures.iter().map(|(name, state)| {
+        (
+            name.clone(),
+            CapturedState {
+                state: Some(state.clone()),
+                meta_info: None,
+            },
+        )
+    });
     let captured: BTreeMap<_, _> = captured.collect();
     Status {
         desired_state: Some(item.rendered.desired.clone()),
@@ -77,9 +123,16 @@ fn base(item: &Item) -> Status {
 /// What of nmstate a state makes use of, in nmstate's words.
 fn features(desired: &Value, current: &Value) -> Vec<String> {
     let concealed = secrets::conceal(desired).ok();
-    let statistic = concealed.and_then(|desired| state::parse::<NetworkState>(&desired).ok()?.statistic(&state::parse(current).ok()?).ok());
+    let statistic = concealed.and_then(|desired| {
+        state::parse::<NetworkState>(&desired)
+            .ok()?
+            .statistic(&state::parse(current).ok()?)
+            .ok()
+    });
     let features = statistic.and_then(|statistic| serde_json::to_value(statistic.features).ok());
-    let mut features: Vec<String> = features.and_then(|features| serde_json::from_value(features).ok()).unwrap_or_default();
+    let mut features: Vec<String> = features
+        .and_then(|features| serde_json::from_value(features).ok())
+        .unwrap_or_default();
     features.sort();
     features
 }

@@ -9,7 +9,12 @@ use crate::harness::*;
 use crate::{DATABASE, DATABASE_URL, prepare, serve, without_keystone};
 
 /// How many requests the suite makes of a server with this policy.
-const REQUESTS: [(Policy, usize); 4] = [(Policy::Default, 268), (Policy::Legacy, 1003), (Policy::Open, 41), (Policy::Cors, 4)];
+const REQUESTS: [(Policy, usize); 4] = [
+    (Policy::Default, 268),
+    (Policy::Legacy, 1003),
+    (Policy::Open, 41),
+    (Policy::Cors, 4),
+];
 
 /// What a PlacementAPI says for a policy.
 async fn with_policy(site: &Site, policy: Policy) -> serde_json::Value {
@@ -31,17 +36,36 @@ async fn with_policy(site: &Site, policy: Policy) -> serde_json::Value {
 async fn what_the_operator_wrote_passes_all_of_placements_own_tests() {
     let site = Site::start(&[DATABASE]).unwrap();
     let database = MariaDb::start(&site).await.unwrap();
-    database.create("placement", "placement", crate::PASSWORD).await.unwrap();
+    database
+        .create("placement", "placement", crate::PASSWORD)
+        .await
+        .unwrap();
     let cluster = start().await;
     let _operator = Operator::start_default(&cluster).await;
     without_keystone(&cluster, &json!({})).await;
     for (policy, requests) in REQUESTS {
-        cluster.patch(kinds::PLACEMENT_API, NAMESPACE, "placement", with_policy(&site, policy).await).await;
+        cluster
+            .patch(
+                kinds::PLACEMENT_API,
+                NAMESPACE,
+                "placement",
+                with_policy(&site, policy).await,
+            )
+            .await;
         wait_ready(&cluster).await;
         prepare(&cluster, &site).await;
         let _placement = serve(&cluster, &site).await;
-        let tally = Conformance { site: &site, database_url: DATABASE_URL }.policy(policy).await.unwrap();
+        let tally = Conformance {
+            site: &site,
+            database_url: DATABASE_URL,
+        }
+        .policy(policy)
+        .await
+        .unwrap();
         tally.check(requests).unwrap();
     }
-    assert_eq!(REQUESTS.iter().map(|(_, requests)| requests).sum::<usize>(), 1316);
+    assert_eq!(
+        REQUESTS.iter().map(|(_, requests)| requests).sum::<usize>(),
+        1316
+    );
 }

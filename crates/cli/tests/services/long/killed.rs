@@ -8,7 +8,9 @@ use weft_testenv::{
     services::{Gate, Keystone, MariaDb, Site},
 };
 
-use crate::cluster::{NAMESPACE, get, placement_api, secret, secret_for, start, wait, wait_gone, wait_ready};
+use crate::cluster::{
+    NAMESPACE, get, placement_api, secret, secret_for, start, wait, wait_gone, wait_ready,
+};
 use crate::harness::*;
 use crate::registry::{delete_project, lets_in, registered};
 
@@ -22,19 +24,33 @@ enum Step {
 }
 
 const STEPS: [Step; 3] = [Step::Register, Step::Change, Step::Remove];
-/// Project, user, two roles, service, two endpoints; password and endpoint; two endpoints, user and service.
+/// Project, user, two roles, service, two endpoints; password and endpoint; two endpoints, user and
+/// service.
 const WRITES: [usize; 3] = [7, 2, 4];
 
 impl Step {
     /// The password of the service's user from then on.
     fn password(self) -> &'static str {
-        if matches!(self, Self::Register) { "first" } else { "second" }
+        if matches!(self, Self::Register) {
+            "first"
+        } else {
+            "second"
+        }
     }
 
     /// Begins it, and returns which hashes status has before.
     async fn begin(self, cluster: &Cluster, gate: &Gate) -> Value {
-        let before = get(cluster, kinds::PLACEMENT_API, "placement").await.unwrap_or_default()["status"]["hash"].clone();
-        secret_for(gate.url(), cluster, "placement-secret", &[("PlacementPassword", self.password())]).await;
+        let before = get(cluster, kinds::PLACEMENT_API, "placement")
+            .await
+            .unwrap_or_default()["status"]["hash"]
+            .clone();
+        secret_for(
+            gate.url(),
+            cluster,
+            "placement-secret",
+            &[("PlacementPassword", self.password())],
+        )
+        .await;
         match self {
             Self::Register => {
                 let spec = json!({
@@ -46,9 +62,15 @@ impl Step {
             }
             Self::Change => {
                 let url = json!({"spec": {"override": {"service": {"public": {"endpointURL": "https://placement.example"}}}}});
-                cluster.patch(kinds::PLACEMENT_API, NAMESPACE, "placement", url).await;
+                cluster
+                    .patch(kinds::PLACEMENT_API, NAMESPACE, "placement", url)
+                    .await;
             }
-            Self::Remove => cluster.delete(kinds::PLACEMENT_API, NAMESPACE, "placement").await,
+            Self::Remove => {
+                cluster
+                    .delete(kinds::PLACEMENT_API, NAMESPACE, "placement")
+                    .await
+            }
         }
         before
     }
@@ -59,8 +81,12 @@ impl Step {
             Self::Change => {
                 wait(cluster, "password and address are others", |live| {
                     let (status, hash) = (&live["status"], &live["status"]["hash"]);
-                    let is_ready = condition(status, "Ready")["status"] == "True" && hash["input"] == status["appliedInputSecretHash"];
-                    is_ready && ["input", "keystoneservice", "keystoneendpoint"].iter().all(|name| hash[name] != before[name])
+                    let is_ready = condition(status, "Ready")["status"] == "True"
+                        && hash["input"] == status["appliedInputSecretHash"];
+                    is_ready
+                        && ["input", "keystoneservice", "keystoneendpoint"]
+                            .iter()
+                            .all(|name| hash[name] != before[name])
                 })
                 .await;
             }
@@ -69,8 +95,16 @@ impl Step {
     }
 }
 
-/// Takes a step while the operator is killed at its `n`-th write; returns the operator that finished it.
-async fn killed(cluster: &Cluster, gate: &Gate, mut operator: Operator, step: Step, n: usize, when: When) -> Operator {
+/// Takes a step while the operator is killed at its `n`-th write; returns the operator that
+/// finished it.
+async fn killed(
+    cluster: &Cluster,
+    gate: &Gate,
+    mut operator: Operator,
+    step: Step,
+    n: usize,
+    when: When,
+) -> Operator {
     let victim = Victim::new();
     victim.is(operator.child());
     gate.on_write(n, when, victim.kill());
@@ -78,7 +112,16 @@ async fn killed(cluster: &Cluster, gate: &Gate, mut operator: Operator, step: St
     operator.wait().await;
     gate.clear();
     // As if it had run out.
-    cluster.kubectl(&["-n", "weft-placement", "delete", "lease", "weft-placement", "--ignore-not-found"]).await;
+    cluster
+        .kubectl(&[
+            "-n",
+            "weft-placement",
+            "delete",
+            "lease",
+            "weft-placement",
+            "--ignore-not-found",
+        ])
+        .await;
     let operator = Operator::start_default(cluster).await;
     step.finish(cluster, &before).await;
     operator
@@ -86,7 +129,10 @@ async fn killed(cluster: &Cluster, gate: &Gate, mut operator: Operator, step: St
 
 /// What the step has led to in Keystone.
 async fn outcome(keystone: &Keystone, step: Step) -> (Vec<String>, bool) {
-    let outcome = (registered(keystone).await, lets_in(keystone, step.password()).await);
+    let outcome = (
+        registered(keystone).await,
+        lets_in(keystone, step.password()).await,
+    );
     if matches!(step, Step::Remove) {
         // It stays there for others; the next registration finds nothing again.
         delete_project(keystone).await;
@@ -102,18 +148,40 @@ async fn a_registration_that_is_killed_at_any_write_to_keystone_comes_to_the_sam
     let gate = Gate::start(&keystone).await.unwrap();
     let cluster = start().await;
     let mut operator = Operator::start_default(&cluster).await;
-    secret(&cluster, "placement-db", &[("url", "mysql+pymysql://placement:p@db.example/placement")]).await;
-    secret_for(gate.url(), &cluster, "keystone-admin", &[("username", "admin"), ("password", keystone.admin_password())]).await;
+    secret(
+        &cluster,
+        "placement-db",
+        &[("url", "mysql+pymysql://placement:p@db.example/placement")],
+    )
+    .await;
+    secret_for(
+        gate.url(),
+        &cluster,
+        "keystone-admin",
+        &[
+            ("username", "admin"),
+            ("password", keystone.admin_password()),
+        ],
+    )
+    .await;
 
     let mut reference = vec![];
     for (step, writes) in STEPS.into_iter().zip(WRITES) {
         gate.clear();
         let before = step.begin(&cluster, &gate).await;
         step.finish(&cluster, &before).await;
-        assert_eq!(gate.writes().len(), writes, "{step:?}: {:#?}", gate.writes());
+        assert_eq!(
+            gate.writes().len(),
+            writes,
+            "{step:?}: {:#?}",
+            gate.writes()
+        );
         reference.push(outcome(&keystone, step).await);
     }
-    assert!(reference[0].1 && reference[1].1 && !reference[2].1, "{reference:#?}");
+    assert!(
+        reference[0].1 && reference[1].1 && !reference[2].1,
+        "{reference:#?}"
+    );
 
     // In each life the steps have their kill, as long as there are writes left to be killed at.
     let kills = |writes: usize| (1..=writes).flat_map(|n| [(n, When::Before), (n, When::After)]);
@@ -126,7 +194,11 @@ async fn a_registration_that_is_killed_at_any_write_to_keystone_comes_to_the_sam
                 let before = step.begin(&cluster, &gate).await;
                 step.finish(&cluster, &before).await;
             }
-            assert_eq!(outcome(&keystone, step).await, *expected, "{step:?}, killed at {kill:?}");
+            assert_eq!(
+                outcome(&keystone, step).await,
+                *expected,
+                "{step:?}, killed at {kill:?}"
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! A Flannel that runs as kube-flannel.yml installs it becomes Weft's, and keeps what its nodes use.
+//! A Flannel that runs as kube-flannel.yml installs it becomes Weft's, and keeps what its nodes
+//! use.
 
 use serde_json::{Value, json};
 use weft_plan::{ADOPT_ANNOTATION, Kind, kinds};
@@ -16,7 +17,8 @@ const OBJECTS: [(Kind, &str, &str); 5] = [
     (kinds::DAEMON_SET, FLANNEL, "kube-flannel-ds"),
 ];
 
-/// As kube-flannel.yml has them, with another selector and another VXLAN network identifier than Weft's.
+/// As kube-flannel.yml has them, with another selector and another VXLAN network identifier than
+/// Weft's.
 fn upstream() -> String {
     let labels = json!({"app": "flannel", "k8s-app": "flannel"});
     let cni = json!({"name": "cbr0", "cniVersion": "0.3.1", "plugins": [{"type": "flannel", "delegate": {"hairpinMode": true, "isDefaultGateway": true}}]});
@@ -30,7 +32,10 @@ fn upstream() -> String {
         if kind.namespaced {
             object["metadata"]["namespace"] = namespace.into();
         }
-        more.as_object().into_iter().flatten().for_each(|(field, value)| object[field] = value.clone());
+        more.as_object()
+            .into_iter()
+            .flatten()
+            .for_each(|(field, value)| object[field] = value.clone());
         object
     };
     let role = json!({"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "flannel"}});
@@ -42,7 +47,11 @@ fn upstream() -> String {
         json!({"data": {"cni-conf.json": cni.to_string(), "net-conf.json": net.to_string()}}),
         json!({"spec": workload}),
     ];
-    let items: Vec<Value> = OBJECTS.into_iter().zip(more).map(|(key, more)| object(key, more)).collect();
+    let items: Vec<Value> = OBJECTS
+        .into_iter()
+        .zip(more)
+        .map(|(key, more)| object(key, more))
+        .collect();
     json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
 }
 
@@ -51,7 +60,10 @@ async fn a_flannel_of_upstream_keeps_selector_plugin_and_tunnel() {
     let cluster = start().await;
     cluster.kubectl(&["create", "namespace", FLANNEL]).await;
     cluster.apply(&upstream()).await;
-    let before = cluster.get(kinds::DAEMON_SET, FLANNEL, "kube-flannel-ds").await.unwrap();
+    let before = cluster
+        .get(kinds::DAEMON_SET, FLANNEL, "kube-flannel-ds")
+        .await
+        .unwrap();
     let wanted = config(&json!({
         "serviceNetwork": "10.96.0.0/16", "clusterNetworks": [{"cidr": "10.244.0.0/16", "hostSubnetLength": 8}],
         "defaultNetwork": {"type": "Flannel"}, "deployKubeProxy": false,
@@ -60,34 +72,86 @@ async fn a_flannel_of_upstream_keeps_selector_plugin_and_tunnel() {
     // Without its owner's consent nothing happens.
     let operator = Operator::start_default(&cluster).await;
     cluster.apply(&wanted).await;
-    cluster.wait_condition("Degraded", "True", "", "kube-flannel").await;
-    let untouched = cluster.get(kinds::DAEMON_SET, FLANNEL, "kube-flannel-ds").await.unwrap();
-    assert_eq!(untouched["metadata"]["generation"], before["metadata"]["generation"]);
+    cluster
+        .wait_condition("Degraded", "True", "", "kube-flannel")
+        .await;
+    let untouched = cluster
+        .get(kinds::DAEMON_SET, FLANNEL, "kube-flannel-ds")
+        .await
+        .unwrap();
+    assert_eq!(
+        untouched["metadata"]["generation"],
+        before["metadata"]["generation"]
+    );
     assert!(operator.terminate().await.success());
 
     for (kind, namespace, name) in OBJECTS {
-        cluster.patch(kind, namespace, name, json!({"metadata": {"annotations": {ADOPT_ANNOTATION: "true"}}})).await;
+        cluster
+            .patch(
+                kind,
+                namespace,
+                name,
+                json!({"metadata": {"annotations": {ADOPT_ANNOTATION: "true"}}}),
+            )
+            .await;
     }
     let plan = weft(&cluster, &["plan", "-f", "-"], &wanted).await;
     let plan = text(&plan);
-    assert!(plan.contains("DaemonSet kube-flannel/kube-flannel-ds") && plan.contains("- data[cni-conf.json]"), "{plan}");
-    assert!(!plan.contains("to make anew") && !plan.contains("spec.selector"), "{plan}");
+    assert!(
+        plan.contains("DaemonSet kube-flannel/kube-flannel-ds")
+            && plan.contains("- data[cni-conf.json]"),
+        "{plan}"
+    );
+    assert!(
+        !plan.contains("to make anew") && !plan.contains("spec.selector"),
+        "{plan}"
+    );
 
     let _operator = Operator::start_default(&cluster).await;
     cluster.wait_available().await;
-    let after = cluster.get(kinds::DAEMON_SET, FLANNEL, "kube-flannel-ds").await.unwrap();
-    assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"], "it is never deleted");
+    let after = cluster
+        .get(kinds::DAEMON_SET, FLANNEL, "kube-flannel-ds")
+        .await
+        .unwrap();
+    assert_eq!(
+        after["metadata"]["uid"], before["metadata"]["uid"],
+        "it is never deleted"
+    );
     assert_eq!(after["spec"]["selector"], before["spec"]["selector"]);
     let pod = &after["spec"]["template"]["spec"];
-    let arguments = pod["initContainers"].as_array().unwrap().iter().find(|one| one["name"] == "install-cni").unwrap()["args"].to_string();
+    let arguments = pod["initContainers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["name"] == "install-cni")
+        .unwrap()["args"]
+        .to_string();
     assert!(arguments.contains("--cni-type=flannel"), "{arguments}");
-    let files = cluster.get(kinds::CONFIG_MAP, FLANNEL, "kube-flannel-cfg").await.unwrap();
-    let net: Value = serde_json::from_str(files["data"]["net-conf.json"].as_str().unwrap()).unwrap();
-    assert_eq!((&net["Backend"]["VNI"], &files["data"]["cni-conf.json"]), (&json!(7), &Value::Null));
-    assert_eq!(record(&cluster).await["defaultNetwork"]["flannelConfig"]["cniPlugin"], "flannel");
+    let files = cluster
+        .get(kinds::CONFIG_MAP, FLANNEL, "kube-flannel-cfg")
+        .await
+        .unwrap();
+    let net: Value =
+        serde_json::from_str(files["data"]["net-conf.json"].as_str().unwrap()).unwrap();
+    assert_eq!(
+        (&net["Backend"]["VNI"], &files["data"]["cni-conf.json"]),
+        (&json!(7), &Value::Null)
+    );
+    assert_eq!(
+        record(&cluster).await["defaultNetwork"]["flannelConfig"]["cniPlugin"],
+        "flannel"
+    );
 
-    // What the nodes use stays, though the NetworkConfig still leaves it open and the old ConfigMap does not say it any more.
-    cluster.patch_resource(json!({"spec": {"defaultNetwork": {"flannelConfig": {"enableNFTables": true}}}})).await;
+    // What the nodes use stays, though the NetworkConfig still leaves it open and the old ConfigMap
+    // does not say it any more.
+    cluster
+        .patch_resource(
+            json!({"spec": {"defaultNetwork": {"flannelConfig": {"enableNFTables": true}}}}),
+        )
+        .await;
     cluster.wait_available().await;
-    assert_eq!(record(&cluster).await["defaultNetwork"]["flannelConfig"]["vni"], 7);
+    assert_eq!(
+        record(&cluster).await["defaultNetwork"]["flannelConfig"]["vni"],
+        7
+    );
 }

@@ -1,5 +1,5 @@
-//! The operator as the pod that it is before there is any network: the Service `kubernetes` leads nowhere, and the API server is where
-//! the kubelet's kubeconfig says.
+//! The operator as the pod that it is before there is any network: the Service `kubernetes` leads
+//! nowhere, and the API server is where the kubelet's kubeconfig says.
 
 use std::process::{Command, Stdio};
 
@@ -8,9 +8,13 @@ use weft_testenv::{bound_command, spawn_bound};
 use super::{NAMESPACE, minimal, start};
 use crate::harness::*;
 
-/// Whether this machine lets us have mounts of our own: the files of a service account have one fixed place.
+/// Whether this machine lets us have mounts of our own: the files of a service account have one
+/// fixed place.
 fn may_mount() -> bool {
-    let tried = Command::new("unshare").args(["--mount", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]).stderr(Stdio::null()).status();
+    let tried = Command::new("unshare")
+        .args(["--mount", "mount", "-t", "tmpfs", "tmpfs", "/mnt"])
+        .stderr(Stdio::null())
+        .status();
     tried.is_ok_and(|status| status.success())
 }
 
@@ -22,14 +26,36 @@ async fn the_api_server_is_reached_where_the_nodes_kubeconfig_says() {
     );
     let cluster = start().await;
     let folder = tempfile::tempdir().unwrap();
-    let token = cluster.kubectl(&["-n", NAMESPACE, "create", "token", "cluster-network-operator"]).await;
-    let admin: serde_json::Value = serde_saphyr::from_str(&std::fs::read_to_string(cluster.control_plane.kubeconfig()).unwrap()).unwrap();
+    let token = cluster
+        .kubectl(&[
+            "-n",
+            NAMESPACE,
+            "create",
+            "token",
+            "cluster-network-operator",
+        ])
+        .await;
+    let admin: serde_json::Value = serde_saphyr::from_str(
+        &std::fs::read_to_string(cluster.control_plane.kubeconfig()).unwrap(),
+    )
+    .unwrap();
     let authority = &admin["clusters"][0]["cluster"]["certificate-authority-data"];
     let authority = match authority.as_str() {
-        Some(data) => base64::Engine::decode(&base64::engine::general_purpose::STANDARD, data).unwrap(),
-        None => std::fs::read(admin["clusters"][0]["cluster"]["certificate-authority"].as_str().unwrap()).unwrap(),
+        Some(data) => {
+            base64::Engine::decode(&base64::engine::general_purpose::STANDARD, data).unwrap()
+        }
+        None => std::fs::read(
+            admin["clusters"][0]["cluster"]["certificate-authority"]
+                .as_str()
+                .unwrap(),
+        )
+        .unwrap(),
     };
-    for (name, content) in [("token", token.trim().as_bytes()), ("namespace", NAMESPACE.as_bytes()), ("ca.crt", &authority[..])] {
+    for (name, content) in [
+        ("token", token.trim().as_bytes()),
+        ("namespace", NAMESPACE.as_bytes()),
+        ("ca.crt", &authority[..]),
+    ] {
         std::fs::write(folder.path().join(name), content).unwrap();
     }
     let kubelet = folder.path().join("kubelet.conf");
@@ -53,7 +79,15 @@ async fn the_api_server_is_reached_where_the_nodes_kubeconfig_says() {
         .arg(folder.path())
         .arg(&program)
         .arg(format!("--url-only-kubeconfig={}", kubelet.display()))
-        .args(["--probe-address", "127.0.0.1:0", "--metrics-address", "off", "--lease-seconds", "3", "--log-text"])
+        .args([
+            "--probe-address",
+            "127.0.0.1:0",
+            "--metrics-address",
+            "off",
+            "--lease-seconds",
+            "3",
+            "--log-text",
+        ])
         .env_remove("KUBECONFIG")
         .env("HOME", folder.path())
         .env("POD_NAME", "LOCAL")
@@ -69,10 +103,23 @@ async fn the_api_server_is_reached_where_the_nodes_kubeconfig_says() {
     cluster.apply(&minimal()).await;
     cluster.wait_available().await;
     // Its operands are told the same way.
-    let controller = cluster.get(weft_plan::kinds::DAEMON_SET, super::SDN, "sdn-controller").await.unwrap();
-    let port = cluster.control_plane.url().rsplit(':').next().unwrap().trim_end_matches('/').to_owned();
+    let controller = cluster
+        .get(weft_plan::kinds::DAEMON_SET, super::SDN, "sdn-controller")
+        .await
+        .unwrap();
+    let port = cluster
+        .control_plane
+        .url()
+        .rsplit(':')
+        .next()
+        .unwrap()
+        .trim_end_matches('/')
+        .to_owned();
     let environment = controller["spec"]["template"]["spec"]["containers"][0]["env"].to_string();
-    assert!(environment.contains(&format!("\"{port}\"")), "{environment}");
+    assert!(
+        environment.contains(&format!("\"{port}\"")),
+        "{environment}"
+    );
     operator.kill().unwrap();
     operator.wait().unwrap();
 }

@@ -1,4 +1,5 @@
-//! The cluster's network: NetworkConfig on the real control plane. Its pods are kwok's, so nothing here carries a packet.
+//! The cluster's network: NetworkConfig on the real control plane. Its pods are kwok's, so nothing
+//! here carries a packet.
 
 mod adopted;
 mod documented;
@@ -30,12 +31,19 @@ pub async fn start() -> Cluster {
 
 /// The same as options.
 pub fn options() -> ClusterOptions {
-    ClusterOptions { manifests: &["--domains", "cluster-network"], resource: (kinds::NETWORK_CONFIG, "default"), ..Default::default() }
+    ClusterOptions {
+        manifests: &["--domains", "cluster-network"],
+        resource: (kinds::NETWORK_CONFIG, "default"),
+        ..Default::default()
+    }
 }
 
 /// The least that the network needs to be told, as the README has it.
 pub fn minimal() -> String {
-    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/cluster-network/example.yaml")).unwrap()
+    std::fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/cluster-network/example.yaml"),
+    )
+    .unwrap()
 }
 
 /// A NetworkConfig with this specification.
@@ -46,13 +54,16 @@ pub fn config(spec: &Value) -> String {
 /// The record's configuration; null if there is no record.
 pub async fn record(cluster: &Cluster) -> Value {
     let map = cluster.get(kinds::CONFIG_MAP, NAMESPACE, RECORD).await;
-    map.map(|map| serde_json::from_str(map["data"]["applied"].as_str().unwrap()).unwrap()).unwrap_or_default()
+    map.map(|map| serde_json::from_str(map["data"]["applied"].as_str().unwrap()).unwrap())
+        .unwrap_or_default()
 }
 
 /// Whether everything that was asked for, or is recorded, is in what was decided.
 pub fn holds(decided: &Value, asked: &Value) -> bool {
     match asked {
-        Value::Object(fields) => fields.iter().all(|(field, value)| holds(&decided[field], value)),
+        Value::Object(fields) => fields
+            .iter()
+            .all(|(field, value)| holds(&decided[field], value)),
         asked => decided == asked,
     }
 }
@@ -70,11 +81,20 @@ pub async fn weft(cluster: &Cluster, arguments: &[&str], stdin: &str) -> Output 
         .spawn()
         .unwrap();
     // It may end without reading all of it.
-    let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes()).await;
+    let _ = child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(stdin.as_bytes())
+        .await;
     child.wait_with_output().await.unwrap()
 }
 
 /// What it printed, both streams.
 pub fn text(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
 }

@@ -22,19 +22,33 @@ fn raw(name: &str, config: &str) -> Value {
 }
 
 async fn wait_state(cluster: &Cluster, name: &str, state: &str) {
-    wait_until(&format!("the additional network {name} is {state}"), async || {
-        let status = cluster.status().await;
-        let found = status["additionalNetworks"].as_array().into_iter().flatten().any(|one| one["name"] == name && one["state"] == state);
-        if found { Ok(()) } else { Err(format!("{status:#}")) }
-    })
+    wait_until(
+        &format!("the additional network {name} is {state}"),
+        async || {
+            let status = cluster.status().await;
+            let found = status["additionalNetworks"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .any(|one| one["name"] == name && one["state"] == state);
+            if found {
+                Ok(())
+            } else {
+                Err(format!("{status:#}"))
+            }
+        },
+    )
     .await;
 }
 
 async fn wait_gone(cluster: &Cluster, kind: weft_plan::Kind, namespace: &str, name: &str) {
-    wait_until(&format!("{kind} {namespace}/{name} is gone"), async || match cluster.get(kind, namespace, name).await {
-        None => Ok(()),
-        Some(_) => Err("it is there".to_owned()),
-    })
+    wait_until(
+        &format!("{kind} {namespace}/{name} is gone"),
+        async || match cluster.get(kind, namespace, name).await {
+            None => Ok(()),
+            Some(_) => Err("it is there".to_owned()),
+        },
+    )
     .await;
 }
 
@@ -47,30 +61,51 @@ async fn the_proxy_and_additional_networks_come_and_go() {
 
     // Only the object named default counts.
     let other = config(&spec(&json!([]))).replace("\"default\"", "\"other\"");
-    let refused = cluster.control_plane.kubectl_with_input(&["apply", "-f", "-"], &other).await;
+    let refused = cluster
+        .control_plane
+        .kubectl_with_input(&["apply", "-f", "-"], &other)
+        .await;
     assert!(refused.is_err() || cluster.resource().await.is_none());
 
     // Without Multus the entry waits, and everything else is there.
     cluster.apply(&config(&spec(&json!([bridge])))).await;
     wait_state(&cluster, "bridge", "MultusMissing").await;
     let status = cluster.wait_condition("Available", "True", "", "").await;
-    assert_eq!(condition(&status, "Degraded")["status"], "True", "{status:#}");
-    assert!(cluster.get(kinds::DAEMON_SET, PROXY, PROXY).await.is_some(), "no network of ours, and no other proxy: ours is deployed");
+    assert_eq!(
+        condition(&status, "Degraded")["status"],
+        "True",
+        "{status:#}"
+    );
+    assert!(
+        cluster.get(kinds::DAEMON_SET, PROXY, PROXY).await.is_some(),
+        "no network of ours, and no other proxy: ours is deployed"
+    );
 
     // Its definition comes later, and that is noticed.
-    let definition =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../components/network-attachment-definition/crd.yaml")).unwrap();
+    let definition = std::fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../components/network-attachment-definition/crd.yaml"
+    ))
+    .unwrap();
     cluster.apply(&definition).await;
     wait_state(&cluster, "bridge", "Available").await;
     cluster.wait_available().await;
     let live = cluster.get(nad, "default", "bridge").await.unwrap();
-    assert_eq!(serde_json::from_str::<Value>(live["spec"]["config"].as_str().unwrap()).unwrap()["type"], "bridge");
-    assert_eq!(live["metadata"]["ownerReferences"][0]["kind"], "NetworkConfig", "it goes with the resource");
+    assert_eq!(
+        serde_json::from_str::<Value>(live["spec"]["config"].as_str().unwrap()).unwrap()["type"],
+        "bridge"
+    );
+    assert_eq!(
+        live["metadata"]["ownerReferences"][0]["kind"], "NetworkConfig",
+        "it goes with the resource"
+    );
 
     // Another beside one that cannot be: its namespace is not there.
     let elsewhere = json!({"name": "elsewhere", "namespace": "not-there", "type": "Raw", "rawCNIConfig": "{\"cniVersion\": \"0.3.1\", \"type\": \"macvlan\"}"});
     let second = raw("second", r#"{"cniVersion": "0.3.1", "type": "macvlan"}"#);
-    cluster.apply(&config(&spec(&json!([elsewhere, second])))).await;
+    cluster
+        .apply(&config(&spec(&json!([elsewhere, second]))))
+        .await;
     wait_state(&cluster, "second", "Available").await;
     wait_state(&cluster, "elsewhere", "Degraded").await;
     wait_gone(&cluster, nad, "default", "bridge").await;
@@ -80,7 +115,12 @@ async fn the_proxy_and_additional_networks_come_and_go() {
 
     // The proxy goes when it is switched off, and is put back when somebody deletes it.
     cluster.wait_available().await;
-    let uid = async || cluster.get(kinds::DAEMON_SET, PROXY, PROXY).await.map(|live| live["metadata"]["uid"].clone());
+    let uid = async || {
+        cluster
+            .get(kinds::DAEMON_SET, PROXY, PROXY)
+            .await
+            .map(|live| live["metadata"]["uid"].clone())
+    };
     let old = uid().await;
     cluster.delete(kinds::DAEMON_SET, PROXY, PROXY).await;
     wait_until("the proxy is back", async || match uid().await {
@@ -89,38 +129,66 @@ async fn the_proxy_and_additional_networks_come_and_go() {
     })
     .await;
     cluster.wait_available().await;
-    cluster.patch_resource(json!({"spec": {"deployKubeProxy": false}})).await;
+    cluster
+        .patch_resource(json!({"spec": {"deployKubeProxy": false}}))
+        .await;
     wait_gone(&cluster, kinds::DAEMON_SET, PROXY, PROXY).await;
     cluster.wait_available().await;
-    assert!(cluster.get(kinds::NAMESPACE, "", PROXY).await.is_some(), "namespaces stay");
+    assert!(
+        cluster.get(kinds::NAMESPACE, "", PROXY).await.is_some(),
+        "namespaces stay"
+    );
 
-    // With somebody else's proxy there, ours is only deployed on request, and then that is a conflict.
+    // With somebody else's proxy there, ours is only deployed on request, and then that is a
+    // conflict.
     let theirs = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "kube-proxy", "namespace": "kube-system"}, "spec": {
         "selector": {"matchLabels": {"k8s-app": "kube-proxy"}},
         "template": {"metadata": {"labels": {"k8s-app": "kube-proxy"}}, "spec": {"containers": [{"name": "kube-proxy", "image": "kube-proxy"}]}}}});
     let before = passes(&operator).await;
     cluster.apply(&theirs.to_string()).await;
     // That it comes is a reason to look. Asked for earlier, ours would be deployed.
-    wait_until("it is seen", async || passes(&operator).await.gt(&before).then_some(()).ok_or("not yet".into())).await;
-    cluster.patch_resource(json!({"spec": {"deployKubeProxy": true}})).await;
-    cluster.wait_condition("Degraded", "True", "", "kube-system/kube-proxy").await;
+    wait_until("it is seen", async || {
+        passes(&operator)
+            .await
+            .gt(&before)
+            .then_some(())
+            .ok_or("not yet".into())
+    })
+    .await;
+    cluster
+        .patch_resource(json!({"spec": {"deployKubeProxy": true}}))
+        .await;
+    cluster
+        .wait_condition("Degraded", "True", "", "kube-system/kube-proxy")
+        .await;
     assert!(cluster.get(kinds::DAEMON_SET, PROXY, PROXY).await.is_none());
-    cluster.patch_resource(json!({"spec": {"deployKubeProxy": null}})).await;
+    cluster
+        .patch_resource(json!({"spec": {"deployKubeProxy": null}}))
+        .await;
     cluster.wait_available().await;
     assert!(cluster.get(kinds::DAEMON_SET, PROXY, PROXY).await.is_none());
     // Ours does not begin by itself while theirs is away: it may come back.
-    cluster.delete(kinds::DAEMON_SET, "kube-system", "kube-proxy").await;
+    cluster
+        .delete(kinds::DAEMON_SET, "kube-system", "kube-proxy")
+        .await;
     wait_until("status says how to have ours", async || {
         let notices = cluster.status().await["notices"].to_string();
-        notices.contains("set spec.deployKubeProxy to true").then_some(()).ok_or(notices)
+        notices
+            .contains("set spec.deployKubeProxy to true")
+            .then_some(())
+            .ok_or(notices)
     })
     .await;
     assert!(cluster.get(kinds::DAEMON_SET, PROXY, PROXY).await.is_none());
 
     // A deletion takes additional networks along, and the proxy not.
-    cluster.patch_resource(json!({"spec": {"deployKubeProxy": true}})).await;
+    cluster
+        .patch_resource(json!({"spec": {"deployKubeProxy": true}}))
+        .await;
     cluster.wait_available().await;
-    cluster.kubectl(&["delete", "networkconfig", "default", "--timeout=60s"]).await;
+    cluster
+        .kubectl(&["delete", "networkconfig", "default", "--timeout=60s"])
+        .await;
     wait_gone(&cluster, nad, "default", "second").await;
     assert!(cluster.get(kinds::DAEMON_SET, PROXY, PROXY).await.is_some());
 }
@@ -135,32 +203,69 @@ async fn while_an_entry_waits_the_default_network_is_guarded_and_told_of_as_ever
     cluster.apply(&resource.to_string()).await;
     cluster.wait_condition("Available", "True", "", "").await;
     wait_state(&cluster, "bridge", "MultusMissing").await;
-    assert_eq!(record(&cluster).await["defaultNetwork"]["type"], "OpenShiftSDN", "recorded, though an entry waits");
+    assert_eq!(
+        record(&cluster).await["defaultNetwork"]["type"],
+        "OpenShiftSDN",
+        "recorded, though an entry waits"
+    );
 
     // So an unsafe change is refused, and forced as ever.
-    cluster.patch_resource(json!({"spec": {"defaultNetwork": {"type": "None"}}})).await;
-    cluster.wait_condition("Degraded", "True", "InvalidOperatorConfig", "spec.defaultNetwork.type").await;
-    assert!(cluster.get(kinds::DAEMON_SET, "openshift-sdn", "sdn").await.is_some());
-    cluster.kubectl(&["-n", NAMESPACE, "delete", "configmap", RECORD]).await;
-    wait_until("the change is carried out and recorded", async || match record(&cluster).await {
-        found if found["defaultNetwork"]["type"] == "None" => Ok(()),
-        found => Err(found.to_string()),
-    })
+    cluster
+        .patch_resource(json!({"spec": {"defaultNetwork": {"type": "None"}}}))
+        .await;
+    cluster
+        .wait_condition(
+            "Degraded",
+            "True",
+            "InvalidOperatorConfig",
+            "spec.defaultNetwork.type",
+        )
+        .await;
+    assert!(
+        cluster
+            .get(kinds::DAEMON_SET, "openshift-sdn", "sdn")
+            .await
+            .is_some()
+    );
+    cluster
+        .kubectl(&["-n", NAMESPACE, "delete", "configmap", RECORD])
+        .await;
+    wait_until(
+        "the change is carried out and recorded",
+        async || match record(&cluster).await {
+            found if found["defaultNetwork"]["type"] == "None" => Ok(()),
+            found => Err(found.to_string()),
+        },
+    )
     .await;
     wait_gone(&cluster, kinds::DAEMON_SET, "openshift-sdn", "sdn").await;
     wait_state(&cluster, "bridge", "MultusMissing").await;
     // What is gone is listed no longer.
-    wait_until("nobody speaks of the network that is gone", async || match text(&weft(&cluster, &["status"], "").await) {
-        shown if shown.contains("additional-network/default/bridge") && !shown.contains("DaemonSet sdn") => Ok(()),
-        shown => Err(shown),
-    })
+    wait_until(
+        "nobody speaks of the network that is gone",
+        async || match text(&weft(&cluster, &["status"], "").await) {
+            shown
+                if shown.contains("additional-network/default/bridge")
+                    && !shown.contains("DaemonSet sdn") =>
+            {
+                Ok(())
+            }
+            shown => Err(shown),
+        },
+    )
     .await;
 
     // A record that somebody deletes stays away meanwhile, too.
-    cluster.kubectl(&["-n", NAMESPACE, "delete", "configmap", RECORD]).await;
+    cluster
+        .kubectl(&["-n", NAMESPACE, "delete", "configmap", RECORD])
+        .await;
     wait_until("status tells that the record is gone", async || {
         let notices = cluster.status().await["notices"].to_string();
-        if notices.contains(RECORD) { Ok(()) } else { Err(notices) }
+        if notices.contains(RECORD) {
+            Ok(())
+        } else {
+            Err(notices)
+        }
     })
     .await;
     assert_eq!(record(&cluster).await, Value::Null);
@@ -170,23 +275,45 @@ async fn while_an_entry_waits_the_default_network_is_guarded_and_told_of_as_ever
 async fn what_waits_for_multus_and_failed_before_is_waited_for_in_peace() {
     let cluster = start().await;
     let operator = Operator::start_default(&cluster).await;
-    let definition =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../components/network-attachment-definition/crd.yaml")).unwrap();
+    let definition = std::fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../components/network-attachment-definition/crd.yaml"
+    ))
+    .unwrap();
     cluster.apply(&definition).await;
-    let entry =
-        json!({"name": "nowhere", "namespace": "not-there", "type": "Raw", "rawCNIConfig": r#"{"cniVersion": "0.3.1", "type": "bridge"}"#});
+    let entry = json!({"name": "nowhere", "namespace": "not-there", "type": "Raw", "rawCNIConfig": r#"{"cniVersion": "0.3.1", "type": "bridge"}"#});
     cluster.apply(&config(&spec(&json!([entry])))).await;
     wait_state(&cluster, "nowhere", "Degraded").await;
-    cluster.kubectl(&["delete", "crd", "network-attachment-definitions.k8s.cni.cncf.io"]).await;
+    cluster
+        .kubectl(&[
+            "delete",
+            "crd",
+            "network-attachment-definitions.k8s.cni.cncf.io",
+        ])
+        .await;
     wait_state(&cluster, "nowhere", "MultusMissing").await;
     // Passes ask for nothing, so no request tells of them.
-    let renewed =
-        async || cluster.get(kinds::LEASE, NAMESPACE, "weft-cluster-network").await.unwrap_or_default()["spec"]["renewTime"].clone();
+    let renewed = async || {
+        cluster
+            .get(kinds::LEASE, NAMESPACE, "weft-cluster-network")
+            .await
+            .unwrap_or_default()["spec"]["renewTime"]
+            .clone()
+    };
     wait_until("no pass between two renewals of the lease", async || {
         let (before, at) = (passes(&operator).await, renewed().await);
-        wait_until("a renewal", async || (renewed().await != at).then_some(()).ok_or("not yet".into())).await;
+        wait_until("a renewal", async || {
+            (renewed().await != at)
+                .then_some(())
+                .ok_or("not yet".into())
+        })
+        .await;
         let more = passes(&operator).await - before;
-        if more == 0.0 { Ok(()) } else { Err(format!("{more} passes")) }
+        if more == 0.0 {
+            Ok(())
+        } else {
+            Err(format!("{more} passes"))
+        }
     })
     .await;
 }

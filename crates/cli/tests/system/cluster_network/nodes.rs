@@ -1,5 +1,5 @@
-//! What nodes tell of themselves, and what the network makes of it. Init containers do not run here: what they would write as their termination
-//! message is written by the test.
+//! What nodes tell of themselves, and what the network makes of it. Init containers do not run
+//! here: what they would write as their termination message is written by the test.
 
 use serde_json::{Value, json};
 use weft_plan::{NodeNetwork, kinds};
@@ -24,22 +24,42 @@ async fn the_pods_mtu_follows_the_nodes_until_the_network_is_on_all_of_them() {
     cluster.apply(&config(&spec)).await;
     wait_mtu(&cluster, 8950).await;
 
-    // Somebody else's pod with the labels of ours is not believed: the MTU would go down to what it says, and never up again.
+    // Somebody else's pod with the labels of ours is not believed: the MTU would go down to what it
+    // says, and never up again.
     let stranger = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stranger", "labels": {"app": "flannel", "weft.network/domain": "cluster-network"}},
                           "spec": {"nodeName": "node-0", "initContainers": [{"name": "install-cni", "image": "i"}], "containers": [{"name": "c", "image": "i"}]}});
     cluster.apply(&stranger.to_string()).await;
-    write(&cluster, "default", "stranger", &NodeNetwork { mtu: Some(800), ..NodeNetwork::default() }).await.unwrap();
+    write(
+        &cluster,
+        "default",
+        "stranger",
+        &NodeNetwork {
+            mtu: Some(800),
+            ..NodeNetwork::default()
+        },
+    )
+    .await
+    .unwrap();
 
     // The first nodes tell theirs, and nothing is refused.
-    tell(&cluster, |index| NodeNetwork { mtu: Some([9000, 1400][index]), ..NodeNetwork::default() }).await;
+    tell(&cluster, |index| NodeNetwork {
+        mtu: Some([9000, 1400][index]),
+        ..NodeNetwork::default()
+    })
+    .await;
     wait_mtu(&cluster, 1350).await;
-    wait_until("it is recorded", async || match record(&cluster).await["defaultNetwork"]["flannelConfig"]["mtu"].clone() {
-        mtu if mtu == 1350 => Ok(()),
-        mtu => Err(mtu.to_string()),
+    wait_until("it is recorded", async || {
+        match record(&cluster).await["defaultNetwork"]["flannelConfig"]["mtu"].clone() {
+            mtu if mtu == 1350 => Ok(()),
+            mtu => Err(mtu.to_string()),
+        }
     })
     .await;
     let status = cluster.status().await;
-    assert!(status.get("refusedChange").is_none() && status.get("establishedNetwork").is_none(), "{status}");
+    assert!(
+        status.get("refusedChange").is_none() && status.get("establishedNetwork").is_none(),
+        "{status}"
+    );
 
     // A node lacks plugins: that is said, with its name.
     tell(&cluster, |_| NodeNetwork {
@@ -48,46 +68,91 @@ async fn the_pods_mtu_follows_the_nodes_until_the_network_is_on_all_of_them() {
         ..NodeNetwork::default()
     })
     .await;
-    wait_notice(&cluster, "lacks CNI plugins that pods are connected by (portmap)").await;
+    wait_notice(
+        &cluster,
+        "lacks CNI plugins that pods are connected by (portmap)",
+    )
+    .await;
 
     // The network is on all nodes: from then on its MTU stays, whatever they tell.
     cluster.control_plane.set_stages(&[]).await.unwrap();
     cluster.wait_available().await;
     assert_eq!(cluster.status().await["establishedNetwork"], "Flannel");
-    tell(&cluster, |index| NodeNetwork { mtu: Some([9000, 1300][index]), ..NodeNetwork::default() }).await;
+    tell(&cluster, |index| NodeNetwork {
+        mtu: Some([9000, 1300][index]),
+        ..NodeNetwork::default()
+    })
+    .await;
     wait_notice(&cluster, "more than the network of these nodes takes").await;
     assert_eq!(mtu(&cluster).await, "--mtu=1350");
     let plan = weft(&cluster, &["plan", "-f", "-"], &config(&spec)).await;
-    assert!(plan.status.success(), "the operator would do the same, nothing: {}", text(&plan));
-    assert!(text(&plan).contains("more than the network of these nodes takes"), "{}", text(&plan));
+    assert!(
+        plan.status.success(),
+        "the operator would do the same, nothing: {}",
+        text(&plan)
+    );
+    assert!(
+        text(&plan).contains("more than the network of these nodes takes"),
+        "{}",
+        text(&plan)
+    );
 
     // An operator that starts on another host changes nothing either.
     operator.terminate().await;
     let operator = at_host(&cluster, "1200").await;
-    wait_until("a pass", async || install::passes(&operator).await.gt(&0.0).then_some(()).ok_or("none yet".into())).await;
+    wait_until("a pass", async || {
+        install::passes(&operator)
+            .await
+            .gt(&0.0)
+            .then_some(())
+            .ok_or("none yet".into())
+    })
+    .await;
     assert_eq!(mtu(&cluster).await, "--mtu=1350");
 }
 
 /// An operator on a host with this MTU.
 async fn at_host(cluster: &Cluster, mtu: &str) -> Operator {
     let environment = [("WEFT_HOST_MTU", mtu)];
-    let operator = Operator::start(cluster, OperatorOptions { environment: &environment, ..OperatorOptions::default() }).await;
+    let operator = Operator::start(
+        cluster,
+        OperatorOptions {
+            environment: &environment,
+            ..OperatorOptions::default()
+        },
+    )
+    .await;
     operator.wait_leading().await;
     operator
 }
 
 /// The argument of the init container.
 async fn mtu(cluster: &Cluster) -> String {
-    let workload = cluster.get(kinds::DAEMON_SET, FLANNEL, "kube-flannel-ds").await.unwrap_or_default();
-    let containers = workload["spec"]["template"]["spec"]["initContainers"].as_array().cloned().unwrap_or_default();
-    let arguments = containers.iter().flat_map(|container| container["args"].as_array().into_iter().flatten()).filter_map(Value::as_str);
-    arguments.filter(|argument| argument.starts_with("--mtu=")).collect()
+    let workload = cluster
+        .get(kinds::DAEMON_SET, FLANNEL, "kube-flannel-ds")
+        .await
+        .unwrap_or_default();
+    let containers = workload["spec"]["template"]["spec"]["initContainers"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    let arguments = containers
+        .iter()
+        .flat_map(|container| container["args"].as_array().into_iter().flatten())
+        .filter_map(Value::as_str);
+    arguments
+        .filter(|argument| argument.starts_with("--mtu="))
+        .collect()
 }
 
 async fn wait_mtu(cluster: &Cluster, wanted: u32) {
     wait_until(&format!("the MTU {wanted}"), async || {
         let found = mtu(cluster).await;
-        if found == format!("--mtu={wanted}") { Ok(()) } else { Err(format!("{found}; {}", cluster.status().await)) }
+        if found == format!("--mtu={wanted}") {
+            Ok(())
+        } else {
+            Err(format!("{found}; {}", cluster.status().await))
+        }
     })
     .await;
 }
@@ -95,19 +160,40 @@ async fn wait_mtu(cluster: &Cluster, wanted: u32) {
 async fn wait_notice(cluster: &Cluster, wanted: &str) {
     wait_until(wanted, async || {
         let notices = cluster.status().await["notices"].to_string();
-        if notices.contains(wanted) { Ok(()) } else { Err(notices) }
+        if notices.contains(wanted) {
+            Ok(())
+        } else {
+            Err(notices)
+        }
     })
     .await;
 }
 
-/// Writes what the init containers of both nodes' pods would, in the order of the nodes' names. Pods may be replaced meanwhile, so it is done anew
-/// until each pod that is there has it.
+/// Writes what the init containers of both nodes' pods would, in the order of the nodes' names.
+/// Pods may be replaced meanwhile, so it is done anew until each pod that is there has it.
 async fn tell(cluster: &Cluster, report: impl Fn(usize) -> NodeNetwork) {
     wait_until("both nodes' pods tell", async || {
-        let pods: Value =
-            serde_json::from_str(&cluster.kubectl(&["-n", FLANNEL, "get", "pods", "-l", "app=flannel", "-o", "json"]).await).unwrap();
-        let mut pods: Vec<_> =
-            pods["items"].as_array().unwrap().iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()).collect();
+        let pods: Value = serde_json::from_str(
+            &cluster
+                .kubectl(&[
+                    "-n",
+                    FLANNEL,
+                    "get",
+                    "pods",
+                    "-l",
+                    "app=flannel",
+                    "-o",
+                    "json",
+                ])
+                .await,
+        )
+        .unwrap();
+        let mut pods: Vec<_> = pods["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|pod| pod["metadata"]["deletionTimestamp"].is_null())
+            .collect();
         pods.sort_by_key(|pod| pod["spec"]["nodeName"].to_string());
         if pods.len() != 2 {
             return Err(format!("{} pods", pods.len()));
@@ -117,7 +203,13 @@ async fn tell(cluster: &Cluster, report: impl Fn(usize) -> NodeNetwork) {
                 continue;
             }
             // It may have been replaced just now.
-            write(cluster, FLANNEL, pod["metadata"]["name"].as_str().unwrap(), &report(index)).await?;
+            write(
+                cluster,
+                FLANNEL,
+                pod["metadata"]["name"].as_str().unwrap(),
+                &report(index),
+            )
+            .await?;
         }
         Ok(())
     })
@@ -125,10 +217,31 @@ async fn tell(cluster: &Cluster, report: impl Fn(usize) -> NodeNetwork) {
 }
 
 /// Writes what an init container would.
-async fn write(cluster: &Cluster, namespace: &str, pod: &str, report: &NodeNetwork) -> Result<(), String> {
-    let state = json!({"terminated": {"exitCode": 0, "reason": "Completed", "message": report.to_line()}});
+async fn write(
+    cluster: &Cluster,
+    namespace: &str,
+    pod: &str,
+    report: &NodeNetwork,
+) -> Result<(), String> {
+    let state =
+        json!({"terminated": {"exitCode": 0, "reason": "Completed", "message": report.to_line()}});
     let init = json!({"name": "install-cni", "image": "weft", "imageID": "", "ready": true, "restartCount": 0, "state": state});
     let patch = json!({"status": {"initContainerStatuses": [init]}}).to_string();
-    let arguments = ["-n", namespace, "patch", "pod", pod, "--subresource=status", "--type=merge", "-p", &patch];
-    cluster.control_plane.kubectl(&arguments).await.map(drop).map_err(|error| error.to_string())
+    let arguments = [
+        "-n",
+        namespace,
+        "patch",
+        "pod",
+        pod,
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        &patch,
+    ];
+    cluster
+        .control_plane
+        .kubectl(&arguments)
+        .await
+        .map(drop)
+        .map_err(|error| error.to_string())
 }

@@ -16,11 +16,20 @@ pub struct Account {
 
 impl Account {
     const fn of(namespace: &'static str, name: &'static str) -> Self {
-        Self { namespace, name, works_in: namespace, node: None, has: &[] }
+        Self {
+            namespace,
+            name,
+            works_in: namespace,
+            node: None,
+            has: &[],
+        }
     }
 
     const fn on_nodes(namespace: &'static str, name: &'static str) -> Self {
-        Self { node: Some("node-1"), ..Self::of(namespace, name) }
+        Self {
+            node: Some("node-1"),
+            ..Self::of(namespace, name)
+        }
     }
 
     const fn having(self, has: &'static [&'static str]) -> Self {
@@ -31,13 +40,19 @@ impl Account {
 const OF_ADDONS: &str = "cluster-network-addons";
 
 /// The operator of the add-ons, with all of them.
-pub const ADDONS: Account = Account::of(OF_ADDONS, "cluster-network-addons-operator").having(&[LIST_OWN_SECRETS, MUTATING_WEBHOOK]);
+pub const ADDONS: Account = Account::of(OF_ADDONS, "cluster-network-addons-operator")
+    .having(&[LIST_OWN_SECRETS, MUTATING_WEBHOOK]);
 /// The operator of the cluster's network.
-pub const CLUSTER_NETWORK: Account = Account::of("openshift-cluster-network-operator", "cluster-network-operator");
+pub const CLUSTER_NETWORK: Account = Account::of(
+    "openshift-cluster-network-operator",
+    "cluster-network-operator",
+);
 
 /// The operator of Placement works in another namespace than its own.
-const PLACEMENT: Account =
-    Account { works_in: "openstack", ..Account::of("weft-placement", "weft-placement-operator").having(&[LIST_OWN_SECRETS]) };
+const PLACEMENT: Account = Account {
+    works_in: "openstack",
+    ..Account::of("weft-placement", "weft-placement-operator").having(&[LIST_OWN_SECRETS])
+};
 
 /// All accounts.
 pub const ALL: &[Account] = &[

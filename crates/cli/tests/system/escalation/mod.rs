@@ -1,4 +1,5 @@
-//! The known ways from one account to the rights of another, tried with the real tokens of all accounts that Weft installs.
+//! The known ways from one account to the rights of another, tried with the real tokens of all
+//! accounts that Weft installs.
 
 mod accounts;
 mod limits;
@@ -41,7 +42,10 @@ async fn start() -> ControlPlane {
             "spec": {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": ways::template(PEER)}}),
     ];
     let targets: Vec<String> = targets.iter().map(Value::to_string).collect();
-    cluster.kubectl_with_input(&["apply", "-f", "-"], &targets.join("\n---\n")).await.unwrap();
+    cluster
+        .kubectl_with_input(&["apply", "-f", "-"], &targets.join("\n---\n"))
+        .await
+        .unwrap();
     cluster
 }
 
@@ -53,60 +57,122 @@ fn pod(namespace: &str, node: &str, account: &str) -> Value {
 
 /// `weft ARGUMENTS`
 fn weft(arguments: &[&str]) -> String {
-    let images = ["OPERATOR", "NODE", "HYPERSHIFT", "KUBE_PROXY", "FLANNEL", "FLANNEL_CNI_PLUGIN"];
+    let images = [
+        "OPERATOR",
+        "NODE",
+        "HYPERSHIFT",
+        "KUBE_PROXY",
+        "FLANNEL",
+        "FLANNEL_CNI_PLUGIN",
+    ];
     let images = images.map(|name| (format!("{name}_IMAGE"), "registry.example/a:1"));
-    let output = Command::new(weft_binary()).args(arguments).envs(images).output().unwrap();
-    assert!(output.status.success(), "weft {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let output = Command::new(weft_binary())
+        .args(arguments)
+        .envs(images)
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "weft {arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8(output.stdout).unwrap()
 }
 
 /// `weft manifests ARGUMENTS | kubectl apply -f -`
 async fn install(cluster: &ControlPlane, arguments: &[&str]) {
-    cluster.kubectl_with_input(&["apply", "-f", "-"], &weft(&[&["manifests"], arguments].concat())).await.unwrap();
+    cluster
+        .kubectl_with_input(
+            &["apply", "-f", "-"],
+            &weft(&[&["manifests"], arguments].concat()),
+        )
+        .await
+        .unwrap();
 }
 
 /// Makes the accounts and roles of the operands of an example, as its operator does.
 async fn install_operands(cluster: &ControlPlane, example: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(example);
-    let objects: Vec<Value> = serde_saphyr::from_multiple(&weft(&["render", "-f", path.to_str().unwrap()])).unwrap();
-    let kinds = ["Namespace", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"];
-    let access: Vec<_> = objects.iter().filter(|object| kinds.iter().any(|kind| object["kind"] == *kind)).map(Value::to_string).collect();
-    cluster.kubectl_with_input(&["apply", "-f", "-"], &access.join("\n---\n")).await.unwrap();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../examples")
+        .join(example);
+    let objects: Vec<Value> =
+        serde_saphyr::from_multiple(&weft(&["render", "-f", path.to_str().unwrap()])).unwrap();
+    let kinds = [
+        "Namespace",
+        "ServiceAccount",
+        "Role",
+        "RoleBinding",
+        "ClusterRole",
+        "ClusterRoleBinding",
+    ];
+    let access: Vec<_> = objects
+        .iter()
+        .filter(|object| kinds.iter().any(|kind| object["kind"] == *kind))
+        .map(Value::to_string)
+        .collect();
+    cluster
+        .kubectl_with_input(&["apply", "-f", "-"], &access.join("\n---\n"))
+        .await
+        .unwrap();
 }
 
 async fn make_peer(cluster: &ControlPlane, namespace: &str) {
     let peer = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": namespace, "name": PEER}});
-    cluster.kubectl_with_input(&["apply", "-f", "-"], &peer.to_string()).await.unwrap();
+    cluster
+        .kubectl_with_input(&["apply", "-f", "-"], &peer.to_string())
+        .await
+        .unwrap();
 }
 
 async fn client(cluster: &ControlPlane, account: &Account) -> kube::Client {
     let kubeconfig = match account.node {
-        Some(node) => cluster.node_kubeconfig_via(cluster.url(), account.namespace, account.name, node).await,
-        None => cluster.service_account_kubeconfig(account.namespace, account.name).await,
+        Some(node) => {
+            cluster
+                .node_kubeconfig_via(cluster.url(), account.namespace, account.name, node)
+                .await
+        }
+        None => {
+            cluster
+                .service_account_kubeconfig(account.namespace, account.name)
+                .await
+        }
     };
     client_from(&kubeconfig.unwrap()).await.unwrap()
 }
 
-/// Tries all ways as this account. Each is refused but those that it has by its task, which are named in `has`; and it does have these.
+/// Tries all ways as this account. Each is refused but those that it has by its task, which are
+/// named in `has`; and it does have these.
 async fn assert_refused(cluster: &ControlPlane, account: &Account, ways: &[Way], has: &[&str]) {
     let client = client(cluster, account).await;
     for known in has {
-        assert!(ways.iter().any(|way| way.name == *known), "there is no way {known:?}");
+        assert!(
+            ways.iter().any(|way| way.name == *known),
+            "there is no way {known:?}"
+        );
     }
     // The API server learns of roles and policies by watches of its own.
-    wait_until(&format!("{}:{} gets no further", account.namespace, account.name), async || {
-        let mut wrong = Vec::new();
-        for way in ways {
-            let code = way.attempt(&client).await;
-            match (code, has.contains(&&*way.name)) {
-                (403, false) => {}
-                (403, true) => wrong.push(format!("{}: refused, though it is needed", way.name)),
-                (_, true) => {}
-                (code, false) => wrong.push(format!("{}: {code}", way.name)),
+    wait_until(
+        &format!("{}:{} gets no further", account.namespace, account.name),
+        async || {
+            let mut wrong = Vec::new();
+            for way in ways {
+                let code = way.attempt(&client).await;
+                match (code, has.contains(&&*way.name)) {
+                    (403, false) => {}
+                    (403, true) => {
+                        wrong.push(format!("{}: refused, though it is needed", way.name))
+                    }
+                    (_, true) => {}
+                    (code, false) => wrong.push(format!("{}: {code}", way.name)),
+                }
             }
-        }
-        if wrong.is_empty() { Ok(()) } else { Err(format!("{wrong:#?}")) }
-    })
+            if wrong.is_empty() {
+                Ok(())
+            } else {
+                Err(format!("{wrong:#?}"))
+            }
+        },
+    )
     .await;
 }
 
@@ -116,14 +182,23 @@ async fn each_way_to_the_rights_of_others_is_refused_to_each_account() {
     for domain in DOMAINS.split(',') {
         install(&cluster, &["--domains", domain]).await;
     }
-    for example in
-        ["network-addons-config.yaml", "network-config-openshift-sdn.yaml", "network-config-flannel.yaml", "node-network/nmstate.yaml"]
-    {
+    for example in [
+        "network-addons-config.yaml",
+        "network-config-openshift-sdn.yaml",
+        "network-config-flannel.yaml",
+        "node-network/nmstate.yaml",
+    ] {
         install_operands(&cluster, example).await;
     }
     for account in accounts::ALL {
         make_peer(&cluster, account.works_in).await;
-        assert_refused(&cluster, account, &ways::of(&cluster, account).await, account.has).await;
+        assert_refused(
+            &cluster,
+            account,
+            &ways::of(&cluster, account).await,
+            account.has,
+        )
+        .await;
     }
 }
 
@@ -144,9 +219,17 @@ async fn each_way_is_refused_to_the_operator_of_each_set_of_components() {
         ("nmstate", &[]),
         ("multus,linux-bridge,ovs", &[]),
     ];
-    let sets = of_addons.into_iter().map(|(components, has)| (&accounts::ADDONS, components, has));
-    let of_networks = ["flannel", "kube-proxy", "openshift-sdn", "flannel,kube-proxy"];
-    let sets = sets.chain(of_networks.map(|components| (&accounts::CLUSTER_NETWORK, components, &[][..])));
+    let sets = of_addons
+        .into_iter()
+        .map(|(components, has)| (&accounts::ADDONS, components, has));
+    let of_networks = [
+        "flannel",
+        "kube-proxy",
+        "openshift-sdn",
+        "flannel,kube-proxy",
+    ];
+    let sets =
+        sets.chain(of_networks.map(|components| (&accounts::CLUSTER_NETWORK, components, &[][..])));
     for (account, components, has) in sets {
         install(&cluster, &["--components", components]).await;
         make_peer(&cluster, account.works_in).await;
@@ -159,11 +242,32 @@ async fn each_way_is_refused_to_the_operator_of_each_set_of_components() {
 async fn each_way_is_refused_to_the_one_operator_of_all_domains() {
     let cluster = start().await;
     install(&cluster, &["--single", "--domains", DOMAINS]).await;
-    for works_in in ["cluster-network-addons", "openstack", "nmstate", "openshift-cluster-network-operator"] {
-        let account = Account { namespace: "weft-system", name: "weft-operator", works_in, node: None, has: &[] };
+    for works_in in [
+        "cluster-network-addons",
+        "openstack",
+        "nmstate",
+        "openshift-cluster-network-operator",
+    ] {
+        let account = Account {
+            namespace: "weft-system",
+            name: "weft-operator",
+            works_in,
+            node: None,
+            has: &[],
+        };
         make_peer(&cluster, works_in).await;
-        let secrets = ["cluster-network-addons", "openstack"].contains(&works_in).then_some(ways::LIST_OWN_SECRETS);
-        let has: Vec<&str> = std::iter::once(ways::MUTATING_WEBHOOK).chain(secrets).collect();
-        assert_refused(&cluster, &account, &ways::of(&cluster, &account).await, &has).await;
+        let secrets = ["cluster-network-addons", "openstack"]
+            .contains(&works_in)
+            .then_some(ways::LIST_OWN_SECRETS);
+        let has: Vec<&str> = std::iter::once(ways::MUTATING_WEBHOOK)
+            .chain(secrets)
+            .collect();
+        assert_refused(
+            &cluster,
+            &account,
+            &ways::of(&cluster, &account).await,
+            &has,
+        )
+        .await;
     }
 }

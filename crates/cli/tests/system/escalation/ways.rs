@@ -28,10 +28,19 @@ pub struct Way {
 impl Way {
     /// Sends it, and returns the code of the answer.
     pub async fn attempt(&self, client: &kube::Client) -> u16 {
-        let body = self.body.as_ref().map(|body| body.to_string().into_bytes()).unwrap_or_default();
-        let mut request = http::Request::builder().method(self.method).uri(&self.path).header("Content-Type", self.content_type);
+        let body = self
+            .body
+            .as_ref()
+            .map(|body| body.to_string().into_bytes())
+            .unwrap_or_default();
+        let mut request = http::Request::builder()
+            .method(self.method)
+            .uri(&self.path)
+            .header("Content-Type", self.content_type);
         if self.impersonates {
-            request = request.header("Impersonate-User", "admin").header("Impersonate-Group", "system:masters");
+            request = request
+                .header("Impersonate-User", "admin")
+                .header("Impersonate-Group", "system:masters");
         }
         match client.request_text(request.body(body).unwrap()).await {
             Ok(_) => 200,
@@ -43,9 +52,24 @@ impl Way {
 
 fn way(name: &str, method: &'static str, path: &str, body: Option<Value>) -> Way {
     let is_write = method != "GET";
-    let path = if is_write { format!("{path}?dryRun=All") } else { path.to_owned() };
-    let content_type = if method == "PATCH" { MERGE } else { "application/json" };
-    Way { name: name.to_owned(), method, path, body, content_type, impersonates: false }
+    let path = if is_write {
+        format!("{path}?dryRun=All")
+    } else {
+        path.to_owned()
+    };
+    let content_type = if method == "PATCH" {
+        MERGE
+    } else {
+        "application/json"
+    };
+    Way {
+        name: name.to_owned(),
+        method,
+        path,
+        body,
+        content_type,
+        impersonates: false,
+    }
 }
 
 fn get(name: &str, path: &str) -> Way {
@@ -62,7 +86,10 @@ fn patch(name: &str, path: &str, body: Value) -> Way {
 
 /// A patch of this type.
 pub fn patch_as(name: &str, path: &str, content_type: &'static str, body: Value) -> Way {
-    Way { content_type, ..patch(name, path, body) }
+    Way {
+        content_type,
+        ..patch(name, path, body)
+    }
 }
 
 /// Replaces an object.
@@ -118,19 +145,46 @@ pub async fn of(cluster: &ControlPlane, account: &Account) -> Vec<Way> {
     let own = account.works_in;
     let mut ways = vec![
         // Secrets.
-        post("create a token Secret in kube-system", "/api/v1/namespaces/kube-system/secrets", token_secret("kube-system", POWERFUL)),
-        post("create a token Secret in its own namespace", &format!("/api/v1/namespaces/{own}/secrets"), token_secret(own, PEER)),
-        get("list the Secrets of kube-system", "/api/v1/namespaces/kube-system/secrets"),
-        get("watch the Secrets of kube-system", "/api/v1/namespaces/kube-system/secrets?watch=true&timeoutSeconds=1"),
+        post(
+            "create a token Secret in kube-system",
+            "/api/v1/namespaces/kube-system/secrets",
+            token_secret("kube-system", POWERFUL),
+        ),
+        post(
+            "create a token Secret in its own namespace",
+            &format!("/api/v1/namespaces/{own}/secrets"),
+            token_secret(own, PEER),
+        ),
+        get(
+            "list the Secrets of kube-system",
+            "/api/v1/namespaces/kube-system/secrets",
+        ),
+        get(
+            "watch the Secrets of kube-system",
+            "/api/v1/namespaces/kube-system/secrets?watch=true&timeoutSeconds=1",
+        ),
         get("list all Secrets", "/api/v1/secrets"),
-        get("read a Secret of kube-system", "/api/v1/namespaces/kube-system/secrets/any"),
-        get(READ_SECRET_OF_OPENSHIFT, "/api/v1/namespaces/openshift-infra/secrets/any"),
-        get(LIST_OWN_SECRETS, &format!("/api/v1/namespaces/{own}/secrets")),
+        get(
+            "read a Secret of kube-system",
+            "/api/v1/namespaces/kube-system/secrets/any",
+        ),
+        get(
+            READ_SECRET_OF_OPENSHIFT,
+            "/api/v1/namespaces/openshift-infra/secrets/any",
+        ),
+        get(
+            LIST_OWN_SECRETS,
+            &format!("/api/v1/namespaces/{own}/secrets"),
+        ),
         // Tokens.
         token_request("kube-system", POWERFUL),
         token_request(own, PEER),
         // Roles and bindings.
-        post("bind cluster-admin", &format!("{RBAC}/clusterrolebindings"), binding("ClusterRoleBinding", None, "cluster-admin", account)),
+        post(
+            "bind cluster-admin",
+            &format!("{RBAC}/clusterrolebindings"),
+            binding("ClusterRoleBinding", None, "cluster-admin", account),
+        ),
         post(
             "bind admin in kube-system",
             &format!("{RBAC}/namespaces/kube-system/rolebindings"),
@@ -144,7 +198,11 @@ pub async fn of(cluster: &ControlPlane, account: &Account) -> Vec<Way> {
         post(
             "create a ClusterRole that permits everything",
             &format!("{RBAC}/clusterroles"),
-            role("ClusterRole", None, json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}])),
+            role(
+                "ClusterRole",
+                None,
+                json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]),
+            ),
         ),
         post(
             "create a ClusterRole that escalates",
@@ -158,12 +216,20 @@ pub async fn of(cluster: &ControlPlane, account: &Account) -> Vec<Way> {
         post(
             "create a Role that reads the Secrets of kube-system",
             &format!("{RBAC}/namespaces/kube-system/roles"),
-            role("Role", Some("kube-system"), json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}])),
+            role(
+                "Role",
+                Some("kube-system"),
+                json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]),
+            ),
         ),
         post(
             "create a Role with pods/exec in its own namespace",
             &format!("{RBAC}/namespaces/{own}/roles"),
-            role("Role", Some(own), json!([{"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create"]}])),
+            role(
+                "Role",
+                Some(own),
+                json!([{"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create"]}]),
+            ),
         ),
         patch(
             "extend the role view",
@@ -175,9 +241,15 @@ pub async fn of(cluster: &ControlPlane, account: &Account) -> Vec<Way> {
             &format!("{RBAC}/clusterrolebindings/cluster-admin"),
             json!({"subjects": [{"kind": "ServiceAccount", "name": account.name, "namespace": account.namespace}]}),
         ),
-        Way { impersonates: true, ..get("impersonate an administrator", "/api/v1/nodes") },
+        Way {
+            impersonates: true,
+            ..get("impersonate an administrator", "/api/v1/nodes")
+        },
         // Into pods and nodes.
-        get("reach the kubelet through nodes/proxy", "/api/v1/nodes/node-2/proxy/pods"),
+        get(
+            "reach the kubelet through nodes/proxy",
+            "/api/v1/nodes/node-2/proxy/pods",
+        ),
         exec("exec"),
         exec("attach"),
         exec("portforward"),
@@ -186,12 +258,36 @@ pub async fn of(cluster: &ControlPlane, account: &Account) -> Vec<Way> {
             &format!("/api/v1/namespaces/{VICTIMS}/pods/{VICTIMS}-node-2/ephemeralcontainers"),
             json!({"spec": {"ephemeralContainers": [{"name": "b", "image": "registry.example/b:1"}]}}),
         ),
-        patch("label a node", "/api/v1/nodes/node-2", json!({"metadata": {"labels": {"stolen": "true"}}})),
-        patch("label its own node", "/api/v1/nodes/node-1", json!({"metadata": {"labels": {"stolen": "true"}}})),
-        patch("taint a node", "/api/v1/nodes/node-2", json!({"spec": {"unschedulable": true}})),
-        patch("change the status of another node", "/api/v1/nodes/node-2/status", json!({"status": {"capacity": {"cpu": "1"}}})),
-        patch("change the capacity of its own node", "/api/v1/nodes/node-1/status", json!({"status": {"capacity": {"cpu": "1"}}})),
-        patch("label its own node by its status", "/api/v1/nodes/node-1/status", json!({"metadata": {"labels": {"stolen": "true"}}})),
+        patch(
+            "label a node",
+            "/api/v1/nodes/node-2",
+            json!({"metadata": {"labels": {"stolen": "true"}}}),
+        ),
+        patch(
+            "label its own node",
+            "/api/v1/nodes/node-1",
+            json!({"metadata": {"labels": {"stolen": "true"}}}),
+        ),
+        patch(
+            "taint a node",
+            "/api/v1/nodes/node-2",
+            json!({"spec": {"unschedulable": true}}),
+        ),
+        patch(
+            "change the status of another node",
+            "/api/v1/nodes/node-2/status",
+            json!({"status": {"capacity": {"cpu": "1"}}}),
+        ),
+        patch(
+            "change the capacity of its own node",
+            "/api/v1/nodes/node-1/status",
+            json!({"status": {"capacity": {"cpu": "1"}}}),
+        ),
+        patch(
+            "label its own node by its status",
+            "/api/v1/nodes/node-1/status",
+            json!({"metadata": {"labels": {"stolen": "true"}}}),
+        ),
         way("delete a node", "DELETE", "/api/v1/nodes/node-2", None),
         // Certificates.
         put(
@@ -215,7 +311,12 @@ pub async fn of(cluster: &ControlPlane, account: &Account) -> Vec<Way> {
             &format!("{ADMISSION}/mutatingwebhookconfigurations/{VICTIMS}"),
             json!({"metadata": {"labels": {"stolen": "true"}}}),
         ),
-        way("delete the webhook of others", "DELETE", &format!("{ADMISSION}/mutatingwebhookconfigurations/{VICTIMS}"), None),
+        way(
+            "delete the webhook of others",
+            "DELETE",
+            &format!("{ADMISSION}/mutatingwebhookconfigurations/{VICTIMS}"),
+            None,
+        ),
         // The namespace of others.
         patch(
             "change a workload of others",
@@ -227,8 +328,17 @@ pub async fn of(cluster: &ControlPlane, account: &Account) -> Vec<Way> {
             &format!("/api/v1/namespaces/{VICTIMS}/pods/{VICTIMS}-node-2"),
             json!({"metadata": {"labels": {"stolen": "true"}}}),
         ),
-        way("delete a pod of others", "DELETE", &format!("/api/v1/namespaces/{VICTIMS}/pods/{VICTIMS}-node-2"), None),
-        patch("relabel kube-system", "/api/v1/namespaces/kube-system", json!({"metadata": {"labels": {"stolen": "true"}}})),
+        way(
+            "delete a pod of others",
+            "DELETE",
+            &format!("/api/v1/namespaces/{VICTIMS}/pods/{VICTIMS}-node-2"),
+            None,
+        ),
+        patch(
+            "relabel kube-system",
+            "/api/v1/namespaces/kube-system",
+            json!({"metadata": {"labels": {"stolen": "true"}}}),
+        ),
         post(
             "create an account in kube-system",
             "/api/v1/namespaces/kube-system/serviceaccounts",
@@ -254,15 +364,28 @@ pub async fn of(cluster: &ControlPlane, account: &Account) -> Vec<Way> {
     ];
     // Pods with the accounts of others.
     for (kind, path) in [
-        ("Deployment", "apis/apps/v1/namespaces/NAMESPACE/deployments"),
+        (
+            "Deployment",
+            "apis/apps/v1/namespaces/NAMESPACE/deployments",
+        ),
         ("DaemonSet", "apis/apps/v1/namespaces/NAMESPACE/daemonsets"),
-        ("StatefulSet", "apis/apps/v1/namespaces/NAMESPACE/statefulsets"),
-        ("ReplicaSet", "apis/apps/v1/namespaces/NAMESPACE/replicasets"),
+        (
+            "StatefulSet",
+            "apis/apps/v1/namespaces/NAMESPACE/statefulsets",
+        ),
+        (
+            "ReplicaSet",
+            "apis/apps/v1/namespaces/NAMESPACE/replicasets",
+        ),
         ("Job", "apis/batch/v1/namespaces/NAMESPACE/jobs"),
     ] {
         for (namespace, victim) in [("kube-system", POWERFUL), (VICTIMS, PEER)] {
             let path = format!("/{}", path.replace("NAMESPACE", namespace));
-            ways.push(post(&format!("create a {kind} in {namespace}"), &path, workload(kind, namespace, victim)));
+            ways.push(post(
+                &format!("create a {kind} in {namespace}"),
+                &path,
+                workload(kind, namespace, victim),
+            ));
         }
     }
     for (namespace, victim) in [("kube-system", POWERFUL), (VICTIMS, PEER), (own, PEER)] {
@@ -273,22 +396,52 @@ pub async fn of(cluster: &ControlPlane, account: &Account) -> Vec<Way> {
         ));
     }
     // The policies that keep accounts within their limits.
-    for kind in ["validatingadmissionpolicies", "validatingadmissionpolicybindings"] {
-        for policy in [weft_api::addons::SECRETS_POLICY, weft_api::cluster_network::OPERATOR_POLICY, weft_api::node_network::AGENTS_POLICY]
-        {
-            ways.push(way(&format!("delete {policy} ({kind})"), "DELETE", &format!("{ADMISSION}/{kind}/{policy}"), None));
+    for kind in [
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
+    ] {
+        for policy in [
+            weft_api::addons::SECRETS_POLICY,
+            weft_api::cluster_network::OPERATOR_POLICY,
+            weft_api::node_network::AGENTS_POLICY,
+        ] {
+            ways.push(way(
+                &format!("delete {policy} ({kind})"),
+                "DELETE",
+                &format!("{ADMISSION}/{kind}/{policy}"),
+                None,
+            ));
         }
     }
     // With the whole object, as programs of Go send it.
     let path = format!("/api/v1/namespaces/{VICTIMS}/pods/{VICTIMS}-node-2");
     let mut victim = live(cluster, &path).await;
     victim["spec"]["containers"][0]["image"] = "registry.example/b:1".into();
-    ways.push(put("replace the image of a pod of others", &path, victim.clone()));
+    ways.push(put(
+        "replace the image of a pod of others",
+        &path,
+        victim.clone(),
+    ));
     victim["metadata"]["labels"] = json!({"stolen": "true"});
-    ways.push(put("replace the status of a pod of others", &format!("{path}/status"), victim));
-    let mut hook = live(cluster, &format!("{ADMISSION}/{}/{VICTIMS}", kinds::MUTATING_WEBHOOK_CONFIGURATION.plural)).await;
+    ways.push(put(
+        "replace the status of a pod of others",
+        &format!("{path}/status"),
+        victim,
+    ));
+    let mut hook = live(
+        cluster,
+        &format!(
+            "{ADMISSION}/{}/{VICTIMS}",
+            kinds::MUTATING_WEBHOOK_CONFIGURATION.plural
+        ),
+    )
+    .await;
     hook["metadata"]["labels"] = json!({"stolen": "true"});
-    ways.push(put("replace the webhook of others", &format!("{ADMISSION}/mutatingwebhookconfigurations/{VICTIMS}"), hook));
+    ways.push(put(
+        "replace the webhook of others",
+        &format!("{ADMISSION}/mutatingwebhookconfigurations/{VICTIMS}"),
+        hook,
+    ));
     ways
 }
 
@@ -312,6 +465,11 @@ fn token_request(namespace: &str, account: &str) -> Way {
 }
 
 fn exec(how: &str) -> Way {
-    let path = format!("/api/v1/namespaces/{VICTIMS}/pods/{VICTIMS}-node-2/{how}?command=sh&stdout=true&ports=80");
-    Way { path, ..way(&format!("{how} into a pod of others"), "POST", "", None) }
+    let path = format!(
+        "/api/v1/namespaces/{VICTIMS}/pods/{VICTIMS}-node-2/{how}?command=sh&stdout=true&ports=80"
+    );
+    Way {
+        path,
+        ..way(&format!("{how} into a pod of others"), "POST", "", None)
+    }
 }

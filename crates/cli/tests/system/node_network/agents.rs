@@ -1,4 +1,5 @@
-//! The agents' side of enactments, as in life: each node's with a token of its own, and nothing but the status of what it is told.
+//! The agents' side of enactments, as in life: each node's with a token of its own, and nothing but
+//! the status of what it is told.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +25,11 @@ impl Agents {
     pub async fn of(cluster: &Cluster, nodes: &[&str]) -> Self {
         let mut clients = BTreeMap::new();
         for node in nodes {
-            let kubeconfig = cluster.control_plane.node_kubeconfig_via(cluster.control_plane.url(), NAMESPACE, AGENT, node).await.unwrap();
+            let kubeconfig = cluster
+                .control_plane
+                .node_kubeconfig_via(cluster.control_plane.url(), NAMESPACE, AGENT, node)
+                .await
+                .unwrap();
             clients.insert((*node).to_owned(), client_from(&kubeconfig).await.unwrap());
         }
         Self { clients }
@@ -34,15 +39,23 @@ impl Agents {
     pub async fn say(&self, enactment: &Value, phases: &[&str], message: &str) {
         let node = enactment["spec"]["nodeName"].as_str().unwrap();
         let kind = kinds::NODE_NETWORK_CONFIGURATION_ENACTMENT;
-        let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(kind.group, kind.version, kind.kind), kind.plural);
+        let resource = ApiResource::from_gvk_with_plural(
+            &GroupVersionKind::gvk(kind.group, kind.version, kind.kind),
+            kind.plural,
+        );
         let api: Api<DynamicObject> = Api::all_with(self.clients[node].clone(), &resource);
-        let condition =
-            |name: &&str| json!({"type": name, "status": if phases.contains(name) { "True" } else { "False" }, "message": message});
-        let conditions: Vec<_> = ["Progressing", "Failing", "Available", "Pending", "Aborted"].iter().map(condition).collect();
+        let condition = |name: &&str| json!({"type": name, "status": if phases.contains(name) { "True" } else { "False" }, "message": message});
+        let conditions: Vec<_> = ["Progressing", "Failing", "Available", "Pending", "Aborted"]
+            .iter()
+            .map(condition)
+            .collect();
         let patch = json!({"apiVersion": kind.api_version(), "kind": kind.kind, "status": {"conditions": conditions, "observedGeneration": enactment["metadata"]["generation"],
             "policyGeneration": enactment["spec"]["wanted"]["generation"], "features": ["static-route"]}});
         let params = PatchParams::apply("weft/agent").force();
-        match api.patch_status(name(enactment), &params, &Patch::Apply(&patch)).await {
+        match api
+            .patch_status(name(enactment), &params, &Patch::Apply(&patch))
+            .await
+        {
             Ok(_) => {}
             // It was deleted meanwhile.
             Err(kube::Error::Api(status)) if status.code == 404 => {}
@@ -50,7 +63,8 @@ impl Agents {
         }
     }
 
-    /// Each does what it is told: begins, or ends what it has begun, on nodes where that fails with a failure. Returns how many had something to do.
+    /// Each does what it is told: begins, or ends what it has begun, on nodes where that fails with
+    /// a failure. Returns how many had something to do.
     pub async fn act(&self, cluster: &Cluster, fails: &[&str]) -> usize {
         let mut acted = 0;
         for enactment in enactments(cluster).await {
@@ -58,10 +72,16 @@ impl Agents {
             if !self.clients.contains_key(node) {
                 continue;
             }
-            let known = enactment["status"]["observedGeneration"] == enactment["metadata"]["generation"];
-            let said = match (enactment["spec"]["wanted"]["decision"].as_str().unwrap(), known) {
+            let known =
+                enactment["status"]["observedGeneration"] == enactment["metadata"]["generation"];
+            let said = match (
+                enactment["spec"]["wanted"]["decision"].as_str().unwrap(),
+                known,
+            ) {
                 ("Granted" | "Revert", false) => ("Progressing", "Applying desired state"),
-                ("Granted" | "Revert", true) if condition(&enactment["status"], "Progressing")["status"] == "True" => {
+                ("Granted" | "Revert", true)
+                    if condition(&enactment["status"], "Progressing")["status"] == "True" =>
+                {
                     match fails.contains(&node) {
                         true => ("Failing", "interfaces[br1]: no such device"),
                         false => ("Available", "successfully reconciled"),
@@ -80,24 +100,44 @@ impl Agents {
 
 /// The enactments as they are.
 pub async fn enactments(cluster: &Cluster) -> Vec<Value> {
-    let list = cluster.api(kinds::NODE_NETWORK_CONFIGURATION_ENACTMENT, "").list(&Default::default()).await.unwrap();
-    list.items.into_iter().map(|object| serde_json::to_value(object).unwrap()).collect()
+    let list = cluster
+        .api(kinds::NODE_NETWORK_CONFIGURATION_ENACTMENT, "")
+        .list(&Default::default())
+        .await
+        .unwrap();
+    list.items
+        .into_iter()
+        .map(|object| serde_json::to_value(object).unwrap())
+        .collect()
 }
 
 /// One of them.
 pub async fn enactment(cluster: &Cluster, node: &str, policy: &str) -> Option<Value> {
-    cluster.get(kinds::NODE_NETWORK_CONFIGURATION_ENACTMENT, "", &format!("{node}.{policy}")).await
+    cluster
+        .get(
+            kinds::NODE_NETWORK_CONFIGURATION_ENACTMENT,
+            "",
+            &format!("{node}.{policy}"),
+        )
+        .await
 }
 
 /// The decisions about a policy: node, decision and generation.
 pub async fn decisions(cluster: &Cluster, policy: &str) -> BTreeMap<String, String> {
-    let of_policy = enactments(cluster).await.into_iter().filter(|one| one["spec"]["policy"] == policy);
+    let of_policy = enactments(cluster)
+        .await
+        .into_iter()
+        .filter(|one| one["spec"]["policy"] == policy);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     of_policy
         .map(|one| {
             (
                 text(&one["spec"]["nodeName"]),
-                format!("{} {}", text(&one["spec"]["wanted"]["decision"]), one["spec"]["wanted"]["generation"]),
+                format!(
+                    "{} {}",
+                    text(&one["spec"]["wanted"]["decision"]),
+                    one["spec"]["wanted"]["generation"]
+                ),
             )
         })
         .collect()
@@ -105,10 +145,17 @@ pub async fn decisions(cluster: &Cluster, policy: &str) -> BTreeMap<String, Stri
 
 /// Waits until just these decisions stand.
 pub async fn wait_decisions(cluster: &Cluster, policy: &str, wanted: &[(&str, &str)]) {
-    let wanted: BTreeMap<_, _> = wanted.iter().map(|(node, decision)| ((*node).to_owned(), (*decision).to_owned())).collect();
+    let wanted: BTreeMap<_, _> = wanted
+        .iter()
+        .map(|(node, decision)| ((*node).to_owned(), (*decision).to_owned()))
+        .collect();
     wait_until(&format!("{policy}: {wanted:?}"), async || {
         let now = decisions(cluster, policy).await;
-        if now == wanted { Ok(()) } else { Err(format!("{now:?}")) }
+        if now == wanted {
+            Ok(())
+        } else {
+            Err(format!("{now:?}"))
+        }
     })
     .await;
 }
@@ -116,20 +163,40 @@ pub async fn wait_decisions(cluster: &Cluster, policy: &str, wanted: &[(&str, &s
 /// The nodes that are being changed: told to, and not done.
 pub async fn in_flux(cluster: &Cluster, policy: &str) -> Vec<String> {
     let is = |one: &Value| {
-        let ended = ["Available", "Failing"].iter().any(|phase| condition(&one["status"], phase)["status"] == "True");
-        let told = ["Granted", "Revert"].iter().any(|decision| one["spec"]["wanted"]["decision"] == *decision);
-        one["spec"]["policy"] == policy && told && !(ended && one["status"]["observedGeneration"] == one["metadata"]["generation"])
+        let ended = ["Available", "Failing"]
+            .iter()
+            .any(|phase| condition(&one["status"], phase)["status"] == "True");
+        let told = ["Granted", "Revert"]
+            .iter()
+            .any(|decision| one["spec"]["wanted"]["decision"] == *decision);
+        one["spec"]["policy"] == policy
+            && told
+            && !(ended && one["status"]["observedGeneration"] == one["metadata"]["generation"])
     };
-    enactments(cluster).await.into_iter().filter(is).map(|one| name(&one).to_owned()).collect()
+    enactments(cluster)
+        .await
+        .into_iter()
+        .filter(is)
+        .map(|one| name(&one).to_owned())
+        .collect()
 }
 
 /// Waits until a condition of a policy is True, about its latest generation, with this message.
 pub async fn wait_says(cluster: &Cluster, policy: &str, phase: &str, message: &str) -> Value {
     wait_until(&format!("{policy} is {phase}: {message}"), async || {
-        let live = cluster.get(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", policy).await.ok_or("it is not there")?;
+        let live = cluster
+            .get(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", policy)
+            .await
+            .ok_or("it is not there")?;
         let said = condition(&live["status"], phase);
-        let right = said["status"] == "True" && said["observedGeneration"] == live["metadata"]["generation"] && said["message"] == message;
-        if right { Ok(live) } else { Err(format!("{:#}", live["status"])) }
+        let right = said["status"] == "True"
+            && said["observedGeneration"] == live["metadata"]["generation"]
+            && said["message"] == message;
+        if right {
+            Ok(live)
+        } else {
+            Err(format!("{:#}", live["status"]))
+        }
     })
     .await
 }

@@ -1,4 +1,5 @@
-//! Somebody else's objects and finalizers in the way of enactments: watches tell when they are gone, and until then the operator asks for nothing.
+//! Somebody else's objects and finalizers in the way of enactments: watches tell when they are
+//! gone, and until then the operator asks for nothing.
 
 use serde_json::json;
 use weft_plan::kinds;
@@ -17,32 +18,67 @@ async fn what_is_in_the_way_of_an_enactment_costs_no_request_until_it_is_gone() 
     let agents = Agents::of(&cluster, &["node-1"]).await;
 
     // An object that names no policy has the enactment's name.
-    let theirs =
-        json!({"apiVersion": "nmstate.io/v1beta1", "kind": "NodeNetworkConfigurationEnactment", "metadata": {"name": "node-1.br1"}});
+    let theirs = json!({"apiVersion": "nmstate.io/v1beta1", "kind": "NodeNetworkConfigurationEnactment", "metadata": {"name": "node-1.br1"}});
     cluster.apply(&theirs.to_string()).await;
     let policy = "{apiVersion: nmstate.io/v1, kind: NodeNetworkConfigurationPolicy, metadata: {name: br1}, spec: {desiredState: {}}}";
     cluster.apply(policy).await;
     wait_until("the policy says what is in the way", async || {
-        let policy = cluster.get(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", "br1").await.unwrap();
+        let policy = cluster
+            .get(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", "br1")
+            .await
+            .unwrap();
         let status = policy["status"].to_string();
-        if status.contains("kubectl delete nnce node-1.br1") { Ok(()) } else { Err(status) }
+        if status.contains("kubectl delete nnce node-1.br1") {
+            Ok(())
+        } else {
+            Err(status)
+        }
     })
     .await;
     install::becomes_idle(&cluster, &proxy).await;
-    cluster.delete(kinds::NODE_NETWORK_CONFIGURATION_ENACTMENT, "", "node-1.br1").await;
+    cluster
+        .delete(
+            kinds::NODE_NETWORK_CONFIGURATION_ENACTMENT,
+            "",
+            "node-1.br1",
+        )
+        .await;
     wait_decisions(&cluster, "br1", &[("node-1", "Granted 1")]).await;
-    act_until(&cluster, &agents, "br1", 1, "Available", "1/1 nodes successfully configured").await;
+    act_until(
+        &cluster,
+        &agents,
+        "br1",
+        1,
+        "Available",
+        "1/1 nodes successfully configured",
+    )
+    .await;
 
     // Somebody's finalizer holds the enactment when its policy goes.
     let hold = async |finalizers| {
         let patch = json!({"metadata": {"finalizers": finalizers}});
-        cluster.patch(kinds::NODE_NETWORK_CONFIGURATION_ENACTMENT, "", "node-1.br1", patch).await;
+        cluster
+            .patch(
+                kinds::NODE_NETWORK_CONFIGURATION_ENACTMENT,
+                "",
+                "node-1.br1",
+                patch,
+            )
+            .await;
     };
     hold(json!(["example.com/hold"])).await;
-    cluster.kubectl(&["delete", "nncp", "br1", "--timeout=20s"]).await;
+    cluster
+        .kubectl(&["delete", "nncp", "br1", "--timeout=20s"])
+        .await;
     wait_until("the enactment is being deleted", async || {
-        let live = enactment(&cluster, "node-1", "br1").await.ok_or("it is gone")?;
-        if live["metadata"]["deletionTimestamp"].is_null() { Err("not yet".to_owned()) } else { Ok(()) }
+        let live = enactment(&cluster, "node-1", "br1")
+            .await
+            .ok_or("it is gone")?;
+        if live["metadata"]["deletionTimestamp"].is_null() {
+            Err("not yet".to_owned())
+        } else {
+            Ok(())
+        }
     })
     .await;
     install::becomes_idle(&cluster, &proxy).await;

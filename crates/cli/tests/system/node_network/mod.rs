@@ -1,4 +1,5 @@
-//! The agent on the nodes: NMState on the real control plane. Its pods are kwok's, so nothing here touches a host's network.
+//! The agent on the nodes: NMState on the real control plane. Its pods are kwok's, so nothing here
+//! touches a host's network.
 
 pub mod agents;
 mod in_the_way;
@@ -26,7 +27,11 @@ pub async fn start(nodes: usize) -> Cluster {
 
 /// The same as options.
 pub fn options() -> ClusterOptions {
-    ClusterOptions { manifests: &["--domains", "node-network"], resource: (kinds::NMSTATE, "nmstate"), ..Default::default() }
+    ClusterOptions {
+        manifests: &["--domains", "node-network"],
+        resource: (kinds::NMSTATE, "nmstate"),
+        ..Default::default()
+    }
 }
 
 /// An NMState with this name and specification.
@@ -41,15 +46,25 @@ pub async fn agent(cluster: &Cluster) -> Option<Value> {
 
 /// The value of a variable of the agent.
 pub fn variable(agent: &Value, name: &str) -> Value {
-    let variables = agent.pointer("/spec/template/spec/containers/0/env").and_then(Value::as_array).unwrap();
-    variables.iter().find(|variable| variable["name"] == name).map_or(Value::Null, |variable| variable["value"].clone())
+    let variables = agent
+        .pointer("/spec/template/spec/containers/0/env")
+        .and_then(Value::as_array)
+        .unwrap();
+    variables
+        .iter()
+        .find(|variable| variable["name"] == name)
+        .map_or(Value::Null, |variable| variable["value"].clone())
 }
 
 /// Waits until the agent's DaemonSet is like this.
 pub async fn wait_agent(cluster: &Cluster, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
     wait_until(what, async || {
         let live = agent(cluster).await.ok_or("there is no agent")?;
-        if is_so(&live) { Ok(live) } else { Err(format!("{:#}", live["spec"]["template"]["spec"])) }
+        if is_so(&live) {
+            Ok(live)
+        } else {
+            Err(format!("{:#}", live["spec"]["template"]["spec"]))
+        }
     })
     .await
 }

@@ -23,10 +23,13 @@ async fn there(cluster: &Cluster) -> usize {
 }
 
 async fn wait_there(cluster: &Cluster, count: usize) {
-    wait_until(&format!("{count} objects of monitoring"), async || match there(cluster).await {
-        found if found == count => Ok(()),
-        found => Err(found.to_string()),
-    })
+    wait_until(
+        &format!("{count} objects of monitoring"),
+        async || match there(cluster).await {
+            found if found == count => Ok(()),
+            found => Err(found.to_string()),
+        },
+    )
     .await;
 }
 
@@ -37,20 +40,46 @@ async fn monitoring_comes_with_its_definitions_and_readers_read_everything() {
     cluster.apply(&nmstate("nmstate", &json!({}))).await;
     cluster.wait_available().await;
     assert_eq!(there(&cluster).await, 0);
-    cluster.define(&["servicemonitors.monitoring.coreos.com", "prometheusrules.monitoring.coreos.com"]).await;
+    cluster
+        .define(&[
+            "servicemonitors.monitoring.coreos.com",
+            "prometheusrules.monitoring.coreos.com",
+        ])
+        .await;
     wait_there(&cluster, OBJECTS.len()).await;
     cluster.wait_available().await;
 
-    cluster.kubectl(&["create", "clusterrolebinding", "readers", "--clusterrole=nmstate-cluster-reader", "--user=reader"]).await;
+    cluster
+        .kubectl(&[
+            "create",
+            "clusterrolebinding",
+            "readers",
+            "--clusterrole=nmstate-cluster-reader",
+            "--user=reader",
+        ])
+        .await;
     let may = async |verb: &str, resource: &str| {
-        let answer = cluster.control_plane.kubectl(&["auth", "can-i", verb, resource, "--as=reader"]).await;
+        let answer = cluster
+            .control_plane
+            .kubectl(&["auth", "can-i", verb, resource, "--as=reader"])
+            .await;
         answer.is_ok_and(|answer| answer.trim() == "yes")
     };
-    for resource in ["nmstates", "nodenetworkstates", "nodenetworkconfigurationpolicies", "nodenetworkconfigurationenactments"] {
+    for resource in [
+        "nmstates",
+        "nodenetworkstates",
+        "nodenetworkconfigurationpolicies",
+        "nodenetworkconfigurationenactments",
+    ] {
         let resource = format!("{resource}.nmstate.io");
-        assert!(may("list", &resource).await && !may("patch", &resource).await, "{resource}");
+        assert!(
+            may("list", &resource).await && !may("patch", &resource).await,
+            "{resource}"
+        );
     }
 
-    cluster.kubectl(&["delete", "nmstate", "nmstate", "--timeout=60s"]).await;
+    cluster
+        .kubectl(&["delete", "nmstate", "nmstate", "--timeout=60s"])
+        .await;
     wait_there(&cluster, 0).await;
 }

@@ -1,5 +1,5 @@
-//! Policies from node to node: limits, failures, and what happens to nodes, users and the operator meanwhile. The agents' side of the contract is
-//! played, with the agents' own rights.
+//! Policies from node to node: limits, failures, and what happens to nodes, users and the operator
+//! meanwhile. The agents' side of the contract is played, with the agents' own rights.
 
 use std::collections::BTreeSet;
 
@@ -18,27 +18,47 @@ fn policy(name: &str, bridge: &str, spec: &str) -> String {
     )
 }
 
-/// A cluster with an agent on each of four nodes, of which all may be changed at once as far as the cluster is concerned.
+/// A cluster with an agent on each of four nodes, of which all may be changed at once as far as the
+/// cluster is concerned.
 async fn with_agents() -> (Cluster, Agents, Proxy, Operator) {
     let cluster = start(NODES.len()).await;
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
     let operator = Operator::start_via(&cluster, &proxy).await;
-    cluster.apply(&nmstate("nmstate", &json!({"maxUnavailable": "100%"}))).await;
+    cluster
+        .apply(&nmstate("nmstate", &json!({"maxUnavailable": "100%"})))
+        .await;
     cluster.wait_available().await;
     let agents = Agents::of(&cluster, &NODES).await;
     (cluster, agents, proxy, operator)
 }
 
-/// The agents act until a policy has come to this; never are more of its nodes changed at once than these.
-pub async fn act_until(cluster: &Cluster, agents: &Agents, policy: &str, at_once: usize, phase: &str, message: &str) {
+/// The agents act until a policy has come to this; never are more of its nodes changed at once than
+/// these.
+pub async fn act_until(
+    cluster: &Cluster,
+    agents: &Agents,
+    policy: &str,
+    at_once: usize,
+    phase: &str,
+    message: &str,
+) {
     wait_until(&format!("{policy} is {phase}: {message}"), async || {
         let now = in_flux(cluster, policy).await;
         assert!(now.len() <= at_once, "{now:?} are changed at once");
         agents.act(cluster, &[]).await;
-        let live = cluster.get(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", policy).await.ok_or("it is not there")?;
+        let live = cluster
+            .get(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", policy)
+            .await
+            .ok_or("it is not there")?;
         let said = condition(&live["status"], phase);
-        let right = said["status"] == "True" && said["observedGeneration"] == live["metadata"]["generation"] && said["message"] == message;
-        if right { Ok(()) } else { Err(format!("{:#}", live["status"])) }
+        let right = said["status"] == "True"
+            && said["observedGeneration"] == live["metadata"]["generation"]
+            && said["message"] == message;
+        if right {
+            Ok(())
+        } else {
+            Err(format!("{:#}", live["status"]))
+        }
     })
     .await;
 }
@@ -46,80 +66,225 @@ pub async fn act_until(cluster: &Cluster, agents: &Agents, policy: &str, at_once
 #[tokio::test]
 async fn a_policy_goes_from_node_to_node_within_its_limit() {
     let (cluster, agents, proxy, operator) = with_agents().await;
-    cluster.apply(&policy("br1", "br1", "maxUnavailable: 1")).await;
-    wait_decisions(&cluster, "br1", &[("node-1", "Granted 1"), ("node-2", "Pending 1"), ("node-3", "Pending 1"), ("node-4", "Pending 1")])
+    cluster
+        .apply(&policy("br1", "br1", "maxUnavailable: 1"))
         .await;
-    wait_says(&cluster, "br1", "Progressing", "Policy is progressing 0/4 nodes finished").await;
+    wait_decisions(
+        &cluster,
+        "br1",
+        &[
+            ("node-1", "Granted 1"),
+            ("node-2", "Pending 1"),
+            ("node-3", "Pending 1"),
+            ("node-4", "Pending 1"),
+        ],
+    )
+    .await;
+    wait_says(
+        &cluster,
+        "br1",
+        "Progressing",
+        "Policy is progressing 0/4 nodes finished",
+    )
+    .await;
     let first = enactment(&cluster, "node-1", "br1").await.unwrap();
-    assert_eq!(first["metadata"]["labels"], json!({"nmstate.io/node": "node-1", "nmstate.io/policy": "br1"}));
+    assert_eq!(
+        first["metadata"]["labels"],
+        json!({"nmstate.io/node": "node-1", "nmstate.io/policy": "br1"})
+    );
     assert_eq!(first["metadata"]["ownerReferences"][0]["kind"], "Node");
-    assert_eq!(first["spec"]["granted"]["spec"]["desiredState"]["interfaces"][0]["name"], "br1");
+    assert_eq!(
+        first["spec"]["granted"]["spec"]["desiredState"]["interfaces"][0]["name"],
+        "br1"
+    );
     assert_eq!(first["spec"]["granted"]["generation"], 1);
-    act_until(&cluster, &agents, "br1", 1, "Available", "4/4 nodes successfully configured").await;
-    let writes = cluster
-        .audit()
-        .into_iter()
-        .filter(|event| event.resource == "nodenetworkconfigurationenactments" && event.verb != "watch" && event.verb != "list");
+    act_until(
+        &cluster,
+        &agents,
+        "br1",
+        1,
+        "Available",
+        "4/4 nodes successfully configured",
+    )
+    .await;
+    let writes = cluster.audit().into_iter().filter(|event| {
+        event.resource == "nodenetworkconfigurationenactments"
+            && event.verb != "watch"
+            && event.verb != "list"
+    });
     assert_eq!(writes.count(), 7, "one where it need not wait, else two");
     install::becomes_idle(&cluster, &proxy).await;
 
     // What was true of the last generation is not taken for an answer about a new one.
-    cluster.apply(&policy("br1", "br2", "maxUnavailable: 2")).await;
-    let waited = cluster.control_plane.kubectl(&["wait", "nncp", "br1", "--for=condition=Available", "--timeout=1s"]).await;
-    assert!(waited.is_err(), "nothing is done yet: {waited:?}");
-    wait_decisions(&cluster, "br1", &[("node-1", "Granted 2"), ("node-2", "Granted 2"), ("node-3", "Pending 2"), ("node-4", "Pending 2")])
+    cluster
+        .apply(&policy("br1", "br2", "maxUnavailable: 2"))
         .await;
+    let waited = cluster
+        .control_plane
+        .kubectl(&[
+            "wait",
+            "nncp",
+            "br1",
+            "--for=condition=Available",
+            "--timeout=1s",
+        ])
+        .await;
+    assert!(waited.is_err(), "nothing is done yet: {waited:?}");
+    wait_decisions(
+        &cluster,
+        "br1",
+        &[
+            ("node-1", "Granted 2"),
+            ("node-2", "Granted 2"),
+            ("node-3", "Pending 2"),
+            ("node-4", "Pending 2"),
+        ],
+    )
+    .await;
     let waits = enactment(&cluster, "node-3", "br1").await.unwrap();
-    assert_eq!(waits["spec"]["granted"]["spec"]["desiredState"]["interfaces"][0]["name"], "br1", "it keeps what it has");
+    assert_eq!(
+        waits["spec"]["granted"]["spec"]["desiredState"]["interfaces"][0]["name"], "br1",
+        "it keeps what it has"
+    );
 
     // A node that goes takes its slot along, and so does the operator's memory.
     agents.act(&cluster, &[]).await;
     operator.kill();
     cluster.delete(kinds::NODE, "", "node-1").await;
     let _operator = Operator::start_via(&cluster, &proxy).await;
-    wait_decisions(&cluster, "br1", &[("node-2", "Granted 2"), ("node-3", "Granted 2"), ("node-4", "Pending 2")]).await;
+    wait_decisions(
+        &cluster,
+        "br1",
+        &[
+            ("node-2", "Granted 2"),
+            ("node-3", "Granted 2"),
+            ("node-4", "Pending 2"),
+        ],
+    )
+    .await;
     // A newer generation comes first to those that are being changed anyway.
-    cluster.apply(&policy("br1", "br3", "maxUnavailable: 2")).await;
-    wait_decisions(&cluster, "br1", &[("node-2", "Granted 3"), ("node-3", "Granted 3"), ("node-4", "Pending 3")]).await;
-    act_until(&cluster, &agents, "br1", 2, "Available", "3/3 nodes successfully configured").await;
-    cluster.kubectl(&["wait", "nncp", "br1", "--for=condition=Available", "--timeout=10s"]).await;
+    cluster
+        .apply(&policy("br1", "br3", "maxUnavailable: 2"))
+        .await;
+    wait_decisions(
+        &cluster,
+        "br1",
+        &[
+            ("node-2", "Granted 3"),
+            ("node-3", "Granted 3"),
+            ("node-4", "Pending 3"),
+        ],
+    )
+    .await;
+    act_until(
+        &cluster,
+        &agents,
+        "br1",
+        2,
+        "Available",
+        "3/3 nodes successfully configured",
+    )
+    .await;
+    cluster
+        .kubectl(&[
+            "wait",
+            "nncp",
+            "br1",
+            "--for=condition=Available",
+            "--timeout=10s",
+        ])
+        .await;
 
     // Labels.
-    cluster.apply(&policy("br1", "br3", "maxUnavailable: 2, nodeSelector: {zone: a}")).await;
+    cluster
+        .apply(&policy(
+            "br1",
+            "br3",
+            "maxUnavailable: 2, nodeSelector: {zone: a}",
+        ))
+        .await;
     wait_decisions(&cluster, "br1", &[]).await;
     wait_says(&cluster, "br1", "Ignored", "Policy does not match any node").await;
-    cluster.kubectl(&["label", "node", "node-2", "zone=a"]).await;
-    act_until(&cluster, &agents, "br1", 1, "Available", "1/1 nodes successfully configured").await;
+    cluster
+        .kubectl(&["label", "node", "node-2", "zone=a"])
+        .await;
+    act_until(
+        &cluster,
+        &agents,
+        "br1",
+        1,
+        "Available",
+        "1/1 nodes successfully configured",
+    )
+    .await;
     cluster.kubectl(&["label", "node", "node-2", "zone-"]).await;
     wait_decisions(&cluster, "br1", &[]).await;
-    cluster.kubectl(&["delete", "nncp", "br1", "--timeout=20s"]).await;
+    cluster
+        .kubectl(&["delete", "nncp", "br1", "--timeout=20s"])
+        .await;
     install::becomes_idle(&cluster, &proxy).await;
 }
 
-/// It said until when it would act, was granted a change, and was killed. No pod tells of such an agent.
+/// It said until when it would act, was granted a change, and was killed. No pod tells of such an
+/// agent.
 #[tokio::test]
 async fn an_agent_on_demand_that_never_began_keeps_its_slot_until_its_time_is_over() {
     let cluster = start(2).await;
     let _operator = Operator::start_default(&cluster).await;
-    cluster.kubectl(&["label", "node", "node-2", "agent=always"]).await;
-    cluster.apply(&nmstate("nmstate", &json!({"maxUnavailable": "100%", "nodeSelector": {"agent": "always"}}))).await;
+    cluster
+        .kubectl(&["label", "node", "node-2", "agent=always"])
+        .await;
+    cluster
+        .apply(&nmstate(
+            "nmstate",
+            &json!({"maxUnavailable": "100%", "nodeSelector": {"agent": "always"}}),
+        ))
+        .await;
     cluster.wait_available().await;
     let announce = async |seconds: i64| {
         let until = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(seconds);
         let state = json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkState", "metadata": {"name": "node-1", "annotations": {"weft.network/agent-until": until}}});
         cluster.apply(&state.to_string()).await;
     };
-    cluster.kubectl(&["label", "node", "node-1", "agent=sometimes"]).await;
+    cluster
+        .kubectl(&["label", "node", "node-1", "agent=sometimes"])
+        .await;
     announce(6).await;
-    cluster.apply(&policy("br1", "br1", "maxUnavailable: 1, nodeSelector: {agent: sometimes}")).await;
+    cluster
+        .apply(&policy(
+            "br1",
+            "br1",
+            "maxUnavailable: 1, nodeSelector: {agent: sometimes}",
+        ))
+        .await;
     wait_decisions(&cluster, "br1", &[("node-1", "Granted 1")]).await;
-    cluster.apply(&policy("br1", "br1", "maxUnavailable: 1")).await;
-    wait_decisions(&cluster, "br1", &[("node-1", "Pending 2"), ("node-2", "Granted 2")]).await;
+    cluster
+        .apply(&policy("br1", "br1", "maxUnavailable: 1"))
+        .await;
+    wait_decisions(
+        &cluster,
+        "br1",
+        &[("node-1", "Pending 2"), ("node-2", "Granted 2")],
+    )
+    .await;
     let agents = Agents::of(&cluster, &["node-2"]).await;
-    act_until(&cluster, &agents, "br1", 1, "Available", "1/1 nodes successfully configured").await;
+    act_until(
+        &cluster,
+        &agents,
+        "br1",
+        1,
+        "Available",
+        "1/1 nodes successfully configured",
+    )
+    .await;
     // Its next run.
     announce(300).await;
-    wait_decisions(&cluster, "br1", &[("node-1", "Granted 2"), ("node-2", "Granted 2")]).await;
+    wait_decisions(
+        &cluster,
+        "br1",
+        &[("node-1", "Granted 2"), ("node-2", "Granted 2")],
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -130,35 +295,97 @@ async fn a_node_that_is_not_managed_holds_up_nobody() {
             .to_string()
     };
     cluster.apply(&managed("node-1", false)).await;
-    cluster.apply(&policy("br1", "br1", "maxUnavailable: 1, onDelete: revert")).await;
-    act_until(&cluster, &agents, "br1", 1, "Available", "3/3 nodes successfully configured, 1 nodes ignored that are not managed").await;
-    // One that was told to, and whose agent may not begin any more.
-    cluster.apply(&policy("br1", "br2", "maxUnavailable: 1, onDelete: revert")).await;
-    wait_decisions(&cluster, "br1", &[("node-2", "Granted 2"), ("node-3", "Pending 2"), ("node-4", "Pending 2")]).await;
-    cluster.apply(&managed("node-2", false)).await;
-    wait_decisions(&cluster, "br1", &[("node-2", "Granted 2"), ("node-3", "Granted 2"), ("node-4", "Pending 2")]).await;
-    wait_says(&cluster, "br1", "Progressing", "Policy is progressing 0/2 nodes finished, 2 nodes ignored that are not managed").await;
-    cluster.apply(&managed("node-1", true)).await;
-    wait_decisions(&cluster, "br1", &[("node-1", "Pending 2"), ("node-2", "Granted 2"), ("node-3", "Granted 2"), ("node-4", "Pending 2")])
+    cluster
+        .apply(&policy("br1", "br1", "maxUnavailable: 1, onDelete: revert"))
         .await;
+    act_until(
+        &cluster,
+        &agents,
+        "br1",
+        1,
+        "Available",
+        "3/3 nodes successfully configured, 1 nodes ignored that are not managed",
+    )
+    .await;
+    // One that was told to, and whose agent may not begin any more.
+    cluster
+        .apply(&policy("br1", "br2", "maxUnavailable: 1, onDelete: revert"))
+        .await;
+    wait_decisions(
+        &cluster,
+        "br1",
+        &[
+            ("node-2", "Granted 2"),
+            ("node-3", "Pending 2"),
+            ("node-4", "Pending 2"),
+        ],
+    )
+    .await;
+    cluster.apply(&managed("node-2", false)).await;
+    wait_decisions(
+        &cluster,
+        "br1",
+        &[
+            ("node-2", "Granted 2"),
+            ("node-3", "Granted 2"),
+            ("node-4", "Pending 2"),
+        ],
+    )
+    .await;
+    wait_says(
+        &cluster,
+        "br1",
+        "Progressing",
+        "Policy is progressing 0/2 nodes finished, 2 nodes ignored that are not managed",
+    )
+    .await;
+    cluster.apply(&managed("node-1", true)).await;
+    wait_decisions(
+        &cluster,
+        "br1",
+        &[
+            ("node-1", "Pending 2"),
+            ("node-2", "Granted 2"),
+            ("node-3", "Granted 2"),
+            ("node-4", "Pending 2"),
+        ],
+    )
+    .await;
     let others = ["node-1", "node-3", "node-4"];
     let acting = Agents::of(&cluster, &others).await;
     wait_until("it is done on the others", async || {
         acting.act(&cluster, &[]).await;
         let mut done = 0;
         for node in others {
-            let status = enactment(&cluster, node, "br1").await.ok_or("it is not there")?["status"].clone();
+            let status = enactment(&cluster, node, "br1")
+                .await
+                .ok_or("it is not there")?["status"]
+                .clone();
             done += usize::from(condition(&status, "Available")["status"] == "True");
         }
-        if done == others.len() { Ok(()) } else { Err(done.to_string()) }
+        if done == others.len() {
+            Ok(())
+        } else {
+            Err(done.to_string())
+        }
     })
     .await;
-    wait_says(&cluster, "br1", "Available", "3/3 nodes successfully configured, 1 nodes ignored that are not managed").await;
+    wait_says(
+        &cluster,
+        "br1",
+        "Available",
+        "3/3 nodes successfully configured, 1 nodes ignored that are not managed",
+    )
+    .await;
     // It does not wait for a node where nobody may put anything back.
-    cluster.kubectl(&["delete", "nncp", "br1", "--wait=false"]).await;
+    cluster
+        .kubectl(&["delete", "nncp", "br1", "--wait=false"])
+        .await;
     wait_until("the policy is gone", async || {
         acting.act(&cluster, &[]).await;
-        let live = cluster.get(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", "br1").await;
+        let live = cluster
+            .get(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", "br1")
+            .await;
         live.map_or(Ok(()), |live| Err(format!("{:#}", live["status"])))
     })
     .await;
@@ -169,16 +396,44 @@ async fn a_node_that_is_not_managed_holds_up_nobody() {
 #[tokio::test]
 async fn a_failure_ends_a_try_and_the_next_one_begins_anew() {
     let (cluster, agents, _proxy, operator) = with_agents().await;
-    cluster.apply(&policy("br1", "br1", "maxUnavailable: 1")).await;
-    wait_decisions(&cluster, "br1", &[("node-1", "Granted 1"), ("node-2", "Pending 1"), ("node-3", "Pending 1"), ("node-4", "Pending 1")])
+    cluster
+        .apply(&policy("br1", "br1", "maxUnavailable: 1"))
         .await;
-    wait_until("it has failed on the first node, and is let be on the others", async || {
-        agents.act(&cluster, &["node-1"]).await;
-        let aborted = decisions(&cluster, "br1").await.values().filter(|decision| *decision == "Aborted 1").count();
-        if aborted == 3 { Ok(()) } else { Err(format!("{aborted}")) }
-    })
+    wait_decisions(
+        &cluster,
+        "br1",
+        &[
+            ("node-1", "Granted 1"),
+            ("node-2", "Pending 1"),
+            ("node-3", "Pending 1"),
+            ("node-4", "Pending 1"),
+        ],
+    )
     .await;
-    wait_says(&cluster, "br1", "Degraded", "1/4 nodes failed to configure, 3 nodes aborted configuration").await;
+    wait_until(
+        "it has failed on the first node, and is let be on the others",
+        async || {
+            agents.act(&cluster, &["node-1"]).await;
+            let aborted = decisions(&cluster, "br1")
+                .await
+                .values()
+                .filter(|decision| *decision == "Aborted 1")
+                .count();
+            if aborted == 3 {
+                Ok(())
+            } else {
+                Err(format!("{aborted}"))
+            }
+        },
+    )
+    .await;
+    wait_says(
+        &cluster,
+        "br1",
+        "Degraded",
+        "1/4 nodes failed to configure, 3 nodes aborted configuration",
+    )
+    .await;
     wait_until("an event tells why", async || {
         let events = cluster
             .kubectl(&[
@@ -190,8 +445,10 @@ async fn a_failure_ends_a_try_and_the_next_one_begins_anew() {
                 "jsonpath={range .items[*]}{.reason} {.note}{\"\\n\"}{end}",
             ])
             .await;
-        let told =
-            events.lines().any(|line| line.starts_with("ReconcileFailed ") && line.contains("node-1: interfaces[br1]: no such device"));
+        let told = events.lines().any(|line| {
+            line.starts_with("ReconcileFailed ")
+                && line.contains("node-1: interfaces[br1]: no such device")
+        });
         if told { Ok(()) } else { Err(events) }
     })
     .await;
@@ -201,64 +458,165 @@ async fn a_failure_ends_a_try_and_the_next_one_begins_anew() {
             "kubernetes_nmstate_policies_status{status=\"Degraded\"} 1",
             "kubernetes_nmstate_enactments_status{node=\"node-1\",status=\"Failing\"} 1",
         ];
-        if all.iter().all(|line| text.contains(line)) { Ok(()) } else { Err(text) }
+        if all.iter().all(|line| text.contains(line)) {
+            Ok(())
+        } else {
+            Err(text)
+        }
     })
     .await;
 
     // Asked to, it is tried again.
-    cluster.kubectl(&["annotate", "nncp", "br1", "weft.network/retry=1"]).await;
-    wait_decisions(&cluster, "br1", &[("node-1", "Granted 1"), ("node-2", "Pending 1"), ("node-3", "Pending 1"), ("node-4", "Pending 1")])
+    cluster
+        .kubectl(&["annotate", "nncp", "br1", "weft.network/retry=1"])
         .await;
-    act_until(&cluster, &agents, "br1", 1, "Available", "4/4 nodes successfully configured").await;
+    wait_decisions(
+        &cluster,
+        "br1",
+        &[
+            ("node-1", "Granted 1"),
+            ("node-2", "Pending 1"),
+            ("node-3", "Pending 1"),
+            ("node-4", "Pending 1"),
+        ],
+    )
+    .await;
+    act_until(
+        &cluster,
+        &agents,
+        "br1",
+        1,
+        "Available",
+        "4/4 nodes successfully configured",
+    )
+    .await;
     let (_, _, text) = operator.http("/metrics").await;
-    assert!(text.contains("kubernetes_nmstate_features_applied{name=\"static-route\"} 1"), "{text}");
+    assert!(
+        text.contains("kubernetes_nmstate_features_applied{name=\"static-route\"} 1"),
+        "{text}"
+    );
 
     // What a node has, as its agent reports it, and nothing of a node that has none.
     cluster.apply(&json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkState", "metadata": {"name": "node-1"}}).to_string()).await;
-    let route = |destination: &str| json!({"destination": destination, "next-hop-interface": "eth0"});
+    let route =
+        |destination: &str| json!({"destination": destination, "next-hop-interface": "eth0"});
     let state = json!({"interfaces": [{"name": "eth0", "type": "ethernet"}, {"name": "eth1", "type": "ethernet"}],
         "routes": {"config": [route("0.0.0.0/0")], "running": [route("0.0.0.0/0"), route("192.0.2.0/24"), route("fe80::/64")]}});
     let status = json!({"status": {"currentState": state}}).to_string();
-    cluster.kubectl(&["patch", "nns", "node-1", "--subresource=status", "--type=merge", "-p", &status]).await;
-    let lines = |text: &str, name: &str| text.lines().filter(|line| line.starts_with(name)).map(str::to_owned).collect::<BTreeSet<_>>();
+    cluster
+        .kubectl(&[
+            "patch",
+            "nns",
+            "node-1",
+            "--subresource=status",
+            "--type=merge",
+            "-p",
+            &status,
+        ])
+        .await;
+    let lines = |text: &str, name: &str| {
+        text.lines()
+            .filter(|line| line.starts_with(name))
+            .map(str::to_owned)
+            .collect::<BTreeSet<_>>()
+    };
     wait_until("metrics count what the node has", async || {
         let (_, _, text) = operator.http("/metrics").await;
         let interfaces = lines(&text, "kubernetes_nmstate_network_interfaces{");
-        if interfaces == BTreeSet::from(["kubernetes_nmstate_network_interfaces{type=\"ethernet\",node=\"node-1\"} 2".to_owned()]) {
+        if interfaces
+            == BTreeSet::from([
+                "kubernetes_nmstate_network_interfaces{type=\"ethernet\",node=\"node-1\"} 2"
+                    .to_owned(),
+            ])
+        {
             return Ok(());
         }
         Err(format!("{interfaces:#?}"))
     })
     .await;
     let (_, _, text) = operator.http("/metrics").await;
-    let routes = [("ipv4", "dynamic", 1), ("ipv4", "static", 1), ("ipv6", "dynamic", 1), ("ipv6", "static", 0)];
+    let routes = [
+        ("ipv4", "dynamic", 1),
+        ("ipv4", "static", 1),
+        ("ipv6", "dynamic", 1),
+        ("ipv6", "static", 0),
+    ];
     let routes =
         routes.map(|(stack, of, count)| format!("kubernetes_nmstate_routes{{node=\"node-1\",ip_stack=\"{stack}\",type=\"{of}\"}} {count}"));
-    assert_eq!(lines(&text, "kubernetes_nmstate_routes{"), BTreeSet::from(routes), "{text}");
+    assert_eq!(
+        lines(&text, "kubernetes_nmstate_routes{"),
+        BTreeSet::from(routes),
+        "{text}"
+    );
 }
 
 #[tokio::test]
 async fn what_a_policy_changed_is_put_back_before_it_goes() {
     let (cluster, agents, _proxy, _operator) = with_agents().await;
-    cluster.apply(&policy("br1", "br1", "maxUnavailable: 2, onDelete: revert")).await;
-    act_until(&cluster, &agents, "br1", 2, "Available", "4/4 nodes successfully configured").await;
-    cluster.delete(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", "br1").await;
-    wait_decisions(&cluster, "br1", &[("node-1", "Revert 2"), ("node-2", "Revert 2"), ("node-3", "Granted 1"), ("node-4", "Granted 1")])
+    cluster
+        .apply(&policy("br1", "br1", "maxUnavailable: 2, onDelete: revert"))
         .await;
-    wait_says(&cluster, "br1", "Progressing", "The policy is being deleted: 4 nodes have yet to put back what it changed").await;
+    act_until(
+        &cluster,
+        &agents,
+        "br1",
+        2,
+        "Available",
+        "4/4 nodes successfully configured",
+    )
+    .await;
+    cluster
+        .delete(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", "br1")
+        .await;
+    wait_decisions(
+        &cluster,
+        "br1",
+        &[
+            ("node-1", "Revert 2"),
+            ("node-2", "Revert 2"),
+            ("node-3", "Granted 1"),
+            ("node-4", "Granted 1"),
+        ],
+    )
+    .await;
+    wait_says(
+        &cluster,
+        "br1",
+        "Progressing",
+        "The policy is being deleted: 4 nodes have yet to put back what it changed",
+    )
+    .await;
     wait_until("all nodes but one have", async || {
         agents.act(&cluster, &["node-4"]).await;
         let left = decisions(&cluster, "br1").await;
-        if left.len() == 1 && in_flux(&cluster, "br1").await.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
+        if left.len() == 1 && in_flux(&cluster, "br1").await.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("{left:?}"))
+        }
     })
     .await;
     let told = "The policy is being deleted: 1/1 nodes failed to put back what it changed. To delete the policy and keep what it changed there, set spec.onDelete to retain";
     wait_says(&cluster, "br1", "Degraded", told).await;
-    cluster.patch(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", "br1", json!({"spec": {"onDelete": "retain"}})).await;
+    cluster
+        .patch(
+            kinds::NODE_NETWORK_CONFIGURATION_POLICY,
+            "",
+            "br1",
+            json!({"spec": {"onDelete": "retain"}}),
+        )
+        .await;
     wait_until("it is gone, and all of it", async || {
-        let gone = cluster.get(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", "br1").await.is_none();
+        let gone = cluster
+            .get(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", "br1")
+            .await
+            .is_none();
         let left = enactments(&cluster).await;
-        if gone && left.is_empty() { Ok(()) } else { Err(format!("{left:#?}")) }
+        if gone && left.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("{left:#?}"))
+        }
     })
     .await;
 }
@@ -272,28 +630,62 @@ async fn a_policy_that_only_weft_can_tell_is_wrong_says_so_at_once_and_goes_nowh
             "{{apiVersion: nmstate.io/v1, kind: NodeNetworkConfigurationPolicy, metadata: {{name: mtu}}, spec: {{desiredState: {state}}}}}"
         )
     };
-    cluster.apply(&of("{interfaces: [{name: eth1, type: ethernet, mut: 9000}]}")).await;
+    cluster
+        .apply(&of(
+            "{interfaces: [{name: eth1, type: ethernet, mut: 9000}]}",
+        ))
+        .await;
     let refused = "The policy is refused, and no node gets it: ";
-    let unknown = "spec.desiredState.interfaces[0].mut: nmstate knows no \"mut\" here; did you mean \"mtu\"?";
+    let unknown =
+        "spec.desiredState.interfaces[0].mut: nmstate knows no \"mut\" here; did you mean \"mtu\"?";
     wait_says(&cluster, "mtu", "Degraded", &format!("{refused}{unknown}")).await;
-    let shown = cluster.kubectl(&["get", "nncp", "mtu", "--no-headers"]).await;
-    assert!(shown.split_whitespace().eq(["mtu", "Degraded", "FailedToConfigure"]), "{shown}");
-    cluster.apply(&of("{interfaces: [{type: ethernet, mtu: 9000}]}")).await;
-    let unnamed =
-        "spec.desiredState.interfaces[0].name: is missing: give the interface a name, or let spec.match.interfaces of a policy give it one";
+    let shown = cluster
+        .kubectl(&["get", "nncp", "mtu", "--no-headers"])
+        .await;
+    assert!(
+        shown
+            .split_whitespace()
+            .eq(["mtu", "Degraded", "FailedToConfigure"]),
+        "{shown}"
+    );
+    cluster
+        .apply(&of("{interfaces: [{type: ethernet, mtu: 9000}]}"))
+        .await;
+    let unnamed = "spec.desiredState.interfaces[0].name: is missing: give the interface a name, or let spec.match.interfaces of a policy give it one";
     wait_says(&cluster, "mtu", "Degraded", &format!("{refused}{unnamed}")).await;
     assert_eq!(enactments(&cluster).await.len(), 0);
 
-    cluster.apply(&of("{interfaces: [{name: eth1, type: ethernet, mtu: 9000}]}")).await;
-    act_until(&cluster, &agents, "mtu", 2, "Available", "4/4 nodes successfully configured").await;
+    cluster
+        .apply(&of(
+            "{interfaces: [{name: eth1, type: ethernet, mtu: 9000}]}",
+        ))
+        .await;
+    act_until(
+        &cluster,
+        &agents,
+        "mtu",
+        2,
+        "Available",
+        "4/4 nodes successfully configured",
+    )
+    .await;
     // What nodes have stays while a later one is refused.
     let before = decisions(&cluster, "mtu").await;
-    cluster.apply(&of("{interfaces: [{name: eth1, type: ethernet, mtu: many}]}")).await;
+    cluster
+        .apply(&of(
+            "{interfaces: [{name: eth1, type: ethernet, mtu: many}]}",
+        ))
+        .await;
     wait_until("it is refused", async || {
-        let live = cluster.get(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", "mtu").await.unwrap();
+        let live = cluster
+            .get(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", "mtu")
+            .await
+            .unwrap();
         let said = condition(&live["status"], "Degraded");
         let right = said["observedGeneration"] == live["metadata"]["generation"]
-            && said["message"].as_str().is_some_and(|text| text.contains("spec.desiredState.interfaces[0]"));
+            && said["message"]
+                .as_str()
+                .is_some_and(|text| text.contains("spec.desiredState.interfaces[0]"));
         if right { Ok(()) } else { Err(said.to_string()) }
     })
     .await;

@@ -24,7 +24,17 @@ async fn weft_waits_for_the_end_of_the_other_operator_and_takes_over_its_agent()
         .apply("{apiVersion: nmstate.io/v1, kind: NodeNetworkConfigurationPolicy, metadata: {name: theirs}, spec: {nodeSelector: {none: ''}, desiredState: {}}}")
         .await;
     let status = json!({"status": their_status()}).to_string();
-    cluster.kubectl(&["patch", "nncp", "theirs", "--subresource=status", "--type=merge", "-p", &status]).await;
+    cluster
+        .kubectl(&[
+            "patch",
+            "nncp",
+            "theirs",
+            "--subresource=status",
+            "--type=merge",
+            "-p",
+            &status,
+        ])
+        .await;
     let made = [
         (kinds::DAEMON_SET, NAMESPACE, AGENT),
         (kinds::DEPLOYMENT, NAMESPACE, "nmstate-webhook"),
@@ -35,36 +45,93 @@ async fn weft_waits_for_the_end_of_the_other_operator_and_takes_over_its_agent()
     let planned = Planned::of(&cluster, &nmstate("nmstate", &json!({})), &[], objects).await;
     let _operator = Operator::start_default(&cluster).await;
 
-    // Of several that are in the way the operator is named first; the watches of them fill one after the other.
+    // Of several that are in the way the operator is named first; the watches of them fill one
+    // after the other.
     cluster
-        .wait_condition("Blocked", "True", "OtherOperatorRunning", "kubectl -n openshift-nmstate delete deployment nmstate-operator")
+        .wait_condition(
+            "Blocked",
+            "True",
+            "OtherOperatorRunning",
+            "kubectl -n openshift-nmstate delete deployment nmstate-operator",
+        )
         .await;
-    assert!(cluster.get(kinds::DEPLOYMENT, NAMESPACE, "nmstate-webhook").await.is_some(), "it writes nothing meanwhile");
+    assert!(
+        cluster
+            .get(kinds::DEPLOYMENT, NAMESPACE, "nmstate-webhook")
+            .await
+            .is_some(),
+        "it writes nothing meanwhile"
+    );
     wait_until("a policy says so, too", async || {
-        let shown = cluster.kubectl(&["get", "nncp", "br1", "--no-headers"]).await;
-        if shown.split_whitespace().eq(["br1", "Blocked", "OtherOperatorRunning"]) { Ok(()) } else { Err(shown) }
+        let shown = cluster
+            .kubectl(&["get", "nncp", "br1", "--no-headers"])
+            .await;
+        if shown
+            .split_whitespace()
+            .eq(["br1", "Blocked", "OtherOperatorRunning"])
+        {
+            Ok(())
+        } else {
+            Err(shown)
+        }
     })
     .await;
-    let policy = cluster.get(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", "br1").await.unwrap();
-    assert_eq!(condition(&policy["status"], "Blocked")["message"], blocked_message(&cluster).await);
-    let theirs = cluster.get(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", "theirs").await.unwrap();
-    assert_eq!(theirs["status"], their_status(), "what the other operator says stays as it is");
+    let policy = cluster
+        .get(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", "br1")
+        .await
+        .unwrap();
+    assert_eq!(
+        condition(&policy["status"], "Blocked")["message"],
+        blocked_message(&cluster).await
+    );
+    let theirs = cluster
+        .get(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", "theirs")
+        .await
+        .unwrap();
+    assert_eq!(
+        theirs["status"],
+        their_status(),
+        "what the other operator says stays as it is"
+    );
     assert_eq!(enactments(&cluster).await.len(), 0);
 
-    cluster.kubectl(&["-n", "openshift-nmstate", "scale", "deployment", "nmstate-operator", "--replicas=0"]).await;
+    cluster
+        .kubectl(&[
+            "-n",
+            "openshift-nmstate",
+            "scale",
+            "deployment",
+            "nmstate-operator",
+            "--replicas=0",
+        ])
+        .await;
     // Its agent in a namespace that is not ours goes on: two would change the same node.
     cluster
-        .wait_condition("Blocked", "True", "OtherOperatorRunning", "kubectl -n openshift-nmstate delete daemonset nmstate-handler")
+        .wait_condition(
+            "Blocked",
+            "True",
+            "OtherOperatorRunning",
+            "kubectl -n openshift-nmstate delete daemonset nmstate-handler",
+        )
         .await;
-    cluster.kubectl(&["-n", "openshift-nmstate", "delete", "daemonset", AGENT]).await;
+    cluster
+        .kubectl(&["-n", "openshift-nmstate", "delete", "daemonset", AGENT])
+        .await;
 
     let resource = cluster.wait_available().await;
     assert_eq!(condition(&resource["status"], "Blocked"), Value::Null);
     wait_decisions(&cluster, "br1", &[("node-1", "Granted 1")]).await;
     for (name, phase) in [("br1", "Progressing"), ("theirs", "Ignored")] {
         let status = wait_until(&format!("{name} is {phase}"), async || {
-            let live = cluster.get(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", name).await.unwrap();
-            if condition(&live["status"], phase)["status"] == "True" { Ok(live["status"].clone()) } else { Err(live["status"].to_string()) }
+            let live = cluster
+                .get(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", name)
+                .await
+                .unwrap();
+            if condition(&live["status"], phase)["status"] == "True" {
+                Ok(live["status"].clone())
+            } else {
+                Err(live["status"].to_string())
+            }
         })
         .await;
         assert_eq!(condition(&status, "Blocked"), Value::Null);
@@ -72,22 +139,45 @@ async fn weft_waits_for_the_end_of_the_other_operator_and_takes_over_its_agent()
     assert_eq!(planned.assert_happened(&cluster).await, planned.restarts());
     let live = agent(&cluster).await.unwrap();
     assert_eq!(live["metadata"]["uid"], before, "the same DaemonSet");
-    assert_eq!(variable(&live, "INTERFACES_FILTER"), Value::Null, "what it said and Weft does not is gone");
+    assert_eq!(
+        variable(&live, "INTERFACES_FILTER"),
+        Value::Null,
+        "what it said and Weft does not is gone"
+    );
     let container = &live["spec"]["template"]["spec"]["containers"][0];
-    assert_eq!(container["securityContext"]["privileged"], Value::Null, "{container:#}");
+    assert_eq!(
+        container["securityContext"]["privileged"],
+        Value::Null,
+        "{container:#}"
+    );
     for (kind, namespace, name) in [
         (kinds::MUTATING_WEBHOOK_CONFIGURATION, "", "nmstate"),
         (kinds::DEPLOYMENT, NAMESPACE, "nmstate-webhook"),
         (kinds::SERVICE, NAMESPACE, "nmstate-webhook"),
         (kinds::POD_DISRUPTION_BUDGET, NAMESPACE, "nmstate-webhook"),
-        (kinds::NETWORK_POLICY, NAMESPACE, "default-deny-labelled-operand"),
+        (
+            kinds::NETWORK_POLICY,
+            NAMESPACE,
+            "default-deny-labelled-operand",
+        ),
     ] {
-        assert_eq!(cluster.get(kind, namespace, name).await, None, "{kind} {name}");
+        assert_eq!(
+            cluster.get(kind, namespace, name).await,
+            None,
+            "{kind} {name}"
+        );
     }
-    assert!(cluster.get(kinds::CONFIG_MAP, NAMESPACE, "nginx-conf").await.is_some(), "somebody else's, of one of its names");
+    assert!(
+        cluster
+            .get(kinds::CONFIG_MAP, NAMESPACE, "nginx-conf")
+            .await
+            .is_some(),
+        "somebody else's, of one of its names"
+    );
 }
 
-/// Of another name than it has by itself, as with a prefix, and without it: the API server goes on asking, and nobody answers.
+/// Of another name than it has by itself, as with a prefix, and without it: the API server goes on
+/// asking, and nobody answers.
 #[tokio::test]
 async fn what_the_other_operator_asks_by_is_in_the_way_without_it() {
     let cluster = start(1).await;
@@ -103,47 +193,112 @@ async fn what_the_other_operator_asks_by_is_in_the_way_without_it() {
     let rules = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
         "metadata": {"name": "test-nmstate-policies", "labels": {"app": "kubernetes-nmstate"}},
         "spec": {"matchConstraints": {"resourceRules": policies("nmstate.io")}, "validations": [{"expression": "true"}]}});
-    let engine = hooks("policy-engine", "validate.example.com", "nmstate.io", "Ignore");
-    let left = hooks("test-nmstate", "nodenetworkconfigurationpolicies-mutate.nmstate.io", "*", "Fail");
+    let engine = hooks(
+        "policy-engine",
+        "validate.example.com",
+        "nmstate.io",
+        "Ignore",
+    );
+    let left = hooks(
+        "test-nmstate",
+        "nodenetworkconfigurationpolicies-mutate.nmstate.io",
+        "*",
+        "Fail",
+    );
     for object in [engine, rules, left] {
-        cluster.control_plane.kubectl_with_input(&["create", "-f", "-"], &object.to_string()).await.unwrap();
+        cluster
+            .control_plane
+            .kubectl_with_input(&["create", "-f", "-"], &object.to_string())
+            .await
+            .unwrap();
     }
-    let refused = cluster.control_plane.kubectl(&["annotate", "nncp", "br1", "a=b"]).await.unwrap_err().to_string();
-    assert!(refused.contains("nodenetworkconfigurationpolicies-mutate.nmstate.io"), "{refused}");
+    let refused = cluster
+        .control_plane
+        .kubectl(&["annotate", "nncp", "br1", "a=b"])
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        refused.contains("nodenetworkconfigurationpolicies-mutate.nmstate.io"),
+        "{refused}"
+    );
     cluster.apply(&nmstate("nmstate", &json!({}))).await;
     let _operator = Operator::start_default(&cluster).await;
 
     let command = "kubectl delete mutatingwebhookconfiguration test-nmstate";
-    cluster.wait_condition("Blocked", "True", "OtherWebhooks", command).await;
+    cluster
+        .wait_condition("Blocked", "True", "OtherWebhooks", command)
+        .await;
     wait_until("a policy says so, and an event", async || {
-        let policy = cluster.get(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", "br1").await.unwrap();
+        let policy = cluster
+            .get(kinds::NODE_NETWORK_CONFIGURATION_POLICY, "", "br1")
+            .await
+            .unwrap();
         let said = condition(&policy["status"], "Blocked");
-        let events = cluster.kubectl(&["get", "events", "-o", "custom-columns=:.reason,:.message", "--no-headers"]).await;
-        let is_told =
-            said["reason"] == "OtherWebhooks" && events.lines().any(|line| line.starts_with("OtherWebhooks") && line.contains(command));
-        if is_told { Ok(()) } else { Err(format!("{said:#}\n{events}")) }
+        let events = cluster
+            .kubectl(&[
+                "get",
+                "events",
+                "-o",
+                "custom-columns=:.reason,:.message",
+                "--no-headers",
+            ])
+            .await;
+        let is_told = said["reason"] == "OtherWebhooks"
+            && events
+                .lines()
+                .any(|line| line.starts_with("OtherWebhooks") && line.contains(command));
+        if is_told {
+            Ok(())
+        } else {
+            Err(format!("{said:#}\n{events}"))
+        }
     })
     .await;
     let shown = weft_status(&cluster).await;
     assert!(shown.contains(command), "{shown}");
-    assert_eq!((agent(&cluster).await, enactments(&cluster).await.len()), (None, 0), "it writes nothing meanwhile");
+    assert_eq!(
+        (agent(&cluster).await, enactments(&cluster).await.len()),
+        (None, 0),
+        "it writes nothing meanwhile"
+    );
 
-    cluster.delete(kinds::MUTATING_WEBHOOK_CONFIGURATION, "", "test-nmstate").await;
     cluster
-        .wait_condition("Blocked", "True", "OtherAdmissionPolicy", "kubectl delete validatingadmissionpolicy test-nmstate-policies")
+        .delete(kinds::MUTATING_WEBHOOK_CONFIGURATION, "", "test-nmstate")
+        .await;
+    cluster
+        .wait_condition(
+            "Blocked",
+            "True",
+            "OtherAdmissionPolicy",
+            "kubectl delete validatingadmissionpolicy test-nmstate-policies",
+        )
         .await;
     assert_eq!(agent(&cluster).await, None);
-    cluster.delete(kinds::VALIDATING_ADMISSION_POLICY, "", "test-nmstate-policies").await;
+    cluster
+        .delete(
+            kinds::VALIDATING_ADMISSION_POLICY,
+            "",
+            "test-nmstate-policies",
+        )
+        .await;
     cluster.wait_available().await;
     wait_decisions(&cluster, "br1", &[("node-1", "Granted 1")]).await;
-    let engine = cluster.get(kinds::MUTATING_WEBHOOK_CONFIGURATION, "", "policy-engine").await;
-    assert!(engine.is_some(), "somebody's policy engine is in nobody's way");
+    let engine = cluster
+        .get(kinds::MUTATING_WEBHOOK_CONFIGURATION, "", "policy-engine")
+        .await;
+    assert!(
+        engine.is_some(),
+        "somebody's policy engine is in nobody's way"
+    );
 }
 
 /// What `weft status` prints.
 async fn weft_status(cluster: &Cluster) -> String {
     let mut command = tokio::process::Command::new(weft_binary());
-    command.args(["status", "--domains", "node-network"]).env("KUBECONFIG", cluster.control_plane.kubeconfig());
+    command
+        .args(["status", "--domains", "node-network"])
+        .env("KUBECONFIG", cluster.control_plane.kubeconfig());
     String::from_utf8(command.output().await.unwrap().stdout).unwrap()
 }
 
@@ -157,24 +312,38 @@ async fn blocked_message(cluster: &Cluster) -> Value {
     condition(&cluster.status().await, "Blocked")["message"].clone()
 }
 
-/// A part of its objects, each owned by the resource as it does it; and itself, in OpenShift's namespace.
+/// A part of its objects, each owned by the resource as it does it; and itself, in OpenShift's
+/// namespace.
 async fn left_by_the_original(cluster: &Cluster, uid: &Value) {
     let owners = json!([{"apiVersion": "nmstate.io/v1", "kind": "NMState", "name": "nmstate", "uid": uid, "controller": true, "blockOwnerDeletion": true}]);
     let labels = json!({"app": "kubernetes-nmstate"});
-    let owned =
-        |namespace: Option<&str>, name: &str| json!({"namespace": namespace, "name": name, "labels": labels, "ownerReferences": owners});
+    let owned = |namespace: Option<&str>, name: &str| json!({"namespace": namespace, "name": name, "labels": labels, "ownerReferences": owners});
     let template = |name: &str, env: Value| json!({"metadata": {"labels": {"name": name}}, "spec": {"containers": [{"name": name, "image": "registry.example/handler:1", "env": env, "securityContext": {"privileged": true}}]}});
     let workload = |namespace: &str, kind: &str, name: &str, metadata: Value| json!({"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": {"selector": {"matchLabels": {"name": name}}, "template": template(name, json!([{"name": "INTERFACES_FILTER", "value": namespace}]))}});
     let service = json!({"namespace": NAMESPACE, "name": "nmstate-webhook", "path": "/x"});
     let webhook = json!({"name": "x.nmstate.io", "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Ignore", "clientConfig": {"service": service},
         "rules": [{"operations": ["CREATE"], "apiGroups": ["nmstate.io"], "apiVersions": ["v1"], "resources": ["nodenetworkconfigurationpolicies"]}]});
-    let operator =
-        workload("x", "Deployment", "kubernetes-nmstate-operator", json!({"namespace": "openshift-nmstate", "name": "nmstate-operator"}));
+    let operator = workload(
+        "x",
+        "Deployment",
+        "kubernetes-nmstate-operator",
+        json!({"namespace": "openshift-nmstate", "name": "nmstate-operator"}),
+    );
     for object in [
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "openshift-nmstate"}}),
         workload(NAMESPACE, "DaemonSet", AGENT, owned(Some(NAMESPACE), AGENT)),
-        workload("x", "DaemonSet", AGENT, json!({"namespace": "openshift-nmstate", "name": AGENT, "labels": labels})),
-        workload("x", "Deployment", "nmstate-webhook", owned(Some(NAMESPACE), "nmstate-webhook")),
+        workload(
+            "x",
+            "DaemonSet",
+            AGENT,
+            json!({"namespace": "openshift-nmstate", "name": AGENT, "labels": labels}),
+        ),
+        workload(
+            "x",
+            "Deployment",
+            "nmstate-webhook",
+            owned(Some(NAMESPACE), "nmstate-webhook"),
+        ),
         json!({"apiVersion": "v1", "kind": "Service", "metadata": owned(Some(NAMESPACE), "nmstate-webhook"), "spec": {"ports": [{"port": 443}]}}),
         json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": owned(Some(NAMESPACE), "nmstate-webhook"), "spec": {"minAvailable": 1}}),
         json!({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": owned(Some(NAMESPACE), "default-deny-labelled-operand"), "spec": {"podSelector": {}}}),
@@ -182,6 +351,10 @@ async fn left_by_the_original(cluster: &Cluster, uid: &Value) {
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": NAMESPACE, "name": "nginx-conf"}}),
         operator,
     ] {
-        cluster.control_plane.kubectl_with_input(&["create", "-f", "-"], &object.to_string()).await.unwrap();
+        cluster
+            .control_plane
+            .kubectl_with_input(&["create", "-f", "-"], &object.to_string())
+            .await
+            .unwrap();
     }
 }

@@ -1,5 +1,5 @@
-//! Placement on the real control plane. Its pods are kwok's: what they would read is looked at, not run; the real service runs in the tests of
-//! `weft-placement`.
+//! Placement on the real control plane. Its pods are kwok's: what they would read is looked at, not
+//! run; the real service runs in the tests of `weft-placement`.
 
 mod behaviours;
 mod metrics;
@@ -44,7 +44,8 @@ pub fn placement_api(name: &str, spec: &Value) -> String {
         .to_string()
 }
 
-/// One that needs no other operator: it believes its clients, and its database is in the Secret `placement-db`.
+/// One that needs no other operator: it believes its clients, and its database is in the Secret
+/// `placement-db`.
 pub fn standalone() -> Value {
     json!({"auth": {"strategy": "noauth2"}, "database": {"urlSecret": {"name": "placement-db"}}})
 }
@@ -58,7 +59,15 @@ pub async fn secret(cluster: &Cluster, name: &str, values: &[(&str, &str)]) {
 
 /// The Secret of the database of [`standalone`].
 pub async fn database(cluster: &Cluster, password: &str) {
-    secret(cluster, "placement-db", &[("url", &format!("mysql+pymysql://placement:{password}@db.example/placement"))]).await;
+    secret(
+        cluster,
+        "placement-db",
+        &[(
+            "url",
+            &format!("mysql+pymysql://placement:{password}@db.example/placement"),
+        )],
+    )
+    .await;
 }
 
 /// An object in the namespace, or `None`.
@@ -68,26 +77,59 @@ pub async fn get(cluster: &Cluster, kind: Kind, name: &str) -> Option<Value> {
 
 /// What a file of a PlacementAPI holds.
 pub async fn file(cluster: &Cluster, name: &str, file: &str) -> String {
-    let secret = get(cluster, kinds::SECRET, &format!("{name}-config-data")).await.unwrap_or_default();
-    String::from_utf8(STANDARD.decode(secret["data"][file].as_str().unwrap_or_default()).unwrap()).unwrap()
+    let secret = get(cluster, kinds::SECRET, &format!("{name}-config-data"))
+        .await
+        .unwrap_or_default();
+    String::from_utf8(
+        STANDARD
+            .decode(secret["data"][file].as_str().unwrap_or_default())
+            .unwrap(),
+    )
+    .unwrap()
 }
 
 /// Waits until the PlacementAPI is like this, and its status about its latest generation.
-pub async fn wait(cluster: &Cluster, name: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+pub async fn wait(
+    cluster: &Cluster,
+    name: &str,
+    what: &str,
+    is_so: impl Fn(&Value) -> bool,
+) -> Value {
     wait_until(&format!("{name}: {what}"), async || {
-        let live = get(cluster, kinds::PLACEMENT_API, name).await.ok_or("it is not there")?;
+        let live = get(cluster, kinds::PLACEMENT_API, name)
+            .await
+            .ok_or("it is not there")?;
         let is_current = live["status"]["observedGeneration"] == live["metadata"]["generation"];
-        if is_current && is_so(&live) { Ok(live) } else { Err(format!("{:#}", live["status"])) }
+        if is_current && is_so(&live) {
+            Ok(live)
+        } else {
+            Err(format!("{:#}", live["status"]))
+        }
     })
     .await
 }
 
 /// Waits until a condition has this status and message.
-pub async fn wait_condition(cluster: &Cluster, name: &str, condition_type: &str, status: &str, message: &str) -> Value {
-    wait(cluster, name, &format!("{condition_type} {status} {message:?}"), |live| {
-        let found = condition(&live["status"], condition_type);
-        found["status"] == status && found["message"].as_str().unwrap_or_default().contains(message)
-    })
+pub async fn wait_condition(
+    cluster: &Cluster,
+    name: &str,
+    condition_type: &str,
+    status: &str,
+    message: &str,
+) -> Value {
+    wait(
+        cluster,
+        name,
+        &format!("{condition_type} {status} {message:?}"),
+        |live| {
+            let found = condition(&live["status"], condition_type);
+            found["status"] == status
+                && found["message"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .contains(message)
+        },
+    )
     .await
 }
 
@@ -98,8 +140,19 @@ pub async fn wait_ready(cluster: &Cluster, name: &str) -> Value {
 
 /// The hash by which the pods are replaced.
 pub async fn config_hash(cluster: &Cluster, name: &str) -> String {
-    let deployment = get(cluster, kinds::DEPLOYMENT, name).await.unwrap_or_default();
-    let variables = deployment.pointer("/spec/template/spec/containers/0/env").and_then(Value::as_array).cloned().unwrap_or_default();
-    let found = variables.iter().find(|variable| variable["name"] == "CONFIG_HASH");
-    found.and_then(|variable| variable["value"].as_str()).unwrap_or_default().to_owned()
+    let deployment = get(cluster, kinds::DEPLOYMENT, name)
+        .await
+        .unwrap_or_default();
+    let variables = deployment
+        .pointer("/spec/template/spec/containers/0/env")
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default();
+    let found = variables
+        .iter()
+        .find(|variable| variable["name"] == "CONFIG_HASH");
+    found
+        .and_then(|variable| variable["value"].as_str())
+        .unwrap_or_default()
+        .to_owned()
 }

@@ -11,8 +11,14 @@ use crate::{cluster_network::weft, harness::*};
 
 const CONSUMER: &str = "openstack.org/placementapi-ac-consumer";
 /// The kinds of which anything may be held.
-const KINDS: [Kind; 6] =
-    [kinds::SECRET, kinds::TOPOLOGY, kinds::MARIADB_ACCOUNT, kinds::MARIADB_DATABASE, kinds::KEYSTONE_SERVICE, kinds::KEYSTONE_ENDPOINT];
+const KINDS: [Kind; 6] = [
+    kinds::SECRET,
+    kinds::TOPOLOGY,
+    kinds::MARIADB_ACCOUNT,
+    kinds::MARIADB_DATABASE,
+    kinds::KEYSTONE_SERVICE,
+    kinds::KEYSTONE_ENDPOINT,
+];
 
 type Marks = BTreeMap<String, BTreeSet<String>>;
 
@@ -22,15 +28,35 @@ async fn marks(site: &Site<'_>) -> Marks {
     for kind in KINDS {
         for object in site.all(kind).await {
             let metadata = &object["metadata"];
-            let finalizers = metadata["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str);
-            let mut own: BTreeSet<_> = finalizers.filter(|one| one.starts_with(FINALIZER)).map(|one| format!("finalizer {one}")).collect();
+            let finalizers = metadata["finalizers"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str);
+            let mut own: BTreeSet<_> = finalizers
+                .filter(|one| one.starts_with(FINALIZER))
+                .map(|one| format!("finalizer {one}"))
+                .collect();
             for (label, value) in metadata["labels"].as_object().into_iter().flatten() {
-                let shown =
-                    if label == OWNER_LABEL { format!("label {label}") } else { format!("label {label}={}", value.as_str().unwrap()) };
-                own.extend((label.starts_with("weft.network/") || label.contains("mariaDB")).then_some(shown));
+                let shown = if label == OWNER_LABEL {
+                    format!("label {label}")
+                } else {
+                    format!("label {label}={}", value.as_str().unwrap())
+                };
+                own.extend(
+                    (label.starts_with("weft.network/") || label.contains("mariaDB"))
+                        .then_some(shown),
+                );
             }
-            own.extend(metadata["ownerReferences"].is_array().then(|| "owner".to_owned()));
-            marks.insert(format!("{}/{}", kind.kind, metadata["name"].as_str().unwrap()), own);
+            own.extend(
+                metadata["ownerReferences"]
+                    .is_array()
+                    .then(|| "owner".to_owned()),
+            );
+            marks.insert(
+                format!("{}/{}", kind.kind, metadata["name"].as_str().unwrap()),
+                own,
+            );
         }
     }
     marks
@@ -38,45 +64,92 @@ async fn marks(site: &Site<'_>) -> Marks {
 
 /// What somebody has put on, or taken off, objects that were there before.
 fn moved(before: &Marks, after: &Marks) -> Marks {
-    let there = before.iter().filter_map(|(name, before)| Some((name, before, after.get(name)?)));
-    let moved = there.map(|(name, before, after)| (name.clone(), after.difference(before).cloned().collect::<BTreeSet<_>>()));
+    let there = before
+        .iter()
+        .filter_map(|(name, before)| Some((name, before, after.get(name)?)));
+    let moved = there.map(|(name, before, after)| {
+        (
+            name.clone(),
+            after.difference(before).cloned().collect::<BTreeSet<_>>(),
+        )
+    });
     moved.filter(|(_, moved)| !moved.is_empty()).collect()
 }
 
 /// What a plan says of others' objects: what would be held, and what would be released.
 async fn planned(site: &Site<'_>, arguments: &[&str], file: &str) -> (Marks, Marks) {
-    let output = weft(site.cluster, &[&["plan", "-o", "json"], arguments].concat(), file).await;
+    let output = weft(
+        site.cluster,
+        &[&["plan", "-o", "json"], arguments].concat(),
+        file,
+    )
+    .await;
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
     let mut planned = (Marks::new(), Marks::new());
-    let components = plan["resources"][0]["components"].as_array().unwrap().iter();
+    let components = plan["resources"][0]["components"]
+        .as_array()
+        .unwrap()
+        .iter();
     for object in components.flat_map(|component| component["objects"].as_array().unwrap()) {
         let (marks, words) = match object["action"].as_str().unwrap() {
             "hold" => (&mut planned.0, "would hold it: "),
             "release" => (&mut planned.1, "would release it: "),
             _ => continue,
         };
-        let why = object["why"].as_str().unwrap().strip_prefix(words).unwrap().split(" goes").next().unwrap();
-        let name = format!("{}/{}", object["kind"].as_str().unwrap(), object["name"].as_str().unwrap());
+        let why = object["why"]
+            .as_str()
+            .unwrap()
+            .strip_prefix(words)
+            .unwrap()
+            .split(" goes")
+            .next()
+            .unwrap();
+        let name = format!(
+            "{}/{}",
+            object["kind"].as_str().unwrap(),
+            object["name"].as_str().unwrap()
+        );
         // Of a label that goes, the value is not said.
-        marks.insert(name, why.split(", ").map(|mark| mark.replace("used-by=placement", "used-by")).collect());
+        marks.insert(
+            name,
+            why.split(", ")
+                .map(|mark| mark.replace("used-by=placement", "used-by"))
+                .collect(),
+        );
     }
     planned
 }
 
 fn without_values(marks: Marks) -> Marks {
-    let plain = |marks: BTreeSet<String>| marks.into_iter().map(|mark| mark.replace("used-by=placement", "used-by")).collect();
-    marks.into_iter().map(|(name, marks)| (name, plain(marks))).collect()
+    let plain = |marks: BTreeSet<String>| {
+        marks
+            .into_iter()
+            .map(|mark| mark.replace("used-by=placement", "used-by"))
+            .collect()
+    };
+    marks
+        .into_iter()
+        .map(|(name, marks)| (name, plain(marks)))
+        .collect()
 }
 
 #[tokio::test]
 async fn what_a_plan_says_of_others_objects_is_what_then_happens() {
-    let cluster = Cluster::start(ClusterOptions { resource: (kinds::PLACEMENT_API, NAME), ..options() }).await;
+    let cluster = Cluster::start(ClusterOptions {
+        resource: (kinds::PLACEMENT_API, NAME),
+        ..options()
+    })
+    .await;
     for played in [played::MARIADB, played::KEYSTONE, played::TOPOLOGY] {
         cluster.apply(played).await;
     }
-    cluster.wait_established("topologies.topology.openstack.org").await;
-    cluster.wait_established("keystoneapis.keystone.openstack.org").await;
+    cluster
+        .wait_established("topologies.topology.openstack.org")
+        .await;
+    cluster
+        .wait_established("keystoneapis.keystone.openstack.org")
+        .await;
     let _operator = Operator::start_default(&cluster).await;
     let site = Site::new(&cluster, super::NAMESPACE).await;
     site.inputs().await;
@@ -85,20 +158,31 @@ async fn what_a_plan_says_of_others_objects_is_what_then_happens() {
             .await;
     }
     for credential in ["first-ac", "second-ac"] {
-        site.secret(credential, &[("AC_ID", credential), ("AC_SECRET", "secret")]).await;
+        site.secret(
+            credential,
+            &[("AC_ID", credential), ("AC_SECRET", "secret")],
+        )
+        .await;
     }
     // An account of somebody else's.
-    site.secret("theirs", &[("DatabasePassword", "theirs")]).await;
+    site.secret("theirs", &[("DatabasePassword", "theirs")])
+        .await;
     let account = json!({"apiVersion": "mariadb.openstack.org/v1beta1", "kind": "MariaDBAccount", "metadata": {"name": "theirs"},
         "spec": {"userName": "theirs", "secret": "theirs", "requireTLS": false}});
     site.put(account).await;
-    site.says_ready(kinds::MARIADB_ACCOUNT, "theirs", "MariaDBAccountReady").await;
-    site.secret("database", &[("username", "u"), ("password", "p")]).await;
+    site.says_ready(kinds::MARIADB_ACCOUNT, "theirs", "MariaDBAccountReady")
+        .await;
+    site.secret("database", &[("username", "u"), ("password", "p")])
+        .await;
 
     let spec = |more: Value| {
         let mut spec = json!({"databaseInstance": "openstack", "secret": SECRET});
-        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        spec.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+        spec.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        spec.as_object_mut()
+            .unwrap()
+            .retain(|_, value| !value.is_null());
         json!({"apiVersion": "placement.openstack.org/v1beta1", "kind": "PlacementAPI", "metadata": {"name": NAME, "namespace": site.namespace}, "spec": spec})
     };
     let uses = |name: &str, account: &str| {
@@ -107,7 +191,11 @@ async fn what_a_plan_says_of_others_objects_is_what_then_happens() {
     };
     let own = json!({"databaseInstance": null, "database": {"host": "db.example", "credentialsSecret": {"name": "database"}},
         "keystone": {"registration": "None"}, "topologyRef": {"name": "second-zones"}, "auth": {"applicationCredentialSecret": "second-ac"}});
-    for (file, held, released) in [(spec(uses("first", "theirs")), 3, 0), (spec(uses("second", ACCOUNT)), 2, 3), (spec(own), 0, 5)] {
+    for (file, held, released) in [
+        (spec(uses("first", "theirs")), 3, 0),
+        (spec(uses("second", ACCOUNT)), 2, 3),
+        (spec(own), 0, 5),
+    ] {
         let file = file.to_string();
         let before = marks(&site).await;
         let plan = planned(&site, &["-f", "-"], &file).await;
@@ -115,22 +203,41 @@ async fn what_a_plan_says_of_others_objects_is_what_then_happens() {
         cluster.apply(&file).await;
         let wanted: Value = serde_json::from_str(&file).unwrap();
         if wanted["spec"]["databaseInstance"].is_string() {
-            site.plays_mariadb(wanted["spec"]["databaseAccount"].as_str().unwrap()).await;
+            site.plays_mariadb(wanted["spec"]["databaseAccount"].as_str().unwrap())
+                .await;
             site.plays_keystone().await;
         }
         site.wait_ready().await;
         let after = marks(&site).await;
-        assert_eq!(plan, (without_values(moved(&before, &after)), without_values(moved(&after, &before))), "{before:#?}{after:#?}");
+        assert_eq!(
+            plan,
+            (
+                without_values(moved(&before, &after)),
+                without_values(moved(&after, &before))
+            ),
+            "{before:#?}{after:#?}"
+        );
         let again = weft(&cluster, &["plan", "-f", "-"], &file).await;
-        assert_eq!(again.status.code(), Some(0), "{}", String::from_utf8_lossy(&again.stdout));
+        assert_eq!(
+            again.status.code(),
+            Some(0),
+            "{}",
+            String::from_utf8_lossy(&again.stdout)
+        );
     }
 
     // At the end: what does not go with it.
     let before = marks(&site).await;
     let (held, released) = planned(&site, &["--delete"], "").await;
     assert_eq!((held.len(), released.len()), (0, 2), "{released:#?}");
-    assert!(released["Secret/second-ac"].contains(&format!("finalizer {CONSUMER}")), "{released:#?}");
+    assert!(
+        released["Secret/second-ac"].contains(&format!("finalizer {CONSUMER}")),
+        "{released:#?}"
+    );
     site.delete().await;
     site.wait_gone().await;
-    assert_eq!(released, without_values(moved(&marks(&site).await, &before)));
+    assert_eq!(
+        released,
+        without_values(moved(&marks(&site).await, &before))
+    );
 }

@@ -1,5 +1,6 @@
-//! Secrets that the operator sends to Keystone: somebody who may write the Secret, or the operator's administrator, permits it. Whoever writes only the
-//! PlacementAPI does not, and learns nothing about other hosts from its status.
+//! Secrets that the operator sends to Keystone: somebody who may write the Secret, or the
+//! operator's administrator, permits it. Whoever writes only the PlacementAPI does not, and learns
+//! nothing about other hosts from its status.
 
 use std::{
     io,
@@ -14,13 +15,15 @@ use tokio::{
 use super::*;
 
 /// A refusal in the form of Keystone.
-const REFUSAL: &str = r#"{"error": {"code": 401, "message": "The words of the server", "title": "Unauthorized"}}"#;
+const REFUSAL: &str =
+    r#"{"error": {"code": 401, "message": "The words of the server", "title": "Unauthorized"}}"#;
 /// What a login gives.
 const SESSION: &str = r#"{"token": {"user": {"domain": {"id": "default"}}}}"#;
 /// In a message that tells nothing about the host.
 const COARSE: &str = "does not answer as Keystone does";
 
-/// A server of somebody's that keeps what it is sent: nothing for a connection without a whole request.
+/// A server of somebody's that keeps what it is sent: nothing for a connection without a whole
+/// request.
 struct Listener {
     url: String,
     heard: Arc<Mutex<Vec<String>>>,
@@ -60,7 +63,12 @@ async fn request(stream: &mut TcpStream) -> io::Result<String> {
     loop {
         let text = String::from_utf8_lossy(&read).into_owned();
         if let Some((head, body)) = text.split_once("\r\n\r\n") {
-            let length = head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse::<usize>().ok());
+            let length = head.lines().find_map(|line| {
+                line.to_lowercase()
+                    .strip_prefix("content-length: ")?
+                    .parse::<usize>()
+                    .ok()
+            });
             if body.len() >= length.unwrap_or(0) {
                 return Ok(text);
             }
@@ -72,10 +80,14 @@ async fn request(stream: &mut TcpStream) -> io::Result<String> {
 }
 
 fn http(status: &str, head: &str, body: &str) -> String {
-    format!("HTTP/1.1 {status}\r\n{head}content-length: {}\r\nconnection: close\r\n\r\n{body}", body.len())
+    format!(
+        "HTTP/1.1 {status}\r\n{head}content-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    )
 }
 
-/// A PlacementAPI that is registered at this address with the values of the Secrets `somebodys` and `osp`.
+/// A PlacementAPI that is registered at this address with the values of the Secrets `somebodys` and
+/// `osp`.
 fn registered_at(url: &str) -> Value {
     json!({
         "secret": "osp",
@@ -86,24 +98,43 @@ fn registered_at(url: &str) -> Value {
 
 async fn secrets(cluster: &Cluster) {
     database(cluster, "first").await;
-    secret(cluster, "somebodys", &[("username", "first-user"), ("password", "first-password"), ("api-key", "another-value")]).await;
+    secret(
+        cluster,
+        "somebodys",
+        &[
+            ("username", "first-user"),
+            ("password", "first-password"),
+            ("api-key", "another-value"),
+        ],
+    )
+    .await;
     secret(cluster, "osp", &[("PlacementPassword", "12345678")]).await;
 }
 
 async fn annotate(cluster: &Cluster, namespace: &str, secret: &str, annotation: &str) {
-    cluster.kubectl(&["-n", namespace, "annotate", "secret", secret, annotation]).await;
+    cluster
+        .kubectl(&["-n", namespace, "annotate", "secret", secret, annotation])
+        .await;
 }
 
 fn message_of(live: &Value) -> String {
-    condition(&live["status"], "KeystoneServiceReady")["message"].as_str().unwrap_or_default().to_owned()
+    condition(&live["status"], "KeystoneServiceReady")["message"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// Waits until the condition says this, while the server hears nothing.
 async fn refused(cluster: &Cluster, server: &Listener, said: &[&str]) {
-    wait(cluster, "placement", &format!("nothing is sent: {said:?}"), |live| {
-        assert_eq!(server.heard(), Vec::<String>::new(), "{live:#}");
-        said.iter().all(|part| message_of(live).contains(part))
-    })
+    wait(
+        cluster,
+        "placement",
+        &format!("nothing is sent: {said:?}"),
+        |live| {
+            assert_eq!(server.heard(), Vec::<String>::new(), "{live:#}");
+            said.iter().all(|part| message_of(live).contains(part))
+        },
+    )
     .await;
     assert_eq!(server.heard(), Vec::<String>::new());
 }
@@ -119,39 +150,113 @@ async fn a_secret_goes_to_a_keystone_only_once_it_permits_that() {
     cluster.apply(&placement_api("placement", &spec)).await;
 
     // The message has the commands that permit it.
-    let (url, keys) = (format!("weft.network/keystone-url={}", server.url), "weft.network/keystone-keys=api-key");
-    let command = |secret: &str, annotations: &str| format!("kubectl -n {NAMESPACE} annotate secret {secret} {annotations}");
+    let (url, keys) = (
+        format!("weft.network/keystone-url={}", server.url),
+        "weft.network/keystone-keys=api-key",
+    );
+    let command = |secret: &str, annotations: &str| {
+        format!("kubectl -n {NAMESPACE} annotate secret {secret} {annotations}")
+    };
     let both = command("somebodys", &format!("{url} {keys}"));
-    refused(&cluster, &server, &[&both, &command("osp", &url), &format!("--keystone-urls {}", server.url)]).await;
-    annotate(&cluster, NAMESPACE, "somebodys", "weft.network/keystone-url=http://127.0.0.1:1").await;
+    refused(
+        &cluster,
+        &server,
+        &[
+            &both,
+            &command("osp", &url),
+            &format!("--keystone-urls {}", server.url),
+        ],
+    )
+    .await;
+    annotate(
+        &cluster,
+        NAMESPACE,
+        "somebodys",
+        "weft.network/keystone-url=http://127.0.0.1:1",
+    )
+    .await;
     refused(&cluster, &server, &[&both]).await;
-    cluster.kubectl(&["-n", NAMESPACE, "annotate", "secret", "somebodys", "--overwrite", &url]).await;
-    refused(&cluster, &server, &[&command("somebodys", keys), &command("osp", &url)]).await;
+    cluster
+        .kubectl(&[
+            "-n",
+            NAMESPACE,
+            "annotate",
+            "secret",
+            "somebodys",
+            "--overwrite",
+            &url,
+        ])
+        .await;
+    refused(
+        &cluster,
+        &server,
+        &[&command("somebodys", keys), &command("osp", &url)],
+    )
+    .await;
     annotate(&cluster, NAMESPACE, "somebodys", keys).await;
-    wait(&cluster, "placement", "what is permitted is not asked for", |live| {
-        let message = message_of(live);
-        message.contains(&command("osp", &url)) && !message.contains("secret/somebodys")
-    })
+    wait(
+        &cluster,
+        "placement",
+        "what is permitted is not asked for",
+        |live| {
+            let message = message_of(live);
+            message.contains(&command("osp", &url)) && !message.contains("secret/somebodys")
+        },
+    )
     .await;
     assert_eq!(server.heard(), Vec::<String>::new());
 
     // Permitted, it is sent; status has no word of the server's, and the log has all of them.
     annotate(&cluster, NAMESPACE, "osp", &url).await;
-    let live = wait_condition(&cluster, "placement", "KeystoneServiceReady", "False", "does not let in").await;
+    let live = wait_condition(
+        &cluster,
+        "placement",
+        "KeystoneServiceReady",
+        "False",
+        "does not let in",
+    )
+    .await;
     let message = message_of(&live);
-    assert!(message.contains("the user of field 'username' of secret/somebodys") && message.contains("operator's log"), "{message}");
+    assert!(
+        message.contains("the user of field 'username' of secret/somebodys")
+            && message.contains("operator's log"),
+        "{message}"
+    );
     for hidden in ["first-user", "another-value", "The words of the server"] {
         assert!(!message.contains(hidden), "{message}");
     }
     let sent = server.heard().join("\n");
-    assert!(sent.contains("first-user") && sent.contains("another-value") && !sent.contains("first-password"), "{sent}");
+    assert!(
+        sent.contains("first-user")
+            && sent.contains("another-value")
+            && !sent.contains("first-password"),
+        "{sent}"
+    );
     operator.wait_logged("The words of the server").await;
-    assert!(!operator.log().contains("another-value"), "{}", operator.log());
+    assert!(
+        !operator.log().contains("another-value"),
+        "{}",
+        operator.log()
+    );
 
     // Another user than that of Placement would get another password, and be deleted at the end.
-    cluster.patch(kinds::PLACEMENT_API, NAMESPACE, "placement", json!({"spec": {"serviceUser": "nova"}})).await;
+    cluster
+        .patch(
+            kinds::PLACEMENT_API,
+            NAMESPACE,
+            "placement",
+            json!({"spec": {"serviceUser": "nova"}}),
+        )
+        .await;
     let users = command("somebodys", "weft.network/keystone-users=nova");
-    wait_condition(&cluster, "placement", "KeystoneServiceReady", "False", &users).await;
+    wait_condition(
+        &cluster,
+        "placement",
+        "KeystoneServiceReady",
+        "False",
+        &users,
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -169,17 +274,44 @@ async fn a_listed_keystone_gets_the_usual_keys_and_no_token_follows_a_redirect()
     let cluster = start().await;
     let listed = format!("https://keystone.example:5000,{}/v3/", server.url);
     let environment: &[(&str, &str)] = &[("WEFT_KEYSTONE_URLS", &listed)];
-    let _operator = Operator::start(&cluster, OperatorOptions { environment, ..Default::default() }).await;
+    let _operator = Operator::start(
+        &cluster,
+        OperatorOptions {
+            environment,
+            ..Default::default()
+        },
+    )
+    .await;
     secrets(&cluster).await;
     let mut spec = registered_at(&server.url);
     spec["keystone"]["adminSecret"]["passwordKey"] = "api-key".into();
     cluster.apply(&placement_api("placement", &spec)).await;
-    refused(&cluster, &server, &["kubectl -n openstack annotate secret somebodys weft.network/keystone-keys=api-key"]).await;
+    refused(
+        &cluster,
+        &server,
+        &["kubectl -n openstack annotate secret somebodys weft.network/keystone-keys=api-key"],
+    )
+    .await;
 
     let usual = json!({"spec": {"keystone": {"adminSecret": {"passwordKey": null}}}});
-    cluster.patch(kinds::PLACEMENT_API, NAMESPACE, "placement", usual).await;
-    let told = wait_condition(&cluster, "placement", "KeystoneServiceReady", "False", "is answered by 307").await;
-    assert!(server.heard().iter().any(|request| request.contains("x-auth-token: the-token")), "{told:#}");
+    cluster
+        .patch(kinds::PLACEMENT_API, NAMESPACE, "placement", usual)
+        .await;
+    let told = wait_condition(
+        &cluster,
+        "placement",
+        "KeystoneServiceReady",
+        "False",
+        "is answered by 307",
+    )
+    .await;
+    assert!(
+        server
+            .heard()
+            .iter()
+            .any(|request| request.contains("x-auth-token: the-token")),
+        "{told:#}"
+    );
     assert!(!server.heard().join("\n").contains("another-value"));
     assert_eq!(elsewhere.heard(), Vec::<String>::new());
 }
@@ -189,7 +321,14 @@ async fn status_says_the_same_of_a_closed_a_silent_and_a_plain_port() {
     const HOSTS: [&str; 4] = ["closed", "silent", "plain", "web"];
     let silent = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let plain = Listener::refusing().await;
-    let web = Listener::start(|_| http("500 Internal Server Error", "", r#"{"error": {"message": "an internal server"}}"#)).await;
+    let web = Listener::start(|_| {
+        http(
+            "500 Internal Server Error",
+            "",
+            r#"{"error": {"message": "an internal server"}}"#,
+        )
+    })
+    .await;
     let urls = [
         // Nobody listens on port 1 of loopback.
         "http://127.0.0.1:1".to_owned(),
@@ -197,27 +336,48 @@ async fn status_says_the_same_of_a_closed_a_silent_and_a_plain_port() {
         plain.url.replace("http:", "https:"),
         web.url.clone(),
     ];
-    let manifests = &["--domains", "placement", "--placement-namespaces", "closed,silent,plain,web"];
-    let cluster = Cluster::start(ClusterOptions { manifests, resource_namespace: "closed", ..options() }).await;
+    let manifests = &[
+        "--domains",
+        "placement",
+        "--placement-namespaces",
+        "closed,silent,plain,web",
+    ];
+    let cluster = Cluster::start(ClusterOptions {
+        manifests,
+        resource_namespace: "closed",
+        ..options()
+    })
+    .await;
     let _operator = Operator::start_default(&cluster).await;
     for (namespace, url) in HOSTS.into_iter().zip(&urls) {
         for (name, data) in [
-            ("placement-db", json!({"url": "mysql+pymysql://placement:p@db.example/placement"})),
+            (
+                "placement-db",
+                json!({"url": "mysql+pymysql://placement:p@db.example/placement"}),
+            ),
             ("somebodys", json!({"username": "u", "password": "p"})),
             ("osp", json!({"PlacementPassword": "12345678"})),
         ] {
             let metadata = json!({"name": name, "namespace": namespace, "annotations": {"weft.network/keystone-url": url}});
             cluster.apply(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data}).to_string()).await;
         }
-        let object = placement_api("placement", &registered_at(url)).replace("\"openstack\"", &format!("\"{namespace}\""));
+        let object = placement_api("placement", &registered_at(url))
+            .replace("\"openstack\"", &format!("\"{namespace}\""));
         cluster.apply(&object).await;
     }
     let mut said = Vec::new();
     for (namespace, url) in HOSTS.into_iter().zip(&urls) {
         let message = wait_until(&format!("{namespace} is told"), async || {
-            let live = cluster.get(kinds::PLACEMENT_API, namespace, "placement").await.unwrap();
+            let live = cluster
+                .get(kinds::PLACEMENT_API, namespace, "placement")
+                .await
+                .unwrap();
             let found = condition(&live["status"], "KeystoneServiceReady");
-            if found["reason"] == "Error" { Ok(message_of(&live)) } else { Err(found.to_string()) }
+            if found["reason"] == "Error" {
+                Ok(message_of(&live))
+            } else {
+                Err(found.to_string())
+            }
         })
         .await;
         said.push(message.replace(url, "URL"));
@@ -231,13 +391,33 @@ async fn status_says_the_same_of_a_closed_a_silent_and_a_plain_port() {
 async fn an_address_with_more_than_host_port_and_path_is_refused() {
     let cluster = start().await;
     for (url, said) in [
-        ("https://keystone.example:5000/?a=b", "no query and no fragment"),
-        ("https://keystone.example:5000/#a", "no query and no fragment"),
-        ("https://admin:secret@keystone.example:5000", "no user and no password"),
-        ("https://keystone.example:5000/v3/..", "a path of plain segments"),
+        (
+            "https://keystone.example:5000/?a=b",
+            "no query and no fragment",
+        ),
+        (
+            "https://keystone.example:5000/#a",
+            "no query and no fragment",
+        ),
+        (
+            "https://admin:secret@keystone.example:5000",
+            "no user and no password",
+        ),
+        (
+            "https://keystone.example:5000/v3/..",
+            "a path of plain segments",
+        ),
     ] {
         let object = placement_api("placement", &registered_at(url));
-        let refused = cluster.control_plane.kubectl_with_input(&["apply", "-f", "-"], &object).await.unwrap_err().to_string();
-        assert!(refused.contains("spec.keystone.external.authURL") && refused.contains(said), "{url}: {refused}");
+        let refused = cluster
+            .control_plane
+            .kubectl_with_input(&["apply", "-f", "-"], &object)
+            .await
+            .unwrap_err()
+            .to_string();
+        assert!(
+            refused.contains("spec.keystone.external.authURL") && refused.contains(said),
+            "{url}: {refused}"
+        );
     }
 }

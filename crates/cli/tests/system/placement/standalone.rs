@@ -15,87 +15,213 @@ async fn it_waits_for_its_secret_becomes_ready_follows_its_password_and_leaves_n
     let cluster = start().await;
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
     let operator = Operator::start_via(&cluster, &proxy).await;
-    cluster.apply(&placement_api("placement", &standalone())).await;
+    cluster
+        .apply(&placement_api("placement", &standalone()))
+        .await;
 
-    let waiting = wait_condition(&cluster, "placement", "InputReady", "False", "Input data resources missing: secret/placement-db").await;
+    let waiting = wait_condition(
+        &cluster,
+        "placement",
+        "InputReady",
+        "False",
+        "Input data resources missing: secret/placement-db",
+    )
+    .await;
     let conditions = waiting["status"]["conditions"].as_array().unwrap();
     assert_eq!(conditions.len(), 14);
     let with = |status: &str| {
-        let all = conditions.iter().filter(|condition| condition["status"] == status);
-        all.map(|condition| condition["type"].as_str().unwrap()).collect::<Vec<_>>()
+        let all = conditions
+            .iter()
+            .filter(|condition| condition["status"] == status);
+        all.map(|condition| condition["type"].as_str().unwrap())
+            .collect::<Vec<_>>()
     };
     assert_eq!(with("False"), ["Ready", "InputReady"]);
-    assert_eq!(with("True"), ["RoleBindingReady", "RoleReady", "ServiceAccountReady"]);
-    assert_eq!((&waiting["metadata"]["finalizers"], &waiting["status"]["hash"]), (&Value::Null, &Value::Null));
+    assert_eq!(
+        with("True"),
+        ["RoleBindingReady", "RoleReady", "ServiceAccountReady"]
+    );
+    assert_eq!(
+        (
+            &waiting["metadata"]["finalizers"],
+            &waiting["status"]["hash"]
+        ),
+        (&Value::Null, &Value::Null)
+    );
 
     // The Secret comes, by its watch.
     database(&cluster, "first").await;
     let ready = wait_ready(&cluster, "placement").await;
-    assert_eq!((&ready["status"]["readyCount"], &ready["status"]["databaseHostname"]), (&json!(1), &json!("db.example")));
-    assert_eq!(ready["status"]["hash"]["input"], ready["status"]["appliedInputSecretHash"]);
-    assert_eq!(ready["metadata"]["finalizers"], Value::Null, "nothing is to be released");
+    assert_eq!(
+        (
+            &ready["status"]["readyCount"],
+            &ready["status"]["databaseHostname"]
+        ),
+        (&json!(1), &json!("db.example"))
+    );
+    assert_eq!(
+        ready["status"]["hash"]["input"],
+        ready["status"]["appliedInputSecretHash"]
+    );
+    assert_eq!(
+        ready["metadata"]["finalizers"],
+        Value::Null,
+        "nothing is to be released"
+    );
     assert_eq!(ready["status"]["conditions"].as_array().unwrap().len(), 14);
     let conf = file(&cluster, "placement", "placement.conf").await;
-    assert!(conf.contains("mysql+pymysql://placement:first@db.example/placement") && conf.contains("auth_strategy = noauth2"), "{conf}");
+    assert!(
+        conf.contains("mysql+pymysql://placement:first@db.example/placement")
+            && conf.contains("auth_strategy = noauth2"),
+        "{conf}"
+    );
     let deployment = get(&cluster, kinds::DEPLOYMENT, "placement").await.unwrap();
     let owner = &deployment["metadata"]["ownerReferences"][0];
-    assert_eq!((&owner["kind"], &owner["uid"], &owner["controller"]), (&json!("PlacementAPI"), &ready["metadata"]["uid"], &json!(true)));
+    assert_eq!(
+        (&owner["kind"], &owner["uid"], &owner["controller"]),
+        (
+            &json!("PlacementAPI"),
+            &ready["metadata"]["uid"],
+            &json!(true)
+        )
+    );
     for service in ["placement-internal", "placement-public"] {
-        assert_eq!(get(&cluster, kinds::SERVICE, service).await.unwrap()["spec"]["selector"]["owner"], "placement");
+        assert_eq!(
+            get(&cluster, kinds::SERVICE, service).await.unwrap()["spec"]["selector"]["owner"],
+            "placement"
+        );
     }
-    let columns = cluster.kubectl(&["-n", NAMESPACE, "get", "placementapi", "placement", "--no-headers"]).await;
-    assert!(columns.contains("True") && columns.contains("Setup complete"), "{columns}");
+    let columns = cluster
+        .kubectl(&[
+            "-n",
+            NAMESPACE,
+            "get",
+            "placementapi",
+            "placement",
+            "--no-headers",
+        ])
+        .await;
+    assert!(
+        columns.contains("True") && columns.contains("Setup complete"),
+        "{columns}"
+    );
     install::becomes_idle(&cluster, &proxy).await;
     install::a_pass_writes_nothing(&cluster, &proxy, &operator).await;
 
     // Another password rolls the pods; the database is prepared already.
-    let (before, jobs) = (config_hash(&cluster, "placement").await, cluster.kubectl(&["-n", NAMESPACE, "get", "jobs", "-o", "name"]).await);
+    let (before, jobs) = (
+        config_hash(&cluster, "placement").await,
+        cluster
+            .kubectl(&["-n", NAMESPACE, "get", "jobs", "-o", "name"])
+            .await,
+    );
     database(&cluster, "second").await;
     let hash = ready["status"]["appliedInputSecretHash"].clone();
-    wait(&cluster, "placement", "all pods run with the new password", |live| {
-        live["status"]["appliedInputSecretHash"] != hash && condition(&live["status"], "Ready")["status"] == "True"
-    })
+    wait(
+        &cluster,
+        "placement",
+        "all pods run with the new password",
+        |live| {
+            live["status"]["appliedInputSecretHash"] != hash
+                && condition(&live["status"], "Ready")["status"] == "True"
+        },
+    )
     .await;
     assert_ne!(config_hash(&cluster, "placement").await, before);
-    assert!(file(&cluster, "placement", "placement.conf").await.contains(":second@"));
-    assert_eq!(cluster.kubectl(&["-n", NAMESPACE, "get", "jobs", "-o", "name"]).await, jobs);
+    assert!(
+        file(&cluster, "placement", "placement.conf")
+            .await
+            .contains(":second@")
+    );
+    assert_eq!(
+        cluster
+            .kubectl(&["-n", NAMESPACE, "get", "jobs", "-o", "name"])
+            .await,
+        jobs
+    );
 
     // What somebody changes or deletes is put right.
-    cluster.delete(kinds::SERVICE, NAMESPACE, "placement-public").await;
-    cluster.patch(kinds::DEPLOYMENT, NAMESPACE, "placement", json!({"spec": {"replicas": 3}})).await;
+    cluster
+        .delete(kinds::SERVICE, NAMESPACE, "placement-public")
+        .await;
+    cluster
+        .patch(
+            kinds::DEPLOYMENT,
+            NAMESPACE,
+            "placement",
+            json!({"spec": {"replicas": 3}}),
+        )
+        .await;
     wait_until("both are as they were", async || {
-        let deployment = get(&cluster, kinds::DEPLOYMENT, "placement").await.ok_or("no Deployment")?;
+        let deployment = get(&cluster, kinds::DEPLOYMENT, "placement")
+            .await
+            .ok_or("no Deployment")?;
         let service = get(&cluster, kinds::SERVICE, "placement-public").await;
-        if deployment["spec"]["replicas"] == 1 && service.is_some() { Ok(()) } else { Err(format!("{}", deployment["spec"]["replicas"])) }
+        if deployment["spec"]["replicas"] == 1 && service.is_some() {
+            Ok(())
+        } else {
+            Err(format!("{}", deployment["spec"]["replicas"]))
+        }
     })
     .await;
 
-    cluster.kubectl(&["-n", NAMESPACE, "delete", "placementapi", "placement", "--timeout=30s"]).await;
+    cluster
+        .kubectl(&[
+            "-n",
+            NAMESPACE,
+            "delete",
+            "placementapi",
+            "placement",
+            "--timeout=30s",
+        ])
+        .await;
     wait_until("nothing is left but the user's Secret", async || {
         let left = cluster.leftovers().await;
-        if left == ["Secret openstack/placement-db"] { Ok(()) } else { Err(format!("{left:#?}")) }
+        if left == ["Secret openstack/placement-db"] {
+            Ok(())
+        } else {
+            Err(format!("{left:#?}"))
+        }
     })
     .await;
 }
 
 #[tokio::test]
-async fn one_deployment_serves_chosen_namespaces_status_tells_of_them_and_uninstall_leaves_nothing() {
-    let manifests = &["--single", "--domains", "addons,placement", "--placement-namespaces", "openstack,lab"];
+async fn one_deployment_serves_chosen_namespaces_status_tells_of_them_and_uninstall_leaves_nothing()
+{
+    let manifests = &[
+        "--single",
+        "--domains",
+        "addons,placement",
+        "--placement-namespaces",
+        "openstack,lab",
+    ];
     // At the end the operator outlives its roles, as a pod may for a moment.
-    let cluster = Cluster::start(ClusterOptions { manifests, may_be_forbidden: true, ..options() }).await;
+    let cluster = Cluster::start(ClusterOptions {
+        manifests,
+        may_be_forbidden: true,
+        ..options()
+    })
+    .await;
     let operator = Operator::start_default(&cluster).await;
     database(&cluster, "first").await;
     for namespace in ["lab", "elsewhere"] {
         cluster.kubectl(&["get", "namespace", "lab"]).await;
-        let object = placement_api("placement", &standalone()).replace("\"openstack\"", &format!("\"{namespace}\""));
+        let object = placement_api("placement", &standalone())
+            .replace("\"openstack\"", &format!("\"{namespace}\""));
         if namespace == "elsewhere" {
             cluster.kubectl(&["create", "namespace", namespace]).await;
         }
         cluster.apply(&object).await;
     }
-    cluster.apply(&placement_api("placement", &standalone())).await;
+    cluster
+        .apply(&placement_api("placement", &standalone()))
+        .await;
     wait_ready(&cluster, "placement").await;
-    let elsewhere = cluster.get(kinds::PLACEMENT_API, "elsewhere", "placement").await.unwrap();
+    let elsewhere = cluster
+        .get(kinds::PLACEMENT_API, "elsewhere", "placement")
+        .await
+        .unwrap();
     assert_eq!(elsewhere["status"], Value::Null, "nobody serves it there");
 
     let status = weft(&cluster, &["status", "--domains", "placement"], "").await;
@@ -108,22 +234,45 @@ async fn one_deployment_serves_chosen_namespaces_status_tells_of_them_and_uninst
     ] {
         assert!(told.contains(line), "{line}: {told}");
     }
-    cluster.kubectl(&["delete", "namespace", "elsewhere", "--timeout=60s"]).await;
-    let gone = weft(&cluster, &["uninstall", "--yes", "--domains", "addons,placement"], "").await;
+    cluster
+        .kubectl(&["delete", "namespace", "elsewhere", "--timeout=60s"])
+        .await;
+    let gone = weft(
+        &cluster,
+        &["uninstall", "--yes", "--domains", "addons,placement"],
+        "",
+    )
+    .await;
     assert!(
-        gone.status.success() && text(&gone).contains("removed PlacementAPI openstack/placement and its components"),
+        gone.status.success()
+            && text(&gone).contains("removed PlacementAPI openstack/placement and its components"),
         "{}",
         text(&gone)
     );
     operator.terminate().await;
-    assert!(get(&cluster, kinds::PLACEMENT_API, "placement").await.is_none());
-    assert!(get(&cluster, kinds::SECRET, "placement-db").await.is_some(), "what is the user's stays");
+    assert!(
+        get(&cluster, kinds::PLACEMENT_API, "placement")
+            .await
+            .is_none()
+    );
+    assert!(
+        get(&cluster, kinds::SECRET, "placement-db").await.is_some(),
+        "what is the user's stays"
+    );
     for namespace in [NAMESPACE, "lab"] {
-        let roles = cluster.kubectl(&["-n", namespace, "get", "roles,rolebindings", "-o", "name"]).await;
+        let roles = cluster
+            .kubectl(&["-n", namespace, "get", "roles,rolebindings", "-o", "name"])
+            .await;
         assert_eq!(roles.trim(), "", "{namespace}");
-        assert!(cluster.get(kinds::NAMESPACE, "", namespace).await.is_some(), "{namespace} is its users'");
+        assert!(
+            cluster.get(kinds::NAMESPACE, "", namespace).await.is_some(),
+            "{namespace} is its users'"
+        );
     }
     for namespace in ["weft-system", "weft-placement"] {
-        assert!(cluster.get(kinds::NAMESPACE, "", namespace).await.is_none(), "{namespace}");
+        assert!(
+            cluster.get(kinds::NAMESPACE, "", namespace).await.is_none(),
+            "{namespace}"
+        );
     }
 }

@@ -9,24 +9,71 @@ use super::*;
 #[tokio::test]
 async fn a_job_that_only_fails_says_why_and_makes_way_for_one_that_can_work() {
     // (kwok ends the pods of Jobs well as soon as they run.)
-    let stages = vec![Stage::stuck(Pods::named("db-sync"), Stuck::ImagePullBackOff)];
-    let cluster = Cluster::start(ClusterOptions { stages, ..options() }).await;
+    let stages = vec![Stage::stuck(
+        Pods::named("db-sync"),
+        Stuck::ImagePullBackOff,
+    )];
+    let cluster = Cluster::start(ClusterOptions {
+        stages,
+        ..options()
+    })
+    .await;
     let _operator = Operator::start_default(&cluster).await;
     database(&cluster, "wrong").await;
-    cluster.apply(&placement_api("placement", &standalone())).await;
-    let told = wait_condition(&cluster, "placement", "DBSyncReady", "False", "ImagePullBackOff").await;
+    cluster
+        .apply(&placement_api("placement", &standalone()))
+        .await;
+    let told = wait_condition(
+        &cluster,
+        "placement",
+        "DBSyncReady",
+        "False",
+        "ImagePullBackOff",
+    )
+    .await;
     let told = condition(&told["status"], "DBSyncReady");
-    assert_eq!((&told["reason"], &told["severity"]), (&json!("Requested"), &json!("Info")), "it is tried again: {told}");
-    assert!(get(&cluster, kinds::DEPLOYMENT, "placement").await.is_none(), "nothing runs on a database that is not prepared");
-    let jobs = async || cluster.kubectl(&["-n", NAMESPACE, "get", "jobs", "-o", "jsonpath={.items[*].metadata.uid}"]).await;
+    assert_eq!(
+        (&told["reason"], &told["severity"]),
+        (&json!("Requested"), &json!("Info")),
+        "it is tried again: {told}"
+    );
+    assert!(
+        get(&cluster, kinds::DEPLOYMENT, "placement")
+            .await
+            .is_none(),
+        "nothing runs on a database that is not prepared"
+    );
+    let jobs = async || {
+        cluster
+            .kubectl(&[
+                "-n",
+                NAMESPACE,
+                "get",
+                "jobs",
+                "-o",
+                "jsonpath={.items[*].metadata.uid}",
+            ])
+            .await
+    };
     let first = jobs().await;
 
     // Another password changes nothing of what the Job does, another host does.
     cluster.control_plane.set_stages(&[]).await.unwrap();
-    secret(&cluster, "placement-db", &[("url", "mysql+pymysql://placement:right@other.example/placement")]).await;
+    secret(
+        &cluster,
+        "placement-db",
+        &[(
+            "url",
+            "mysql+pymysql://placement:right@other.example/placement",
+        )],
+    )
+    .await;
     wait_ready(&cluster, "placement").await;
     let second = jobs().await;
-    assert!(second.split_whitespace().count() == 1 && second != first, "{first} -> {second}");
+    assert!(
+        second.split_whitespace().count() == 1 && second != first,
+        "{first} -> {second}"
+    );
 }
 
 #[tokio::test]
@@ -34,11 +81,20 @@ async fn only_the_oldest_of_a_namespace_counts_and_the_next_takes_its_place() {
     let cluster = start().await;
     let _operator = Operator::start_default(&cluster).await;
     database(&cluster, "first").await;
-    cluster.apply(&placement_api("placement", &standalone())).await;
+    cluster
+        .apply(&placement_api("placement", &standalone()))
+        .await;
     wait_ready(&cluster, "placement").await;
-    let owner = async || get(&cluster, kinds::SERVICE, "placement-public").await.unwrap_or_default()["spec"]["selector"]["owner"].clone();
+    let owner = async || {
+        get(&cluster, kinds::SERVICE, "placement-public")
+            .await
+            .unwrap_or_default()["spec"]["selector"]["owner"]
+            .clone()
+    };
 
-    cluster.apply(&placement_api("another", &standalone())).await;
+    cluster
+        .apply(&placement_api("another", &standalone()))
+        .await;
     let told = wait_condition(
         &cluster,
         "another",
@@ -47,11 +103,23 @@ async fn only_the_oldest_of_a_namespace_counts_and_the_next_takes_its_place() {
         "only the oldest PlacementAPI of a namespace counts, which is \"placement\"",
     )
     .await;
-    assert_eq!(condition(&told["status"], "InputReady")["severity"], "Warning");
+    assert_eq!(
+        condition(&told["status"], "InputReady")["severity"],
+        "Warning"
+    );
     assert_eq!(owner().await, "placement");
     assert!(get(&cluster, kinds::DEPLOYMENT, "another").await.is_none());
 
-    cluster.kubectl(&["-n", NAMESPACE, "delete", "placementapi", "placement", "--timeout=30s"]).await;
+    cluster
+        .kubectl(&[
+            "-n",
+            NAMESPACE,
+            "delete",
+            "placementapi",
+            "placement",
+            "--timeout=30s",
+        ])
+        .await;
     wait_ready(&cluster, "another").await;
     assert_eq!(owner().await, "another");
 }
@@ -66,45 +134,124 @@ async fn while_another_operator_runs_condition_and_event_say_so() {
         "metadata": {"name": "nova-operator-controller-manager", "namespace": "openstack-operators"},
         "spec": {"selector": {"matchLabels": labels}, "template": pod}});
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "openstack-operators"}});
-    cluster.apply(&format!("{namespace}\n---\n{deployment}")).await;
+    cluster
+        .apply(&format!("{namespace}\n---\n{deployment}"))
+        .await;
     let operator = Operator::start_default(&cluster).await;
     database(&cluster, "first").await;
-    cluster.apply(&placement_api("placement", &standalone())).await;
+    cluster
+        .apply(&placement_api("placement", &standalone()))
+        .await;
     wait_until("an event says so", async || {
-        let events = cluster.kubectl(&["-n", NAMESPACE, "get", "events", "-o", "custom-columns=:.reason,:.message", "--no-headers"]).await;
-        let said = events.contains("OtherOperatorRunning") && events.contains("openstack-operators/nova-operator-controller-manager");
+        let events = cluster
+            .kubectl(&[
+                "-n",
+                NAMESPACE,
+                "get",
+                "events",
+                "-o",
+                "custom-columns=:.reason,:.message",
+                "--no-headers",
+            ])
+            .await;
+        let said = events.contains("OtherOperatorRunning")
+            && events.contains("openstack-operators/nova-operator-controller-manager");
         if said { Ok(()) } else { Err(events) }
     })
     .await;
-    let status = async || get(&cluster, kinds::PLACEMENT_API, "placement").await.unwrap_or_default()["status"].clone();
+    let status = async || {
+        get(&cluster, kinds::PLACEMENT_API, "placement")
+            .await
+            .unwrap_or_default()["status"]
+            .clone()
+    };
     wait_until("a condition says so", async || {
-        let (status, way_out) = (status().await, "kubectl -n openstack-operators delete deployment nova-operator-controller-manager");
+        let (status, way_out) = (
+            status().await,
+            "kubectl -n openstack-operators delete deployment nova-operator-controller-manager",
+        );
         let ready = condition(&status, "Ready");
-        let said = ready["reason"] == "OtherOperatorRunning" && ready["message"].as_str().unwrap_or_default().ends_with(way_out);
-        if said && ready["status"] == "Unknown" { Ok(()) } else { Err(format!("{status:#}")) }
+        let said = ready["reason"] == "OtherOperatorRunning"
+            && ready["message"]
+                .as_str()
+                .unwrap_or_default()
+                .ends_with(way_out);
+        if said && ready["status"] == "Unknown" {
+            Ok(())
+        } else {
+            Err(format!("{status:#}"))
+        }
     })
     .await;
-    assert!(get(&cluster, kinds::SERVICE_ACCOUNT, "placement-placement").await.is_none());
+    assert!(
+        get(&cluster, kinds::SERVICE_ACCOUNT, "placement-placement")
+            .await
+            .is_none()
+    );
 
     // Once that operator has said something itself, its words stay.
     let time = "2026-01-01T00:00:00Z";
     let theirs = json!({"conditions": [{"type": "Ready", "status": "False", "reason": "Requested", "lastTransitionTime": time}]});
     let said = json!({"status": theirs}).to_string();
-    cluster.kubectl(&["-n", NAMESPACE, "patch", "placementapi", "placement", "--subresource=status", "--type=merge", "-p", &said]).await;
+    cluster
+        .kubectl(&[
+            "-n",
+            NAMESPACE,
+            "patch",
+            "placementapi",
+            "placement",
+            "--subresource=status",
+            "--type=merge",
+            "-p",
+            &said,
+        ])
+        .await;
     let before = operator.metric("weft_passes_total").await;
-    cluster.kubectl(&["-n", NAMESPACE, "annotate", "placementapi", "placement", "a=b"]).await;
-    wait_until("a pass", async || operator.metric("weft_passes_total").await.gt(&before).then_some(()).ok_or("none yet".into())).await;
+    cluster
+        .kubectl(&[
+            "-n",
+            NAMESPACE,
+            "annotate",
+            "placementapi",
+            "placement",
+            "a=b",
+        ])
+        .await;
+    wait_until("a pass", async || {
+        operator
+            .metric("weft_passes_total")
+            .await
+            .gt(&before)
+            .then_some(())
+            .ok_or("none yet".into())
+    })
+    .await;
     assert_eq!(status().await, theirs);
 
-    cluster.kubectl(&["-n", "openstack-operators", "scale", "deployment", "nova-operator-controller-manager", "--replicas=0"]).await;
+    cluster
+        .kubectl(&[
+            "-n",
+            "openstack-operators",
+            "scale",
+            "deployment",
+            "nova-operator-controller-manager",
+            "--replicas=0",
+        ])
+        .await;
     wait_ready(&cluster, "placement").await;
 }
 
-/// It sees them wherever they are, not only where Weft itself is usually installed; and what they have left.
+/// It sees them wherever they are, not only where Weft itself is usually installed; and what they
+/// have left.
 #[tokio::test]
 async fn a_single_operator_sees_another_one_and_its_webhooks_too() {
-    let cluster = Cluster::start(ClusterOptions { manifests: &["--single", "--domains", "placement"], ..options() }).await;
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}});
+    let cluster = Cluster::start(ClusterOptions {
+        manifests: &["--single", "--domains", "placement"],
+        ..options()
+    })
+    .await;
+    let namespace =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}});
     let labels = json!({"app": "another"});
     let pod = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "manager", "image": "example/placement-operator"}]}});
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
@@ -116,53 +263,151 @@ async fn a_single_operator_sees_another_one_and_its_webhooks_too() {
         "webhooks": [{"name": "vplacementapi.kb.io", "clientConfig": {"url": "https://127.0.0.1:1/"}, "failurePolicy": "Ignore", "sideEffects": "None",
             "admissionReviewVersions": ["v1"], "rules": [{"apiGroups": ["placement.openstack.org"], "apiVersions": ["v1beta1"],
                 "operations": ["CREATE", "UPDATE"], "resources": ["placementapis"]}]}]});
-    cluster.apply(&format!("{namespace}\n---\n{deployment}\n---\n{webhooks}")).await;
+    cluster
+        .apply(&format!("{namespace}\n---\n{deployment}\n---\n{webhooks}"))
+        .await;
     let _operator = Operator::start_default(&cluster).await;
     database(&cluster, "first").await;
-    cluster.apply(&placement_api("placement", &standalone())).await;
+    cluster
+        .apply(&placement_api("placement", &standalone()))
+        .await;
     let told = async |reason: &str, message: &str| {
         wait_until(message, async || {
-            let events =
-                cluster.kubectl(&["-n", NAMESPACE, "get", "events", "-o", "custom-columns=:.reason,:.message", "--no-headers"]).await;
-            if events.contains(reason) && events.contains(message) { Ok(()) } else { Err(events) }
+            let events = cluster
+                .kubectl(&[
+                    "-n",
+                    NAMESPACE,
+                    "get",
+                    "events",
+                    "-o",
+                    "custom-columns=:.reason,:.message",
+                    "--no-headers",
+                ])
+                .await;
+            if events.contains(reason) && events.contains(message) {
+                Ok(())
+            } else {
+                Err(events)
+            }
         })
         .await;
     };
-    told("OtherOperatorRunning", "kubectl -n elsewhere delete deployment placement-operator-controller-manager").await;
-    cluster.delete(kinds::DEPLOYMENT, "elsewhere", "placement-operator-controller-manager").await;
-    told("OtherWebhooks", &format!("kubectl delete validatingwebhookconfiguration {name}")).await;
-    assert!(get(&cluster, kinds::SERVICE_ACCOUNT, "placement-placement").await.is_none());
-    cluster.delete(kinds::VALIDATING_WEBHOOK_CONFIGURATION, "", name).await;
+    told(
+        "OtherOperatorRunning",
+        "kubectl -n elsewhere delete deployment placement-operator-controller-manager",
+    )
+    .await;
+    cluster
+        .delete(
+            kinds::DEPLOYMENT,
+            "elsewhere",
+            "placement-operator-controller-manager",
+        )
+        .await;
+    told(
+        "OtherWebhooks",
+        &format!("kubectl delete validatingwebhookconfiguration {name}"),
+    )
+    .await;
+    assert!(
+        get(&cluster, kinds::SERVICE_ACCOUNT, "placement-placement")
+            .await
+            .is_none()
+    );
+    cluster
+        .delete(kinds::VALIDATING_WEBHOOK_CONFIGURATION, "", name)
+        .await;
     wait_ready(&cluster, "placement").await;
 }
 
 #[tokio::test]
 async fn a_job_that_failed_is_tried_again_by_the_annotation() {
-    let stages = vec![Stage::stuck(Pods::named("db-sync"), Stuck::ImagePullBackOff)];
-    let cluster = Cluster::start(ClusterOptions { stages, ..options() }).await;
+    let stages = vec![Stage::stuck(
+        Pods::named("db-sync"),
+        Stuck::ImagePullBackOff,
+    )];
+    let cluster = Cluster::start(ClusterOptions {
+        stages,
+        ..options()
+    })
+    .await;
     let _operator = Operator::start_default(&cluster).await;
     database(&cluster, "first").await;
-    cluster.apply(&placement_api("placement", &standalone())).await;
-    wait_condition(&cluster, "placement", "DBSyncReady", "False", "ImagePullBackOff").await;
-    let job =
-        async || cluster.kubectl(&["-n", NAMESPACE, "get", "jobs", "-o", "name"]).await.trim().trim_start_matches("job.batch/").to_owned();
+    cluster
+        .apply(&placement_api("placement", &standalone()))
+        .await;
+    wait_condition(
+        &cluster,
+        "placement",
+        "DBSyncReady",
+        "False",
+        "ImagePullBackOff",
+    )
+    .await;
+    let job = async || {
+        cluster
+            .kubectl(&["-n", NAMESPACE, "get", "jobs", "-o", "name"])
+            .await
+            .trim()
+            .trim_start_matches("job.batch/")
+            .to_owned()
+    };
     let name = job().await;
-    let uid = async || get(&cluster, kinds::JOB, &name).await.map(|job| job["metadata"]["uid"].clone());
+    let uid = async || {
+        get(&cluster, kinds::JOB, &name)
+            .await
+            .map(|job| job["metadata"]["uid"].clone())
+    };
     let first = uid().await;
     // Not the six tries, which take minutes.
-    cluster.patch(kinds::JOB, NAMESPACE, &name, json!({"spec": {"activeDeadlineSeconds": 1}})).await;
-    let told = wait_condition(&cluster, "placement", "DBSyncReady", "False", "weft.network/retry").await;
-    assert_eq!(condition(&told["status"], "DBSyncReady")["reason"], "Error", "{told}");
-    assert_eq!(uid().await, first, "it stays until somebody wants it otherwise");
+    cluster
+        .patch(
+            kinds::JOB,
+            NAMESPACE,
+            &name,
+            json!({"spec": {"activeDeadlineSeconds": 1}}),
+        )
+        .await;
+    let told = wait_condition(
+        &cluster,
+        "placement",
+        "DBSyncReady",
+        "False",
+        "weft.network/retry",
+    )
+    .await;
+    assert_eq!(
+        condition(&told["status"], "DBSyncReady")["reason"],
+        "Error",
+        "{told}"
+    );
+    assert_eq!(
+        uid().await,
+        first,
+        "it stays until somebody wants it otherwise"
+    );
 
     cluster.control_plane.set_stages(&[]).await.unwrap();
-    cluster.kubectl(&["-n", NAMESPACE, "annotate", "placementapi", "placement", "weft.network/retry=1"]).await;
+    cluster
+        .kubectl(&[
+            "-n",
+            NAMESPACE,
+            "annotate",
+            "placementapi",
+            "placement",
+            "weft.network/retry=1",
+        ])
+        .await;
     wait_ready(&cluster, "placement").await;
     let second = uid().await;
-    assert!(second.is_some() && second != first, "{first:?} -> {second:?}");
+    assert!(
+        second.is_some() && second != first,
+        "{first:?} -> {second:?}"
+    );
 }
 
-/// Weft reads one version of a kind. Where it is not served any more, nothing can be released, and nothing has to be.
+/// Weft reads one version of a kind. Where it is not served any more, nothing can be released, and
+/// nothing has to be.
 #[tokio::test]
 async fn a_definition_that_serves_another_version_holds_up_no_deletion() {
     let cluster = start().await;
@@ -178,29 +423,76 @@ async fn a_definition_that_serves_another_version_holds_up_no_deletion() {
     operator.terminate().await;
 
     let name = "topologies.topology.openstack.org";
-    let definition = cluster.get(kinds::CUSTOM_RESOURCE_DEFINITION, "", name).await.unwrap();
+    let definition = cluster
+        .get(kinds::CUSTOM_RESOURCE_DEFINITION, "", name)
+        .await
+        .unwrap();
     let mut old = definition["spec"]["versions"][0].clone();
     let mut new = old.clone();
     (old["served"], new["name"], new["storage"]) = (false.into(), "v1".into(), false.into());
-    cluster.patch(kinds::CUSTOM_RESOURCE_DEFINITION, "", name, json!({"spec": {"versions": [old, new]}})).await;
+    cluster
+        .patch(
+            kinds::CUSTOM_RESOURCE_DEFINITION,
+            "",
+            name,
+            json!({"spec": {"versions": [old, new]}}),
+        )
+        .await;
     wait_until("the version is not served", async || {
-        let listed = cluster.api(kinds::TOPOLOGY, NAMESPACE).list(&Default::default()).await;
-        if listed.is_err() { Ok(()) } else { Err("it is".to_owned()) }
+        let listed = cluster
+            .api(kinds::TOPOLOGY, NAMESPACE)
+            .list(&Default::default())
+            .await;
+        if listed.is_err() {
+            Ok(())
+        } else {
+            Err("it is".to_owned())
+        }
     })
     .await;
     let _operator = Operator::start_default(&cluster).await;
-    cluster.kubectl(&["-n", NAMESPACE, "delete", "placementapi", "placement", "--timeout=60s"]).await;
+    cluster
+        .kubectl(&[
+            "-n",
+            NAMESPACE,
+            "delete",
+            "placementapi",
+            "placement",
+            "--timeout=60s",
+        ])
+        .await;
 }
 
 #[tokio::test]
 async fn pods_that_do_not_start_say_why() {
-    let stages = vec![Stage::stuck(Pods::labelled("service", "placement"), Stuck::ImagePullBackOff)];
-    let cluster = Cluster::start(ClusterOptions { stages, ..options() }).await;
+    let stages = vec![Stage::stuck(
+        Pods::labelled("service", "placement"),
+        Stuck::ImagePullBackOff,
+    )];
+    let cluster = Cluster::start(ClusterOptions {
+        stages,
+        ..options()
+    })
+    .await;
     let _operator = Operator::start_default(&cluster).await;
     database(&cluster, "first").await;
-    cluster.apply(&placement_api("placement", &standalone())).await;
-    let told = wait_condition(&cluster, "placement", "DeploymentReady", "False", "ImagePullBackOff").await;
-    assert!(condition(&told["status"], "DeploymentReady")["message"].as_str().unwrap().starts_with("Deployment in progress: "));
+    cluster
+        .apply(&placement_api("placement", &standalone()))
+        .await;
+    let told = wait_condition(
+        &cluster,
+        "placement",
+        "DeploymentReady",
+        "False",
+        "ImagePullBackOff",
+    )
+    .await;
+    assert!(
+        condition(&told["status"], "DeploymentReady")["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("Deployment in progress: ")
+    );
     assert_eq!(told["status"]["readyCount"], 0);
     cluster.control_plane.set_stages(&[]).await.unwrap();
     wait_ready(&cluster, "placement").await;
@@ -211,26 +503,53 @@ async fn a_namespace_goes_with_all_that_is_in_it_also_without_an_operator() {
     let cluster = start().await;
     let operator = Operator::start_default(&cluster).await;
     database(&cluster, "first").await;
-    cluster.apply(&placement_api("placement", &standalone())).await;
+    cluster
+        .apply(&placement_api("placement", &standalone()))
+        .await;
     wait_ready(&cluster, "placement").await;
     operator.terminate().await;
-    cluster.kubectl(&["delete", "namespace", NAMESPACE, "--timeout=60s"]).await;
+    cluster
+        .kubectl(&["delete", "namespace", NAMESPACE, "--timeout=60s"])
+        .await;
 }
 
 #[tokio::test]
 async fn the_examples_of_the_page_work_as_they_stand() {
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/placement.md")).unwrap();
-    let examples: Vec<_> = page.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
-    let [alone, registered] = examples.try_into().expect("two examples; does this test still read the page?");
+    let page = std::fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/placement.md"
+    ))
+    .unwrap();
+    let examples: Vec<_> = page
+        .split("```yaml\n")
+        .skip(1)
+        .map(|rest| rest.split("```").next().unwrap())
+        .collect();
+    let [alone, registered] = examples
+        .try_into()
+        .expect("two examples; does this test still read the page?");
     let cluster = start().await;
     let _operator = Operator::start_default(&cluster).await;
     cluster.apply(alone).await;
     wait_ready(&cluster, "placement").await;
     let conf = file(&cluster, "placement", "placement.conf").await;
-    assert!(conf.contains("any%20%24text%20%2541%20works@db.example.com/placement"), "{conf}");
-    assert!(conf.contains("auth_url = https://keystone.example.com:5000"), "{conf}");
+    assert!(
+        conf.contains("any%20%24text%20%2541%20works@db.example.com/placement"),
+        "{conf}"
+    );
+    assert!(
+        conf.contains("auth_url = https://keystone.example.com:5000"),
+        "{conf}"
+    );
 
     // The same service, to be registered: what is missing for that is said.
     cluster.apply(registered).await;
-    wait_condition(&cluster, "placement", "InputReady", "False", "secret/keystone-admin").await;
+    wait_condition(
+        &cluster,
+        "placement",
+        "InputReady",
+        "False",
+        "secret/keystone-admin",
+    )
+    .await;
 }

@@ -17,9 +17,18 @@ fn vxlan_port(port: u16) -> Value {
 /// Waits until a port is in force, by the record and by status.
 async fn wait_in_force(cluster: &Cluster, port: u16) {
     wait_until(&format!("vxlanPort {port} is in force"), async || {
-        let (record, status) = (record(cluster).await, cluster.wait_available().await["status"].clone());
-        let is_so = |configuration: &Value| configuration["defaultNetwork"]["openshiftSDNConfig"]["vxlanPort"] == port;
-        if is_so(&record) && is_so(&status["effectiveConfiguration"]) { Ok(()) } else { Err(format!("{record:#} {status:#}")) }
+        let (record, status) = (
+            record(cluster).await,
+            cluster.wait_available().await["status"].clone(),
+        );
+        let is_so = |configuration: &Value| {
+            configuration["defaultNetwork"]["openshiftSDNConfig"]["vxlanPort"] == port
+        };
+        if is_so(&record) && is_so(&status["effectiveConfiguration"]) {
+            Ok(())
+        } else {
+            Err(format!("{record:#} {status:#}"))
+        }
     })
     .await;
 }
@@ -27,8 +36,17 @@ async fn wait_in_force(cluster: &Cluster, port: u16) {
 /// Changes the port against the record, by deleting that first.
 async fn force(cluster: &Cluster, port: u16) {
     cluster.patch_resource(vxlan_port(port)).await;
-    cluster.wait_condition("Degraded", "True", "InvalidOperatorConfig", &port.to_string()).await;
-    cluster.kubectl(&["-n", NAMESPACE, "delete", "configmap", RECORD]).await;
+    cluster
+        .wait_condition(
+            "Degraded",
+            "True",
+            "InvalidOperatorConfig",
+            &port.to_string(),
+        )
+        .await;
+    cluster
+        .kubectl(&["-n", NAMESPACE, "delete", "configmap", RECORD])
+        .await;
     wait_in_force(cluster, port).await;
 }
 
@@ -49,7 +67,9 @@ async fn a_restored_network_is_judged_by_its_restored_record() {
         set_image(&cluster, SDN, "daemonset/sdn").await;
     })
     .await;
-    cluster.delete(kinds::CONFIG_MAP, SDN, "sdn-controller-config").await;
+    cluster
+        .delete(kinds::CONFIG_MAP, SDN, "sdn-controller-config")
+        .await;
     cluster.delete(kinds::DAEMON_SET, SDN, "ovs").await;
     wait_same(&cluster, &expected).await;
     wait_in_force(&cluster, 4789).await;

@@ -27,15 +27,25 @@ async fn policies_go_on_from_a_restored_backup() {
     let cluster = start(2).await;
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
     let _operator = Operator::start_via(&cluster, &proxy).await;
-    cluster.apply(&nmstate("nmstate", &json!({"maxUnavailable": "100%"}))).await;
+    cluster
+        .apply(&nmstate("nmstate", &json!({"maxUnavailable": "100%"})))
+        .await;
     cluster.wait_available().await;
     let agents = Agents::of(&cluster, &["node-1", "node-2"]).await;
     cluster.apply(&policy("br1", "first")).await;
     act_until(&cluster, &agents, "br1", 1, "Available", DONE).await;
     // The second node waits for its turn.
     cluster.apply(&policy("waiting", "first")).await;
-    wait_decisions(&cluster, "waiting", &[("node-1", "Granted 1"), ("node-2", "Pending 1")]).await;
-    let daemon_set = cluster.masked(kinds::DAEMON_SET, NAMESPACE, AGENT).await.unwrap();
+    wait_decisions(
+        &cluster,
+        "waiting",
+        &[("node-1", "Granted 1"), ("node-2", "Pending 1")],
+    )
+    .await;
+    let daemon_set = cluster
+        .masked(kinds::DAEMON_SET, NAMESPACE, AGENT)
+        .await
+        .unwrap();
     let backup = cluster.control_plane.snapshot().await.unwrap();
 
     act_until(&cluster, &agents, "waiting", 1, "Available", DONE).await;
@@ -48,24 +58,46 @@ async fn policies_go_on_from_a_restored_backup() {
 
     let lost = restore(&cluster, &proxy, &backup, async {
         set_image(&cluster, NAMESPACE, "daemonset/nmstate-handler").await;
-        cluster.delete(kinds::NODE_NETWORK_CONFIGURATION_ENACTMENT, "", "node-1.br1").await;
+        cluster
+            .delete(
+                kinds::NODE_NETWORK_CONFIGURATION_ENACTMENT,
+                "",
+                "node-1.br1",
+            )
+            .await;
     })
     .await;
-    cluster.wait_same(&daemon_set, "after the restored backup").await;
+    cluster
+        .wait_same(&daemon_set, "after the restored backup")
+        .await;
     // What is missing the operator grants again, and what waits has its turn.
     act_until(&cluster, &agents, "br1", 1, "Available", DONE).await;
     wait_until("the deleted enactment is back", async || {
-        enactment(&cluster, "node-1", "br1").await.map(drop).ok_or("it is not there".to_owned())
+        enactment(&cluster, "node-1", "br1")
+            .await
+            .map(drop)
+            .ok_or("it is not there".to_owned())
     })
     .await;
     act_until(&cluster, &agents, "waiting", 1, "Available", DONE).await;
 
     // The same generation as in the lost future, with something else in it.
     cluster.apply(&policy("br1", "other")).await;
-    wait_decisions(&cluster, "br1", &[("node-1", "Granted 2"), ("node-2", "Pending 2")]).await;
-    assert_eq!(granted_bridge(&enactment(&cluster, "node-1", "br1").await.unwrap()), "other");
+    wait_decisions(
+        &cluster,
+        "br1",
+        &[("node-1", "Granted 2"), ("node-2", "Pending 2")],
+    )
+    .await;
+    assert_eq!(
+        granted_bridge(&enactment(&cluster, "node-1", "br1").await.unwrap()),
+        "other"
+    );
     act_until(&cluster, &agents, "br1", 1, "Available", DONE).await;
-    assert_eq!(granted_bridge(&enactment(&cluster, "node-2", "br1").await.unwrap()), "other");
+    assert_eq!(
+        granted_bridge(&enactment(&cluster, "node-2", "br1").await.unwrap()),
+        "other"
+    );
     cluster.apply(&policy("later", "other")).await;
     act_until(&cluster, &agents, "later", 1, "Available", DONE).await;
 

@@ -11,10 +11,17 @@ use crate::{
 
 /// Waits until the service's pods run with this password of the database.
 async fn wait_password(cluster: &Cluster, password: &str) {
-    wait_until(&format!("the service has the password {password:?}"), async || {
-        let conf = file(cluster, "placement", "placement.conf").await;
-        if conf.contains(&format!(":{password}@")) { Ok(()) } else { Err(conf) }
-    })
+    wait_until(
+        &format!("the service has the password {password:?}"),
+        async || {
+            let conf = file(cluster, "placement", "placement.conf").await;
+            if conf.contains(&format!(":{password}@")) {
+                Ok(())
+            } else {
+                Err(conf)
+            }
+        },
+    )
     .await;
     wait(cluster, "placement", "all pods run with it", |live| {
         live["status"]["hash"]["input"] == live["status"]["appliedInputSecretHash"]
@@ -29,7 +36,9 @@ async fn a_service_goes_on_from_a_restored_backup() {
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
     let _operator = Operator::start_via(&cluster, &proxy).await;
     database(&cluster, "first").await;
-    cluster.apply(&placement_api("placement", &standalone())).await;
+    cluster
+        .apply(&placement_api("placement", &standalone()))
+        .await;
     wait_ready(&cluster, "placement").await;
     wait_password(&cluster, "first").await;
     let expected = cluster.snapshot().await;
@@ -43,8 +52,12 @@ async fn a_service_goes_on_from_a_restored_backup() {
         set_image(&cluster, NAMESPACE, "deployment/placement").await;
     })
     .await;
-    cluster.delete(kinds::SERVICE, NAMESPACE, "placement-internal").await;
-    cluster.delete(kinds::SECRET, NAMESPACE, "placement-config-data").await;
+    cluster
+        .delete(kinds::SERVICE, NAMESPACE, "placement-internal")
+        .await;
+    cluster
+        .delete(kinds::SECRET, NAMESPACE, "placement-config-data")
+        .await;
     wait_same(&cluster, &expected).await;
     wait_password(&cluster, "first").await;
 

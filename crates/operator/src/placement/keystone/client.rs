@@ -1,4 +1,5 @@
-//! Requests to Keystone as its administrator, with a token that is kept until Keystone wants another one.
+//! Requests to Keystone as its administrator, with a token that is kept until Keystone wants
+//! another one.
 
 use http::{Request, StatusCode};
 use serde_json::{Value, json};
@@ -50,8 +51,15 @@ impl Keystone {
     /// # Errors
     /// The bundle has no certificates, or none is given and the system has none either.
     pub fn new(access: Access) -> Result<Self, KeystoneError> {
-        let Access { keystone, bundle, user, password, called } = access;
-        // All requests go to what is below it: no address of the catalogue is used, and no redirection is followed.
+        let Access {
+            keystone,
+            bundle,
+            user,
+            password,
+            called,
+        } = access;
+        // All requests go to what is below it: no address of the catalogue is used, and no
+        // redirection is followed.
         let root = keystone.to().api();
         let web = Web::new(bundle.as_deref()).map_err(|error| {
             let why = match error {
@@ -60,20 +68,34 @@ impl Keystone {
             };
             KeystoneError::Access { root: root.clone(), why }
         })?;
-        Ok(Self { web, root, user, password, called, session: Mutex::new(None) })
+        Ok(Self {
+            web,
+            root,
+            user,
+            password,
+            called,
+            session: Mutex::new(None),
+        })
     }
 
     /// The list that a path of the API gives under this name.
-    pub(super) async fn list(&self, (path, field): (String, &str)) -> Result<Vec<Value>, KeystoneError> {
+    pub(super) async fn list(
+        &self,
+        (path, field): (String, &str),
+    ) -> Result<Vec<Value>, KeystoneError> {
         let answer = self.request("GET", &path, None, &[]).await?;
         let Some(Value::Array(list)) = answer.1.get(field) else {
-            return Err(KeystoneError::NotKeystone { call: format!("GET {path}"), root: self.root.clone(), status: answer.0 });
+            return Err(KeystoneError::NotKeystone {
+                call: format!("GET {path}"),
+                root: self.root.clone(),
+                status: answer.0,
+            });
         };
         Ok(list.clone())
     }
 
-    /// Sends a request as the administrator, anew with a fresh token where the kept one counts no more. `secrets` are values in the body that must
-    /// not be shown.
+    /// Sends a request as the administrator, anew with a fresh token where the kept one counts no
+    /// more. `secrets` are values in the body that must not be shown.
     pub(super) async fn request(
         &self,
         method: &str,
@@ -108,34 +130,69 @@ impl Keystone {
         // Held meanwhile, so that requests at once log in once.
         let mut kept = self.session.lock().await;
         *kept = None;
-        let session = self.log_in(&self.called, &self.user, &self.password, Scope::System).await?;
+        let session = self
+            .log_in(&self.called, &self.user, &self.password, Scope::System)
+            .await?;
         *kept = Some(session.clone());
         Ok(session)
     }
 
     /// A token for a user of the domain whose name is no secret.
-    pub(super) async fn login(&self, user: &str, password: &str, scope: Scope<'_>) -> Result<Session, KeystoneError> {
-        self.log_in(&format!("user {user:?}"), user, password, scope).await
+    pub(super) async fn login(
+        &self,
+        user: &str,
+        password: &str,
+        scope: Scope<'_>,
+    ) -> Result<Session, KeystoneError> {
+        self.log_in(&format!("user {user:?}"), user, password, scope)
+            .await
     }
 
-    async fn log_in(&self, called: &str, user: &str, password: &str, scope: Scope<'_>) -> Result<Session, KeystoneError> {
+    async fn log_in(
+        &self,
+        called: &str,
+        user: &str,
+        password: &str,
+        scope: Scope<'_>,
+    ) -> Result<Session, KeystoneError> {
         const PATH: &str = "/auth/tokens";
         let domain = json!({"name": DOMAIN});
         let identity = json!({"methods": ["password"], "password": {"user": {"name": user, "domain": domain, "password": password}}});
         let (scope, told) = match scope {
-            Scope::System => (json!({"system": {"all": true}}), " to administer it (scope system)"),
-            Scope::Project(name) => (json!({"project": {"name": name, "domain": domain}}), " to project service"),
+            Scope::System => (
+                json!({"system": {"all": true}}),
+                " to administer it (scope system)",
+            ),
+            Scope::Project(name) => (
+                json!({"project": {"name": name, "domain": domain}}),
+                " to project service",
+            ),
             Scope::None => (json!("unscoped"), ""),
         };
         let body = json!({"auth": {"identity": identity, "scope": scope}});
         let (status, answer, token) = self.exchange("POST", PATH, Some(&body), None).await?;
-        let text = |path: &str| answer.pointer(path).and_then(Value::as_str).map(str::to_owned);
+        let text = |path: &str| {
+            answer
+                .pointer(path)
+                .and_then(Value::as_str)
+                .map(str::to_owned)
+        };
         match token.zip(text("/token/user/domain/id")) {
             Some((token, domain)) if status.is_success() => Ok(Session { token, domain }),
             // A value of any key may have been sent as the name.
             _ => Err(match message(&answer, &[password, user]) {
-                Some(message) => KeystoneError::Login { root: self.root.clone(), called: called.to_owned(), scope: told, status, message },
-                None => KeystoneError::NotKeystone { call: format!("POST {PATH}"), root: self.root.clone(), status },
+                Some(message) => KeystoneError::Login {
+                    root: self.root.clone(),
+                    called: called.to_owned(),
+                    scope: told,
+                    status,
+                    message,
+                },
+                None => KeystoneError::NotKeystone {
+                    call: format!("POST {PATH}"),
+                    root: self.root.clone(),
+                    status,
+                },
             }),
         }
     }
@@ -148,7 +205,9 @@ impl Keystone {
         body: Option<&Value>,
         session: Option<&Session>,
     ) -> Result<(StatusCode, Value), KeystoneError> {
-        self.exchange(method, path, body, session).await.map(|(status, answer, _)| (status, answer))
+        self.exchange(method, path, body, session)
+            .await
+            .map(|(status, answer, _)| (status, answer))
     }
 
     /// The answer, unless Keystone refuses.
@@ -164,7 +223,12 @@ impl Keystone {
         }
         let (call, root) = (format!("{method} {path}"), self.root.clone());
         Err(match message(&answer, secrets) {
-            Some(message) => KeystoneError::Refused { call, root, status, message },
+            Some(message) => KeystoneError::Refused {
+                call,
+                root,
+                status,
+                message,
+            },
             None => KeystoneError::NotKeystone { call, root, status },
         })
     }
@@ -178,17 +242,37 @@ impl Keystone {
         session: Option<&Session>,
     ) -> Result<(StatusCode, Value, Option<String>), KeystoneError> {
         let call = || format!("{method} {path}");
-        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.root)).header("accept", "application/json");
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.root))
+            .header("accept", "application/json");
         if let Some(session) = session {
             request = request.header("x-auth-token", &session.token);
         }
         if body.is_some() {
             request = request.header("content-type", "application/json");
         }
-        let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
-        let request = request.body(body).map_err(|error| KeystoneError::Access { root: self.root.clone(), why: error.to_string() })?;
-        let answer = self.web.send(request).await.map_err(|web| KeystoneError::Web { call: call(), root: self.root.clone(), web })?;
-        let token = answer.headers().get("x-subject-token").and_then(|token| token.to_str().ok()).map(str::to_owned);
+        let body = body
+            .map(|body| body.to_string().into_bytes())
+            .unwrap_or_default();
+        let request = request.body(body).map_err(|error| KeystoneError::Access {
+            root: self.root.clone(),
+            why: error.to_string(),
+        })?;
+        let answer = self
+            .web
+            .send(request)
+            .await
+            .map_err(|web| KeystoneError::Web {
+                call: call(),
+                root: self.root.clone(),
+                web,
+            })?;
+        let token = answer
+            .headers()
+            .get("x-subject-token")
+            .and_then(|token| token.to_str().ok())
+            .map(str::to_owned);
         // What is no JSON has no field that is looked for.
         let content = serde_json::from_slice(answer.body()).unwrap_or_default();
         Ok((answer.status(), content, token))
@@ -213,7 +297,13 @@ mod tests {
     #[test]
     fn a_quoted_password_is_hidden() {
         let answer = json!({"error": {"code": 400, "message": "Invalid input for field 'password': 'geheim' is too short. "}});
-        assert_eq!(message(&answer, &["", "geheim"]).as_deref(), Some("Invalid input for field 'password': '<hidden>' is too short."));
-        assert_eq!(message(&json!({"message": "not Keystone's form"}), &[]), None);
+        assert_eq!(
+            message(&answer, &["", "geheim"]).as_deref(),
+            Some("Invalid input for field 'password': '<hidden>' is too short.")
+        );
+        assert_eq!(
+            message(&json!({"message": "not Keystone's form"}), &[]),
+            None
+        );
     }
 }

@@ -6,8 +6,7 @@ use weft_plan::report::FailureClass;
 use weft_runtime::web::WebError;
 
 /// Where the details are that status does not have.
-const IN_LOG: &str =
-    "The details are in the operator's log; status has them where the operator's administrator lists the address (--keystone-urls)";
+const IN_LOG: &str = "The details are in the operator's log; status has them where the operator's administrator lists the address (--keystone-urls)";
 
 /// Why Keystone could not be asked, or refused.
 #[derive(Debug, thiserror::Error)]
@@ -31,7 +30,9 @@ pub enum KeystoneError {
         web: WebError,
     },
     /// A user is not let in.
-    #[error("Keystone at {root} does not let in {called} of domain Default{scope}: {status} {message}")]
+    #[error(
+        "Keystone at {root} does not let in {called} of domain Default{scope}: {status} {message}"
+    )]
     Login {
         /// the address of the API
         root: String,
@@ -82,42 +83,75 @@ pub enum KeystoneError {
 }
 
 impl KeystoneError {
-    /// The same for status, where it may be read by somebody who has chosen the address without being allowed to ask it: nothing that would tell one host,
-    /// port or server from another, and no word of theirs.
+    /// The same for status, where it may be read by somebody who has chosen the address without
+    /// being allowed to ask it: nothing that would tell one host, port or server from another, and
+    /// no word of theirs.
     pub fn without_details(&self) -> String {
         match self {
-            Self::Login { root, called, scope, status: StatusCode::UNAUTHORIZED, .. } => {
-                format!("Keystone at {root} does not let in {called} of domain Default{scope}: 401. {IN_LOG}")
+            Self::Login {
+                root,
+                called,
+                scope,
+                status: StatusCode::UNAUTHORIZED,
+                ..
+            } => {
+                format!(
+                    "Keystone at {root} does not let in {called} of domain Default{scope}: 401. {IN_LOG}"
+                )
             }
             // A login has come before: whoever gave the address has a user there.
-            Self::Refused { root, call, status, .. } => format!("Keystone at {root} refuses {call}: {status}{}. {IN_LOG}", advice(*status)),
+            Self::Refused {
+                root, call, status, ..
+            } => format!(
+                "Keystone at {root} refuses {call}: {status}{}. {IN_LOG}",
+                advice(*status)
+            ),
             Self::Access { .. } | Self::PasswordRefused { .. } | Self::Found(_) => self.to_string(),
             Self::Web { root, .. } | Self::Login { root, .. } | Self::NotKeystone { root, .. } => {
-                format!("Keystone at {root} does not answer as Keystone does: is this the address, and does Keystone run? {IN_LOG}")
+                format!(
+                    "Keystone at {root} does not answer as Keystone does: is this the address, and does Keystone run? {IN_LOG}"
+                )
             }
         }
     }
 
-    /// Whether no Keystone has answered: the failure, and when it comes, says something about the host.
+    /// Whether no Keystone has answered: the failure, and when it comes, says something about the
+    /// host.
     pub fn is_about_host(&self) -> bool {
         match self {
             Self::Login { status, .. } => *status != StatusCode::UNAUTHORIZED,
             Self::Web { .. } | Self::NotKeystone { .. } => true,
-            Self::Access { .. } | Self::Refused { .. } | Self::PasswordRefused { .. } | Self::Found(_) => false,
+            Self::Access { .. }
+            | Self::Refused { .. }
+            | Self::PasswordRefused { .. }
+            | Self::Found(_) => false,
         }
     }
 
     /// How soon another attempt makes sense.
     pub fn class(&self) -> FailureClass {
         match self {
-            Self::Web { web: WebError::Connection(_) | WebError::Timeout, .. } => FailureClass::Transient,
-            Self::Login { status, .. } | Self::Refused { status, .. } | Self::NotKeystone { status, .. }
-                if status.is_server_error() || matches!(*status, StatusCode::TOO_MANY_REQUESTS | StatusCode::CONFLICT) =>
+            Self::Web {
+                web: WebError::Connection(_) | WebError::Timeout,
+                ..
+            } => FailureClass::Transient,
+            Self::Login { status, .. }
+            | Self::Refused { status, .. }
+            | Self::NotKeystone { status, .. }
+                if status.is_server_error()
+                    || matches!(
+                        *status,
+                        StatusCode::TOO_MANY_REQUESTS | StatusCode::CONFLICT
+                    ) =>
             {
                 FailureClass::Transient
             }
-            Self::Login { .. } | Self::Refused { .. } | Self::PasswordRefused { .. } => FailureClass::Forbidden,
-            Self::Access { .. } | Self::Web { .. } | Self::NotKeystone { .. } | Self::Found(_) => FailureClass::Invalid,
+            Self::Login { .. } | Self::Refused { .. } | Self::PasswordRefused { .. } => {
+                FailureClass::Forbidden
+            }
+            Self::Access { .. } | Self::Web { .. } | Self::NotKeystone { .. } | Self::Found(_) => {
+                FailureClass::Invalid
+            }
         }
     }
 }
@@ -128,7 +162,9 @@ fn way_out(web: &WebError) -> &'static str {
             ": put the certificate of who has signed it into the Secret that keystone.external.caBundleSecretName or tls.caBundleSecretName names, \
              under tls-ca-bundle.pem"
         }
-        WebError::Connection(_) | WebError::Timeout => ": is this the address, and does Keystone run?",
+        WebError::Connection(_) | WebError::Timeout => {
+            ": is this the address, and does Keystone run?"
+        }
         WebError::Bundle | WebError::Tls(_) => "",
     }
 }

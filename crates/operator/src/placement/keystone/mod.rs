@@ -1,7 +1,8 @@
-//! Direct registration: Placement's user, service and endpoints in Keystone, by requests to Keystone.
+//! Direct registration: Placement's user, service and endpoints in Keystone, by requests to
+//! Keystone.
 //!
-//! What is wanted and what differs is decided by `weft_placement::registration`; here is the way to Keystone ([`Keystone`]) and the steps on it
-//! ([`registration`]).
+//! What is wanted and what differs is decided by `weft_placement::registration`; here is the way to
+//! Keystone ([`Keystone`]) and the steps on it ([`registration`]).
 
 mod client;
 mod error;

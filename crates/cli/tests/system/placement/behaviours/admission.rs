@@ -10,9 +10,22 @@ use crate::placement::site::*;
 async fn refused(site: &Site<'_>, spec: Value) -> String {
     let object = json!({"apiVersion": "placement.openstack.org/v1beta1", "kind": "PlacementAPI", "metadata": {"name": NAME, "namespace": site.namespace}, "spec": spec});
     let api = site.cluster.api(kinds::PLACEMENT_API, &site.namespace);
-    let error = api.patch(NAME, &PatchParams::apply("test").force(), &Patch::Apply(&object)).await.unwrap_err();
-    let kube::Error::Api(status) = error else { panic!("{error}") };
-    assert_eq!((status.code, status.reason.as_str()), (422, "Invalid"), "{status:?}");
+    let error = api
+        .patch(
+            NAME,
+            &PatchParams::apply("test").force(),
+            &Patch::Apply(&object),
+        )
+        .await
+        .unwrap_err();
+    let kube::Error::Api(status) = error else {
+        panic!("{error}")
+    };
+    assert_eq!(
+        (status.code, status.reason.as_str()),
+        (422, "Invalid"),
+        "{status:?}"
+    );
     status.message.clone()
 }
 
@@ -20,13 +33,20 @@ async fn refused(site: &Site<'_>, spec: Value) -> String {
 pub async fn has_the_defaults(site: &Site<'_>) {
     site.placement(json!({})).await;
     let spec = site.wait_there(kinds::PLACEMENT_API, NAME).await["spec"].clone();
-    assert_eq!((&spec["apiTimeout"], &spec["containerImage"]), (&json!(60), &Value::Null));
+    assert_eq!(
+        (&spec["apiTimeout"], &spec["containerImage"]),
+        (&json!(60), &Value::Null)
+    );
 }
 
 pub async fn uses_the_given_values(site: &Site<'_>) {
-    site.placement(json!({"containerImage": "custom-image", "apiTimeout": 120})).await;
+    site.placement(json!({"containerImage": "custom-image", "apiTimeout": 120}))
+        .await;
     let spec = site.wait_there(kinds::PLACEMENT_API, NAME).await["spec"].clone();
-    assert_eq!((&spec["containerImage"], &spec["apiTimeout"]), (&json!("custom-image"), &json!(120)));
+    assert_eq!(
+        (&spec["containerImage"], &spec["apiTimeout"]),
+        (&json!("custom-image"), &json!(120))
+    );
 }
 
 pub async fn rejects_a_wrong_default_config_overwrite(site: &Site<'_>) {

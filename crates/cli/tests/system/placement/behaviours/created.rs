@@ -24,13 +24,28 @@ pub async fn should_have_the_spec_fields_defaulted(site: &Site<'_>) {
 
 pub async fn should_have_the_status_fields_initialized(site: &Site<'_>) {
     site.placement(json!({})).await;
-    let status = site.wait_placement("has a status", |live| live["status"]["conditions"].is_array()).await["status"].clone();
-    assert_eq!((&status["hash"], &status["databaseHostname"], &status["readyCount"]), (&Value::Null, &Value::Null, &json!(0)));
+    let status = site
+        .wait_placement("has a status", |live| {
+            live["status"]["conditions"].is_array()
+        })
+        .await["status"]
+        .clone();
+    assert_eq!(
+        (
+            &status["hash"],
+            &status["databaseHostname"],
+            &status["readyCount"]
+        ),
+        (&Value::Null, &Value::Null, &json!(0))
+    );
 }
 
 pub async fn should_have_a_finalizer(site: &Site<'_>) {
     site.placement(json!({})).await;
-    site.wait(kinds::PLACEMENT_API, NAME, "has the finalizer", |live| has_finalizer(live, FINALIZER)).await;
+    site.wait(kinds::PLACEMENT_API, NAME, "has the finalizer", |live| {
+        has_finalizer(live, FINALIZER)
+    })
+    .await;
 }
 
 pub async fn should_not_create_a_config_map(site: &Site<'_>) {
@@ -42,8 +57,16 @@ pub async fn should_not_create_a_config_map(site: &Site<'_>) {
 async fn no_config(site: &Site<'_>) {
     let maps = site.all(kinds::CONFIG_MAP).await;
     // Every namespace has that one.
-    assert!(maps.iter().all(|map| map["metadata"]["name"] == "kube-root-ca.crt"), "{maps:#?}");
-    assert!(site.get(kinds::SECRET, &format!("{NAME}-config-data")).await.is_none());
+    assert!(
+        maps.iter()
+            .all(|map| map["metadata"]["name"] == "kube-root-ca.crt"),
+        "{maps:#?}"
+    );
+    assert!(
+        site.get(kinds::SECRET, &format!("{NAME}-config-data"))
+            .await
+            .is_none()
+    );
 }
 
 pub async fn should_have_input_not_ready_and_unknown_conditions_initialized(site: &Site<'_>) {
@@ -51,7 +74,10 @@ pub async fn should_have_input_not_ready_and_unknown_conditions_initialized(site
     let live = site.wait_is("InputReady", "False").await;
     assert_eq!(live["status"]["conditions"].as_array().unwrap().len(), 14);
     assert_eq!(with_status(&live, "False"), ["Ready", "InputReady"]);
-    assert_eq!(with_status(&live, "True"), ["RoleBindingReady", "RoleReady", "ServiceAccountReady"]);
+    assert_eq!(
+        with_status(&live, "True"),
+        ["RoleBindingReady", "RoleReady", "ServiceAccountReady"]
+    );
     let unknown = [
         ("CreateServiceReady", "Create service not started"),
         ("DBReady", "DB create not started"),
@@ -66,35 +92,57 @@ pub async fn should_have_input_not_ready_and_unknown_conditions_initialized(site
     assert_eq!(with_status(&live, "Unknown"), unknown.map(|(name, _)| name));
     for (name, message) in unknown {
         let said = condition(&live["status"], name);
-        assert_eq!((&said["reason"], &said["message"]), (&json!("Init"), &json!(message)), "{name}");
+        assert_eq!(
+            (&said["reason"], &said["message"]),
+            (&json!("Init"), &json!(message)),
+            "{name}"
+        );
     }
     // The Secret that is missing is named.
     let said = condition(&live["status"], "InputReady");
     assert_eq!(
         (&said["reason"], &said["severity"], &said["message"]),
-        (&json!("Error"), &json!("Warning"), &json!(format!("Input data resources missing: secret/{SECRET}")))
+        (
+            &json!("Error"),
+            &json!("Warning"),
+            &json!(format!("Input data resources missing: secret/{SECRET}"))
+        )
     );
 }
 
 pub async fn reports_that_input_is_not_ready(site: &Site<'_>) {
-    site.secret(SECRET, &[("AnotherPassword", "12345678")]).await;
+    site.secret(SECRET, &[("AnotherPassword", "12345678")])
+        .await;
     site.placement(json!({})).await;
-    let why = format!("field not found in Secret: field 'PlacementPassword' not found in secret/{SECRET}");
-    site.wait_says("InputReady", "False", "Error", &format!("Input data error occurred {why}")).await;
+    let why = format!(
+        "field not found in Secret: field 'PlacementPassword' not found in secret/{SECRET}"
+    );
+    site.wait_says(
+        "InputReady",
+        "False",
+        "Error",
+        &format!("Input data error occurred {why}"),
+    )
+    .await;
     // The key comes, by a watch.
     site.password("12345678").await;
-    site.wait_says("InputReady", "True", "Ready", "Input data complete").await;
+    site.wait_says("InputReady", "True", "Ready", "Input data complete")
+        .await;
 }
 
 pub async fn should_have_input_ready(site: &Site<'_>) {
     site.password("12345678").await;
     site.placement(json!({})).await;
-    site.wait_says("InputReady", "True", "Ready", "Input data complete").await;
+    site.wait_says("InputReady", "True", "Ready", "Input data complete")
+        .await;
     // Without a KeystoneAPI it comes no further.
     site.galera().await;
     site.plays_mariadb(ACCOUNT).await;
     let live = site.wait_is("ServiceConfigReady", "False").await;
-    assert_eq!(condition(&live["status"], "ServiceConfigReady")["reason"], "Requested");
+    assert_eq!(
+        condition(&live["status"], "ServiceConfigReady")["reason"],
+        "Requested"
+    );
 }
 
 pub async fn should_not_create_a_config_map_with_the_secret(site: &Site<'_>) {

@@ -9,18 +9,44 @@ pub async fn creates_mariadb_database(site: &Site<'_>) {
     site.inputs().await;
     site.placement(json!({})).await;
     let database = site.wait_there(kinds::MARIADB_DATABASE, "placement").await;
-    assert_eq!((&database["spec"]["name"], &database["metadata"]["labels"]["dbName"]), (&json!("placement"), &json!("openstack")));
+    assert_eq!(
+        (
+            &database["spec"]["name"],
+            &database["metadata"]["labels"]["dbName"]
+        ),
+        (&json!("placement"), &json!("openstack"))
+    );
     assert!(has_finalizer(&database, FINALIZER));
-    assert_eq!(database["metadata"]["ownerReferences"][0]["kind"], "PlacementAPI");
-    site.wait_says("DBReady", "False", "Requested", "DB create job still running").await;
+    assert_eq!(
+        database["metadata"]["ownerReferences"][0]["kind"],
+        "PlacementAPI"
+    );
+    site.wait_says(
+        "DBReady",
+        "False",
+        "Requested",
+        "DB create job still running",
+    )
+    .await;
     site.plays_mariadb(ACCOUNT).await;
-    let live = site.wait_says("DBReady", "True", "Ready", "DB create completed").await;
-    assert_eq!(live["status"]["databaseHostname"], format!("hostname-for-openstack.{}.svc", site.namespace));
+    let live = site
+        .wait_says("DBReady", "True", "Ready", "DB create completed")
+        .await;
+    assert_eq!(
+        live["status"]["databaseHostname"],
+        format!("hostname-for-openstack.{}.svc", site.namespace)
+    );
 }
 
 pub async fn should_have_config_ready(site: &Site<'_>) {
     site.with_database(json!({})).await;
-    site.wait_says("ServiceConfigReady", "True", "Ready", "Service config create completed").await;
+    site.wait_says(
+        "ServiceConfigReady",
+        "True",
+        "Ready",
+        "Service config create completed",
+    )
+    .await;
 }
 
 pub async fn should_create_a_configuration_secret(site: &Site<'_>) {
@@ -30,8 +56,13 @@ pub async fn should_create_a_configuration_secret(site: &Site<'_>) {
     site.wait_is("ServiceConfigReady", "True").await;
     let (conf, namespace) = (site.file("placement.conf").await, &site.namespace);
     let account = site.wait_there(kinds::MARIADB_ACCOUNT, ACCOUNT).await;
-    let secret = site.wait_there(kinds::SECRET, &format!("{ACCOUNT}-db-secret")).await;
-    let (user, password) = (account["spec"]["userName"].as_str().unwrap(), decoded(&secret["data"]["DatabasePassword"]));
+    let secret = site
+        .wait_there(kinds::SECRET, &format!("{ACCOUNT}-db-secret"))
+        .await;
+    let (user, password) = (
+        account["spec"]["userName"].as_str().unwrap(),
+        decoded(&secret["data"]["DatabasePassword"]),
+    );
     for line in [
         format!("auth_url = http://keystone-internal.{namespace}.svc:5000"),
         format!("www_authenticate_uri = http://keystone-public.{namespace}.svc:5000"),
@@ -54,19 +85,51 @@ pub async fn should_set_region_name_in_keystone_authtoken_section(site: &Site<'_
     site.wait_is("ServiceConfigReady", "True").await;
     assert!(!site.file("placement.conf").await.contains("region_name"));
     // A region that comes later counts, too.
-    site.says(kinds::KEYSTONE_API, "keystone", json!({"region": "RegionTwo"})).await;
-    site.wait(kinds::SECRET, &format!("{NAME}-config-data"), "has the region", |secret| {
-        decoded(&secret["data"]["placement.conf"]).lines().any(|line| line == "region_name = RegionTwo")
-    })
+    site.says(
+        kinds::KEYSTONE_API,
+        "keystone",
+        json!({"region": "RegionTwo"}),
+    )
+    .await;
+    site.wait(
+        kinds::SECRET,
+        &format!("{NAME}-config-data"),
+        "has the region",
+        |secret| {
+            decoded(&secret["data"]["placement.conf"])
+                .lines()
+                .any(|line| line == "region_name = RegionTwo")
+        },
+    )
     .await;
 }
 
-/// Of the original's two rules that for pods is never used, and that for security context constraints only where there are such; see `becomes_openshift`.
+/// Of the original's two rules that for pods is never used, and that for security context
+/// constraints only where there are such; see `becomes_openshift`.
 pub async fn creates_service_account_and_on_openshift_role_and_rolebinding(site: &Site<'_>) {
     site.placement(json!({})).await;
-    site.wait_says("ServiceAccountReady", "True", "Ready", "ServiceAccount created").await;
-    let account = site.wait_there(kinds::SERVICE_ACCOUNT, &format!("placement-{NAME}")).await;
+    site.wait_says(
+        "ServiceAccountReady",
+        "True",
+        "Ready",
+        "ServiceAccount created",
+    )
+    .await;
+    let account = site
+        .wait_there(kinds::SERVICE_ACCOUNT, &format!("placement-{NAME}"))
+        .await;
     assert_eq!(account["automountServiceAccountToken"], false);
-    assert!(site.get(kinds::ROLE, &format!("placement-{NAME}-role")).await.is_none());
-    assert!(site.get(kinds::ROLE_BINDING, &format!("placement-{NAME}-rolebinding")).await.is_none());
+    assert!(
+        site.get(kinds::ROLE, &format!("placement-{NAME}-role"))
+            .await
+            .is_none()
+    );
+    assert!(
+        site.get(
+            kinds::ROLE_BINDING,
+            &format!("placement-{NAME}-rolebinding")
+        )
+        .await
+        .is_none()
+    );
 }

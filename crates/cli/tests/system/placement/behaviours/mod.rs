@@ -1,7 +1,9 @@
-//! What placement-operator's own tests say that it does, each as a function with the name that it has there, as far as that is a name; and what they leave
-//! open. Where Weft differs on purpose, `docs/compatibility.md` has the reason, and the function says what Weft does instead.
+//! What placement-operator's own tests say that it does, each as a function with the name that it
+//! has there, as far as that is a name; and what they leave open. Where Weft differs on purpose,
+//! `docs/compatibility.md` has the reason, and the function says what Weft does instead.
 //!
-//! Each has a namespace of its own on one control plane. The other operators are played by writing into the status of their objects.
+//! Each has a namespace of its own on one control plane. The other operators are played by writing
+//! into the status of their objects.
 
 mod admission;
 mod created;
@@ -30,7 +32,10 @@ pub const UNREADY: &str = "registry.test/unready";
 /// How many run at once.
 const AT_ONCE: usize = 6;
 
-type Behaviour = (&'static str, for<'a> fn(&'a Site<'a>) -> LocalBoxFuture<'a, ()>);
+type Behaviour = (
+    &'static str,
+    for<'a> fn(&'a Site<'a>) -> LocalBoxFuture<'a, ()>,
+);
 
 /// Functions with their names.
 macro_rules! behaviours {
@@ -83,28 +88,55 @@ async fn placement_does_what_placement_operator_did() {
     let behaviours = BEHAVIOURS.iter().filter(|(name, _)| name.contains(&chosen));
 
     let stages = vec![Stage::stuck(Pods::with_image(UNREADY), Stuck::Unready)];
-    let cluster =
-        Cluster::start(ClusterOptions { stages, manifests: &["--domains", "placement", "--placement-namespaces", "*"], ..options() }).await;
-    let network = include_str!("../../../../../../components/network-attachment-definition/crd.yaml");
+    let cluster = Cluster::start(ClusterOptions {
+        stages,
+        manifests: &["--domains", "placement", "--placement-namespaces", "*"],
+        ..options()
+    })
+    .await;
+    let network =
+        include_str!("../../../../../../components/network-attachment-definition/crd.yaml");
     for definitions in [played::MARIADB, played::KEYSTONE, played::TOPOLOGY, network] {
         cluster.apply(definitions).await;
     }
     // Nobody takes over here, and many tests at once may keep it from its lease for a while.
-    let _operator = Operator::start(&cluster, OperatorOptions { lease_seconds: 15, ..Default::default() }).await;
+    let _operator = Operator::start(
+        &cluster,
+        OperatorOptions {
+            lease_seconds: 15,
+            ..Default::default()
+        },
+    )
+    .await;
 
     let ran = futures::stream::iter(behaviours).map(async |(name, behaviour)| {
         let site = Site::new(&cluster, &namespace(name)).await;
         // The message of a panic has been printed by then.
-        let failed = AssertUnwindSafe(behaviour(&site)).catch_unwind().await.is_err();
+        let failed = AssertUnwindSafe(behaviour(&site))
+            .catch_unwind()
+            .await
+            .is_err();
         println!("{name}: {}", if failed { "FAILED" } else { "ok" });
         failed.then_some(*name)
     });
-    let failed: Vec<&str> = ran.buffer_unordered(AT_ONCE).filter_map(std::future::ready).collect().await;
+    let failed: Vec<&str> = ran
+        .buffer_unordered(AT_ONCE)
+        .filter_map(std::future::ready)
+        .collect()
+        .await;
     assert!(failed.is_empty(), "{failed:#?}");
 }
 
 /// A namespace for a behaviour, of 63 characters at most.
 fn namespace(name: &str) -> String {
-    let name = name.split("::").last().unwrap_or_default().replace('_', "-");
-    name.chars().take(50).collect::<String>().trim_end_matches('-').to_owned()
+    let name = name
+        .split("::")
+        .last()
+        .unwrap_or_default()
+        .replace('_', "-");
+    name.chars()
+        .take(50)
+        .collect::<String>()
+        .trim_end_matches('-')
+        .to_owned()
 }

@@ -15,10 +15,23 @@ pub async fn shows_the_deployment_progressing(site: &Site<'_>) {
     let live = site.wait_is("DeploymentReady", "False").await;
     let said = condition(&live["status"], "DeploymentReady");
     assert_eq!(said["reason"], "Requested");
-    assert!(said["message"].as_str().unwrap().starts_with("Deployment in progress"), "{said}");
+    assert!(
+        said["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("Deployment in progress"),
+        "{said}"
+    );
     // Nothing is registered that does not answer.
-    assert!(site.get(kinds::KEYSTONE_SERVICE, "placement").await.is_none());
-    assert_eq!(with_status(&live, "Unknown"), ["KeystoneEndpointReady", "KeystoneServiceReady"]);
+    assert!(
+        site.get(kinds::KEYSTONE_SERVICE, "placement")
+            .await
+            .is_none()
+    );
+    assert_eq!(
+        with_status(&live, "Unknown"),
+        ["KeystoneEndpointReady", "KeystoneServiceReady"]
+    );
 }
 
 /// The original goes on to say that it is in progress.
@@ -37,7 +50,11 @@ pub async fn tells_that_a_rollout_hits_its_deadline(site: &Site<'_>) {
     let live = site
         .wait_placement("it is told", |live| {
             let said = condition(&live["status"], "DeploymentReady");
-            said["reason"] == "Error" && said["message"].as_str().unwrap_or_default().contains("ProgressDeadlineExceeded")
+            said["reason"] == "Error"
+                && said["message"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .contains("ProgressDeadlineExceeded")
         })
         .await;
     assert_eq!(condition(&live["status"], "Ready")["status"], "False");
@@ -46,9 +63,11 @@ pub async fn tells_that_a_rollout_hits_its_deadline(site: &Site<'_>) {
 pub async fn reaches_ready_when_deployment_rollout_finished(site: &Site<'_>) {
     site.with_database(json!({"containerImage": UNREADY})).await;
     site.wait_is("DeploymentReady", "False").await;
-    site.patch(json!({"spec": {"containerImage": "registry.test/placement:2"}})).await;
+    site.patch(json!({"spec": {"containerImage": "registry.test/placement:2"}}))
+        .await;
     site.plays_keystone().await;
-    site.wait_says("DeploymentReady", "True", "Ready", "Deployment completed").await;
+    site.wait_says("DeploymentReady", "True", "Ready", "Deployment completed")
+        .await;
     site.wait_ready().await;
 }
 
@@ -63,13 +82,27 @@ pub async fn removes_the_finalizers_when_deleted(site: &Site<'_>) {
     for (kind, name) in held {
         assert!(site.has_finalizer(kind, name, FINALIZER).await, "{kind}");
         // As its operator does, so that it is still there to look at.
-        site.cluster.patch(kind, &site.namespace, name, json!({"metadata": {"finalizers": [FINALIZER, "test/of-its-operator"]}})).await;
+        site.cluster
+            .patch(
+                kind,
+                &site.namespace,
+                name,
+                json!({"metadata": {"finalizers": [FINALIZER, "test/of-its-operator"]}}),
+            )
+            .await;
     }
     site.delete().await;
     site.wait_gone().await;
     for (kind, name) in held {
         assert!(!site.has_finalizer(kind, name, FINALIZER).await, "{kind}");
-        site.cluster.patch(kind, &site.namespace, name, json!({"metadata": {"finalizers": null}})).await;
+        site.cluster
+            .patch(
+                kind,
+                &site.namespace,
+                name,
+                json!({"metadata": {"finalizers": null}}),
+            )
+            .await;
     }
 }
 
@@ -77,21 +110,46 @@ pub async fn removes_the_finalizers_when_deleted(site: &Site<'_>) {
 pub async fn is_deleted_where_the_account_is_missing(site: &Site<'_>) {
     site.deployed(json!({})).await;
     // While Weft stands by, it would be made again.
-    site.patch(json!({"metadata": {"annotations": {"weft.network/pause": "test"}}})).await;
-    site.cluster.patch(kinds::MARIADB_ACCOUNT, &site.namespace, ACCOUNT, json!({"metadata": {"finalizers": null}})).await;
-    site.cluster.delete(kinds::MARIADB_ACCOUNT, &site.namespace, ACCOUNT).await;
-    site.cluster.delete(kinds::SECRET, &site.namespace, &format!("{ACCOUNT}-db-secret")).await;
+    site.patch(json!({"metadata": {"annotations": {"weft.network/pause": "test"}}}))
+        .await;
+    site.cluster
+        .patch(
+            kinds::MARIADB_ACCOUNT,
+            &site.namespace,
+            ACCOUNT,
+            json!({"metadata": {"finalizers": null}}),
+        )
+        .await;
+    site.cluster
+        .delete(kinds::MARIADB_ACCOUNT, &site.namespace, ACCOUNT)
+        .await;
+    site.cluster
+        .delete(
+            kinds::SECRET,
+            &site.namespace,
+            &format!("{ACCOUNT}-db-secret"),
+        )
+        .await;
     site.delete().await;
     site.patch(json!({"metadata": {"annotations": null}})).await;
     site.wait_gone().await;
-    assert!(!site.has_finalizer(kinds::MARIADB_DATABASE, "placement", FINALIZER).await);
+    assert!(
+        !site
+            .has_finalizer(kinds::MARIADB_DATABASE, "placement", FINALIZER)
+            .await
+    );
 }
 
-/// With everything in it that holds each other: the peers wait for Weft, and the namespace for all of them.
+/// With everything in it that holds each other: the peers wait for Weft, and the namespace for all
+/// of them.
 pub async fn goes_with_its_namespace(site: &Site<'_>) {
-    site.secret("ac", &[("AC_ID", "a"), ("AC_SECRET", "b")]).await;
+    site.secret("ac", &[("AC_ID", "a"), ("AC_SECRET", "b")])
+        .await;
     site.put(json!({"apiVersion": "topology.openstack.org/v1beta1", "kind": "Topology", "metadata": {"name": "zones"}, "spec": {}})).await;
-    site.deployed(json!({"topologyRef": {"name": "zones"}, "auth": {"applicationCredentialSecret": "ac"}})).await;
+    site.deployed(
+        json!({"topologyRef": {"name": "zones"}, "auth": {"applicationCredentialSecret": "ac"}}),
+    )
+    .await;
     for (kind, name) in [
         (kinds::MARIADB_DATABASE, "placement"),
         (kinds::MARIADB_ACCOUNT, ACCOUNT),
@@ -99,12 +157,20 @@ pub async fn goes_with_its_namespace(site: &Site<'_>) {
         (kinds::KEYSTONE_ENDPOINT, "placement"),
     ] {
         let finalizers = json!({"metadata": {"finalizers": [FINALIZER, "test/of-its-operator"]}});
-        site.cluster.patch(kind, &site.namespace, name, finalizers).await;
+        site.cluster
+            .patch(kind, &site.namespace, name, finalizers)
+            .await;
     }
-    site.cluster.delete(kinds::NAMESPACE, "", &site.namespace).await;
+    site.cluster
+        .delete(kinds::NAMESPACE, "", &site.namespace)
+        .await;
     wait_until(&format!("{} is gone", site.namespace), async || {
         site.peers_let_go().await;
-        match site.cluster.get(kinds::NAMESPACE, "", &site.namespace).await {
+        match site
+            .cluster
+            .get(kinds::NAMESPACE, "", &site.namespace)
+            .await
+        {
             None => Ok(()),
             Some(live) => Err(format!("{:#}", live["status"])),
         }
