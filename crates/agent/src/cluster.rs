@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use weft_api::node_network::{
     NODE_LABEL, NodeNetworkConfigurationEnactment, NodeNetworkState, node_label,
 };
-use weft_runtime::stream::{self, News, Selection};
+use weft_runtime::store::stream::{self, News, Selection};
 
 /// How long a request may take.
 pub const REQUEST_LIMIT: Duration = Duration::from_secs(30);

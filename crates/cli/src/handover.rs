@@ -11,8 +11,8 @@ use weft_placement::{
 };
 use weft_plan::{Kind, ObjectKey, kinds, manager};
 use weft_runtime::{
-    objects::Objects,
-    release::{Entry, labelled_list},
+    inspect::release::{Entry, labelled_list},
+    reconcile::objects::Objects,
 };
 
 use crate::{

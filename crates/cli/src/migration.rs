@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use anyhow::Result;
 use serde_json::{Value, json};
 use weft_plan::{ObjectKey, is_at_rest, kinds};
-use weft_runtime::presence;
+use weft_runtime::inspect::presence;
 
 use crate::{
     commands::plan::plan,

@@ -11,11 +11,11 @@ use kube::{
 use serde_json::Value;
 use weft_plan::{Domain, Inventory, OWNER_LABEL, Owner, kinds, report::FailureClass};
 use weft_runtime::{
-    cluster::{self, Cluster},
+    api_server::cluster::{self, Cluster},
+    inspect::presence::{self, Leader, Operator},
     metrics::Metrics,
-    objects::Objects,
-    presence::{self, Leader, Operator},
-    stored::StoredError,
+    reconcile::objects::Objects,
+    reconcile::stored::StoredError,
 };
 
 use crate::domains::{Entry, Environment};

@@ -15,9 +15,9 @@ use weft_placement::{
 };
 use weft_plan::{Kind, Manifest, OWNER_LABEL, ObjectKey, Owner, Unit, drift, kinds};
 use weft_runtime::{
-    presence,
-    preview::{self as changes, Action, Change, Preview, UnitPreview},
-    seniority,
+    inspect::presence,
+    inspect::preview::{self as changes, Action, Change, Preview, UnitPreview},
+    reconcile::seniority,
 };
 
 use crate::{

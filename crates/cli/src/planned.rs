@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 use weft_plan::{Deviation, Difference, ObjectKey, PAUSE_ANNOTATION, What, pod_template_changes};
-use weft_runtime::preview::{Action, Change, Preview};
+use weft_runtime::inspect::preview::{Action, Change, Preview};
 
 use crate::output::Style;
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use weft_plan::rollout::Rollout;
-use weft_runtime::overview::{Component, Overview, Presence, Workload};
+use weft_runtime::inspect::overview::{Component, Overview, Presence, Workload};
 
 use crate::{
     online::{HOW_TO_INSTALL, Site},

@@ -9,7 +9,9 @@ use std::{
 use anyhow::{Result, bail};
 use serde_json::Value;
 use weft_plan::{ObjectKey, Owner, Stage, deletion, kinds};
-use weft_runtime::{pass::FINALIZER, presence, removal, stored};
+use weft_runtime::{
+    inspect::presence, inspect::removal, reconcile::pass::FINALIZER, reconcile::stored,
+};
 
 use crate::{
     domains::Entry,

@@ -407,10 +407,13 @@ fn every_condition_reason_and_event_is_listed_and_nothing_else() {
         TYPES[..6].iter().map(|name| (*name).to_owned()).collect()
     );
 
-    let mut events = all(text_of("runtime/src/events.rs"), r#"reason: "([A-Za-z]+)""#);
+    let mut events = all(
+        text_of("runtime/src/reconcile/events.rs"),
+        r#"reason: "([A-Za-z]+)""#,
+    );
     events.extend(
         all(
-            text_of("runtime/src/events.rs"),
+            text_of("runtime/src/reconcile/events.rs"),
             r#"reason: format!\("([A-Za-z]+): "#,
         )
         .into_iter()
@@ -418,7 +421,7 @@ fn every_condition_reason_and_event_is_listed_and_nothing_else() {
     );
     // Conditions that are events under their own name.
     events.extend(all(
-        text_of("runtime/src/events.rs"),
+        text_of("runtime/src/reconcile/events.rs"),
         r#"\("([A-Z][A-Za-z]+)", (?:true|false)\)"#,
     ));
     events.extend(

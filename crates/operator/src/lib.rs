@@ -76,9 +76,9 @@ mod tests {
     use serde_json::{Value, json};
     use weft_plan::{Kind, kinds};
     use weft_runtime::{
-        cache::{Change, Source},
-        pass::held_by_another,
-        watch::Shared,
+        reconcile::pass::held_by_another,
+        store::cache::{Change, Source},
+        store::watch::Shared,
     };
 
     use super::*;

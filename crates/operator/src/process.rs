@@ -8,17 +8,17 @@ use tokio_util::sync::CancellationToken;
 use weft_placement::domain::{KEYSTONES_VARIABLE, NAMESPACES_VARIABLE};
 use weft_plan::{Domain, LogLevel, ProcessSettings, kinds};
 use weft_runtime::{
-    client,
-    cluster::Cluster,
-    controller::{self, Controller},
-    fence::Fence,
-    lease::{self, LeaseConfig},
+    api_server::client,
+    api_server::cluster::Cluster,
+    api_server::fence::Fence,
+    leader::lease::{self, LeaseConfig},
     metrics::Metrics,
-    metrics_server::{self, MetricsServer},
     process::Wishes,
-    rewind::Rewind,
-    server::{self, Probes},
-    watch::Shared,
+    reconcile::controller::{self, Controller},
+    serve::metrics::{self, MetricsServer},
+    serve::probes::{self, Probes},
+    store::rewind::Rewind,
+    store::watch::Shared,
 };
 
 use crate::{
@@ -213,7 +213,7 @@ pub async fn run(
     let listener = listen(options.probe_address).await?;
     tracing::info!(address = %listener.local_addr()?, domains = options.domains.join(","), "serving /healthz and /readyz");
     let beside = (options.metrics == MetricsAddress::Probes).then(|| metrics.clone());
-    let mut probes = tokio::spawn(server::serve(
+    let mut probes = tokio::spawn(probes::serve(
         listener,
         Probes {
             caches,
@@ -224,7 +224,7 @@ pub async fn run(
     if let (MetricsAddress::At(address), Some(cluster)) = (options.metrics, reviewer) {
         let listener = listen(address).await?;
         tracing::info!(metrics = %listener.local_addr()?, "serving /metrics over HTTPS");
-        tokio::spawn(metrics_server::tell_shortcomings(wishes.subscribe()));
+        tokio::spawn(metrics::tell_shortcomings(wishes.subscribe()));
         tokio::spawn(
             MetricsServer::new(cluster, metrics, wishes.subscribe()).serve(listener, stop.clone()),
         );

@@ -1,42 +1,21 @@
-//! The shell over the Kubernetes client: watches, apply, inventory, status, events, leader lease,
-//! metrics and shutdown.
+//! The engine over the Kubernetes client, in rooms that show the flow. A room uses the rooms above
+//! it in this list, and none below:
+//!
+//! - [`backoff`], [`heap`], [`metrics`] and [`process`] are small tools for all rooms.
+//! - [`api_server`] sends requests to the API server.
+//! - [`store`] watches objects and keeps what Weft needs of them.
+//! - [`leader`] holds the Lease that lets one replica act.
+//! - [`reconcile`] decides, applies and reports.
+//! - [`serve`] answers the kubelet's probes and Prometheus.
+//! - [`inspect`] shows and changes a cluster on behalf of a command.
 
-mod access;
-mod access_limit;
+pub mod api_server;
 pub mod backoff;
-pub mod cache;
-mod certificates;
-pub mod client;
-pub mod cluster;
-mod connections;
-pub mod controller;
-mod disown;
-pub mod events;
-mod exposition;
-pub mod fence;
 pub mod heap;
-pub mod lease;
+pub mod inspect;
+pub mod leader;
 pub mod metrics;
-pub mod metrics_server;
-pub mod objects;
-mod outcome;
-pub mod overview;
-pub mod pass;
-pub mod presence;
-pub mod preview;
 pub mod process;
-pub mod release;
-pub mod removal;
-pub mod retry;
-pub mod rewind;
-pub mod seniority;
-pub mod server;
-pub mod status;
-pub mod stored;
-pub mod stream;
-pub mod teardown;
-mod tls;
-pub mod views;
-pub mod watch;
-pub mod watches;
-pub mod web;
+pub mod reconcile;
+pub mod serve;
+pub mod store;

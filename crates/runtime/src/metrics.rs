@@ -6,17 +6,12 @@ use std::{
     time::Duration,
 };
 
-use http::{HeaderMap, Response, header};
-use http_body_util::Full;
-use hyper::body::Bytes;
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
 use weft_plan::Kind;
-
-use crate::{connections::with, exposition::Format};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct KindLabel {
@@ -220,15 +215,6 @@ impl Metrics {
             family.get_or_create(&labels).set(value);
             known.insert(labels);
         }
-    }
-
-    /// The answer to a request with these headers: everything, in the format that the client reads.
-    pub(crate) fn answer(&self, request: &HeaderMap) -> Response<Full<Bytes>> {
-        let format = Format::of(request);
-        with(
-            Response::builder().header(header::CONTENT_TYPE, format.content_type()),
-            format.text(self.text()),
-        )
     }
 
     /// Everything in the OpenMetrics text format.

@@ -18,10 +18,10 @@ use weft_plan::{
     Refusal, Unit, kinds, owned, report::Report,
 };
 use weft_runtime::{
-    cluster::Cluster,
-    controller::{Config, Controller},
+    api_server::cluster::Cluster,
     metrics::Metrics,
-    watch::Shared,
+    reconcile::controller::{Config, Controller},
+    store::watch::Shared,
 };
 use weft_testenv::ControlPlane;
 

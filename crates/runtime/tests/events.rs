@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::events::v1::Event;
 use kube::{Api, Client, api::ListParams};
 use weft_plan::{ObjectKey, kinds};
-use weft_runtime::events::{Note, Teller};
+use weft_runtime::reconcile::events::{Note, Teller};
 use weft_testenv::{ControlPlane, wait::wait_until};
 
 fn note(message: &str) -> Note {

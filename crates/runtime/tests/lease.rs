@@ -14,10 +14,10 @@ use tokio::{sync::watch, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 use weft_plan::{ObjectKey, kinds};
 use weft_runtime::{
-    cluster::{Cluster, Error},
-    fence::Fence,
-    lease::{self, LeaseConfig},
-    rewind::Rewind,
+    api_server::cluster::{Cluster, Error},
+    api_server::fence::Fence,
+    leader::lease::{self, LeaseConfig},
+    store::rewind::Rewind,
 };
 use weft_testenv::{
     ControlPlane,

@@ -16,10 +16,10 @@ use weft_plan::{
     report::Report,
 };
 use weft_runtime::{
-    cluster::Cluster,
-    controller::{Config, Controller},
+    api_server::cluster::Cluster,
     metrics::Metrics,
-    watch::Shared,
+    reconcile::controller::{Config, Controller},
+    store::watch::Shared,
 };
 use weft_testenv::ControlPlane;
 

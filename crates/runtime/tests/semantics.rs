@@ -6,7 +6,7 @@
 use kube::Client;
 use serde_json::{Value, json};
 use weft_plan::{ObjectKey, Owner, kinds, take_patch};
-use weft_runtime::cluster::{Cluster, Error};
+use weft_runtime::api_server::cluster::{Cluster, Error};
 use weft_testenv::ControlPlane;
 
 const ME: &str = "weft/test";

@@ -5,7 +5,7 @@ use std::{path::PathBuf, process::ExitCode};
 use anyhow::{Result, bail};
 use serde_json::Value;
 use weft_plan::{Owner, applied, differences, kinds};
-use weft_runtime::preview::{self, Preview, UnitPreview};
+use weft_runtime::inspect::preview::{self, Preview, UnitPreview};
 
 use crate::{
     domains::{self, Environment},

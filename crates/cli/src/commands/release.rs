@@ -6,8 +6,8 @@ use anyhow::{Context, Result, bail};
 use clap::builder::PossibleValuesParser;
 use weft_plan::{ObjectKey, Owner, Stage, kinds};
 use weft_runtime::{
-    presence,
-    release::{release, release_list},
+    inspect::presence,
+    inspect::release::{release, release_list},
 };
 
 use crate::{

@@ -10,7 +10,7 @@ use clap::builder::PossibleValuesParser;
 use futures::{StreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
 use weft_plan::Owner;
-use weft_runtime::overview;
+use weft_runtime::inspect::overview;
 
 use crate::{
     domains,

@@ -19,11 +19,11 @@ use weft_node_network::{
 };
 use weft_plan::{Kind, kinds};
 use weft_runtime::{
-    cache::Source,
-    cluster::{Cluster, Error},
+    api_server::cluster::{Cluster, Error},
     metrics::Metrics,
-    views::{Bell, Views},
-    watch::{self, Watch},
+    store::cache::Source,
+    store::views::{Bell, Views},
+    store::watch::{self, Watch},
 };
 
 /// A view of every object that matters.

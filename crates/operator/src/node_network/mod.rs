@@ -26,14 +26,14 @@ use weft_node_network::rollout::{
 };
 use weft_plan::{Domain, ObjectKey, kinds, manager, report::Blocked};
 use weft_runtime::{
+    api_server::cluster::{Cluster, Error},
     backoff::Backoff,
-    cluster::{Cluster, Error},
-    events::{Note, Teller},
     metrics::Metrics,
-    pass,
-    retry::{self, Pause, SETTLING},
-    status::merge_patch,
-    watch::Shared,
+    reconcile::events::{Note, Teller},
+    reconcile::pass,
+    reconcile::retry::{self, Pause, SETTLING},
+    reconcile::status::merge_patch,
+    store::watch::Shared,
 };
 
 use caches::{Caches, Lists};
@@ -629,7 +629,7 @@ impl Controller {
                 self.caches.policies.wrote(&written);
                 self.metrics.wrote(self.domain.name(), "status", POLICY);
                 let degraded = |status: &Value| {
-                    weft_runtime::status::condition(status, "Degraded")
+                    weft_runtime::reconcile::status::condition(status, "Degraded")
                         .filter(|one| one["status"] == "True")
                         .cloned()
                 };

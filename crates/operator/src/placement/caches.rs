@@ -19,15 +19,15 @@ use weft_plan::{
     report::{Failure, FailureClass},
 };
 use weft_runtime::{
-    cache::{Look, Source},
-    cluster::Cluster,
-    events::Teller,
+    api_server::cluster::Cluster,
     heap,
     metrics::Metrics,
-    retry,
-    views::Bell,
-    watch::{self, Shared, Watch},
-    watches::Watches,
+    reconcile::events::Teller,
+    reconcile::retry,
+    store::cache::{Look, Source},
+    store::views::Bell,
+    store::watch::{self, Shared, Watch},
+    store::watches::Watches,
 };
 
 use super::{Controller, errands::Errands, gauges, pass::Memory};

@@ -17,7 +17,7 @@ use weft_placement::{
     peers::Release,
 };
 use weft_plan::{ObjectKey, manager};
-use weft_runtime::{cluster::Error, events::Note};
+use weft_runtime::{api_server::cluster::Error, reconcile::events::Note};
 
 use super::{
     caches::{Place, View},

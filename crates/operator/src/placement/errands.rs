@@ -12,7 +12,7 @@ use std::{
 
 use tokio::task::AbortHandle;
 use weft_placement::registration::{Access, Change, Errand, Part, Progress};
-use weft_runtime::{retry::Pause, views::Bell, web};
+use weft_runtime::{api_server::web, reconcile::retry::Pause, store::views::Bell};
 
 use super::keystone::{Keystone, KeystoneError, registration};
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use weft_placement::conditions::READY;
 use weft_runtime::{
     metrics::{Labels, Metrics},
-    status::condition,
+    reconcile::status::condition,
 };
 
 /// Sets them as these PlacementAPIs are, which are all of the namespace.

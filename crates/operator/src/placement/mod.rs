@@ -19,11 +19,11 @@ use tokio_util::sync::CancellationToken;
 use weft_placement::{Placement, domain::Namespaces};
 use weft_plan::{Domain, Selection, kinds};
 use weft_runtime::{
-    cache::Source,
-    cluster::Cluster,
+    api_server::cluster::Cluster,
     metrics::Metrics,
-    views::Bell,
-    watch::{self, Shared, Watch},
+    store::cache::Source,
+    store::views::Bell,
+    store::watch::{self, Shared, Watch},
 };
 
 /// The controller of PlacementAPIs.

@@ -24,10 +24,10 @@ use weft_plan::{
     report::{Failure, FailureClass},
 };
 use weft_runtime::{
-    cluster::Error,
-    objects::Objects,
-    pass::{self, held_by_another},
-    retry::{Pause, Retries},
+    api_server::cluster::Error,
+    reconcile::objects::Objects,
+    reconcile::pass::{self, held_by_another},
+    reconcile::retry::{Pause, Retries},
 };
 
 use super::{

@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 use weft_api::placement::{Condition, PlacementApiStatus};
 use weft_placement::{Assessment, conditions, status::status};
 use weft_plan::{Domain, manager, report::Blocked};
-use weft_runtime::{cluster::Error, events::Note, status::merge_patch};
+use weft_runtime::{
+    api_server::cluster::Error, reconcile::events::Note, reconcile::status::merge_patch,
+};
 
 use super::{
     caches::Place,

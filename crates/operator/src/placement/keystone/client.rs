@@ -5,7 +5,7 @@ use http::{Request, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use weft_placement::registration::Access;
-use weft_runtime::web::{Web, WebError};
+use weft_runtime::api_server::web::{Web, WebError};
 
 use super::KeystoneError;
 

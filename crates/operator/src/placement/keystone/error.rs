@@ -3,7 +3,7 @@
 use http::StatusCode;
 use weft_placement::registration::FoundError;
 use weft_plan::report::FailureClass;
-use weft_runtime::web::WebError;
+use weft_runtime::api_server::web::WebError;
 
 /// Where the details are that status does not have.
 const IN_LOG: &str = "The details are in the operator's log; status has them where the operator's administrator lists the address (--keystone-urls)";

@@ -1,0 +1,696 @@
+//! Requests to the API server: the few that Weft makes, each with a timeout and an error that knows
+//! what it calls for.
+
+use std::time::Duration;
+
+use http::{Method, Request, header};
+use kube::{Client, core::Status};
+use serde_json::{Value, json};
+use weft_plan::{Kind, ObjectKey, report::FailureClass};
+
+use crate::api_server::fence::Closed;
+
+/// How long one request may take. An API server that needs longer is as good as gone, and the pass
+/// is tried again.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Asks for a list with nothing but the metadata of its objects.
+const METADATA_OF_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+
+/// Objects in a page of a list that is read page by page.
+const PAGE: usize = 500;
+
+/// The pause after what may be over at once.
+pub(crate) const BRIEFLY: Duration = Duration::from_millis(200);
+
+/// Why a request did not do what it should.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The API server says no.
+    #[error("{}", status_text(.0))]
+    Api(Box<Status>),
+    /// No answer in this time. The request may have been carried out all the same.
+    #[error("no answer from the API server within {} s", .0.as_secs_f32())]
+    Timeout(Duration),
+    /// Not sent: another replica may be the leader by now.
+    #[error("not the leader any more")]
+    Fenced,
+    /// The connection failed. The request may have been carried out all the same.
+    #[error("the API server cannot be reached: {0}")]
+    Connection(String),
+}
+
+/// Whether a webhook or an admission policy has the API server refuse it. People lift that without
+/// a word to Weft.
+fn is_denied_by_admission(status: &Status) -> bool {
+    let by_webhook = status.message.starts_with("admission webhook ");
+    matches!(status.code, 400..=499)
+        && (by_webhook
+            || status
+                .message
+                .contains(" is forbidden: ValidatingAdmissionPolicy "))
+}
+
+/// The end of the API server's answer to a create while the definition of the kind is being
+/// deleted.
+const OF_TERMINATING_DEFINITION: &str =
+    "create not allowed while custom resource definition is terminating";
+
+fn status_text(status: &Status) -> String {
+    if status.message.is_empty() {
+        format!("{} ({})", status.reason, status.code)
+    } else {
+        status.message.clone()
+    }
+}
+
+impl Error {
+    /// What the failure calls for.
+    pub fn class(&self) -> FailureClass {
+        match self {
+            Self::Api(status) => match status.code {
+                _ if is_denied_by_admission(status) => FailureClass::Refused,
+                401 => FailureClass::Forbidden,
+                // No right is missing: the definition of the kind is being deleted, and is gone
+                // soon.
+                403 if status.message.ends_with(OF_TERMINATING_DEFINITION) => {
+                    FailureClass::Transient
+                }
+                403 if status.is_forbidden() => FailureClass::Forbidden,
+                // A namespace or CRD that is not there yet comes, or the next reconcile finds out
+                // who removed it.
+                404 | 410 | 429 => FailureClass::Transient,
+                409 => FailureClass::Conflict,
+                400..=499 => FailureClass::Refused,
+                _ => FailureClass::Transient,
+            },
+            Self::Timeout(_) | Self::Fenced | Self::Connection(_) => FailureClass::Transient,
+        }
+    }
+
+    /// Whether the API server's own validation refuses the body, and nothing that anybody may
+    /// change without a word: the same body is refused for as long as the object and the definition
+    /// of its kind stay as they are.
+    ///
+    /// The API server speaks of admission in the same codes and reasons, but it begins its own
+    /// verdicts with the object or the kind that they are on.
+    pub fn is_of_the_body(&self) -> bool {
+        let Self::Api(status) = self else {
+            return false;
+        };
+        match (status.code, status.reason.as_str()) {
+            (422, "Invalid") => status.details.as_ref().is_some_and(|about| {
+                let kind = if about.group.is_empty() {
+                    about.kind.clone()
+                } else {
+                    format!("{}.{}", about.kind, about.group)
+                };
+                status
+                    .message
+                    .starts_with(&format!("{kind} {:?} is invalid", about.name))
+            }),
+            (400, "BadRequest") => {
+                let verdict = status
+                    .message
+                    .split_once(" in version \"")
+                    .filter(|(kind, _)| !kind.contains(' '));
+                verdict.is_some_and(|(kind, rest)| {
+                    rest.contains(&format!("\" cannot be handled as a {kind}: "))
+                })
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the object is not there.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Api(status) if status.code == 404)
+    }
+
+    /// Whether somebody else wrote in between.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Self::Api(status) if status.code == 409)
+    }
+
+    /// How long to wait before the same is tried once more, if the failure may be over by then: the
+    /// API server is overloaded and says for how long (`Retry-After`), stumbled, or its connection
+    /// broke.
+    pub fn passes_in(&self) -> Option<Duration> {
+        match self {
+            Self::Api(status) if matches!(status.code, 429 | 500..=599) => {
+                let seconds = status
+                    .details
+                    .as_ref()
+                    .map(|details| details.retry_after_seconds)
+                    .unwrap_or_default();
+                Some(Duration::from_secs(seconds.into()).max(BRIEFLY))
+            }
+            Self::Connection(_) => Some(BRIEFLY),
+            Self::Api(_) | Self::Timeout(_) | Self::Fenced => None,
+        }
+    }
+
+    /// Whether the API server was too busy to begin with the request.
+    fn is_busy(&self) -> bool {
+        matches!(self, Self::Api(status) if status.code == 429)
+    }
+
+    /// Whether the API server refuses because a field cannot be changed on an existing object: it
+    /// has to be made anew.
+    pub fn is_immutable_field(&self) -> bool {
+        matches!(self, Self::Api(status) if status.code == 422 && (status.message.contains("field is immutable") || status.message.contains("cannot change roleRef")))
+    }
+}
+
+impl From<kube::Error> for Error {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => Self::Api(status),
+            kube::Error::Service(inner) if inner.is::<Closed>() => Self::Fenced,
+            other => Self::Connection(root_cause(&other)),
+        }
+    }
+}
+
+/// The innermost message: the outer ones only say that something below failed.
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}
+
+/// A cluster, as whoever the client is.
+#[derive(Clone)]
+pub struct Cluster {
+    client: Client,
+    /// How often a request is sent again that the API server was too busy for.
+    repeats: u32,
+}
+
+/// As client-go does (`rest/request.go`, `maxRetries`).
+const REPEATS: u32 = 10;
+
+impl Cluster {
+    /// Requests through this client.
+    pub fn new(client: Client) -> Self {
+        Self { client, repeats: 0 }
+    }
+
+    /// For a command, as kubectl does: a request that the API server answers with 429 is sent again
+    /// after the time that it names. It does so while it is overloaded, and for a moment after a
+    /// definition was created ("storage is (re)initializing").
+    #[must_use]
+    pub fn patient(self) -> Self {
+        Self {
+            repeats: REPEATS,
+            ..self
+        }
+    }
+
+    /// The client itself, for watches.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Reads an object; `None` if it is not there.
+    pub async fn get(&self, key: &ObjectKey) -> Result<Option<Value>, Error> {
+        match self.send(Method::GET, &path(key), None).await {
+            Ok(object) => Ok(Some(object)),
+            Err(e) if e.is_not_found() => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Reads the metadata of an object; `None` if it is not there.
+    pub async fn get_metadata(&self, key: &ObjectKey) -> Result<Option<Value>, Error> {
+        let request = Request::get(path(key)).header(
+            header::ACCEPT,
+            "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+        );
+        match self.call(request, None).await {
+            Ok(object) => Ok(Some(object)),
+            Err(e) if e.is_not_found() => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The objects of a kind that match a label selector, in one namespace or everywhere, and the
+    /// resourceVersion at which these were all. Metadata only. Of a kind that the cluster does not
+    /// serve, there are none.
+    pub async fn list_metadata(
+        &self,
+        kind: Kind,
+        namespace: Option<&str>,
+        selector: &str,
+    ) -> Result<(Vec<Value>, u64), Error> {
+        let url = format!("{}?labelSelector={selector}", collection(kind, namespace));
+        let request = Request::get(url).header(header::ACCEPT, METADATA_OF_LIST);
+        let list = match self.call(request, None).await {
+            Err(error) if error.is_not_found() && kind.is_optional() => {
+                return Ok((Vec::new(), u64::MAX));
+            }
+            list => list?,
+        };
+        let items = list["items"].as_array().cloned().unwrap_or_default();
+        Ok((
+            items.into_iter().map(|item| typed(item, kind)).collect(),
+            version(&list),
+        ))
+    }
+
+    /// Of the objects of a kind, in every namespace, those that the owner with this uid owns.
+    /// Metadata only, page by page: there may be many others.
+    pub async fn owned_by(&self, kind: Kind, uid: &str) -> Result<Vec<Value>, Error> {
+        let (mut found, mut token) = (Vec::new(), String::new());
+        loop {
+            let url = format!("{}?limit={PAGE}&continue={token}", collection(kind, None));
+            let request = Request::get(url).header(header::ACCEPT, METADATA_OF_LIST);
+            let mut list = match self.call(request, None).await {
+                Err(error) if error.is_not_found() && kind.is_optional() => return Ok(found),
+                list => list?,
+            };
+            let items = list["items"]
+                .as_array_mut()
+                .map(std::mem::take)
+                .unwrap_or_default();
+            let is_owned = |item: &Value| {
+                item["metadata"]["ownerReferences"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .any(|owner| owner["uid"] == uid)
+            };
+            found.extend(
+                items
+                    .into_iter()
+                    .filter(is_owned)
+                    .map(|item| typed(item, kind)),
+            );
+            match list["metadata"]["continue"].as_str() {
+                Some(next) if !next.is_empty() => token = next.to_owned(),
+                _ => return Ok(found),
+            }
+        }
+    }
+
+    /// The objects of a kind, in one namespace or everywhere, that match a query.
+    pub async fn list(
+        &self,
+        kind: Kind,
+        namespace: Option<&str>,
+        query: &str,
+    ) -> Result<Vec<Value>, Error> {
+        Ok(self.list_at(kind, namespace, query).await?.0)
+    }
+
+    /// The same, and the resourceVersion at which these were all.
+    pub async fn list_at(
+        &self,
+        kind: Kind,
+        namespace: Option<&str>,
+        query: &str,
+    ) -> Result<(Vec<Value>, u64), Error> {
+        let list = self
+            .send(
+                Method::GET,
+                &format!("{}?{query}", collection(kind, namespace)),
+                None,
+            )
+            .await?;
+        let items = list["items"].as_array().cloned().unwrap_or_default();
+        Ok((
+            items.into_iter().map(|item| typed(item, kind)).collect(),
+            version(&list),
+        ))
+    }
+
+    /// Server-side apply of an object that must not exist: if it does, that is a conflict. No
+    /// object ever has the version 1, etcd's own before the first write, and the API server looks
+    /// at the version only where there is an object.
+    pub async fn apply_new(
+        &self,
+        key: &ObjectKey,
+        body: &Value,
+        manager: &str,
+    ) -> Result<Value, Error> {
+        let mut body = body.clone();
+        body["metadata"]["resourceVersion"] = "1".into();
+        self.apply(key, &body, manager).await
+    }
+
+    /// Server-side apply, with force. Returns the object as it is then.
+    pub async fn apply(
+        &self,
+        key: &ObjectKey,
+        body: &Value,
+        manager: &str,
+    ) -> Result<Value, Error> {
+        let url = format!("{}?fieldManager={manager}&force=true", path(key));
+        self.call(
+            Request::patch(url).header(header::CONTENT_TYPE, "application/apply-patch+yaml"),
+            Some(body),
+        )
+        .await
+    }
+
+    /// A merge patch (RFC 7386), of the object or of a subresource such as `status`.
+    pub async fn merge_patch(
+        &self,
+        key: &ObjectKey,
+        subresource: &str,
+        patch: &Value,
+        manager: &str,
+    ) -> Result<Value, Error> {
+        let sub = if subresource.is_empty() {
+            String::new()
+        } else {
+            format!("/{subresource}")
+        };
+        let url = format!("{}{sub}?fieldManager={manager}", path(key));
+        self.call(
+            Request::patch(url).header(header::CONTENT_TYPE, "application/merge-patch+json"),
+            Some(patch),
+        )
+        .await
+    }
+
+    /// A JSON patch (RFC 6902). Fails if one of its tests does.
+    pub async fn json_patch(
+        &self,
+        key: &ObjectKey,
+        patch: &Value,
+        manager: &str,
+    ) -> Result<Value, Error> {
+        let url = format!("{}?fieldManager={manager}", path(key));
+        self.call(
+            Request::patch(url).header(header::CONTENT_TYPE, "application/json-patch+json"),
+            Some(patch),
+        )
+        .await
+    }
+
+    /// Takes a finalizer off an object that was just read; nothing if it has none such or is gone.
+    ///
+    /// By position and not by an apply without it: nobody owns the finalizers that the API server
+    /// puts there itself (`orphan`, `foregroundDeletion`), and when the last one with an owner
+    /// goes, an apply takes these along, so that the garbage collector never does what was asked
+    /// for. The patch fails if anything has moved; then the next look tells.
+    pub async fn take_finalizer(
+        &self,
+        key: &ObjectKey,
+        object: &Value,
+        finalizer: &str,
+        manager: &str,
+    ) -> Result<(), Error> {
+        let mut finalizers = object["metadata"]["finalizers"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        let Some(index) = finalizers.position(|one| one == finalizer) else {
+            return Ok(());
+        };
+        let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
+        self.take_finalizer_at(key, uid, index, finalizer, manager)
+            .await
+            .map(drop)
+    }
+
+    /// The same for who knows at which place it stood. Returns the object as it is then; `None` if
+    /// it is gone.
+    pub async fn take_finalizer_at(
+        &self,
+        key: &ObjectKey,
+        uid: &str,
+        index: usize,
+        finalizer: &str,
+        manager: &str,
+    ) -> Result<Option<Value>, Error> {
+        let path = format!("/metadata/finalizers/{index}");
+        let patch = json!([
+            {"op": "test", "path": "/metadata/uid", "value": uid},
+            {"op": "test", "path": path, "value": finalizer},
+            {"op": "remove", "path": path},
+        ]);
+        match self.json_patch(key, &patch, manager).await {
+            Ok(written) => Ok(Some(written)),
+            Err(e) if e.is_not_found() => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Creates an object. Fails with a conflict if it is there.
+    pub async fn create(
+        &self,
+        key: &ObjectKey,
+        body: &Value,
+        manager: &str,
+    ) -> Result<Value, Error> {
+        let url = format!(
+            "{}?fieldManager={manager}",
+            collection(key.kind, key.namespace.as_deref())
+        );
+        self.call(
+            Request::post(url).header(header::CONTENT_TYPE, "application/json"),
+            Some(body),
+        )
+        .await
+    }
+
+    /// Replaces an object; `metadata.resourceVersion` in the body must be the current one.
+    pub async fn replace(
+        &self,
+        key: &ObjectKey,
+        body: &Value,
+        manager: &str,
+    ) -> Result<Value, Error> {
+        let url = format!("{}?fieldManager={manager}", path(key));
+        self.call(
+            Request::put(url).header(header::CONTENT_TYPE, "application/json"),
+            Some(body),
+        )
+        .await
+    }
+
+    /// Deletes the object with this uid, its dependents in the background. Returns what is left of
+    /// it: an object that finalizers hold, or `None` once it is gone. An object of another uid, or
+    /// none at all, is gone too.
+    pub async fn delete(&self, key: &ObjectKey, uid: &str) -> Result<Option<Value>, Error> {
+        let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}, "propagationPolicy": "Background"});
+        match self.send(Method::DELETE, &path(key), Some(&options)).await {
+            Ok(object) if object["kind"] == "Status" => Ok(None),
+            Ok(object) => Ok(
+                Some(object).filter(|object| !object["metadata"]["deletionTimestamp"].is_null())
+            ),
+            Err(e) if e.is_not_found() => Ok(None),
+            // Another uid, or the API server could not do it just now: it says the same of both.
+            Err(e) if e.is_conflict() => match self.get(key).await? {
+                Some(live) if live["metadata"]["uid"] == uid => Err(e),
+                _ => Ok(None),
+            },
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Asks for a review, such as a TokenReview: `path` is that of its kind. Nothing is stored.
+    /// Returns it with its status.
+    pub async fn review(&self, path: &str, body: &Value) -> Result<Value, Error> {
+        self.send(Method::POST, path, Some(body)).await
+    }
+
+    async fn send(&self, method: Method, url: &str, body: Option<&Value>) -> Result<Value, Error> {
+        self.call(
+            Request::builder()
+                .method(method)
+                .uri(url)
+                .header(header::CONTENT_TYPE, "application/json"),
+            body,
+        )
+        .await
+    }
+
+    async fn call(
+        &self,
+        request: http::request::Builder,
+        body: Option<&Value>,
+    ) -> Result<Value, Error> {
+        let body = body.map(Value::to_string).unwrap_or_default().into_bytes();
+        let request = request
+            .body(body)
+            .map_err(|e| Error::Connection(e.to_string()))?;
+        let mut repeats = self.repeats;
+        loop {
+            let answer =
+                match tokio::time::timeout(TIMEOUT, self.client.request(request.clone())).await {
+                    Ok(answer) => answer.map_err(Error::from),
+                    Err(_) => Err(Error::Timeout(TIMEOUT)),
+                };
+            match answer {
+                Err(error) if repeats > 0 && error.is_busy() => {
+                    tokio::time::sleep(error.passes_in().unwrap_or(BRIEFLY)).await
+                }
+                answer => return answer,
+            }
+            repeats -= 1;
+        }
+    }
+}
+
+/// List items carry no type of their own.
+fn typed(mut item: Value, kind: Kind) -> Value {
+    item["apiVersion"] = kind.api_version().into();
+    item["kind"] = kind.kind.into();
+    item
+}
+
+fn collection(kind: Kind, namespace: Option<&str>) -> String {
+    let root = if kind.group.is_empty() {
+        format!("/api/{}", kind.version)
+    } else {
+        format!("/apis/{}/{}", kind.group, kind.version)
+    };
+    match namespace {
+        Some(namespace) => format!("{root}/namespaces/{namespace}/{}", kind.plural),
+        None => format!("{root}/{}", kind.plural),
+    }
+}
+
+fn path(key: &ObjectKey) -> String {
+    format!(
+        "{}/{}",
+        collection(key.kind, key.namespace.as_deref()),
+        key.name
+    )
+}
+
+/// The resourceVersion of an object or a list, 0 if it has none. (They are numbers, and grow with
+/// every write: Kubernetes API concepts, "Resource versions".)
+pub(crate) fn version(object: &Value) -> u64 {
+    object
+        .pointer("/metadata/resourceVersion")
+        .and_then(Value::as_str)
+        .and_then(|text| text.parse().ok())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use weft_plan::kinds;
+
+    #[test]
+    fn what_may_be_over_at_once_is_tried_once_more() {
+        let status = |code: u16, seconds: u32| {
+            let status = json!({"code": code, "message": "no", "reason": "No", "details": {"retryAfterSeconds": seconds}});
+            Error::Api(serde_json::from_value(status).unwrap())
+        };
+        assert_eq!(status(500, 0).passes_in(), Some(BRIEFLY));
+        assert_eq!(
+            status(429, 7).passes_in(),
+            Some(Duration::from_secs(7)),
+            "as the API server asks for"
+        );
+        assert_eq!(Error::Connection("cut".into()).passes_in(), Some(BRIEFLY));
+        for error in [
+            status(403, 0),
+            status(409, 0),
+            status(422, 0),
+            Error::Timeout(TIMEOUT),
+            Error::Fenced,
+        ] {
+            assert_eq!(error.passes_in(), None, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_verdict_on_the_body_is_told_from_one_of_admission() {
+        let error = |code: u16, reason: &str, message: &str| {
+            let details =
+                json!({"name": "multus", "group": "apps", "kind": "DaemonSet", "causes": []});
+            Error::Api(
+                serde_json::from_value(
+                    json!({"code": code, "reason": reason, "message": message, "details": details}),
+                )
+                .unwrap(),
+            )
+        };
+        let core = json!({"code": 422, "reason": "Invalid", "message": "ConfigMap \"c\" is invalid: data: Too long", "details": {"name": "c", "kind": "ConfigMap"}});
+        assert!(Error::Api(serde_json::from_value(core).unwrap()).is_of_the_body());
+        let verdicts = [
+            (
+                422,
+                "Invalid",
+                "DaemonSet.apps \"multus\" is invalid: spec.template.spec.tolerations[0].operator: Invalid value: \"x\"",
+            ),
+            (
+                400,
+                "BadRequest",
+                "DaemonSet in version \"v1\" cannot be handled as a DaemonSet: quantities must match the regular expression",
+            ),
+        ];
+        for (code, reason, message) in verdicts {
+            assert!(error(code, reason, message).is_of_the_body(), "{message}");
+        }
+        let denials = [
+            (
+                422,
+                "Invalid",
+                "daemonsets.apps \"multus\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no",
+            ),
+            (
+                403,
+                "Forbidden",
+                "daemonsets.apps \"multus\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no",
+            ),
+            (
+                422,
+                "Invalid",
+                "admission webhook \"h\" denied the request: DaemonSet.apps \"multus\" is invalid: spec: no",
+            ),
+            (
+                400,
+                "BadRequest",
+                "admission webhook \"h\" denied the request: X in version \"v1\" cannot be handled as a X: no",
+            ),
+            (
+                403,
+                "Forbidden",
+                "admission webhook \"h\" denied the request: no",
+            ),
+        ];
+        for (code, reason, message) in denials {
+            let error = error(code, reason, message);
+            assert!(!error.is_of_the_body(), "{message}");
+            assert_eq!(error.class(), FailureClass::Refused, "{message}");
+        }
+        let role = error(
+            403,
+            "Forbidden",
+            "daemonsets.apps \"multus\" is forbidden: User \"weft\" cannot patch resource \"daemonsets\"",
+        );
+        assert_eq!(role.class(), FailureClass::Forbidden);
+        let terminating = "network-attachment-definitions.k8s.cni.cncf.io \"a\" is forbidden: create not allowed while custom resource definition is terminating";
+        assert_eq!(
+            error(403, "Forbidden", terminating).class(),
+            FailureClass::Transient
+        );
+    }
+
+    #[test]
+    fn paths_are_those_of_the_api_server() {
+        assert_eq!(
+            path(&ObjectKey::new(kinds::DAEMON_SET, "n", "d")),
+            "/apis/apps/v1/namespaces/n/daemonsets/d"
+        );
+        assert_eq!(
+            path(&ObjectKey::new(kinds::NAMESPACE, "", "n")),
+            "/api/v1/namespaces/n"
+        );
+        assert_eq!(
+            path(&ObjectKey::new(kinds::CLUSTER_ROLE, "", "system:x")),
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:x"
+        );
+    }
+}

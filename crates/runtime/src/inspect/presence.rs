@@ -1,0 +1,277 @@
+//! Who is there: the operators that are installed, and which of their replicas leads.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+use weft_plan::{
+    Domain, Kind, ObjectKey, is_at_rest, kinds,
+    report::{Blocked, FailureClass},
+};
+
+use crate::{
+    api_server::cluster::{Cluster, Error},
+    reconcile::pass,
+};
+
+/// Label that tells Weft's own workloads from those of the operators that it replaces. Its value is
+/// `operator`.
+pub const COMPONENT_LABEL: &str = "weft.network/component";
+
+/// A Deployment or DaemonSet that runs `weft operator`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Operator {
+    /// Which one.
+    pub workload: ObjectKey,
+    /// `metadata.uid`
+    pub uid: String,
+    /// The image of its first container.
+    pub image: String,
+    /// How many pods are wanted.
+    pub replicas: i64,
+    /// The domains that it serves.
+    pub domains: Vec<String>,
+    /// The environment of its container, as far as the Deployment tells.
+    pub environment: BTreeMap<String, String>,
+}
+
+impl Operator {
+    fn of(workload: &Value) -> Option<Self> {
+        let container = workload.pointer("/spec/template/spec/containers/0")?;
+        let key = ObjectKey::of(workload)?;
+        let replicas = match key.kind {
+            kinds::DAEMON_SET => workload.pointer("/status/desiredNumberScheduled"),
+            _ => workload.pointer("/spec/replicas"),
+        };
+        let namespace = key.namespace.clone().unwrap_or_default();
+        let value = |variable: &Value| match variable
+            .pointer("/valueFrom/fieldRef/fieldPath")
+            .and_then(Value::as_str)
+        {
+            Some("metadata.namespace") => Some(namespace.clone()),
+            Some(_) => None,
+            None => variable["value"].as_str().map(str::to_owned),
+        };
+        let variables = container["env"].as_array().into_iter().flatten();
+        Some(Self {
+            uid: workload["metadata"]["uid"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
+            image: container["image"].as_str().unwrap_or_default().to_owned(),
+            replicas: replicas.and_then(Value::as_i64).unwrap_or(1),
+            domains: domains(
+                container["args"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter_map(Value::as_str),
+            ),
+            environment: variables
+                .filter_map(|variable| {
+                    Some((variable["name"].as_str()?.to_owned(), value(variable)?))
+                })
+                .collect(),
+            workload: key,
+        })
+    }
+}
+
+/// The domains on the operator's command line.
+fn domains<'a>(arguments: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut arguments = arguments.skip_while(|argument| !argument.starts_with("--domains"));
+    let list = match arguments.next() {
+        Some("--domains") => arguments.next().unwrap_or_default(),
+        Some(argument) => argument.strip_prefix("--domains=").unwrap_or_default(),
+        None => "",
+    };
+    list.split(',')
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// All operators of Weft that are installed, in whatever namespace.
+pub async fn operators(cluster: &Cluster) -> Result<Vec<Operator>, Error> {
+    let query = format!("labelSelector={COMPONENT_LABEL}=operator");
+    let (deployments, daemon_sets) = futures::try_join!(
+        cluster.list(kinds::DEPLOYMENT, None, &query),
+        cluster.list(kinds::DAEMON_SET, None, &query)
+    )?;
+    Ok(deployments
+        .iter()
+        .chain(&daemon_sets)
+        .filter_map(Operator::of)
+        .collect())
+}
+
+/// Whether the operator that Weft replaces runs, or what it has left is in the way: then Weft
+/// writes nothing in this domain.
+pub async fn blocked(cluster: &Cluster, domain: &dyn Domain) -> Result<Option<Blocked>, Error> {
+    Ok(pass::blocked(
+        domain,
+        operators_of_others(cluster, domain).await?.iter(),
+    ))
+}
+
+/// The same for whoever removes Weft from this namespace: there an operator that is scaled to zero
+/// counts, too, since its objects may have the names of Weft's.
+pub async fn blocked_in(
+    cluster: &Cluster,
+    domain: &dyn Domain,
+    namespace: &str,
+) -> Result<Option<Blocked>, Error> {
+    let operators = operators_of_others(cluster, domain).await?;
+    let counts =
+        |original: &Value| !is_at_rest(original) || original["metadata"]["namespace"] == namespace;
+    Ok(pass::blocked_by(domain, operators.iter(), counts))
+}
+
+/// The operator that Weft replaces, running or at rest, and what it has left that the API server
+/// asks about what Weft writes.
+pub async fn originals(cluster: &Cluster, domain: &dyn Domain) -> Result<Vec<Value>, Error> {
+    let found = operators_of_others(cluster, domain).await?;
+    Ok(domain
+        .originals(&found.iter().collect::<Vec<_>>())
+        .into_iter()
+        .cloned()
+        .collect())
+}
+
+/// Why Weft writes nothing while this one of the [`originals`] is there, and how to remove it;
+/// `None` if it is at rest.
+pub fn obstacle(original: &Value) -> Option<Blocked> {
+    (!is_at_rest(original)).then(|| pass::in_the_way(original))
+}
+
+/// The workloads that may be the operator that Weft replaces, and what it may have left.
+async fn operators_of_others(cluster: &Cluster, domain: &dyn Domain) -> Result<Vec<Value>, Error> {
+    let named = async |(kind, name): &(Kind, &str)| {
+        cluster
+            .list(*kind, None, &format!("fieldSelector=metadata.name={name}"))
+            .await
+    };
+    let workloads = futures::future::try_join_all(domain.operators().iter().map(named));
+    let (workloads, admission) = futures::try_join!(workloads, admission(cluster, domain))?;
+    Ok(workloads.into_iter().flatten().chain(admission).collect())
+}
+
+/// The objects of admission that the operator that Weft replaces has. Who may not look at them is
+/// not told of them here; status tells.
+async fn admission(cluster: &Cluster, domain: &dyn Domain) -> Result<Vec<Value>, Error> {
+    let Some(is_theirs) = domain.admission() else {
+        return Ok(Vec::new());
+    };
+    let all = async |kind| match cluster.list(kind, None, "").await {
+        Err(error) if error.class() == FailureClass::Forbidden => Ok(Vec::new()),
+        listed => listed,
+    };
+    let all = futures::future::try_join_all(kinds::ADMISSION.map(all)).await?;
+    Ok(all.into_iter().flatten().filter(is_theirs).collect())
+}
+
+/// Who holds the Lease of a domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leader {
+    /// `spec.holderIdentity`: the replica's name and something random.
+    pub identity: String,
+    /// When it last renewed its lease, by its own clock.
+    pub renewed: Timestamp,
+    /// How long the lease lasts from then on.
+    pub lasts: SignedDuration,
+}
+
+impl Leader {
+    /// Whether the lease has not run out.
+    pub fn is_alive(&self, now: Timestamp) -> bool {
+        now.duration_since(self.renewed) <= self.lasts
+    }
+}
+
+/// The Lease of a domain.
+pub fn lease_key(namespace: &str, domain: &dyn Domain) -> ObjectKey {
+    ObjectKey::new(kinds::LEASE, namespace, &format!("weft-{}", domain.name()))
+}
+
+/// Who leads a domain, or has last led it and did not give the lease back.
+pub async fn leader(
+    cluster: &Cluster,
+    namespace: &str,
+    domain: &dyn Domain,
+) -> Result<Option<Leader>, Error> {
+    Ok(cluster
+        .get(&lease_key(namespace, domain))
+        .await?
+        .as_ref()
+        .and_then(leader_of))
+}
+
+fn leader_of(lease: &Value) -> Option<Leader> {
+    let spec = &lease["spec"];
+    Some(Leader {
+        identity: spec["holderIdentity"]
+            .as_str()
+            .filter(|identity| !identity.is_empty())?
+            .to_owned(),
+        renewed: spec["renewTime"].as_str()?.parse().ok()?,
+        lasts: SignedDuration::from_secs(spec["leaseDurationSeconds"].as_i64()?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_operator_is_read_from_its_workload() {
+        let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"namespace": "n", "name": "o", "uid": "u"}, "spec": {"template": {"spec": {"containers": [
+            {"image": "i", "args": ["operator", "--domains", "a,b"], "env": [{"name": "X", "value": "1"}, {"name": "OPERATOR_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
+                {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]}]}}}});
+        let operator = Operator::of(&deployment).unwrap();
+        assert_eq!(
+            (
+                operator.replicas,
+                operator.image.as_str(),
+                &operator.domains[..]
+            ),
+            (1, "i", &["a".to_owned(), "b".to_owned()][..])
+        );
+        assert_eq!(
+            operator.environment,
+            BTreeMap::from([
+                ("X".to_owned(), "1".to_owned()),
+                ("OPERATOR_NAMESPACE".to_owned(), "n".to_owned())
+            ])
+        );
+        let daemon_set = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"namespace": "n", "name": "o"}, "status": {"desiredNumberScheduled": 3},
+            "spec": {"template": {"spec": {"containers": [{"image": "i", "args": ["operator", "--domains=c"]}]}}}});
+        let operator = Operator::of(&daemon_set).unwrap();
+        assert_eq!(
+            (
+                operator.workload.kind,
+                operator.replicas,
+                &operator.domains[..]
+            ),
+            (kinds::DAEMON_SET, 3, &["c".to_owned()][..])
+        );
+        assert_eq!(domains(["operator", "--domains=c"].into_iter()), ["c"]);
+        assert!(domains(["operator"].into_iter()).is_empty());
+    }
+
+    #[test]
+    fn a_lease_that_was_given_back_has_no_leader_and_an_old_one_no_live_one() {
+        assert_eq!(
+            leader_of(
+                &json!({"spec": {"holderIdentity": "", "renewTime": "2026-01-01T00:00:00.000000Z", "leaseDurationSeconds": 1}})
+            ),
+            None
+        );
+        let leader =
+            leader_of(&json!({"spec": {"holderIdentity": "x", "renewTime": "2026-01-01T00:00:00.000000Z", "leaseDurationSeconds": 30}}))
+                .unwrap();
+        assert!(leader.is_alive("2026-01-01T00:00:30Z".parse().unwrap()));
+        assert!(!leader.is_alive("2026-01-01T00:00:31Z".parse().unwrap()));
+    }
+}

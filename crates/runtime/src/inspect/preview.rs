@@ -1,0 +1,535 @@
+//! What a pass or a teardown would do, found out by reading only: the same decision, the same
+//! comparison, the same order.
+
+use std::sync::Arc;
+
+use futures::{StreamExt, TryStreamExt, stream};
+use jiff::Timestamp;
+use serde_json::Value;
+use weft_plan::{
+    Decision, Deviation, Difference, Fact, Facts, Hold, Inventory, Kind, Manifest, Notice,
+    ObjectKey, Refusal, Selection, Stage, Step, Unit, What, drift, is_immutable, is_kept_for_ever,
+    kinds, owned,
+    report::{Blocked, FailureClass},
+    rollout::PodView,
+};
+
+use crate::{
+    api_server::cluster::Error,
+    inspect::presence,
+    reconcile::certificates,
+    reconcile::objects::Objects,
+    reconcile::pass,
+    reconcile::seniority,
+    reconcile::stored::{self, Stored, StoredError},
+    reconcile::teardown::Parting,
+};
+
+/// Requests in flight at once.
+const IN_FLIGHT: usize = 16;
+/// Stands where a value is drawn at random: what it will be is not known before it is applied.
+pub const DRAWN: &str = "<drawn at random when applied>";
+
+/// What would happen with a resource.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Preview {
+    /// Why nothing at all is written for now. The rest says what follows once that is over.
+    pub blocked: Option<Blocked>,
+    /// What the pause annotation says, if the resource is paused. The rest says what follows once
+    /// that is over.
+    pub paused: Option<String>,
+    /// Why the resource is refused; then there is nothing else.
+    pub refusal: Option<Refusal>,
+    /// What happens to each component's objects, in the order of work.
+    pub units: Vec<UnitPreview>,
+    /// What happens to objects that are not wanted any more, in the order of work.
+    pub removals: Vec<Change>,
+    /// What the user should know.
+    pub notices: Vec<Notice>,
+    /// Whether something is drawn at random when it is applied.
+    pub drawn: bool,
+}
+
+/// What happens to a component's objects.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UnitPreview {
+    /// The component's name.
+    pub name: String,
+    /// One entry an object.
+    pub changes: Vec<Change>,
+}
+
+/// What happens to one object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// Which object.
+    pub object: ObjectKey,
+    /// What happens to it.
+    pub action: Action,
+}
+
+/// What happens to an object.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Nothing: it is as it should be.
+    Keep,
+    /// It is made.
+    Create,
+    /// It is changed.
+    Change {
+        /// Field by field.
+        differences: Vec<Difference>,
+    },
+    /// It is deleted and made anew: a field changes that cannot be changed in place.
+    Replace {
+        /// Field by field.
+        differences: Vec<Difference>,
+    },
+    /// It becomes Weft's.
+    TakeOver {
+        /// Field by field.
+        differences: Vec<Difference>,
+    },
+    /// It is deleted.
+    Delete,
+    /// It stays, and what Weft had put on it goes.
+    Release {
+        /// What goes, and why it stays.
+        why: String,
+    },
+    /// It is somebody else's and stays so: Weft puts something on it that keeps it.
+    Hold {
+        /// What is put on it.
+        why: String,
+    },
+    /// It is not as it should be, and is left so, since the resource wants drift to be reported
+    /// only.
+    Drift {
+        /// How it deviates.
+        deviation: Deviation,
+    },
+    /// It stays as it is.
+    Leave {
+        /// Why.
+        why: String,
+    },
+    /// It outlives its resource: see [`Domain::outlives`](weft_plan::Domain::outlives).
+    Stay {
+        /// Why, and how to be rid of it. The same for all of them.
+        why: String,
+    },
+    /// It is somebody else's: nothing is written, and the component fails.
+    Conflict {
+        /// Whose, and the way out.
+        why: String,
+    },
+    /// It has to wait: an object that comes before it is in conflict.
+    Wait,
+}
+
+impl Action {
+    /// Whether it writes to the cluster.
+    pub fn writes(&self) -> bool {
+        matches!(
+            self,
+            Self::Create
+                | Self::Change { .. }
+                | Self::Replace { .. }
+                | Self::TakeOver { .. }
+                | Self::Delete
+                | Self::Release { .. }
+                | Self::Hold { .. }
+        )
+    }
+}
+
+impl Preview {
+    /// Everything that happens to objects.
+    pub fn changes(&self) -> impl Iterator<Item = &Change> {
+        self.units
+            .iter()
+            .flat_map(|unit| &unit.changes)
+            .chain(&self.removals)
+    }
+}
+
+/// What a pass over this resource would do. `namespace` is the operator's.
+///
+/// # Errors
+/// Something that has to be known cannot be read.
+pub async fn apply(
+    objects: &Objects,
+    resource: &Value,
+    namespace: &str,
+) -> Result<Preview, StoredError> {
+    let blocked = presence::blocked(&objects.cluster, &*objects.domain).await?;
+    if objects.domain.only_the_oldest() {
+        let all = match objects.cluster.list(objects.owner.kind, None, "").await {
+            Err(error) if error.is_not_found() => Vec::new(),
+            all => all?,
+        };
+        // As it will be among the others.
+        let others = all
+            .iter()
+            .filter(|other| other["metadata"]["name"] != resource["metadata"]["name"]);
+        let live = all
+            .iter()
+            .find(|other| other["metadata"]["name"] == resource["metadata"]["name"])
+            .unwrap_or(resource);
+        if let Some(refusal) = seniority::refused(&*objects.domain, live, others.chain([live])) {
+            return Ok(Preview {
+                blocked,
+                refusal: Some(refusal),
+                ..Preview::default()
+            });
+        }
+    }
+    let stored = stored::read(objects, namespace).await?;
+    let (facts, unseen) = facts(objects).await?;
+    let (decisions, refusal) = decisions(objects, resource, &stored, &facts);
+    let Some([one, other]) = decisions.filter(|_| refusal.is_none()) else {
+        return Ok(Preview {
+            blocked,
+            refusal,
+            ..Preview::default()
+        });
+    };
+    let drawn = one.decided != other.decided;
+    let with_owner = |units| owned(units, &objects.owner, |unit| objects.domain.outlives(unit));
+    let (mut units, mut others) = (with_owner(one.units.clone()), with_owner(other.units));
+    let live = certificates::read(objects, &one.certificates).await;
+    let filled = certificates::fill(
+        objects,
+        &one.certificates,
+        &live,
+        &mut units,
+        Timestamp::now(),
+    );
+    certificates::fill(
+        objects,
+        &one.certificates,
+        &live,
+        &mut others,
+        Timestamp::now(),
+    );
+    let wanted = Inventory::of(&units, &one.made_by_operands, one.decided);
+    let waiting = pass::waiting(&filled.failures, &one.waits);
+    let paused = drift::pause(resource).map(str::to_owned);
+    let hold = match Hold::of(resource, one.drift, &stored.inventory, &units) {
+        Hold::Everything(_) => Hold::Nothing,
+        hold => hold,
+    };
+    let mut preview = Preview {
+        blocked,
+        paused,
+        drawn,
+        notices: one.notices,
+        ..Preview::default()
+    };
+    preview.notices.extend(one.waits.iter().map(|wait| Notice {
+        about: wait.unit.clone(),
+        message: wait.message.clone(),
+    }));
+    for (unit, other) in units.iter().zip(&others) {
+        let mut changes = changes(objects, &hold, unit, other).await?;
+        if waiting.contains_key(&*unit.name) {
+            // What is in the way of its Secret, or missing, holds back all of it.
+            changes
+                .iter_mut()
+                .filter(|change| change.action.writes())
+                .for_each(|change| change.action = Action::Wait);
+        }
+        preview.units.push(UnitPreview {
+            name: unit.name.clone(),
+            changes,
+        });
+    }
+    preview.notices.extend(unseen);
+    for change in preview.units.iter().flat_map(|unit| &unit.changes) {
+        if let Action::Leave { why } = &change.action {
+            preview.notices.push(Notice {
+                about: change.object.human(),
+                message: why.clone(),
+            });
+        }
+    }
+    let waits = |change: &Change| matches!(change.action, Action::Conflict { .. } | Action::Wait);
+    let held = |name: &str| {
+        preview
+            .units
+            .iter()
+            .any(|unit| unit.name == name && unit.changes.iter().any(waits))
+    };
+    let mut surplus = stored.inventory.surplus(&wanted, &facts, held);
+    surplus.sort_by_key(|key| std::cmp::Reverse(Stage::of(key.kind)));
+    preview.removals = removals(objects, surplus).await?;
+    Ok(preview)
+}
+
+/// What applying these objects of a component would do, for a domain that is no function of its
+/// resource alone. `other` are the same objects made by other dice.
+///
+/// # Errors
+/// Something that has to be known cannot be read.
+pub async fn unit(objects: &Objects, unit: &Unit, other: &Unit) -> Result<UnitPreview, Error> {
+    let owned = |unit: &Unit| owned(vec![unit.clone()], &objects.owner, |_| false).remove(0);
+    Ok(UnitPreview {
+        name: unit.name.clone(),
+        changes: changes(objects, &Hold::Nothing, &owned(unit), &owned(other)).await?,
+    })
+}
+
+/// What the teardown of this resource would do, in its order. `namespace` is the operator's.
+///
+/// # Errors
+/// Something that has to be known cannot be read.
+pub async fn teardown(
+    objects: &Objects,
+    resource: &Value,
+    namespace: &str,
+) -> Result<Vec<Change>, StoredError> {
+    let inventory = stored::read(objects, namespace).await?.inventory;
+    let Parting { goes, stays } = Parting::of(&*objects.domain, inventory, Some(resource));
+    let mut keys: Vec<_> = goes.objects.keys().cloned().collect();
+    keys.sort_by_key(|key| std::cmp::Reverse(Stage::of(key.kind)));
+    let mut changes = removals(objects, keys).await?;
+    for key in goes.made_by_operands {
+        if objects.live(&key).await?.is_some() {
+            changes.push(Change {
+                object: key,
+                action: Action::Delete,
+            });
+        }
+    }
+    if let Some((stays, why)) = stays {
+        let staying = stays.objects.into_keys().map(|object| Change {
+            object,
+            action: Action::Stay { why: why.clone() },
+        });
+        changes.extend(staying);
+    }
+    Ok(changes)
+}
+
+/// The decision, made twice with other dice: what the two do not agree on is drawn at random.
+fn decisions(
+    objects: &Objects,
+    resource: &Value,
+    stored: &Stored,
+    facts: &Facts,
+) -> (Option<[Decision; 2]>, Option<Refusal>) {
+    let decide = |dice: u8| {
+        pass::decide(
+            &*objects.domain,
+            resource,
+            stored,
+            facts,
+            &mut |bytes: &mut [u8]| bytes.fill(dice),
+        )
+    };
+    let ((one, refusal), (other, _)) = (decide(0x11), decide(0xee));
+    (one.zip(other).map(|(one, other)| [one, other]), refusal)
+}
+
+/// What the domain must know of the cluster, and what of that whoever asks may not look at.
+///
+/// # Errors
+/// The cluster cannot be asked.
+pub async fn facts(objects: &Objects) -> Result<(Facts, Vec<Notice>), Error> {
+    let (mut facts, mut notices) = (Facts::default(), Vec::new());
+    for fact in objects.domain.facts() {
+        let Selection {
+            kind,
+            namespace,
+            labels,
+            fields,
+            metadata_only,
+        } = fact.objects();
+        if !facts.serves(kind) {
+            continue;
+        }
+        let found = match metadata_only {
+            true => objects
+                .cluster
+                .list_metadata(kind, namespace, labels)
+                .await
+                .map(|(items, _)| items),
+            false => {
+                objects
+                    .cluster
+                    .list(
+                        kind,
+                        namespace,
+                        &format!("labelSelector={labels}&fieldSelector={fields}"),
+                    )
+                    .await
+            }
+        };
+        match found {
+            Ok(items) => {
+                for (item, view) in items
+                    .iter()
+                    .map(|item| (item, fact.view(item)))
+                    .filter(|(_, view)| !view.is_null())
+                {
+                    facts.add(
+                        fact,
+                        item["metadata"]["name"].as_str().unwrap_or_default(),
+                        &view,
+                    );
+                }
+            }
+            Err(error) if error.class() == FailureClass::Forbidden => {
+                facts.nodes_unknown |= fact == Fact::Nodes;
+                notices.push(unseen(kind, &error));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let reporters = objects.domain.node_reporters();
+    if !reporters.is_empty() {
+        let selector = format!("labelSelector={}", objects.domain.pod_selector());
+        match objects
+            .cluster
+            .list(kinds::POD, objects.domain.namespace(), &selector)
+            .await
+        {
+            Ok(pods) => facts.hear(
+                &pods.iter().filter_map(PodView::of).collect::<Vec<_>>(),
+                &reporters,
+            ),
+            Err(error) if error.class() == FailureClass::Forbidden => {
+                notices.push(unseen(kinds::POD, &error))
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((facts, notices))
+}
+
+fn unseen(kind: Kind, error: &Error) -> Notice {
+    Notice {
+        about: kind.plural.to_owned(),
+        message: format!(
+            "this is what would happen if the operator could not list them either: {error}"
+        ),
+    }
+}
+
+async fn live(
+    objects: &Objects,
+    keys: Vec<ObjectKey>,
+) -> Result<Vec<(ObjectKey, Option<Arc<Value>>)>, Error> {
+    let look = |key: ObjectKey| async move { objects.live(&key).await.map(|live| (key, live)) };
+    stream::iter(keys.into_iter().map(look))
+        .buffered(IN_FLIGHT)
+        .try_collect()
+        .await
+}
+
+async fn changes(
+    objects: &Objects,
+    hold: &Hold,
+    unit: &Unit,
+    other: &Unit,
+) -> Result<Vec<Change>, Error> {
+    let mut pairs: Vec<(&Manifest, &Manifest)> = unit.objects.iter().zip(&other.objects).collect();
+    pairs.sort_by_key(|(manifest, _)| Stage::of(manifest.key().kind));
+    let live = live(
+        objects,
+        pairs
+            .iter()
+            .map(|(manifest, _)| manifest.key().clone())
+            .collect(),
+    )
+    .await?;
+    let mut conflict: Option<Stage> = None;
+    let mut changes = Vec::new();
+    for ((manifest, other), (object, live)) in pairs.into_iter().zip(live) {
+        let stage = Stage::of(object.kind);
+        let step = objects.step(manifest, live.as_deref());
+        let mut action = match hold.holds(manifest, &step, live.as_deref()) {
+            Some(deviation) => Action::Drift { deviation },
+            None => action(&object, step, &objects.step(other, live.as_deref())),
+        };
+        // A stage that fails holds back the later ones.
+        if conflict.is_some_and(|failed| failed < stage) && action != Action::Keep {
+            action = Action::Wait;
+        }
+        if matches!(action, Action::Conflict { .. }) {
+            conflict = conflict.or(Some(stage));
+        }
+        changes.push(Change { object, action });
+    }
+    Ok(changes)
+}
+
+fn action(object: &ObjectKey, step: Step, other: &Step) -> Action {
+    match step {
+        Step::Keep => Action::Keep,
+        Step::Create => Action::Create,
+        Step::Change { differences, .. } => {
+            let anew = differences
+                .iter()
+                .any(|difference| is_immutable(object.kind, difference));
+            let differences = with_drawn(differences, other);
+            if anew {
+                Action::Replace { differences }
+            } else {
+                Action::Change { differences }
+            }
+        }
+        Step::TakeOver { differences } => Action::TakeOver {
+            differences: with_drawn(differences, other),
+        },
+        Step::Leave { why } => Action::Leave { why },
+        Step::Foreign { why } => Action::Conflict { why },
+    }
+}
+
+/// The differences, with [`DRAWN`] in place of values that other dice would make others.
+fn with_drawn(mut differences: Vec<Difference>, other: &Step) -> Vec<Difference> {
+    let (Step::Change {
+        differences: others,
+        ..
+    }
+    | Step::TakeOver {
+        differences: others,
+    }) = other
+    else {
+        return differences;
+    };
+    for difference in &mut differences {
+        if !others.contains(difference)
+            && let What::Missing { desired } | What::Changed { desired, .. } = &mut difference.what
+        {
+            *desired = DRAWN.into();
+        }
+    }
+    differences
+}
+
+async fn removals(objects: &Objects, keys: Vec<ObjectKey>) -> Result<Vec<Change>, Error> {
+    let action = |key: &ObjectKey, live: &Value| match is_kept_for_ever(key.kind) {
+        _ if objects.may_remove(key, live) => Action::Delete,
+        true if objects.has_label(live) => Action::Release {
+            why: "stays, without Weft's label: other people's objects may live in it".to_owned(),
+        },
+        true => Action::Leave {
+            why: "stays: other people's objects may live in it".to_owned(),
+        },
+        false => Action::Leave {
+            why: "is not Weft's any more".to_owned(),
+        },
+    };
+    let live = live(objects, keys).await?;
+    Ok(live
+        .into_iter()
+        .filter_map(|(object, live)| {
+            Some(Change {
+                action: action(&object, &*live?),
+                object,
+            })
+        })
+        .collect())
+}

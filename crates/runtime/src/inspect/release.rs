@@ -1,0 +1,147 @@
+//! Giving a resource and its objects back to the operator that Weft replaced: everything goes on
+//! running as it is.
+
+use serde_json::Value;
+use weft_plan::{OWNER_LABEL, ObjectKey, release_patch};
+
+use crate::{
+    api_server::cluster::Error,
+    inspect::presence,
+    reconcile::objects::Objects,
+    reconcile::pass,
+    reconcile::stored::{self, StoredError},
+    reconcile::teardown,
+};
+
+/// How often one object is tried again after somebody else wrote in between.
+const ATTEMPTS: usize = 4;
+
+/// Something to give back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Which object.
+    pub object: ObjectKey,
+    /// Whether it outlives the resource, so that nothing owns it.
+    outlives: bool,
+}
+
+/// What there is to give back, in order: the objects and the record, then the resource, and last
+/// Weft's lease and inventory. Until that is gone, the rest can be found again.
+///
+/// # Errors
+/// Something that has to be known cannot be read.
+pub async fn release_list(
+    objects: &Objects,
+    resource: &Value,
+    namespace: &str,
+) -> Result<Vec<Entry>, StoredError> {
+    let inventory = stored::read(objects, namespace).await?.inventory;
+    let domain = &*objects.domain;
+    let record = domain.record(&objects.owner.name).map(|(key, _)| Entry {
+        object: key,
+        outlives: domain.is_forced_without_record(),
+    });
+    let entries = inventory.objects.into_iter().map(|(object, unit)| Entry {
+        object,
+        outlives: domain.outlives(&unit),
+    });
+    let mut list = Vec::new();
+    for entry in entries.chain(record) {
+        let live = objects.live(&entry.object).await?;
+        if live.is_some_and(|live| {
+            release_patch(&entry.object, &live, &objects.owner, entry.outlives).is_some()
+        }) {
+            list.push(entry);
+        }
+    }
+    if teardown::finalizers(resource).any(|finalizer| finalizer == pass::FINALIZER) {
+        list.push(Entry {
+            object: ObjectKey::new(objects.owner.kind, "", &objects.owner.name),
+            outlives: false,
+        });
+    }
+    for object in own(objects, namespace) {
+        if objects.live(&object).await?.is_some() {
+            list.push(Entry {
+                object,
+                outlives: false,
+            });
+        }
+    }
+    Ok(list)
+}
+
+/// The same of a resource that has a namespace and no inventory: its objects are known by their
+/// label, and all of them are in that namespace.
+///
+/// # Errors
+/// Something that has to be known cannot be read.
+pub async fn labelled_list(objects: &Objects, namespace: &str) -> Result<Vec<Entry>, Error> {
+    let mut list = Vec::new();
+    for kind in objects.domain.kinds() {
+        let (found, _) = objects
+            .cluster
+            .list_metadata(kind, Some(namespace), OWNER_LABEL)
+            .await?;
+        let keys = found
+            .iter()
+            .filter_map(|live| Some((ObjectKey::of(live)?, live)));
+        let ours =
+            keys.filter(|(key, live)| release_patch(key, live, &objects.owner, false).is_some());
+        list.extend(ours.map(|(object, _)| Entry {
+            object,
+            outlives: false,
+        }));
+    }
+    Ok(list)
+}
+
+/// What nobody but Weft has a use for: the lease, and last the inventory.
+fn own(objects: &Objects, namespace: &str) -> [ObjectKey; 2] {
+    [
+        presence::lease_key(namespace, &*objects.domain),
+        stored::inventory_key(namespace, &objects.owner),
+    ]
+}
+
+/// Gives back one entry of the [`release_list`].
+///
+/// # Errors
+/// It cannot be written.
+pub async fn release(
+    objects: &Objects,
+    resource: &Value,
+    namespace: &str,
+    entry: &Entry,
+) -> Result<(), Error> {
+    let key = &entry.object;
+    if key.kind == objects.owner.kind {
+        return pass::take_finalizer(objects, key, resource).await;
+    }
+    let mut last = None;
+    for _ in 0..ATTEMPTS {
+        let Some(live) = objects.live(key).await? else {
+            return Ok(());
+        };
+        if own(objects, namespace).contains(key) {
+            objects
+                .delete(key, live["metadata"]["uid"].as_str().unwrap_or_default())
+                .await?;
+            return Ok(());
+        }
+        let Some(patch) = release_patch(key, &live, &objects.owner, entry.outlives) else {
+            return Ok(());
+        };
+        match objects
+            .cluster
+            .merge_patch(key, "", &patch, &objects.owner.manager)
+            .await
+        {
+            Ok(_) => return Ok(()),
+            Err(error) if error.is_not_found() => return Ok(()),
+            Err(error) if error.is_conflict() => last = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    last.map_or(Ok(()), Err)
+}

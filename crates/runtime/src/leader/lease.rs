@@ -1,0 +1,351 @@
+//! Leader election by a Lease, one a domain.
+//!
+//! As in client-go: a candidate trusts only its own clock. It watches how long the lease's record
+//! has not changed, and takes it when that is longer than the record's own duration. Every write is
+//! a PUT with the resourceVersion that was read, so of two candidates one wins. The holder opens
+//! the [`Fence`] until the end of the lease as counted from *before* its renewal was sent.
+//!
+//! A leader renews a third of the duration after it sent the last renewal, and gives each request a
+//! third of the duration. So a leader keeps the lease while the API server takes less than that to
+//! answer, even if a renewal meets a conflict, after which it reads and writes again. What has
+//! taken long is never thrown away half-done: a candidate that reads and then writes needs two
+//! answers, each of which may come late.
+
+use std::{
+    future::Future,
+    time::{Duration, Instant},
+};
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use weft_plan::{ObjectKey, kinds};
+
+use crate::{
+    api_server::cluster::version,
+    api_server::cluster::{Cluster, Error},
+    api_server::fence::Fence,
+    store::rewind::Rewind,
+};
+
+/// How a lease is held.
+#[derive(Clone, Debug)]
+pub struct LeaseConfig {
+    /// Namespace of the Lease.
+    pub namespace: String,
+    /// Name of the Lease, `weft-<domain>`.
+    pub name: String,
+    /// This candidate: the pod's name, its UID if it is known, and something random, so that a
+    /// restarted process is another candidate.
+    pub identity: String,
+    /// How the identities of all processes of this pod begin, if its UID is known. A container
+    /// starts after its last process has ended, so a lease of such a process is free.
+    pub pod: Option<String>,
+    /// How long a lease lasts without renewal. It is renewed after a third of that.
+    pub duration: Duration,
+}
+
+/// What was last seen of the lease, and when by our own clock.
+struct Observed {
+    record: Value,
+    since: Instant,
+}
+
+/// What this candidate has seen of the lease so far, to notice that the API server's data has gone
+/// back in time.
+#[derive(Default)]
+struct History {
+    /// The highest resourceVersion.
+    version: u64,
+    /// The lease as this candidate wrote it last.
+    written: Option<Value>,
+    /// Whether the lease was older than before, since the last time somebody asked.
+    rewound: bool,
+}
+
+impl History {
+    /// Notes the lease as this candidate has written it.
+    fn wrote(&mut self, lease: &Value) {
+        self.read(lease);
+        self.written = Some(lease.clone());
+    }
+
+    /// Notes the lease as it is.
+    fn read(&mut self, lease: &Value) {
+        let version = version(lease);
+        // Other writes may have brought the restored data to a higher version by now. Nobody else
+        // renews a lease in the name of this candidate.
+        let renewed = |lease: &Value| {
+            lease["spec"]["renewTime"]
+                .as_str()
+                .and_then(|time| time.parse::<Timestamp>().ok())
+        };
+        let is_older = |written: &Value| {
+            let same = written["metadata"]["uid"] == lease["metadata"]["uid"]
+                && holder(written) == holder(lease);
+            same && renewed(lease)
+                .zip(renewed(written))
+                .is_some_and(|(now, before)| now < before)
+        };
+        if version < self.version || self.written.as_ref().is_some_and(is_older) {
+            (self.rewound, self.written) = (true, None);
+        }
+        self.version = version;
+    }
+}
+
+/// Tries to become and stay the leader until `stop`, then gives the lease back. `leading` says
+/// whether it is. Signals `rewind` when the lease is older than it was before.
+pub async fn run(
+    config: LeaseConfig,
+    cluster: Cluster,
+    fence: Fence,
+    leading: watch::Sender<bool>,
+    rewind: Rewind,
+    stop: CancellationToken,
+) {
+    let mut history = History::default();
+    let key = ObjectKey::new(kinds::LEASE, &config.namespace, &config.name);
+    let mut observed: Option<Observed> = None;
+    let renew = config.duration / 3;
+    loop {
+        let asked = Instant::now();
+        let held = hold(
+            &config,
+            &key,
+            &cluster,
+            (&mut observed, &mut history),
+            fence.is_open(),
+        )
+        .await;
+        if std::mem::take(&mut history.rewound) {
+            tracing::warn!(lease = %config.name, "the lease is older than before: the API server's data has gone back in time");
+            rewind.signal();
+        }
+        // A candidate looks as often as the leader renews: it learns of a free lease soon, and
+        // costs as little. While nothing is known the lease lasts until its end, and there is time
+        // for a few more attempts.
+        let brief = renew / 5;
+        let pause = if held.is_ok() {
+            renew.saturating_sub(asked.elapsed()).max(brief)
+        } else {
+            brief
+        };
+        match held {
+            Ok(Some(sent)) => fence.open_until(sent + config.duration),
+            Ok(None) => fence.close(),
+            Err(error) => {
+                tracing::warn!(lease = %config.name, %error, "the lease could not be read or renewed")
+            }
+        }
+        let leads = fence.is_open();
+        leading.send_if_modified(|was| {
+            let changed = *was != leads;
+            if changed {
+                tracing::info!(lease = %config.name, identity = %config.identity, "{}", if leads { "leading" } else { "not leading" });
+            }
+            *was = leads;
+            changed
+        });
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = stop.cancelled() => break,
+        }
+    }
+    if fence.is_open() {
+        give_back(&config, &key, &cluster, observed).await;
+    }
+    fence.close();
+    leading.send_replace(false);
+}
+
+/// Takes or renews the lease if that is ours to do. Returns when the write was sent by which we
+/// hold it, or `None` if another one does.
+async fn hold(
+    config: &LeaseConfig,
+    key: &ObjectKey,
+    cluster: &Cluster,
+    (observed, history): (&mut Option<Observed>, &mut History),
+    leads: bool,
+) -> Result<Option<Instant>, Error> {
+    // The holder knows what it wrote: it renews without reading.
+    match look(config, key, cluster, (&mut *observed, &mut *history), leads).await {
+        // Somebody was quicker; or somebody wrote something else on it, or the answer to our own
+        // last write was lost. A fresh read tells.
+        Err(e) if e.is_conflict() => {
+            *observed = None;
+            look(config, key, cluster, (observed, history), false).await
+        }
+        other => other,
+    }
+}
+
+async fn look(
+    config: &LeaseConfig,
+    key: &ObjectKey,
+    cluster: &Cluster,
+    (observed, history): (&mut Option<Observed>, &mut History),
+    knows: bool,
+) -> Result<Option<Instant>, Error> {
+    let live = match observed.as_ref().filter(|_| knows) {
+        Some(seen) => Some(seen.record.clone()),
+        None => in_time(config, cluster.get(key))
+            .await?
+            .inspect(|live| history.read(live)),
+    };
+    let now = Instant::now();
+    let written = match live {
+        None => {
+            in_time(
+                config,
+                cluster.create(key, &record(config, None), &config.name),
+            )
+            .await?
+        }
+        Some(live) => {
+            if observed.as_ref().is_none_or(|seen| {
+                seen.record["metadata"]["resourceVersion"] != live["metadata"]["resourceVersion"]
+            }) {
+                *observed = Some(Observed {
+                    record: live.clone(),
+                    since: now,
+                });
+            }
+            let seconds = live["spec"]["leaseDurationSeconds"]
+                .as_u64()
+                .unwrap_or_default();
+            let idle = observed
+                .as_ref()
+                .map(|seen| now.duration_since(seen.since))
+                .unwrap_or_default();
+            let is_of_this_pod = config
+                .pod
+                .as_ref()
+                .is_some_and(|pod| holder(&live).starts_with(pod));
+            let free = holder(&live).is_empty()
+                || is_of_this_pod
+                || holder(&live) == config.identity
+                || idle > Duration::from_secs(seconds);
+            if !free {
+                return Ok(None);
+            }
+            in_time(
+                config,
+                cluster.replace(key, &record(config, Some(&live)), &config.name),
+            )
+            .await?
+        }
+    };
+    history.wrote(&written);
+    *observed = Some(Observed {
+        record: written,
+        since: Instant::now(),
+    });
+    Ok(Some(now))
+}
+
+/// Gives a request the time that the lease leaves for it.
+async fn in_time<T>(
+    config: &LeaseConfig,
+    request: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let limit = config.duration / 3;
+    tokio::time::timeout(limit, request)
+        .await
+        .unwrap_or(Err(Error::Timeout(limit)))
+}
+
+/// The lease as we want it. (coordination.k8s.io/v1: times in microseconds.)
+fn record(config: &LeaseConfig, live: Option<&Value>) -> Value {
+    let now = format!("{:.6}", Timestamp::now());
+    let mut lease = live.cloned().unwrap_or_else(|| json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"namespace": config.namespace, "name": config.name}}));
+    let before = holder(&lease).to_owned();
+    let transitions = lease["spec"]["leaseTransitions"]
+        .as_u64()
+        .unwrap_or_default();
+    let acquired = lease["spec"]["acquireTime"]
+        .as_str()
+        .filter(|_| before == config.identity)
+        .map_or_else(|| now.clone(), str::to_owned);
+    lease["spec"] = json!({
+        "holderIdentity": config.identity,
+        "leaseDurationSeconds": config.duration.as_secs().max(1),
+        "acquireTime": acquired,
+        "renewTime": now,
+        "leaseTransitions": if before == config.identity { transitions } else { transitions + 1 },
+    });
+    lease
+}
+
+fn holder(lease: &Value) -> &str {
+    lease["spec"]["holderIdentity"].as_str().unwrap_or_default()
+}
+
+/// Frees the lease, so that the next leader need not wait for its end.
+async fn give_back(
+    config: &LeaseConfig,
+    key: &ObjectKey,
+    cluster: &Cluster,
+    observed: Option<Observed>,
+) {
+    let Some(Observed {
+        record: mut lease, ..
+    }) = observed
+    else {
+        return;
+    };
+    lease["spec"]["holderIdentity"] = "".into();
+    lease["spec"]["leaseDurationSeconds"] = 1.into();
+    if let Err(error) = cluster.replace(key, &lease, &config.name).await {
+        tracing::debug!(%error, "the lease was not given back; it ends by itself");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lease(version: u64, holder: &str, renewed: &str) -> Value {
+        json!({"metadata": {"uid": "u", "resourceVersion": version.to_string()}, "spec": {"holderIdentity": holder, "renewTime": renewed}})
+    }
+
+    fn rewound(history: &mut History) -> bool {
+        std::mem::take(&mut history.rewound)
+    }
+
+    #[test]
+    fn a_lower_version_of_the_lease_is_a_step_back() {
+        let mut history = History::default();
+        history.read(&lease(50, "other", "2026-01-01T00:00:00.000000Z"));
+        history.read(&lease(51, "other", "2026-01-01T00:00:10.000000Z"));
+        assert!(!rewound(&mut history));
+        history.read(&lease(40, "other", "2025-12-31T00:00:00.000000Z"));
+        assert!(rewound(&mut history));
+        history.wrote(&lease(41, "me", "2026-01-01T00:00:20.000000Z"));
+        assert!(!rewound(&mut history), "from then on it grows again");
+        history.wrote(&json!({"metadata": {"uid": "new", "resourceVersion": "9"}}));
+        assert!(
+            rewound(&mut history),
+            "a lease that restored data did not have"
+        );
+    }
+
+    #[test]
+    fn an_earlier_renewal_of_ones_own_is_a_step_back() {
+        let mut history = History::default();
+        history.wrote(&lease(50, "me", "2026-01-01T00:00:20.000000Z"));
+        history.read(&lease(60, "me", "2026-01-01T00:00:20.000000Z"));
+        assert!(!rewound(&mut history), "somebody has put a label on it");
+        history.read(&lease(61, "me", "2026-01-01T00:00:30.000000Z"));
+        assert!(
+            !rewound(&mut history),
+            "the answer to the last renewal was lost"
+        );
+        history.read(&lease(90, "me", "2026-01-01T00:00:10.000000Z"));
+        assert!(
+            rewound(&mut history),
+            "restored data that others have written to since"
+        );
+    }
+}

@@ -1,0 +1,3 @@
+//! Leader election by a Lease of `coordination.k8s.io/v1`.
+
+pub mod lease;

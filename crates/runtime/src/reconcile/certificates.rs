@@ -1,0 +1,127 @@
+//! Certificates of a pass: reads what there is, has `weft-certificates` decide, and puts the result
+//! into the units.
+
+use std::collections::{BTreeMap, HashMap};
+
+use futures::future::join_all;
+use jiff::Timestamp;
+use serde_json::Value;
+use weft_plan::{
+    Certificate, ObjectKey, Step, Unit, kinds,
+    report::{Failure, FailureClass},
+};
+
+use crate::{api_server::cluster::Error, reconcile::objects::Objects};
+
+/// What became of the certificates of a pass.
+#[derive(Debug, Default)]
+pub struct Filled {
+    /// What is missing, by unit. Such a unit is not applied: its Secrets would be empty, and its
+    /// webhooks would trust nobody.
+    pub failures: HashMap<String, Vec<Failure>>,
+    /// When the next one is to be renewed.
+    pub next: Option<Timestamp>,
+}
+
+/// The objects of a certificate as they are in the cluster, or why they cannot be read.
+type Live = BTreeMap<ObjectKey, Result<Option<Value>, Error>>;
+
+/// Reads what there is of these certificates: from the cache where it is Weft's.
+pub async fn read(objects: &Objects, certificates: &[Certificate]) -> Live {
+    let keys = certificates.iter().flat_map(keys);
+    let look = async |key: &ObjectKey| {
+        (
+            key.clone(),
+            objects
+                .live(key)
+                .await
+                .map(|live| live.map(|live| Value::clone(&live))),
+        )
+    };
+    join_all(keys.map(look)).await.into_iter().collect()
+}
+
+fn keys(certificate: &Certificate) -> impl Iterator<Item = &ObjectKey> {
+    [&certificate.authority, &certificate.secret]
+        .into_iter()
+        .chain(&certificate.trusted_by)
+}
+
+/// Puts keys, certificates and CA bundles into `units`, made anew where it is time.
+///
+/// The order inside a unit is such that nobody is called who is not trusted: the Secrets come
+/// before the webhooks, and what an existing webhook does not trust yet signs nothing.
+pub fn fill(
+    objects: &Objects,
+    certificates: &[Certificate],
+    live: &Live,
+    units: &mut [Unit],
+    now: Timestamp,
+) -> Filled {
+    let mut filled = Filled::default();
+    for certificate in certificates {
+        match fill_one(objects, certificate, live, units, now) {
+            Ok(next) => filled.next = filled.next.into_iter().chain([next]).min(),
+            Err(failure) => {
+                let of_it = |unit: &&Unit| {
+                    unit.objects
+                        .iter()
+                        .any(|object| keys(certificate).any(|key| key == object.key()))
+                };
+                for unit in units.iter().filter(of_it) {
+                    filled
+                        .failures
+                        .entry(unit.name.clone())
+                        .or_default()
+                        .push(Failure::clone(&failure));
+                }
+            }
+        }
+    }
+    filled
+}
+
+fn fill_one(
+    objects: &Objects,
+    certificate: &Certificate,
+    live: &Live,
+    units: &mut [Unit],
+    now: Timestamp,
+) -> Result<Timestamp, Box<Failure>> {
+    let mut ours = BTreeMap::new();
+    for key in keys(certificate) {
+        let failed = |class, message| {
+            Box::new(Failure {
+                object: key.clone(),
+                class,
+                message,
+            })
+        };
+        let found = match live.get(key) {
+            Some(Ok(Some(found))) => found,
+            Some(Ok(None)) | None => continue,
+            Some(Err(error)) => return Err(failed(error.class(), error.to_string())),
+        };
+        let manifest = units
+            .iter()
+            .flat_map(|unit| &unit.objects)
+            .find(|object| object.key() == key);
+        match manifest.map(|manifest| objects.step(manifest, Some(found))) {
+            // Somebody else's Secret would never become ours, and each pass would make a new
+            // authority for nothing.
+            Some(Step::Foreign { why }) if key.kind == kinds::SECRET => {
+                return Err(failed(FailureClass::Foreign, why));
+            }
+            Some(Step::Foreign { .. }) => continue,
+            _ => ours.insert(key.clone(), found.clone()),
+        };
+    }
+    weft_certificates::fill(certificate, &ours, units, now).map_err(|error| {
+        let message = format!("{error}; this is a defect of Weft, please report it");
+        Box::new(Failure {
+            object: certificate.secret.clone(),
+            class: FailureClass::Bug,
+            message,
+        })
+    })
+}

@@ -1,0 +1,65 @@
+//! Takes the resource's owner references off objects that the operator before Weft made: with them,
+//! the garbage collector would delete the cluster's network together with the resource.
+
+use serde_json::{Value, json};
+use weft_plan::{ADOPT_ANNOTATION, OWNER_LABEL, ObjectKey, kinds, report::FailureClass};
+
+use crate::{api_server::cluster::Error, reconcile::objects::Objects};
+
+/// Whether what a deletion of this resource leaves must not have it as an owner.
+pub fn is_needed(objects: &Objects, resource: &Value) -> bool {
+    objects.domain.keeps(Some(resource), None).is_some()
+}
+
+/// Takes them off, whatever the specification of the resource says. Weft's own objects keep theirs.
+///
+/// # Errors
+/// Objects cannot be listed or changed. An object that Weft has no right to change is only logged:
+/// nothing would come of another try.
+pub async fn disown(objects: &Objects, resource: &Value) -> Result<(), Error> {
+    let uid = resource["metadata"]["uid"].as_str().unwrap_or_default();
+    for kind in objects.domain.kinds() {
+        for object in objects.cluster.owned_by(kind, uid).await? {
+            let Some(key) = ObjectKey::of(&object)
+                .filter(|_| object["metadata"]["labels"][OWNER_LABEL].is_null())
+            else {
+                continue;
+            };
+            let owners = object["metadata"]["ownerReferences"]
+                .as_array()
+                .into_iter()
+                .flatten();
+            let others: Vec<&Value> = owners.filter(|owner| owner["uid"] != uid).collect();
+            let mut patch = json!({"metadata": {
+                "uid": object["metadata"]["uid"],
+                "resourceVersion": object["metadata"]["resourceVersion"],
+                "ownerReferences": others,
+            }});
+            let is_record = objects
+                .domain
+                .record(&objects.owner.name)
+                .is_some_and(|(record, _)| record == key);
+            let is_known = kind == kinds::NAMESPACE || is_record || objects.owner.owns(&object);
+            if !is_known && objects.domain.made_by_original(&object) {
+                // The owner tells it from objects of others. Without one, the annotation lets Weft
+                // take it over.
+                patch["metadata"]["annotations"] = json!({ADOPT_ANNOTATION: "true"});
+            }
+            match objects
+                .cluster
+                .merge_patch(&key, "", &patch, &objects.owner.manager)
+                .await
+            {
+                Ok(_) => {
+                    tracing::info!(object = %key.human(), "removed the owner reference to the resource")
+                }
+                Err(error) if error.is_not_found() => {}
+                Err(error) if error.class() == FailureClass::Forbidden => {
+                    tracing::warn!(object = %key.human(), %error, "could not remove the owner reference: the object will be deleted with the resource");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(())
+}

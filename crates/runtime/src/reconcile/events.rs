@@ -1,0 +1,309 @@
+//! Events: one for each change that a person watching would want to know, in the words of the
+//! original operators.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::{
+    Client,
+    runtime::events::{Event, EventType, Recorder, Reporter},
+};
+use serde_json::Value;
+use weft_plan::{Kind, ObjectKey, escape};
+
+use crate::{
+    api_server::cluster::TIMEOUT, reconcile::controller::Controller, reconcile::status::condition,
+};
+
+/// An event before it is published.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Note {
+    /// It is of type Warning.
+    pub warning: bool,
+    /// A word in CamelCase.
+    pub reason: String,
+    /// What happened. The end of what is too long is left out.
+    pub message: String,
+}
+
+/// How long after an event an equal one counts as another of it: as long as kube's recorder
+/// remembers.
+const SERIES: Duration = Duration::from_secs(6 * 60);
+
+/// Who tells events; clones are the same one.
+///
+/// Equal ones that come soon after one another become one with a count. kube's recorder takes all
+/// of a reason for equal and would go on to show the message of the first; so each message has a
+/// recorder of its own.
+#[derive(Clone)]
+pub struct Teller {
+    client: Client,
+    reporter: Reporter,
+    recorders: Arc<Mutex<HashMap<String, (Recorder, Instant)>>>,
+}
+
+impl Teller {
+    /// For a domain, and this replica of its operator.
+    pub fn new(client: Client, domain: &str, instance: &str) -> Self {
+        let reporter = Reporter {
+            controller: format!("weft-{domain}"),
+            instance: Some(instance.to_owned()),
+        };
+        Self {
+            client,
+            reporter,
+            recorders: Arc::default(),
+        }
+    }
+
+    /// Publishes events about a cluster-scoped object, given by name and uid. Nobody waits for
+    /// that.
+    pub fn tell(&self, kind: Kind, (name, uid): (String, String), notes: Vec<Note>) {
+        self.tell_of(&ObjectKey::new(kind, "", &name), uid, notes);
+    }
+
+    /// Publishes events about an object of this uid, in its namespace, one after the other. Nobody
+    /// waits for that.
+    pub fn tell_of(&self, object: &ObjectKey, uid: String, notes: Vec<Note>) {
+        let kind = object.kind;
+        let reference = ObjectReference {
+            api_version: Some(kind.api_version()),
+            kind: Some(kind.kind.to_owned()),
+            namespace: object.namespace.clone(),
+            name: Some(object.name.clone()),
+            uid: Some(uid),
+            ..Default::default()
+        };
+        let teller = self.clone();
+        tokio::spawn(async move {
+            for note in notes {
+                teller.send(note, &reference).await;
+            }
+        });
+    }
+
+    async fn send(&self, note: Note, reference: &ObjectReference) {
+        let message = noted(&note.message);
+        let recorder = self.recorder(&message);
+        let event = Event {
+            type_: if note.warning {
+                EventType::Warning
+            } else {
+                EventType::Normal
+            },
+            reason: note.reason,
+            note: Some(message),
+            action: "Reconcile".to_owned(),
+            secondary: None,
+        };
+        match tokio::time::timeout(TIMEOUT, recorder.publish(&event, reference)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "event not published"),
+            Err(_) => tracing::debug!("event not published: no answer"),
+        }
+    }
+
+    /// The recorder of a message. Those that were not asked for in a while are forgotten.
+    fn recorder(&self, message: &str) -> Recorder {
+        let mut recorders = self
+            .recorders
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        recorders.retain(|_, (_, last)| last.elapsed() < SERIES);
+        let new = || {
+            (
+                Recorder::new(self.client.clone(), self.reporter.clone()),
+                Instant::now(),
+            )
+        };
+        let (recorder, last) = recorders.entry(message.to_owned()).or_insert_with(new);
+        *last = Instant::now();
+        recorder.clone()
+    }
+}
+
+/// Publishes what is new in a status. Nobody waits for that, and an event that cannot be published
+/// is only logged: status has it all.
+pub fn publish(controller: &Controller, resource: &Value, status: &Value) {
+    let notes = notes(&resource["status"], status);
+    let text = |field: &str| {
+        resource["metadata"][field]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    controller.teller.tell(
+        controller.domain.resource(),
+        (text("name"), text("uid")),
+        notes,
+    );
+}
+
+/// What changed between two statuses that is worth an event. A condition that stays the same says
+/// nothing again, however often its message is refined.
+fn notes(before: &Value, after: &Value) -> Vec<Note> {
+    let text = |value: &Value, field: &str| value[field].as_str().unwrap_or_default().to_owned();
+    let turned = |name: &str| {
+        let now = condition(after, name).filter(|now| now["status"] == "True")?;
+        let before = condition(before, name);
+        let new = before
+            .is_none_or(|before| before["status"] != "True" || before["reason"] != now["reason"]);
+        new.then(|| (text(now, "reason"), text(now, "message")))
+    };
+    let mut notes = Vec::new();
+    let generation = |status: &Value| status["observedGeneration"].as_i64().unwrap_or_default();
+    // A deletion raises the generation too, and is no news to who asked for it.
+    if condition(after, "Progressing")
+        .is_some_and(|progressing| progressing["reason"] == "Removing")
+    {
+        return notes;
+    }
+    if generation(before) != 0 && generation(after) > generation(before) {
+        notes.push(Note {
+            warning: false,
+            reason: "Modified".to_owned(),
+            message: "Config spec was modified".to_owned(),
+        });
+    }
+    if let Some((reason, message)) = turned("Degraded") {
+        notes.push(Note {
+            warning: true,
+            reason: format!("Failed: {reason}"),
+            message: format!("Operator failed: {message}"),
+        });
+    }
+    if turned("Progressing").is_some() {
+        notes.push(Note {
+            warning: false,
+            reason: "Progressing".to_owned(),
+            message: "Operator is progressing".to_owned(),
+        });
+    }
+    if turned("Available").is_some() {
+        notes.push(Note {
+            warning: false,
+            reason: "Available".to_owned(),
+            message: "All applied components are available".to_owned(),
+        });
+    }
+    if let Some((reason, message)) = turned("Blocked") {
+        notes.push(Note {
+            warning: true,
+            reason,
+            message,
+        });
+    }
+    for (condition, warning) in [("Paused", false), ("Drifted", true)] {
+        if let Some((_, message)) = turned(condition) {
+            notes.push(Note {
+                warning,
+                reason: condition.to_owned(),
+                message,
+            });
+        }
+    }
+    notes
+}
+
+/// The note of an event: without control characters, and of 1,024 bytes at most (events.k8s.io/v1).
+fn noted(message: &str) -> String {
+    let mut text = escape::text(message).into_owned();
+    if text.len() > 1000 {
+        let cut = (0..=1000)
+            .rev()
+            .find(|at| text.is_char_boundary(*at))
+            .unwrap_or_default();
+        text.truncate(cut);
+        text.push('…');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn status(generation: i64, conditions: &[(&str, &str, &str)]) -> Value {
+        let conditions: Vec<_> = conditions
+            .iter()
+            .map(|(name, status, reason)| json!({"type": name, "status": status, "reason": reason, "message": "m"}))
+            .collect();
+        json!({"observedGeneration": generation, "conditions": conditions})
+    }
+
+    fn reasons(before: &Value, after: &Value) -> Vec<String> {
+        notes(before, after)
+            .into_iter()
+            .map(|note| note.reason)
+            .collect()
+    }
+
+    #[test]
+    fn a_note_has_no_control_characters_and_no_more_bytes_than_an_event_may() {
+        assert_eq!(noted("a\x1b[2J\x07\nb"), "a^[[2J^G\nb");
+        assert!(noted(&"\u{202e}".repeat(1000)).len() <= 1024);
+    }
+
+    #[test]
+    fn a_change_is_said_once() {
+        let working = status(
+            1,
+            &[
+                ("Available", "False", "Startup"),
+                ("Progressing", "True", "Deploying"),
+                ("Degraded", "False", ""),
+            ],
+        );
+        let ready = status(
+            1,
+            &[
+                ("Available", "True", ""),
+                ("Progressing", "False", ""),
+                ("Degraded", "False", ""),
+            ],
+        );
+        let failed = status(
+            2,
+            &[
+                ("Available", "False", "Failing"),
+                ("Progressing", "False", "InvalidConfiguration"),
+                ("Degraded", "True", "FailedToValidate"),
+            ],
+        );
+        assert_eq!(reasons(&json!({}), &working), ["Progressing"]);
+        assert_eq!(reasons(&working, &working), Vec::<String>::new());
+        assert_eq!(
+            reasons(&json!({}), &ready),
+            ["Available"],
+            "also when nothing was ever seen to progress"
+        );
+        assert_eq!(
+            reasons(&ready, &failed),
+            ["Modified", "Failed: FailedToValidate"]
+        );
+        assert_eq!(reasons(&failed, &failed), Vec::<String>::new());
+        let mut drifted = ready.clone();
+        drifted["conditions"]
+            .as_array_mut()
+            .into_iter()
+            .for_each(|all| {
+                all.push(json!({"type": "Drifted", "status": "True", "reason": "Reported"}))
+            });
+        assert_eq!(reasons(&ready, &drifted), ["Drifted"]);
+        assert_eq!(reasons(&drifted, &drifted), Vec::<String>::new());
+        let removing = status(
+            3,
+            &[
+                ("Available", "False", "Removing"),
+                ("Progressing", "True", "Removing"),
+                ("Degraded", "False", ""),
+            ],
+        );
+        assert_eq!(reasons(&ready, &removing), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,713 @@
+//! Carries out what `weft-plan` decides for single objects: apply, take over, make anew, delete.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures::future::join_all;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use weft_plan::{
+    Deviation, Domain, Drift, Hold, Kind, Manifest, Mode, ObjectKey, Owner, Stage, Step, Unit,
+    deletion, effective_body, is_kept_for_ever, kinds, leave_patch,
+    report::{Failure, FailureClass},
+    step, take_patch,
+};
+
+use crate::{
+    api_server::cluster::{BRIEFLY, Cluster, Error},
+    metrics::Metrics,
+    reconcile::retry::{Attempt, Retries},
+    store::cache::ByName,
+    store::watch::Shared,
+};
+
+/// Requests in flight at once, for all units together.
+const IN_FLIGHT: usize = 16;
+/// How often one object is tried again at once after somebody else wrote in between.
+const ATTEMPTS: usize = 4;
+
+/// How long a pass waits for one object.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What is applied at once inside a unit; each waits for the one before. Definitions, permissions
+/// and configuration do not need each other, and all that is bound or started needs them.
+const STEPS: [&[Stage]; 5] = [
+    &[Stage::Namespace],
+    &[Stage::Definition, Stage::Access, Stage::Config],
+    &[Stage::Binding],
+    &[Stage::Workload],
+    &[Stage::Webhook],
+];
+
+/// What became of one object.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// It was as it should be, or is now.
+    Done,
+    /// It is somebody else's and stays as it is.
+    Left(Left),
+    /// It is not as it should be, and its resource wants it to stay so. With the object, if it is
+    /// there without our label.
+    Held(Deviation, Option<Arc<Value>>),
+}
+
+/// What became of the objects of a unit.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Applied {
+    /// What failed.
+    pub failures: Vec<Failure>,
+    /// What is left to others.
+    pub left: Vec<Left>,
+    /// What is not as it should be and stays so.
+    pub drift: Vec<Drift>,
+    /// Objects among these that have lost our label, so that no watch shows them.
+    pub unlabelled: HashMap<ObjectKey, Arc<Value>>,
+    /// Digests of what is applied, where they are asked for.
+    pub digests: BTreeMap<ObjectKey, String>,
+}
+
+/// An object that is left to somebody else.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Left {
+    /// Which one.
+    pub object: ObjectKey,
+    /// Whose it is, for people.
+    pub why: String,
+}
+
+/// Reads and writes objects on behalf of one resource.
+#[derive(Clone)]
+pub struct Objects {
+    pub(crate) cluster: Cluster,
+    /// What is known already; without it every look is a request.
+    pub(crate) shared: Option<Shared>,
+    /// What is known of definitions, where that is known elsewhere.
+    definitions: Option<Shared>,
+    pub(crate) domain: Arc<dyn Domain>,
+    pub(crate) owner: Owner,
+    pub(crate) metrics: Metrics,
+    retries: Option<Arc<Retries>>,
+    hold: Hold,
+    permits: Arc<Semaphore>,
+}
+
+impl Objects {
+    /// On behalf of `owner`.
+    pub fn new(
+        cluster: Cluster,
+        shared: Option<Shared>,
+        domain: Arc<dyn Domain>,
+        owner: Owner,
+        metrics: Metrics,
+    ) -> Self {
+        Self {
+            cluster,
+            shared,
+            definitions: None,
+            domain,
+            owner,
+            metrics,
+            retries: None,
+            hold: Hold::Nothing,
+            permits: Arc::new(Semaphore::new(IN_FLIGHT)),
+        }
+    }
+
+    /// With what is known of earlier failures.
+    #[must_use]
+    pub fn with_retries(self, retries: Arc<Retries>) -> Self {
+        Self {
+            retries: Some(retries),
+            ..self
+        }
+    }
+
+    /// With another cache that the definitions of kinds are watched for.
+    #[must_use]
+    pub fn with_definitions(self, definitions: Shared) -> Self {
+        Self {
+            definitions: Some(definitions),
+            ..self
+        }
+    }
+
+    /// With steps that are not to be carried out.
+    #[must_use]
+    pub fn with_hold(self, hold: Hold) -> Self {
+        Self { hold, ..self }
+    }
+
+    /// Whether an object that was there before is not made anew, see [`Hold::expects`].
+    pub(crate) fn expects(&self, object: &ObjectKey) -> bool {
+        self.hold.expects(object)
+    }
+
+    /// The object as it is: from the cache if it is Weft's, else by asking, since whatever is not
+    /// labelled as Weft's is not watched.
+    pub async fn live(&self, key: &ObjectKey) -> Result<Option<Arc<Value>>, Error> {
+        if let Some(known) = self
+            .shared
+            .as_ref()
+            .and_then(|shared| shared.lock().owned(key))
+        {
+            return Ok(Some(known));
+        }
+        Ok(self.cluster.get(key).await?.map(Arc::new))
+    }
+
+    /// What must happen to an object that looks like this.
+    pub fn step(&self, manifest: &Manifest, live: Option<&Value>) -> Step {
+        step(
+            manifest,
+            live,
+            &self.owner,
+            live.is_some_and(|live| self.domain.made_by_original(live)),
+        )
+    }
+
+    /// Applies a unit step by step. A step that fails holds back the later ones of this unit: a
+    /// workload without its permissions or a webhook without its server would do harm.
+    pub async fn apply_unit(&self, unit: &Unit) -> Applied {
+        let mut applied = Applied::default();
+        for step in STEPS {
+            let objects = unit
+                .objects
+                .iter()
+                .filter(|object| step.contains(&Stage::of(object.key().kind)));
+            for (object, outcome) in
+                join_all(objects.map(async |object| (object, self.ensure(object).await))).await
+            {
+                let key = object.key();
+                if matches!(self.hold, Hold::Drift(_))
+                    && matches!(outcome, Ok(Outcome::Done | Outcome::Held(..)))
+                {
+                    applied.digests.insert(key.clone(), object.hash());
+                }
+                match outcome {
+                    Ok(Outcome::Done) => {}
+                    Ok(Outcome::Left(one)) => applied.left.push(one),
+                    Ok(Outcome::Held(deviation, unlabelled)) => {
+                        applied.drift.push(Drift {
+                            unit: unit.name.clone(),
+                            object: key.clone(),
+                            deviation,
+                        });
+                        applied
+                            .unlabelled
+                            .extend(unlabelled.map(|live| (key.clone(), live)));
+                    }
+                    Err(failure) => applied.failures.push(failure),
+                }
+            }
+            if !applied.failures.is_empty() {
+                break;
+            }
+        }
+        applied
+    }
+
+    /// Makes one object what it should be.
+    pub async fn ensure(&self, manifest: &Manifest) -> Result<Outcome, Failure> {
+        let key = manifest.key();
+        let mut known = self
+            .shared
+            .as_ref()
+            .and_then(|shared| shared.lock().owned(key));
+        let mut unlabelled = None;
+        if known.is_none() && self.hold.expects(key) {
+            known = self.look_for(key).await?;
+            unlabelled.clone_from(&known);
+        }
+        let mut step = self.step(manifest, known.as_deref());
+        if let Some(deviation) = self.hold.holds(manifest, &step, known.as_deref()) {
+            return Ok(Outcome::Held(deviation, unlabelled));
+        }
+        let Some(retries) = &self.retries else {
+            return self.attempt(manifest, Known::of(known)).await;
+        };
+        let failed = |class, message| Failure {
+            object: key.clone(),
+            class,
+            message,
+        };
+        if self.is_leaving(key, &step, known.as_deref()) {
+            known = self.remainder(key, retries).await;
+            step = self.step(manifest, known.as_deref());
+            if let Some(live) = known
+                .as_deref()
+                .filter(|live| self.is_leaving(key, &step, Some(live)))
+            {
+                let failure = failed(FailureClass::Leaving, being_deleted(live));
+                retries.failed(&self.trial(manifest, step, Some(live)), &failure);
+                return Err(failure);
+            }
+        }
+        if step == Step::Keep
+            && !known.as_deref().is_some_and(is_being_deleted)
+            && !retries.is_under_way(key)
+        {
+            retries.done(key);
+            return Ok(Outcome::Done);
+        }
+        let attempt = self.trial(manifest, step, known.as_deref());
+        let by_name = self
+            .shared
+            .as_ref()
+            .map_or(ByName::Unknown, |shared| shared.lock().by_name(key));
+        let known = match (known, by_name) {
+            (Some(live), _) => Known::Live(live),
+            (None, ByName::Unknown) => {
+                retries.is_unwatched(key);
+                Known::Nothing
+            }
+            (None, ByName::Gone) => {
+                retries.is_free(key);
+                Known::Nothing
+            }
+            // Metadata are enough to tell whose it is: no request is needed until they change.
+            (None, ByName::There(theirs)) => match self.step(manifest, Some(&theirs)) {
+                Step::Foreign { why } => {
+                    let failure = failed(FailureClass::Foreign, why);
+                    retries.waits(&attempt, &failure);
+                    return Err(failure);
+                }
+                Step::Leave { why } => {
+                    return Ok(Outcome::Left(Left {
+                        object: key.clone(),
+                        why,
+                    }));
+                }
+                _ => {
+                    retries.is_free(key);
+                    Known::There
+                }
+            },
+        };
+        if let Some(failure) = retries.too_soon(&attempt) {
+            return Err(failure);
+        }
+        if retries.is_under_way(key) {
+            return Err(slow(key));
+        }
+        let outcome = self.patiently(retries, &attempt, known).await;
+        note(retries, &attempt, &outcome);
+        outcome
+    }
+
+    /// What is to be done to an object, with what decides whether the API server takes it.
+    fn trial(&self, manifest: &Manifest, step: Step, live: Option<&Value>) -> Attempt {
+        let kind = manifest.key().kind;
+        let definitions = self
+            .definitions
+            .as_ref()
+            .or(self.shared.as_ref())
+            .filter(|_| kind.is_optional());
+        let definition = definitions.and_then(|shared| shared.lock().definition_of(kind));
+        let version = |metadata: &Value| match metadata["generation"].as_i64() {
+            Some(generation) => generation.to_string(),
+            None => metadata["resourceVersion"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
+        };
+        Attempt {
+            manifest: manifest.clone(),
+            step,
+            definition,
+            live: live.map(|live| version(&live["metadata"])),
+        }
+    }
+
+    /// Whether an object that is wanted is being deleted all the same, and a watch will tell of its
+    /// end.
+    fn is_leaving(&self, key: &ObjectKey, step: &Step, known: Option<&Value>) -> bool {
+        let is_ours =
+            matches!(step, Step::Keep | Step::Change { .. }) && known.is_some_and(is_being_deleted);
+        is_ours
+            && self
+                .shared
+                .as_ref()
+                .is_some_and(|shared| shared.lock().going(key).is_some())
+    }
+
+    /// What is left of such an object. The first time it gets a moment: what is over at once is not
+    /// worth a word in status.
+    async fn remainder(&self, key: &ObjectKey, retries: &Retries) -> Option<Arc<Value>> {
+        if !retries.has_failed(key) {
+            tokio::time::sleep(BRIEFLY).await;
+        }
+        self.shared
+            .as_ref()
+            .and_then(|shared| shared.lock().owned(key))
+    }
+
+    /// An object that is not among ours: it is gone, or has lost our label. Where a watch by its
+    /// name tells that it is gone, no request is needed.
+    async fn look_for(&self, key: &ObjectKey) -> Result<Option<Arc<Value>>, Failure> {
+        if self
+            .shared
+            .as_ref()
+            .is_some_and(|shared| shared.lock().exists(key) == Some(false))
+        {
+            return Ok(None);
+        }
+        let failed = |error: Error| Failure {
+            object: key.clone(),
+            class: error.class(),
+            message: error.to_string(),
+        };
+        let found = self.cluster.get(key).await.map_err(failed)?;
+        found
+            .iter()
+            .filter(|found| self.has_label(found))
+            .for_each(|found| self.remember(found));
+        Ok(found.map(Arc::new))
+    }
+
+    /// An attempt that is left to itself if the API server takes long over it (an admission webhook
+    /// may, for half a minute): the pass goes on with everything else, and the answer rings for
+    /// another one.
+    async fn patiently(
+        &self,
+        retries: &Arc<Retries>,
+        attempt: &Attempt,
+        known: Known,
+    ) -> Result<Outcome, Failure> {
+        let (objects, wanted) = (self.clone(), attempt.manifest.clone());
+        let mut task = tokio::spawn(async move { objects.attempt(&wanted, known).await });
+        match tokio::time::timeout(PATIENCE, &mut task).await {
+            Ok(Ok(outcome)) => return outcome,
+            Ok(Err(panic)) => std::panic::resume_unwind(panic.into_panic()),
+            Err(_) => {}
+        }
+        let key = attempt.manifest.key();
+        retries.begins(key);
+        let (retries, shared, attempt) =
+            (Arc::clone(retries), self.shared.clone(), attempt.clone());
+        let failure = slow(key);
+        tokio::spawn(async move {
+            // Should it have panicked, the next one does too, and is told.
+            if let Ok(outcome) = task.await {
+                note(&retries, &attempt, &outcome);
+            }
+            retries.ended(attempt.manifest.key());
+            shared.iter().for_each(Shared::ring);
+        });
+        Err(failure)
+    }
+
+    async fn attempt(&self, manifest: &Manifest, known: Known) -> Result<Outcome, Failure> {
+        let key = manifest.key();
+        let failed = |class, message: String| Failure {
+            object: key.clone(),
+            class,
+            message,
+        };
+        let Ok(_permit) = self.permits.acquire().await else {
+            return Err(failed(FailureClass::Transient, "shutting down".to_owned()));
+        };
+        let look = async || {
+            self.cluster
+                .get(key)
+                .await
+                .map(|live| live.map(Arc::new))
+                .map_err(|e| failed(e.class(), e.to_string()))
+        };
+        let mut live = match known {
+            Known::Nothing => None,
+            Known::Live(live) if !is_being_deleted(&live) => Some(live),
+            // It may be gone by now, and of somebody else's no more is known than that it is there.
+            Known::Live(_) | Known::There => look().await?,
+        };
+        let mut last = None;
+        // What fails again is told at once, and tried with growing pauses.
+        let mut again = self
+            .retries
+            .as_ref()
+            .is_some_and(|retries| retries.has_failed(key));
+        for _ in 0..ATTEMPTS {
+            let wanted = match self.step(manifest, live.as_deref()) {
+                Step::Keep | Step::Change { .. }
+                    if live.as_deref().is_some_and(is_being_deleted) =>
+                {
+                    // Our watch is late, then: from here on it tells.
+                    live.iter()
+                        .filter(|live| self.has_label(live))
+                        .for_each(|live| self.remember(live));
+                    if again {
+                        let message = live.as_deref().map(being_deleted).unwrap_or_default();
+                        return Err(failed(FailureClass::Transient, message));
+                    }
+                    again = true;
+                    tokio::time::sleep(BRIEFLY).await;
+                    live = look().await?;
+                    continue;
+                }
+                Step::Keep => {
+                    // Our watch is late, then.
+                    live.iter()
+                        .filter(|live| self.has_label(live))
+                        .for_each(|live| self.remember(live));
+                    return Ok(Outcome::Done);
+                }
+                Step::Leave { why } => {
+                    return Ok(Outcome::Left(Left {
+                        object: key.clone(),
+                        why,
+                    }));
+                }
+                Step::Foreign { why } => return Err(failed(FailureClass::Foreign, why)),
+                wanted => wanted,
+            };
+            match self.write(manifest, live.as_deref(), &wanted).await {
+                Ok(()) => return Ok(Outcome::Done),
+                // Somebody wrote in between, or it is there and we did not know: look.
+                Err(e) if e.is_conflict() => last = Some(e),
+                Err(e) => {
+                    let Some(pause) = e.passes_in().filter(|pause| !again && *pause < PATIENCE)
+                    else {
+                        return Err(failed(self.class_of(key, &e), e.to_string()));
+                    };
+                    // Once: what passes at once is not worth a word in status. Whether it was done
+                    // all the same, a look tells.
+                    again = true;
+                    tokio::time::sleep(pause).await;
+                    last = Some(e);
+                }
+            }
+            live = look().await?;
+        }
+        let last = last.map(|e| e.to_string()).unwrap_or_default();
+        Err(failed(
+            FailureClass::Conflict,
+            format!("somebody else keeps writing it: {last}"),
+        ))
+    }
+
+    /// What the API server's refusal of an object calls for. Whether it takes a Service also
+    /// depends on which addresses and ports others have, and whether it takes a definition on the
+    /// versions that objects are stored in.
+    fn class_of(&self, key: &ObjectKey, error: &Error) -> FailureClass {
+        let depends_on_others =
+            matches!(key.kind, kinds::SERVICE | kinds::CUSTOM_RESOURCE_DEFINITION);
+        match error.is_of_the_body() && !depends_on_others && self.sees_all_like(key) {
+            true => FailureClass::Invalid,
+            false => error.class(),
+        }
+    }
+
+    async fn write(
+        &self,
+        manifest: &Manifest,
+        live: Option<&Value>,
+        wanted: &Step,
+    ) -> Result<(), Error> {
+        let (key, manager) = (manifest.key(), self.owner.manager.as_str());
+        let Some(live) = live else {
+            return self.create(manifest).await;
+        };
+        if let Step::Change { differences, .. } | Step::TakeOver { differences } = wanted {
+            let differences: Vec<_> = differences.iter().map(ToString::to_string).collect();
+            tracing::info!(object = %key.human(), ?differences, "differs");
+        }
+        if manifest.mode() == Mode::CreateOnly {
+            self.cluster
+                .merge_patch(key, "", &leave_patch(live, &self.owner), manager)
+                .await?;
+            return Ok(());
+        }
+        if let Step::Change { take: true, .. } | Step::TakeOver { .. } = wanted {
+            let patch = take_patch(live, &self.owner, matches!(wanted, Step::TakeOver { .. }));
+            let taken = self.cluster.merge_patch(key, "", &patch, manager).await?;
+            self.remember(&taken);
+        }
+        match self
+            .apply(key, &effective_body(manifest, live, manager))
+            .await
+        {
+            Err(e) if e.is_immutable_field() && !is_kept_for_ever(key.kind) => {
+                tracing::info!(object = %key.human(), reason = %e, "made anew: a field changes that cannot be changed in place");
+                let uid = live["metadata"]["uid"].as_str().unwrap_or_default();
+                self.delete(key, uid).await?;
+                self.create(manifest).await
+            }
+            other => other,
+        }
+    }
+
+    async fn create(&self, manifest: &Manifest) -> Result<(), Error> {
+        let key = manifest.key();
+        self.applied(
+            key,
+            &self
+                .cluster
+                .apply_new(key, manifest.body(), &self.owner.manager)
+                .await?,
+        );
+        Ok(())
+    }
+
+    async fn apply(&self, key: &ObjectKey, body: &Value) -> Result<(), Error> {
+        self.applied(
+            key,
+            &self.cluster.apply(key, body, &self.owner.manager).await?,
+        );
+        Ok(())
+    }
+
+    fn applied(&self, key: &ObjectKey, object: &Value) {
+        tracing::info!(object = %key.human(), "applied");
+        self.metrics.wrote(self.domain.name(), "apply", key.kind);
+        self.remember(object);
+    }
+
+    /// Deletes an object if it is ours; one of a kind that is never deleted is released. Returns
+    /// what is left of it while finalizers hold it.
+    pub async fn remove(&self, key: &ObjectKey) -> Result<Option<Value>, Error> {
+        let live = match self.live(key).await {
+            // We may not ask for it, but a watch shows all that is ours, and it is not among that;
+            // or the cluster does not even know its kind: it was never made.
+            Err(error)
+                if error.class() == FailureClass::Forbidden
+                    && (self.sees_all_like(key) || self.is_unserved(key.kind)) =>
+            {
+                return Ok(None);
+            }
+            live => live?,
+        };
+        let Some(live) = live else { return Ok(None) };
+        if is_kept_for_ever(key.kind) {
+            self.release(key, &live).await?;
+            return Ok(None);
+        }
+        if !self.may_remove(key, &live) {
+            return Ok(None);
+        }
+        if is_being_deleted(&live) {
+            return Ok(Some(Value::clone(&live)));
+        }
+        self.delete(key, live["metadata"]["uid"].as_str().unwrap_or_default())
+            .await
+    }
+
+    fn sees_all_like(&self, key: &ObjectKey) -> bool {
+        self.shared
+            .as_ref()
+            .is_some_and(|shared| shared.lock().sees_all_like(key))
+    }
+
+    fn is_unserved(&self, kind: Kind) -> bool {
+        self.shared
+            .as_ref()
+            .is_some_and(|shared| !shared.lock().facts().serves(kind))
+    }
+
+    /// Whether an object goes when it is no longer wanted: it is ours, or the original's and of no
+    /// use any more, and of a kind that is not kept for ever.
+    pub fn may_remove(&self, key: &ObjectKey, live: &Value) -> bool {
+        let obsolete = || {
+            self.domain.left_by_original(live)
+                && self
+                    .domain
+                    .obsolete()
+                    .iter()
+                    .any(|(obsolete, _)| obsolete == key)
+        };
+        !is_kept_for_ever(key.kind) && (self.owner.owns(live) || obsolete())
+    }
+
+    /// Whether it carries the label of our owner.
+    pub fn has_label(&self, live: &Value) -> bool {
+        live["metadata"]["labels"][weft_plan::OWNER_LABEL] == self.owner.label()
+    }
+
+    /// Deletes the object with this uid.
+    pub async fn delete(&self, key: &ObjectKey, uid: &str) -> Result<Option<Value>, Error> {
+        let left = self.cluster.delete(key, uid).await?;
+        tracing::info!(object = %key.human(), "deleted");
+        self.metrics.wrote(self.domain.name(), "delete", key.kind);
+        match &left {
+            Some(left) => self.remember(left),
+            None => self.forget(key, uid),
+        }
+        Ok(left)
+    }
+
+    /// Gives up what Weft says on an object that is never deleted: its label goes, the object
+    /// stays.
+    async fn release(&self, key: &ObjectKey, live: &Value) -> Result<(), Error> {
+        if !self.has_label(live) {
+            return Ok(());
+        }
+        let labels = json!({"metadata": {"uid": live["metadata"]["uid"], "labels": {weft_plan::OWNER_LABEL: null}}});
+        match self
+            .cluster
+            .merge_patch(key, "", &labels, &self.owner.manager)
+            .await
+        {
+            Err(e) if !e.is_not_found() && !e.is_conflict() => Err(e),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn remember(&self, object: &Value) {
+        if let Some(shared) = &self.shared {
+            shared.lock().wrote(object);
+        }
+    }
+
+    pub(crate) fn forget(&self, key: &ObjectKey, uid: &str) {
+        if let Some(shared) = &self.shared {
+            shared.lock().gone(key, uid);
+        }
+    }
+}
+
+fn slow(object: &ObjectKey) -> Failure {
+    let message =
+        "the API server has not answered yet; an admission webhook may be slow".to_owned();
+    Failure {
+        object: object.clone(),
+        class: FailureClass::Transient,
+        message,
+    }
+}
+
+fn is_being_deleted(live: &Value) -> bool {
+    !live["metadata"]["deletionTimestamp"].is_null()
+}
+
+/// Somebody deletes it, and it is still there.
+fn being_deleted(live: &Value) -> String {
+    let waits_for = deletion::waits_for(live, None);
+    format!(
+        "somebody has deleted it, and it is still there: it waits for {waits_for}. It is made again once it is gone"
+    )
+}
+
+/// What is known of an object before an attempt.
+enum Known {
+    /// Nothing: it is not there, or is somebody else's.
+    Nothing,
+    /// It is there without our label. A watch by its name tells no more than that.
+    There,
+    /// All of it.
+    Live(Arc<Value>),
+}
+
+impl Known {
+    fn of(live: Option<Arc<Value>>) -> Self {
+        live.map_or(Self::Nothing, Self::Live)
+    }
+}
+
+/// Notes what has come of an attempt.
+fn note(retries: &Retries, attempt: &Attempt, outcome: &Result<Outcome, Failure>) {
+    match outcome {
+        Ok(_) => retries.done(attempt.manifest.key()),
+        Err(failure) => retries.failed(attempt, failure),
+    }
+}

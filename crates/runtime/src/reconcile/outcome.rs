@@ -1,0 +1,302 @@
+//! What a pass found out: put together from what became of the objects, and from how the workloads
+//! roll out.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::Arc,
+};
+
+use futures::future::join_all;
+use jiff::Timestamp;
+use serde_json::Value;
+use weft_plan::{
+    Drift, Mode, Notice, ObjectKey, Unit, kinds,
+    report::{Failure, FailureClass, Report, UnitReport, WorkloadReport},
+    rollout::{self, Rollout},
+};
+
+use crate::{
+    api_server::cluster,
+    reconcile::controller::Controller,
+    reconcile::objects::{Applied, Objects},
+    store::cache::Source,
+};
+
+/// What a pass found out, and when the next one is due even if nothing happens.
+pub struct Outcome {
+    /// What is to be said in status.
+    pub report: Report,
+    /// The units as they were applied.
+    pub units: Vec<Unit>,
+    /// Objects of these units that are left as they are.
+    pub left: HashSet<ObjectKey>,
+    /// When something changes by time alone.
+    pub deadline: Option<Timestamp>,
+}
+
+impl Outcome {
+    /// What was reported before anything could be applied.
+    pub(crate) fn early(report: Report, units: Vec<Unit>) -> Self {
+        Self {
+            report,
+            units,
+            left: HashSet::new(),
+            deadline: None,
+        }
+    }
+
+    /// What could not be applied.
+    pub fn failures(&self) -> impl Iterator<Item = &Failure> {
+        self.report.units.iter().flat_map(|unit| &unit.failures)
+    }
+
+    /// Whether nothing was done because our own notes are newer than we knew. By now we do.
+    pub fn is_outdated(&self, controller: &Controller) -> bool {
+        let is_note = |key: &ObjectKey| {
+            key.kind == kinds::CONFIG_MAP
+                && key.namespace.as_ref() == Some(&controller.config.namespace)
+        };
+        let mut failures = self.failures().peekable();
+        failures.peek().is_some()
+            && failures
+                .all(|failure| failure.class == FailureClass::Conflict && is_note(&failure.object))
+    }
+
+    /// Whether something that is to be deleted could not be.
+    pub fn is_held_up(&self) -> bool {
+        self.report
+            .removals
+            .iter()
+            .any(|removal| removal.blocker.is_some())
+    }
+}
+
+/// What is to be said after all objects have been looked at, and what is to be watched from then
+/// on. `next` is when a certificate is due.
+pub fn reported(
+    controller: &Controller,
+    objects: &Objects,
+    units: Vec<Unit>,
+    applied: Vec<Applied>,
+    mut report: Report,
+    next: Option<Timestamp>,
+) -> Outcome {
+    let now = Timestamp::now();
+    let foreign = applied
+        .iter()
+        .flat_map(|unit| &unit.failures)
+        .filter(|failure| failure.class == FailureClass::Foreign);
+    let held = applied
+        .iter()
+        .flat_map(|unit| &unit.drift)
+        .map(|drift| &drift.object);
+    // No watch by our label tells of what has lost it.
+    let unlabelled: HashSet<_> = held
+        .filter(|key| controller.shared.lock().owned(key).is_none())
+        .cloned()
+        .collect();
+    let expected = unlabelled.iter().filter(|key| objects.expects(key));
+    controller.watch_named(
+        &units,
+        foreign
+            .map(|failure| &failure.object)
+            .chain(expected)
+            .cloned(),
+    );
+    let mut left = unlabelled;
+    for (unit, mut applied) in units.iter().zip(applied) {
+        applied.failures.extend(unseen(controller, unit));
+        for one in applied.left {
+            report.notices.push(Notice {
+                about: unit.name.clone(),
+                message: format!("{} {}", one.object.human(), one.why),
+            });
+            left.insert(one.object);
+        }
+        report
+            .drift
+            .extend(applied.drift.into_iter().filter(Drift::is_visible));
+        report.units.push(UnitReport {
+            name: unit.name.clone(),
+            failures: applied.failures,
+            workloads: workloads(controller, unit, &applied.unlabelled, now),
+        });
+    }
+    report.drift.sort_by_key(Drift::rank);
+    let deadline = report
+        .units
+        .iter()
+        .flat_map(|unit| &unit.workloads)
+        .filter_map(|workload| match workload.rollout {
+            Rollout::Progressing { deadline, .. } => deadline,
+            _ => None,
+        });
+    Outcome {
+        deadline: deadline.chain(next).min(),
+        report,
+        units,
+        left,
+    }
+}
+
+/// What of a unit cannot be watched: it is applied by reading each object, but nobody would notice
+/// a change.
+fn unseen(controller: &Controller, unit: &Unit) -> Vec<Failure> {
+    let cache = controller.shared.lock();
+    let failure = |object: &ObjectKey, why: &str| Failure {
+        object: object.clone(),
+        class: FailureClass::Forbidden,
+        message: format!("cannot be watched: {why}"),
+    };
+    let mut failures: Vec<Failure> = Vec::new();
+    for object in &unit.objects {
+        let key = object.key();
+        let inputs = rollout::inputs(object.body())
+            .into_iter()
+            .map(|input| (cache.refusal(&Source::Named(input.clone())), input));
+        let pods = is_workload(key).then(|| (cache.refusal(&Source::Pods), key.clone()));
+        let all = inputs
+            .chain(pods)
+            .chain([(cache.blind_to(key), key.clone())]);
+        for (why, object) in all.filter_map(|(why, object)| Some((why?, object))) {
+            let failure = failure(&object, why);
+            // Once for each cause.
+            if failures
+                .iter()
+                .all(|known| known.message != failure.message)
+            {
+                failures.push(failure);
+            }
+        }
+    }
+    failures
+}
+
+/// What rolls out: pods, or what another domain of Weft makes of a resource.
+fn is_workload(key: &ObjectKey) -> bool {
+    matches!(
+        key.kind,
+        kinds::DAEMON_SET | kinds::DEPLOYMENT | kinds::NMSTATE
+    )
+}
+
+/// How the workloads of a unit roll out. `unlabelled` are those that no watch by our label shows.
+fn workloads(
+    controller: &Controller,
+    unit: &Unit,
+    unlabelled: &HashMap<ObjectKey, Arc<Value>>,
+    now: Timestamp,
+) -> Vec<WorkloadReport> {
+    let cache = controller.shared.lock();
+    let of_unit = unit
+        .objects
+        .iter()
+        .map(weft_plan::Manifest::key)
+        .filter(|key| is_workload(key) && cache.blind_to(key).is_none());
+    of_unit
+        .map(|key| {
+            let rollout = match cache.owned(key).or_else(|| unlabelled.get(key).cloned()) {
+                None => Rollout::Progressing {
+                    message: "does not exist yet".to_owned(),
+                    deadline: None,
+                },
+                Some(live) => {
+                    let missing: Vec<_> = rollout::inputs(&live)
+                        .into_iter()
+                        .filter(|input| {
+                            cache.owned(input).is_none() && cache.exists(input) == Some(false)
+                        })
+                        .collect();
+                    rollout::rollout(&live, cache.pods(), &missing, now)
+                }
+            };
+            WorkloadReport {
+                object: key.clone(),
+                rollout,
+            }
+        })
+        .collect()
+}
+
+/// Whether everything that was applied is there *now*, by asking: what a watch has not told yet
+/// counts too. What turns out to be gone is taken out of the cache, so that the next pass puts it
+/// back.
+pub async fn confirm(
+    controller: &Controller,
+    objects: &Objects,
+    outcome: &Outcome,
+) -> Result<bool, crate::api_server::cluster::Error> {
+    let mut groups: BTreeMap<(weft_plan::Kind, Option<String>), Vec<ObjectKey>> = BTreeMap::new();
+    // What could not be applied, or waits, is told of already.
+    let has_failed = |name: &str| {
+        outcome
+            .report
+            .units
+            .iter()
+            .any(|unit| unit.name == name && !unit.failures.is_empty())
+    };
+    let applied = outcome.units.iter().filter(|unit| !has_failed(&unit.name));
+    let ours = applied
+        .flat_map(|unit| &unit.objects)
+        .filter(|object| object.mode() == Mode::Managed);
+    for key in ours
+        .map(weft_plan::Manifest::key)
+        .filter(|key| !outcome.left.contains(key))
+    {
+        groups
+            .entry((key.kind, key.namespace.clone()))
+            .or_default()
+            .push(key.clone());
+    }
+    let selector = format!("{}={}", weft_plan::OWNER_LABEL, objects.owner.label());
+    let lists = join_all(groups.keys().map(|(kind, namespace)| {
+        controller
+            .cluster
+            .list_metadata(*kind, namespace.as_deref(), &selector)
+    }))
+    .await;
+    let (mut whole, mut going) = (true, Vec::new());
+    for (keys, list) in groups.values().zip(lists) {
+        let (items, version) = list?;
+        let is_going = |object: &&Value| !object["metadata"]["deletionTimestamp"].is_null();
+        going.extend(
+            items
+                .iter()
+                .filter(is_going)
+                .filter_map(ObjectKey::of)
+                .filter(|key| keys.contains(key)),
+        );
+        let there: BTreeMap<_, _> = items
+            .into_iter()
+            .filter_map(|object| Some((ObjectKey::of(&object)?, object["metadata"]["uid"].clone())))
+            .collect();
+        let mut cache = controller.shared.lock();
+        for key in keys {
+            let known = cache.owned(key);
+            let uid = known
+                .as_ref()
+                .and_then(|known| known["metadata"]["uid"].as_str())
+                .unwrap_or_default();
+            let is_there = there
+                .get(key)
+                .and_then(Value::as_str)
+                .is_some_and(|found| known.is_none() || found == uid);
+            // A watch may have told of a new object of that name since the list was taken.
+            let is_newer = known
+                .as_ref()
+                .is_some_and(|known| cluster::version(known) > version);
+            if !is_there && !is_newer {
+                tracing::info!(object = %key.human(), "gone, though it was there a moment ago");
+                cache.gone(key, uid);
+                whole = false;
+            }
+        }
+    }
+    // What is being deleted is as good as gone. The next pass sees that too, and says so.
+    for key in &going {
+        if let Some(live) = controller.cluster.get(key).await? {
+            objects.remember(&live);
+        }
+    }
+    Ok(whole && going.is_empty())
+}

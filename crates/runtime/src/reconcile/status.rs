@@ -1,0 +1,117 @@
+//! Status: written only when it says something new, and never Available on old knowledge.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use weft_plan::{ObjectKey, Unit, escape, manager, report::Report};
+
+use crate::{api_server::cluster::Error, reconcile::controller::Controller, reconcile::events};
+
+/// The status that a report leads to, or `None` if the resource says so already.
+pub fn changed(
+    controller: &Controller,
+    resource: &Value,
+    report: &Report,
+    units: &[Unit],
+) -> Option<Value> {
+    let previous = &resource["status"];
+    let conditions = controller
+        .domain
+        .conditions(report, previous, Timestamp::now());
+    let status = if report.blocked.is_some() {
+        // The other operator's status stays: only our word is added.
+        let mut status = previous.clone();
+        status["conditions"] = json!(conditions);
+        status
+    } else {
+        let mut status = controller
+            .domain
+            .status(previous, conditions, report, units);
+        // What pods and nodes say is in more of it than the conditions.
+        escape::strings(&mut status);
+        status
+    };
+    (status != *previous).then_some(status)
+}
+
+/// Whether a status claims that all is well.
+pub fn claims_available(status: &Value) -> bool {
+    condition(status, "Available").is_some_and(|condition| condition["status"] == "True")
+}
+
+/// The condition of a type.
+pub fn condition<'a>(status: &'a Value, name: &str) -> Option<&'a Value> {
+    status["conditions"]
+        .as_array()?
+        .iter()
+        .find(|condition| condition["type"] == name)
+}
+
+/// Writes a status, and the events that its changes are worth. A resource that is gone needs none.
+pub async fn write(controller: &Controller, resource: &Value, status: &Value) -> Result<(), Error> {
+    let key = ObjectKey::new(
+        controller.domain.resource(),
+        "",
+        resource["metadata"]["name"].as_str().unwrap_or_default(),
+    );
+    // The uid keeps it from another resource of that name.
+    let body = json!({"metadata": {"uid": resource["metadata"]["uid"]}, "status": merge_patch(&resource["status"], status)});
+    match controller
+        .cluster
+        .merge_patch(&key, "status", &body, &manager(&*controller.domain))
+        .await
+    {
+        Ok(written) => {
+            controller.shared.lock().wrote(&written);
+            controller
+                .metrics
+                .wrote(controller.domain.name(), "status", key.kind);
+            events::publish(controller, resource, status);
+            Ok(())
+        }
+        Err(error) if error.is_not_found() => Ok(()),
+        Err(error) => {
+            tracing::warn!(%error, "status could not be written");
+            Err(error)
+        }
+    }
+}
+
+/// The merge patch (RFC 7386) that makes `new` of `old`: all of `new`, and a null for each field
+/// that goes, at any depth.
+pub fn merge_patch(old: &Value, new: &Value) -> Value {
+    let (Value::Object(old), Value::Object(new)) = (old, new) else {
+        return new.clone();
+    };
+    let gone = old
+        .keys()
+        .filter(|field| !new.contains_key(*field))
+        .map(|field| (field.clone(), Value::Null));
+    let said = new.iter().map(|(field, value)| {
+        (
+            field.clone(),
+            merge_patch(old.get(field).unwrap_or(&Value::Null), value),
+        )
+    });
+    gone.chain(said).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_longer_said_goes_at_any_depth() {
+        let old = json!({"a": 1, "b": {"c": {"d": 1, "e": [1]}, "f": 1}, "g": "text"});
+        for new in [
+            json!({"b": {"c": {"e": [2]}}, "g": {}}),
+            json!({}),
+            json!({"b": {}, "g": {"h": {"i": 1}}}),
+            old.clone(),
+        ] {
+            let mut patched = old.clone();
+            json_patch::merge(&mut patched, &merge_patch(&old, &new));
+            assert_eq!(patched, new);
+        }
+        assert_eq!(merge_patch(&Value::Null, &old), old);
+    }
+}

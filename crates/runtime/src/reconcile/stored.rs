@@ -1,0 +1,206 @@
+//! What Weft keeps in the operator's namespace about a resource: its inventory, and the record of
+//! the original operator.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use weft_plan::{
+    Domain, Inventory, InventoryError, Manifest, OWNER_LABEL, ObjectKey, Owner, kinds,
+};
+
+use crate::{api_server::cluster::Error, reconcile::objects::Objects};
+
+/// What is stored about a resource.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stored {
+    /// What Weft has in the cluster for it.
+    pub inventory: Inventory,
+    /// The last applied configuration in the original's form.
+    pub record: Option<String>,
+}
+
+/// Why what is stored cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StoredError {
+    /// It could not be read.
+    #[error(transparent)]
+    Request(#[from] Error),
+    /// It is damaged.
+    #[error(
+        "ConfigMap {name} is damaged: {why}. Restore it, or delete it: objects of components that are no longer wanted then have to be deleted by hand"
+    )]
+    Damaged {
+        /// namespace/name of the ConfigMap
+        name: String,
+        /// what is wrong with it
+        why: InventoryError,
+    },
+}
+
+/// Where the inventory of a resource is.
+pub fn inventory_key(namespace: &str, owner: &Owner) -> ObjectKey {
+    ObjectKey::new(
+        kinds::CONFIG_MAP,
+        namespace,
+        &Inventory::config_map_name(owner.kind, &owner.name),
+    )
+}
+
+/// Reads what is stored.
+///
+/// # Errors
+/// It cannot be read, or is damaged: then nothing may be written, since something might be left
+/// over.
+pub async fn read(objects: &Objects, namespace: &str) -> Result<Stored, StoredError> {
+    let key = inventory_key(namespace, &objects.owner);
+    let (map, record) = futures::join!(objects.live(&key), record(objects));
+    let inventory = match map? {
+        Some(map) => Inventory::from_data(&map["data"]).map_err(|why| StoredError::Damaged {
+            name: format!("{namespace}/{}", key.name),
+            why,
+        })?,
+        // Nothing is Weft's yet. What another operator has left and nobody needs is to go with the
+        // first pass.
+        None => Inventory {
+            objects: objects.domain.obsolete().into_iter().collect(),
+            ..Inventory::default()
+        },
+    };
+    Ok(Stored {
+        inventory,
+        record: record?,
+    })
+}
+
+async fn record(objects: &Objects) -> Result<Option<String>, Error> {
+    let Some((key, field)) = objects.domain.record(&objects.owner.name) else {
+        return Ok(None);
+    };
+    let text = |map: Option<Arc<Value>>| {
+        map.and_then(|map| map["data"][field].as_str().map(str::to_owned))
+    };
+    let own = text(objects.live(&key).await?);
+    match objects
+        .domain
+        .original_record(&objects.owner.name)
+        .filter(|_| own.is_none())
+    {
+        Some(original) => Ok(text(objects.live(&original).await?)),
+        None => Ok(own),
+    }
+}
+
+/// Makes the stored inventory this one.
+pub async fn write_inventory(
+    objects: &Objects,
+    namespace: &str,
+    inventory: &Inventory,
+) -> Result<(), Error> {
+    write(
+        objects,
+        &inventory_key(namespace, &objects.owner),
+        inventory.to_data(),
+        &Value::Null,
+    )
+    .await
+}
+
+/// Makes the record of the last applied configuration this one. The resource owns that of the
+/// original, and ceases to: the record goes with the rest of Weft's notes, or when users delete it
+/// on purpose.
+pub async fn write_record(objects: &Objects, record: &Manifest) -> Result<(), Error> {
+    if let Some(live) = objects.live(record.key()).await?
+        && live["metadata"]["ownerReferences"]
+            .as_array()
+            .is_some_and(|owners| !owners.is_empty())
+    {
+        let metadata = &live["metadata"];
+        let patch = json!({"metadata": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"], "ownerReferences": null}});
+        let patched = objects
+            .cluster
+            .merge_patch(record.key(), "", &patch, &objects.owner.manager)
+            .await?;
+        if objects.has_label(&patched) {
+            objects.remember(&patched);
+        }
+    }
+    write(
+        objects,
+        record.key(),
+        record.body()["data"].clone(),
+        &record.body()["metadata"]["labels"],
+    )
+    .await
+}
+
+/// Both are Weft's own notes: applied with force, whoever touched them, and only when they differ.
+/// And only over what we know: a new leader whose watch lags would forget names that the leader
+/// before it had added.
+async fn write(
+    objects: &Objects,
+    key: &ObjectKey,
+    data: Value,
+    labels: &Value,
+) -> Result<(), Error> {
+    let mut labels = labels.as_object().cloned().unwrap_or_default();
+    labels.insert(OWNER_LABEL.to_owned(), objects.owner.label().into());
+    let mut body = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"namespace": key.namespace, "name": key.name, "labels": labels},
+        "data": data,
+    });
+    let known = match &objects.shared {
+        Some(shared) => shared.lock().owned(key),
+        // A command has no watches: it looks.
+        None => objects.cluster.get(key).await?.map(Arc::new),
+    };
+    if let Some(known) = &known {
+        let has_labels = labels
+            .iter()
+            .all(|(label, value)| known["metadata"]["labels"][label] == *value);
+        if known["data"] == body["data"] && has_labels {
+            return Ok(());
+        }
+        body["metadata"]["resourceVersion"] = known["metadata"]["resourceVersion"].clone();
+    }
+    let (cluster, manager) = (&objects.cluster, objects.owner.manager.as_str());
+    let mut written = match &known {
+        Some(_) => cluster.apply(key, &body, manager).await,
+        None => cluster.apply_new(key, &body, manager).await,
+    };
+    if matches!(&written, Err(error) if error.is_conflict()) {
+        let newest = cluster.get(key).await?;
+        match (&newest, &known) {
+            // No watch tells of it: the original's record, or a label was taken off. `read` has
+            // looked at it.
+            (Some(newest), None) if !objects.has_label(newest) => {
+                body["metadata"]["resourceVersion"] = newest["metadata"]["resourceVersion"].clone();
+                written = cluster.apply(key, &body, manager).await;
+            }
+            // The next attempt begins with what is there.
+            (Some(newest), _) => objects.remember(newest),
+            (None, Some(known)) => {
+                objects.forget(key, known["metadata"]["uid"].as_str().unwrap_or_default())
+            }
+            (None, None) => {}
+        }
+    }
+    objects.remember(&written?);
+    Ok(())
+}
+
+/// Deletes inventory and record, last of all when a resource goes.
+pub async fn forget(objects: &Objects, domain: &dyn Domain, namespace: &str) -> Result<(), Error> {
+    let record = domain.record(&objects.owner.name).map(|(key, _)| key);
+    for key in record
+        .into_iter()
+        .chain([inventory_key(namespace, &objects.owner)])
+    {
+        if let Some(live) = objects.live(&key).await? {
+            objects
+                .delete(&key, live["metadata"]["uid"].as_str().unwrap_or_default())
+                .await?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,445 @@
+//! The end of a resource: webhooks first, then workloads and their pods, permissions last; then
+//! what the operands made, Weft's notes, and at last the finalizer.
+
+use std::collections::BTreeSet;
+
+use futures::future::join_all;
+use serde_json::Value;
+use weft_plan::{
+    Domain, Inventory, OWNER_LABEL, ObjectKey, Owner, Stage, drift, is_kept_for_ever, kinds,
+    report::{Paused, Removal, Report},
+    rollout::PodView,
+};
+
+use crate::{
+    api_server::cluster::Error,
+    reconcile::controller::Controller,
+    reconcile::disown,
+    reconcile::objects::Objects,
+    reconcile::pass,
+    reconcile::stored::{self, StoredError},
+};
+
+/// What is known of a deletion from one look to the next, so that nothing is asked twice.
+#[derive(Debug, Default)]
+pub struct Course {
+    /// The resource that goes, by its uid.
+    uid: Option<String>,
+    /// Whether its objects stay, once that is decided.
+    is_orphaned: Option<bool>,
+    /// Objects that are gone.
+    gone: BTreeSet<ObjectKey>,
+}
+
+impl Course {
+    /// Of another resource nothing is known.
+    fn follow(&mut self, resource: Option<&Value>) {
+        let uid = resource
+            .and_then(|resource| resource["metadata"]["uid"].as_str())
+            .map(str::to_owned);
+        if self.uid != uid {
+            *self = Self {
+                uid,
+                ..Self::default()
+            };
+        }
+    }
+
+    /// Those of these objects that may be there. (One that is there again is in the cache.)
+    fn remaining<'a>(
+        &self,
+        objects: &Objects,
+        all: impl Iterator<Item = &'a ObjectKey>,
+    ) -> Vec<ObjectKey> {
+        let is_known = |key: &ObjectKey| {
+            objects
+                .shared
+                .as_ref()
+                .is_some_and(|shared| shared.lock().owned(key).is_some())
+        };
+        all.filter(|key| !self.gone.contains(key) || is_known(key))
+            .cloned()
+            .collect()
+    }
+}
+
+/// Takes one step, as far as it goes. `None`: the resource is gone.
+pub async fn step(
+    controller: &Controller,
+    resource: &Value,
+    course: &mut Course,
+) -> Option<Report> {
+    let owner = Owner::of(&*controller.domain, resource);
+    let objects = controller.objects(owner);
+    let generation = resource["metadata"]["generation"]
+        .as_i64()
+        .unwrap_or_default();
+    let report = |removals| Report {
+        generation,
+        removing: true,
+        removals,
+        ..Report::default()
+    };
+    if let Some(value) = drift::pause(resource) {
+        let paused = Some(Paused {
+            value: value.to_owned(),
+            pending: false,
+        });
+        return Some(Report {
+            paused,
+            ..report(Vec::new())
+        });
+    }
+    match end(
+        &objects,
+        &controller.config.namespace,
+        Some(resource),
+        course,
+    )
+    .await
+    {
+        Ok(left) if left.is_empty() => None,
+        Ok(left) => Some(report(left)),
+        Err(error) => {
+            let object = ObjectKey::new(controller.domain.resource(), "", &objects.owner.name);
+            Some(report(vec![Removal {
+                object,
+                blocker: Some(error.to_string()),
+            }]))
+        }
+    }
+}
+
+/// What goes when a resource is deleted, and what stays.
+pub(crate) struct Parting {
+    /// What is removed.
+    pub goes: Inventory,
+    /// What stays, why, and how to be rid of it: units that outlive the resource (see
+    /// [`Domain::outlives`]).
+    pub stays: Option<(Inventory, String)>,
+}
+
+impl Parting {
+    /// Of this resource, which may be gone already.
+    pub fn of(domain: &dyn Domain, inventory: Inventory, resource: Option<&Value>) -> Self {
+        let stays = Inventory {
+            made_by_operands: BTreeSet::new(),
+            ..inventory.of_units(|unit| domain.outlives(unit))
+        };
+        match domain
+            .keeps(resource, inventory.decided.as_ref())
+            .filter(|_| !stays.objects.is_empty())
+        {
+            Some(why) => Self {
+                goes: inventory.of_units(|unit| !domain.outlives(unit)),
+                stays: Some((stays, why)),
+            },
+            None => Self {
+                goes: inventory,
+                stays: None,
+            },
+        }
+    }
+
+    fn removes_nothing(&self) -> bool {
+        self.goes.objects.is_empty() && self.goes.made_by_operands.is_empty()
+    }
+}
+
+/// Takes the end of a resource as far as it goes now; `resource` is `None` if only its notes are
+/// left. Returns what is still there of what is to go, and nothing once it is done: objects, notes
+/// and Weft's finalizer. It can be repeated, and goes on where it was; `course` is what it has
+/// found out before.
+///
+/// # Errors
+/// What is stored or there cannot be read or written, or the finalizer cannot be taken off.
+pub(crate) async fn end(
+    objects: &Objects,
+    namespace: &str,
+    resource: Option<&Value>,
+    course: &mut Course,
+) -> Result<Vec<Removal>, StoredError> {
+    course.follow(resource);
+    let (domain, whole) = (
+        &*objects.domain,
+        stored::read(objects, namespace).await?.inventory,
+    );
+    let orphaned = match resource {
+        Some(resource) => {
+            is_orphaned(
+                objects,
+                &whole.of_units(|unit| !domain.outlives(unit)),
+                resource,
+                course,
+            )
+            .await?
+        }
+        None => false,
+    };
+    let Parting { goes, stays } = Parting::of(domain, whole.clone(), resource);
+    if !orphaned {
+        let left = remove_all(objects, &goes, stays.is_none(), course).await;
+        if !left.is_empty() {
+            return Ok(left);
+        }
+    }
+    match stays {
+        // With `orphan` all of it stays.
+        Some((stays, _)) => {
+            stored::write_inventory(objects, namespace, if orphaned { &whole } else { &stays })
+                .await?
+        }
+        None => stored::forget(objects, domain, namespace).await?,
+    }
+    if let Some(resource) = resource
+        .filter(|resource| finalizers(resource).any(|finalizer| finalizer == pass::FINALIZER))
+    {
+        if disown::is_needed(objects, resource) {
+            // Again: Weft may have been killed before it had done so, or another operator may have
+            // run meanwhile.
+            disown::disown(objects, resource).await?;
+        }
+        let key = ObjectKey::new(objects.owner.kind, "", &objects.owner.name);
+        pass::take_finalizer(objects, &key, resource).await?;
+    }
+    Ok(Vec::new())
+}
+
+/// Removes what is left of a resource that is gone without its finalizer: somebody took it off by
+/// hand, or the definition of the resource was deleted. Returns what no watch tells the end of:
+/// that has to be tried again.
+pub async fn leftovers(controller: &Controller, name: &str, course: &mut Course) -> Vec<Removal> {
+    let owner = Owner {
+        kind: controller.domain.resource(),
+        name: name.to_owned(),
+        uid: None,
+        manager: weft_plan::manager(&*controller.domain),
+    };
+    let objects = controller.objects(owner);
+    let namespace = &controller.config.namespace;
+    let notes = stored::inventory_key(namespace, &objects.owner);
+    if controller.shared.lock().owned(&notes).is_none() {
+        return Vec::new();
+    }
+    let operators = controller.shared.lock().operators();
+    if pass::blocked(
+        &*controller.domain,
+        operators.iter().map(|operator| &**operator),
+    )
+    .is_some()
+    {
+        // A watch tells when it goes.
+        return Vec::new();
+    }
+    let blocker = match stored::read(&objects, namespace).await {
+        Ok(stored)
+            if Parting::of(&*controller.domain, stored.inventory.clone(), None)
+                .removes_nothing() =>
+        {
+            return Vec::new();
+        }
+        Ok(_) => {
+            tracing::info!(
+                resource = name,
+                "the resource is gone without its finalizer; removing what it left"
+            );
+            end(&objects, namespace, None, course).await
+        }
+        Err(error) => Err(error),
+    };
+    let mut left = blocker.unwrap_or_else(|error| {
+        vec![Removal {
+            object: notes,
+            blocker: Some(error.to_string()),
+        }]
+    });
+    for removal in left.iter().filter(|removal| removal.blocker.is_some()) {
+        tracing::warn!(object = %removal.object.human(), blocker = removal.blocker, "could not be removed");
+    }
+    left.retain(|removal| !controller.tells_end_of(&removal.object));
+    left
+}
+
+/// The finalizers of a resource.
+pub fn finalizers(resource: &Value) -> impl Iterator<Item = &str> {
+    resource["metadata"]["finalizers"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+}
+
+/// Whether whoever deletes the resource wants its objects to stay
+/// (`kubectl delete --cascade=orphan`).
+///
+/// The garbage collector then takes the owner reference off every object, and after that its
+/// finalizer `orphan` off the resource. That may be over before we look, so the objects tell: by
+/// asking, since the cache may be older. Single ones may lack the reference, or have it still, for
+/// other reasons: most of them decide. They are asked once: what somebody else's finalizer holds
+/// would be asked for ever.
+async fn is_orphaned(
+    objects: &Objects,
+    inventory: &Inventory,
+    resource: &Value,
+    course: &mut Course,
+) -> Result<bool, Error> {
+    if finalizers(resource).any(|finalizer| finalizer == "orphan") {
+        return Ok(true);
+    }
+    if let Some(decided) = course.is_orphaned {
+        return Ok(decided);
+    }
+    // Once the first of them are removed, it is decided.
+    let first = Stage::ALL.into_iter().rev().find_map(|stage| {
+        let keys: Vec<_> = inventory
+            .objects
+            .keys()
+            .filter(|key| Stage::of(key.kind) == stage)
+            .collect();
+        (!keys.is_empty()).then_some(keys)
+    });
+    let begun = |shared: &crate::store::watch::Shared| {
+        first
+            .iter()
+            .flatten()
+            .all(|key| shared.lock().owned(key).is_none())
+    };
+    if objects.shared.as_ref().is_some_and(begun) {
+        course.is_orphaned = Some(false);
+        return Ok(false);
+    }
+    let places: BTreeSet<_> = inventory
+        .objects
+        .keys()
+        .filter(|key| !is_kept_for_ever(key.kind))
+        .map(|key| (key.kind, key.namespace.clone()))
+        .collect();
+    let selector = format!("{OWNER_LABEL}={}", objects.owner.label());
+    let lists = join_all(places.iter().map(|(kind, namespace)| {
+        objects
+            .cluster
+            .list_metadata(*kind, namespace.as_deref(), &selector)
+    }))
+    .await;
+    let (mut with, mut without) = (0, 0);
+    for list in lists {
+        let (items, _) = list?;
+        for item in items.iter().filter(|item| {
+            ObjectKey::of(item).is_some_and(|key| inventory.objects.contains_key(&key))
+        }) {
+            let mut owners = item["metadata"]["ownerReferences"]
+                .as_array()
+                .into_iter()
+                .flatten();
+            let count = if owners.any(|owner| owner["uid"] == resource["metadata"]["uid"]) {
+                &mut with
+            } else {
+                &mut without
+            };
+            *count += 1;
+        }
+    }
+    course.is_orphaned = Some(without > with);
+    Ok(without > with)
+}
+
+/// Removes everything that an inventory lists, stage by stage from the end. Returns what is still
+/// there: the earlier stages are then not touched yet. `to_the_last_pod`: none of the pods of these
+/// workloads is to stay, so the end of all is waited for. Pods of other workloads stay, whatever
+/// their labels.
+async fn remove_all(
+    objects: &Objects,
+    inventory: &Inventory,
+    to_the_last_pod: bool,
+    course: &mut Course,
+) -> Vec<Removal> {
+    for stage in Stage::ALL.iter().rev() {
+        let of_stage = course.remaining(
+            objects,
+            inventory
+                .objects
+                .keys()
+                .filter(|key| Stage::of(key.kind) == *stage),
+        );
+        let left = pass::remove(objects, &of_stage).await;
+        course.gone.extend(
+            of_stage
+                .into_iter()
+                .filter(|key| left.iter().all(|removal| removal.object != *key)),
+        );
+        if !left.is_empty() {
+            return left;
+        }
+        if *stage == Stage::Workload && to_the_last_pod {
+            let is_of_these = |pod: &PodView| {
+                pod.workload
+                    .as_ref()
+                    .is_some_and(|workload| inventory.objects.contains_key(workload))
+            };
+            match pods(objects).await {
+                Ok(pods) if !pods.iter().any(is_of_these) => {}
+                Ok(pods) => {
+                    return pods
+                        .iter()
+                        .filter(|pod| is_of_these(pod))
+                        .map(pod_left)
+                        .collect();
+                }
+                Err(error) => {
+                    return vec![Removal {
+                        object: ObjectKey::new(objects.owner.kind, "", &objects.owner.name),
+                        blocker: Some(format!("its pods cannot be listed: {error}")),
+                    }];
+                }
+            }
+        }
+    }
+    let mut left = Vec::new();
+    for key in inventory
+        .made_by_operands
+        .iter()
+        .filter(|key| !course.gone.contains(key))
+        .cloned()
+        .collect::<Vec<_>>()
+    {
+        let deleted = match objects.cluster.get_metadata(&key).await {
+            Ok(None) => Ok(None),
+            Ok(Some(live)) => {
+                objects
+                    .delete(&key, live["metadata"]["uid"].as_str().unwrap_or_default())
+                    .await
+            }
+            Err(error) => Err(error),
+        };
+        match deleted {
+            Ok(_) => drop(course.gone.insert(key)),
+            Err(error) => left.push(Removal {
+                object: key,
+                blocker: Some(error.to_string()),
+            }),
+        }
+    }
+    left
+}
+
+/// The pods of the domain's workloads: as known, else by asking.
+async fn pods(objects: &Objects) -> Result<Vec<PodView>, Error> {
+    if let Some(shared) = &objects.shared {
+        return Ok(shared.lock().pods().cloned().collect());
+    }
+    let query = format!("labelSelector={}", objects.domain.pod_selector());
+    let pods = objects
+        .cluster
+        .list(kinds::POD, objects.domain.namespace(), &query)
+        .await?;
+    Ok(pods.iter().filter_map(PodView::of).collect())
+}
+
+/// A pod that has not ended yet. Nothing is wrong with that, but if it lasts it names the node to
+/// look at.
+fn pod_left(pod: &PodView) -> Removal {
+    Removal {
+        object: ObjectKey::new(kinds::POD, &pod.namespace, &pod.name),
+        blocker: None,
+    }
+}
