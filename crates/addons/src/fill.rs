@@ -80,7 +80,7 @@ pub struct Effective {
 
 const DEFAULT_DEVICE_PLUGIN_CONFIG: &str = "macvtap-deviceplugin-config";
 
-/// Fills in what is open. Dice are thrown only for a MAC range that nothing else determines.
+/// Fills in what is open. RandomBytes are thrown only for a MAC range that nothing else determines.
 pub fn fill(
     valid: Valid,
     previous: Option<&NetworkAddonsConfigSpec>,

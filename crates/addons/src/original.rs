@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 use weft_api::addons::{GROUP, KIND};
+use weft_plan::Live;
 use weft_plan::{ObjectKey, kinds};
 
 use crate::{Settings, components::kubevirt_ipam_controller, labels::VERSION_LABEL, record};
@@ -15,7 +16,7 @@ pub(crate) const OPERATOR: &str = "cluster-network-addons-operator";
 /// removes the marks of its record; both are known by name. Nor does cert-manager mark the Secret
 /// that it makes on its behalf.
 pub(crate) fn made(settings: &Settings, live: &Value) -> bool {
-    let labelled = !live["metadata"]["labels"][VERSION_LABEL].is_null();
+    let labelled = Live::of(live).label(VERSION_LABEL).is_some();
     let known = ObjectKey::of(live).is_some_and(|key| {
         key == record::key(settings, weft_api::addons::NAME)
             || key == ObjectKey::new(kinds::NAMESPACE, "", &settings.namespace)

@@ -23,9 +23,9 @@ use weft_plan::{
 
 /// Dice that never show the same twice.
 #[derive(Default)]
-struct Dice(u8);
+struct RandomBytes(u8);
 
-impl Dice {
+impl RandomBytes {
     fn throw(&mut self, bytes: &mut [u8]) {
         self.0 = self.0.wrapping_add(1);
         bytes.fill(self.0);
@@ -36,7 +36,7 @@ fn decide(
     spec: &Value,
     inventory: &Inventory,
     record: Option<&str>,
-    dice: &mut Dice,
+    random: &mut RandomBytes,
 ) -> Result<Decision, Refusal> {
     let resource = json!({
         "apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig",
@@ -47,7 +47,7 @@ fn decide(
         record,
         decided: inventory.decided.as_ref(),
         facts: &Facts::default(),
-        random: &mut |bytes| dice.throw(bytes),
+        random: &mut |bytes| random.throw(bytes),
     })
 }
 
@@ -61,14 +61,14 @@ struct Cluster {
 
 impl Cluster {
     /// What a pass does. Returns whether the specification was accepted.
-    fn pass(&mut self, spec: &Value, dice: &mut Dice) -> bool {
+    fn pass(&mut self, spec: &Value, random: &mut RandomBytes) -> bool {
         let (decision, accepted) =
-            match decide(spec, &self.inventory, self.record.as_deref(), dice) {
+            match decide(spec, &self.inventory, self.record.as_deref(), random) {
                 Ok(decision) => (decision, true),
                 // The last good configuration is kept in order.
                 Err(_) => {
                     match self.inventory.decided.clone().map(|decided| {
-                        decide(&decided, &self.inventory, self.record.as_deref(), dice)
+                        decide(&decided, &self.inventory, self.record.as_deref(), random)
                     }) {
                         Some(decision) => (
                             decision.expect("what was accepted once is accepted again"),
@@ -131,9 +131,9 @@ proptest! {
 
     #[test]
     fn the_end_does_not_depend_on_the_way(acts in acts()) {
-        let (mut cluster, mut spec, mut dice) = (Cluster::default(), json!({}), Dice::default());
+        let (mut cluster, mut spec, mut random) = (Cluster::default(), json!({}), RandomBytes::default());
         let mut good = spec.clone();
-        prop_assert!(cluster.pass(&spec, &mut dice));
+        prop_assert!(cluster.pass(&spec, &mut random));
         for act in &acts {
             let before = cluster.clone();
             match act {
@@ -146,7 +146,7 @@ proptest! {
                     prop_assert_eq!(cluster.mortal(), BTreeMap::new(), "nothing is left");
                 }
             }
-            if cluster.pass(&spec, &mut dice) {
+            if cluster.pass(&spec, &mut random) {
                 good = spec.clone();
                 let fresh = matches!(act, Act::Recreate);
                 for (pointer, addon) in CARRIED {
@@ -171,12 +171,12 @@ proptest! {
         }
         // A second pass changes nothing.
         let end = cluster.clone();
-        cluster.pass(&spec, &mut dice);
+        cluster.pass(&spec, &mut random);
         prop_assert_eq!(&cluster, &end);
         // Asked for at once, with what was kept or drawn on the way.
         if !end.inventory.objects.is_empty() {
             let mut other = Cluster::default();
-            prop_assert!(other.pass(&at_once(&good, &end.decided()), &mut dice));
+            prop_assert!(other.pass(&at_once(&good, &end.decided()), &mut random));
             prop_assert_eq!(other.mortal(), end.mortal());
             prop_assert_eq!((other.inventory, other.record), (end.inventory, end.record));
         }

@@ -9,6 +9,7 @@ use weft_placement::{
     handover::{credentials, missing, obstacles},
     peers::{Release, credential},
 };
+use weft_plan::Live;
 use weft_plan::{Kind, ObjectKey, kinds, manager};
 use weft_runtime::{
     inspect::release::{Entry, labelled_list},
@@ -41,9 +42,7 @@ pub async fn find(
     resource: &Value,
 ) -> Result<(Vec<Entry>, Handover)> {
     let title = output::title(site.entry.resource, resource);
-    let namespace = resource["metadata"]["namespace"]
-        .as_str()
-        .unwrap_or_default();
+    let namespace = Live::of(resource).namespace();
     let read: PlacementApi = serde_json::from_value(resource.clone())
         .with_context(|| format!("{title} cannot be read"))?;
     let list = labelled_list(objects, namespace)
@@ -109,10 +108,7 @@ async fn held(online: &Online, read: &PlacementApi, namespace: &str) -> Result<V
         .flatten()
         .filter(|name| !name.is_empty())
     {
-        if secrets
-            .iter()
-            .all(|secret| secret["metadata"]["name"] != name)
-        {
+        if secrets.iter().all(|secret| Live::of(secret).name() != name) {
             secrets.extend(get(online, kinds::SECRET, namespace, name).await?);
         }
     }

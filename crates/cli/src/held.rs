@@ -3,6 +3,7 @@
 
 use anyhow::Result;
 use serde_json::Value;
+use weft_plan::Live;
 use weft_plan::{ObjectKey, manager};
 
 use crate::online::{Online, Site};
@@ -60,9 +61,5 @@ pub async fn let_go(online: &Online, site: &Site, held: &Held) -> Result<()> {
 }
 
 fn has_finalizer(object: &Value, finalizer: &str) -> bool {
-    object["metadata"]["finalizers"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .any(|one| one == finalizer)
+    Live::of(object).has_finalizer(finalizer)
 }

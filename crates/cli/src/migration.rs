@@ -2,6 +2,7 @@
 //! switch changes, and what is in its way.
 
 use std::collections::BTreeSet;
+use weft_plan::Live;
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -233,7 +234,7 @@ impl Inspection {
         for value in online.resources(&self.site).await?.unwrap_or_default() {
             let title = output::title(self.site.entry.resource, &value);
             let keepers = Keeper::of(&value);
-            if !value["metadata"]["deletionTimestamp"].is_null() {
+            if Live::of(&value).is_being_deleted() {
                 self.in_the_way
                     .push(format!("{title} is being deleted: wait until it is gone"));
             }
@@ -503,7 +504,7 @@ fn why_to_delete_first(original: &Value, successor: &Value) -> Option<&'static s
     let selector = |workload: &Value| workload["spec"]["selector"].clone();
     if selector(original) != selector(successor) {
         Some("has another selector than Weft's, which the API server does not change")
-    } else if original["metadata"]["annotations"][LAST_APPLIED].is_null() {
+    } else if Live::of(original).annotation(LAST_APPLIED).is_none() {
         Some(
             "was not made by kubectl apply, which would leave fields of it in Weft's, such as the command",
         )

@@ -1,6 +1,7 @@
 //! Documents of `nmstate.io`: what is wrong with them, and what policies would change on nodes.
 
 use std::collections::BTreeMap;
+use weft_plan::Live;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -48,10 +49,7 @@ fn spec(policy: &Value) -> Result<NodeNetworkConfigurationPolicySpec> {
 }
 
 fn name(object: &Value) -> String {
-    object["metadata"]["name"]
-        .as_str()
-        .unwrap_or_default()
-        .to_owned()
+    Live::of(object).name().to_owned()
 }
 
 /// A policy, and the generation that it has in the cluster unless it would change.

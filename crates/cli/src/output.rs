@@ -8,6 +8,7 @@ use std::{
     path::Path,
     sync::LazyLock,
 };
+use weft_plan::Live;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -161,8 +162,8 @@ impl Style {
 
 /// What a resource is called to people: `NMState nmstate`, `PlacementAPI openstack/placement`.
 pub fn title(kind: Kind, resource: &Value) -> String {
-    let text = |field: &str| resource["metadata"][field].as_str().unwrap_or_default();
-    ObjectKey::new(kind, text("namespace"), text("name")).human()
+    let resource = Live::of(resource);
+    ObjectKey::new(kind, resource.namespace(), resource.name()).human()
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! stand in the same files, or by those of a cluster.
 
 use std::collections::BTreeMap;
+use weft_plan::Live;
 
 use anyhow::Result;
 use serde_json::Value;
@@ -9,7 +10,7 @@ use weft_api::placement::PlacementApi;
 use weft_placement::{
     Settings,
     domain::Namespaces,
-    peers::{Claim, Release, database::Dice},
+    peers::{Claim, Release, database::RandomBytes},
     preview::{Given, preview, preview_departure, unpermitted},
     world::Question,
 };
@@ -33,11 +34,11 @@ const UNIT: &str = "placement";
 /// The heading of what is held and released.
 const OTHERS: &str = "objects of others";
 /// Of an account that is made from it nothing is ever used.
-const EXAMPLE: Dice = Dice {
+const EXAMPLE: RandomBytes = RandomBytes {
     user: [0x5a; 2],
     password: [0x5a; 16],
 };
-const OTHER_EXAMPLE: Dice = Dice {
+const OTHER_EXAMPLE: RandomBytes = RandomBytes {
     user: [0xa5; 2],
     password: [0xa5; 16],
 };
@@ -141,12 +142,12 @@ pub async fn plan(online: &Online, site: &Site, wanted: &Value) -> Result<(Previ
         .await
         .map_err(|error| online.explain(error))?;
     let elder = elder(online, site, wanted).await?;
-    let look = |answers: &BTreeMap<_, _>, dice| {
+    let look = |answers: &BTreeMap<_, _>, random| {
         let given = Given::Cluster {
             facts: Box::new(facts.clone()),
             answers: answers.clone(),
         };
-        preview(&read, &settings, given, elder.as_deref(), dice)
+        preview(&read, &settings, given, elder.as_deref(), random)
     };
     let mut answers = BTreeMap::new();
     let ahead = loop {
@@ -303,9 +304,9 @@ pub async fn deletion(online: &Online, site: &Site, stored: &Value) -> Result<Pr
 
 /// The PlacementAPI that counts in the namespace, if it is another one.
 async fn elder(online: &Online, site: &Site, wanted: &Value) -> Result<Option<String>> {
-    let is_wanted = |other: &Value| other["metadata"]["name"] == wanted["metadata"]["name"];
+    let is_wanted = |other: &Value| Live::of(other).name() == Live::of(wanted).name();
     let mut all = online.resources(site).await?.unwrap_or_default();
-    all.retain(|other| other["metadata"]["namespace"] == wanted["metadata"]["namespace"]);
+    all.retain(|other| Live::of(other).namespace() == Live::of(wanted).namespace());
     if !all.iter().any(is_wanted) {
         all.push(wanted.clone());
     }

@@ -1,6 +1,7 @@
 //! How the state of a domain is shown.
 
 use serde_json::{Value, json};
+use weft_plan::Live;
 use weft_plan::rollout::Rollout;
 use weft_runtime::inspect::overview::{Component, Overview, Presence, Workload};
 
@@ -147,9 +148,7 @@ fn paint(style: Style, mood: &Mood, text: &str) -> String {
 }
 
 fn name(overview: &Overview) -> &str {
-    overview.resource["metadata"]["name"]
-        .as_str()
-        .unwrap_or_default()
+    Live::of(&overview.resource).name()
 }
 
 /// With a slash; empty for what has none.
@@ -316,7 +315,7 @@ fn drifted(object: &Value) -> Vec<String> {
         .unwrap_or_default();
     let title = format!(
         "{} {place}{}: {}",
-        text(&object["kind"]),
+        Live::of(object).kind().to_owned(),
         text(&object["name"]),
         text(&object["state"])
     );

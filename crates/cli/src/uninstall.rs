@@ -5,6 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     time::{Duration, Instant},
 };
+use weft_plan::Live;
 
 use anyhow::{Result, bail};
 use serde_json::Value;
@@ -353,12 +354,10 @@ impl<'a> Uninstall<'a> {
     async fn remove_resource(&self, site: &Site, resource: &Value) -> Result<()> {
         let online = self.online;
         let owner = Owner::of(&*site.domain, resource);
-        let namespace = resource["metadata"]["namespace"]
-            .as_str()
-            .unwrap_or_default();
+        let namespace = Live::of(resource).namespace();
         let key = ObjectKey::new(site.entry.resource, namespace, &owner.name);
         let uid = owner.uid.clone().unwrap_or_default();
-        if resource["metadata"]["deletionTimestamp"].is_null() {
+        if !Live::of(resource).is_being_deleted() {
             online
                 .cluster
                 .delete(&key, &uid)
@@ -373,7 +372,7 @@ impl<'a> Uninstall<'a> {
                 .get(&key)
                 .await
                 .map_err(|error| online.explain(error))?;
-            let Some(live) = live.filter(|live| live["metadata"]["uid"] == uid.as_str()) else {
+            let Some(live) = live.filter(|live| Live::of(live).uid() == uid.as_str()) else {
                 return Ok(None);
             };
             if online.leader(site).await?.is_some() {
@@ -441,7 +440,7 @@ impl<'a> Uninstall<'a> {
             {
                 let left = online
                     .cluster
-                    .delete(key, live["metadata"]["uid"].as_str().unwrap_or_default())
+                    .delete(key, Live::of(&live).uid())
                     .await
                     .map_err(|error| online.explain(error))?;
                 return Ok(left.map(|left| deletion::waits_for(&left, None)));

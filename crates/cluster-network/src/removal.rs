@@ -2,6 +2,7 @@
 //! network because somebody deletes a configuration.
 
 use serde_json::Value;
+use weft_plan::Live;
 
 use crate::{
     additional,
@@ -33,7 +34,7 @@ pub(crate) fn keeps(resource: Option<&Value>, decided: Option<&Value>) -> Option
             "pods use it, so it stays without its NetworkConfig. To remove it, create the NetworkConfig again, mark it ({how}) and delete it"
         ));
     };
-    match resource["metadata"]["annotations"][REMOVE_ANNOTATION].as_str() {
+    match Live::of(resource).annotation(REMOVE_ANNOTATION) {
         Some(named) if named == applied => None,
         Some(named) => Some(format!(
             "pods use it, so it stays: the annotation {REMOVE_ANNOTATION} names {named:?}, and the network that is deployed is {applied:?}. To remove it with the NetworkConfig: {how} --overwrite"

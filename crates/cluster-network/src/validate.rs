@@ -10,6 +10,7 @@ use weft_api::cluster_network::{
     ServiceNetwork,
 };
 use weft_operands::problems::{Problems, given};
+use weft_plan::Live;
 use weft_plan::Problem;
 
 use crate::{
@@ -28,7 +29,7 @@ pub fn read(resource: &Value) -> Result<NetworkConfig, Vec<Problem>> {
         field: field.to_owned(),
         message,
     };
-    let name = resource["metadata"]["name"].as_str().unwrap_or_default();
+    let name = Live::of(resource).name();
     if name != NAME {
         let message = format!(
             "{name:?} is not acted on: there is one NetworkConfig a cluster, and its name is {NAME}"

@@ -7,6 +7,7 @@ use weft_api::{
     placement::{GROUP, KIND, PlacementApi},
 };
 use weft_operands::text::is_dns_label;
+use weft_plan::Live;
 use weft_plan::{
     Decision, Domain, DriftPolicy, Fact, Input, Kind, ObjectKey, Problem, Refusal, Unit, kinds,
     report::Report,
@@ -396,10 +397,7 @@ impl Domain for Placement {
 
 /// Whether openstack-operator has installed it: the resource OpenStack owns it then.
 fn is_of_openstack_operator(workload: &Value) -> bool {
-    let mut owners = workload["metadata"]["ownerReferences"]
-        .as_array()
-        .into_iter()
-        .flatten();
+    let mut owners = Live::of(workload).owners();
     owners.any(|owner| {
         owner["kind"] == "OpenStack"
             && owner["apiVersion"]

@@ -9,6 +9,7 @@
 use serde_json::{Map, Value, json};
 use weft_api::placement::{PlacementApi, PlacementApiSpec};
 use weft_operands::problems::given;
+use weft_plan::Live;
 use weft_plan::{ObjectKey, Problem, kinds};
 
 use crate::peers::{Release, credential};
@@ -84,13 +85,7 @@ pub fn missing(
 /// know; nova-operator puts it there again by itself. `secrets`: those with the label of the
 /// [credentials that are held](credential::held), or that the PlacementAPI names.
 pub fn credentials(namespace: &str, secrets: &[Value]) -> Vec<Release> {
-    let key = |secret: &Value| {
-        ObjectKey::new(
-            kinds::SECRET,
-            namespace,
-            secret["metadata"]["name"].as_str().unwrap_or_default(),
-        )
-    };
+    let key = |secret: &Value| ObjectKey::new(kinds::SECRET, namespace, Live::of(secret).name());
     let releases = secrets.iter().filter_map(|secret| {
         Release::of(
             &key(secret),

@@ -5,6 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
+use weft_plan::Live;
 
 use serde_json::{Value, json};
 
@@ -127,7 +128,7 @@ pub fn attached(
         let told = match told(pod) {
             Ok(told) => told,
             Err(error) => {
-                let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+                let name = Live::of(pod).name();
                 let why = format!("annotation {NETWORK_STATUS} of Pod {name} is no JSON: {error}");
                 return (Addresses::new(), Step::NetworkAttachments.fails(why));
             }
@@ -167,7 +168,7 @@ fn is_current(pod: &Value, deployment: &Value) -> bool {
             .find(|variable| variable["name"] == CONFIG_HASH)
             .map(|variable| variable["value"].clone())
     };
-    pod["metadata"]["deletionTimestamp"].is_null()
+    !Live::of(pod).is_being_deleted()
         && !matches!(
             pod["status"]["phase"].as_str(),
             Some("Succeeded" | "Failed")
@@ -179,7 +180,7 @@ fn is_current(pod: &Value, deployment: &Value) -> bool {
 /// The addresses of a pod by network, in the order in which it tells them. A pod that tells nothing
 /// yet has none.
 fn told(pod: &Value) -> Result<Vec<(String, Vec<String>)>, serde_json::Error> {
-    let Some(status) = pod["metadata"]["annotations"][NETWORK_STATUS].as_str() else {
+    let Some(status) = Live::of(pod).annotation(NETWORK_STATUS) else {
         return Ok(Vec::new());
     };
     let networks: Vec<Value> = serde_json::from_str(status)?;

@@ -17,8 +17,8 @@ use weft_plan::{Facts, Kind, Manifest, ObjectKey, kinds, report::Failure};
 use crate::{
     Config, Settings,
     assess::{assess, departure, direct},
-    peers::{Claim, Release, database::Dice},
-    registration::{Errand, Progress},
+    peers::{Claim, Release, database::RandomBytes},
+    registration::{Progress, Task},
     world::{Question, Seen, World},
 };
 
@@ -97,7 +97,7 @@ pub fn preview(
     settings: &Settings,
     mut given: Given,
     elder: Option<&str>,
-    dice: Dice,
+    random: RandomBytes,
 ) -> Preview {
     let namespace = resource
         .metadata
@@ -120,7 +120,7 @@ pub fn preview(
             settings,
             &world,
             Timestamp::UNIX_EPOCH,
-            dice,
+            random,
         );
         preview.open = std::mem::take(&mut lock(&world.open));
         let progress = |preview: &Preview| {
@@ -372,7 +372,7 @@ impl World for Ahead {
         None
     }
 
-    fn keystone(&self, _errand: &Errand) -> Progress {
+    fn keystone(&self, _errand: &Task) -> Progress {
         Progress::Done
     }
 
@@ -412,7 +412,7 @@ mod tests {
     fn looked(spec: &Value, given: &[Value]) -> (Vec<String>, Vec<String>, Option<String>) {
         let resource =
             json!({"metadata": {"name": "placement", "namespace": "cloud"}, "spec": spec});
-        let dice = Dice {
+        let random = RandomBytes {
             user: [1; 2],
             password: [1; 16],
         };
@@ -421,7 +421,7 @@ mod tests {
             &Settings::default(),
             Given::Files(given.to_vec()),
             None,
-            dice,
+            random,
         );
         let names = preview
             .objects
@@ -569,7 +569,7 @@ mod tests {
                 &Settings::default(),
                 given,
                 None,
-                Dice {
+                RandomBytes {
                     user: [1; 2],
                     password: [1; 16],
                 },

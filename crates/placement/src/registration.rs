@@ -9,8 +9,8 @@
 
 mod address;
 mod change;
-mod errand;
 mod permission;
+mod task;
 #[cfg(test)]
 mod tests;
 
@@ -24,8 +24,8 @@ use weft_api::placement::ENDPOINTS;
 
 pub use address::{Address, AddressError, Addresses};
 pub use change::{Change, Request};
-pub use errand::{Access, Errand, Part, Progress};
 pub use permission::{Ask, NotPermitted, Permission, Permitted, permitted};
+pub use task::{Access, Part, Progress, Task};
 
 use crate::{Config, url::encoded};
 

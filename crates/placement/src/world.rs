@@ -6,6 +6,7 @@
 //! it has read.
 
 use std::sync::Arc;
+use weft_plan::Live;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ use weft_plan::{Kind, ObjectKey, kinds, report::Failure};
 
 use crate::{
     ini::{IniError, refuse_control},
-    registration::{Errand, Progress},
+    registration::{Progress, Task},
 };
 
 /// What is known of what was asked for.
@@ -79,8 +80,8 @@ pub trait World {
     /// Why such an object could not be applied the last time.
     fn failure(&self, key: &ObjectKey) -> Option<Failure>;
 
-    /// How far an errand at Keystone is. It is begun by being asked for.
-    fn keystone(&self, errand: &Errand) -> Progress;
+    /// How far a task at Keystone is. It is begun by being asked for.
+    fn keystone(&self, task: &Task) -> Progress;
 
     /// Whether the cluster serves a kind that others bring.
     fn serves(&self, kind: Kind) -> bool;
@@ -142,10 +143,7 @@ impl Secret {
     /// A Secret as the API server has it.
     pub fn new(object: Arc<Value>) -> Self {
         Self {
-            name: object["metadata"]["name"]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned(),
+            name: Live::of(&object).name().to_owned(),
             object,
         }
     }
@@ -157,7 +155,7 @@ impl Secret {
 
     /// The value of an annotation.
     pub fn annotation(&self, name: &str) -> Option<&str> {
-        self.object["metadata"]["annotations"][name].as_str()
+        Live::of(&self.object).annotation(name)
     }
 
     /// Which version of which object this is.

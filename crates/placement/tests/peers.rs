@@ -10,7 +10,7 @@ use weft_placement::{
     Config,
     conditions::State,
     peers::{
-        database::{self, Dice},
+        database::{self, RandomBytes},
         keystone, topology,
     },
 };
@@ -99,18 +99,20 @@ async fn what_is_asked_of_other_operators_is_taken_and_their_answers_are_read() 
     .await;
 
     let config = config();
-    let dice = Dice {
+    let random = RandomBytes {
         user: [1, 2],
         password: [3; 16],
     };
     let secret = apply(
         &cluster,
-        database::secret(&config, None, None, dice).unwrap().body(),
+        database::secret(&config, None, None, random)
+            .unwrap()
+            .body(),
     )
     .await;
     let account = apply(
         &cluster,
-        database::account(&config, None, dice).unwrap().body(),
+        database::account(&config, None, random).unwrap().body(),
     )
     .await;
     let made = apply(&cluster, database::database(&config, None).unwrap().body()).await;
@@ -126,7 +128,7 @@ async fn what_is_asked_of_other_operators_is_taken_and_their_answers_are_read() 
             database::account(
                 &config,
                 Some(&account),
-                Dice {
+                RandomBytes {
                     user: [9; 2],
                     password: [9; 16],
                 },
@@ -140,7 +142,7 @@ async fn what_is_asked_of_other_operators_is_taken_and_their_answers_are_read() 
                 &config,
                 Some(&account),
                 Some(&secret),
-                Dice {
+                RandomBytes {
                     user: [9; 2],
                     password: [9; 16],
                 },

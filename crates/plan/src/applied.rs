@@ -1,6 +1,7 @@
 //! What a resource becomes when a file is applied over it, and in what that differs from what it
 //! is.
 
+use crate::Live;
 use serde_json::{Map, Value};
 
 use crate::{Difference, Kind, What};
@@ -24,8 +25,8 @@ pub fn applied(file: &Value, live: Option<&Value>, kind: Kind) -> Value {
     let Some(live) = live else {
         return without_nulls(file);
     };
-    let last: Option<Value> = live["metadata"]["annotations"][LAST_APPLIED]
-        .as_str()
+    let last: Option<Value> = Live::of(live)
+        .annotation(LAST_APPLIED)
         .and_then(|text| serde_json::from_str(text).ok());
     let mut merged = live.clone();
     if file["metadata"]["annotations"].is_null() {

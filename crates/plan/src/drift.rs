@@ -6,6 +6,7 @@
 //! `Report` the inventory has a digest of what was applied last of each object. Wanted as before,
 //! and different: that is drift.
 
+use crate::Live;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
@@ -26,7 +27,7 @@ const LISTED: (usize, usize, usize) = (10, 5, 100);
 /// What the pause annotation of a resource says, unless it is absent or `false`. Other texts than
 /// `true` count as it: whoever writes `yes` wants a pause, and nothing is lost by one.
 pub fn pause(resource: &Value) -> Option<&str> {
-    let value = resource["metadata"]["annotations"][PAUSE_ANNOTATION].as_str()?;
+    let value = Live::of(resource).annotation(PAUSE_ANNOTATION)?;
     (value != "false").then_some(value)
 }
 
@@ -102,7 +103,7 @@ impl Hold {
             Self::Drift(unchanged) if !unchanged.contains_key(manifest.key()) => return None,
             Self::Drift(_) | Self::Everything(_) => {}
         }
-        let is_going = live.is_some_and(|live| !live["metadata"]["deletionTimestamp"].is_null());
+        let is_going = live.is_some_and(|live| Live::of(live).is_being_deleted());
         match step {
             Step::Create if self.expects(manifest.key()) => Some(Deviation::Missing),
             Step::Create => Some(Deviation::Pending),

@@ -1,6 +1,7 @@
 //! What is known of the cluster as far as decisions depend on it, and how it is read from the API
 //! server's objects.
 
+use crate::Live;
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
@@ -202,7 +203,7 @@ impl Fact {
     pub fn view(self, object: &Value) -> Value {
         match self {
             // One that is being deleted takes its objects along, and no new ones.
-            Fact::Definitions if !object["metadata"]["deletionTimestamp"].is_null() => Value::Null,
+            Fact::Definitions if Live::of(object).is_being_deleted() => Value::Null,
             // Another generation may allow what this one refuses.
             Fact::Definitions => match object["metadata"]["name"].as_str() {
                 Some(name) if matters(name) => {
@@ -228,12 +229,12 @@ impl Fact {
             Fact::OpenShiftNetwork => Value::Bool(object["spec"]["disableMultiNetwork"] == true),
             // One that is being deleted goes on until its pods are gone, but nobody has it any
             // more.
-            Fact::KubeProxy if !object["metadata"]["deletionTimestamp"].is_null() => Value::Null,
+            Fact::KubeProxy if Live::of(object).is_being_deleted() => Value::Null,
             Fact::KubeProxy => Value::Bool(true),
-            Fact::Flannel if !object["metadata"]["labels"][OWNER_LABEL].is_null() => Value::Null,
+            Fact::Flannel if Live::of(object).label(OWNER_LABEL).is_some() => Value::Null,
             Fact::Flannel => json!(ForeignFlannel::of(&object["data"])),
             // One that is being deleted counts until it is gone: its agents go first.
-            Fact::NmStates if !object["metadata"]["labels"][OWNER_LABEL].is_null() => Value::Null,
+            Fact::NmStates if Live::of(object).label(OWNER_LABEL).is_some() => Value::Null,
             Fact::NmStates => Value::Bool(true),
         }
     }

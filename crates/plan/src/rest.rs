@@ -1,5 +1,6 @@
 //! Whether a workload rests: it is scaled to zero, and no pod of it is left.
 
+use crate::Live;
 use serde_json::Value;
 
 use crate::kinds;
@@ -12,9 +13,7 @@ use crate::kinds;
 /// status of its Deployment; older ones do not, as they do not once the Deployment is deleted.
 pub fn is_at_rest(workload: &Value) -> bool {
     let status = &workload["status"];
-    let generation = workload["metadata"]["generation"]
-        .as_i64()
-        .unwrap_or_default();
+    let generation = Live::of(workload).generation();
     let is_observed = status["observedGeneration"]
         .as_i64()
         .is_some_and(|observed| observed >= generation);

@@ -1,5 +1,6 @@
 //! Where a workload stands, and why, from the workload and its pods.
 
+use crate::Live;
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
@@ -291,9 +292,7 @@ pub fn rollout<'a>(
 /// Where a resource stands that another domain of Weft serves, as its status says of its current
 /// generation.
 fn of_resource(resource: &Value, now: Timestamp) -> Rollout {
-    let generation = resource["metadata"]["generation"]
-        .as_i64()
-        .unwrap_or_default();
+    let generation = Live::of(resource).generation();
     let is_current = |condition: &&Value| {
         condition["observedGeneration"]
             .as_i64()
@@ -327,8 +326,8 @@ fn of_resource(resource: &Value, now: Timestamp) -> Rollout {
         };
     }
     let message = "no operator has said anything about it yet: is one installed that serves it, and does it run?".to_owned();
-    let created: Option<Timestamp> = resource["metadata"]["creationTimestamp"]
-        .as_str()
+    let created: Option<Timestamp> = Live::of(resource)
+        .created()
         .and_then(|text| text.parse().ok());
     match created.map(|created| created.saturating_add(DEADLINE).unwrap_or(Timestamp::MAX)) {
         Some(deadline) if deadline <= now => Rollout::Stuck {
@@ -347,12 +346,7 @@ fn missing_inputs(missing: &[ObjectKey]) -> Option<String> {
 /// What the workload's own status lacks, in the words of the original operator, or `None` if
 /// nothing does.
 fn behind(workload: &Value) -> Option<String> {
-    let (status, generation) = (
-        &workload["status"],
-        workload["metadata"]["generation"]
-            .as_i64()
-            .unwrap_or_default(),
-    );
+    let (status, generation) = (&workload["status"], Live::of(workload).generation());
     let count = |field: &str| status[field].as_i64().unwrap_or_default();
     let observed = count("observedGeneration");
     if observed < generation {
@@ -404,9 +398,7 @@ fn behind(workload: &Value) -> Option<String> {
 
 /// Whether the pod matches the workload's selector.
 fn belongs(pod: &PodView, workload: &Value) -> bool {
-    let namespace = workload["metadata"]["namespace"]
-        .as_str()
-        .unwrap_or_default();
+    let namespace = Live::of(workload).namespace();
     let labels = workload
         .pointer("/spec/selector/matchLabels")
         .and_then(Value::as_object);
@@ -422,9 +414,7 @@ fn belongs(pod: &PodView, workload: &Value) -> bool {
 /// The Secrets and ConfigMaps of its own namespace that a workload's pods cannot start without.
 pub fn inputs(workload: &Value) -> Vec<ObjectKey> {
     use crate::kinds::{CONFIG_MAP, SECRET};
-    let namespace = workload["metadata"]["namespace"]
-        .as_str()
-        .unwrap_or_default();
+    let namespace = Live::of(workload).namespace();
     let pod = &workload["spec"]["template"]["spec"];
     let needed = |reference: &Value| reference["optional"].as_bool() != Some(true);
     let mut names: Vec<(crate::Kind, String)> = Vec::new();

@@ -1,6 +1,7 @@
 //! What must happen to one object: the decision that the operator carries out and that `weft plan`
 //! prints.
 
+use crate::Live;
 use serde_json::{Value, json};
 
 use crate::{
@@ -209,7 +210,7 @@ pub fn step(
             take: false,
         };
     }
-    let agreed = live["metadata"]["annotations"][ADOPT_ANNOTATION] == "true";
+    let agreed = Live::of(live).annotation(ADOPT_ANNOTATION) == Some("true");
     if made_by_original || agreed {
         return Step::TakeOver {
             differences: takeover::differences(manifest, live, owner),
@@ -237,10 +238,7 @@ fn inherits(manifest: &Manifest, live: &Value, owner: &Owner) -> bool {
 }
 
 fn is_owned_by_resource(live: &Value, owner: &Owner) -> bool {
-    let mut owners = live["metadata"]["ownerReferences"]
-        .as_array()
-        .into_iter()
-        .flatten();
+    let mut owners = Live::of(live).owners();
     owners.any(|reference| is_the_resource(reference, owner))
 }
 
@@ -375,7 +373,7 @@ pub fn take_patch(live: &Value, owner: &Owner, take_over: bool) -> Value {
     }});
     if take_over {
         patch["metadata"]["ownerReferences"] = Value::Null;
-        if !live["metadata"]["annotations"][ADOPT_ANNOTATION].is_null() {
+        if Live::of(live).annotation(ADOPT_ANNOTATION).is_some() {
             // The consent is used.
             patch["metadata"]["annotations"] = json!({ADOPT_ANNOTATION: null});
         }

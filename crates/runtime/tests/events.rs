@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::events::v1::Event;
 use kube::{Api, Client, api::ListParams};
 use weft_plan::{ObjectKey, kinds};
-use weft_runtime::reconcile::events::{Note, Teller};
+use weft_runtime::reconcile::events::{EventRecorder, Note};
 use weft_testenv::{ControlPlane, wait::wait_until};
 
 fn note(message: &str) -> Note {
@@ -41,9 +41,9 @@ async fn told(client: &Client) -> BTreeMap<String, i32> {
 async fn equal_events_are_counted_and_others_of_the_same_reason_are_shown() {
     let control_plane = ControlPlane::builder().api_only().start().await.unwrap();
     let client = control_plane.client();
-    let teller = Teller::new(client.clone(), "placement", "replica");
+    let recorder = EventRecorder::new(client.clone(), "placement", "replica");
     let about = ObjectKey::new(kinds::CONFIG_MAP, "default", "about");
-    teller.tell_of(
+    recorder.publish_in(
         &about,
         "uid".to_owned(),
         ["no host", "no user", "no host", "no host"]

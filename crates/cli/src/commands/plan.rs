@@ -1,6 +1,7 @@
 //! `weft plan`
 
 use std::{path::PathBuf, process::ExitCode};
+use weft_plan::Live;
 
 use anyhow::{Result, bail};
 use serde_json::Value;
@@ -250,7 +251,7 @@ pub async fn plan(
     }
     if stored
         .as_ref()
-        .is_some_and(|stored| !stored["metadata"]["deletionTimestamp"].is_null())
+        .is_some_and(|stored| Live::of(stored).is_being_deleted())
     {
         planned.notes.push(format!(
             "{} is being deleted: its components are removed first, and what is planned here waits until it is gone",

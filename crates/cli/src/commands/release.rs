@@ -1,6 +1,7 @@
 //! `weft release`
 
 use std::{cmp::Reverse, collections::BTreeSet, process::ExitCode};
+use weft_plan::Live;
 
 use anyhow::{Context, Result, bail};
 use clap::builder::PossibleValuesParser;
@@ -95,11 +96,11 @@ async fn give_back(args: &Args, online: &Online, site: &Site) -> Result<()> {
         if list.is_empty() && handover.is_empty() {
             continue;
         }
-        if !resource["metadata"]["deletionTimestamp"].is_null() {
+        if Live::of(&resource).is_being_deleted() {
             bail!(
                 "{} {} is being deleted, and its components with it: there is nothing to give back",
                 kind.kind,
-                resource["metadata"]["name"].as_str().unwrap_or_default()
+                Live::of(&resource).name()
             );
         }
         work.push((resource, list, handover));

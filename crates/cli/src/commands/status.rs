@@ -94,11 +94,10 @@ async fn once(args: &Args, online: &Online, sites: &[Site]) -> Result<ExitCode> 
 async fn follow(args: &Args, online: &Online, sites: &[Site]) -> Result<ExitCode> {
     let mut screen = Screen::stdout();
     let end = args.wait.then(|| Instant::now() + args.timeout);
-    let mut bells = stream::select_all(
-        sites
-            .iter()
-            .map(|site| overview::bell(&online.cluster, &*site.domain, &site.namespace).boxed()),
-    );
+    let mut bells =
+        stream::select_all(sites.iter().map(|site| {
+            overview::notifier(&online.cluster, &*site.domain, &site.namespace).boxed()
+        }));
     let mut said = String::new();
     loop {
         let seen = look(online, sites, !args.domains.is_empty()).await?;

@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 use weft_placement::domain::Namespaces;
+use weft_plan::Live;
 
 use super::ApiServer;
 
@@ -74,10 +75,7 @@ pub fn renamed(mut objects: Vec<Value>, names: &Names) -> Vec<Value> {
 /// another.
 pub fn placed(mut objects: Vec<Value>, names: &Names, operands: &str) -> Vec<Value> {
     for object in &mut objects {
-        let written = object["metadata"]["name"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned();
+        let written = Live::of(object).name().to_owned();
         object["metadata"]["name"] = names.name(&written).into();
         if object
             .pointer("/metadata/namespace")

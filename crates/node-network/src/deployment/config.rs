@@ -2,6 +2,7 @@
 //! rules are those of [`crate::validate`].
 
 use std::collections::BTreeMap;
+use weft_plan::Live;
 
 use k8s_openapi::{
     api::core::v1::{Affinity, Toleration},
@@ -80,10 +81,7 @@ impl Effective {
 /// Everything that is wrong with it.
 pub fn read(resource: &Value) -> Result<Effective, Vec<Problem>> {
     let spec = parse(resource)?.spec;
-    let problems = validate::installation(
-        resource["metadata"]["name"].as_str().unwrap_or_default(),
-        &spec,
-    );
+    let problems = validate::installation(Live::of(resource).name(), &spec);
     if problems.is_empty() {
         Ok(fill(spec))
     } else {

@@ -4,6 +4,7 @@
 
 use proptest::prelude::*;
 use serde_json::json;
+use weft_plan::Live;
 
 use super::{Action, Decision, testing::Cluster};
 
@@ -208,7 +209,7 @@ proptest! {
             let (phase, message) = cluster.says(name);
             let is_over = match phase {
                 "Available" => message.starts_with(&format!("{0}/{0} nodes successfully", cluster.count(name, Decision::Granted))),
-                "Degraded" => !object["metadata"]["deletionTimestamp"].is_null() || !cluster.failed(name).is_empty() || cluster.count(name, Decision::Aborted) > 0,
+                "Degraded" => Live::of(object).is_being_deleted() || !cluster.failed(name).is_empty() || cluster.count(name, Decision::Aborted) > 0,
                 "Ignored" => cluster.decisions(name).is_empty(),
                 _ => false,
             };

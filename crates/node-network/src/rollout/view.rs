@@ -5,6 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
+use weft_plan::Live;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -162,10 +163,7 @@ impl Node {
     pub fn of(object: &Value) -> Self {
         let conditions = object["status"]["conditions"].as_array();
         Self {
-            uid: object["metadata"]["uid"]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned(),
+            uid: Live::of(object).uid().to_owned(),
             labels: serde_json::from_value(object["metadata"]["labels"].clone())
                 .unwrap_or_default(),
             is_ready: conditions.is_some_and(|all| {
@@ -190,8 +188,8 @@ pub fn agent_of(pod: &Value) -> Option<String> {
 /// Until when, at the latest, an agent acts on a node on demand, by its NodeNetworkState. It says
 /// so itself, for as long as it runs.
 pub fn agent_until(state: &Value) -> Option<Timestamp> {
-    state["metadata"]["annotations"][AGENT_UNTIL_ANNOTATION]
-        .as_str()?
+    Live::of(state)
+        .annotation(AGENT_UNTIL_ANNOTATION)?
         .parse()
         .ok()
 }
@@ -203,7 +201,7 @@ pub fn is_left_alone(state: &Value) -> bool {
     spec["managed"] == false
         || spec["nodeName"]
             .as_str()
-            .is_some_and(|name| state["metadata"]["name"] != name)
+            .is_some_and(|name| Live::of(state).name() != name)
 }
 
 /// What the operator has decided about a policy on a node.

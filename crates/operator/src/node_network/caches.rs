@@ -22,7 +22,7 @@ use weft_runtime::{
     api_server::cluster::{Cluster, Error},
     metrics::Metrics,
     store::cache::Source,
-    store::views::{Bell, Views},
+    store::views::{Notifier, Views},
     store::watch::{self, Watch},
 };
 
@@ -34,7 +34,7 @@ pub struct Caches {
     /// The node of each agent's pod.
     pub agents: Arc<Views<String>>,
     pub states: Arc<Views<State>>,
-    pub bell: Bell,
+    pub notifier: Notifier,
 }
 
 /// An object with the kind of an enactment: what is kept of it, if it tells which policy and node
@@ -64,17 +64,26 @@ impl State {
 
 impl Caches {
     pub fn new() -> Self {
-        let bell = Bell::default();
+        let notifier = Notifier::default();
         Self {
-            policies: Arc::new(Views::new(|object| Some(Policy::of(object)), bell.clone())),
+            policies: Arc::new(Views::new(
+                |object| Some(Policy::of(object)),
+                notifier.clone(),
+            )),
             enactments: Arc::new(Views::new(
                 |object| Some(Found(Enactment::of(object))),
-                bell.clone(),
+                notifier.clone(),
             )),
-            nodes: Arc::new(Views::new(|object| Some(Node::of(object)), bell.clone())),
-            agents: Arc::new(Views::new(agent_of, bell.clone())),
-            states: Arc::new(Views::new(|object| Some(State::of(object)), bell.clone())),
-            bell,
+            nodes: Arc::new(Views::new(
+                |object| Some(Node::of(object)),
+                notifier.clone(),
+            )),
+            agents: Arc::new(Views::new(agent_of, notifier.clone())),
+            states: Arc::new(Views::new(
+                |object| Some(State::of(object)),
+                notifier.clone(),
+            )),
+            notifier,
         }
     }
 

@@ -29,9 +29,10 @@ use weft_runtime::{
     api_server::cluster::{Cluster, Error},
     backoff::Backoff,
     metrics::Metrics,
-    reconcile::events::{Note, Teller},
+    reconcile::events::{EventRecorder, Note},
     reconcile::pass,
     reconcile::retry::{self, Pause, SETTLING},
+    reconcile::seniority,
     reconcile::status::merge_patch,
     store::watch::Shared,
 };
@@ -56,7 +57,7 @@ pub struct Controller {
     shared: Shared,
     caches: Caches,
     metrics: Metrics,
-    teller: Teller,
+    recorder: EventRecorder,
     manager: String,
 }
 
@@ -165,16 +166,16 @@ impl Controller {
         metrics: Metrics,
         instance: &str,
     ) -> Self {
-        let teller = Teller::new(cluster.client().clone(), domain.name(), instance);
+        let recorder = EventRecorder::new(cluster.client().clone(), domain.name(), instance);
         let (caches, manager) = (Caches::new(), manager(&*domain));
-        shared.ring_also(caches.bell.clone());
+        shared.also_notify(caches.notifier.clone());
         Self {
             domain,
             cluster,
             shared,
             caches,
             metrics,
-            teller,
+            recorder,
             manager,
         }
     }
@@ -204,7 +205,7 @@ impl Controller {
             }
             gauges::set(&self.metrics, &self.caches);
             tokio::select! {
-                () = self.caches.bell.rung() => {}
+                () = self.caches.notifier.rung() => {}
                 () = retry::at(due) => {}
                 changed = leading.changed() => if changed.is_err() { break },
                 () = stop.cancelled() => break,
@@ -306,18 +307,7 @@ impl Controller {
 
     /// `spec.maxUnavailable` of the NMState that counts.
     fn max_unavailable(&self) -> Option<IntOrString> {
-        let installations = self.shared.lock().resources();
-        let age = |object: &&Arc<Value>| {
-            let text = |field: &str| {
-                object["metadata"][field]
-                    .as_str()
-                    .unwrap_or_default()
-                    .to_owned()
-            };
-            (text("creationTimestamp"), text("name"))
-        };
-        let oldest = installations.iter().min_by_key(age)?;
-        serde_json::from_value(oldest["spec"]["maxUnavailable"].clone()).ok()
+        max_unavailable(&self.shared.lock().resources())
     }
 
     /// Writes all of this, some at once. Returns whether anything was written: then there may be
@@ -647,8 +637,11 @@ impl Controller {
                         reason: "ReconcileFailed".to_owned(),
                         message,
                     };
-                    self.teller
-                        .tell(POLICY, (name.to_owned(), policy.uid.clone()), vec![note]);
+                    self.recorder.publish(
+                        POLICY,
+                        (name.to_owned(), policy.uid.clone()),
+                        vec![note],
+                    );
                 }
                 Ok(())
             }
@@ -693,5 +686,38 @@ impl Memory {
     fn forget(&mut self, actions: &[Action]) {
         let objects: HashSet<_> = actions.iter().map(object_of).collect();
         self.failed.retain(|object, _| objects.contains(object));
+    }
+}
+
+/// Returns `spec.maxUnavailable` of the NMState that counts: the one that the domain of the agents'
+/// installation serves, by the same rule.
+fn max_unavailable(installations: &[Arc<Value>]) -> Option<IntOrString> {
+    let counts = seniority::senior(installations.iter().map(|object| &**object))?;
+    serde_json::from_value(counts["spec"]["maxUnavailable"].clone()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn max_unavailable_is_that_of_the_nmstate_with_the_finalizer() {
+        let nmstate = |name: &str, created: &str, finalizers: &[&str], limit: i32| {
+            Arc::new(json!({
+                "metadata": {"name": name, "creationTimestamp": created, "finalizers": finalizers},
+                "spec": {"maxUnavailable": limit},
+            }))
+        };
+        let served = [weft_runtime::reconcile::pass::FINALIZER];
+        let older = nmstate("a", "2026-01-01T00:00:00Z", &[], 1);
+        let younger = nmstate("b", "2026-01-02T00:00:00Z", &served, 2);
+        assert_eq!(
+            max_unavailable(&[older.clone(), younger]),
+            Some(IntOrString::Int(2))
+        );
+        assert_eq!(max_unavailable(&[older]), Some(IntOrString::Int(1)));
+        assert_eq!(max_unavailable(&[]), None);
     }
 }

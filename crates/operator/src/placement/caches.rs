@@ -5,13 +5,14 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
+use weft_plan::Live;
 
 use serde_json::Value;
 use tokio::{sync::watch as channel, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 use weft_placement::{
     Placement, World,
-    registration::{Errand, Progress},
+    registration::{Progress, Task},
     world::{Question, Seen},
 };
 use weft_plan::{
@@ -22,15 +23,15 @@ use weft_runtime::{
     api_server::cluster::Cluster,
     heap,
     metrics::Metrics,
-    reconcile::events::Teller,
+    reconcile::events::EventRecorder,
     reconcile::retry,
     store::cache::{Look, Source},
-    store::views::Bell,
+    store::views::Notifier,
     store::watch::{self, Shared, Watch},
     store::watches::Watches,
 };
 
-use super::{Controller, errands::Errands, gauges, pass::Memory};
+use super::{Controller, gauges, pass::Memory, tasks::Tasks};
 
 /// Changes that come within this time are one change.
 const GATHER: Duration = Duration::from_millis(10);
@@ -46,8 +47,8 @@ pub(super) struct Place {
     pub common: Shared,
     pub shared: Shared,
     pub metrics: Metrics,
-    pub teller: Teller,
-    bell: Bell,
+    pub recorder: EventRecorder,
+    notifier: Notifier,
     /// Of objects of our own whose kinds others bring, while the cluster serves them.
     optional: Watches,
     /// Of what assessments have asked for.
@@ -58,7 +59,7 @@ impl Place {
     pub fn new(controller: &Controller, namespace: &str) -> Self {
         let shared = Shared::with_rewind(controller.shared.rewind().clone());
         let (cluster, metrics) = (controller.cluster.clone(), controller.metrics.clone());
-        let teller = Teller::new(
+        let recorder = EventRecorder::new(
             cluster.client().clone(),
             controller.domain.name(),
             &controller.instance,
@@ -72,16 +73,16 @@ impl Place {
             cluster,
             shared,
             metrics,
-            teller,
-            bell: Bell::default(),
+            recorder,
+            notifier: Notifier::default(),
             optional,
             asked,
         }
     }
 
     /// Rung when something common to all namespaces is different.
-    pub fn bell(&self) -> Bell {
-        self.bell.clone()
+    pub fn notifier(&self) -> Notifier {
+        self.notifier.clone()
     }
 
     /// Runs until `stop`; acts only while `leading`.
@@ -117,7 +118,7 @@ impl Place {
             heap::give_back();
             tokio::select! {
                 () = self.shared.changed() => {}
-                () = self.bell.rung() => {}
+                () = self.notifier.rung() => {}
                 () = retry::at(due) => {}
                 changed = leading.changed() => if changed.is_err() { break },
                 () = stop.cancelled() => break,
@@ -157,12 +158,7 @@ impl Place {
     /// A pass over every PlacementAPI. Returns when the next is due.
     async fn pass_all(&self, memories: &mut BTreeMap<String, Memory>) -> Option<Instant> {
         let resources = self.resources();
-        let named = |resource: &Value| {
-            resource["metadata"]["name"]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned()
-        };
+        let named = |resource: &Value| Live::of(resource).name().to_owned();
         memories.retain(|name, _| resources.iter().any(|resource| named(resource) == *name));
         let mut due = None;
         let mut asked = BTreeSet::new();
@@ -182,13 +178,11 @@ impl Place {
         let mut resources = self.shared.lock().resources();
         // Times of creation have whole seconds, so the name decides between equals.
         resources.sort_by_key(|resource| {
-            let text = |field: &str| {
-                resource["metadata"][field]
-                    .as_str()
-                    .unwrap_or_default()
-                    .to_owned()
-            };
-            (text("creationTimestamp"), text("name"))
+            let resource = Live::of(resource);
+            (
+                resource.created().unwrap_or_default().to_owned(),
+                resource.name().to_owned(),
+            )
         });
         resources
     }
@@ -268,7 +262,7 @@ pub(super) struct View<'a> {
     pub place: &'a Place,
     pub owner: &'a Owner,
     pub failures: &'a BTreeMap<ObjectKey, Failure>,
-    pub errands: &'a Errands,
+    pub tasks: &'a Tasks,
     /// What is held of a kind has to be released also while the kind's definition is being deleted:
     /// it goes only then.
     departs: bool,
@@ -280,13 +274,13 @@ impl<'a> View<'a> {
         place: &'a Place,
         owner: &'a Owner,
         failures: &'a BTreeMap<ObjectKey, Failure>,
-        errands: &'a Errands,
+        tasks: &'a Tasks,
     ) -> Self {
         Self {
             place,
             owner,
             failures,
-            errands,
+            tasks,
             departs: false,
             asked: Mutex::default(),
         }
@@ -370,8 +364,8 @@ impl World for View<'_> {
         Some(failure.clone())
     }
 
-    fn keystone(&self, errand: &Errand) -> Progress {
-        self.errands.ask(errand, &self.place.bell)
+    fn keystone(&self, task: &Task) -> Progress {
+        self.tasks.ask(task, &self.place.notifier)
     }
 
     fn serves(&self, kind: Kind) -> bool {

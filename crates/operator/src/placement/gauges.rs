@@ -1,6 +1,7 @@
 //! Metrics of each PlacementAPI: what placement-operator leaves to whoever reads its status.
 
 use std::{collections::HashMap, sync::Arc};
+use weft_plan::Live;
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -14,10 +15,7 @@ use weft_runtime::{
 pub fn set(metrics: &Metrics, namespace: &str, resources: &[Arc<Value>]) {
     let (mut ready, mut created, mut since) = (HashMap::new(), HashMap::new(), HashMap::new());
     for resource in resources {
-        let name = resource["metadata"]["name"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned();
+        let name = Live::of(resource).name().to_owned();
         let labels: Labels = vec![("namespace", namespace.to_owned()), ("name", name)];
         created.extend(
             seconds(&resource["metadata"]["creationTimestamp"]).map(|at| (labels.clone(), at)),

@@ -6,11 +6,11 @@
 
 mod caches;
 mod departure;
-mod errands;
 mod gauges;
 pub mod keystone;
 mod pass;
 mod report;
+mod tasks;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -22,7 +22,7 @@ use weft_runtime::{
     api_server::cluster::Cluster,
     metrics::Metrics,
     store::cache::Source,
-    store::views::Bell,
+    store::views::Notifier,
     store::watch::{self, Shared, Watch},
 };
 
@@ -68,7 +68,7 @@ impl Controller {
                 self.metrics.clone(),
             ));
         }
-        let mut served: BTreeMap<String, Bell> = BTreeMap::new();
+        let mut served: BTreeMap<String, Notifier> = BTreeMap::new();
         let mut loops = JoinSet::new();
         loop {
             self.metrics
@@ -76,13 +76,13 @@ impl Controller {
             for namespace in self.namespaces() {
                 served.entry(namespace).or_insert_with_key(|namespace| {
                     let place = caches::Place::new(&self, namespace);
-                    let bell = place.bell();
+                    let notifier = place.notifier();
                     loops.spawn(place.run(leading.clone(), stop.clone()));
-                    bell
+                    notifier
                 });
             }
             // Whatever is different here may be so to any of them.
-            served.values().for_each(Bell::ring);
+            served.values().for_each(Notifier::notify);
             tokio::select! {
                 () = self.shared.changed() => {}
                 changed = leading.changed() => if changed.is_err() { break },

@@ -7,6 +7,7 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
+use weft_plan::Live;
 
 use futures::FutureExt;
 use jiff::Timestamp;
@@ -16,7 +17,7 @@ use weft_placement::{
     Assessment, assess,
     conditions::Step as Aspect,
     domain::FINALIZER,
-    peers::{Claim, database::Dice},
+    peers::{Claim, database::RandomBytes},
     world::Question,
 };
 use weft_plan::{
@@ -32,7 +33,7 @@ use weft_runtime::{
 
 use super::{
     caches::{Place, View},
-    errands::Errands,
+    tasks::Tasks,
 };
 
 /// How often a pass assesses. There are fewer steps than this that wait for another's objects.
@@ -45,7 +46,7 @@ pub(super) struct Memory {
     pub asked: BTreeSet<Question>,
     failures: BTreeMap<ObjectKey, Failure>,
     retries: Arc<Retries>,
-    pub errands: Errands,
+    pub tasks: Tasks,
     /// Anything that failed and is no object's.
     pause: Option<Pause>,
     /// What was last said about another operator.
@@ -67,13 +68,8 @@ impl Memory {
 
 /// The key of a PlacementAPI.
 pub(super) fn key_of(resource: &Value) -> ObjectKey {
-    let text = |field: &str| {
-        resource["metadata"][field]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned()
-    };
-    ObjectKey::new(kinds::PLACEMENT_API, &text("namespace"), &text("name"))
+    let resource = Live::of(resource);
+    ObjectKey::new(kinds::PLACEMENT_API, resource.namespace(), resource.name())
 }
 
 impl Place {
@@ -127,19 +123,19 @@ impl Place {
         }
         if drift::pause(resource).is_some() {
             self.metrics.passed(name, "paused");
-            memory.errands.settle();
+            memory.tasks.settle();
             memory.quiet().await;
             return Ok(None);
         }
-        if !resource["metadata"]["deletionTimestamp"].is_null() {
+        if Live::of(resource).is_being_deleted() {
             memory.quiet().await;
             let owner = Owner::of(&*self.domain, resource);
-            let view = View::new(self, &owner, &memory.failures, &memory.errands).departing();
+            let view = View::new(self, &owner, &memory.failures, &memory.tasks).departing();
             let done = self.depart(resource, &view).await;
             memory.asked = view.into_asked();
             let deadline = done?.map(instant);
             memory.retry(None);
-            return Ok([deadline, memory.errands.settle()]
+            return Ok([deadline, memory.tasks.settle()]
                 .into_iter()
                 .flatten()
                 .min());
@@ -156,12 +152,12 @@ impl Place {
         .with_retries(Arc::clone(&memory.retries));
         let elder = all
             .first()
-            .filter(|elder| elder["metadata"]["uid"] != resource["metadata"]["uid"]);
+            .filter(|elder| Live::of(elder).uid() != Live::of(resource).uid());
         let elder = elder.and_then(|elder| elder["metadata"]["name"].as_str());
         let mut assessment = Assessment::default();
         for _ in 0..ROUNDS {
             let latest = self.latest(resource);
-            let view = View::new(self, &owner, &memory.failures, &memory.errands);
+            let view = View::new(self, &owner, &memory.failures, &memory.tasks);
             assessment = look(&latest, elder, self, &view);
             memory.asked = view.into_asked();
             if assessment.holds && !has_finalizer(&latest) {
@@ -233,7 +229,7 @@ impl Place {
             .filter_map(|key| memory.retries.due(key));
         let deadline = assessment.deadline.map(instant);
         memory.pause = None;
-        Ok(again.chain(deadline).chain(memory.errands.settle()).min())
+        Ok(again.chain(deadline).chain(memory.tasks.settle()).min())
     }
 
     /// Applies what is not as it should be, up to the first failure. Returns whether anything is
@@ -324,7 +320,7 @@ impl Place {
         let known = self.shared.lock().resources();
         known
             .into_iter()
-            .find(|known| known["metadata"]["uid"] == resource["metadata"]["uid"])
+            .find(|known| Live::of(known).uid() == Live::of(resource).uid())
             .unwrap_or_else(|| Arc::clone(resource))
     }
 }
@@ -336,9 +332,7 @@ fn instant(time: Timestamp) -> Instant {
 
 /// Whether the resource has our finalizer.
 pub(super) fn has_finalizer(resource: &Value) -> bool {
-    resource["metadata"]["finalizers"]
-        .as_array()
-        .is_some_and(|all| all.iter().any(|finalizer| finalizer == FINALIZER))
+    Live::of(resource).has_finalizer(FINALIZER)
 }
 
 fn look(resource: &Value, elder: Option<&str>, place: &Place, view: &View<'_>) -> Assessment {
@@ -349,7 +343,7 @@ fn look(resource: &Value, elder: Option<&str>, place: &Place, view: &View<'_>) -
             place.domain.settings(),
             view,
             Timestamp::now(),
-            Dice {
+            RandomBytes {
                 user: rand::random(),
                 password: rand::random(),
             },

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use weft_api::placement::{Condition, PlacementApiStatus};
 use weft_placement::{Assessment, conditions, status::status};
+use weft_plan::Live;
 use weft_plan::{Domain, manager, report::Blocked};
 use weft_runtime::{
     api_server::cluster::Error, reconcile::events::Note, reconcile::status::merge_patch,
@@ -22,9 +23,7 @@ impl Place {
         resource: &Value,
         assessment: &Assessment,
     ) -> Result<(), Error> {
-        let generation = resource["metadata"]["generation"]
-            .as_i64()
-            .unwrap_or_default();
+        let generation = Live::of(resource).generation();
         self.write_status(resource, |before| {
             status(before, assessment, generation, Timestamp::now())
         })
@@ -117,11 +116,8 @@ impl Place {
     }
 
     pub(super) fn tell(&self, resource: &Value, notes: Vec<Note>) {
-        let uid = resource["metadata"]["uid"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned();
-        self.teller.tell_of(&key_of(resource), uid, notes);
+        let uid = Live::of(resource).uid().to_owned();
+        self.recorder.publish_in(&key_of(resource), uid, notes);
     }
 }
 

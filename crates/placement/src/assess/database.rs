@@ -64,7 +64,7 @@ impl Walk<'_> {
     /// The account and its Secret. Those that others have made are used as they are.
     fn account(&mut self) -> Result<(Arc<Value>, Arc<Value>), End> {
         let step = Step::MariaDbAccount;
-        let (config, dice) = (self.config, self.dice);
+        let (config, random) = (self.config, self.random);
         self.is_served(step, kinds::MARIADB_ACCOUNT)?;
         let key = ObjectKey::new(
             kinds::MARIADB_ACCOUNT,
@@ -105,12 +105,12 @@ impl Walk<'_> {
             Whose::Theirs(secret) => secret,
             ours => {
                 let secret =
-                    database::secret(config, known.as_deref(), ours.known().as_deref(), dice);
+                    database::secret(config, known.as_deref(), ours.known().as_deref(), random);
                 let secret = self.take(step, secret.map_err(|error| step.fails(error).into()))?;
                 self.make(step, secret)?
             }
         };
-        let account = database::account(config, known.as_deref(), dice)
+        let account = database::account(config, known.as_deref(), random)
             .map_err(|error| step.fails(error).into());
         let account = self.take(step, account)?;
         let account = self.make(step, account)?;

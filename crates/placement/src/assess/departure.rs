@@ -2,6 +2,7 @@
 //! made for it goes by its owner references.
 
 use std::sync::Arc;
+use weft_plan::Live;
 
 use serde_json::Value;
 use weft_api::placement::PlacementApi;
@@ -114,11 +115,7 @@ impl Look<'_> {
         label: Option<&str>,
     ) {
         for object in found {
-            let key = ObjectKey::new(
-                kind,
-                self.namespace,
-                object["metadata"]["name"].as_str().unwrap_or_default(),
-            );
+            let key = ObjectKey::new(kind, self.namespace, Live::of(&object).name());
             let release = Release::of(&key, &object, finalizer, label);
             self.departure.releases.extend(
                 release.filter(|_| self.departure.releases.iter().all(|known| known.key != key)),

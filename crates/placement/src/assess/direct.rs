@@ -24,8 +24,8 @@ use crate::{
     config::PASSWORD_KEY,
     objects::digest,
     registration::{
-        Access, Address, AddressError, Ask, Errand, NotPermitted, Part, Permission, Progress,
-        Wanted, permitted,
+        Access, Address, AddressError, Ask, NotPermitted, Part, Permission, Progress, Task, Wanted,
+        permitted,
     },
     validate::Registration,
     world::{World, secret},
@@ -137,13 +137,8 @@ enum Unsent {
     Permission(#[from] NotPermitted),
 }
 
-/// An errand, if all that is sent for it may be sent.
-fn errand(
-    part: Part,
-    config: &Config,
-    settings: &Settings,
-    direct: &Direct,
-) -> Result<Errand, Unsent> {
+/// A task, if all that is sent for it may be sent.
+fn task(part: Part, config: &Config, settings: &Settings, direct: &Direct) -> Result<Task, Unsent> {
     let Direct {
         credentials,
         keystone,
@@ -184,7 +179,7 @@ fn errand(
         password,
         called,
     };
-    Ok(Errand {
+    Ok(Task {
         part,
         access,
         wanted: Wanted::of(config, &service, keystone.region.as_deref()),
@@ -196,7 +191,7 @@ fn errand(
 pub fn unpermitted(config: &Config, settings: &Settings, world: &dyn World) -> Option<String> {
     let credentials = read(config, world).ok()??;
     let keystone = keystone::endpoints(config, world).ok()??;
-    errand(
+    task(
         Part::Account,
         config,
         settings,
@@ -251,7 +246,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Has an errand done unless status says that it is.
+    /// Has a task done unless status says that it is.
     fn registered(
         &mut self,
         name: &str,
@@ -270,10 +265,10 @@ impl Walk<'_> {
         {
             return Ok(hash);
         }
-        let errand = errand(part, self.config, self.settings, direct)
+        let task = task(part, self.config, self.settings, direct)
             .map_err(|error| step.fails(error).into());
-        let errand = self.take(step, errand)?;
-        let came = match self.world.keystone(&errand) {
+        let task = self.take(step, task)?;
+        let came = match self.world.keystone(&task) {
             Progress::Done => Ok(hash),
             Progress::UnderWay => Err(State::requested(format!(
                 "Keystone at {} is asked",
@@ -344,7 +339,7 @@ pub fn removal(
         .and_then(|credentials| Ok(credentials.zip(keystone::endpoints(&config, world)?)))
     {
         Ok(None) => return Removal::Done,
-        Ok(Some((credentials, keystone))) => match errand(
+        Ok(Some((credentials, keystone))) => match task(
             Part::Removal,
             &config,
             settings,
@@ -353,12 +348,12 @@ pub fn removal(
                 keystone,
             },
         ) {
-            Ok(errand) => match world.keystone(&errand) {
+            Ok(task) => match world.keystone(&task) {
                 Progress::Done => return Removal::Done,
                 Progress::UnderWay => (
                     State::requested(format!(
                         "being removed from Keystone at {}",
-                        errand.access.keystone.to()
+                        task.access.keystone.to()
                     )),
                     None,
                 ),

@@ -34,7 +34,7 @@ use crate::{
     conditions::{State, Step, Steps},
     domain::FINALIZER,
     objects,
-    peers::{Claim, Release, credential, database::Dice},
+    peers::{Claim, Release, credential, database::RandomBytes},
     world::{Seen, World},
 };
 
@@ -116,7 +116,7 @@ pub fn assess(
     settings: &Settings,
     world: &dyn World,
     now: Timestamp,
-    dice: Dice,
+    random: RandomBytes,
 ) -> Assessment {
     let mut assessment = Assessment {
         settled: true,
@@ -159,7 +159,7 @@ pub fn assess(
                 settings,
                 world,
                 now,
-                dice,
+                random,
                 retry,
                 bound,
                 assessment,
@@ -183,7 +183,7 @@ struct Walk<'a> {
     settings: &'a Settings,
     world: &'a dyn World,
     now: Timestamp,
-    dice: Dice,
+    random: RandomBytes,
     /// The annotation by which everything is looked at again.
     retry: Option<&'a str>,
     /// Whether the PlacementAPI has ever held anything of others'. What that is, only they tell:

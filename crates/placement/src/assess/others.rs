@@ -2,6 +2,7 @@
 //! them and what is released.
 
 use std::sync::Arc;
+use weft_plan::Live;
 
 use serde_json::Value;
 use weft_plan::{ObjectKey, kinds};
@@ -216,6 +217,6 @@ impl Walk<'_> {
 }
 
 fn key_of(kind: weft_plan::Kind, object: &Value) -> ObjectKey {
-    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
-    ObjectKey::new(kind, text("namespace"), text("name"))
+    let object = Live::of(object);
+    ObjectKey::new(kind, object.namespace(), object.name())
 }

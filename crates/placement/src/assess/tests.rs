@@ -8,7 +8,7 @@ use weft_plan::Kind;
 
 use super::*;
 use crate::{
-    registration::{Errand, Part, Progress},
+    registration::{Part, Progress, Task},
     status::status,
 };
 
@@ -76,8 +76,8 @@ impl World for Namespace {
         None
     }
 
-    fn keystone(&self, errand: &Errand) -> Progress {
-        self.asked.lock().unwrap().push(errand.part);
+    fn keystone(&self, task: &Task) -> Progress {
+        self.asked.lock().unwrap().push(task.part);
         if self.keystone_is_down {
             Progress::Failed("no answer".to_owned())
         } else {
@@ -155,7 +155,7 @@ fn look(resource: &PlacementApi, world: &dyn World) -> Assessment {
         &Settings::default(),
         world,
         NOW.parse().unwrap(),
-        Dice {
+        RandomBytes {
             user: [0; 2],
             password: [0; 16],
         },
@@ -817,7 +817,7 @@ fn nothing_is_sent_until_each_secret_or_the_administrator_permits_it() {
         &settings,
         &world,
         NOW.parse().unwrap(),
-        Dice {
+        RandomBytes {
             user: [0; 2],
             password: [0; 16],
         },
@@ -843,7 +843,7 @@ fn an_unusual_key_or_user_is_permitted_by_its_secret_alone() {
             &listed,
             world,
             NOW.parse().unwrap(),
-            Dice {
+            RandomBytes {
                 user: [0; 2],
                 password: [0; 16],
             },

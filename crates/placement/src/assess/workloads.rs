@@ -1,6 +1,7 @@
 //! What serves and what runs: the Services, the Job that prepares the database, the Deployment.
 
 use std::sync::Arc;
+use weft_plan::Live;
 
 use serde_json::Value;
 use weft_plan::{
@@ -29,12 +30,7 @@ impl Walk<'_> {
                     .as_array()
                     .is_none_or(Vec::is_empty)
             {
-                waiting.push(
-                    live["metadata"]["name"]
-                        .as_str()
-                        .unwrap_or_default()
-                        .to_owned(),
-                );
+                waiting.push(Live::of(&live).name().to_owned());
             }
         }
         if waiting.is_empty() {
@@ -114,13 +110,9 @@ impl Walk<'_> {
         };
         let has_ended = ended(&other).is_some();
         if has_ended || self.trouble(&wanted.name)?.is_some() {
-            self.assessment.deletions.push((
-                wanted.clone(),
-                other["metadata"]["uid"]
-                    .as_str()
-                    .unwrap_or_default()
-                    .to_owned(),
-            ));
+            self.assessment
+                .deletions
+                .push((wanted.clone(), Live::of(&other).uid().to_owned()));
         }
         let pending = match has_ended {
             true => Pending::Unmade,
@@ -159,9 +151,7 @@ impl Walk<'_> {
                 .selected(kinds::POD, &format!("batch.kubernetes.io/job-name={job}")),
         );
         let pods = self.take(Step::DbSync, pods.map(Option::unwrap_or_default))?;
-        let there = pods
-            .iter()
-            .filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+        let there = pods.iter().filter(|pod| !Live::of(pod).is_being_deleted());
         let text = |pod: &Value, field: &str| {
             pod["metadata"][field]
                 .as_str()

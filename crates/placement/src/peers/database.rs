@@ -29,7 +29,7 @@ pub const RUNNING: &str = "DB create job still running";
 
 /// What a new account is made from: random bytes.
 #[derive(Clone, Copy)]
-pub struct Dice {
+pub struct RandomBytes {
     /// Makes the user's name one of its own.
     pub user: [u8; 2],
     /// The password.
@@ -100,9 +100,9 @@ pub fn database(config: &Config, live: Option<&Value>) -> Result<Manifest, Manif
 pub fn account(
     config: &Config,
     live: Option<&Value>,
-    dice: Dice,
+    random: RandomBytes,
 ) -> Result<Manifest, ManifestError> {
-    let user = format!("{NAME}_{}", hex(&dice.user));
+    let user = format!("{NAME}_{}", hex(&random.user));
     let new = json!({"userName": user, "secret": secret_name(config, None), "requireTLS": false, "accountType": "User"});
     object(
         config,
@@ -122,9 +122,9 @@ pub fn secret(
     config: &Config,
     account: Option<&Value>,
     live: Option<&Value>,
-    dice: Dice,
+    random: RandomBytes,
 ) -> Result<Manifest, ManifestError> {
-    let new = json!({PASSWORD_KEY: STANDARD.encode(hex(&dice.password))});
+    let new = json!({PASSWORD_KEY: STANDARD.encode(hex(&random.password))});
     let of = |field: &str| {
         live.map(|live| live[field].clone())
             .filter(|value| !value.is_null())
@@ -283,7 +283,7 @@ mod tests {
     use super::*;
     use crate::objects::tests::config;
 
-    const DICE: Dice = Dice {
+    const DICE: RandomBytes = RandomBytes {
         user: [0x1a, 0x2b],
         password: [0xff; 16],
     };

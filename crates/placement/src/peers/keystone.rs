@@ -1,13 +1,14 @@
 //! Keystone as keystone-operator runs it: its addresses, and the registration of the service in it.
 
 use std::sync::Arc;
+use weft_plan::Live;
 
 use serde_json::{Map, Value, json};
 use weft_api::placement::ENDPOINTS;
 use weft_operands::problems::given;
 use weft_plan::{Kind, Manifest, ManifestError, kinds};
 
-use super::{FINALIZER, is_outdated, mirror, name, text};
+use super::{FINALIZER, is_outdated, mirror, name};
 use crate::{
     Config, KeystoneEndpoints,
     conditions::{State, Step},
@@ -124,7 +125,7 @@ pub fn registered(object: &Value) -> Option<State> {
     if is_outdated(object) {
         return Some(State::requested(format!(
             "keystone-operator has not seen the latest {} yet",
-            text(&object["kind"])
+            Live::of(object).kind().to_owned()
         )));
     }
     mirror(object)

@@ -13,6 +13,7 @@ pub mod topology;
 
 use serde_json::{Value, json};
 use weft_api::placement::{GROUP, KIND};
+use weft_plan::Live;
 use weft_plan::{OWNER_LABEL, ObjectKey};
 
 use crate::conditions::State;
@@ -25,16 +26,12 @@ const MANAGER: &str = "weft/placement";
 
 /// Whether an object carries a finalizer.
 pub fn holds(object: &Value, finalizer: &str) -> bool {
-    object["metadata"]["finalizers"]
-        .as_array()
-        .is_some_and(|all| all.iter().any(|one| one == finalizer))
+    Live::of(object).has_finalizer(finalizer)
 }
 
 /// Whether an object was made for a PlacementAPI, by Weft or by placement-operator.
 pub fn is_of_placement(object: &Value) -> bool {
-    object["metadata"]["ownerReferences"]
-        .as_array()
-        .is_some_and(|owners| owners.iter().any(is_placement))
+    Live::of(object).owners().any(is_placement)
 }
 
 fn is_placement(owner: &Value) -> bool {
@@ -283,7 +280,7 @@ fn text(value: &Value) -> &str {
 }
 
 fn name(object: &Value) -> &str {
-    text(&object["metadata"]["name"])
+    Live::of(object).name()
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use weft_operands::problems::given;
+use weft_plan::Live;
 
 use super::{FINALIZER, holds, name};
 use crate::{
@@ -35,7 +36,7 @@ pub fn spec(name: &str, served: bool, live: Option<&Value>) -> Result<Value, Sta
             "topologies.topology.openstack.org {name:?} not found"
         )),
         // Its finalizers keep it only until whoever uses it has another.
-        Some(live) if !live["metadata"]["deletionTimestamp"].is_null() => failed(format!(
+        Some(live) if Live::of(live).is_being_deleted() => failed(format!(
             "Topology {name:?} is being deleted: name another one in spec.topologyRef"
         )),
         Some(live) => Ok(live["spec"].clone()),

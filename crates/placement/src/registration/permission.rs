@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn debug_output_of_an_access_shows_where_and_no_secret() {
-        let access = super::super::errand::Access {
+        let access = super::super::task::Access {
             keystone: Permitted {
                 to: keystone(),
                 is_listed: true,

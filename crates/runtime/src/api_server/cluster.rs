@@ -2,6 +2,7 @@
 //! what it calls for.
 
 use std::time::Duration;
+use weft_plan::Live;
 
 use http::{Method, Request, header};
 use kube::{Client, core::Status};
@@ -275,13 +276,7 @@ impl Cluster {
                 .as_array_mut()
                 .map(std::mem::take)
                 .unwrap_or_default();
-            let is_owned = |item: &Value| {
-                item["metadata"]["ownerReferences"]
-                    .as_array()
-                    .into_iter()
-                    .flatten()
-                    .any(|owner| owner["uid"] == uid)
-            };
+            let is_owned = |item: &Value| Live::of(item).owners().any(|owner| owner["uid"] == uid);
             found.extend(
                 items
                     .into_iter()
@@ -404,14 +399,11 @@ impl Cluster {
         finalizer: &str,
         manager: &str,
     ) -> Result<(), Error> {
-        let mut finalizers = object["metadata"]["finalizers"]
-            .as_array()
-            .into_iter()
-            .flatten();
+        let mut finalizers = Live::of(object).finalizers();
         let Some(index) = finalizers.position(|one| one == finalizer) else {
             return Ok(());
         };
-        let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
+        let uid = Live::of(object).uid();
         self.take_finalizer_at(key, uid, index, finalizer, manager)
             .await
             .map(drop)
@@ -480,13 +472,11 @@ impl Cluster {
         let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}, "propagationPolicy": "Background"});
         match self.send(Method::DELETE, &path(key), Some(&options)).await {
             Ok(object) if object["kind"] == "Status" => Ok(None),
-            Ok(object) => Ok(
-                Some(object).filter(|object| !object["metadata"]["deletionTimestamp"].is_null())
-            ),
+            Ok(object) => Ok(Some(object).filter(|object| Live::of(object).is_being_deleted())),
             Err(e) if e.is_not_found() => Ok(None),
             // Another uid, or the API server could not do it just now: it says the same of both.
             Err(e) if e.is_conflict() => match self.get(key).await? {
-                Some(live) if live["metadata"]["uid"] == uid => Err(e),
+                Some(live) if Live::of(&live).uid() == uid => Err(e),
                 _ => Ok(None),
             },
             Err(e) => Err(e),

@@ -2,6 +2,7 @@
 //! say right now.
 
 use std::collections::BTreeMap;
+use weft_plan::Live;
 
 use futures::{StreamExt, future::join_all, stream};
 use jiff::Timestamp;
@@ -84,22 +85,17 @@ impl Overview {
 
     /// `metadata.generation`
     pub fn generation(&self) -> i64 {
-        self.resource["metadata"]["generation"]
-            .as_i64()
-            .unwrap_or_default()
+        Live::of(&self.resource).generation()
     }
 
     /// Whether status was written about the current generation.
     pub fn is_seen(&self) -> bool {
-        self.resource["status"]["observedGeneration"]
-            .as_i64()
-            .unwrap_or_default()
-            >= self.generation()
+        Live::of(&self.resource).observed_generation() >= self.generation()
     }
 
     /// Whether the resource is being deleted.
     pub fn is_going(&self) -> bool {
-        !self.resource["metadata"]["deletionTimestamp"].is_null()
+        Live::of(&self.resource).is_being_deleted()
     }
 
     /// When something is different by time alone.
@@ -327,7 +323,7 @@ async fn missing(cluster: &Cluster, workload: &Value) -> Vec<ObjectKey> {
 /// Rings whenever something is different that [`look`] or [`presence`] would see, by watches. The
 /// first rings come at once: they say that the watches have begun, and that nothing is missed from
 /// then on.
-pub fn bell(
+pub fn notifier(
     cluster: &Cluster,
     domain: &dyn Domain,
     namespace: &str,

@@ -1,6 +1,7 @@
 //! Who is there: the operators that are installed, and which of their replicas leads.
 
 use std::collections::BTreeMap;
+use weft_plan::Live;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -54,10 +55,7 @@ impl Operator {
         };
         let variables = container["env"].as_array().into_iter().flatten();
         Some(Self {
-            uid: workload["metadata"]["uid"]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned(),
+            uid: Live::of(workload).uid().to_owned(),
             image: container["image"].as_str().unwrap_or_default().to_owned(),
             replicas: replicas.and_then(Value::as_i64).unwrap_or(1),
             domains: domains(
@@ -123,7 +121,7 @@ pub async fn blocked_in(
 ) -> Result<Option<Blocked>, Error> {
     let operators = operators_of_others(cluster, domain).await?;
     let counts =
-        |original: &Value| !is_at_rest(original) || original["metadata"]["namespace"] == namespace;
+        |original: &Value| !is_at_rest(original) || Live::of(original).namespace() == namespace;
     Ok(pass::blocked_by(domain, operators.iter(), counts))
 }
 

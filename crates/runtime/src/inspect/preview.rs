@@ -2,6 +2,7 @@
 //! comparison, the same order.
 
 use std::sync::Arc;
+use weft_plan::Live;
 
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
@@ -171,10 +172,10 @@ pub async fn apply(
         // As it will be among the others.
         let others = all
             .iter()
-            .filter(|other| other["metadata"]["name"] != resource["metadata"]["name"]);
+            .filter(|other| Live::of(other).name() != Live::of(resource).name());
         let live = all
             .iter()
-            .find(|other| other["metadata"]["name"] == resource["metadata"]["name"])
+            .find(|other| Live::of(other).name() == Live::of(resource).name())
             .unwrap_or(resource);
         if let Some(refusal) = seniority::refused(&*objects.domain, live, others.chain([live])) {
             return Ok(Preview {
@@ -372,11 +373,7 @@ pub async fn facts(objects: &Objects) -> Result<(Facts, Vec<Notice>), Error> {
                     .map(|item| (item, fact.view(item)))
                     .filter(|(_, view)| !view.is_null())
                 {
-                    facts.add(
-                        fact,
-                        item["metadata"]["name"].as_str().unwrap_or_default(),
-                        &view,
-                    );
+                    facts.add(fact, Live::of(item).name(), &view);
                 }
             }
             Err(error) if error.class() == FailureClass::Forbidden => {

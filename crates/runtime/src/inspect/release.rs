@@ -2,6 +2,7 @@
 //! running as it is.
 
 use serde_json::Value;
+use weft_plan::Live;
 use weft_plan::{OWNER_LABEL, ObjectKey, release_patch};
 
 use crate::{
@@ -10,7 +11,6 @@ use crate::{
     reconcile::objects::Objects,
     reconcile::pass,
     reconcile::stored::{self, StoredError},
-    reconcile::teardown,
 };
 
 /// How often one object is tried again after somebody else wrote in between.
@@ -54,7 +54,7 @@ pub async fn release_list(
             list.push(entry);
         }
     }
-    if teardown::finalizers(resource).any(|finalizer| finalizer == pass::FINALIZER) {
+    if Live::of(resource).has_finalizer(pass::FINALIZER) {
         list.push(Entry {
             object: ObjectKey::new(objects.owner.kind, "", &objects.owner.name),
             outlives: false,
@@ -124,9 +124,7 @@ pub async fn release(
             return Ok(());
         };
         if own(objects, namespace).contains(key) {
-            objects
-                .delete(key, live["metadata"]["uid"].as_str().unwrap_or_default())
-                .await?;
+            objects.delete(key, Live::of(&live).uid()).await?;
             return Ok(());
         }
         let Some(patch) = release_patch(key, &live, &objects.owner, entry.outlives) else {

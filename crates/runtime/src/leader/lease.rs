@@ -15,6 +15,7 @@ use std::{
     future::Future,
     time::{Duration, Instant},
 };
+use weft_plan::Live;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -82,7 +83,7 @@ impl History {
                 .and_then(|time| time.parse::<Timestamp>().ok())
         };
         let is_older = |written: &Value| {
-            let same = written["metadata"]["uid"] == lease["metadata"]["uid"]
+            let same = Live::of(written).uid() == Live::of(lease).uid()
                 && holder(written) == holder(lease);
             same && renewed(lease)
                 .zip(renewed(written))
@@ -205,7 +206,7 @@ async fn look(
         }
         Some(live) => {
             if observed.as_ref().is_none_or(|seen| {
-                seen.record["metadata"]["resourceVersion"] != live["metadata"]["resourceVersion"]
+                Live::of(&seen.record).resource_version() != Live::of(&live).resource_version()
             }) {
                 *observed = Some(Observed {
                     record: live.clone(),

@@ -6,6 +6,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
+use weft_plan::Live;
 
 use futures::FutureExt;
 use jiff::Timestamp;
@@ -23,7 +24,7 @@ use crate::{
     heap,
     metrics::Metrics,
     process::Wishes,
-    reconcile::events::Teller,
+    reconcile::events::EventRecorder,
     reconcile::objects::Objects,
     reconcile::outcome::{self, Outcome},
     reconcile::pass,
@@ -60,7 +61,7 @@ pub struct Controller {
     pub(crate) shared: Shared,
     pub(crate) metrics: Metrics,
     pub(crate) config: Config,
-    pub(crate) teller: Teller,
+    pub(crate) recorder: EventRecorder,
     wishes: Wishes,
     /// Of kinds that a cluster may lack.
     served: Watches,
@@ -113,9 +114,7 @@ impl Memory {
 }
 
 fn generation(resource: &Value) -> i64 {
-    resource["metadata"]["generation"]
-        .as_i64()
-        .unwrap_or_default()
+    Live::of(resource).generation()
 }
 
 impl Controller {
@@ -127,7 +126,8 @@ impl Controller {
         metrics: Metrics,
         config: Config,
     ) -> Self {
-        let teller = Teller::new(cluster.client().clone(), domain.name(), &config.instance);
+        let recorder =
+            EventRecorder::new(cluster.client().clone(), domain.name(), &config.instance);
         let watches = || Watches::new(cluster.client().clone(), shared.clone(), metrics.clone());
         let (served, places, named) = (watches(), watches(), watches());
         shared.lock().set_node_reporters(domain.node_reporters());
@@ -150,7 +150,7 @@ impl Controller {
             shared,
             metrics,
             config,
-            teller,
+            recorder,
             wishes: Wishes::default(),
             served,
             places,
@@ -274,7 +274,7 @@ impl Controller {
         resources
             .iter()
             .map(|resource| &**resource)
-            .find(|resource| wanted.is_none_or(|wanted| resource["metadata"]["name"] == wanted))
+            .find(|resource| wanted.is_none_or(|wanted| Live::of(resource).name() == wanted))
     }
 
     /// A pass over every resource that needs one now. Returns when the next is due.
@@ -284,17 +284,12 @@ impl Controller {
             leftovers,
         } = memories;
         let resources = self.shared.lock().resources();
-        let named = |resource: &Value| {
-            resource["metadata"]["name"]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned()
-        };
+        let named = |resource: &Value| Live::of(resource).name().to_owned();
         memories.retain(|name, _| resources.iter().any(|resource| named(resource) == *name));
         for resource in &resources {
             let name = named(resource);
             let memory = memories.entry(name).or_insert_with(|| Memory::of(resource));
-            let is_deleted = !resource["metadata"]["deletionTimestamp"].is_null();
+            let is_deleted = Live::of(resource).is_being_deleted();
             if memory.generation != generation(resource)
                 || is_deleted
                 || drift::pause(resource).is_some()
@@ -367,11 +362,7 @@ impl Controller {
                 let message = pass::defect(&*panic);
                 self.metrics.passed(self.domain.name(), "panic");
                 let failure = Failure {
-                    object: ObjectKey::new(
-                        self.domain.resource(),
-                        "",
-                        resource["metadata"]["name"].as_str().unwrap_or_default(),
-                    ),
+                    object: ObjectKey::new(self.domain.resource(), "", Live::of(resource).name()),
                     class: FailureClass::Bug,
                     message,
                 };
@@ -395,7 +386,7 @@ impl Controller {
 
     async fn guarded_pass(&self, resource: &Value, memory: &mut Memory) -> Option<Instant> {
         let (domain, began) = (self.domain.name(), Instant::now());
-        if !resource["metadata"]["deletionTimestamp"].is_null() {
+        if Live::of(resource).is_being_deleted() {
             return self.teardown(resource, memory).await;
         }
         let mut outcome = pass::apply(self, resource, &memory.retries).await;
@@ -452,7 +443,7 @@ impl Controller {
                             .map(|error| error.class()),
                     )
                 }
-                Ok(false) => self.shared.ring(),
+                Ok(false) => self.shared.notify(),
                 Err(error) => {
                     tracing::warn!(%error, "could not make sure that everything is there");
                     failed = failed.max(Some(error.class()));
@@ -471,7 +462,7 @@ impl Controller {
     }
 
     async fn teardown(&self, resource: &Value, memory: &mut Memory) -> Option<Instant> {
-        if !teardown::finalizers(resource).any(|finalizer| finalizer == pass::FINALIZER) {
+        if !Live::of(resource).has_finalizer(pass::FINALIZER) {
             return None;
         }
         let report = teardown::step(self, resource, &mut memory.course).await?;
@@ -528,7 +519,7 @@ impl Controller {
             .lock()
             .resources()
             .into_iter()
-            .find(|known| known["metadata"]["uid"] == resource["metadata"]["uid"]);
+            .find(|known| Live::of(known).uid() == Live::of(resource).uid());
         latest.unwrap_or_else(|| Arc::new(resource.clone()))
     }
 

@@ -2,6 +2,7 @@
 //! the garbage collector would delete the cluster's network together with the resource.
 
 use serde_json::{Value, json};
+use weft_plan::Live;
 use weft_plan::{ADOPT_ANNOTATION, OWNER_LABEL, ObjectKey, kinds, report::FailureClass};
 
 use crate::{api_server::cluster::Error, reconcile::objects::Objects};
@@ -17,18 +18,15 @@ pub fn is_needed(objects: &Objects, resource: &Value) -> bool {
 /// Objects cannot be listed or changed. An object that Weft has no right to change is only logged:
 /// nothing would come of another try.
 pub async fn disown(objects: &Objects, resource: &Value) -> Result<(), Error> {
-    let uid = resource["metadata"]["uid"].as_str().unwrap_or_default();
+    let uid = Live::of(resource).uid();
     for kind in objects.domain.kinds() {
         for object in objects.cluster.owned_by(kind, uid).await? {
-            let Some(key) = ObjectKey::of(&object)
-                .filter(|_| object["metadata"]["labels"][OWNER_LABEL].is_null())
+            let Some(key) =
+                ObjectKey::of(&object).filter(|_| Live::of(&object).label(OWNER_LABEL).is_none())
             else {
                 continue;
             };
-            let owners = object["metadata"]["ownerReferences"]
-                .as_array()
-                .into_iter()
-                .flatten();
+            let owners = Live::of(&object).owners();
             let others: Vec<&Value> = owners.filter(|owner| owner["uid"] != uid).collect();
             let mut patch = json!({"metadata": {
                 "uid": object["metadata"]["uid"],

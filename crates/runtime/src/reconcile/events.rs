@@ -6,6 +6,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
+use weft_plan::Live;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
@@ -40,13 +41,13 @@ const SERIES: Duration = Duration::from_secs(6 * 60);
 /// of a reason for equal and would go on to show the message of the first; so each message has a
 /// recorder of its own.
 #[derive(Clone)]
-pub struct Teller {
+pub struct EventRecorder {
     client: Client,
     reporter: Reporter,
     recorders: Arc<Mutex<HashMap<String, (Recorder, Instant)>>>,
 }
 
-impl Teller {
+impl EventRecorder {
     /// For a domain, and this replica of its operator.
     pub fn new(client: Client, domain: &str, instance: &str) -> Self {
         let reporter = Reporter {
@@ -62,13 +63,13 @@ impl Teller {
 
     /// Publishes events about a cluster-scoped object, given by name and uid. Nobody waits for
     /// that.
-    pub fn tell(&self, kind: Kind, (name, uid): (String, String), notes: Vec<Note>) {
-        self.tell_of(&ObjectKey::new(kind, "", &name), uid, notes);
+    pub fn publish(&self, kind: Kind, (name, uid): (String, String), notes: Vec<Note>) {
+        self.publish_in(&ObjectKey::new(kind, "", &name), uid, notes);
     }
 
     /// Publishes events about an object of this uid, in its namespace, one after the other. Nobody
     /// waits for that.
-    pub fn tell_of(&self, object: &ObjectKey, uid: String, notes: Vec<Note>) {
+    pub fn publish_in(&self, object: &ObjectKey, uid: String, notes: Vec<Note>) {
         let kind = object.kind;
         let reference = ObjectReference {
             api_version: Some(kind.api_version()),
@@ -78,10 +79,10 @@ impl Teller {
             uid: Some(uid),
             ..Default::default()
         };
-        let teller = self.clone();
+        let recorder = self.clone();
         tokio::spawn(async move {
             for note in notes {
-                teller.send(note, &reference).await;
+                recorder.send(note, &reference).await;
             }
         });
     }
@@ -130,15 +131,10 @@ impl Teller {
 /// is only logged: status has it all.
 pub fn publish(controller: &Controller, resource: &Value, status: &Value) {
     let notes = notes(&resource["status"], status);
-    let text = |field: &str| {
-        resource["metadata"][field]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned()
-    };
-    controller.teller.tell(
+    let about = Live::of(resource);
+    controller.recorder.publish(
         controller.domain.resource(),
-        (text("name"), text("uid")),
+        (about.name().to_owned(), about.uid().to_owned()),
         notes,
     );
 }

@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
+use weft_plan::Live;
 
 use futures::future::join_all;
 use serde_json::{Value, json};
@@ -394,7 +395,7 @@ impl Objects {
                 note(&retries, &attempt, &outcome);
             }
             retries.ended(attempt.manifest.key());
-            shared.iter().for_each(Shared::ring);
+            shared.iter().for_each(Shared::notify);
         });
         Err(failure)
     }
@@ -530,7 +531,7 @@ impl Objects {
         {
             Err(e) if e.is_immutable_field() && !is_kept_for_ever(key.kind) => {
                 tracing::info!(object = %key.human(), reason = %e, "made anew: a field changes that cannot be changed in place");
-                let uid = live["metadata"]["uid"].as_str().unwrap_or_default();
+                let uid = Live::of(live).uid();
                 self.delete(key, uid).await?;
                 self.create(manifest).await
             }
@@ -589,8 +590,7 @@ impl Objects {
         if is_being_deleted(&live) {
             return Ok(Some(Value::clone(&live)));
         }
-        self.delete(key, live["metadata"]["uid"].as_str().unwrap_or_default())
-            .await
+        self.delete(key, Live::of(&live).uid()).await
     }
 
     fn sees_all_like(&self, key: &ObjectKey) -> bool {
@@ -677,7 +677,7 @@ fn slow(object: &ObjectKey) -> Failure {
 }
 
 fn is_being_deleted(live: &Value) -> bool {
-    !live["metadata"]["deletionTimestamp"].is_null()
+    Live::of(live).is_being_deleted()
 }
 
 /// Somebody deletes it, and it is still there.

@@ -5,6 +5,7 @@ use std::{
     collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
 };
+use weft_plan::Live;
 
 use futures::future::join_all;
 use jiff::Timestamp;
@@ -258,7 +259,7 @@ pub async fn confirm(
     let (mut whole, mut going) = (true, Vec::new());
     for (keys, list) in groups.values().zip(lists) {
         let (items, version) = list?;
-        let is_going = |object: &&Value| !object["metadata"]["deletionTimestamp"].is_null();
+        let is_going = |object: &&Value| Live::of(object).is_being_deleted();
         going.extend(
             items
                 .iter()

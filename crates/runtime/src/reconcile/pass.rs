@@ -6,6 +6,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
 };
+use weft_plan::Live;
 
 use futures::future::join_all;
 use jiff::Timestamp;
@@ -27,7 +28,6 @@ use crate::{
     reconcile::seniority,
     reconcile::status,
     reconcile::stored::{self, Stored, StoredError},
-    reconcile::teardown,
     store::watch::Shared,
 };
 
@@ -51,9 +51,7 @@ pub async fn apply(controller: &Controller, resource: &Value, retries: &Arc<Retr
     let objects = controller
         .objects(owner.clone())
         .with_retries(Arc::clone(retries));
-    let generation = resource["metadata"]["generation"]
-        .as_i64()
-        .unwrap_or_default();
+    let generation = Live::of(resource).generation();
     let paused = drift::pause(resource).map(|value| Paused {
         value: value.to_owned(),
         pending: false,
@@ -330,10 +328,9 @@ pub(crate) fn blocked_by<'a>(
     operators: impl Iterator<Item = &'a Value>,
     counts: impl Fn(&Value) -> bool,
 ) -> Option<Blocked> {
-    let text = |field: &Value| field.as_str().unwrap_or_default().to_owned();
     let rank = |workload: &&Value| {
         let is_it = |(kind, name): &(Kind, &str)| {
-            workload["kind"] == kind.kind && workload["metadata"]["name"] == *name
+            workload["kind"] == kind.kind && Live::of(workload).name() == *name
         };
         let place = domain
             .operators()
@@ -342,8 +339,8 @@ pub(crate) fn blocked_by<'a>(
             .unwrap_or(usize::MAX);
         (
             place,
-            text(&workload["metadata"]["namespace"]),
-            text(&workload["metadata"]["name"]),
+            Live::of(workload).namespace().to_owned(),
+            Live::of(workload).name().to_owned(),
         )
     };
     let originals = domain.originals(&operators.collect::<Vec<_>>());
@@ -356,12 +353,8 @@ pub(crate) fn blocked_by<'a>(
 
 /// Why Weft writes nothing while this object of another operator is there, and how to remove it.
 pub(crate) fn in_the_way(theirs: &Value) -> Blocked {
-    let text = |field: &Value| field.as_str().unwrap_or_default().to_owned();
-    let (kind, namespace, name) = (
-        text(&theirs["kind"]),
-        text(&theirs["metadata"]["namespace"]),
-        text(&theirs["metadata"]["name"]),
-    );
+    let theirs = Live::of(theirs);
+    let (kind, namespace, name) = (theirs.kind(), theirs.namespace(), theirs.name());
     let lower = kind.to_lowercase();
     if namespace.is_empty() {
         // What it has left: asked by the API server, it refuses what nobody answers for.
@@ -431,7 +424,7 @@ async fn keep_objects(
 }
 
 fn has_finalizer(resource: &Value) -> bool {
-    teardown::finalizers(resource).any(|finalizer| finalizer == FINALIZER)
+    Live::of(resource).has_finalizer(FINALIZER)
 }
 
 /// What the resource leads to. If it is refused, the last good configuration goes on being kept in
@@ -483,10 +476,7 @@ fn acknowledge(
     report: &Report,
     units: &[Unit],
 ) -> Option<Value> {
-    let known = resource["status"]["observedGeneration"]
-        .as_i64()
-        .unwrap_or_default()
-        >= report.generation;
+    let known = Live::of(resource).observed_generation() >= report.generation;
     if known || report.refusal.is_some() {
         return None;
     }

@@ -1,9 +1,10 @@
 //! Of several resources of which only one can count: the oldest.
 
 use serde_json::Value;
+use weft_plan::Live;
 use weft_plan::{Domain, Problem, Refusal};
 
-use crate::{reconcile::pass::FINALIZER, reconcile::teardown};
+use crate::reconcile::pass::FINALIZER;
 
 /// Reason of a resource that has no effect, since another one counts.
 pub const NOT_THE_OLDEST: &str = "NotTheOldest";
@@ -13,17 +14,13 @@ pub const NOT_THE_OLDEST: &str = "NotTheOldest";
 /// so the name decides between equals.
 pub fn senior<'a>(resources: impl IntoIterator<Item = &'a Value>) -> Option<&'a Value> {
     resources.into_iter().min_by_key(|resource| {
-        let metadata = &resource["metadata"];
-        let is_served = teardown::finalizers(resource).any(|finalizer| finalizer == FINALIZER);
-        // One that is not created yet is the youngest: no time begins with a tilde.
-        let created = metadata["creationTimestamp"]
-            .as_str()
-            .unwrap_or("~")
-            .to_owned();
+        let resource = Live::of(resource);
+        // One that is not created yet is the youngest. No time begins with a tilde.
+        let created = resource.created().unwrap_or("~").to_owned();
         (
-            !is_served,
+            !resource.has_finalizer(FINALIZER),
             created,
-            metadata["name"].as_str().unwrap_or_default().to_owned(),
+            resource.name().to_owned(),
         )
     })
 }
@@ -34,11 +31,11 @@ pub fn refused<'a>(
     resource: &Value,
     all: impl IntoIterator<Item = &'a Value>,
 ) -> Option<Refusal> {
-    let (kind, name) = (domain.resource().kind, &resource["metadata"]["name"]);
+    let (kind, name) = (domain.resource().kind, Live::of(resource).name());
     let senior = senior(all)
         .filter(|_| domain.only_the_oldest())
-        .filter(|senior| senior["metadata"]["name"] != *name)?;
-    let senior = senior["metadata"]["name"].as_str().unwrap_or_default();
+        .map(|senior| Live::of(senior).name())
+        .filter(|senior| *senior != name)?;
     let message = format!(
         "only the oldest {kind} counts, which is {senior:?}, so this one has no effect. Delete this one, or {senior:?}: then this one takes its place"
     );

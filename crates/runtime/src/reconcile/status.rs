@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use weft_plan::Live;
 use weft_plan::{ObjectKey, Unit, escape, manager, report::Report};
 
 use crate::{api_server::cluster::Error, reconcile::controller::Controller, reconcile::events};
@@ -48,11 +49,7 @@ pub fn condition<'a>(status: &'a Value, name: &str) -> Option<&'a Value> {
 
 /// Writes a status, and the events that its changes are worth. A resource that is gone needs none.
 pub async fn write(controller: &Controller, resource: &Value, status: &Value) -> Result<(), Error> {
-    let key = ObjectKey::new(
-        controller.domain.resource(),
-        "",
-        resource["metadata"]["name"].as_str().unwrap_or_default(),
-    );
+    let key = ObjectKey::new(controller.domain.resource(), "", Live::of(resource).name());
     // The uid keeps it from another resource of that name.
     let body = json!({"metadata": {"uid": resource["metadata"]["uid"]}, "status": merge_patch(&resource["status"], status)});
     match controller

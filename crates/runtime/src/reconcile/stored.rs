@@ -2,6 +2,7 @@
 //! the original operator.
 
 use std::sync::Arc;
+use weft_plan::Live;
 
 use serde_json::{Value, json};
 use weft_plan::{
@@ -179,9 +180,7 @@ async fn write(
             }
             // The next attempt begins with what is there.
             (Some(newest), _) => objects.remember(newest),
-            (None, Some(known)) => {
-                objects.forget(key, known["metadata"]["uid"].as_str().unwrap_or_default())
-            }
+            (None, Some(known)) => objects.forget(key, Live::of(known).uid()),
             (None, None) => {}
         }
     }
@@ -197,9 +196,7 @@ pub async fn forget(objects: &Objects, domain: &dyn Domain, namespace: &str) -> 
         .chain([inventory_key(namespace, &objects.owner)])
     {
         if let Some(live) = objects.live(&key).await? {
-            objects
-                .delete(&key, live["metadata"]["uid"].as_str().unwrap_or_default())
-                .await?;
+            objects.delete(&key, Live::of(&live).uid()).await?;
         }
     }
     Ok(())

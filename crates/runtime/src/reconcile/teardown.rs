@@ -2,6 +2,7 @@
 //! what the operands made, Weft's notes, and at last the finalizer.
 
 use std::collections::BTreeSet;
+use weft_plan::Live;
 
 use futures::future::join_all;
 use serde_json::Value;
@@ -71,9 +72,7 @@ pub async fn step(
 ) -> Option<Report> {
     let owner = Owner::of(&*controller.domain, resource);
     let objects = controller.objects(owner);
-    let generation = resource["metadata"]["generation"]
-        .as_i64()
-        .unwrap_or_default();
+    let generation = Live::of(resource).generation();
     let report = |removals| Report {
         generation,
         removing: true,
@@ -191,9 +190,11 @@ pub(crate) async fn end(
         }
         None => stored::forget(objects, domain, namespace).await?,
     }
-    if let Some(resource) = resource
-        .filter(|resource| finalizers(resource).any(|finalizer| finalizer == pass::FINALIZER))
-    {
+    if let Some(resource) = resource.filter(|resource| {
+        Live::of(resource)
+            .finalizers()
+            .any(|finalizer| finalizer == pass::FINALIZER)
+    }) {
         if disown::is_needed(objects, resource) {
             // Again: Weft may have been killed before it had done so, or another operator may have
             // run meanwhile.
@@ -260,15 +261,6 @@ pub async fn leftovers(controller: &Controller, name: &str, course: &mut Course)
     left
 }
 
-/// The finalizers of a resource.
-pub fn finalizers(resource: &Value) -> impl Iterator<Item = &str> {
-    resource["metadata"]["finalizers"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-}
-
 /// Whether whoever deletes the resource wants its objects to stay
 /// (`kubectl delete --cascade=orphan`).
 ///
@@ -283,7 +275,10 @@ async fn is_orphaned(
     resource: &Value,
     course: &mut Course,
 ) -> Result<bool, Error> {
-    if finalizers(resource).any(|finalizer| finalizer == "orphan") {
+    if Live::of(resource)
+        .finalizers()
+        .any(|finalizer| finalizer == "orphan")
+    {
         return Ok(true);
     }
     if let Some(decided) = course.is_orphaned {
@@ -327,10 +322,7 @@ async fn is_orphaned(
         for item in items.iter().filter(|item| {
             ObjectKey::of(item).is_some_and(|key| inventory.objects.contains_key(&key))
         }) {
-            let mut owners = item["metadata"]["ownerReferences"]
-                .as_array()
-                .into_iter()
-                .flatten();
+            let mut owners = Live::of(item).owners();
             let count = if owners.any(|owner| owner["uid"] == resource["metadata"]["uid"]) {
                 &mut with
             } else {
@@ -404,11 +396,7 @@ async fn remove_all(
     {
         let deleted = match objects.cluster.get_metadata(&key).await {
             Ok(None) => Ok(None),
-            Ok(Some(live)) => {
-                objects
-                    .delete(&key, live["metadata"]["uid"].as_str().unwrap_or_default())
-                    .await
-            }
+            Ok(Some(live)) => objects.delete(&key, Live::of(&live).uid()).await,
             Err(error) => Err(error),
         };
         match deleted {

@@ -13,6 +13,7 @@ use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
 };
+use weft_plan::Live;
 
 use serde_json::{Value, json};
 use weft_plan::{Fact, Facts, Inventory, Kind, OWNER_LABEL, ObjectKey, kinds, rollout::PodView};
@@ -142,10 +143,7 @@ struct Known {
 
 impl Known {
     fn new(object: &Value) -> Self {
-        let uid = object["metadata"]["uid"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned();
+        let uid = Live::of(object).uid().to_owned();
         Self {
             version: version(object),
             uid,
@@ -545,7 +543,7 @@ impl Cache {
         };
         self.owned(key)
             .or_else(by_name)
-            .filter(|object| !object["metadata"]["deletionTimestamp"].is_null())
+            .filter(|object| Live::of(object).is_being_deleted())
     }
 
     /// The generation of the definition of a kind, if the cluster may lack it and facts tell of it.
@@ -577,7 +575,7 @@ impl Cache {
             let right = match source {
                 Source::Named(_) => true,
                 // Of somebody else's object that we wrote something on, its stream will never tell.
-                Source::Owned(..) if !object["metadata"]["labels"][OWNER_LABEL].is_null() => true,
+                Source::Owned(..) if Live::of(object).label(OWNER_LABEL).is_some() => true,
                 _ => store.objects.contains_key(&key),
             };
             if right {
@@ -736,7 +734,7 @@ impl Store {
         if self
             .buried
             .get(&key)
-            .is_some_and(|uid| object["metadata"]["uid"] == uid.as_str())
+            .is_some_and(|uid| Live::of(&object).uid() == uid.as_str())
         {
             return false;
         }
@@ -763,7 +761,7 @@ impl Store {
         if self
             .buried
             .get(&key)
-            .is_some_and(|uid| object["metadata"]["uid"] == uid.as_str())
+            .is_some_and(|uid| Live::of(object).uid() == uid.as_str())
         {
             self.buried.remove(&key);
             return false;

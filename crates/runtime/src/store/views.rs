@@ -7,6 +7,7 @@ use std::{
     collections::{BTreeMap, HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
+use weft_plan::Live;
 
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -17,16 +18,16 @@ use crate::{
 
 /// Rung whenever a view is different.
 #[derive(Clone, Default)]
-pub struct Bell(Arc<Notify>);
+pub struct Notifier(Arc<Notify>);
 
-impl Bell {
+impl Notifier {
     /// Waits until it is rung, or returns at once if it was since the last time.
     pub async fn rung(&self) {
         self.0.notified().await;
     }
 
     /// Says that something is different.
-    pub fn ring(&self) {
+    pub fn notify(&self) {
         self.0.notify_one();
     }
 }
@@ -34,7 +35,7 @@ impl Bell {
 /// The views of the objects of one kind, by name.
 pub struct Views<V> {
     view: fn(&Value) -> Option<V>,
-    bell: Bell,
+    notifier: Notifier,
     known: Mutex<Known<V>>,
 }
 
@@ -57,10 +58,10 @@ struct Viewed<V> {
 
 impl<V: PartialEq> Views<V> {
     /// Nothing yet. `view` says what is kept of an object; of some, nothing.
-    pub fn new(view: fn(&Value) -> Option<V>, bell: Bell) -> Self {
+    pub fn new(view: fn(&Value) -> Option<V>, notifier: Notifier) -> Self {
         Self {
             view,
-            bell,
+            notifier,
             known: Mutex::new(Known {
                 objects: BTreeMap::new(),
                 listed: None,
@@ -106,7 +107,7 @@ impl<V: PartialEq + Send> Sink for Views<V> {
             Change::Deleted(_) | Change::Rewound | Change::Restarted | Change::Complete => None,
         };
         if self.lock().take(change, view) {
-            self.bell.ring();
+            self.notifier.notify();
         }
     }
 
@@ -231,11 +232,11 @@ impl<V: PartialEq> Known<V> {
 }
 
 fn name(object: &Value) -> &str {
-    object["metadata"]["name"].as_str().unwrap_or_default()
+    Live::of(object).name()
 }
 
 fn uid(object: &Value) -> &str {
-    object["metadata"]["uid"].as_str().unwrap_or_default()
+    Live::of(object).uid()
 }
 
 #[cfg(test)]
@@ -251,7 +252,7 @@ mod tests {
     fn views() -> Views<i64> {
         let views = Views::new(
             |object| object["value"].as_i64().filter(|value| *value >= 0),
-            Bell::default(),
+            Notifier::default(),
         );
         views.take(Change::Restarted);
         views.take(Change::Listed(object("a", "1", 5, 1)));
@@ -260,7 +261,7 @@ mod tests {
     }
 
     fn rung(views: &Views<i64>) -> bool {
-        futures::FutureExt::now_or_never(views.bell.rung()).is_some()
+        futures::FutureExt::now_or_never(views.notifier.rung()).is_some()
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::{
     store::cache::{Cache, Change, Silence, Source},
     store::rewind::Rewind,
     store::stream::{self, Failed, News, Selection},
-    store::views::Bell,
+    store::views::Notifier,
 };
 
 /// The cache with its bell: rung whenever something in it is different.
@@ -31,7 +31,7 @@ pub struct Shared {
     cache: Arc<Mutex<Cache>>,
     changed: Arc<Notify>,
     /// Of those who look into it, too.
-    bells: Arc<Mutex<Vec<Bell>>>,
+    notifiers: Arc<Mutex<Vec<Notifier>>>,
     rewind: Rewind,
 }
 
@@ -53,7 +53,7 @@ impl Shared {
     /// Forgets everything that was seen, and who wants to know of changes.
     pub fn start_over(&self) {
         self.lock().start_over();
-        self.bells
+        self.notifiers
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clear();
@@ -70,21 +70,21 @@ impl Shared {
     }
 
     /// Says that something is different.
-    pub fn ring(&self) {
+    pub fn notify(&self) {
         self.changed.notify_one();
-        self.bells
+        self.notifiers
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .iter()
-            .for_each(Bell::ring);
+            .for_each(Notifier::notify);
     }
 
     /// Rings this bell, too, whenever something is different.
-    pub fn ring_also(&self, bell: Bell) {
-        self.bells
+    pub fn also_notify(&self, notifier: Notifier) {
+        self.notifiers
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .push(bell);
+            .push(notifier);
     }
 }
 
@@ -220,7 +220,7 @@ impl Sink for Feed<'_> {
             self.shared.rewind.signal();
         }
         if self.shared.lock().feed(&self.watch.source, change) {
-            self.shared.ring();
+            self.shared.notify();
         }
     }
 
@@ -239,13 +239,13 @@ impl Sink for Feed<'_> {
             _ => return,
         };
         if cache.silence(&watch.source, Some(silence)) {
-            self.shared.ring();
+            self.shared.notify();
         }
     }
 
     fn works(&self) {
         if self.shared.lock().silence(&self.watch.source, None) {
-            self.shared.ring();
+            self.shared.notify();
         }
     }
 }

@@ -34,7 +34,7 @@ pub enum Part {
 
 /// Something to be done at Keystone. It may be repeated at any time.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Errand {
+pub struct Task {
     /// which part
     pub part: Part,
     /// where, and as whom
@@ -43,7 +43,7 @@ pub struct Errand {
     pub wanted: Wanted,
 }
 
-/// How far an errand is.
+/// How far a task is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// It is being done. What comes of it is told.
@@ -63,9 +63,9 @@ impl fmt::Debug for Access {
     }
 }
 
-impl fmt::Debug for Errand {
+impl fmt::Debug for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Errand")
+        f.debug_struct("Task")
             .field("part", &self.part)
             .field("access", &self.access)
             .field("wanted", &self.wanted)

@@ -1,7 +1,7 @@
-//! Errands at Keystone: they go on beside the passes, which only ask how far they are. What failed
+//! Tasks at Keystone: they go on beside the passes, which only ask how far they are. What failed
 //! is tried again, ever more seldom; what is done is not asked again.
 //!
-//! An errand holds the permission to send what it sends, and an assessment asks for it only while
+//! A task holds the permission to send what it sends, and an assessment asks for it only while
 //! that is given: without, no attempt begins, and one that is under way ends with the pass.
 
 use std::{
@@ -11,14 +11,14 @@ use std::{
 };
 
 use tokio::task::AbortHandle;
-use weft_placement::registration::{Access, Change, Errand, Part, Progress};
-use weft_runtime::{api_server::web, reconcile::retry::Pause, store::views::Bell};
+use weft_placement::registration::{Access, Change, Part, Progress, Task};
+use weft_runtime::{api_server::web, reconcile::retry::Pause, store::views::Notifier};
 
 use super::keystone::{Keystone, KeystoneError, registration};
 
-/// The errands of one PlacementAPI, the last one of each part.
+/// The tasks of one PlacementAPI, the last one of each part.
 #[derive(Default)]
-pub(super) struct Errands(Arc<Mutex<State>>);
+pub(super) struct Tasks(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
@@ -28,7 +28,7 @@ struct State {
 }
 
 struct Known {
-    errand: Errand,
+    task: Task,
     /// Whether it was asked for in this pass.
     is_asked: bool,
     /// The attempt that goes on.
@@ -55,27 +55,27 @@ impl Drop for Known {
     }
 }
 
-impl Errands {
-    /// How far this errand is. It is begun if it is a new one, or failed some time ago; the bell is
+impl Tasks {
+    /// How far this task is. It is begun if it is a new one, or failed some time ago; the bell is
     /// rung when it ends.
-    pub fn ask(&self, errand: &Errand, bell: &Bell) -> Progress {
+    pub fn ask(&self, task: &Task, notifier: &Notifier) -> Progress {
         let mut state = self.lock();
         if state
             .parts
-            .get(&errand.part)
-            .is_none_or(|known| known.errand != *errand)
+            .get(&task.part)
+            .is_none_or(|known| known.task != *task)
         {
             state.parts.insert(
-                errand.part,
+                task.part,
                 Known {
-                    errand: errand.clone(),
+                    task: task.clone(),
                     is_asked: true,
                     under_way: None,
                     outcome: None,
                 },
             );
         }
-        let Some(known) = state.parts.get_mut(&errand.part) else {
+        let Some(known) = state.parts.get_mut(&task.part) else {
             return Progress::UnderWay;
         };
         known.is_asked = true;
@@ -92,16 +92,16 @@ impl Errands {
             .map(|failure| Progress::Failed(failure.told.clone()));
         let is_first = known.outcome.is_none();
         if is_due && known.under_way.is_none() {
-            let keystone = state.keystone(&errand.access);
+            let keystone = state.keystone(&task.access);
             let attempt = tokio::spawn(attempt(
                 Arc::clone(&self.0),
-                errand.clone(),
+                task.clone(),
                 is_first,
                 keystone,
-                bell.clone(),
+                notifier.clone(),
             ))
             .abort_handle();
-            if let Some(known) = state.parts.get_mut(&errand.part) {
+            if let Some(known) = state.parts.get_mut(&task.part) {
                 known.under_way = Some(attempt);
             }
         }
@@ -151,17 +151,17 @@ impl State {
 
 async fn attempt(
     state: Arc<Mutex<State>>,
-    errand: Errand,
+    task: Task,
     is_first: bool,
     keystone: Result<Arc<Keystone>, KeystoneError>,
-    bell: Bell,
+    notifier: Notifier,
 ) {
     let began = tokio::time::Instant::now();
     let outcome = match keystone {
-        Ok(keystone) => carry_out(&keystone, &errand).await,
+        Ok(keystone) => carry_out(&keystone, &task).await,
         Err(error) => Err(error),
     };
-    let is_listed = errand.access.keystone.is_listed();
+    let is_listed = task.access.keystone.is_listed();
     if outcome
         .as_ref()
         .is_err_and(|error| is_first && !is_listed && error.is_about_host())
@@ -173,8 +173,8 @@ async fn attempt(
     let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(known) = state
         .parts
-        .get_mut(&errand.part)
-        .filter(|known| known.errand == errand)
+        .get_mut(&task.part)
+        .filter(|known| known.task == task)
     else {
         return;
     };
@@ -184,7 +184,7 @@ async fn attempt(
         Ok(changes) => {
             if !changes.is_empty() {
                 let changes: Vec<_> = changes.iter().map(ToString::to_string).collect();
-                tracing::info!(keystone = %errand.access.keystone.to(), changes = changes.join("; "), "registered");
+                tracing::info!(keystone = %task.access.keystone.to(), changes = changes.join("; "), "registered");
             }
             Ok(())
         }
@@ -206,13 +206,13 @@ async fn attempt(
         }
     });
     drop(state);
-    bell.ring();
+    notifier.notify();
 }
 
-async fn carry_out(keystone: &Keystone, errand: &Errand) -> Result<Vec<Change>, KeystoneError> {
-    match errand.part {
-        Part::Account => registration::account(keystone, &errand.wanted).await,
-        Part::Catalogue => registration::catalogue(keystone, &errand.wanted).await,
-        Part::Removal => registration::remove(keystone, &errand.wanted).await,
+async fn carry_out(keystone: &Keystone, task: &Task) -> Result<Vec<Change>, KeystoneError> {
+    match task.part {
+        Part::Account => registration::account(keystone, &task.wanted).await,
+        Part::Catalogue => registration::catalogue(keystone, &task.wanted).await,
+        Part::Removal => registration::remove(keystone, &task.wanted).await,
     }
 }

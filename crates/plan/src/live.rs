@@ -1,0 +1,168 @@
+//! An object as the API server returns it: its metadata and its conditions.
+
+use serde_json::Value;
+
+/// A view of a live object, without a copy. A field that the object does not have reads as empty.
+///
+/// ```
+/// # use serde_json::json;
+/// # use weft_plan::Live;
+/// let pod = json!({"metadata": {"name": "web", "namespace": "shop", "generation": 3}});
+/// assert_eq!((Live::of(&pod).namespace(), Live::of(&pod).name()), ("shop", "web"));
+/// assert!(!Live::of(&pod).is_being_deleted());
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Live<'a>(&'a Value);
+
+impl<'a> Live<'a> {
+    /// Returns the view of an object.
+    pub fn of(object: &'a Value) -> Self {
+        Self(object)
+    }
+
+    fn text(self, field: &str) -> &'a str {
+        self.0["metadata"][field].as_str().unwrap_or_default()
+    }
+
+    fn list(self, field: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
+        self.0["metadata"][field].as_array().into_iter().flatten()
+    }
+
+    /// Returns the kind, for example `DaemonSet`.
+    pub fn kind(self) -> &'a str {
+        self.0["kind"].as_str().unwrap_or_default()
+    }
+
+    /// Returns the name.
+    pub fn name(self) -> &'a str {
+        self.text("name")
+    }
+
+    /// Returns the namespace, which is empty if the kind is cluster-scoped.
+    pub fn namespace(self) -> &'a str {
+        self.text("namespace")
+    }
+
+    /// Returns the uid, which no other object of the cluster ever has.
+    pub fn uid(self) -> &'a str {
+        self.text("uid")
+    }
+
+    /// Returns the time of creation as RFC 3339 text, or none if the object does not exist yet.
+    pub fn created(self) -> Option<&'a str> {
+        self.0["metadata"]["creationTimestamp"].as_str()
+    }
+
+    /// Returns the generation. It grows with each change of the specification, and is 0 for kinds
+    /// without one.
+    pub fn generation(self) -> i64 {
+        self.0["metadata"]["generation"]
+            .as_i64()
+            .unwrap_or_default()
+    }
+
+    /// Returns the generation that `status.observedGeneration` names, or 0.
+    pub fn observed_generation(self) -> i64 {
+        self.0["status"]["observedGeneration"]
+            .as_i64()
+            .unwrap_or_default()
+    }
+
+    /// Returns the resourceVersion of an object or a list, or 0 if it has none. It is a number that
+    /// grows with every write (Kubernetes API concepts, "Resource versions").
+    pub fn resource_version(self) -> u64 {
+        self.text("resourceVersion").parse().unwrap_or_default()
+    }
+
+    /// Returns the value of a label.
+    pub fn label(self, name: &str) -> Option<&'a str> {
+        self.0["metadata"]["labels"][name].as_str()
+    }
+
+    /// Returns the value of an annotation.
+    pub fn annotation(self, name: &str) -> Option<&'a str> {
+        self.0["metadata"]["annotations"][name].as_str()
+    }
+
+    /// Reports whether the object waits for its finalizers, or for the end of its pods.
+    pub fn is_being_deleted(self) -> bool {
+        !self.0["metadata"]["deletionTimestamp"].is_null()
+    }
+
+    /// Returns the names of the finalizers.
+    pub fn finalizers(self) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.list("finalizers").filter_map(Value::as_str)
+    }
+
+    /// Reports whether a finalizer of this name holds the object.
+    pub fn has_finalizer(self, name: &str) -> bool {
+        self.finalizers().any(|finalizer| finalizer == name)
+    }
+
+    /// Returns the owner references.
+    pub fn owners(self) -> impl Iterator<Item = &'a Value> + use<'a> {
+        self.list("ownerReferences")
+    }
+
+    /// Reports whether an owner reference names this uid.
+    pub fn is_owned_by(self, uid: &str) -> bool {
+        self.owners().any(|owner| owner["uid"] == uid)
+    }
+
+    /// Returns the condition of a type, for example `Available`.
+    pub fn condition(self, name: &str) -> Option<&'a Value> {
+        let conditions = self.0["status"]["conditions"].as_array()?;
+        conditions
+            .iter()
+            .find(|condition| condition["type"] == name)
+    }
+
+    /// Reports whether the condition of a type has the status `True`.
+    pub fn has_condition(self, name: &str) -> bool {
+        self.condition(name)
+            .is_some_and(|condition| condition["status"] == "True")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_field_that_is_missing_or_of_another_type_reads_as_empty() {
+        for object in [
+            json!({}),
+            json!({"metadata": {"name": 1, "labels": [], "finalizers": {}}}),
+        ] {
+            let object = Live::of(&object);
+            assert_eq!(
+                (object.name(), object.label("a"), object.generation()),
+                ("", None, 0)
+            );
+            assert_eq!(
+                (object.finalizers().count(), object.resource_version()),
+                (0, 0)
+            );
+            assert!(!object.is_being_deleted() && !object.has_condition("Ready"));
+        }
+    }
+
+    #[test]
+    fn finalizers_owners_and_conditions_are_found_by_name() {
+        let object = json!({
+            "metadata": {
+                "finalizers": ["a"], "ownerReferences": [{"uid": "u"}], "resourceVersion": "12",
+                "deletionTimestamp": "2026-01-01T00:00:00Z",
+            },
+            "status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "Stalled", "status": "False"}]},
+        });
+        let object = Live::of(&object);
+        assert!(object.has_finalizer("a") && !object.has_finalizer("b"));
+        assert!(object.is_owned_by("u") && !object.is_owned_by(""));
+        assert!(object.has_condition("Ready") && !object.has_condition("Stalled"));
+        assert!(object.is_being_deleted());
+        assert_eq!(object.resource_version(), 12);
+    }
+}
