@@ -11,7 +11,7 @@ use anyhow::{Result, bail};
 use serde_json::Value;
 use weft_plan::{ObjectKey, Owner, Stage, deletion, kinds};
 use weft_runtime::{
-    inspect::presence, inspect::removal, reconcile::pass::FINALIZER, reconcile::stored,
+    inspect::presence, inspect::removal, reconcile::finalizer::FINALIZER, reconcile::stored,
 };
 
 use crate::{

@@ -76,7 +76,7 @@ mod tests {
     use serde_json::{Value, json};
     use weft_plan::{Kind, kinds};
     use weft_runtime::{
-        reconcile::pass::held_by_another,
+        reconcile::originals::held_by_another,
         store::cache::{Change, Source},
         store::watch::Shared,
     };

@@ -41,7 +41,7 @@ pub use drift::{Deviation, Drift, Hold, PAUSE_ANNOTATION};
 pub use facts::{Fact, Facts, ForeignFlannel, Node, OPENSHIFT, OpenShiftNetwork, Selection};
 pub use inventory::{Inventory, InventoryError};
 pub use kind::{Kind, kinds};
-pub use live::Live;
+pub use live::{Live, condition};
 pub use node_network::NodeNetwork;
 pub use object::{Manifest, ManifestError, ObjectKey, canonical, parse_yaml};
 pub use process::{ProcessSettings, ServerTls};

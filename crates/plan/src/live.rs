@@ -14,6 +14,14 @@ use serde_json::Value;
 #[derive(Clone, Copy, Debug)]
 pub struct Live<'a>(&'a Value);
 
+/// Returns the condition of a type, for example `Available`, in a status.
+pub fn condition<'a>(status: &'a Value, name: &str) -> Option<&'a Value> {
+    let conditions = status["conditions"].as_array()?;
+    conditions
+        .iter()
+        .find(|condition| condition["type"] == name)
+}
+
 impl<'a> Live<'a> {
     /// Returns the view of an object.
     pub fn of(object: &'a Value) -> Self {
@@ -111,10 +119,7 @@ impl<'a> Live<'a> {
 
     /// Returns the condition of a type, for example `Available`.
     pub fn condition(self, name: &str) -> Option<&'a Value> {
-        let conditions = self.0["status"]["conditions"].as_array()?;
-        conditions
-            .iter()
-            .find(|condition| condition["type"] == name)
+        condition(&self.0["status"], name)
     }
 
     /// Reports whether the condition of a type has the status `True`.

@@ -117,7 +117,7 @@ impl Default for Metrics {
 
 impl Metrics {
     /// A watch of this kind failed.
-    pub fn watch_failed(&self, kind: Kind) {
+    pub(crate) fn watch_failed(&self, kind: Kind) {
         self.watch_failures
             .get_or_create(&KindLabel {
                 kind: kind.to_string(),

@@ -22,7 +22,8 @@ use weft_runtime::{
     api_server::cluster::{Cluster, Error},
     metrics::Metrics,
     store::cache::Source,
-    store::views::{Notifier, Views},
+    store::notifier::Notifier,
+    store::views::Views,
     store::watch::{self, Watch},
 };
 

@@ -30,7 +30,7 @@ use weft_runtime::{
     backoff::Backoff,
     metrics::Metrics,
     reconcile::events::{EventRecorder, Note},
-    reconcile::pass,
+    reconcile::originals::held_by_another,
     reconcile::retry::{self, Pause, SETTLING},
     reconcile::seniority,
     reconcile::status::merge_patch,
@@ -205,7 +205,7 @@ impl Controller {
             }
             gauges::set(&self.metrics, &self.caches);
             tokio::select! {
-                () = self.caches.notifier.rung() => {}
+                () = self.caches.notifier.notified() => {}
                 () = retry::at(due) => {}
                 changed = leading.changed() => if changed.is_err() { break },
                 () = stop.cancelled() => break,
@@ -221,7 +221,7 @@ impl Controller {
 
     /// Decides and writes. Returns when to look again, should nothing happen.
     async fn pass(&self, memory: &mut Memory) -> Option<Instant> {
-        let blocked = pass::held_by_another(&*self.domain, &self.shared);
+        let blocked = held_by_another(&*self.domain, &self.shared);
         if blocked != memory.blocked {
             if let Some(Blocked { message, .. }) = &blocked {
                 tracing::warn!(message, "policies are left alone");
@@ -619,7 +619,7 @@ impl Controller {
                 self.caches.policies.wrote(&written);
                 self.metrics.wrote(self.domain.name(), "status", POLICY);
                 let degraded = |status: &Value| {
-                    weft_runtime::reconcile::status::condition(status, "Degraded")
+                    weft_plan::condition(status, "Degraded")
                         .filter(|one| one["status"] == "True")
                         .cloned()
                 };
@@ -710,7 +710,7 @@ mod tests {
                 "spec": {"maxUnavailable": limit},
             }))
         };
-        let served = [weft_runtime::reconcile::pass::FINALIZER];
+        let served = [weft_runtime::reconcile::finalizer::FINALIZER];
         let older = nmstate("a", "2026-01-01T00:00:00Z", &[], 1);
         let younger = nmstate("b", "2026-01-02T00:00:00Z", &served, 2);
         assert_eq!(

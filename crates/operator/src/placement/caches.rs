@@ -26,7 +26,7 @@ use weft_runtime::{
     reconcile::events::EventRecorder,
     reconcile::retry,
     store::cache::{Look, Source},
-    store::views::Notifier,
+    store::notifier::Notifier,
     store::watch::{self, Shared, Watch},
     store::watches::Watches,
 };
@@ -118,7 +118,7 @@ impl Place {
             heap::give_back();
             tokio::select! {
                 () = self.shared.changed() => {}
-                () = self.notifier.rung() => {}
+                () = self.notifier.notified() => {}
                 () = retry::at(due) => {}
                 changed = leading.changed() => if changed.is_err() { break },
                 () = stop.cancelled() => break,

@@ -2,14 +2,12 @@
 
 use std::{collections::HashMap, sync::Arc};
 use weft_plan::Live;
+use weft_plan::condition;
 
 use jiff::Timestamp;
 use serde_json::Value;
 use weft_placement::conditions::READY;
-use weft_runtime::{
-    metrics::{Labels, Metrics},
-    reconcile::status::condition,
-};
+use weft_runtime::metrics::{Labels, Metrics};
 
 /// Sets them as these PlacementAPIs are, which are all of the namespace.
 pub fn set(metrics: &Metrics, namespace: &str, resources: &[Arc<Value>]) {

@@ -22,7 +22,7 @@ use weft_runtime::{
     api_server::cluster::Cluster,
     metrics::Metrics,
     store::cache::Source,
-    store::views::Notifier,
+    store::notifier::Notifier,
     store::watch::{self, Shared, Watch},
 };
 

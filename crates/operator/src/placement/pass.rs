@@ -26,8 +26,9 @@ use weft_plan::{
 };
 use weft_runtime::{
     api_server::cluster::Error,
+    reconcile::defect::defect,
     reconcile::objects::Objects,
-    reconcile::pass::{self, held_by_another},
+    reconcile::originals::held_by_another,
     reconcile::retry::{Pause, Retries},
 };
 
@@ -94,7 +95,7 @@ impl Place {
                 memory.retry(Some(error.class()))
             }
             Err(panic) => {
-                let message = pass::defect(&*panic);
+                let message = defect(&*panic);
                 self.metrics.passed(self.domain.name(), "panic");
                 let mut assessment = Assessment::default();
                 assessment

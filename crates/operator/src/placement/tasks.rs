@@ -12,7 +12,7 @@ use std::{
 
 use tokio::task::AbortHandle;
 use weft_placement::registration::{Access, Change, Part, Progress, Task};
-use weft_runtime::{api_server::web, reconcile::retry::Pause, store::views::Notifier};
+use weft_runtime::{api_server::web, reconcile::retry::Pause, store::notifier::Notifier};
 
 use super::keystone::{Keystone, KeystoneError, registration};
 

@@ -129,14 +129,14 @@ impl Error {
     }
 
     /// Whether somebody else wrote in between.
-    pub fn is_conflict(&self) -> bool {
+    pub(crate) fn is_conflict(&self) -> bool {
         matches!(self, Self::Api(status) if status.code == 409)
     }
 
     /// How long to wait before the same is tried once more, if the failure may be over by then: the
     /// API server is overloaded and says for how long (`Retry-After`), stumbled, or its connection
     /// broke.
-    pub fn passes_in(&self) -> Option<Duration> {
+    pub(crate) fn passes_in(&self) -> Option<Duration> {
         match self {
             Self::Api(status) if matches!(status.code, 429 | 500..=599) => {
                 let seconds = status
@@ -158,7 +158,7 @@ impl Error {
 
     /// Whether the API server refuses because a field cannot be changed on an existing object: it
     /// has to be made anew.
-    pub fn is_immutable_field(&self) -> bool {
+    pub(crate) fn is_immutable_field(&self) -> bool {
         matches!(self, Self::Api(status) if status.code == 422 && (status.message.contains("field is immutable") || status.message.contains("cannot change roleRef")))
     }
 }

@@ -30,7 +30,7 @@ pub struct Fence {
 
 impl Fence {
     /// Lets writes pass until then.
-    pub fn open_until(&self, deadline: Instant) {
+    pub(crate) fn open_until(&self, deadline: Instant) {
         *self.lock() = Some(deadline);
     }
 
@@ -48,7 +48,7 @@ impl Fence {
     /// The request with a body that ends with an error if the fence is closed when it is sent:
     /// between the decision to send a request and its last byte a connection may have to be made,
     /// and the process may be stopped.
-    pub fn guard<B>(&self, request: Request<B>) -> Request<Guarded<B>> {
+    pub(crate) fn guard<B>(&self, request: Request<B>) -> Request<Guarded<B>> {
         let fence = (!Self::is_harmless(&request)).then(|| self.clone());
         request.map(|body| Guarded { body, fence })
     }
@@ -79,7 +79,7 @@ impl Fence {
 }
 
 /// A body that is sent only while the fence is open.
-pub struct Guarded<B> {
+pub(crate) struct Guarded<B> {
     body: B,
     fence: Option<Fence>,
 }

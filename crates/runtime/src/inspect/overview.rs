@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use weft_plan::Live;
+use weft_plan::condition;
 
 use futures::{StreamExt, future::join_all, stream};
 use jiff::Timestamp;
@@ -23,7 +24,6 @@ use crate::{
     api_server::cluster::{Cluster, Error},
     inspect::presence::{self, Leader},
     reconcile::objects::Objects,
-    reconcile::status::condition,
     reconcile::stored::inventory_key,
 };
 

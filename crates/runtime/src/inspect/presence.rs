@@ -12,7 +12,7 @@ use weft_plan::{
 
 use crate::{
     api_server::cluster::{Cluster, Error},
-    reconcile::pass,
+    reconcile::originals,
 };
 
 /// Label that tells Weft's own workloads from those of the operators that it replaces. Its value is
@@ -106,7 +106,7 @@ pub async fn operators(cluster: &Cluster) -> Result<Vec<Operator>, Error> {
 /// Whether the operator that Weft replaces runs, or what it has left is in the way: then Weft
 /// writes nothing in this domain.
 pub async fn blocked(cluster: &Cluster, domain: &dyn Domain) -> Result<Option<Blocked>, Error> {
-    Ok(pass::blocked(
+    Ok(originals::blocked(
         domain,
         operators_of_others(cluster, domain).await?.iter(),
     ))
@@ -122,7 +122,7 @@ pub async fn blocked_in(
     let operators = operators_of_others(cluster, domain).await?;
     let counts =
         |original: &Value| !is_at_rest(original) || Live::of(original).namespace() == namespace;
-    Ok(pass::blocked_by(domain, operators.iter(), counts))
+    Ok(originals::blocked_by(domain, operators.iter(), counts))
 }
 
 /// The operator that Weft replaces, running or at rest, and what it has left that the API server
@@ -139,7 +139,7 @@ pub async fn originals(cluster: &Cluster, domain: &dyn Domain) -> Result<Vec<Val
 /// Why Weft writes nothing while this one of the [`originals`] is there, and how to remove it;
 /// `None` if it is at rest.
 pub fn obstacle(original: &Value) -> Option<Blocked> {
-    (!is_at_rest(original)).then(|| pass::in_the_way(original))
+    (!is_at_rest(original)).then(|| originals::in_the_way(original))
 }
 
 /// The workloads that may be the operator that Weft replaces, and what it may have left.

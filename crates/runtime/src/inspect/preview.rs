@@ -18,9 +18,10 @@ use weft_plan::{
 use crate::{
     api_server::cluster::Error,
     inspect::presence,
+    reconcile::apply::waiting,
     reconcile::certificates,
+    reconcile::decide,
     reconcile::objects::Objects,
-    reconcile::pass,
     reconcile::seniority,
     reconcile::stored::{self, Stored, StoredError},
     reconcile::teardown::Parting,
@@ -29,7 +30,7 @@ use crate::{
 /// Requests in flight at once.
 const IN_FLIGHT: usize = 16;
 /// Stands where a value is drawn at random: what it will be is not known before it is applied.
-pub const DRAWN: &str = "<drawn at random when applied>";
+pub(crate) const DRAWN: &str = "<drawn at random when applied>";
 
 /// What would happen with a resource.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -214,7 +215,7 @@ pub async fn apply(
         Timestamp::now(),
     );
     let wanted = Inventory::of(&units, &one.made_by_operands, one.decided);
-    let waiting = pass::waiting(&filled.failures, &one.waits);
+    let waiting = waiting(&filled.failures, &one.waits);
     let paused = drift::pause(resource).map(str::to_owned);
     let hold = match Hold::of(resource, one.drift, &stored.inventory, &units) {
         Hold::Everything(_) => Hold::Nothing,
@@ -320,7 +321,7 @@ fn decisions(
     facts: &Facts,
 ) -> (Option<[Decision; 2]>, Option<Refusal>) {
     let decide = |dice: u8| {
-        pass::decide(
+        decide::decide(
             &*objects.domain,
             resource,
             stored,

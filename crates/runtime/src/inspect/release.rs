@@ -8,8 +8,8 @@ use weft_plan::{OWNER_LABEL, ObjectKey, release_patch};
 use crate::{
     api_server::cluster::Error,
     inspect::presence,
+    reconcile::finalizer::{self, FINALIZER},
     reconcile::objects::Objects,
-    reconcile::pass,
     reconcile::stored::{self, StoredError},
 };
 
@@ -54,7 +54,7 @@ pub async fn release_list(
             list.push(entry);
         }
     }
-    if Live::of(resource).has_finalizer(pass::FINALIZER) {
+    if Live::of(resource).has_finalizer(FINALIZER) {
         list.push(Entry {
             object: ObjectKey::new(objects.owner.kind, "", &objects.owner.name),
             outlives: false,
@@ -116,7 +116,7 @@ pub async fn release(
 ) -> Result<(), Error> {
     let key = &entry.object;
     if key.kind == objects.owner.kind {
-        return pass::take_finalizer(objects, key, resource).await;
+        return finalizer::take(objects, key, resource).await;
     }
     let mut last = None;
     for _ in 0..ATTEMPTS {

@@ -15,7 +15,7 @@ use crate::{api_server::cluster::Error, reconcile::objects::Objects};
 
 /// What became of the certificates of a pass.
 #[derive(Debug, Default)]
-pub struct Filled {
+pub(crate) struct Filled {
     /// What is missing, by unit. Such a unit is not applied: its Secrets would be empty, and its
     /// webhooks would trust nobody.
     pub failures: HashMap<String, Vec<Failure>>,

@@ -17,7 +17,7 @@ pub fn is_needed(objects: &Objects, resource: &Value) -> bool {
 /// # Errors
 /// Objects cannot be listed or changed. An object that Weft has no right to change is only logged:
 /// nothing would come of another try.
-pub async fn disown(objects: &Objects, resource: &Value) -> Result<(), Error> {
+pub(crate) async fn disown(objects: &Objects, resource: &Value) -> Result<(), Error> {
     let uid = Live::of(resource).uid();
     for kind in objects.domain.kinds() {
         for object in objects.cluster.owned_by(kind, uid).await? {

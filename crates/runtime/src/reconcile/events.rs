@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 use weft_plan::Live;
+use weft_plan::condition;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
@@ -16,9 +17,7 @@ use kube::{
 use serde_json::Value;
 use weft_plan::{Kind, ObjectKey, escape};
 
-use crate::{
-    api_server::cluster::TIMEOUT, reconcile::controller::Controller, reconcile::status::condition,
-};
+use crate::api_server::cluster::TIMEOUT;
 
 /// An event before it is published.
 #[derive(Debug, PartialEq, Eq)]
@@ -129,14 +128,11 @@ impl EventRecorder {
 
 /// Publishes what is new in a status. Nobody waits for that, and an event that cannot be published
 /// is only logged: status has it all.
-pub fn publish(controller: &Controller, resource: &Value, status: &Value) {
+pub(crate) fn publish(recorder: &EventRecorder, kind: Kind, resource: &Value, status: &Value) {
     let notes = notes(&resource["status"], status);
     let about = Live::of(resource);
-    controller.recorder.publish(
-        controller.domain.resource(),
-        (about.name().to_owned(), about.uid().to_owned()),
-        notes,
-    );
+    let name = (about.name().to_owned(), about.uid().to_owned());
+    recorder.publish(kind, name, notes);
 }
 
 /// What changed between two statuses that is worth an event. A condition that stays the same says

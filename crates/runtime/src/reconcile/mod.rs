@@ -1,13 +1,21 @@
 //! The reconcile loop of a domain: decide what its resource asks for, apply and remove objects, and
 //! report the outcome in status and events.
 
+pub(crate) mod apply;
 pub(crate) mod certificates;
+pub(crate) mod context;
 pub mod controller;
+pub(crate) mod decide;
+pub mod defect;
 pub(crate) mod disown;
 pub mod events;
+pub mod finalizer;
 pub mod objects;
+pub mod originals;
 pub(crate) mod outcome;
-pub mod pass;
+mod prune;
+mod reach;
+mod recording;
 pub mod retry;
 pub mod seniority;
 pub mod status;

@@ -137,7 +137,7 @@ impl Objects {
 
     /// With steps that are not to be carried out.
     #[must_use]
-    pub fn with_hold(self, hold: Hold) -> Self {
+    pub(crate) fn with_hold(self, hold: Hold) -> Self {
         Self { hold, ..self }
     }
 
@@ -171,7 +171,7 @@ impl Objects {
 
     /// Applies a unit step by step. A step that fails holds back the later ones of this unit: a
     /// workload without its permissions or a webhook without its server would do harm.
-    pub async fn apply_unit(&self, unit: &Unit) -> Applied {
+    pub(crate) async fn apply_unit(&self, unit: &Unit) -> Applied {
         let mut applied = Applied::default();
         for step in STEPS {
             let objects = unit
@@ -607,7 +607,7 @@ impl Objects {
 
     /// Whether an object goes when it is no longer wanted: it is ours, or the original's and of no
     /// use any more, and of a kind that is not kept for ever.
-    pub fn may_remove(&self, key: &ObjectKey, live: &Value) -> bool {
+    pub(crate) fn may_remove(&self, key: &ObjectKey, live: &Value) -> bool {
         let obsolete = || {
             self.domain.left_by_original(live)
                 && self
@@ -620,7 +620,7 @@ impl Objects {
     }
 
     /// Whether it carries the label of our owner.
-    pub fn has_label(&self, live: &Value) -> bool {
+    pub(crate) fn has_label(&self, live: &Value) -> bool {
         live["metadata"]["labels"][weft_plan::OWNER_LABEL] == self.owner.label()
     }
 

@@ -18,7 +18,7 @@ use weft_plan::{
 
 use crate::{
     api_server::cluster,
-    reconcile::controller::Controller,
+    reconcile::context::Context,
     reconcile::objects::{Applied, Objects},
     store::cache::Source,
 };
@@ -52,10 +52,10 @@ impl Outcome {
     }
 
     /// Whether nothing was done because our own notes are newer than we knew. By now we do.
-    pub fn is_outdated(&self, controller: &Controller) -> bool {
+    pub fn is_outdated(&self, context: &Context) -> bool {
         let is_note = |key: &ObjectKey| {
             key.kind == kinds::CONFIG_MAP
-                && key.namespace.as_ref() == Some(&controller.config.namespace)
+                && key.namespace.as_ref() == Some(&context.config.namespace)
         };
         let mut failures = self.failures().peekable();
         failures.peek().is_some()
@@ -64,7 +64,7 @@ impl Outcome {
     }
 
     /// Whether something that is to be deleted could not be.
-    pub fn is_held_up(&self) -> bool {
+    pub(crate) fn is_held_up(&self) -> bool {
         self.report
             .removals
             .iter()
@@ -75,7 +75,7 @@ impl Outcome {
 /// What is to be said after all objects have been looked at, and what is to be watched from then
 /// on. `next` is when a certificate is due.
 pub fn reported(
-    controller: &Controller,
+    context: &Context,
     objects: &Objects,
     units: Vec<Unit>,
     applied: Vec<Applied>,
@@ -93,11 +93,11 @@ pub fn reported(
         .map(|drift| &drift.object);
     // No watch by our label tells of what has lost it.
     let unlabelled: HashSet<_> = held
-        .filter(|key| controller.shared.lock().owned(key).is_none())
+        .filter(|key| context.shared.lock().owned(key).is_none())
         .cloned()
         .collect();
     let expected = unlabelled.iter().filter(|key| objects.expects(key));
-    controller.watch_named(
+    context.reach.watch_named(
         &units,
         foreign
             .map(|failure| &failure.object)
@@ -106,7 +106,7 @@ pub fn reported(
     );
     let mut left = unlabelled;
     for (unit, mut applied) in units.iter().zip(applied) {
-        applied.failures.extend(unseen(controller, unit));
+        applied.failures.extend(unseen(context, unit));
         for one in applied.left {
             report.notices.push(Notice {
                 about: unit.name.clone(),
@@ -120,7 +120,7 @@ pub fn reported(
         report.units.push(UnitReport {
             name: unit.name.clone(),
             failures: applied.failures,
-            workloads: workloads(controller, unit, &applied.unlabelled, now),
+            workloads: workloads(context, unit, &applied.unlabelled, now),
         });
     }
     report.drift.sort_by_key(Drift::rank);
@@ -142,8 +142,8 @@ pub fn reported(
 
 /// What of a unit cannot be watched: it is applied by reading each object, but nobody would notice
 /// a change.
-fn unseen(controller: &Controller, unit: &Unit) -> Vec<Failure> {
-    let cache = controller.shared.lock();
+fn unseen(context: &Context, unit: &Unit) -> Vec<Failure> {
+    let cache = context.shared.lock();
     let failure = |object: &ObjectKey, why: &str| Failure {
         object: object.clone(),
         class: FailureClass::Forbidden,
@@ -183,12 +183,12 @@ fn is_workload(key: &ObjectKey) -> bool {
 
 /// How the workloads of a unit roll out. `unlabelled` are those that no watch by our label shows.
 fn workloads(
-    controller: &Controller,
+    context: &Context,
     unit: &Unit,
     unlabelled: &HashMap<ObjectKey, Arc<Value>>,
     now: Timestamp,
 ) -> Vec<WorkloadReport> {
-    let cache = controller.shared.lock();
+    let cache = context.shared.lock();
     let of_unit = unit
         .objects
         .iter()
@@ -223,7 +223,7 @@ fn workloads(
 /// counts too. What turns out to be gone is taken out of the cache, so that the next pass puts it
 /// back.
 pub async fn confirm(
-    controller: &Controller,
+    context: &Context,
     objects: &Objects,
     outcome: &Outcome,
 ) -> Result<bool, crate::api_server::cluster::Error> {
@@ -251,7 +251,7 @@ pub async fn confirm(
     }
     let selector = format!("{}={}", weft_plan::OWNER_LABEL, objects.owner.label());
     let lists = join_all(groups.keys().map(|(kind, namespace)| {
-        controller
+        context
             .cluster
             .list_metadata(*kind, namespace.as_deref(), &selector)
     }))
@@ -271,7 +271,7 @@ pub async fn confirm(
             .into_iter()
             .filter_map(|object| Some((ObjectKey::of(&object)?, object["metadata"]["uid"].clone())))
             .collect();
-        let mut cache = controller.shared.lock();
+        let mut cache = context.shared.lock();
         for key in keys {
             let known = cache.owned(key);
             let uid = known
@@ -295,7 +295,7 @@ pub async fn confirm(
     }
     // What is being deleted is as good as gone. The next pass sees that too, and says so.
     for key in &going {
-        if let Some(live) = controller.cluster.get(key).await? {
+        if let Some(live) = context.cluster.get(key).await? {
             objects.remember(&live);
         }
     }

@@ -83,7 +83,7 @@ impl Pause {
 
 /// Something to do, and what else decides whether the API server takes it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Attempt {
+pub(crate) struct Attempt {
     /// What to apply.
     pub manifest: Manifest,
     /// What is to happen to the object.
@@ -121,7 +121,7 @@ struct Failed {
 
 impl Retries {
     /// The last failure to do just this, if it is too soon to try again.
-    pub fn too_soon(&self, attempt: &Attempt) -> Option<Failure> {
+    pub(crate) fn too_soon(&self, attempt: &Attempt) -> Option<Failure> {
         let objects = self.lock();
         let failed = objects
             .get(attempt.manifest.key())
@@ -140,7 +140,7 @@ impl Retries {
 
     /// Notes that an attempt has failed. The next one comes after a pause; where the failure only
     /// ends with news of what the attempt is made from, or of the object, it comes with these.
-    pub fn failed(&self, attempt: &Attempt, failure: &Failure) {
+    pub(crate) fn failed(&self, attempt: &Attempt, failure: &Failure) {
         let before = self.lock().remove(attempt.manifest.key());
         let first = before
             .as_ref()
@@ -162,7 +162,7 @@ impl Retries {
 
     /// Notes a failure that somebody else's object leads to, and that a watch of that object tells
     /// when to try again.
-    pub fn waits(&self, attempt: &Attempt, failure: &Failure) {
+    pub(crate) fn waits(&self, attempt: &Attempt, failure: &Failure) {
         self.put(Failed {
             attempt: attempt.clone(),
             first: Instant::now(),
@@ -172,7 +172,7 @@ impl Retries {
     }
 
     /// Notes that somebody else's object, which was in the way, is so no longer.
-    pub fn is_free(&self, object: &ObjectKey) {
+    pub(crate) fn is_free(&self, object: &ObjectKey) {
         let mut objects = self.lock();
         if objects
             .get(object)
@@ -183,7 +183,7 @@ impl Retries {
     }
 
     /// Notes that nothing tells of somebody else's object: what waits for news of it gets none.
-    pub fn is_unwatched(&self, object: &ObjectKey) {
+    pub(crate) fn is_unwatched(&self, object: &ObjectKey) {
         let mut objects = self.lock();
         if objects.get(object).is_some_and(|failed| {
             failed.failure.class == FailureClass::Foreign && failed.pause.is_none()

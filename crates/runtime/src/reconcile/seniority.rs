@@ -4,10 +4,10 @@ use serde_json::Value;
 use weft_plan::Live;
 use weft_plan::{Domain, Problem, Refusal};
 
-use crate::reconcile::pass::FINALIZER;
+use crate::reconcile::finalizer::FINALIZER;
 
 /// Reason of a resource that has no effect, since another one counts.
-pub const NOT_THE_OLDEST: &str = "NotTheOldest";
+pub(crate) const NOT_THE_OLDEST: &str = "NotTheOldest";
 
 /// The resource that counts, where only the oldest does (see [`Domain::only_the_oldest`]): one that
 /// Weft works for already, until it is gone; else the oldest. Times of creation have whole seconds,

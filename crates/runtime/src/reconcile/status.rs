@@ -5,17 +5,17 @@ use serde_json::{Value, json};
 use weft_plan::Live;
 use weft_plan::{ObjectKey, Unit, escape, manager, report::Report};
 
-use crate::{api_server::cluster::Error, reconcile::controller::Controller, reconcile::events};
+use crate::{api_server::cluster::Error, reconcile::context::Context, reconcile::events};
 
 /// The status that a report leads to, or `None` if the resource says so already.
-pub fn changed(
-    controller: &Controller,
+pub(crate) fn changed(
+    context: &Context,
     resource: &Value,
     report: &Report,
     units: &[Unit],
 ) -> Option<Value> {
     let previous = &resource["status"];
-    let conditions = controller
+    let conditions = context
         .domain
         .conditions(report, previous, Timestamp::now());
     let status = if report.blocked.is_some() {
@@ -24,9 +24,7 @@ pub fn changed(
         status["conditions"] = json!(conditions);
         status
     } else {
-        let mut status = controller
-            .domain
-            .status(previous, conditions, report, units);
+        let mut status = context.domain.status(previous, conditions, report, units);
         // What pods and nodes say is in more of it than the conditions.
         escape::strings(&mut status);
         status
@@ -35,34 +33,30 @@ pub fn changed(
 }
 
 /// Whether a status claims that all is well.
-pub fn claims_available(status: &Value) -> bool {
-    condition(status, "Available").is_some_and(|condition| condition["status"] == "True")
-}
-
-/// The condition of a type.
-pub fn condition<'a>(status: &'a Value, name: &str) -> Option<&'a Value> {
-    status["conditions"]
-        .as_array()?
-        .iter()
-        .find(|condition| condition["type"] == name)
+pub(crate) fn claims_available(status: &Value) -> bool {
+    weft_plan::condition(status, "Available").is_some_and(|condition| condition["status"] == "True")
 }
 
 /// Writes a status, and the events that its changes are worth. A resource that is gone needs none.
-pub async fn write(controller: &Controller, resource: &Value, status: &Value) -> Result<(), Error> {
-    let key = ObjectKey::new(controller.domain.resource(), "", Live::of(resource).name());
+pub(crate) async fn write(
+    context: &Context,
+    resource: &Value,
+    status: &Value,
+) -> Result<(), Error> {
+    let key = ObjectKey::new(context.domain.resource(), "", Live::of(resource).name());
     // The uid keeps it from another resource of that name.
     let body = json!({"metadata": {"uid": resource["metadata"]["uid"]}, "status": merge_patch(&resource["status"], status)});
-    match controller
+    match context
         .cluster
-        .merge_patch(&key, "status", &body, &manager(&*controller.domain))
+        .merge_patch(&key, "status", &body, &manager(&*context.domain))
         .await
     {
         Ok(written) => {
-            controller.shared.lock().wrote(&written);
-            controller
+            context.shared.lock().wrote(&written);
+            context
                 .metrics
-                .wrote(controller.domain.name(), "status", key.kind);
-            events::publish(controller, resource, status);
+                .wrote(context.domain.name(), "status", key.kind);
+            events::publish(&context.recorder, key.kind, resource, status);
             Ok(())
         }
         Err(error) if error.is_not_found() => Ok(()),

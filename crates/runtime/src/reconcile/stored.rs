@@ -39,7 +39,7 @@ pub enum StoredError {
 }
 
 /// Where the inventory of a resource is.
-pub fn inventory_key(namespace: &str, owner: &Owner) -> ObjectKey {
+pub(crate) fn inventory_key(namespace: &str, owner: &Owner) -> ObjectKey {
     ObjectKey::new(
         kinds::CONFIG_MAP,
         namespace,
@@ -92,7 +92,7 @@ async fn record(objects: &Objects) -> Result<Option<String>, Error> {
 }
 
 /// Makes the stored inventory this one.
-pub async fn write_inventory(
+pub(crate) async fn write_inventory(
     objects: &Objects,
     namespace: &str,
     inventory: &Inventory,
@@ -109,7 +109,7 @@ pub async fn write_inventory(
 /// Makes the record of the last applied configuration this one. The resource owns that of the
 /// original, and ceases to: the record goes with the rest of Weft's notes, or when users delete it
 /// on purpose.
-pub async fn write_record(objects: &Objects, record: &Manifest) -> Result<(), Error> {
+pub(crate) async fn write_record(objects: &Objects, record: &Manifest) -> Result<(), Error> {
     if let Some(live) = objects.live(record.key()).await?
         && live["metadata"]["ownerReferences"]
             .as_array()

@@ -14,10 +14,12 @@ use weft_plan::{
 
 use crate::{
     api_server::cluster::Error,
-    reconcile::controller::Controller,
+    reconcile::context::Context,
     reconcile::disown,
+    reconcile::finalizer::{self, FINALIZER},
     reconcile::objects::Objects,
-    reconcile::pass,
+    reconcile::originals,
+    reconcile::prune,
     reconcile::stored::{self, StoredError},
 };
 
@@ -65,13 +67,13 @@ impl Course {
 }
 
 /// Takes one step, as far as it goes. `None`: the resource is gone.
-pub async fn step(
-    controller: &Controller,
+pub(crate) async fn step(
+    context: &Context,
     resource: &Value,
     course: &mut Course,
 ) -> Option<Report> {
-    let owner = Owner::of(&*controller.domain, resource);
-    let objects = controller.objects(owner);
+    let owner = Owner::of(&*context.domain, resource);
+    let objects = context.objects(owner);
     let generation = Live::of(resource).generation();
     let report = |removals| Report {
         generation,
@@ -89,18 +91,11 @@ pub async fn step(
             ..report(Vec::new())
         });
     }
-    match end(
-        &objects,
-        &controller.config.namespace,
-        Some(resource),
-        course,
-    )
-    .await
-    {
+    match end(&objects, &context.config.namespace, Some(resource), course).await {
         Ok(left) if left.is_empty() => None,
         Ok(left) => Some(report(left)),
         Err(error) => {
-            let object = ObjectKey::new(controller.domain.resource(), "", &objects.owner.name);
+            let object = ObjectKey::new(context.domain.resource(), "", &objects.owner.name);
             Some(report(vec![Removal {
                 object,
                 blocker: Some(error.to_string()),
@@ -193,7 +188,7 @@ pub(crate) async fn end(
     if let Some(resource) = resource.filter(|resource| {
         Live::of(resource)
             .finalizers()
-            .any(|finalizer| finalizer == pass::FINALIZER)
+            .any(|finalizer| finalizer == FINALIZER)
     }) {
         if disown::is_needed(objects, resource) {
             // Again: Weft may have been killed before it had done so, or another operator may have
@@ -201,7 +196,7 @@ pub(crate) async fn end(
             disown::disown(objects, resource).await?;
         }
         let key = ObjectKey::new(objects.owner.kind, "", &objects.owner.name);
-        pass::take_finalizer(objects, &key, resource).await?;
+        finalizer::take(objects, &key, resource).await?;
     }
     Ok(Vec::new())
 }
@@ -209,22 +204,22 @@ pub(crate) async fn end(
 /// Removes what is left of a resource that is gone without its finalizer: somebody took it off by
 /// hand, or the definition of the resource was deleted. Returns what no watch tells the end of:
 /// that has to be tried again.
-pub async fn leftovers(controller: &Controller, name: &str, course: &mut Course) -> Vec<Removal> {
+pub(crate) async fn leftovers(context: &Context, name: &str, course: &mut Course) -> Vec<Removal> {
     let owner = Owner {
-        kind: controller.domain.resource(),
+        kind: context.domain.resource(),
         name: name.to_owned(),
         uid: None,
-        manager: weft_plan::manager(&*controller.domain),
+        manager: weft_plan::manager(&*context.domain),
     };
-    let objects = controller.objects(owner);
-    let namespace = &controller.config.namespace;
+    let objects = context.objects(owner);
+    let namespace = &context.config.namespace;
     let notes = stored::inventory_key(namespace, &objects.owner);
-    if controller.shared.lock().owned(&notes).is_none() {
+    if context.shared.lock().owned(&notes).is_none() {
         return Vec::new();
     }
-    let operators = controller.shared.lock().operators();
-    if pass::blocked(
-        &*controller.domain,
+    let operators = context.shared.lock().operators();
+    if originals::blocked(
+        &*context.domain,
         operators.iter().map(|operator| &**operator),
     )
     .is_some()
@@ -234,8 +229,7 @@ pub async fn leftovers(controller: &Controller, name: &str, course: &mut Course)
     }
     let blocker = match stored::read(&objects, namespace).await {
         Ok(stored)
-            if Parting::of(&*controller.domain, stored.inventory.clone(), None)
-                .removes_nothing() =>
+            if Parting::of(&*context.domain, stored.inventory.clone(), None).removes_nothing() =>
         {
             return Vec::new();
         }
@@ -257,7 +251,7 @@ pub async fn leftovers(controller: &Controller, name: &str, course: &mut Course)
     for removal in left.iter().filter(|removal| removal.blocker.is_some()) {
         tracing::warn!(object = %removal.object.human(), blocker = removal.blocker, "could not be removed");
     }
-    left.retain(|removal| !controller.tells_end_of(&removal.object));
+    left.retain(|removal| !context.sees_end_of(&removal.object));
     left
 }
 
@@ -353,7 +347,7 @@ async fn remove_all(
                 .keys()
                 .filter(|key| Stage::of(key.kind) == *stage),
         );
-        let left = pass::remove(objects, &of_stage).await;
+        let left = prune::remove(objects, &of_stage).await;
         course.gone.extend(
             of_stage
                 .into_iter()

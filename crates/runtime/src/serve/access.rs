@@ -12,27 +12,16 @@ use tokio::sync::Semaphore;
 
 use crate::{
     api_server::cluster::{Cluster, Error},
-    serve::access_limit::{Key, Look, Memory},
+    serve::access_limit::{Key, Look, Memory, Verdict},
 };
 
 /// Reviews of unknown tokens in flight at once: far fewer than there are connections, so that an
 /// API server that answers slowly does not fill all places with strangers.
 const IN_FLIGHT: usize = 8;
 
-/// What a client may do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It may.
-    Allowed,
-    /// Nobody knows it.
-    Unauthenticated,
-    /// It is known, by this name, and may not.
-    Denied(String),
-}
-
 /// Why there is no verdict.
 #[derive(Debug, thiserror::Error)]
-pub enum Unanswered {
+pub(crate) enum Unanswered {
     /// The API server was not asked: too many unknown tokens have come. The next one may come after
     /// this time.
     #[error("too many unknown tokens")]

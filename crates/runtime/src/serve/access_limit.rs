@@ -9,7 +9,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::serve::access::Verdict;
+/// The rights of a client to read metrics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The client may read them.
+    Allowed,
+    /// The API server does not know the token.
+    Unauthenticated,
+    /// The user of this name has no right to read them.
+    Denied(String),
+}
 
 /// The digest of a token.
 pub(crate) type Key = [u8; 32];

@@ -17,7 +17,8 @@ use weft_plan::{ProcessSettings, ServerTls};
 use crate::{
     api_server::cluster::Cluster,
     metrics::Metrics,
-    serve::access::{Access, Unanswered, Verdict},
+    serve::access::{Access, Unanswered},
+    serve::access_limit::Verdict,
     serve::connections::{self, Endpoint, Limits, text, with},
     serve::exposition,
     serve::tls::{self, Identity},

@@ -18,7 +18,7 @@ const VALIDITY: SignedDuration = SignedDuration::from_hours(90 * 24);
 
 /// Why a connection cannot be served.
 #[derive(Debug, thiserror::Error)]
-pub enum TlsError {
+pub(crate) enum TlsError {
     /// The certificate.
     #[error(transparent)]
     Certificate(#[from] weft_certificates::Error),
@@ -120,7 +120,7 @@ fn group(
 }
 
 /// What of these settings cannot be had, in a sentence each.
-pub fn shortcomings(tls: &ServerTls) -> Vec<String> {
+pub(crate) fn shortcomings(tls: &ServerTls) -> Vec<String> {
     let groups = ring::default_provider().kx_groups;
     let missing: Vec<_> = tls
         .groups

@@ -59,7 +59,7 @@ pub enum Look {
 
 /// What a watch by name tells of an object.
 #[derive(Clone, Debug, PartialEq)]
-pub enum ByName {
+pub(crate) enum ByName {
     /// There is no such watch, it may not look, or it has not answered yet.
     Unknown,
     /// The object is not there.
@@ -70,7 +70,7 @@ pub enum ByName {
 
 /// Why a stream tells nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Silence {
+pub(crate) enum Silence {
     /// The API server lets us read nothing of it, in these words.
     Refused(String),
     /// The cluster does not serve the kind, or not yet.
@@ -171,12 +171,12 @@ impl Cache {
     }
 
     /// Notes which namespaces' pods are believed what they tell of their nodes.
-    pub fn set_node_reporters(&mut self, namespaces: Vec<&'static str>) {
+    pub(crate) fn set_node_reporters(&mut self, namespaces: Vec<&'static str>) {
         self.node_reporters = namespaces;
     }
 
     /// Notes how another operator's objects of admission are told from everybody's.
-    pub fn set_admission(&mut self, is_theirs: Option<fn(&Value) -> bool>) {
+    pub(crate) fn set_admission(&mut self, is_theirs: Option<fn(&Value) -> bool>) {
         self.admission = is_theirs;
     }
 
@@ -187,7 +187,7 @@ impl Cache {
 
     /// Notes for which kinds that a cluster may lack there is no stream: their definitions alone
     /// say whether they are served.
-    pub fn set_unwatched(&mut self, kinds: Vec<Kind>) {
+    pub(crate) fn set_unwatched(&mut self, kinds: Vec<Kind>) {
         self.unwatched = kinds;
     }
 
@@ -197,7 +197,7 @@ impl Cache {
     }
 
     /// Forgets a stream and what it brought.
-    pub fn retire(&mut self, source: &Source) {
+    pub(crate) fn retire(&mut self, source: &Source) {
         self.stores.remove(source);
     }
 
@@ -211,7 +211,7 @@ impl Cache {
     }
 
     /// Whether this stream has listed everything at least once.
-    pub fn has_spoken(&self, source: &Source) -> bool {
+    pub(crate) fn has_spoken(&self, source: &Source) -> bool {
         self.stores.get(source).is_some_and(|store| store.complete)
     }
 
@@ -228,7 +228,7 @@ impl Cache {
     }
 
     /// Whether enough is known to speak, too: nothing more is to be expected soon.
-    pub fn is_settled(&self) -> bool {
+    pub(crate) fn is_settled(&self) -> bool {
         !self.stores.is_empty()
             && self
                 .stores
@@ -237,7 +237,7 @@ impl Cache {
     }
 
     /// Notes that a stream tells nothing, or that it speaks again. Returns whether that is new.
-    pub fn silence(&mut self, source: &Source, why: Option<Silence>) -> bool {
+    pub(crate) fn silence(&mut self, source: &Source, why: Option<Silence>) -> bool {
         let Some(store) = self.stores.get_mut(source) else {
             return false;
         };
@@ -252,7 +252,7 @@ impl Cache {
     }
 
     /// Whether all objects of Weft's of this kind and place are known.
-    pub fn sees_all_like(&self, key: &ObjectKey) -> bool {
+    pub(crate) fn sees_all_like(&self, key: &ObjectKey) -> bool {
         let sources = [
             Source::Owned(key.kind, key.namespace.clone()),
             Source::Owned(key.kind, None),
@@ -264,7 +264,7 @@ impl Cache {
     }
 
     /// Whether objects of Weft's of this kind and place cannot be watched, and why.
-    pub fn blind_to(&self, key: &ObjectKey) -> Option<&str> {
+    pub(crate) fn blind_to(&self, key: &ObjectKey) -> Option<&str> {
         [
             Source::Owned(key.kind, key.namespace.clone()),
             Source::Owned(key.kind, None),
@@ -441,7 +441,7 @@ impl Cache {
     }
 
     /// Why it cannot be seen whether there is another operator, if that is so.
-    pub fn blind_to_operators(&self) -> Option<&str> {
+    pub(crate) fn blind_to_operators(&self) -> Option<&str> {
         self.stores
             .iter()
             .find_map(|(source, store)| source.is_of_operators().then(|| store.refusal()).flatten())
@@ -524,7 +524,7 @@ impl Cache {
     }
 
     /// What a watch by name tells of an object, whosever it is.
-    pub fn by_name(&self, key: &ObjectKey) -> ByName {
+    pub(crate) fn by_name(&self, key: &ObjectKey) -> ByName {
         match self.stores.get(&Source::Named(key.clone())) {
             Some(store) if store.complete && store.silence.is_none() => store
                 .objects

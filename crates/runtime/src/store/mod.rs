@@ -2,6 +2,7 @@
 //! objects, and the streams that feed both.
 
 pub mod cache;
+pub mod notifier;
 pub mod rewind;
 pub mod stream;
 pub mod views;

@@ -5,32 +5,16 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 use weft_plan::Live;
 
 use serde_json::Value;
-use tokio::sync::Notify;
 
 use crate::{
-    api_server::cluster::version, store::cache::Change, store::stream::Failed, store::watch::Sink,
+    api_server::cluster::version, store::cache::Change, store::notifier::Notifier,
+    store::stream::Failed, store::watch::Sink,
 };
-
-/// Rung whenever a view is different.
-#[derive(Clone, Default)]
-pub struct Notifier(Arc<Notify>);
-
-impl Notifier {
-    /// Waits until it is rung, or returns at once if it was since the last time.
-    pub async fn rung(&self) {
-        self.0.notified().await;
-    }
-
-    /// Says that something is different.
-    pub fn notify(&self) {
-        self.0.notify_one();
-    }
-}
 
 /// The views of the objects of one kind, by name.
 pub struct Views<V> {
@@ -261,7 +245,7 @@ mod tests {
     }
 
     fn rung(views: &Views<i64>) -> bool {
-        futures::FutureExt::now_or_never(views.notifier.rung()).is_some()
+        futures::FutureExt::now_or_never(views.notifier.notified()).is_some()
     }
 
     #[test]

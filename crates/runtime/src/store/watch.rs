@@ -20,9 +20,9 @@ use weft_plan::{Kind, kinds};
 use crate::{
     metrics::Metrics,
     store::cache::{Cache, Change, Silence, Source},
+    store::notifier::Notifier,
     store::rewind::Rewind,
     store::stream::{self, Failed, News, Selection},
-    store::views::Notifier,
 };
 
 /// The cache with its bell: rung whenever something in it is different.

@@ -1,0 +1,67 @@
+//! The parts that every step of a reconcile uses.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use weft_plan::{Domain, Live, ObjectKey, Owner, kinds};
+
+use crate::{
+    api_server::cluster::Cluster,
+    metrics::Metrics,
+    reconcile::{events::EventRecorder, objects::Objects, reach::Reach},
+    store::{cache::Source, watch::Shared},
+};
+
+/// The namespace and the name of an operator.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The operator's own namespace, which holds inventory, record and Lease.
+    pub namespace: String,
+    /// The name of this replica, as events show it.
+    pub instance: String,
+}
+
+/// A domain with the client, the store and the reporters of its controller.
+pub(crate) struct Context {
+    pub domain: Arc<dyn Domain>,
+    pub cluster: Cluster,
+    pub shared: Shared,
+    pub metrics: Metrics,
+    pub config: Config,
+    pub recorder: EventRecorder,
+    pub reach: Reach,
+}
+
+impl Context {
+    /// Returns the objects of one resource.
+    pub fn objects(&self, owner: Owner) -> Objects {
+        Objects::new(
+            self.cluster.clone(),
+            Some(self.shared.clone()),
+            Arc::clone(&self.domain),
+            owner,
+            self.metrics.clone(),
+        )
+    }
+
+    /// Reports whether a watch shows the end of an object that is being deleted.
+    pub(crate) fn sees_end_of(&self, object: &ObjectKey) -> bool {
+        let cache = self.shared.lock();
+        if object.kind == kinds::POD {
+            cache.refusal(&Source::Pods).is_none()
+        } else {
+            cache.going(object).is_some()
+        }
+    }
+
+    /// Returns the resource with the operator's own writes of this reconcile.
+    pub fn latest(&self, resource: &Value) -> Arc<Value> {
+        let latest = self
+            .shared
+            .lock()
+            .resources()
+            .into_iter()
+            .find(|known| Live::of(known).uid() == Live::of(resource).uid());
+        latest.unwrap_or_else(|| Arc::new(resource.clone()))
+    }
+}

@@ -1,0 +1,96 @@
+//! Other operators for the same resource: while one runs, or has left something that refuses Weft's
+//! writes, Weft writes nothing.
+
+use serde_json::Value;
+use weft_plan::{Domain, Kind, Live, is_at_rest, kinds, report::Blocked};
+
+use crate::store::watch::Shared;
+
+/// Whether the operator that Weft replaces runs, or may run, by what the watches of the domain say:
+/// then nothing is written in it.
+pub fn held_by_another(domain: &dyn Domain, shared: &Shared) -> Option<Blocked> {
+    let operators = shared.lock().operators();
+    blocked(domain, operators.iter().map(|operator| &**operator)).or_else(|| unseen(shared))
+}
+
+/// Whether the operator that Weft replaces runs, or what it has left is in the way, among these
+/// objects. One that is scaled to zero is not.
+pub(crate) fn blocked<'a>(
+    domain: &dyn Domain,
+    operators: impl Iterator<Item = &'a Value>,
+) -> Option<Blocked> {
+    blocked_by(domain, operators, |original| !is_at_rest(original))
+}
+
+/// The operator that Weft replaces, or what it has left, among these objects, as far as it counts.
+/// Of several the one whose name the domain gives first, so that the same is said each time.
+pub(crate) fn blocked_by<'a>(
+    domain: &dyn Domain,
+    operators: impl Iterator<Item = &'a Value>,
+    counts: impl Fn(&Value) -> bool,
+) -> Option<Blocked> {
+    let rank = |workload: &&Value| {
+        let is_it = |(kind, name): &(Kind, &str)| {
+            workload["kind"] == kind.kind && Live::of(workload).name() == *name
+        };
+        let place = domain
+            .operators()
+            .iter()
+            .position(is_it)
+            .unwrap_or(usize::MAX);
+        (
+            place,
+            Live::of(workload).namespace().to_owned(),
+            Live::of(workload).name().to_owned(),
+        )
+    };
+    let originals = domain.originals(&operators.collect::<Vec<_>>());
+    originals
+        .into_iter()
+        .filter(|original| counts(original))
+        .min_by_key(rank)
+        .map(in_the_way)
+}
+
+/// Why Weft writes nothing while this object of another operator is there, and how to remove it.
+pub(crate) fn in_the_way(theirs: &Value) -> Blocked {
+    let theirs = Live::of(theirs);
+    let (kind, namespace, name) = (theirs.kind(), theirs.namespace(), theirs.name());
+    let lower = kind.to_lowercase();
+    if namespace.is_empty() {
+        // What it has left: asked by the API server, it refuses what nobody answers for.
+        let message = format!(
+            "{kind} {name} is of another operator for the same resource, so Weft writes nothing. Remove it, and Weft goes on by itself: kubectl delete {lower} {name}"
+        );
+        return match kind == kinds::VALIDATING_ADMISSION_POLICY.kind {
+            true => Blocked {
+                reason: "OtherAdmissionPolicy",
+                message,
+            },
+            false => Blocked {
+                reason: "OtherWebhooks",
+                message,
+            },
+        };
+    }
+    let message = format!(
+        "{kind} {namespace}/{name} is another operator for the same resource, so Weft writes nothing. Remove it, and Weft goes on by itself: kubectl -n {namespace} delete {lower} {name}"
+    );
+    Blocked {
+        reason: "OtherOperatorRunning",
+        message,
+    }
+}
+
+/// Whether we may not even look if that operator is there.
+fn unseen(shared: &Shared) -> Option<Blocked> {
+    let cache = shared.lock();
+    let why = cache.blind_to_operators()?;
+    let message = format!(
+        "Weft cannot see whether another operator for the same resource runs, so it writes nothing: {why}"
+    );
+    Some(Blocked {
+        reason: "Forbidden",
+        message,
+    })
+}
