@@ -21,7 +21,9 @@ pub mod probes;
 pub mod process;
 pub mod report;
 pub mod secrets;
+pub mod settings;
 pub mod state_dir;
+mod stop;
 pub mod transaction;
 pub mod work;
 

@@ -18,8 +18,8 @@ use tracing_subscriber::{
 use weft_agent::{
     commands::{Common, Offline, output},
     health, heap,
-    process::{self, Options, Settings},
-    report::Extent,
+    process::{self, Options},
+    settings::{Extent, Settings},
     work::{self, Once},
 };
 use weft_node_network::normalise::Filter;

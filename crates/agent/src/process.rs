@@ -1,6 +1,6 @@
 //! `weft-agent run`: the process of the DaemonSet, from its start to its end.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc};
 
 use anyhow::{Context, bail};
 use kube::Config;
@@ -12,15 +12,12 @@ use crate::{
     host::{Changes, Host, Machine},
     lock,
     observe::Observer,
-    probes::Prober,
-    report::{Extent, Reporter, Verdict},
+    report::{Reporter, Verdict},
+    settings::Settings,
     state_dir::StateDir,
+    stop,
     work::Worker,
 };
-
-/// How long a change that is under way may take until it has ended, when the process is told to
-/// stop. The pod has 30 s.
-const GRACE: Duration = Duration::from_secs(25);
 
 /// What only a process of its own needs.
 #[derive(Clone, Debug)]
@@ -31,28 +28,13 @@ pub struct Options {
     pub lock_file: PathBuf,
 }
 
-/// What an agent is told; one in a process of its own, or one of many that are simulated in one.
-#[derive(Clone)]
-pub struct Settings {
-    /// The name of the Node that it runs on.
-    pub node: String,
-    /// Where the Secrets are that policies name.
-    pub namespace: String,
-    /// The folder of what must outlive the process.
-    pub state_dir: PathBuf,
-    /// What is reported.
-    pub extent: Extent,
-    /// What must be reachable after a change; of the cluster it learns here.
-    pub prober: Prober,
-}
-
 /// Runs until SIGTERM or SIGINT.
 ///
 /// # Errors
 /// It cannot start: no cluster is configured, a folder cannot be written, the kernel refuses. Or
 /// the thread that serves the host has ended.
 pub async fn run(options: Options, settings: Settings) -> anyhow::Result<()> {
-    let stop = signal();
+    let stop = stop::signal();
     StateDir::open(&settings.state_dir)?;
     let health = Health::default();
     let socket = health::socket(&settings.state_dir);
@@ -70,7 +52,7 @@ pub async fn run(options: Options, settings: Settings) -> anyhow::Result<()> {
     let ended = tokio::select! {
         () = stop => {
             tokio::select! {
-                () = last_change(&health) => Ok(()),
+                () = stop::last_change(&health) => Ok(()),
                 ended = &mut working => ended,
             }
         }
@@ -117,36 +99,4 @@ pub async fn serve(
     let reporter = Reporter::new(&client, &settings, &observer, states, own)?;
     tokio::join!(reporter.run(), worker.run());
     bail!("the part of the agent that serves the host has ended")
-}
-
-/// Ends with the change that is under way.
-pub(crate) async fn last_change(health: &Health) {
-    let mut under_way = health.under_way();
-    tracing::info!(changes = *under_way.borrow(), "stopping");
-    // What does not end in time NetworkManager rolls back, and the next process says so.
-    let _ = tokio::time::timeout(GRACE, under_way.wait_for(|count| *count == 0)).await;
-}
-
-/// Ends when the process is told to.
-pub(crate) fn signal() -> impl Future<Output = ()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    // From now on, not from when it is waited for.
-    let (terminate, interrupt) = (
-        signal(SignalKind::terminate()),
-        signal(SignalKind::interrupt()),
-    );
-    async move {
-        match (terminate, interrupt) {
-            (Ok(mut terminate), Ok(mut interrupt)) => {
-                tokio::select! {
-                    _ = terminate.recv() => {}
-                    _ = interrupt.recv() => {}
-                }
-            }
-            (Err(error), _) | (_, Err(error)) => {
-                tracing::error!(%error, "signals cannot be handled");
-                std::future::pending::<()>().await;
-            }
-        }
-    }
 }

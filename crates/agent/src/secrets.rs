@@ -10,8 +10,8 @@ use nmstate::NetworkState;
 use serde_json::Value;
 use weft_node_network::{
     path::text,
-    secrets::{self, Place, SecretRef, Secrets},
-    state::{self, HIDDEN},
+    secrets::{self, HIDDEN, Place, SecretRef, Secrets},
+    state,
 };
 
 use crate::state_dir::{self, StateDir};

@@ -16,9 +16,10 @@ use crate::{
     lock,
     observe::{Look, Observer},
     probes::Cluster,
-    process::{self, Settings},
     report::{self, Own, Reporter, Verdict},
+    settings::Settings,
     state_dir::StateDir,
+    stop,
     transaction::Transactor,
 };
 
@@ -249,7 +250,7 @@ pub async fn once(
         .await
         .context("the state of the node cannot be reported")?;
     // From here on it does not go without saying so.
-    let stop = process::signal();
+    let stop = stop::signal();
     let until = Timestamp::now().checked_add(patience + LAST_CHANGE)?;
     reporter
         .announce(Some(until))
@@ -257,7 +258,7 @@ pub async fn once(
         .context("the operator cannot be told that an agent is here")?;
     let stopped = async {
         stop.await;
-        process::last_change(&health).await;
+        stop::last_change(&health).await;
     };
     let settled = tokio::select! {
         settled = worker.settle(deadline, ANSWER) => settled.map(|report| report.ok_or("the cluster or the host did not answer in time")),

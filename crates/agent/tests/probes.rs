@@ -11,7 +11,8 @@ use nmstate::NetworkState;
 use tokio::time::Instant;
 use weft_agent::{
     host::Machine,
-    probes::{DNS_HOST, Peer, Prober, Target, WINDOW},
+    host::{DNS_HOST, Peer},
+    probes::{Prober, Target, WINDOW},
 };
 
 /// Each of those that never answer takes all the time that there is: one after the other they would

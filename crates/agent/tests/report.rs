@@ -20,11 +20,13 @@ use tokio::task::JoinHandle;
 use weft_agent::{
     cluster,
     health::Health,
+    host::Peer,
     host::{ApplyOptions, Backend, Changes, Host, HostError, Machine, Query, Retrieved},
-    ports::{Port, Seen},
-    probes::{Peer, Prober},
-    process::{self, Settings},
-    report::Extent,
+    host::{Port, Seen},
+    probes::Prober,
+    process,
+    settings::Extent,
+    settings::Settings,
 };
 use weft_testenv::{
     ControlPlane,

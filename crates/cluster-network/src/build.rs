@@ -1,10 +1,11 @@
 //! From the complete configuration to units of objects.
 
-use weft_plan::{Facts, Kind, ManifestError, Notice, Problem, Unit, Wait, kinds};
+use weft_plan::{Facts, Kind, Notice, Unit, Wait, kinds};
 
 use crate::{
     additional,
     config::Effective,
+    error::BuildError,
     provider::{Context, Provider},
     proxy,
 };
@@ -33,43 +34,6 @@ pub const KINDS: &[Kind] = &[
     kinds::SERVICE_MONITOR,
     kinds::NETWORK_ATTACHMENT_DEFINITION,
 ];
-
-/// Why objects could not be built.
-#[derive(Debug, thiserror::Error)]
-pub enum BuildError {
-    /// A manifest is wrong, which is a defect of Weft.
-    #[error("{0}; this is a defect of Weft, please report it")]
-    Manifest(#[from] ManifestError),
-    /// The configuration has no JSON form.
-    #[error("the configuration has no JSON form: {0}")]
-    Json(#[from] serde_json::Error),
-    /// A configuration file has no text form, which is a defect of Weft.
-    #[error(
-        "a configuration file cannot be written: {0}; this is a defect of Weft, please report it"
-    )]
-    File(String),
-    /// An image is needed and nobody has said which.
-    #[error("{variable} is not set: the operator's environment must name the image of {what}")]
-    Image {
-        /// The environment variable.
-        variable: &'static str,
-        /// What runs the image.
-        what: &'static str,
-    },
-}
-
-impl BuildError {
-    /// What has been checked already is refused after all.
-    pub(crate) fn refused(problems: Vec<Problem>) -> Self {
-        Self::File(
-            problems
-                .iter()
-                .map(ToString::to_string)
-                .collect::<Vec<_>>()
-                .join("; "),
-        )
-    }
-}
 
 /// The units of a configuration, and why some of them cannot be applied as they are.
 ///

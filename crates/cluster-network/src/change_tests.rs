@@ -6,8 +6,8 @@ use weft_plan::{Domain, Facts, FieldChange, Input, Manifest, Problem};
 
 use crate::{
     ClusterNetwork,
-    build::BuildError,
     config::{Effective, Valid},
+    error::BuildError,
     provider::{Capabilities, Context, Provider},
     testing::{decide, refused, resource, settings, try_decide},
 };

@@ -19,6 +19,7 @@ pub mod build;
 pub mod change;
 mod conditions;
 pub mod config;
+pub mod error;
 mod established;
 pub mod fill;
 mod mtu;
@@ -257,7 +258,7 @@ impl ClusterNetwork {
         effective: &Effective,
         context: &Context<'_>,
         mut notices: Vec<Notice>,
-    ) -> Result<Decision, build::BuildError> {
+    ) -> Result<Decision, error::BuildError> {
         let name = resource
             .metadata
             .name

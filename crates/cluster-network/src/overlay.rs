@@ -7,7 +7,7 @@ use weft_operands::pod::{self, CONFIG_HASH, Workload};
 use weft_plan::{Kind, Manifest, ManifestError, kinds, parse_yaml};
 
 use crate::{
-    build::BuildError,
+    error::BuildError,
     settings::{Image, Settings},
 };
 

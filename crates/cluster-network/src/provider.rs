@@ -6,8 +6,8 @@ use weft_plan::{Facts, FieldChange, Manifest, Notice, Problem};
 
 use crate::{
     Settings,
-    build::BuildError,
     config::{Effective, Valid},
+    error::BuildError,
 };
 
 /// A default network that Weft can deploy.

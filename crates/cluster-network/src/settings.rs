@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::build::BuildError;
+use crate::error::BuildError;
 
 /// The namespace of the operator and its notes.
 pub const NAMESPACE: &str = "openshift-cluster-network-operator";

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use weft_api::cluster_network::DefaultNetwork;
 use weft_cluster_network::{
     ClusterNetwork, Settings,
-    build::BuildError,
     config::{Effective, Valid},
+    error::BuildError,
     overlay,
     provider::{Capabilities, Context, Provider},
     settings::Image,

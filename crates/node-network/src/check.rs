@@ -6,8 +6,8 @@ use crate::{
     contradictions,
     expression::Expression,
     path::{Path, Step, interface_key, text},
-    ranges, schema, secrets,
-    state::{self, StateError},
+    ranges, schema, secrets, state,
+    state_error::StateError,
     translate::{TranslateError, translate},
 };
 use serde_json::Value;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::{
     canonical::same,
     path::{Path, entries, interface_key, interfaces, text},
-    state::StateError,
+    state_error::StateError,
 };
 
 /// Finds the contradictions of a state that has only known keys.

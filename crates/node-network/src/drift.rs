@@ -9,7 +9,7 @@ use crate::{
     canonical::{canonical, same, same_order},
     path::{Path, entries, interface_key, interfaces, text},
     route,
-    state::HIDDEN,
+    secrets::HIDDEN,
     vlan,
 };
 use serde_json::Value;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::{
     drift::{find_interface, is_virtual},
     path::{Path, entries, interface_key, interfaces, text},
-    state::StateError,
+    state_error::StateError,
 };
 
 /// [`refusals`] in one message; none if there are none.

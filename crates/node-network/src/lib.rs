@@ -41,6 +41,7 @@ pub mod schema;
 pub mod secrets;
 pub mod select;
 pub mod state;
+pub mod state_error;
 pub mod translate;
 pub mod validate;
 mod vlan;

@@ -114,7 +114,7 @@ pub fn plan(node: &Node, policies: &BTreeMap<String, Spec>) -> Plan {
     }
     let merged = merge(&layers);
     // As the host reports it, so that nobody waits for a difference that cannot be seen.
-    let hidden = secrets::mask(&merged.state, state::HIDDEN);
+    let hidden = secrets::mask(&merged.state, secrets::HIDDEN);
     for difference in changes(&hidden, &current) {
         let covering = merged
             .owners

@@ -5,7 +5,8 @@ use crate::{
     capture::{CaptureError, Captures},
     interfaces::{self, MatchError},
     secrets::{self, SecretError},
-    state::{self, StateError},
+    state,
+    state_error::StateError,
     translate::{TranslateError, translate},
 };
 use serde_json::Value;

@@ -21,7 +21,7 @@ use std::sync::LazyLock;
 use serde_json::{Map, Number, Value};
 
 use crate::path::{Path, entries, interface_key, text};
-use crate::state::{StateError, closest};
+use crate::state_error::{StateError, closest};
 
 static SCHEMA: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(include_str!("nmstate.json")).unwrap_or_default());

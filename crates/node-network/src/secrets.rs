@@ -1,7 +1,10 @@
 //! `{secretRef: {name, key}}` in place of a value: filled in on the node only, and taken out of
 //! every text that leaves it.
 
-use crate::{path::text, state::HIDDEN};
+use crate::path::text;
+
+/// What nmstate writes in place of a secret.
+pub const HIDDEN: &str = "<_password_hid_by_nmstate>";
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -6,6 +6,7 @@
 //! ...) implements [`Domain`]; everything else here is common.
 
 mod applied;
+mod body;
 mod certificate;
 mod choice;
 mod compare;
@@ -21,6 +22,8 @@ mod kind;
 mod live;
 pub mod node_network;
 mod object;
+mod owner;
+mod patch;
 mod process;
 pub mod report;
 mod rest;
@@ -30,6 +33,7 @@ mod takeover;
 mod unit;
 
 pub use applied::{applied, differences};
+pub use body::effective_body;
 pub use certificate::{Certificate, Lifetime, Lifetimes, LifetimesError};
 pub use choice::NotAChoice;
 pub use compare::{Difference, What, compare, pod_template_changes, quantity};
@@ -44,10 +48,9 @@ pub use kind::{Kind, kinds};
 pub use live::{Live, condition};
 pub use node_network::NodeNetwork;
 pub use object::{Manifest, ManifestError, ObjectKey, canonical, parse_yaml};
+pub use owner::{OWNER_LABEL, Owner, is_kept_for_ever, manager, owned};
+pub use patch::{ADOPT_ANNOTATION, leave_patch, release_patch, take_patch};
 pub use process::{ProcessSettings, ServerTls};
 pub use rest::is_at_rest;
-pub use step::{
-    ADOPT_ANNOTATION, OWNER_LABEL, Owner, Step, effective_body, is_immutable, is_kept_for_ever,
-    leave_patch, manager, owned, release_patch, step, take_patch,
-};
+pub use step::{Step, is_immutable, step};
 pub use unit::{Mode, Stage, Unit};

@@ -1,101 +1,16 @@
 //! What must happen to one object: the decision that the operator carries out and that `weft plan`
 //! prints.
 
-use crate::Live;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::{
-    Difference, Domain, Kind, Manifest, Mode, ObjectKey, Unit,
-    compare::{self, GUARDED},
-    fields, kinds, takeover,
+    Difference, Kind, Live, Manifest, Mode, ObjectKey,
+    body::effective_body,
+    compare, kinds,
+    owner::{Owner, is_the_resource},
+    patch::{ADOPT_ANNOTATION, labels_of_original},
+    takeover,
 };
-
-/// Label on every object of Weft: the resource that it belongs to, see [`Owner::label`]. Weft
-/// watches by it.
-pub const OWNER_LABEL: &str = "weft.network/owner";
-/// Where Weft's own labels and annotations begin.
-const OWN_DOMAIN: &str = "weft.network/";
-/// Annotation on a foreign object: its owner agrees that Weft takes it. The value is `true`.
-pub const ADOPT_ANNOTATION: &str = "weft.network/adopt";
-
-/// The resource on whose behalf objects are written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owner {
-    /// Its kind.
-    pub kind: Kind,
-    /// Its name.
-    pub name: String,
-    /// Its uid; `None` offline, where nothing is owned yet.
-    pub uid: Option<String>,
-    /// The field manager of its domain, `weft/<domain>`.
-    pub manager: String,
-}
-
-impl Owner {
-    /// The owner that a resource of this domain is.
-    pub fn of(domain: &dyn Domain, resource: &Value) -> Self {
-        let text = |pointer: &str| {
-            resource
-                .pointer(pointer)
-                .and_then(Value::as_str)
-                .map(str::to_owned)
-        };
-        Self {
-            kind: domain.resource(),
-            name: text("/metadata/name").unwrap_or_default(),
-            uid: text("/metadata/uid"),
-            manager: manager(domain),
-        }
-    }
-
-    /// The value of [`OWNER_LABEL`], for example `networkaddonsconfig.cluster`.
-    pub fn label(&self) -> String {
-        format!("{}.{}", self.kind.kind.to_lowercase(), self.name)
-    }
-
-    fn reference(&self) -> Option<Value> {
-        let uid = self.uid.as_ref()?;
-        Some(
-            json!({"apiVersion": self.kind.api_version(), "kind": self.kind.kind, "name": self.name, "uid": uid, "controller": true, "blockOwnerDeletion": false}),
-        )
-    }
-
-    /// Whether a live object is this owner's: by label or, should somebody have removed that, by
-    /// what Weft applied to it.
-    pub fn owns(&self, live: &Value) -> bool {
-        live["metadata"]["labels"][OWNER_LABEL] == self.label()
-            || fields::applied_by(live, &self.manager).is_some()
-    }
-}
-
-/// The field manager of a domain.
-pub fn manager(domain: &dyn Domain) -> String {
-    format!("weft/{}", domain.name())
-}
-
-/// Kinds that are never deleted and never owned, since other people's objects may live in them.
-pub fn is_kept_for_ever(kind: Kind) -> bool {
-    matches!(kind, kinds::NAMESPACE | kinds::CUSTOM_RESOURCE_DEFINITION)
-}
-
-/// Gives every object Weft's label and, where it may go with the resource, the owner reference: the
-/// garbage collector deletes what has one. `outlives` tells of which units nothing may (see
-/// [`Domain::outlives`]).
-pub fn owned(mut units: Vec<Unit>, owner: &Owner, outlives: impl Fn(&str) -> bool) -> Vec<Unit> {
-    for unit in &mut units {
-        let outlives = outlives(&unit.name);
-        for object in &mut unit.objects {
-            object.set_label(OWNER_LABEL, &owner.label());
-            if let Some(reference) = owner
-                .reference()
-                .filter(|_| !outlives && !is_kept_for_ever(object.key().kind))
-            {
-                object.set_owner(reference);
-            }
-        }
-    }
-    units
-}
 
 /// What must happen to one object.
 #[derive(Clone, Debug, PartialEq)]
@@ -242,14 +157,6 @@ fn is_owned_by_resource(live: &Value, owner: &Owner) -> bool {
     owners.any(|reference| is_the_resource(reference, owner))
 }
 
-fn is_the_resource(reference: &Value, owner: &Owner) -> bool {
-    let group = reference["apiVersion"]
-        .as_str()
-        .and_then(|version| version.split_once('/'))
-        .map(|(group, _)| group);
-    reference["kind"] == owner.kind.kind && group == Some(owner.kind.group)
-}
-
 /// The fields that [`leave_patch`] removes.
 fn left_behind(live: &Value, owner: &Owner) -> Vec<Difference> {
     let dropped = |path: String, live: &Value| Difference {
@@ -264,160 +171,6 @@ fn left_behind(live: &Value, owner: &Owner) -> Vec<Difference> {
     ))
     .chain(labels)
     .collect()
-}
-
-fn labels_of_original<'a>(
-    live: &'a Value,
-    owner: &Owner,
-) -> impl Iterator<Item = (&'a String, &'a Value)> {
-    let group = owner.kind.group;
-    let labels = live["metadata"]["labels"].as_object().into_iter().flatten();
-    labels.filter(move |(label, _)| label.split('/').next() == Some(group))
-}
-
-/// The merge patch that leaves an object of the original to its users: the resource ceases to own
-/// it, and the labels of the resource's API group go, by which the original knows its objects. It
-/// fails with a conflict if the object has changed.
-pub fn leave_patch(live: &Value, owner: &Owner) -> Value {
-    let metadata = &live["metadata"];
-    let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
-    let others: Vec<&Value> = owners
-        .filter(|reference| !is_the_resource(reference, owner))
-        .collect();
-    let theirs: serde_json::Map<_, _> = labels_of_original(live, owner)
-        .map(|(label, _)| (label.clone(), Value::Null))
-        .collect();
-    json!({"metadata": {"resourceVersion": metadata["resourceVersion"], "ownerReferences": others, "labels": theirs}})
-}
-
-/// The body to apply: the manifest without what somebody else decides by right on this object, and
-/// with what is Weft's until somebody else decides it.
-pub fn effective_body(manifest: &Manifest, live: &Value, manager: &str) -> Value {
-    let mut body = manifest.body().clone();
-    if fields::is_autoscaled(live)
-        && let Some(spec) = body["spec"].as_object_mut()
-    {
-        spec.remove("replicas");
-    }
-    keep_trust(&mut body, live, manager);
-    keep_scope(manifest, &mut body, live);
-    keep_selector(manifest, &mut body, live);
-    body
-}
-
-/// A workload keeps a selector that chooses Weft's pods as well: nothing but its deletion could
-/// change that, and would end all of its pods at once.
-fn keep_selector(manifest: &Manifest, body: &mut Value, live: &Value) {
-    if !matches!(manifest.key().kind, kinds::DAEMON_SET | kinds::DEPLOYMENT) {
-        return;
-    }
-    let (selector, labels) = (
-        &live["spec"]["selector"],
-        body["spec"]["template"]["metadata"]["labels"].clone(),
-    );
-    let mut chosen = selector["matchLabels"].as_object().into_iter().flatten();
-    let chooses = selector["matchExpressions"].is_null()
-        && chosen.all(|(label, value)| labels[label] == *value);
-    if chooses && selector["matchLabels"].is_object() {
-        body["spec"]["selector"] = selector.clone();
-    }
-}
-
-/// A definition keeps its scope: nothing but its deletion could change that, and would delete all
-/// objects of users. Early releases of cluster-network-operator define EgressNetworkPolicies for
-/// the whole cluster.
-fn keep_scope(manifest: &Manifest, body: &mut Value, live: &Value) {
-    if manifest.key().kind == kinds::CUSTOM_RESOURCE_DEFINITION && live["spec"]["scope"].is_string()
-    {
-        body["spec"]["scope"] = live["spec"]["scope"].clone();
-    }
-}
-
-/// Where somebody else is to fill in what a webhook trusts, what Weft filled in stays until they
-/// do: in between nobody could be called. (Who changes a value by an update owns it from then on:
-/// Kubernetes documentation, "Server-Side Apply".)
-fn keep_trust(body: &mut Value, live: &Value, manager: &str) {
-    let webhooks = body
-        .get_mut("webhooks")
-        .and_then(Value::as_array_mut)
-        .into_iter()
-        .flatten();
-    for webhook in webhooks.filter(|webhook| webhook["clientConfig"]["caBundle"].is_null()) {
-        let is_it = |other: &&Value| other["name"] == webhook["name"];
-        let Some(known) = live["webhooks"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .find(is_it)
-        else {
-            continue;
-        };
-        let key = format!("k:{}", json!({"name": webhook["name"]}));
-        let owned = fields::applied_by(live, manager).is_some_and(|ours| {
-            ours.get("f:webhooks")
-                .is_some_and(|hooks| !hooks[&key]["f:clientConfig"]["f:caBundle"].is_null())
-        });
-        if owned {
-            webhook["clientConfig"]["caBundle"] = known["clientConfig"]["caBundle"].clone();
-        }
-    }
-}
-
-/// The merge patch that makes others' fields ours where Weft answers for all of them, and on a
-/// take-over ends the old ownership, since an object has one controller. It fails with a conflict
-/// if the object has changed.
-pub fn take_patch(live: &Value, owner: &Owner, take_over: bool) -> Value {
-    let mut patch = json!({"metadata": {
-        "resourceVersion": live["metadata"]["resourceVersion"],
-        "managedFields": fields::taken_over(live, &owner.manager, &GUARDED),
-    }});
-    if take_over {
-        patch["metadata"]["ownerReferences"] = Value::Null;
-        if Live::of(live).annotation(ADOPT_ANNOTATION).is_some() {
-            // The consent is used.
-            patch["metadata"]["annotations"] = json!({ADOPT_ANNOTATION: null});
-        }
-    }
-    patch
-}
-
-/// The merge patch that gives an object back to the operator that Weft replaced: Weft's label and
-/// annotations go, and the resource owns it in the form that operators of that kind write and look
-/// for (`controllerutil.SetControllerReference`). Nothing inside its specification changes, so no
-/// pod restarts. What `outlives` the resource is given back without an owner: that operator sets
-/// one by itself, and until then a deletion of the resource does no harm. `None` if it is not ours,
-/// or given back already.
-pub fn release_patch(
-    key: &ObjectKey,
-    live: &Value,
-    owner: &Owner,
-    outlives: bool,
-) -> Option<Value> {
-    let metadata = &live["metadata"];
-    if metadata["labels"][OWNER_LABEL] != owner.label() {
-        return None;
-    }
-    let annotations = metadata["annotations"].as_object().into_iter().flatten();
-    let ours: serde_json::Map<_, _> = annotations
-        .filter(|(name, _)| name.starts_with(OWN_DOMAIN))
-        .map(|(name, _)| (name.clone(), Value::Null))
-        .collect();
-    let mut patch = json!({"metadata": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"], "labels": {OWNER_LABEL: null}}});
-    if !ours.is_empty() {
-        patch["metadata"]["annotations"] = Value::Object(ours);
-    }
-    if let Some(mut reference) = owner
-        .reference()
-        .filter(|_| !outlives && !is_kept_for_ever(key.kind))
-    {
-        reference["blockOwnerDeletion"] = true.into();
-        let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
-        let others = owners
-            .filter(|other| other["uid"] != reference["uid"])
-            .cloned();
-        patch["metadata"]["ownerReferences"] = others.chain([reference.clone()]).collect();
-    }
-    Some(patch)
 }
 
 fn belongs_to(live: &Value) -> String {
@@ -453,6 +206,8 @@ fn kubectl_name(key: &ObjectKey) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::{OWNER_LABEL, Unit, leave_patch, owned, release_patch};
+    use serde_json::json;
 
     fn owner() -> Owner {
         Owner {

@@ -8,8 +8,9 @@ use serde_json::Value;
 
 use crate::{
     Difference, Manifest, Owner, What,
+    body::effective_body,
     compare::{compare, is_at, keeps_zero, left_alone},
-    step::{effective_body, take_patch},
+    patch::take_patch,
 };
 
 const OWNER_REFERENCES: &str = "metadata.ownerReferences";

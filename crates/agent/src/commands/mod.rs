@@ -12,9 +12,10 @@ use weft_node_network::{feasible, normalise::Filter, removal, state};
 
 use crate::{
     history::History,
+    host::DNS_HOST,
     host::{Host, Machine, Query},
     observe::Observation,
-    probes::{DNS_HOST, Prober, WINDOW},
+    probes::{Prober, WINDOW},
     report::report,
     secrets,
     state_dir::StateDir,

@@ -8,7 +8,7 @@ use std::{
 use anyhow::Result;
 use console::style;
 use serde_json::Value;
-use weft_node_network::{drift::Difference, path::text, plan::lines, state::HIDDEN};
+use weft_node_network::{drift::Difference, path::text, plan::lines, secrets::HIDDEN};
 use weft_plan::escape;
 
 /// Prints a line for people to stdout, with control characters of others escaped. A reader that has

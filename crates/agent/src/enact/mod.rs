@@ -7,6 +7,7 @@
 
 mod attempts;
 mod pass;
+mod phase;
 mod status;
 mod store;
 mod wish;

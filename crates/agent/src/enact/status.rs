@@ -11,16 +11,10 @@ use weft_plan::escape;
 use super::wish::Wish;
 use crate::transaction::Failure;
 
-/// The phase of a failure to make a state of a policy.
-pub(super) const RENDER: &str = "Render";
 /// The message of what is done.
 pub(super) const RECONCILED: &str = "successfully reconciled";
 /// The message of what is taken back.
 pub(super) const REVERTED: &str = "successfully reverted";
-/// The phase of a contradiction.
-pub(super) const CONFLICT: &str = "Conflict";
-/// The phase of what waits for NetworkManager.
-pub(super) const BACKEND: &str = "Backend";
 
 /// What an enactment's conditions say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,14 +106,6 @@ impl Aside {
             conflict: message("Conflict"),
         }
     }
-}
-
-/// Whether a condition holds.
-pub(super) fn is_true(status: &Status, type_: &str) -> bool {
-    status
-        .conditions
-        .iter()
-        .any(|condition| condition.type_ == type_ && condition.status == "True")
 }
 
 /// The conditions after those of before: what has not changed keeps its times.
@@ -350,7 +336,12 @@ mod tests {
             ),
             (Some("^G"), Some("\\u009b"))
         );
-        assert_eq!(early(RENDER, "\x1b".into()).message.as_deref(), Some("^["));
+        assert_eq!(
+            early(crate::enact::phase::RENDER, "\x1b".into())
+                .message
+                .as_deref(),
+            Some("^[")
+        );
     }
 
     #[test]

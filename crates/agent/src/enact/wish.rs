@@ -13,7 +13,7 @@ use weft_node_network::{
 };
 
 use super::store::Applied;
-use crate::enact::status;
+use crate::enact::phase;
 
 /// How far an enactment has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,13 +89,13 @@ impl Wish {
             .and_then(|outcome| outcome.phase.as_deref());
         if !self.is_acknowledged() {
             Standing::Open
-        } else if status::is_true(&self.status, "Available") {
+        } else if phase::is_true(&self.status, "Available") {
             Standing::Done
-        } else if status::is_true(&self.status, "Failing")
-            && !status::is_true(&self.status, "Progressing")
+        } else if phase::is_true(&self.status, "Failing")
+            && !phase::is_true(&self.status, "Progressing")
             && !matches!(
                 phase,
-                Some(status::RENDER | status::CONFLICT | status::BACKEND)
+                Some(phase::RENDER | phase::CONFLICT | phase::BACKEND)
             )
         {
             Standing::Failed
@@ -112,8 +112,8 @@ impl Wish {
             .as_ref()
             .and_then(|outcome| outcome.phase.as_deref());
         self.is_acknowledged()
-            && phase == Some(status::BACKEND)
-            && !status::is_true(&self.status, "Progressing")
+            && phase == Some(phase::BACKEND)
+            && !phase::is_true(&self.status, "Progressing")
     }
 
     /// Whether drift is put right, or only told.

@@ -21,11 +21,9 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
-    ApplyOptions, Backend, Changes, Host, HostError, Query, Retrieved, netlink, network_manager,
-};
-use crate::{
-    ports::{self, Links, Port, Seen, ovsdb},
-    probes::Peer,
+    ApplyOptions, Backend, Changes, Host, HostError, Peer, Query, Retrieved,
+    links::{Links, Port, Seen},
+    managed, netlink, network_manager, ovsdb,
 };
 
 /// Reading takes 2 ms for each interface, with NetworkManager 13; D-Bus itself knows no limit.
@@ -196,14 +194,14 @@ impl Host for Machine {
 
     fn configured(&self, links: Vec<String>) -> BoxFuture<'_, Result<BTreeSet<String>, HostError>> {
         self.run(READ_LIMIT, move || async move {
-            ports::configured(&zbus::Connection::system().await?, &links).await
+            managed::configured(&zbus::Connection::system().await?, &links).await
         })
         .boxed()
     }
 
     fn leave_alone(&self, links: Vec<String>) -> BoxFuture<'_, Result<(), HostError>> {
         self.run(READ_LIMIT, move || async move {
-            ports::leave_alone(&zbus::Connection::system().await?, &links).await
+            managed::leave_alone(&zbus::Connection::system().await?, &links).await
         })
         .boxed()
     }

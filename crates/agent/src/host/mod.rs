@@ -4,9 +4,13 @@
 //! itself comes as [`Changes`]. An agent that is simulated for a measurement differs from a real
 //! one in these two and in nothing else.
 
+pub(crate) mod links;
 mod machine;
+mod managed;
 mod netlink;
 mod network_manager;
+mod ovsdb;
+pub(crate) mod peer;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,12 +22,9 @@ use futures::{future::BoxFuture, stream::BoxStream};
 use nmstate::{ErrorKind, NetworkState, NmstateError};
 use serde_json::Value;
 
+pub use links::{Port, Seen};
 pub use machine::Machine;
-
-use crate::{
-    ports::{Port, Seen, ovsdb},
-    probes::Peer,
-};
+pub use peer::{DNS_HOST, Peer};
 
 /// The version of the library nmstate that the agent is linked to, for status.
 pub const NMSTATE_VERSION: &str = "2.2.62";

@@ -6,21 +6,14 @@
 //!
 //! Ports of OVS bridges are rows of a database, and looked after in the same way: [`ovs`].
 
-mod links;
-mod managed;
 pub mod ovs;
-pub mod ovsdb;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-pub use self::{
-    links::{Links, Seen, Settings},
-    managed::{configured, leave_alone},
-};
 use crate::{
-    host::{Host, HostError},
+    host::{Host, HostError, Port, Seen, links::Link},
     state_dir::{self, StateDir},
 };
 
@@ -35,21 +28,6 @@ pub enum Error {
     /// What is known of them cannot be kept.
     #[error(transparent)]
     State(#[from] state_dir::Error),
-}
-
-/// A pod's port, and how it is attached.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Port {
-    /// Its index; with the name it tells a port from a later one of the same name.
-    pub index: u32,
-    /// For example `veth1a2b3c`.
-    pub name: String,
-    /// The name of its bridge.
-    pub bridge: String,
-    /// Whether it is set up.
-    pub up: bool,
-    /// What the bridge keeps of it.
-    pub settings: Settings,
 }
 
 /// All pods' ports of the Linux bridges that policies shape, by index.
@@ -104,7 +82,7 @@ impl Memory {
             .values()
             .map(|port| port.bridge.as_str())
             .collect();
-        let bridge = |link: &links::Link| link.master.and_then(|master| seen.name(master));
+        let bridge = |link: &Link| link.master.and_then(|master| seen.name(master));
         let attached = seen.pod_ends().filter(|link| {
             bridge(link).is_some_and(|name| bridges.contains(name) || known.contains(name))
         });
@@ -175,7 +153,7 @@ impl Memory {
             .values()
             .map(|port| port.bridge.as_str())
             .collect();
-        let is_pods = |link: &links::Link| match configured {
+        let is_pods = |link: &Link| match configured {
             Some(configured) => !configured.contains(&link.name),
             None => self.ports.contains_key(&link.index),
         };
@@ -214,7 +192,8 @@ impl Memory {
 
 #[cfg(test)]
 mod tests {
-    use super::{links::Link, *};
+    use super::*;
+    use crate::host::links::Settings;
 
     fn link(index: u32, name: &str, master: Option<u32>) -> Link {
         Link {

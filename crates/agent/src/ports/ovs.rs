@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{Attachment, Error, Reattached, Seen};
+use super::{Attachment, Error, Reattached};
 use crate::{
-    host::{Host, HostError},
+    host::{Host, HostError, Seen},
     state_dir::{self, StateDir},
 };
 
@@ -331,7 +331,7 @@ fn references(value: &Value) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ports::{Settings, links::Link};
+    use crate::host::links::{Link, Settings};
 
     fn links(ends: &[(u32, &str)]) -> Seen {
         let link = |&(index, name): &(u32, &str)| Link {

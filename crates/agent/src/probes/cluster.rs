@@ -48,6 +48,6 @@ impl Cluster {
         Api::<Node>::all(client)
             .get(&self.node)
             .await
-            .map_err(|error| crate::probes::causes(&error))
+            .map_err(|error| crate::host::peer::causes(&error))
     }
 }

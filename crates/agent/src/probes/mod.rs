@@ -6,10 +6,6 @@
 //! checkpoint's time is over.
 
 mod cluster;
-mod dns;
-mod gateway;
-mod peer;
-mod reach;
 
 use std::{fmt, time::Duration};
 
@@ -18,23 +14,26 @@ use nmstate::NetworkState;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use weft_api::node_network::Probe;
 
-pub use self::{cluster::Cluster, peer::Peer};
-use crate::{
-    host::{Host, Query},
-    transaction::Failure,
+pub use self::cluster::Cluster;
+use crate::host::{
+    Host, Query,
+    peer::{Peer, TRY, name_servers},
 };
 
 /// How long choosing may take.
 const CHOICE: Duration = Duration::from_secs(5);
-/// How long one try may take; a lost packet must not cost the whole window.
-const TRY: Duration = Duration::from_secs(4);
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(500);
 /// How long after a change probes are tried, unless set otherwise.
 pub const WINDOW: Duration = Duration::from_secs(60);
-/// The name that is looked up to see whether name servers answer, unless set otherwise: as in
-/// kubernetes-nmstate.
-pub const DNS_HOST: &str = "root-servers.net";
+/// A target that was out of reach after a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreachable {
+    /// The target, as messages name it.
+    pub target: String,
+    /// The time that it had, and the last reason.
+    pub message: String,
+}
 
 /// What must be reachable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,7 +135,7 @@ impl Prober {
     ///
     /// # Errors
     /// The first one, in their order, that did not within the window, with what went wrong last.
-    pub async fn confirm(&self, host: &dyn Host, targets: &[Target]) -> Result<(), Failure> {
+    pub async fn confirm(&self, host: &dyn Host, targets: &[Target]) -> Result<(), Unreachable> {
         let deadline = Instant::now() + self.window;
         let confirmed = join_all(
             targets
@@ -152,7 +151,7 @@ impl Prober {
         host: &dyn Host,
         target: &Target,
         deadline: Instant,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Unreachable> {
         loop {
             // The change may have brought other name servers.
             let servers = match target {
@@ -168,10 +167,10 @@ impl Prober {
                 Ok(()) => return Ok(()),
                 Err(why) if Instant::now() + PAUSE > deadline => {
                     let seconds = self.window.as_secs();
-                    return Err(Failure::probe(
-                        target.to_string(),
-                        format!("not within {seconds} s after the change: {why}"),
-                    ));
+                    return Err(Unreachable {
+                        target: target.to_string(),
+                        message: format!("not within {seconds} s after the change: {why}"),
+                    });
                 }
                 Err(_) => sleep(PAUSE).await,
             }
@@ -201,29 +200,4 @@ impl Prober {
             .as_ref()
             .ok_or_else(|| "there is no cluster".to_owned())
     }
-}
-
-/// The name servers that a node uses, in its own words.
-fn name_servers(state: &NetworkState) -> Vec<String> {
-    let running = state
-        .dns
-        .as_ref()
-        .and_then(|dns| dns.running.as_ref())
-        .and_then(|running| running.server.clone());
-    running.unwrap_or_default()
-}
-
-/// An error with what caused it: the outermost alone often says no more than that something went
-/// wrong.
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.ends_with(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
 }

@@ -18,14 +18,13 @@ use weft_api::node_network::{
     AGENT_UNTIL_ANNOTATION, FORCE_REFRESH_LABEL, NodeNetworkState, NodeNetworkStateSpec,
     NodeNetworkStateStatus,
 };
-use weft_node_network::normalise::{BUDGET, Filter};
 
 use crate::{
     cluster::{Objects, REQUEST_LIMIT},
     observe::{Look, Observer},
     pause::Pause,
-    process::Settings,
     secrets,
+    settings::{Extent, Settings},
     state_dir::{self, StateDir},
 };
 
@@ -35,24 +34,6 @@ pub use status::{Facts, Own, report, status};
 pub const FIELD_MANAGER: &str = "weft/agent";
 /// A report of less than this many bytes is not what an API server refuses for its size.
 const SMALLEST_BUDGET: usize = 16 * 1024;
-
-/// What of the network is reported.
-#[derive(Clone, Debug)]
-pub struct Extent {
-    /// Which interfaces.
-    pub filter: Filter,
-    /// How many bytes of JSON a report may have.
-    pub budget: usize,
-}
-
-impl Default for Extent {
-    fn default() -> Self {
-        Self {
-            filter: Filter::default(),
-            budget: BUDGET,
-        }
-    }
-}
 
 /// Why there is no report, or an old one.
 #[derive(Debug, thiserror::Error)]

@@ -225,7 +225,8 @@ impl Transactor {
         self.put_ports_back(&bridges).await;
 
         self.enter(journal, Phase::Probe).await?;
-        self.prober.confirm(&*self.host, probes).await?;
+        let confirmed = self.prober.confirm(&*self.host, probes).await;
+        confirmed.map_err(|late| Failure::probe(late.target, late.message))?;
 
         self.enter(journal, Phase::Commit).await?;
         // nmstate does not say which checkpoint is its own. There is one, as leftovers were rolled

@@ -12,8 +12,9 @@ use weft_operands::text::some;
 use weft_plan::{Facts, FieldChange, ForeignFlannel, Manifest, Notice, Problem, kinds};
 
 use crate::{
-    build::{BuildError, DEFAULT_NETWORK},
+    build::DEFAULT_NETWORK,
     config::{Effective, PodNetwork, Valid},
+    error::BuildError,
     overlay,
     provider::{Capabilities, Context, Provider},
     providers::fields::{self, Changes, IPV6_MTU, MTU, PORT, problem},

@@ -4,8 +4,8 @@ use weft_api::cluster_network::DefaultNetwork;
 use weft_plan::{FieldChange, Manifest, Problem};
 
 use crate::{
-    build::BuildError,
     config::{Effective, Valid},
+    error::BuildError,
     provider::{Capabilities, Context, Provider},
 };
 

@@ -8,8 +8,8 @@ use weft_api::cluster_network::{DefaultNetwork, OpenShiftSdnConfig, ProxyConfig}
 use weft_plan::{FieldChange, Manifest, Problem, kinds};
 
 use crate::{
-    build::BuildError,
     config::{Effective, Valid},
+    error::BuildError,
     overlay,
     provider::{Capabilities, Context, Provider},
     providers::fields::{self, Changes, MTU, PORT},

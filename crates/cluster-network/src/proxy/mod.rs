@@ -9,8 +9,8 @@ use weft_operands::{duration::GoDuration, text::is_ip};
 use weft_plan::{Facts, Notice, ObjectKey, Problem, Unit, Wait, kinds, report::FailureClass};
 
 use crate::{
-    build::BuildError,
     config::{Effective, PodNetwork, Valid},
+    error::BuildError,
     overlay,
     provider::Context,
     settings::Image,

@@ -31,7 +31,8 @@ use weft_runtime::{
     metrics::Metrics,
     reconcile::events::{EventRecorder, Note},
     reconcile::originals::held_by_another,
-    reconcile::retry::{self, Pause, SETTLING},
+    reconcile::retry::{Pause, SETTLING},
+    reconcile::run::{self, Work},
     reconcile::seniority,
     reconcile::status::merge_patch,
     store::watch::Shared,
@@ -39,8 +40,6 @@ use weft_runtime::{
 
 use caches::{Caches, Lists};
 
-/// Changes that come within this time are one change.
-const GATHER: Duration = Duration::from_millis(10);
 /// How often the status of one policy may tell how far it is.
 const NEWS: Duration = Duration::from_secs(1);
 /// The longest pause after something that concerns all policies, or what they say.
@@ -180,47 +179,22 @@ impl Controller {
         }
     }
 
-    /// Runs until `stop`; acts only while `leading`.
-    pub async fn run(self, mut leading: channel::Receiver<bool>, stop: CancellationToken) {
-        let mut watches = self.caches.watch(
+    /// Runs until `stop`. It acts only while `leading`.
+    pub async fn run(self, leading: channel::Receiver<bool>, stop: CancellationToken) {
+        let watches = self.caches.watch(
             self.cluster.client(),
             &self.metrics,
             self.domain.namespace(),
         );
-        let mut memory = Memory::new();
-        loop {
-            if !*leading.borrow_and_update() {
-                memory = Memory::new();
-            }
-            let may_act =
-                *leading.borrow() && self.caches.are_complete() && self.shared.lock().may_act();
-            let began = Instant::now();
-            let due = if may_act {
-                self.pass(&mut memory).await
-            } else {
-                None
-            };
-            if may_act {
-                self.metrics.took(POLICIES, began.elapsed());
-            }
-            gauges::set(&self.metrics, &self.caches);
-            tokio::select! {
-                () = self.caches.notifier.notified() => {}
-                () = retry::at(due) => {}
-                changed = leading.changed() => if changed.is_err() { break },
-                () = stop.cancelled() => break,
-                // Blind to one kind, it would go on as if nothing had changed there: rather end.
-                Some(ended) = watches.join_next() => {
-                    tracing::error!(?ended, "a watch has ended");
-                    break;
-                }
-            }
-            tokio::time::sleep(GATHER).await;
-        }
+        let running = Running {
+            controller: self,
+            memory: Memory::new(),
+        };
+        run::run(running, watches, leading, stop).await;
     }
 
     /// Decides and writes. Returns when to look again, should nothing happen.
-    async fn pass(&self, memory: &mut Memory) -> Option<Instant> {
+    async fn reconcile(&self, memory: &mut Memory) -> Option<Instant> {
         let blocked = held_by_another(&*self.domain, &self.shared);
         if blocked != memory.blocked {
             if let Some(Blocked { message, .. }) = &blocked {
@@ -687,6 +661,46 @@ impl Memory {
         let objects: HashSet<_> = actions.iter().map(object_of).collect();
         self.failed.retain(|object, _| objects.contains(object));
     }
+}
+
+/// A controller with the state of its loop.
+struct Running {
+    controller: Controller,
+    memory: Memory,
+}
+
+impl Work for Running {
+    fn prepare(&mut self, leads: bool) {
+        if !leads {
+            self.memory = Memory::new();
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        self.controller.caches.are_complete() && self.controller.shared.lock().may_act()
+    }
+
+    /// A reconcile catches up by itself, after it has reported another operator.
+    async fn catch_up(&mut self) -> bool {
+        true
+    }
+
+    async fn reconcile(&mut self) -> Option<Instant> {
+        let began = Instant::now();
+        let due = self.controller.reconcile(&mut self.memory).await;
+        self.controller.metrics.took(POLICIES, began.elapsed());
+        due
+    }
+
+    fn finish(&mut self) {
+        gauges::set(&self.controller.metrics, &self.controller.caches);
+    }
+
+    async fn changed(&self) {
+        self.controller.caches.notifier.notified().await;
+    }
+
+    async fn quiet(&mut self) {}
 }
 
 /// Returns `spec.maxUnavailable` of the NMState that counts: the one that the domain of the agents'

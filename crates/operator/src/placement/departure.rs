@@ -20,8 +20,9 @@ use weft_plan::{ObjectKey, manager};
 use weft_runtime::{api_server::cluster::Error, reconcile::events::Note};
 
 use super::{
-    caches::{Place, View},
-    pass::{has_finalizer, key_of},
+    place::Place,
+    reconcile::{has_finalizer, key_of},
+    view::View,
 };
 
 /// What is left to be removed from Keystone.

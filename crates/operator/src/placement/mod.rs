@@ -1,16 +1,19 @@
 //! The controller of PlacementAPIs: one loop for each namespace that is served, under one lease.
 //!
 //! What is to be done is decided by [`weft_placement::assess()`]; here its questions are answered
-//! from watches ([`caches`]), what it asks for is applied until nothing is left ([`pass`]), and
+//! from watches ([`view`]), what it asks for is applied until nothing is left ([`mod@reconcile`]), and
 //! said ([`report`]).
 
-mod caches;
 mod departure;
 mod gauges;
 pub mod keystone;
-mod pass;
+mod memory;
+mod place;
+mod reconcile;
 mod report;
+mod run;
 mod tasks;
+mod view;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -75,9 +78,9 @@ impl Controller {
                 .leads(self.domain.name(), *leading.borrow_and_update());
             for namespace in self.namespaces() {
                 served.entry(namespace).or_insert_with_key(|namespace| {
-                    let place = caches::Place::new(&self, namespace);
+                    let place = place::Place::new(&self, namespace);
                     let notifier = place.notifier();
-                    loops.spawn(place.run(leading.clone(), stop.clone()));
+                    loops.spawn(run::run(place, leading.clone(), stop.clone()));
                     notifier
                 });
             }

@@ -11,10 +11,7 @@ use weft_runtime::{
     api_server::cluster::Error, reconcile::events::Note, reconcile::status::merge_patch,
 };
 
-use super::{
-    caches::Place,
-    pass::{Memory, key_of},
-};
+use super::{memory::Memory, place::Place, reconcile::key_of};
 
 impl Place {
     /// Writes what an assessment leads to, if status does not say so already.

@@ -15,11 +15,13 @@ use weft_api::placement::PlacementApi;
 use weft_operands::problems::given;
 
 use super::{
-    End, Pending, Walk, keystone,
+    End, Pending, Walk,
+    credentials::{self, Credentials, Direct, is_direct},
+    keystone,
     secrets::{self, BUNDLE},
 };
 use crate::{
-    Config, KeystoneEndpoints, Settings,
+    Config, Settings,
     conditions::{State, Step, Steps},
     config::PASSWORD_KEY,
     objects::digest,
@@ -27,7 +29,6 @@ use crate::{
         Access, Address, AddressError, Ask, NotPermitted, Part, Permission, Progress, Task, Wanted,
         permitted,
     },
-    validate::Registration,
     world::{World, secret},
 };
 
@@ -42,44 +43,6 @@ const CATALOGUE: &str = "keystoneendpoint";
 
 /// The keys of the administrator's Secret, unless others are named.
 const ADMIN_KEYS: [&str; 2] = ["username", "password"];
-
-/// What registration needs of Secrets, and what these permit.
-#[derive(Clone)]
-pub struct Credentials {
-    user: String,
-    password: String,
-    /// The keys of both.
-    keys: [String; 2],
-    /// What their Secret permits.
-    admin: Permission,
-    /// How the user is called in messages.
-    called: String,
-    bundle: Option<Vec<u8>>,
-    /// The password of the service's user.
-    service: String,
-    /// What its Secret permits.
-    of_service: Permission,
-    /// Which version of its Secret that is.
-    version: String,
-}
-
-/// Whether this operator registers the service.
-pub fn is_direct(config: &Config) -> bool {
-    config.authenticates() && config.registration == Registration::Direct
-}
-
-/// The names of the Secrets that are needed beside those of the pods.
-pub fn secrets(config: &Config) -> impl Iterator<Item = &str> {
-    let admin = config
-        .spec()
-        .keystone
-        .as_ref()
-        .and_then(|keystone| keystone.admin_secret.as_ref());
-    admin
-        .map(|admin| admin.name.as_str())
-        .into_iter()
-        .filter(|_| is_direct(config))
-}
 
 /// Reads them; nothing where somebody else registers the service.
 ///
@@ -116,14 +79,6 @@ pub fn read(config: &Config, world: &dyn World) -> Result<Option<Credentials>, P
         of_service: Permission::of(&config.namespace, &service),
         version: service.version(),
     }))
-}
-
-/// All that a registration needs.
-pub struct Direct {
-    /// from Secrets
-    pub credentials: Credentials,
-    /// where Keystone is
-    pub keystone: KeystoneEndpoints,
 }
 
 /// Why nothing is sent to a Keystone.
@@ -321,7 +276,7 @@ pub fn removal(
             "{what} of Placement may be left in Keystone, remove them there: {why}"
         ))
     };
-    for name in secrets(&config) {
+    for name in credentials::secrets(&config) {
         let _ = world.object(&secret(&config.namespace, name));
     }
     let since = resource

@@ -3,7 +3,7 @@
 use weft_operands::problems::given;
 use weft_plan::kinds;
 
-use super::{End, Pending, Walk, direct::Direct, told};
+use super::{End, Pending, Walk, credentials::Direct, told};
 use crate::{
     Config, KeystoneEndpoints,
     conditions::{State, Step},

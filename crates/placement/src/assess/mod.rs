@@ -10,6 +10,7 @@
 //! [`direct`], [`networks`], [`topology`], [`workloads`]. Each says either what it found or, as a
 //! [`Pending`], why the assessment goes no further.
 
+mod credentials;
 mod database;
 mod departure;
 pub mod direct;
@@ -201,7 +202,7 @@ impl Walk<'_> {
         let spec = config.spec();
         self.assessment.holds = database::is_operated(config)
             || keystone::is_operated(config)
-            || direct::is_direct(config)
+            || credentials::is_direct(config)
             || spec.topology_ref.is_some()
             || credential::wanted(config).is_some();
 
@@ -214,12 +215,13 @@ impl Walk<'_> {
         self.assessment.found.database_hostname = database.host.clone();
 
         let keystone = self.take(Step::ServiceConfig, keystone::endpoints(config, world))?;
-        let direct = direct
-            .zip(keystone.clone())
-            .map(|(credentials, keystone)| direct::Direct {
-                credentials,
-                keystone,
-            });
+        let direct =
+            direct
+                .zip(keystone.clone())
+                .map(|(credentials, keystone)| credentials::Direct {
+                    credentials,
+                    keystone,
+                });
         let credentials = self.take(
             Step::ServiceConfig,
             secrets.credentials.clone().map_err(Pending::At),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 use weft_operands::problems::given;
 
-use super::{Pending, direct, object};
+use super::{Pending, credentials, object};
 use crate::{
     Config, Credentials, Database,
     certificate::problem,
@@ -50,7 +50,7 @@ pub fn ask_for_all(config: &Config, world: &dyn World) {
         .into_iter()
         .flatten()
         .chain(certificates)
-        .chain(direct::secrets(config))
+        .chain(credentials::secrets(config))
     {
         // Only to have it asked for.
         let _ = world.object(&secret(&config.namespace, name));
@@ -82,7 +82,7 @@ fn credentials(config: &Config, world: &dyn World) -> Result<Result<Credentials,
     if let Some(name) = application_credential(config) {
         // Somebody is about to make it: for that the user must be there, so a user whom this
         // operator registers goes on by password until then.
-        let goes_on = direct::is_direct(config)
+        let goes_on = credentials::is_direct(config)
             && object(Step::Input, world, &secret(&config.namespace, name))?.is_none();
         if goes_on {
             return by_password(config, world).map(Ok);

@@ -19,7 +19,6 @@ use weft_plan::{
 
 use crate::{
     api_server::cluster::Cluster,
-    heap,
     metrics::Metrics,
     process::Wishes,
     reconcile::{
@@ -30,7 +29,8 @@ use crate::{
         finalizer::FINALIZER,
         outcome::{self, Outcome},
         reach::Reach,
-        retry::{self, Pause, Retries},
+        retry::{Pause, Retries},
+        run::{self, Work},
         seniority, status,
         teardown::{self, Course},
     },
@@ -42,12 +42,8 @@ use crate::{
 
 pub use crate::reconcile::context::Config;
 
-/// Changes that come within this time are one change.
-const GATHER: Duration = Duration::from_millis(10);
 /// How often status may tell of the progress of a teardown.
 const TEARDOWN_NEWS: Duration = Duration::from_secs(2);
-/// When to try again to list the resources.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// One domain at work.
 pub struct Controller {
@@ -135,9 +131,8 @@ impl Controller {
         Self { wishes, ..self }
     }
 
-    /// Runs until `stop`; acts only while `leading`. The watches run always, so that a new leader
-    /// starts warm.
-    pub async fn run(self, mut leading: channel::Receiver<bool>, stop: CancellationToken) {
+    /// Runs until `stop`. It acts only while `leading`.
+    pub async fn run(self, leading: channel::Receiver<bool>, stop: CancellationToken) {
         let mut watches = JoinSet::new();
         let (while_served, always): (Vec<_>, Vec<_>) = self
             .context
@@ -154,43 +149,12 @@ impl Controller {
                 self.context.metrics.clone(),
             ));
         }
-        let mut memories = Memories::default();
-        let mut up_to_date = false;
-        loop {
-            let leads = *leading.borrow_and_update();
-            self.context
-                .metrics
-                .leads(self.context.domain.name(), leads);
-            self.wish();
-            self.context.reach.follow_definitions(&while_served);
-            self.context.reach.update();
-            let acts = leads && self.context.shared.lock().may_act();
-            // The watch of a new leader may lag behind what the last one knew.
-            up_to_date = acts && (up_to_date || self.look_again().await);
-            let due = match acts {
-                true if up_to_date => self.reconcile_all(&mut memories).await,
-                true => Some(Instant::now() + LOOK_AGAIN),
-                false => None,
-            };
-            heap::give_back();
-            tokio::select! {
-                () = self.context.shared.changed() => {}
-                () = retry::at(due) => {}
-                changed = leading.changed() => if changed.is_err() { break },
-                () = stop.cancelled() => break,
-                // They never end. Blind to one kind, Weft would go on as if nothing had changed
-                // there: rather end too.
-                Some(ended) = watches.join_next() => {
-                    tracing::error!(?ended, "a watch has ended");
-                    break;
-                }
-            }
-            tokio::time::sleep(GATHER).await;
-        }
-        // Only then may another replica lead.
-        for memory in memories.resources.values() {
-            memory.retries.quiet().await;
-        }
+        let running = Running {
+            controller: self,
+            while_served,
+            memories: Memories::default(),
+        };
+        run::run(running, watches, leading, stop).await;
     }
 
     /// Makes sure that the resources are known as they are now. Returns whether that was possible.
@@ -476,6 +440,47 @@ impl Controller {
             | FailureClass::Conflict
             | FailureClass::Transient
             | FailureClass::Bug => false,
+        }
+    }
+}
+
+/// A controller with the state of its loop.
+struct Running {
+    controller: Controller,
+    while_served: Vec<Watch>,
+    memories: Memories,
+}
+
+impl Work for Running {
+    fn prepare(&mut self, leads: bool) {
+        let context = &self.controller.context;
+        context.metrics.leads(context.domain.name(), leads);
+        self.controller.wish();
+        context.reach.follow_definitions(&self.while_served);
+        context.reach.update();
+    }
+
+    fn is_ready(&self) -> bool {
+        self.controller.context.shared.lock().may_act()
+    }
+
+    async fn catch_up(&mut self) -> bool {
+        self.controller.look_again().await
+    }
+
+    async fn reconcile(&mut self) -> Option<Instant> {
+        self.controller.reconcile_all(&mut self.memories).await
+    }
+
+    fn finish(&mut self) {}
+
+    async fn changed(&self) {
+        self.controller.context.shared.changed().await;
+    }
+
+    async fn quiet(&mut self) {
+        for memory in self.memories.resources.values() {
+            memory.retries.quiet().await;
         }
     }
 }

@@ -17,6 +17,7 @@ mod prune;
 mod reach;
 mod recording;
 pub mod retry;
+pub mod run;
 pub mod seniority;
 pub mod status;
 pub mod stored;

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use weft_api::node_network::Decision;
 
 use super::{
-    super::{Aside, State, status, wish::Standing},
+    super::{Aside, State, phase, status, wish::Standing},
     Pass,
 };
 use crate::transaction::{Failure, Phase};
@@ -56,7 +56,7 @@ impl Pass<'_> {
                 continue;
             }
             let message = failure.message.clone();
-            let outcome = status::early(status::BACKEND, message.clone());
+            let outcome = status::early(phase::BACKEND, message.clone());
             let has_failed = left.is_zero() || item.wish.has_failed_without_backend();
             item.standing = Standing::Failed;
             if has_failed {

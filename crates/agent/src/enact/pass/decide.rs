@@ -13,7 +13,7 @@ use weft_node_network::{
 };
 
 use super::{
-    super::{State, status, wish::Standing},
+    super::{State, phase, status, wish::Standing},
     Item, Pass,
 };
 
@@ -52,7 +52,7 @@ impl Pass<'_> {
                         State::Failed {
                             message: message.clone(),
                         },
-                        Some(status::early(status::RENDER, message)),
+                        Some(status::early(phase::RENDER, message)),
                     ));
                 }
             },
@@ -88,7 +88,10 @@ impl Pass<'_> {
     }
 
     pub(super) fn differ(&self, merged: &Merged) -> Vec<Difference> {
-        differences(&secrets::mask(&merged.state, state::HIDDEN), &self.current)
+        differences(
+            &secrets::mask(&merged.state, secrets::HIDDEN),
+            &self.current,
+        )
     }
 
     /// Whether something is wanted that was not applied yet, or is to be taken back. It is applied
@@ -154,7 +157,7 @@ impl Pass<'_> {
                     State::Failed {
                         message: message.clone(),
                     },
-                    Some(status::early(status::CONFLICT, message)),
+                    Some(status::early(phase::CONFLICT, message)),
                 ));
             }
         }

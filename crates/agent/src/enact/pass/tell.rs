@@ -10,7 +10,7 @@ use weft_api::node_network::{
 use weft_node_network::{claims::Owner, secrets, state};
 
 use super::{
-    super::{State, WRITE_AGAIN, status, wish::Standing},
+    super::{State, WRITE_AGAIN, phase, wish::Standing},
     Item, Pass,
 };
 
@@ -22,7 +22,7 @@ impl Pass<'_> {
             .filter(|item| open.contains(&item.wish.owner()))
         {
             // A retry says so already, and goes on saying it.
-            if status::is_true(&item.wish.status, "Progressing")
+            if phase::is_true(&item.wish.status, "Progressing")
                 && item.wish.status.observed_generation == Some(item.wish.observed)
             {
                 continue;

@@ -17,8 +17,6 @@ use rtnetlink::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::Port;
-
 /// What a bridge keeps of a port, and forgets with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
@@ -27,6 +25,21 @@ pub struct Settings {
     /// Attributes of `IFLA_INFO_SLAVE_DATA` (linux/if_link.h, `IFLA_BRPORT_*`) that can be set,
     /// with their bytes: cost, isolation, hairpin and so on.
     options: Vec<(u16, Vec<u8>)>,
+}
+
+/// A pod's port, and how it is attached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Port {
+    /// Its index; with the name it tells a port from a later one of the same name.
+    pub index: u32,
+    /// For example `veth1a2b3c`.
+    pub name: String,
+    /// The name of its bridge.
+    pub bridge: String,
+    /// Whether it is set up.
+    pub up: bool,
+    /// What the bridge keeps of it.
+    pub settings: Settings,
 }
 
 /// A link, as far as it matters here.
@@ -47,25 +60,25 @@ pub struct Link {
 pub struct Seen(BTreeMap<u32, Link>);
 
 impl Seen {
-    pub(super) fn new(links: impl IntoIterator<Item = Link>) -> Self {
+    pub(crate) fn new(links: impl IntoIterator<Item = Link>) -> Self {
         Self(links.into_iter().map(|link| (link.index, link)).collect())
     }
 
-    pub(super) fn name(&self, index: u32) -> Option<&str> {
+    pub(crate) fn name(&self, index: u32) -> Option<&str> {
         self.0.get(&index).map(|link| link.name.as_str())
     }
 
-    pub(super) fn is_there(&self, name: &str) -> bool {
+    pub(crate) fn is_there(&self, name: &str) -> bool {
         self.0.values().any(|link| link.name == name)
     }
 
-    pub(super) fn bridge(&self, name: &str) -> Option<&Link> {
+    pub(crate) fn bridge(&self, name: &str) -> Option<&Link> {
         self.0
             .values()
             .find(|link| link.is_bridge && link.name == name)
     }
 
-    pub(super) fn pod_end(&self, index: u32, name: &str) -> Option<&Link> {
+    pub(crate) fn pod_end(&self, index: u32, name: &str) -> Option<&Link> {
         self.0
             .get(&index)
             .filter(|link| link.is_pod_end && link.name == name)

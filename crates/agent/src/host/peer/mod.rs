@@ -1,10 +1,19 @@
 //! What a host must reach over its own network, and how that is asked.
 
-use std::{fmt, net::IpAddr};
+mod dns;
+mod gateway;
+mod reach;
 
+use std::{fmt, net::IpAddr, time::Duration};
+
+use nmstate::NetworkState;
 use weft_api::node_network::Probe;
 
-use super::{dns, gateway, reach};
+/// How long one try may take; a lost packet must not cost the whole window.
+pub(crate) const TRY: Duration = Duration::from_secs(4);
+/// The name that is looked up to see whether name servers answer, unless set otherwise: as in
+/// kubernetes-nmstate.
+pub const DNS_HOST: &str = "root-servers.net";
 
 /// What must answer over the host's network.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +71,7 @@ impl fmt::Display for Peer {
 impl Peer {
     /// What a policy's probe asks for; `None` if it says nothing that is known here, which
     /// validation refuses beforehand.
-    pub(super) fn of(probe: &Probe) -> Option<Self> {
+    pub(crate) fn of(probe: &Probe) -> Option<Self> {
         match probe {
             Probe {
                 icmp: Some(icmp), ..
@@ -90,7 +99,7 @@ impl Peer {
     }
 
     /// Whether the name servers of the node are asked.
-    pub(super) fn asks_the_nodes_servers(&self) -> bool {
+    pub(crate) fn asks_the_nodes_servers(&self) -> bool {
         matches!(
             self,
             Self::NameServers { .. } | Self::Dns { server: None, .. }
@@ -118,4 +127,29 @@ impl Peer {
             Self::Http { url } => reach::http(url).await,
         }
     }
+}
+
+/// An error with what caused it: the outermost alone often says no more than that something went
+/// wrong.
+pub(crate) fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+/// The name servers that a node uses, in its own words.
+pub(crate) fn name_servers(state: &NetworkState) -> Vec<String> {
+    let running = state
+        .dns
+        .as_ref()
+        .and_then(|dns| dns.running.as_ref())
+        .and_then(|running| running.server.clone());
+    running.unwrap_or_default()
 }

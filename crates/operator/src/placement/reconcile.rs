@@ -2,7 +2,6 @@
 //! so.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
     panic::AssertUnwindSafe,
     sync::Arc,
     time::{Duration, Instant},
@@ -18,54 +17,20 @@ use weft_placement::{
     conditions::Step as Aspect,
     domain::FINALIZER,
     peers::{Claim, database::RandomBytes},
-    world::Question,
 };
 use weft_plan::{
     Domain, Manifest, ObjectKey, Owner, Step, Unit, drift, kinds, manager, owned,
-    report::{Failure, FailureClass},
+    report::FailureClass,
 };
 use weft_runtime::{
-    api_server::cluster::Error,
-    reconcile::defect::defect,
-    reconcile::objects::Objects,
+    api_server::cluster::Error, reconcile::defect::defect, reconcile::objects::Objects,
     reconcile::originals::held_by_another,
-    reconcile::retry::{Pause, Retries},
 };
 
-use super::{
-    caches::{Place, View},
-    tasks::Tasks,
-};
+use super::{memory::Memory, place::Place, view::View};
 
 /// How often a pass assesses. There are fewer steps than this that wait for another's objects.
 const ROUNDS: usize = 24;
-
-/// What is remembered of a PlacementAPI between passes: what is watched for it, and when to try
-/// again.
-#[derive(Default)]
-pub(super) struct Memory {
-    pub asked: BTreeSet<Question>,
-    failures: BTreeMap<ObjectKey, Failure>,
-    retries: Arc<Retries>,
-    pub tasks: Tasks,
-    /// Anything that failed and is no object's.
-    pause: Option<Pause>,
-    /// What was last said about another operator.
-    pub blocked: Option<String>,
-}
-
-impl Memory {
-    /// Waits until no attempt goes on.
-    pub async fn quiet(&self) {
-        self.retries.quiet().await;
-    }
-
-    /// When to try again, if at all, after a failure of this class.
-    fn retry(&mut self, failure: Option<FailureClass>) -> Option<Instant> {
-        self.pause = failure.map(|class| Pause::after(self.pause.take(), class));
-        self.pause.as_ref().map(Pause::until)
-    }
-}
 
 /// The key of a PlacementAPI.
 pub(super) fn key_of(resource: &Value) -> ObjectKey {
@@ -75,7 +40,7 @@ pub(super) fn key_of(resource: &Value) -> ObjectKey {
 
 impl Place {
     /// A pass over one of these. Returns when the next is due, should nothing happen.
-    pub(super) async fn pass(
+    pub(super) async fn reconcile(
         &self,
         resource: &Arc<Value>,
         all: &[Arc<Value>],

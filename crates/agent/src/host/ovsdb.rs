@@ -111,11 +111,16 @@ mod tests {
     }
 
     #[test]
-    fn where_no_server_is_nobody_is_asked() {
+    fn a_socket_without_a_server_is_not_asked() {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("db.sock");
         assert!(transact(&socket, &[]).unwrap().is_none());
-        drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
+        let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        // A process that another test forks at this moment holds the socket as well until it runs
+        // its own program. A socket that is shut down refuses connections in all processes.
+        UnixStream::from(std::os::fd::OwnedFd::from(listener))
+            .shutdown(std::net::Shutdown::Both)
+            .unwrap();
         assert!(
             transact(&socket, &[]).unwrap().is_none(),
             "one that has ended leaves its socket behind"

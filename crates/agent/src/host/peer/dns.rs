@@ -201,7 +201,7 @@ mod tests {
         let state =
             NetworkState::new_from_yaml("dns-resolver: {running: {server: [192.0.2.1, '2001:db8::1', 'fe80::1%lo', 'fe80::1%nowhere']}}")
                 .unwrap();
-        let found = Server::all(&super::super::name_servers(&state));
+        let found = Server::all(&crate::host::peer::name_servers(&state));
         assert_eq!(
             found[..2],
             [

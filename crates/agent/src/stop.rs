@@ -1,0 +1,41 @@
+//! The end of the process: signals, and the change that is under way then.
+
+use std::time::Duration;
+
+use crate::health::Health;
+
+/// How long a change that is under way may take until it has ended, when the process is told to
+/// stop. The pod has 30 s.
+const GRACE: Duration = Duration::from_secs(25);
+
+/// Ends with the change that is under way.
+pub(crate) async fn last_change(health: &Health) {
+    let mut under_way = health.under_way();
+    tracing::info!(changes = *under_way.borrow(), "stopping");
+    // What does not end in time NetworkManager rolls back, and the next process says so.
+    let _ = tokio::time::timeout(GRACE, under_way.wait_for(|count| *count == 0)).await;
+}
+
+/// Ends when the process is told to.
+pub(crate) fn signal() -> impl Future<Output = ()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    // From now on, not from when it is waited for.
+    let (terminate, interrupt) = (
+        signal(SignalKind::terminate()),
+        signal(SignalKind::interrupt()),
+    );
+    async move {
+        match (terminate, interrupt) {
+            (Ok(mut terminate), Ok(mut interrupt)) => {
+                tokio::select! {
+                    _ = terminate.recv() => {}
+                    _ = interrupt.recv() => {}
+                }
+            }
+            (Err(error), _) | (_, Err(error)) => {
+                tracing::error!(%error, "signals cannot be handled");
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The state of a PlacementAPI between two reconciles.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Instant,
+};
+
+use weft_placement::world::Question;
+use weft_plan::{
+    ObjectKey,
+    report::{Failure, FailureClass},
+};
+use weft_runtime::reconcile::retry::{Pause, Retries};
+
+use super::tasks::Tasks;
+
+/// What is remembered of a PlacementAPI between passes: what is watched for it, and when to try
+/// again.
+#[derive(Default)]
+pub(super) struct Memory {
+    pub asked: BTreeSet<Question>,
+    pub failures: BTreeMap<ObjectKey, Failure>,
+    pub retries: Arc<Retries>,
+    pub tasks: Tasks,
+    /// Anything that failed and is no object's.
+    pub pause: Option<Pause>,
+    /// What was last said about another operator.
+    pub blocked: Option<String>,
+}
+
+impl Memory {
+    /// Waits until no attempt goes on.
+    pub async fn quiet(&self) {
+        self.retries.quiet().await;
+    }
+
+    /// When to try again, if at all, after a failure of this class.
+    pub fn retry(&mut self, failure: Option<FailureClass>) -> Option<Instant> {
+        self.pause = failure.map(|class| Pause::after(self.pause.take(), class));
+        self.pause.as_ref().map(Pause::until)
+    }
+}

@@ -1,0 +1,136 @@
+//! The answers of a namespace's watches to the questions of one PlacementAPI.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use serde_json::Value;
+use weft_placement::{
+    World,
+    registration::{Progress, Task},
+    world::{Question, Seen},
+};
+use weft_plan::{
+    Kind, ObjectKey, Owner,
+    report::{Failure, FailureClass},
+};
+use weft_runtime::store::cache::{Look, Source};
+
+use super::{place::Place, tasks::Tasks};
+
+/// What is seen of a namespace on behalf of one PlacementAPI; and what was asked for.
+pub(super) struct View<'a> {
+    pub place: &'a Place,
+    pub owner: &'a Owner,
+    pub failures: &'a BTreeMap<ObjectKey, Failure>,
+    pub tasks: &'a Tasks,
+    /// What is held of a kind has to be released also while the kind's definition is being deleted:
+    /// it goes only then.
+    departs: bool,
+    asked: Mutex<BTreeSet<Question>>,
+}
+
+impl<'a> View<'a> {
+    pub fn new(
+        place: &'a Place,
+        owner: &'a Owner,
+        failures: &'a BTreeMap<ObjectKey, Failure>,
+        tasks: &'a Tasks,
+    ) -> Self {
+        Self {
+            place,
+            owner,
+            failures,
+            tasks,
+            departs: false,
+            asked: Mutex::default(),
+        }
+    }
+
+    /// The same at the end of the PlacementAPI.
+    #[must_use]
+    pub fn departing(self) -> Self {
+        Self {
+            departs: true,
+            ..self
+        }
+    }
+
+    /// All that was asked for.
+    pub fn into_asked(self) -> BTreeSet<Question> {
+        self.asked
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ask(&self, question: Question, source: &Source) -> Seen<Vec<Arc<Value>>> {
+        let kind = question.kind();
+        let is_defined = !kind.is_optional() || self.serves(kind);
+        // Nothing is watched that cannot be: its definition is.
+        if !is_defined && !self.departs {
+            return Seen::NotServed;
+        }
+        self.asked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(question);
+        match self.place.shared.lock().look(source) {
+            Look::Unknown => Seen::Unknown,
+            // The kind is gone, or this version of it. Nothing can be released there, and nothing
+            // be waited for.
+            Look::NotServed if self.departs => Seen::NotServed,
+            // The API server will serve it in a moment.
+            Look::NotServed => Seen::Unknown,
+            Look::Refused(why) => Seen::Refused(why),
+            Look::Told(objects) => Seen::Told(objects),
+        }
+    }
+}
+
+impl World for View<'_> {
+    fn object(&self, key: &ObjectKey) -> Seen<Option<Arc<Value>>> {
+        self.ask(Question::Object(key.clone()), &Source::Named(key.clone()))
+            .map(|objects| objects.into_iter().next())
+    }
+
+    fn selected(&self, kind: Kind, labels: &str) -> Seen<Vec<Arc<Value>>> {
+        let source = Source::Selected(kind, Some(self.place.namespace.clone()), labels.to_owned());
+        self.ask(Question::Selected(kind, labels.to_owned()), &source)
+    }
+
+    fn own(&self, key: &ObjectKey) -> Option<Arc<Value>> {
+        self.place
+            .shared
+            .lock()
+            .owned(key)
+            .filter(|object| self.owner.owns(object))
+    }
+
+    fn all_own(&self, kind: Kind) -> Vec<Arc<Value>> {
+        let mut all = self
+            .place
+            .shared
+            .lock()
+            .owned_of(kind, &self.place.namespace);
+        all.retain(|object| self.owner.owns(object));
+        all
+    }
+
+    fn failure(&self, key: &ObjectKey) -> Option<Failure> {
+        let failure = self.failures.get(key)?;
+        if failure.class == FailureClass::Foreign {
+            // Whoever is in the way may go.
+            let _ = self.object(key);
+        }
+        Some(failure.clone())
+    }
+
+    fn keystone(&self, task: &Task) -> Progress {
+        self.tasks.ask(task, &self.place.notifier())
+    }
+
+    fn serves(&self, kind: Kind) -> bool {
+        self.place.common.lock().definitions().serves(kind)
+    }
+}
